@@ -1,0 +1,117 @@
+//! What can go wrong, in the few kinds that a caller can act on.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What a failure means for whoever asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FailureKind {
+    /// The request is wrong and will stay wrong.
+    Invalid,
+    /// More than a limit allows.
+    TooLarge,
+    /// It is not known who asks.
+    Unauthenticated,
+    /// Who asks may not.
+    Denied,
+    /// There is no such thing, or it stands behind another tenant's wall.
+    NotFound,
+    /// It contradicts what is already there.
+    Conflict,
+    /// Too much at once; later it may work.
+    Throttled,
+    /// Something needed is down; later it may work.
+    Unavailable,
+    /// Our mistake.
+    Bug,
+}
+
+impl FailureKind {
+    /// Whether the same request may work later.
+    pub fn is_retryable(self) -> bool {
+        match self {
+            Self::Throttled | Self::Unavailable => true,
+            Self::Invalid
+            | Self::TooLarge
+            | Self::Unauthenticated
+            | Self::Denied
+            | Self::NotFound
+            | Self::Conflict
+            | Self::Bug => false,
+        }
+    }
+}
+
+/// An error that tells its reader what it means and what to do next.
+pub trait Explain: std::error::Error + Send + Sync {
+    /// What it means for whoever asked.
+    fn kind(&self) -> FailureKind;
+
+    /// A stable word for programs, such as `unknown_agent`.
+    fn code(&self) -> &'static str;
+
+    /// What the reader could try next.
+    fn hint(&self) -> Option<String> {
+        None
+    }
+}
+
+/// A failure on its way to a caller; every surface shows the same one.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct Failure {
+    /// What it means for whoever asked.
+    pub kind: FailureKind,
+    /// A stable word for programs.
+    pub code: &'static str,
+    /// What happened, safe to show.
+    pub message: String,
+    /// What to try next.
+    pub hint: Option<String>,
+}
+
+impl Failure {
+    /// A failure without a hint.
+    pub fn new(kind: FailureKind, code: &'static str, message: impl Into<String>) -> Self {
+        Self { kind, code, message: message.into(), hint: None }
+    }
+
+    /// The same failure, saying what to try next.
+    #[must_use]
+    pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// What an error says of itself.
+    pub fn of(error: &dyn Explain) -> Self {
+        Self { kind: error.kind(), code: error.code(), message: error.to_string(), hint: error.hint() }
+    }
+}
+
+/// Why a run or a call ended badly, as journaled and shown.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RunError {
+    /// A stable word for programs, such as `model_refused`.
+    pub code: String,
+    /// What happened.
+    pub message: String,
+    /// What to try next.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+}
+
+impl RunError {
+    /// An error without a hint.
+    pub fn new(code: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { code: code.into(), message: message.into(), hint: None }
+    }
+
+    /// The same error, saying what to try next.
+    #[must_use]
+    pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+}

@@ -1,0 +1,345 @@
+//! Names of things: typed ids, so that a run's id can never be passed for a batch's.
+
+use std::{fmt, str::FromStr, sync::Arc};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::time::{Entropy, Timestamp};
+
+/// An id or name that does not have the form it must have.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{found:?} is not {what}: {form}")]
+pub struct BadId {
+    /// What it should have named, with its article ("a run id").
+    pub what: &'static str,
+    /// What was given, cut to 80 characters.
+    pub found: String,
+    /// The form that is wanted.
+    pub form: &'static str,
+}
+
+impl BadId {
+    fn new(what: &'static str, found: &str, form: &'static str) -> Self {
+        Self { what, found: found.chars().take(80).collect(), form }
+    }
+}
+
+/// Sixteen bytes that sort by time of making: 48 bits of milliseconds, then 80 random ones.
+fn mint(now: Timestamp, entropy: &dyn Entropy) -> [u8; 16] {
+    let mut bytes = [0; 16];
+    entropy.fill(&mut bytes[6..]);
+    bytes[..6].copy_from_slice(&now.as_millis().to_be_bytes()[2..]);
+    bytes
+}
+
+fn hex(bytes: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let mut text = [0u8; 64];
+    for (index, byte) in bytes.iter().enumerate() {
+        text[index * 2] = DIGITS[usize::from(byte >> 4)];
+        text[index * 2 + 1] = DIGITS[usize::from(byte & 15)];
+    }
+    f.write_str(std::str::from_utf8(&text[..bytes.len() * 2]).map_err(|_| fmt::Error)?)
+}
+
+fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
+    let text = text.as_bytes();
+    if text.len() != N * 2 {
+        return None;
+    }
+    let digit = |c: u8| match c {
+        b'0'..=b'9' => Some(c - b'0'),
+        b'a'..=b'f' => Some(c - b'a' + 10),
+        _ => None,
+    };
+    let mut bytes = [0; N];
+    for (byte, pair) in bytes.iter_mut().zip(text.chunks_exact(2)) {
+        *byte = digit(pair[0])? << 4 | digit(pair[1])?;
+    }
+    Some(bytes)
+}
+
+macro_rules! text_serde {
+    ($name:ident) => {
+        impl Serialize for $name {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(self)
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let text = std::borrow::Cow::<str>::deserialize(deserializer)?;
+                text.parse().map_err(serde::de::Error::custom)
+            }
+        }
+    };
+}
+
+macro_rules! id {
+    ($(#[$doc:meta])* $name:ident, $prefix:literal, $what:literal) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub struct $name([u8; 16]);
+
+        impl $name {
+            /// A new id; ids made later sort later.
+            pub fn mint(now: Timestamp, entropy: &dyn Entropy) -> Self {
+                Self(mint(now, entropy))
+            }
+
+            /// The bytes, as the store keeps them.
+            pub fn as_bytes(&self) -> &[u8; 16] {
+                &self.0
+            }
+
+            /// From the bytes that the store kept.
+            pub fn from_bytes(bytes: [u8; 16]) -> Self {
+                Self(bytes)
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str($prefix)?;
+                hex(&self.0, f)
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Display::fmt(self, f)
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = BadId;
+
+            fn from_str(text: &str) -> Result<Self, BadId> {
+                text.strip_prefix($prefix)
+                    .and_then(unhex)
+                    .map(Self)
+                    .ok_or_else(|| BadId::new($what, text, concat!($prefix, " and 32 hex digits")))
+            }
+        }
+
+        text_serde!($name);
+
+        impl JsonSchema for $name {
+            fn schema_name() -> std::borrow::Cow<'static, str> {
+                stringify!($name).into()
+            }
+
+            fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+                schemars::json_schema!({ "type": "string", "pattern": concat!("^", $prefix, "[0-9a-f]{32}$") })
+            }
+        }
+    };
+}
+
+id!(
+    /// One execution of an agent.
+    RunId, "r_", "a run id"
+);
+id!(
+    /// A conversation: runs that share it.
+    SessionId, "s_", "a session id"
+);
+id!(
+    /// Runs that one call started.
+    BatchId, "b_", "a batch id"
+);
+
+const NAME_FORM: &str = "1 to 128 letters, digits, '_' or '-'";
+const PATH_FORM: &str = "1 to 128 letters, digits, '_', '-' or '.', in parts separated by '/'";
+
+fn is_word(text: &str) -> bool {
+    (1..=128).contains(&text.len()) && text.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'_' || c == b'-')
+}
+
+fn is_path(text: &str) -> bool {
+    text.len() <= 128
+        && text.split('/').all(|part| {
+            !part.is_empty() && part.bytes().all(|c| c.is_ascii_alphanumeric() || matches!(c, b'_' | b'-' | b'.'))
+        })
+}
+
+macro_rules! name {
+    ($(#[$doc:meta])* $name:ident, $what:literal, $check:ident, $form:ident, $pattern:literal) => {
+        $(#[$doc])*
+        #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub struct $name(Arc<str>);
+
+        impl $name {
+            /// The text.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = BadId;
+
+            fn from_str(text: &str) -> Result<Self, BadId> {
+                if $check(text) { Ok(Self(text.into())) } else { Err(BadId::new($what, text, $form)) }
+            }
+        }
+
+        text_serde!($name);
+
+        impl JsonSchema for $name {
+            fn schema_name() -> std::borrow::Cow<'static, str> {
+                stringify!($name).into()
+            }
+
+            fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+                schemars::json_schema!({ "type": "string", "pattern": $pattern })
+            }
+        }
+    };
+}
+
+name!(
+    /// A wall between customers: part of every key and every query.
+    Tenant, "a tenant", is_word, NAME_FORM, "^[A-Za-z0-9_-]{1,128}$"
+);
+name!(
+    /// Who a run is for (`user_id` on the wire).
+    UserId, "a user id", is_word, NAME_FORM, "^[A-Za-z0-9_-]{1,128}$"
+);
+name!(
+    /// A caller's own handle of a run (`agent_id` on the wire).
+    AgentId, "an agent id", is_word, NAME_FORM, "^[A-Za-z0-9_-]{1,128}$"
+);
+name!(
+    /// The name of an agent definition; `/` groups.
+    AgentName, "an agent name", is_path, PATH_FORM, "^[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)*$"
+);
+
+impl Tenant {
+    /// The tenant of open loopback and of the shared token.
+    pub fn default_tenant() -> Self {
+        Self("default".into())
+    }
+}
+
+impl UserId {
+    /// The user when a request names none.
+    pub fn default_user() -> Self {
+        Self("default".into())
+    }
+}
+
+impl AgentId {
+    /// A handle for a run whose caller gave none.
+    pub fn mint(entropy: &dyn Entropy) -> Self {
+        let mut bytes = [0; 8];
+        entropy.fill(&mut bytes);
+        Self(format!("a_{:016x}", u64::from_be_bytes(bytes)).into())
+    }
+}
+
+/// A run inside its tenant: what every query by run takes.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct RunKey {
+    /// The wall it stands behind.
+    pub tenant: Tenant,
+    /// The run.
+    pub run: RunId,
+}
+
+/// SHA-256 of some content, which it names.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Digest([u8; 32]);
+
+impl Digest {
+    /// The digest of `content`.
+    pub fn of(content: &[u8]) -> Self {
+        use sha2::Digest as _;
+        Self(sha2::Sha256::digest(content).into())
+    }
+
+    /// The bytes, as the store keeps them.
+    pub fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+
+    /// From the bytes that the store kept.
+    pub fn from_bytes(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+}
+
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        hex(&self.0, f)
+    }
+}
+
+impl fmt::Debug for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        hex(&self.0, f)
+    }
+}
+
+impl FromStr for Digest {
+    type Err = BadId;
+
+    fn from_str(text: &str) -> Result<Self, BadId> {
+        unhex(text).map(Self).ok_or_else(|| BadId::new("a digest", text, "64 hex digits"))
+    }
+}
+
+text_serde!(Digest);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Counter(std::sync::atomic::AtomicU8);
+
+    impl Entropy for Counter {
+        fn fill(&self, bytes: &mut [u8]) {
+            bytes.fill(self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed));
+        }
+    }
+
+    #[test]
+    fn an_id_reads_back_as_it_was_written_and_sorts_by_time() {
+        let entropy = Counter(9.into());
+        let early = RunId::mint(Timestamp::from_millis(1_000), &entropy);
+        let late = RunId::mint(Timestamp::from_millis(1_001), &entropy);
+        assert!(early < late && early.to_string() < late.to_string());
+        assert_eq!(late.to_string().parse::<RunId>(), Ok(late));
+        assert_eq!(serde_json::from_str::<RunId>(&serde_json::to_string(&late).expect("ids encode")).ok(), Some(late));
+    }
+
+    #[test]
+    fn what_is_not_an_id_is_refused_with_its_form() {
+        for bad in ["", "r_", "r_12", "s_00000000000000000000000000000000", "r_0000000000000000000000000000000G", "r_é"]
+        {
+            let error = bad.parse::<RunId>().expect_err(bad);
+            assert!(error.to_string().contains("r_ and 32 hex digits"), "{error}");
+        }
+        for bad in ["", "a b", "ä", "a/b", &"x".repeat(129)] {
+            assert!(bad.parse::<UserId>().is_err(), "{bad:?}");
+        }
+        for bad in ["", "/", "a//b", "a/", "a b"] {
+            assert!(bad.parse::<AgentName>().is_err(), "{bad:?}");
+        }
+        assert!("group/name-1.2".parse::<AgentName>().is_ok());
+    }
+}

@@ -1,0 +1,411 @@
+//! The journal: the only write, and the readers by aggregate.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use crate::{
+    definition::Definition,
+    failure::{Explain, FailureKind},
+    ids::{AgentId, AgentName, BatchId, Digest, RunId, RunKey, SessionId, Tenant, UserId},
+    record::{Epoch, Record, Seq, Status},
+    redact::Redacted,
+    time::Timestamp,
+    view::RunView,
+};
+
+/// All that becomes true together, or not at all.
+#[derive(Debug)]
+pub struct Entry {
+    /// The process that writes; whoever lost ownership can write nothing.
+    pub epoch: Epoch,
+    /// Records of one or more runs.
+    pub runs: Vec<Append>,
+    /// Waits that begin or end.
+    pub waits: Vec<WaitChange>,
+    /// The caller's key for this request.
+    pub key: Option<RequestKey>,
+    /// A batch that begins; its runs are in `runs`, by index.
+    pub batch: Option<NewBatch>,
+    /// Definitions that runs of this entry pin; known ones are left as they are.
+    pub definitions: Vec<Redacted<Arc<Definition>>>,
+}
+
+impl Entry {
+    /// An entry with records of one run.
+    pub fn append(epoch: Epoch, append: Append) -> Self {
+        Self { epoch, runs: vec![append], waits: Vec::new(), key: None, batch: None, definitions: Vec::new() }
+    }
+}
+
+/// Records for the end of one run's journal.
+#[derive(Debug)]
+pub struct Append {
+    /// The run.
+    pub key: RunKey,
+    /// The sequence of its last record now; 0 for a run that begins. Anything else there fails the entry.
+    pub expected: Seq,
+    /// The records, gapless from `expected + 1`. A run that begins starts with `Accepted`.
+    pub records: Vec<Redacted<Record>>,
+    /// Fail the entry when another run of its session is unfinished (only for a run that begins).
+    pub exclusive_session: bool,
+}
+
+/// A change of a run's waits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WaitChange {
+    /// A call waits for the ends of `count` children, whose records name `(run, call)` as their parent.
+    Children {
+        /// The run that waits.
+        run: RunKey,
+        /// The call.
+        call: Seq,
+        /// How many.
+        count: u32,
+    },
+    /// The run waits for a time.
+    Until {
+        /// The run that waits.
+        run: RunKey,
+        /// What for: the sequence of the record that says so.
+        call: Seq,
+        /// The time.
+        due: Timestamp,
+    },
+    /// The wait is over and its result is journaled.
+    Remove {
+        /// The run that waited.
+        run: RunKey,
+        /// The call.
+        call: Seq,
+    },
+}
+
+/// A caller's key: the same key and body is the same handle, another body a conflict.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RequestKey {
+    /// The caller's tenant.
+    pub tenant: Tenant,
+    /// The caller.
+    pub subject: UserId,
+    /// The operation.
+    pub operation: &'static str,
+    /// Digest of the key, so that no secret in it is stored.
+    pub key: Digest,
+    /// Digest of the body after aliases, without how to wait.
+    pub body: Digest,
+    /// What the first request made.
+    pub handle: HandleId,
+}
+
+/// A durable thing that a caller can wait for, follow or cancel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum HandleId {
+    /// A run.
+    Run(RunId),
+    /// A batch.
+    Batch(BatchId),
+}
+
+/// A batch that begins.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewBatch {
+    /// The caller's tenant.
+    pub tenant: Tenant,
+    /// The batch.
+    pub batch: BatchId,
+    /// For whom.
+    pub user: UserId,
+    /// How many runs.
+    pub size: u32,
+}
+
+/// What a commit did.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Committed {
+    /// Global position of the entry's last record.
+    pub position: u64,
+    /// Parked runs that have nothing left to wait for: their last wait ended in this entry, or this entry parked them
+    /// and the cause had already happened. Whoever commits brings them back to admission.
+    pub woken: Vec<RunKey>,
+}
+
+/// Why an entry was not written. Nothing of it was.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CommitError {
+    /// Somebody else wrote to the run.
+    #[error("run {run} is at record {found}, not {expected}")]
+    Conflict {
+        /// The run.
+        run: RunId,
+        /// What the writer believed.
+        expected: Seq,
+        /// What is there; 0 when there is no such run.
+        found: Seq,
+    },
+    /// The same request was made before.
+    #[error("this request was made before")]
+    Repeated(HandleId),
+    /// The key was used with another body.
+    #[error("the idempotency key was used before with a different request")]
+    KeyReused,
+    /// The child of this call and index exists.
+    #[error("child {index} of call {call} of run {parent} exists")]
+    ChildExists {
+        /// The parent.
+        parent: RunId,
+        /// The call.
+        call: Seq,
+        /// The place.
+        index: u32,
+    },
+    /// A live run has this handle.
+    #[error("agent_id {agent_id} is in use by run {run}, which has not ended")]
+    AgentIdInUse {
+        /// The handle.
+        agent_id: AgentId,
+        /// Who has it.
+        run: RunId,
+    },
+    /// The session does not exist.
+    #[error("there is no session {0}")]
+    UnknownSession(SessionId),
+    /// Another run of the session is unfinished.
+    #[error("session {session} is busy with run {run}")]
+    SessionBusy {
+        /// The session.
+        session: SessionId,
+        /// Who has it.
+        run: RunId,
+    },
+    /// Another process owns the data now.
+    #[error("this process (epoch {mine}) lost ownership of the data to epoch {current}")]
+    LostOwnership {
+        /// The writer's epoch.
+        mine: Epoch,
+        /// The owner's epoch.
+        current: Epoch,
+    },
+    /// The store is out of room or out of order; what was journaled before is safe.
+    #[error("{0}")]
+    Store(StoreError),
+}
+
+/// Why the store could not do its work.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum StoreError {
+    /// No room.
+    #[error("the disk that holds {file} is full")]
+    Full {
+        /// The store's file.
+        file: String,
+    },
+    /// No permission to write.
+    #[error("{file} is read-only")]
+    ReadOnly {
+        /// The store's file.
+        file: String,
+    },
+    /// The file is damaged.
+    #[error("{file} is damaged: {detail}")]
+    Corrupt {
+        /// The store's file.
+        file: String,
+        /// What the database says.
+        detail: String,
+    },
+    /// A newer version wrote it.
+    #[error("{file} has format {found}; this version of drawloom knows up to {known}")]
+    TooNew {
+        /// The store's file.
+        file: String,
+        /// Its format.
+        found: u32,
+        /// Ours.
+        known: u32,
+    },
+    /// Another process has it.
+    #[error("{directory} is in use by another drawloom process")]
+    Locked {
+        /// The data directory.
+        directory: String,
+    },
+    /// Anything else that the database or the file system said.
+    #[error("{file}: {detail}")]
+    Failed {
+        /// The store's file.
+        file: String,
+        /// What it said.
+        detail: String,
+    },
+    /// The store was closed.
+    #[error("the store is closed")]
+    Closed,
+}
+
+impl Explain for StoreError {
+    fn kind(&self) -> FailureKind {
+        FailureKind::Unavailable
+    }
+
+    fn code(&self) -> &'static str {
+        match self {
+            Self::Full { .. } => "store_full",
+            Self::ReadOnly { .. } => "store_read_only",
+            Self::Corrupt { .. } => "store_corrupt",
+            Self::TooNew { .. } => "store_too_new",
+            Self::Locked { .. } => "store_locked",
+            Self::Failed { .. } => "store_failed",
+            Self::Closed => "store_closed",
+        }
+    }
+
+    fn hint(&self) -> Option<String> {
+        Some(match self {
+            Self::Full { file } => format!("free some space beside {file}; runs go on by themselves after that"),
+            Self::ReadOnly { file } => {
+                format!("make {file} and its directory writable for this user, or pass --data-dir")
+            }
+            Self::Corrupt { file, .. } => {
+                format!("stop drawloom, keep a copy of {file}, and restore a backup or try `sqlite3 {file} .recover`")
+            }
+            Self::TooNew { .. } => "use a newer drawloom, or another --data-dir".into(),
+            Self::Locked { .. } => "wait for it to end, or pass another --data-dir".into(),
+            Self::Failed { .. } => "see the server's log; `drawloom doctor` checks the data directory".into(),
+            Self::Closed => "the server is stopping; ask again when it is back".into(),
+        })
+    }
+}
+
+impl Explain for CommitError {
+    fn kind(&self) -> FailureKind {
+        match self {
+            Self::Conflict { .. }
+            | Self::Repeated(_)
+            | Self::KeyReused
+            | Self::ChildExists { .. }
+            | Self::AgentIdInUse { .. }
+            | Self::SessionBusy { .. } => FailureKind::Conflict,
+            Self::UnknownSession(_) => FailureKind::NotFound,
+            Self::LostOwnership { .. } => FailureKind::Unavailable,
+            Self::Store(error) => error.kind(),
+        }
+    }
+
+    fn code(&self) -> &'static str {
+        match self {
+            Self::Conflict { .. } => "conflict",
+            Self::Repeated(_) => "repeated",
+            Self::KeyReused => "idempotency_key_reused",
+            Self::ChildExists { .. } => "child_exists",
+            Self::AgentIdInUse { .. } => "agent_id_in_use",
+            Self::UnknownSession(_) => "unknown_session",
+            Self::SessionBusy { .. } => "session_busy",
+            Self::LostOwnership { .. } => "lost_ownership",
+            Self::Store(error) => error.code(),
+        }
+    }
+
+    fn hint(&self) -> Option<String> {
+        match self {
+            Self::KeyReused => Some("use a new idempotency_key for a new request".into()),
+            Self::AgentIdInUse { .. } => Some("pick another agent_id, or cancel the run that has it".into()),
+            Self::SessionBusy { .. } => Some("wait for that run, cancel it, or leave session_id out".into()),
+            Self::UnknownSession(_) => Some("leave session_id out to begin a new session".into()),
+            Self::Store(error) => error.hint(),
+            Self::Conflict { .. } | Self::Repeated(_) | Self::ChildExists { .. } | Self::LostOwnership { .. } => None,
+        }
+    }
+}
+
+/// The only write.
+///
+/// `commit` returns when the entry is on disk (one real sync, shared with the entries that came at the same time), never
+/// before. Entries are applied one after the other in the order they came; one that fails leaves no trace and does not
+/// disturb its neighbours. In the same transaction the store derives each run's row from its records, counts down the
+/// wait that a finished child belongs to, and removes the waits of a run that finished.
+/// When the future is dropped, the entry may or may not be written.
+#[async_trait]
+pub trait Journal: Send + Sync {
+    /// Makes `entry` true.
+    async fn commit(&self, entry: Entry) -> Result<Committed, CommitError>;
+}
+
+/// Which runs a list shows.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RunFilter {
+    /// Only of this user.
+    pub user: Option<UserId>,
+    /// Only of this agent.
+    pub agent: Option<AgentName>,
+    /// Only in one of these states; all, when empty.
+    pub status: Vec<Status>,
+    /// Only of this session.
+    pub session: Option<SessionId>,
+    /// Only of this batch.
+    pub batch: Option<BatchId>,
+    /// Only children of this run.
+    pub parent: Option<RunId>,
+    /// Only runs older than this one (the last of the page before).
+    pub before: Option<RunId>,
+    /// At most this many, newest first.
+    pub limit: u32,
+}
+
+/// A wait for a time that has not come, or a run's deadline.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Due {
+    /// The run.
+    pub run: RunKey,
+    /// The time.
+    pub due: Timestamp,
+}
+
+/// What is unfinished, as a starting process needs it: rows without texts.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Unfinished {
+    /// Runs that are queued, or were running when the last process ended, oldest first.
+    pub runs: Vec<RunView>,
+    /// Parked runs with nothing left to wait for but a slot.
+    pub ready: Vec<RunView>,
+    /// Parked runs that wait for a time.
+    pub timers: Vec<Due>,
+    /// Deadlines of parked runs.
+    pub deadlines: Vec<Due>,
+    /// How many runs are parked in all.
+    pub parked: u64,
+}
+
+/// Reads runs. Reads see every commit that was acknowledged before they began.
+#[async_trait]
+pub trait RunReader: Send + Sync {
+    /// The run, if there is one in that tenant.
+    async fn find_run(&self, key: &RunKey) -> Result<Option<RunView>, StoreError>;
+
+    /// The run with this handle: the live one, else the newest.
+    async fn find_by_agent_id(&self, tenant: &Tenant, agent_id: &AgentId) -> Result<Option<RunView>, StoreError>;
+
+    /// Runs, newest first.
+    async fn list_runs(&self, tenant: &Tenant, filter: &RunFilter) -> Result<Vec<RunView>, StoreError>;
+
+    /// Records after `after`, in order, at most `limit`.
+    async fn read_journal(&self, key: &RunKey, after: Seq, limit: usize) -> Result<Vec<Record>, StoreError>;
+
+    /// The children of one call, by index.
+    async fn list_children(&self, parent: &RunKey, call: Seq) -> Result<Vec<RunView>, StoreError>;
+
+    /// Children of a run that have not ended.
+    async fn list_live_children(&self, parent: &RunKey) -> Result<Vec<RunView>, StoreError>;
+
+    /// Tokens that the whole tree of `root` has spent.
+    async fn tree_tokens(&self, root: &RunKey) -> Result<u64, StoreError>;
+
+    /// The runs of a batch, by index; none when there is no such batch in that tenant.
+    async fn list_batch(&self, tenant: &Tenant, batch: BatchId) -> Result<Option<Vec<RunView>>, StoreError>;
+
+    /// A pinned definition.
+    async fn find_definition(&self, tenant: &Tenant, digest: &Digest) -> Result<Option<Definition>, StoreError>;
+
+    /// What is unfinished, over all tenants.
+    async fn list_unfinished(&self) -> Result<Unfinished, StoreError>;
+}

@@ -1,0 +1,21 @@
+//! The words of Drawloom: ids, domain types, records, seams and failure kinds. Nothing here does I/O.
+
+pub mod caller;
+pub mod definition;
+pub mod executor;
+pub mod failure;
+pub mod ids;
+pub mod journal;
+pub mod message;
+pub mod model;
+pub mod record;
+pub mod redact;
+pub mod run;
+pub mod runs;
+pub mod time;
+pub mod tool;
+pub mod usage;
+pub mod view;
+
+/// This version of drawloom, as records and answers carry it.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");

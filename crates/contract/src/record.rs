@@ -1,0 +1,504 @@
+//! The journal's records: all that ever happened to a run.
+//!
+//! A record is compatible for ever: fields are added with a default, never renamed or removed, and a change of meaning
+//! is a new kind. What decides reads the fold of them; what was decided is never decided again.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{
+    failure::RunError,
+    ids::{AgentId, AgentName, BatchId, Digest, RunId, SessionId, Tenant, UserId},
+    message::{Segment, ToolUse},
+    redact::Texts,
+    time::Timestamp,
+    usage::Usage,
+};
+
+/// A place in a run's journal; the first record has 1 and there are no gaps.
+pub type Seq = u64;
+
+/// The number of a start of the process that owned the data: ownership carries it, and every write is checked.
+pub type Epoch = u64;
+
+/// The format that this version writes.
+pub const FORMAT: u32 = 1;
+
+/// One thing that happened.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Record {
+    /// Its place in the run's journal.
+    pub seq: Seq,
+    /// When.
+    pub at: Timestamp,
+    /// What.
+    pub body: Body,
+}
+
+/// What happened.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Body {
+    /// A caller handed the run over.
+    Accepted(Box<Accepted>),
+    /// It got its slot: the first time, or again after parking or a restart.
+    Admitted {
+        /// When its time is up, once that is known.
+        deadline: Option<Timestamp>,
+    },
+    /// Intent: a model turn is asked for.
+    TurnStarted(TurnStarted),
+    /// Outcome: the whole turn.
+    TurnDone(TurnDone),
+    /// What the provider counted for a turn.
+    Usage {
+        /// The turn.
+        turn: u32,
+        /// Its tokens.
+        usage: Usage,
+    },
+    /// Outcome: the turn came to nothing.
+    TurnFailed(TurnFailed),
+    /// Intent: a tool is called. Its sequence is the name of the call.
+    CallStarted(CallStarted),
+    /// The call waits for something; its result comes later.
+    CallWaiting {
+        /// The call.
+        call: Seq,
+        /// For what.
+        on: WaitOn,
+    },
+    /// Outcome: the call's result.
+    CallDone(CallDone),
+    /// Nothing is left to do but wait: the slot is free and no task holds the run.
+    Parked {
+        /// Until when, when it is a time that it waits for.
+        until: Option<Timestamp>,
+    },
+    /// A new process took it up.
+    Resumed(Resumed),
+    /// A budget is used up.
+    LimitReached {
+        /// Which.
+        limit: Limit,
+        /// Whether even one last turn can be paid.
+        last_turn: bool,
+    },
+    /// It is to end now.
+    StopRequested(Stop),
+    /// State of an executor's own.
+    Note {
+        /// The executor's format of it.
+        version: u32,
+        /// What it notes.
+        value: Value,
+    },
+    /// The end, of which there is one.
+    Finished(Box<Outcome>),
+}
+
+/// How a run began, and the limits it keeps.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Accepted {
+    /// The version of drawloom that accepted it.
+    pub version: String,
+    /// The wall it stands behind.
+    pub tenant: Tenant,
+    /// The run.
+    pub run: RunId,
+    /// Its conversation.
+    pub session: SessionId,
+    /// The caller's handle of it.
+    pub agent_id: AgentId,
+    /// The agent.
+    pub agent: AgentName,
+    /// The agent's pinned definition.
+    pub definition: Digest,
+    /// For whom.
+    pub user: UserId,
+    /// The provider that its calls go to.
+    pub provider: String,
+    /// The model.
+    pub model: String,
+    /// The run that spawned it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<Parent>,
+    /// The root of its tree: itself, when nobody spawned it.
+    pub root: RunId,
+    /// How many runs stand above it.
+    #[serde(default)]
+    pub depth: u32,
+    /// The batch that it is part of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub batch: Option<BatchPlace>,
+    /// What it is asked.
+    pub segments: Vec<Segment>,
+    /// The tools it may use, by name: operator, definition and request, each narrowing.
+    pub tools: Vec<String>,
+    /// Most model turns, retries not counted.
+    pub max_iterations: u32,
+    /// Most tokens of the tree that it is the root of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget_tokens: Option<u64>,
+    /// When it must have ended, counted from here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<Timestamp>,
+    /// How long it may take from first admission.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_timeout_ms: Option<u64>,
+    /// How long it may wait for its first admission.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue_timeout_ms: Option<u64>,
+    /// The caller's own lineage, handed down and echoed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent_context: Option<Value>,
+    /// The caller's facts about the run, shown to the model as a system block.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<Value>,
+    /// What was narrowed, overridden or defaulted, for the caller to know.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
+}
+
+/// The call that spawned a run: one child per `(run, call, index)`, however often the call is made.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Parent {
+    /// The run that spawned it.
+    pub run: RunId,
+    /// That run's handle.
+    pub agent_id: AgentId,
+    /// The sequence of the call's intent.
+    pub call: Seq,
+    /// Its place among the children of that call.
+    pub index: u32,
+}
+
+/// A place in a batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BatchPlace {
+    /// The batch.
+    pub batch: BatchId,
+    /// Where in it.
+    pub index: u32,
+}
+
+/// Intent: a model turn.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TurnStarted {
+    /// The turn, from 1.
+    pub turn: u32,
+    /// The try of that turn, from 1.
+    pub attempt: u32,
+    /// Whether tools are offered; not in a last turn.
+    pub tools: bool,
+    /// Tokens set aside from the tree's budget.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub reserved: u64,
+}
+
+/// Outcome: a whole model turn.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TurnDone {
+    /// The turn.
+    pub turn: u32,
+    /// Its text.
+    pub text: String,
+    /// Its reasoning.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub thinking: String,
+    /// The calls it asks for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub calls: Vec<ToolUse>,
+    /// Why the model stopped.
+    pub stop_reason: StopReason,
+}
+
+/// Outcome: a model turn that came to nothing.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TurnFailed {
+    /// The turn.
+    pub turn: u32,
+    /// The try.
+    pub attempt: u32,
+    /// Why.
+    pub error: RunError,
+    /// When it is tried again; never, when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_at: Option<Timestamp>,
+    /// Whether this try counts against `retry_attempts`; throttling and restarts do not.
+    #[serde(default)]
+    pub counted: bool,
+    /// Whether the provider may charge for it and again for the next try.
+    #[serde(default)]
+    pub maybe_paid: bool,
+}
+
+/// Intent: a tool call.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CallStarted {
+    /// The turn that asked for it.
+    pub turn: u32,
+    /// Its place among the turn's calls.
+    pub index: u32,
+    /// What was asked.
+    pub tool_use: ToolUse,
+    /// What a resume may do when the outcome is unknown.
+    pub repeat: RepeatClass,
+    /// What will say later whether it happened.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub evidence: Option<Value>,
+    /// Whether the redactor changed the input; then it is never executed again.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub masked: bool,
+}
+
+/// Outcome: a tool call's result.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CallDone {
+    /// The call.
+    pub call: Seq,
+    /// What the model is told.
+    pub text: String,
+    /// Whether it failed.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub is_error: bool,
+    /// Whether nobody knows if its effect happened.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub in_doubt: bool,
+}
+
+/// What resume may do with an effect whose outcome is unknown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RepeatClass {
+    /// Do it again.
+    Safe,
+    /// Do it again under the key `(run, call)`.
+    Keyed,
+    /// Ask the evidence whether it happened.
+    Check,
+    /// Tell the model that it is in doubt.
+    Never,
+}
+
+/// What a call waits for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "on", rename_all = "snake_case")]
+pub enum WaitOn {
+    /// The ends of its children.
+    Children {
+        /// How many.
+        count: u32,
+        /// How their results are put together.
+        collect: Collect,
+    },
+}
+
+/// How children's results become one tool result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Collect {
+    /// One child: its text.
+    One,
+    /// Many: a list by index.
+    Many,
+}
+
+/// A new process took the run up.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Resumed {
+    /// The process.
+    pub epoch: Epoch,
+    /// Its version.
+    pub version: String,
+    /// Unclean ends in a row at which the same step was in flight.
+    #[serde(default)]
+    pub strikes: u32,
+}
+
+/// What was used up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Limit {
+    /// The tree's budget.
+    Budget,
+}
+
+/// Why a run is to end before it is done.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "why", rename_all = "snake_case")]
+pub enum Stop {
+    /// Somebody cancelled it.
+    Cancelled {
+        /// Why, in their words.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+    },
+    /// The run that spawned it ended.
+    ParentEnded {
+        /// That run.
+        parent: RunId,
+    },
+    /// Its time is up.
+    Deadline {
+        /// When it was.
+        at: Timestamp,
+    },
+    /// It was not admitted in time.
+    QueueTimeout {
+        /// How long it could wait.
+        limit_ms: u64,
+    },
+    /// The process died over and over at the same step of it.
+    Quarantined {
+        /// How often.
+        strikes: u32,
+    },
+}
+
+/// Where a run stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    /// Accepted; waits for a slot.
+    Queued,
+    /// Has a slot.
+    Running,
+    /// Parked on a wait, without a slot.
+    Waiting,
+    /// Done.
+    Completed,
+    /// Ended by an error.
+    Failed,
+    /// Ended by a caller.
+    Cancelled,
+    /// Ended by a deadline.
+    TimedOut,
+}
+
+impl Status {
+    /// Every status, in the order of a run's life.
+    pub const ALL: [Self; 7] =
+        [Self::Queued, Self::Running, Self::Waiting, Self::Completed, Self::Failed, Self::Cancelled, Self::TimedOut];
+
+    /// Whether nothing follows.
+    pub fn is_terminal(self) -> bool {
+        match self {
+            Self::Completed | Self::Failed | Self::Cancelled | Self::TimedOut => true,
+            Self::Queued | Self::Running | Self::Waiting => false,
+        }
+    }
+
+    /// Its name on the wire and in the store.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Queued => "queued",
+            Self::Running => "running",
+            Self::Waiting => "waiting",
+            Self::Completed => "completed",
+            Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
+            Self::TimedOut => "timed_out",
+        }
+    }
+}
+
+/// Why a model stopped, or why we stopped it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum StopReason {
+    /// It was done.
+    EndTurn,
+    /// It wants tools.
+    ToolUse,
+    /// It ran into its output limit.
+    MaxTokens,
+    /// It wrote a stop sequence.
+    StopSequence,
+    /// It used up its turns and wrote its last one.
+    MaxIterations,
+    /// It used up its budget and wrote its last turn.
+    Budget,
+}
+
+impl StopReason {
+    /// Its name on the wire and in the store.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::EndTurn => "end_turn",
+            Self::ToolUse => "tool_use",
+            Self::MaxTokens => "max_tokens",
+            Self::StopSequence => "stop_sequence",
+            Self::MaxIterations => "max_iterations",
+            Self::Budget => "budget",
+        }
+    }
+}
+
+/// How a run ended. Its `final_text` is the text of its last turn's record.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Outcome {
+    /// A terminal status.
+    pub status: Status,
+    /// Why the model stopped, when it did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stop_reason: Option<StopReason>,
+    /// What went wrong, unless it completed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<RunError>,
+    /// All tokens of the run.
+    pub usage: Usage,
+    /// What the caller should know.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+fn is_false(flag: &bool) -> bool {
+    !flag
+}
+
+impl Texts for Record {
+    fn each_text(&mut self, visit: &mut dyn FnMut(&mut String)) {
+        match &mut self.body {
+            Body::Accepted(accepted) => {
+                accepted.segments.iter_mut().for_each(|segment| segment.each_text(visit));
+                accepted.warnings.iter_mut().for_each(&mut *visit);
+                for value in [&mut accepted.parent_context, &mut accepted.metadata].into_iter().flatten() {
+                    value.each_text(visit);
+                }
+            }
+            Body::TurnDone(done) => {
+                visit(&mut done.text);
+                visit(&mut done.thinking);
+                done.calls.iter_mut().for_each(|call| call.each_text(visit));
+            }
+            Body::TurnFailed(failed) => visit(&mut failed.error.message),
+            Body::CallStarted(call) => {
+                call.tool_use.each_text(visit);
+                if let Some(evidence) = &mut call.evidence {
+                    evidence.each_text(visit);
+                }
+            }
+            Body::CallDone(done) => visit(&mut done.text),
+            Body::StopRequested(Stop::Cancelled { reason: Some(reason) }) => visit(reason),
+            Body::Note { value, .. } => value.each_text(visit),
+            Body::Finished(outcome) => {
+                outcome.warnings.iter_mut().for_each(&mut *visit);
+                outcome.error.iter_mut().for_each(|error| visit(&mut error.message));
+            }
+            Body::Admitted { .. }
+            | Body::TurnStarted(_)
+            | Body::Usage { .. }
+            | Body::CallWaiting { .. }
+            | Body::Parked { .. }
+            | Body::Resumed(_)
+            | Body::LimitReached { .. }
+            | Body::StopRequested(_) => {}
+        }
+    }
+}

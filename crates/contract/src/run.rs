@@ -1,0 +1,174 @@
+//! A run folded from its journal: what every executor's decision may look at.
+
+use crate::{
+    record::{Accepted, Body, CallStarted, Record, Seq, Status, Stop, WaitOn},
+    time::Timestamp,
+    usage::Usage,
+};
+
+/// The fold of a run's records, the same for every executor. `apply` is compatible for ever.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Run {
+    /// How it began.
+    pub accepted: Box<Accepted>,
+    /// When it began.
+    pub accepted_at: Timestamp,
+    /// Its last record.
+    pub seq: Seq,
+    /// Where it stands.
+    pub status: Status,
+    /// When it was first admitted.
+    pub started_at: Option<Timestamp>,
+    /// When its time is up.
+    pub deadline: Option<Timestamp>,
+    /// Tokens so far.
+    pub usage: Usage,
+    /// Why it is to end, once somebody said so.
+    pub stop: Option<Stop>,
+    /// The turn in flight: its intent has no outcome.
+    pub turn_in_flight: Option<(u32, u32)>,
+    /// Calls whose intent has no outcome, in call order.
+    pub open_calls: Vec<OpenCall>,
+    /// Versions of drawloom that wrote to it, in order.
+    pub versions: Vec<String>,
+    /// Unclean ends in a row at the same step.
+    pub strikes: u32,
+}
+
+/// A call without an outcome.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OpenCall {
+    /// The sequence of its intent: its name.
+    pub call: Seq,
+    /// Its intent.
+    pub started: CallStarted,
+    /// What it waits for, once it waits.
+    pub waiting: Option<WaitOn>,
+}
+
+/// A journal that cannot be one.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum FoldError {
+    /// The first record is something else.
+    #[error("the journal does not begin with an accepted record")]
+    NoBeginning,
+    /// A record is missing or twice.
+    #[error("record {found} follows record {last}")]
+    Gap {
+        /// The record before.
+        last: Seq,
+        /// The record that came.
+        found: Seq,
+    },
+    /// Something follows the end.
+    #[error("record {0} follows the end of the run")]
+    AfterEnd(Seq),
+    /// An outcome without an intent.
+    #[error("record {seq} is the outcome of {what}, which has not begun")]
+    NoIntent {
+        /// The record.
+        seq: Seq,
+        /// Of what.
+        what: String,
+    },
+}
+
+impl Run {
+    /// The fold of a journal's first record.
+    pub fn begin(record: &Record) -> Result<Self, FoldError> {
+        match (&record.body, record.seq) {
+            (Body::Accepted(accepted), 1) => Ok(Self {
+                accepted_at: record.at,
+                seq: 1,
+                status: Status::Queued,
+                started_at: None,
+                deadline: accepted.deadline,
+                usage: Usage::default(),
+                stop: None,
+                turn_in_flight: None,
+                open_calls: Vec::new(),
+                versions: vec![accepted.version.clone()],
+                strikes: 0,
+                accepted: accepted.clone(),
+            }),
+            _ => Err(FoldError::NoBeginning),
+        }
+    }
+
+    /// The fold with one more record.
+    pub fn apply(&mut self, record: &Record) -> Result<(), FoldError> {
+        if record.seq != self.seq + 1 {
+            return Err(FoldError::Gap { last: self.seq, found: record.seq });
+        }
+        if self.status.is_terminal() {
+            return Err(FoldError::AfterEnd(record.seq));
+        }
+        self.seq = record.seq;
+        match &record.body {
+            Body::Accepted(_) => return Err(FoldError::NoBeginning),
+            Body::Admitted { deadline } => {
+                self.status = Status::Running;
+                self.started_at = self.started_at.or(Some(record.at));
+                self.deadline = deadline.or(self.deadline);
+            }
+            Body::TurnStarted(started) => self.turn_in_flight = Some((started.turn, started.attempt)),
+            Body::TurnDone(done) => self.end_turn(record.seq, done.turn)?,
+            Body::TurnFailed(failed) => self.end_turn(record.seq, failed.turn)?,
+            Body::Usage { usage, .. } => self.usage += *usage,
+            Body::CallStarted(started) => {
+                self.open_calls.push(OpenCall { call: record.seq, started: started.clone(), waiting: None });
+            }
+            Body::CallWaiting { call, on } => {
+                self.open_call(record.seq, *call)?.waiting = Some(on.clone());
+                self.strikes = 0;
+            }
+            Body::CallDone(done) => {
+                self.open_call(record.seq, done.call)?;
+                self.open_calls.retain(|open| open.call != done.call);
+                self.strikes = 0;
+            }
+            Body::Parked { .. } => {
+                self.status = Status::Waiting;
+                self.strikes = 0;
+            }
+            Body::Resumed(resumed) => {
+                self.strikes = resumed.strikes;
+                if self.versions.last() != Some(&resumed.version) {
+                    self.versions.push(resumed.version.clone());
+                }
+            }
+            Body::StopRequested(stop) => self.stop = self.stop.take().or_else(|| Some(stop.clone())),
+            Body::Finished(outcome) => {
+                self.status = outcome.status;
+                self.turn_in_flight = None;
+                self.open_calls.clear();
+            }
+            Body::LimitReached { .. } | Body::Note { .. } => {}
+        }
+        Ok(())
+    }
+
+    /// Whether everything that is open waits for something outside: then the slot can go.
+    pub fn only_waits(&self) -> bool {
+        self.turn_in_flight.is_none()
+            && !self.open_calls.is_empty()
+            && self.open_calls.iter().all(|open| open.waiting.is_some())
+    }
+
+    fn end_turn(&mut self, seq: Seq, turn: u32) -> Result<(), FoldError> {
+        match self.turn_in_flight.take() {
+            Some((open, _)) if open == turn => {
+                self.strikes = 0;
+                Ok(())
+            }
+            _ => Err(FoldError::NoIntent { seq, what: format!("turn {turn}") }),
+        }
+    }
+
+    fn open_call(&mut self, seq: Seq, call: Seq) -> Result<&mut OpenCall, FoldError> {
+        self.open_calls
+            .iter_mut()
+            .find(|open| open.call == call)
+            .ok_or_else(|| FoldError::NoIntent { seq, what: format!("call {call}") })
+    }
+}

@@ -1,0 +1,230 @@
+//! The seam to runs: start, look, follow, stop. The engine implements it; every surface uses it.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use async_trait::async_trait;
+use futures::stream::BoxStream;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{
+    caller::Caller,
+    failure::Failure,
+    ids::{AgentId, AgentName, BatchId, Digest, RunId, RunKey, SessionId},
+    journal::RunFilter,
+    message::Segment,
+    model::DeltaKind,
+    record::{Record, Seq},
+    time::Timestamp,
+    view::RunView,
+};
+
+/// A run to start.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Start {
+    /// The agent.
+    pub agent: AgentName,
+    /// What it is asked; not empty.
+    pub segments: Vec<Segment>,
+    /// Tools to leave it, of those it has; all, when absent.
+    pub tools: Option<Vec<String>>,
+    /// The session to join.
+    pub session: Option<SessionId>,
+    /// The caller's own handle.
+    pub agent_id: Option<AgentId>,
+    /// The caller's lineage.
+    pub parent_context: Option<Value>,
+    /// Facts for the model.
+    pub metadata: Option<Value>,
+    /// Wall-clock limit from accept.
+    pub timeout_ms: Option<u64>,
+    /// Wall-clock limit from first admission.
+    pub run_timeout_ms: Option<u64>,
+    /// Fewer turns than the definition allows.
+    pub max_iterations: Option<u32>,
+    /// Fewer tokens than the definition allows.
+    pub budget_tokens: Option<u64>,
+    /// What the surface noticed on the way here, for the result's `warnings`.
+    pub warnings: Vec<String>,
+}
+
+/// A caller's idempotency key and what it was used for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Idempotency {
+    /// The operation.
+    pub operation: &'static str,
+    /// The key, as given.
+    pub key: String,
+    /// Digest of the body after aliases, without how to wait.
+    pub body: Digest,
+}
+
+/// What whoever starts a run wants to hear of it; asked before the start, so that nothing is missed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Interest {
+    /// Nothing now.
+    None,
+    /// How it ends.
+    Outcome,
+    /// Every record and delta.
+    Events,
+}
+
+/// A run that was accepted: it survives a crash from here on.
+pub struct Started {
+    /// Its row, as accepted (or as it is now, when the request was made before).
+    pub view: Arc<RunView>,
+    /// What was asked for; absent with `Interest::None` and for a run that is followed from the store.
+    pub live: Option<Live>,
+}
+
+/// A batch that was accepted, whole.
+pub struct StartedBatch {
+    /// The batch.
+    pub batch: BatchId,
+    /// Its runs, by index.
+    pub runs: Vec<Started>,
+}
+
+/// What happens to a run, as it happens.
+#[derive(Debug, Clone)]
+pub enum Item {
+    /// A record, committed.
+    Record(Arc<Record>),
+    /// A piece of a turn that is not done.
+    Delta(Delta),
+    /// The row at the end; the last item.
+    Ended(Arc<RunView>),
+}
+
+/// A piece of a turn.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Delta {
+    /// Of which text.
+    pub kind: DeltaKind,
+    /// The turn.
+    pub turn: u32,
+    /// Bytes of that text before it.
+    pub offset: u64,
+    /// The piece.
+    pub text: Arc<str>,
+}
+
+/// Items in order, until `Item::Ended`.
+pub type Live = BoxStream<'static, Result<Item, Failure>>;
+
+/// What a cancel did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cancelled {
+    /// The run.
+    pub view: RunView,
+    /// Whether this call made it stop; not, when it had ended.
+    pub cancelled: bool,
+    /// Runs below it that were told to stop too.
+    pub cascaded: Vec<RunId>,
+}
+
+/// How full the house is.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Load {
+    /// Runs with a slot.
+    pub active: u64,
+    /// Runs that wait for one.
+    pub queued: u64,
+    /// The most runs with a slot at once.
+    pub max_concurrent_runs: u64,
+    /// Slots and queue by provider.
+    pub providers: BTreeMap<String, ProviderLoad>,
+}
+
+/// How full one provider is.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ProviderLoad {
+    /// Runs with a slot.
+    pub active: u64,
+    /// Runs that wait for one.
+    pub queued: u64,
+    /// The most at once, when there is a cap.
+    pub max_concurrent: Option<u64>,
+}
+
+/// One recorded decision beside what today's code decides.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ReplayStep {
+    /// The record.
+    pub seq: Seq,
+    /// What was decided then.
+    pub recorded: String,
+    /// What would be decided now, when that differs.
+    pub today: Option<String>,
+}
+
+/// A journal folded again, with no model and no tool called.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Replay {
+    /// The run.
+    pub run_id: RunId,
+    /// Records folded.
+    pub records: u64,
+    /// Decisions, in order.
+    pub steps: Vec<ReplayStep>,
+    /// Why the fold failed, if it did.
+    pub fold_error: Option<String>,
+    /// Whether this version alone wrote the journal: then a difference is a fault.
+    pub same_version: bool,
+    /// Whether the fold worked and, in a journal of this version, nothing differs.
+    pub ok: bool,
+}
+
+/// Starts and follows runs. There is no second way to start one.
+#[async_trait]
+pub trait Runs: Send + Sync {
+    /// Accepts a run: durable when this returns. With a key that was used before for the same body, it is the same run.
+    async fn start(
+        &self,
+        caller: &Caller,
+        start: Start,
+        key: Option<Idempotency>,
+        interest: Interest,
+    ) -> Result<Started, Failure>;
+
+    /// Accepts a batch whole, or refuses it whole. Starts are 1 to 32.
+    async fn start_batch(
+        &self,
+        caller: &Caller,
+        starts: Vec<Start>,
+        key: Option<Idempotency>,
+        interest: Interest,
+    ) -> Result<StartedBatch, Failure>;
+
+    /// The run, or `not_found`.
+    async fn load(&self, caller: &Caller, run: RunId) -> Result<RunView, Failure>;
+
+    /// The run with this handle, or `not_found`.
+    async fn load_by_agent_id(&self, caller: &Caller, agent_id: &AgentId) -> Result<RunView, Failure>;
+
+    /// Runs, newest first.
+    async fn list(&self, caller: &Caller, filter: RunFilter) -> Result<Vec<RunView>, Failure>;
+
+    /// A batch's runs by index, or `not_found`.
+    async fn load_batch(&self, caller: &Caller, batch: BatchId) -> Result<Vec<RunView>, Failure>;
+
+    /// Places in the queue, from 1, of those runs that are in it.
+    fn positions(&self, runs: &[RunKey]) -> BTreeMap<RunId, u64>;
+
+    /// Records after `after` and then what happens, until the end.
+    async fn follow(&self, caller: &Caller, run: RunId, after: Seq, interest: Interest) -> Result<Live, Failure>;
+
+    /// The row when the run has ended, or as it is at `until`.
+    async fn wait(&self, caller: &Caller, run: RunId, until: Option<Timestamp>) -> Result<Arc<RunView>, Failure>;
+
+    /// Stops a run and all below it; durable when this returns. A run that has ended is left as it is.
+    async fn cancel(&self, caller: &Caller, run: RunId, reason: Option<String>) -> Result<Cancelled, Failure>;
+
+    /// Folds a run's journal again.
+    async fn replay(&self, caller: &Caller, run: RunId) -> Result<Replay, Failure>;
+
+    /// How full it is.
+    fn load_now(&self) -> Load;
+}

@@ -1,0 +1,190 @@
+//! The seam to tools.
+
+use std::{path::PathBuf, sync::Arc};
+
+use async_trait::async_trait;
+use schemars::JsonSchema;
+use serde_json::Value;
+
+use crate::{
+    definition::Definition,
+    ids::{AgentName, RunKey},
+    record::{Collect, RepeatClass, Seq},
+};
+
+/// What a model is told of a tool.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ToolCard {
+    /// Its name.
+    pub name: String,
+    /// What it does, in sentences.
+    pub description: String,
+    /// JSON Schema of its input.
+    pub input_schema: Value,
+}
+
+impl ToolCard {
+    /// A card whose schema comes from the input's type.
+    pub fn new<I: JsonSchema>(name: &str, description: &str) -> Self {
+        let mut schema = schemars::SchemaGenerator::default().into_root_schema_for::<I>().to_value();
+        if let Some(map) = schema.as_object_mut() {
+            map.remove("$schema");
+            map.remove("title");
+        }
+        Self { name: name.into(), description: description.into(), input_schema: schema }
+    }
+}
+
+/// What a tool may know of the call it serves; it carries the caller's gates.
+#[derive(Clone)]
+pub struct ToolContext {
+    /// The run that calls.
+    pub run: RunKey,
+    /// The call: with the run, the key of its effects.
+    pub call: Seq,
+    /// How many runs stand above it.
+    pub depth: u32,
+    /// The run's pinned definition: its gates.
+    pub definition: Arc<Definition>,
+    /// The way to files.
+    pub volumes: Arc<dyn Volumes>,
+}
+
+/// How far a call came.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Step {
+    /// Done, with what the model is told.
+    Done(String),
+    /// It waits; the result comes when what it waits for has happened. A tool never blocks.
+    Wait(Wait),
+}
+
+/// What a call waits for.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Wait {
+    /// Children, which start in the commit that begins the wait.
+    Children {
+        /// Whom to start, by index.
+        starts: Vec<ChildStart>,
+        /// How their results are put together.
+        collect: Collect,
+    },
+}
+
+/// A child to start.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChildStart {
+    /// The agent.
+    pub agent: AgentName,
+    /// What it is asked.
+    pub prompt: String,
+}
+
+/// A call that failed. The model is told, so that it can do better; the run goes on.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ToolError {
+    /// The input is wrong.
+    #[error("{0}")]
+    Invalid(String),
+    /// A gate says no.
+    #[error("{0}")]
+    Denied(String),
+    /// It was tried and did not work.
+    #[error("{0}")]
+    Failed(String),
+}
+
+impl From<serde_json::Error> for ToolError {
+    fn from(error: serde_json::Error) -> Self {
+        Self::Invalid(format!("the input does not fit the tool: {error}"))
+    }
+}
+
+/// What resume may do when a call's outcome is unknown.
+pub enum Repeat<'a> {
+    /// Do it again.
+    Safe,
+    /// Do it again under the key `(run, call)`.
+    Keyed,
+    /// Ask the evidence.
+    Check(&'a dyn Check),
+    /// Tell the model that it is in doubt.
+    Never,
+}
+
+impl Repeat<'_> {
+    /// The class, as journaled.
+    pub fn class(&self) -> RepeatClass {
+        match self {
+            Self::Safe => RepeatClass::Safe,
+            Self::Keyed => RepeatClass::Keyed,
+            Self::Check(_) => RepeatClass::Check,
+            Self::Never => RepeatClass::Never,
+        }
+    }
+}
+
+/// What the evidence says after a crash.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// It happened, and this is what it said.
+    Happened(String),
+    /// It did not; do it.
+    DidNot,
+    /// Nobody knows.
+    InDoubt,
+}
+
+/// Evidence for a call: taken before, asked after a crash.
+#[async_trait]
+pub trait Check: Send + Sync {
+    /// What will say later whether the call happened; it goes into the intent. A call whose evidence cannot be taken
+    /// fails with that error and is not made.
+    async fn evidence(&self, context: &ToolContext, input: &Value) -> Result<Value, ToolError>;
+
+    /// Whether the call happened.
+    async fn verdict(&self, context: &ToolContext, input: &Value, evidence: &Value) -> Verdict;
+}
+
+/// A tool.
+#[async_trait]
+pub trait Tool: Send + Sync {
+    /// What a model is told of it.
+    fn card(&self) -> ToolCard;
+
+    /// What resume may do when the outcome is unknown.
+    fn repeat(&self) -> Repeat<'_>;
+
+    /// Does it. A panic in here fails the call, not the process.
+    async fn call(&self, context: &ToolContext, input: Value) -> Result<Step, ToolError>;
+}
+
+/// Whether a volume may be written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Mode {
+    /// Read only.
+    ReadOnly,
+    /// Read and write.
+    ReadWrite,
+}
+
+/// A path inside a volume. File I/O goes through the handle; nothing is opened by its full path.
+#[derive(Debug, Clone)]
+pub struct Place {
+    /// The volume's name.
+    pub volume: String,
+    /// Its directory, open.
+    pub root: Arc<std::fs::File>,
+    /// What may be done there.
+    pub mode: Mode,
+    /// Where in it, relative, without `..`; empty for the volume itself.
+    pub path: PathBuf,
+}
+
+/// Decides which volume a path is in, for one definition's gates.
+pub trait Volumes: Send + Sync {
+    /// The place that `path` names: absolute and inside an allowed volume, or relative to the named volume, or to the
+    /// only or default one when `volume` is absent. The same place gives the same answer in each spelling; a path outside
+    /// is an error that says so and names the volumes that there are.
+    fn locate(&self, definition: &Definition, volume: Option<&str>, path: &str) -> Result<Place, ToolError>;
+}

@@ -1,0 +1,195 @@
+//! A run as lists and results show it: the row that the store derives from records, in their transaction.
+
+use serde_json::Value;
+
+use crate::{
+    failure::RunError,
+    ids::{AgentId, AgentName, Digest, RunId, RunKey, SessionId, Tenant, UserId},
+    record::{Accepted, BatchPlace, Body, Parent, Record, Seq, Status, StopReason},
+    time::Timestamp,
+    usage::Usage,
+};
+
+/// A run's row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunView {
+    /// The wall it stands behind.
+    pub tenant: Tenant,
+    /// The run.
+    pub run: RunId,
+    /// Its conversation.
+    pub session: SessionId,
+    /// The caller's handle.
+    pub agent_id: AgentId,
+    /// The agent.
+    pub agent: AgentName,
+    /// The agent's pinned definition.
+    pub definition: Digest,
+    /// For whom.
+    pub user: UserId,
+    /// The provider.
+    pub provider: String,
+    /// The model.
+    pub model: String,
+    /// The call that spawned it.
+    pub parent: Option<Parent>,
+    /// The root of its tree.
+    pub root: RunId,
+    /// How many runs stand above it.
+    pub depth: u32,
+    /// Its place in a batch.
+    pub batch: Option<BatchPlace>,
+    /// The caller's lineage.
+    pub parent_context: Option<Value>,
+    /// Where it stands.
+    pub status: Status,
+    /// Its last record.
+    pub seq: Seq,
+    /// When it was accepted.
+    pub accepted_at: Timestamp,
+    /// When it was first admitted.
+    pub started_at: Option<Timestamp>,
+    /// When it ended.
+    pub ended_at: Option<Timestamp>,
+    /// When its time is up.
+    pub deadline: Option<Timestamp>,
+    /// How long it may wait for its first admission.
+    pub queue_timeout_ms: Option<u64>,
+    /// Why the model stopped.
+    pub stop_reason: Option<StopReason>,
+    /// The last turn's text.
+    pub final_text: Option<String>,
+    /// What went wrong.
+    pub error: Option<RunError>,
+    /// All tokens so far.
+    pub usage: Usage,
+    /// What the caller should know.
+    pub warnings: Vec<String>,
+    /// Unclean ends in a row with the same step in flight.
+    pub strikes: u32,
+}
+
+/// What some records of a run change in its row.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Patch {
+    /// The last record.
+    pub seq: Seq,
+    /// Where it stands now.
+    pub status: Option<Status>,
+    /// An admission; the row keeps the first.
+    pub started_at: Option<Timestamp>,
+    /// The end.
+    pub ended_at: Option<Timestamp>,
+    /// When its time is up.
+    pub deadline: Option<Timestamp>,
+    /// Why the model stopped.
+    pub stop_reason: Option<StopReason>,
+    /// The last turn's text.
+    pub final_text: Option<String>,
+    /// What went wrong.
+    pub error: Option<RunError>,
+    /// Tokens to add.
+    pub usage: Usage,
+    /// Warnings, all of them, when the run ended.
+    pub warnings: Option<Vec<String>>,
+    /// Strikes, when they changed.
+    pub strikes: Option<u32>,
+}
+
+impl Patch {
+    /// What `records` change.
+    pub fn of<'a>(records: impl IntoIterator<Item = &'a Record>) -> Self {
+        let mut patch = Self::default();
+        for record in records {
+            patch.seq = record.seq;
+            match &record.body {
+                Body::Accepted(_) => patch.status = Some(Status::Queued),
+                Body::Admitted { deadline } => {
+                    patch.status = Some(Status::Running);
+                    patch.started_at = patch.started_at.or(Some(record.at));
+                    patch.deadline = *deadline;
+                }
+                Body::TurnDone(done) => {
+                    patch.final_text = Some(done.text.clone());
+                    patch.strikes = Some(0);
+                }
+                Body::Usage { usage, .. } => patch.usage += *usage,
+                Body::CallDone(_) | Body::CallWaiting { .. } => patch.strikes = Some(0),
+                Body::Parked { .. } => {
+                    patch.status = Some(Status::Waiting);
+                    patch.strikes = Some(0);
+                }
+                Body::Resumed(resumed) => patch.strikes = Some(resumed.strikes),
+                Body::Finished(outcome) => {
+                    patch.status = Some(outcome.status);
+                    patch.ended_at = Some(record.at);
+                    patch.stop_reason = outcome.stop_reason;
+                    patch.error.clone_from(&outcome.error);
+                    patch.warnings = Some(outcome.warnings.clone());
+                }
+                Body::TurnStarted(_)
+                | Body::TurnFailed(_)
+                | Body::CallStarted(_)
+                | Body::LimitReached { .. }
+                | Body::StopRequested(_)
+                | Body::Note { .. } => {}
+            }
+        }
+        patch
+    }
+}
+
+impl RunView {
+    /// The row of a run that was just accepted.
+    pub fn accepted(accepted: &Accepted, at: Timestamp) -> Self {
+        Self {
+            tenant: accepted.tenant.clone(),
+            run: accepted.run,
+            session: accepted.session,
+            agent_id: accepted.agent_id.clone(),
+            agent: accepted.agent.clone(),
+            definition: accepted.definition,
+            user: accepted.user.clone(),
+            provider: accepted.provider.clone(),
+            model: accepted.model.clone(),
+            parent: accepted.parent.clone(),
+            root: accepted.root,
+            depth: accepted.depth,
+            batch: accepted.batch,
+            parent_context: accepted.parent_context.clone(),
+            status: Status::Queued,
+            seq: 1,
+            accepted_at: at,
+            started_at: None,
+            ended_at: None,
+            deadline: accepted.deadline,
+            queue_timeout_ms: accepted.queue_timeout_ms,
+            stop_reason: None,
+            final_text: None,
+            error: None,
+            usage: Usage::default(),
+            warnings: accepted.warnings.clone(),
+            strikes: 0,
+        }
+    }
+
+    /// The row after `patch`, as the store's update leaves it.
+    pub fn apply(&mut self, patch: Patch) {
+        self.seq = patch.seq;
+        self.status = patch.status.unwrap_or(self.status);
+        self.started_at = self.started_at.or(patch.started_at);
+        self.ended_at = patch.ended_at.or(self.ended_at);
+        self.deadline = patch.deadline.or(self.deadline);
+        self.stop_reason = patch.stop_reason.or(self.stop_reason);
+        self.final_text = patch.final_text.or(self.final_text.take());
+        self.error = patch.error.or(self.error.take());
+        self.usage += patch.usage;
+        self.warnings = patch.warnings.unwrap_or_else(|| std::mem::take(&mut self.warnings));
+        self.strikes = patch.strikes.unwrap_or(self.strikes);
+    }
+
+    /// The key that queries take.
+    pub fn key(&self) -> RunKey {
+        RunKey { tenant: self.tenant.clone(), run: self.run }
+    }
+}

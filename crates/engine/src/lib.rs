@@ -1,0 +1,5 @@
+//! Every decision about runs: accept, admission, the model executor, waits, resume, budgets, batches.
+
+mod config;
+
+pub use config::Config;

@@ -1,0 +1,1 @@
+//! Model APIs, one module each, and the scripted model.

@@ -1,0 +1,1 @@
+//! Outbound HTTP: the only home of reqwest.

@@ -1,0 +1,1 @@
+//! The operations list and the protocols that reach it.

@@ -1,0 +1,1 @@
+//! Journal, runs, waits and blobs on SQLite: the only home of SQL.
