@@ -136,9 +136,12 @@ pub struct Accepted {
     pub segments: Vec<Segment>,
     /// The tools it may use, by name: operator, definition and request, each narrowing.
     pub tools: Vec<String>,
+    /// The tools that the root's request left to its whole tree, when it narrowed them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub narrowed_tools: Option<Vec<String>>,
     /// Most model turns, retries not counted.
     pub max_iterations: u32,
-    /// Most tokens of the tree that it is the root of.
+    /// Most tokens of the whole tree that it is part of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget_tokens: Option<u64>,
     /// When it must have ended, counted from here.

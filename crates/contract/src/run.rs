@@ -27,6 +27,8 @@ pub struct Run {
     pub stop: Option<Stop>,
     /// The turn in flight: its intent has no outcome.
     pub turn_in_flight: Option<(u32, u32)>,
+    /// Tries of the turn that comes next that failed and count against `retry_attempts`.
+    pub counted_failures: u32,
     /// Calls whose intent has no outcome, in call order.
     pub open_calls: Vec<OpenCall>,
     /// Versions of drawloom that wrote to it, in order.
@@ -86,6 +88,7 @@ impl Run {
                 usage: Usage::default(),
                 stop: None,
                 turn_in_flight: None,
+                counted_failures: 0,
                 open_calls: Vec::new(),
                 versions: vec![accepted.version.clone()],
                 strikes: 0,
@@ -112,8 +115,14 @@ impl Run {
                 self.deadline = deadline.or(self.deadline);
             }
             Body::TurnStarted(started) => self.turn_in_flight = Some((started.turn, started.attempt)),
-            Body::TurnDone(done) => self.end_turn(record.seq, done.turn)?,
-            Body::TurnFailed(failed) => self.end_turn(record.seq, failed.turn)?,
+            Body::TurnDone(done) => {
+                self.end_turn(record.seq, done.turn)?;
+                self.counted_failures = 0;
+            }
+            Body::TurnFailed(failed) => {
+                self.end_turn(record.seq, failed.turn)?;
+                self.counted_failures += u32::from(failed.counted);
+            }
             Body::Usage { usage, .. } => self.usage += *usage,
             Body::CallStarted(started) => {
                 self.open_calls.push(OpenCall { call: record.seq, started: started.clone(), waiting: None });

@@ -114,7 +114,7 @@ impl Patch {
                     patch.strikes = Some(0);
                 }
                 Body::Usage { usage, .. } => patch.usage += *usage,
-                Body::CallDone(_) | Body::CallWaiting { .. } => patch.strikes = Some(0),
+                Body::TurnFailed(_) | Body::CallDone(_) | Body::CallWaiting { .. } => patch.strikes = Some(0),
                 Body::Parked { .. } => {
                     patch.status = Some(Status::Waiting);
                     patch.strikes = Some(0);
@@ -128,7 +128,6 @@ impl Patch {
                     patch.warnings = Some(outcome.warnings.clone());
                 }
                 Body::TurnStarted(_)
-                | Body::TurnFailed(_)
                 | Body::CallStarted(_)
                 | Body::LimitReached { .. }
                 | Body::StopRequested(_)

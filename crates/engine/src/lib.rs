@@ -1,5 +1,30 @@
 //! Every decision about runs: accept, admission, the model executor, waits, resume, budgets, batches.
+//!
+//! A run is driven by one task while it has a slot ([`driver`]): it folds records, asks the executor what comes next,
+//! journals the intent, performs it, journals the outcome. Nothing is visible before its commit. A run that can only wait
+//! is parked: its task ends and its memory with it, and whoever satisfies the wait brings it back to [`admission`].
 
+mod accept;
+mod admission;
+mod budget;
+mod children;
 mod config;
+mod control;
+mod conversation;
+mod deltas;
+mod driver;
+mod engine;
+mod feed;
+mod follow;
+mod model_executor;
+mod perform;
+mod pins;
+mod replay;
+mod resume;
+mod runs;
+mod stop;
+mod timers;
 
 pub use config::Config;
+pub use engine::{Engine, Parts, Provider, StopReport};
+pub use resume::ResumeReport;

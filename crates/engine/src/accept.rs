@@ -1,0 +1,375 @@
+//! Accept: the one way in. REST, batches and sub-agents all come through `plan`, and a run exists when it is committed.
+
+use std::sync::Arc;
+
+use drawloom_contract::{
+    caller::Caller,
+    definition::matches,
+    failure::{Explain, Failure, FailureKind},
+    ids::{AgentId, AgentName, BatchId, Digest, RunId, RunKey, SessionId, Tenant},
+    journal::{Append, CommitError, Entry, HandleId, NewBatch, RequestKey},
+    message::Segment,
+    record::{Accepted, BatchPlace, Parent},
+    runs::{Idempotency, Interest, Start, Started, StartedBatch},
+    time::Timestamp,
+    tool::ChildStart,
+};
+
+use crate::{
+    Engine,
+    admission::{Class, Lane},
+    control::Claim,
+    driver::Driver,
+    engine::{Slot, ticket},
+    pins::Pinned,
+};
+
+/// Most runs in a batch.
+pub(crate) const MOST_SPAWNS: usize = 32;
+
+/// A run that was thought through and not yet written down.
+pub(crate) struct Planned {
+    pub(crate) accepted: Accepted,
+    pub(crate) pinned: Arc<Pinned>,
+    /// Whether it joins a session that must be there and free.
+    pub(crate) joins_session: bool,
+}
+
+impl Planned {
+    pub(crate) fn key(&self) -> RunKey {
+        RunKey { tenant: self.accepted.tenant.clone(), run: self.accepted.run }
+    }
+}
+
+impl Engine {
+    pub(crate) async fn accept_one(
+        self: &Arc<Self>,
+        caller: &Caller,
+        start: Start,
+        key: Option<Idempotency>,
+        interest: Interest,
+    ) -> Result<Started, Failure> {
+        let planned = self.plan_root(caller, start, None)?;
+        let handle = HandleId::Run(planned.accepted.run);
+        match self.accept(caller, vec![planned], key, handle, None, interest).await? {
+            Acceptance::New(mut started) => Ok(started.pop().expect("one run was planned")),
+            Acceptance::Known(HandleId::Run(run)) => self.attach(caller, run, interest).await,
+            Acceptance::Known(HandleId::Batch(batch)) => Err(wrong_handle(&batch)),
+        }
+    }
+
+    pub(crate) async fn accept_batch(
+        self: &Arc<Self>,
+        caller: &Caller,
+        starts: Vec<Start>,
+        key: Option<Idempotency>,
+        interest: Interest,
+    ) -> Result<StartedBatch, Failure> {
+        if starts.is_empty() || starts.len() > MOST_SPAWNS {
+            return Err(Failure::new(
+                FailureKind::Invalid,
+                "bad_batch_size",
+                format!("a batch has 1 to {MOST_SPAWNS} spawns, not {}", starts.len()),
+            ));
+        }
+        let batch = BatchId::mint(self.parts.clock.now(), &*self.parts.entropy);
+        let size = starts.len() as u32;
+        let planned = (0..).zip(starts).map(|(index, start)| {
+            self.plan_root(caller, start, Some(BatchPlace { batch, index })).map_err(|mut failure| {
+                failure.message = format!("spawns[{index}]: {}", failure.message);
+                failure
+            })
+        });
+        let planned = planned.collect::<Result<Vec<_>, _>>()?;
+        let new = NewBatch { tenant: caller.tenant.clone(), batch, user: caller.subject.clone(), size };
+        match self.accept(caller, planned, key, HandleId::Batch(batch), Some(new), interest).await? {
+            Acceptance::New(runs) => Ok(StartedBatch { batch, runs }),
+            Acceptance::Known(HandleId::Batch(batch)) => self.attach_batch(caller, batch, interest).await,
+            Acceptance::Known(HandleId::Run(run)) => Err(wrong_handle(&run)),
+        }
+    }
+
+    /// Writes new roots down, all or none, and sets those going that get a slot at once.
+    async fn accept(
+        self: &Arc<Self>,
+        caller: &Caller,
+        planned: Vec<Planned>,
+        key: Option<Idempotency>,
+        handle: HandleId,
+        batch: Option<NewBatch>,
+        interest: Interest,
+    ) -> Result<Acceptance, Failure> {
+        self.refuse_when_stopping()?;
+        let lanes: Vec<Lane> = planned.iter().map(|planned| planned_lane(&planned.accepted)).collect();
+        let granted = self.gate().reserve(&lanes).map_err(|full| {
+            Failure::new(
+                FailureKind::Throttled,
+                "backpressure",
+                format!("queue full: {} runs wait for a slot", full.queued),
+            )
+            .with_hint("try again later, or raise concurrency.max_queue_depth")
+        })?;
+        let mut entry = Entry {
+            epoch: self.parts.epoch,
+            runs: Vec::with_capacity(planned.len()),
+            waits: Vec::new(),
+            key: key.map(|key| RequestKey {
+                tenant: caller.tenant.clone(),
+                subject: caller.subject.clone(),
+                operation: key.operation,
+                key: Digest::of(key.key.as_bytes()),
+                body: key.body,
+                handle,
+            }),
+            batch,
+            definitions: self.new_definitions(planned.iter()),
+        };
+        let mut begun = Vec::with_capacity(planned.len());
+        for (planned, granted) in planned.into_iter().zip(granted) {
+            let run_key = planned.key();
+            let live = self.listen(&run_key, interest);
+            let slot = granted.then(|| Slot { engine: self.clone(), lane: planned_lane(&planned.accepted) });
+            let promise = Promise { engine: self, kept: granted };
+            let claim = Claim::take(self, &run_key)
+                .map_err(|_| Failure::new(FailureKind::Bug, "bug", "a run id was minted twice"))?;
+            let joins_session = planned.joins_session;
+            let mut driver = Driver::begin(self.clone(), planned, claim, slot).await;
+            let records = driver.take_pending();
+            entry.runs.push(Append {
+                key: run_key,
+                expected: 0,
+                records: records.clone(),
+                exclusive_session: joins_session,
+            });
+            begun.push((driver, records, live, promise));
+        }
+        let definitions: Vec<Digest> = entry.definitions.iter().map(|definition| definition.digest()).collect();
+        let committed = self.parts.journal.commit(entry).await;
+        if let Err(error) = committed {
+            for (driver, ..) in &begun {
+                self.feed.forget(driver.key());
+                self.budgets.close(driver.accepted().root);
+            }
+            return match error {
+                CommitError::Repeated(handle) => Ok(Acceptance::Known(handle)),
+                error => Err(refused(&error)),
+            };
+        }
+        for digest in definitions {
+            self.pins.stored(&caller.tenant, &digest);
+        }
+        let mut started = Vec::with_capacity(begun.len());
+        for (driver, records, live, promise) in begun {
+            let view = Arc::new(driver.view().clone());
+            self.feed.publish(driver.key(), &records, None);
+            promise.keep();
+            match driver.has_slot() {
+                true => {
+                    tokio::spawn(driver.go());
+                }
+                false => {
+                    let wait = driver.queue_timeout();
+                    drop(driver);
+                    let mut ticket = ticket(&view, Class::New);
+                    ticket.gives_up = wait.map(|wait| view.accepted_at.after(wait));
+                    self.watch_deadline(&view);
+                    self.enqueue(ticket, true);
+                }
+            }
+            let live = live.map(|live| self.stream(view.key(), live));
+            started.push(Started { view, live });
+        }
+        Ok(Acceptance::New(started))
+    }
+
+    fn plan_root(&self, caller: &Caller, start: Start, batch: Option<BatchPlace>) -> Result<Planned, Failure> {
+        let now = self.parts.clock.now();
+        let pinned = self.find_agent(&caller.tenant, &start.agent)?;
+        let definition = &pinned.definition;
+        let run = RunId::mint(now, &*self.parts.entropy);
+        let mut warnings = start.warnings;
+        let tools = narrowed(&pinned.tools, start.tools.as_deref(), &mut warnings);
+        let max_iterations = narrower("max_iterations", start.max_iterations, definition.max_iterations, &mut warnings);
+        let budget_tokens = match (start.budget_tokens, definition.budget_tokens) {
+            (asked, Some(limit)) => Some(narrower("budget.tokens", asked, limit, &mut warnings)),
+            (asked, None) => asked,
+        };
+        let run_timeout_ms = match (start.run_timeout_ms, definition.run_timeout_ms) {
+            (asked, Some(limit)) => Some(narrower("run_timeout_seconds", asked, limit, &mut warnings)),
+            (asked, None) => asked,
+        };
+        let accepted = Accepted {
+            version: drawloom_contract::VERSION.into(),
+            tenant: caller.tenant.clone(),
+            run,
+            session: start.session.unwrap_or_else(|| SessionId::mint(now, &*self.parts.entropy)),
+            agent_id: start.agent_id.unwrap_or_else(|| AgentId::mint(&*self.parts.entropy)),
+            agent: start.agent,
+            definition: pinned.digest,
+            user: caller.subject.clone(),
+            provider: definition.provider.clone(),
+            model: definition.model.clone(),
+            parent: None,
+            root: run,
+            depth: 0,
+            batch,
+            segments: start.segments,
+            tools,
+            narrowed_tools: start.tools,
+            max_iterations,
+            budget_tokens,
+            deadline: start.timeout_ms.map(|millis| now.after(std::time::Duration::from_millis(millis))),
+            run_timeout_ms,
+            queue_timeout_ms: Some(self.parts.config.queue_timeout_ms),
+            parent_context: start.parent_context,
+            metadata: start.metadata,
+            warnings,
+        };
+        Ok(Planned { accepted, pinned, joins_session: start.session.is_some() })
+    }
+
+    /// A child of `parent`'s call: it may do what the operator, its own definition and the root's request allow.
+    pub(crate) fn plan_child(
+        &self,
+        parent: &Accepted,
+        deadline: Option<Timestamp>,
+        link: Parent,
+        child: ChildStart,
+    ) -> Result<Planned, Failure> {
+        let now = self.parts.clock.now();
+        let pinned = self.find_agent(&parent.tenant, &child.agent)?;
+        let definition = &pinned.definition;
+        let run = RunId::mint(now, &*self.parts.entropy);
+        let mut warnings = Vec::new();
+        let accepted = Accepted {
+            version: drawloom_contract::VERSION.into(),
+            tenant: parent.tenant.clone(),
+            run,
+            session: SessionId::mint(now, &*self.parts.entropy),
+            agent_id: AgentId::mint(&*self.parts.entropy),
+            agent: child.agent,
+            definition: pinned.digest,
+            user: parent.user.clone(),
+            provider: definition.provider.clone(),
+            model: definition.model.clone(),
+            parent: Some(link),
+            root: parent.root,
+            depth: parent.depth + 1,
+            batch: None,
+            segments: vec![Segment::user(child.prompt)],
+            tools: narrowed(&pinned.tools, parent.narrowed_tools.as_deref(), &mut warnings),
+            narrowed_tools: parent.narrowed_tools.clone(),
+            max_iterations: definition.max_iterations,
+            budget_tokens: parent.budget_tokens,
+            deadline,
+            run_timeout_ms: definition.run_timeout_ms,
+            queue_timeout_ms: None,
+            parent_context: parent.parent_context.clone(),
+            metadata: None,
+            warnings: Vec::new(),
+        };
+        Ok(Planned { accepted, pinned, joins_session: false })
+    }
+
+    fn find_agent(&self, tenant: &Tenant, name: &AgentName) -> Result<Arc<Pinned>, Failure> {
+        let Some(definition) = self.parts.definitions.find(tenant, name) else {
+            let known: Vec<String> =
+                self.parts.definitions.list(tenant).iter().take(20).map(|known| known.name.to_string()).collect();
+            let failure = Failure::new(FailureKind::Invalid, "unknown_agent", format!("there is no agent `{name}`"));
+            return Err(match known.is_empty() {
+                true => failure.with_hint("the config has no agents; add one under `agents`"),
+                false => failure.with_hint(format!("there are: {}", known.join(", "))),
+            });
+        };
+        if !self.parts.providers.contains_key(&definition.provider) {
+            return Err(Failure::new(
+                FailureKind::Invalid,
+                "unknown_provider",
+                format!("agent `{name}` uses the provider `{}`, which is not configured", definition.provider),
+            ));
+        }
+        Ok(self.pins.pin(tenant, &definition, &self.parts.redactor, &self.toolbox))
+    }
+
+    /// The definitions among these runs' that the store may not have yet.
+    pub(crate) fn new_definitions<'a>(
+        &self,
+        planned: impl Iterator<Item = &'a Planned>,
+    ) -> Vec<drawloom_contract::redact::Redacted<Arc<drawloom_contract::definition::Definition>>> {
+        let mut new: Vec<&Arc<Pinned>> = Vec::new();
+        for planned in planned {
+            let pinned = &planned.pinned;
+            if !self.pins.is_stored(&planned.accepted.tenant, &pinned.digest)
+                && new.iter().all(|known| known.digest != pinned.digest)
+            {
+                new.push(pinned);
+            }
+        }
+        new.into_iter().map(|pinned| pinned.definition.clone()).collect()
+    }
+}
+
+enum Acceptance {
+    New(Vec<Started>),
+    Known(HandleId),
+}
+
+/// A promised place in the queue, given back unless it is kept.
+struct Promise<'a> {
+    engine: &'a Engine,
+    kept: bool,
+}
+
+impl Promise<'_> {
+    fn keep(mut self) {
+        self.kept = true;
+    }
+}
+
+impl Drop for Promise<'_> {
+    fn drop(&mut self) {
+        if !self.kept {
+            self.engine.gate().break_promise();
+        }
+    }
+}
+
+fn planned_lane(accepted: &Accepted) -> Lane {
+    Lane { tenant: accepted.tenant.clone(), user: accepted.user.clone(), provider: accepted.provider.as_str().into() }
+}
+
+/// What the store said to a request.
+pub(crate) fn refused(error: &CommitError) -> Failure {
+    tracing::warn!(%error, "a request was not accepted");
+    Failure::of(error as &dyn Explain)
+}
+
+fn wrong_handle(handle: &dyn std::fmt::Display) -> Failure {
+    Failure::new(FailureKind::Conflict, "idempotency_key_reused", format!("the idempotency key belongs to {handle}"))
+}
+
+/// The tools of `allowed` that the request leaves; what it asks for beyond that is said, not given.
+fn narrowed(allowed: &[String], asked: Option<&[String]>, warnings: &mut Vec<String>) -> Vec<String> {
+    let Some(asked) = asked else { return allowed.to_vec() };
+    for pattern in asked.iter().filter(|pattern| !allowed.iter().any(|tool| matches(pattern, tool))) {
+        warnings.push(format!("tools: `{pattern}` is not among the agent's tools and was left out"));
+    }
+    allowed.iter().filter(|tool| asked.iter().any(|pattern| matches(pattern, tool))).cloned().collect()
+}
+
+/// What was asked, unless the definition allows less.
+fn narrower<T: Ord + Copy + std::fmt::Display>(
+    name: &str,
+    asked: Option<T>,
+    limit: T,
+    warnings: &mut Vec<String>,
+) -> T {
+    match asked {
+        Some(asked) if asked > limit => {
+            warnings.push(format!("{name}: {asked} was asked; the agent allows {limit}"));
+            limit
+        }
+        Some(asked) => asked,
+        None => limit,
+    }
+}

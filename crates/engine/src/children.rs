@@ -1,0 +1,117 @@
+//! Children: started in the commit that begins the wait for them, collected when all have ended.
+
+use drawloom_contract::{
+    ids::RunKey,
+    journal::WaitChange,
+    record::{Body, CallDone, Collect, Parent, Seq, Status, WaitOn},
+    tool::ChildStart,
+    view::RunView,
+};
+use serde_json::json;
+
+use crate::{driver::Driver, perform::shortened};
+
+/// Most bytes of all children's answers together that one call returns.
+const MOST_BYTES: usize = 1024 * 1024;
+
+impl Driver {
+    /// Plans the children of a call. Anything wrong with one of them fails the call, and none is started.
+    pub(crate) fn spawn_children(&mut self, call: Seq, starts: Vec<ChildStart>, collect: Collect) {
+        match self.plan_children(call, starts) {
+            Ok(planned) => {
+                let count = planned.len() as u32;
+                self.children.extend(planned);
+                self.waits.push(WaitChange::Children { run: self.key.clone(), call, count });
+                self.push(Body::CallWaiting { call, on: WaitOn::Children { count, collect } });
+            }
+            Err(refusal) => self.end_call(call, refusal, true),
+        }
+    }
+
+    fn plan_children(&self, call: Seq, starts: Vec<ChildStart>) -> Result<Vec<crate::accept::Planned>, String> {
+        let config = &self.engine.parts.config;
+        let parent = self.accepted();
+        if parent.depth >= config.max_spawn_depth {
+            return Err(format!(
+                "agents may spawn {} deep and this one is at the bottom; do the work here",
+                config.max_spawn_depth
+            ));
+        }
+        if starts.len() > config.max_children_per_call as usize {
+            return Err(format!(
+                "{} agents were asked for; one call may start {} at most",
+                starts.len(),
+                config.max_children_per_call
+            ));
+        }
+        let plan = |(index, start): (u32, ChildStart)| {
+            if !self.pinned.definition.may_spawn(&start.agent) {
+                let allowed = match self.pinned.definition.agents.as_slice() {
+                    [] => "nobody".to_owned(),
+                    agents => agents.join(", "),
+                };
+                return Err(format!(
+                    "spawns[{index}]: this agent may not spawn `{}`; it may spawn {allowed}",
+                    start.agent
+                ));
+            }
+            let link = Parent { run: parent.run, agent_id: parent.agent_id.clone(), call, index };
+            self.engine
+                .plan_child(parent, self.run.deadline, link, start)
+                .map_err(|failure| format!("spawns[{index}]: {}", failure.message))
+        };
+        (0..).zip(starts).map(plan).collect()
+    }
+
+    /// Journals the results of waits whose children have all ended.
+    pub(crate) async fn collect_children(&mut self) {
+        let waiting: Vec<(Seq, Collect)> = self
+            .run
+            .open_calls
+            .iter()
+            .filter_map(|open| open.waiting.as_ref().map(|WaitOn::Children { collect, .. }| (open.call, *collect)))
+            .collect();
+        for (call, collect) in waiting {
+            let key: RunKey = self.key.clone();
+            let children = self.engine.read(|| self.engine.parts.reader.list_children(&key, call)).await;
+            if children.iter().all(|child| child.status.is_terminal()) {
+                let (text, is_error) = collected(&children, collect);
+                self.push(Body::CallDone(CallDone { call, text, is_error, in_doubt: false }));
+                self.waits.push(WaitChange::Remove { run: key, call });
+            }
+        }
+    }
+}
+
+/// What a model is told of its children's ends.
+fn collected(children: &[RunView], collect: Collect) -> (String, bool) {
+    let share = MOST_BYTES / children.len().max(1);
+    match (collect, children) {
+        (Collect::One, [child]) => match answer(child, share) {
+            Ok(text) => (format!("{}: {text}", child.agent_id), false),
+            Err(why) => (format!("{}: {why}", child.agent_id), true),
+        },
+        _ => {
+            let results: Vec<_> = children
+                .iter()
+                .enumerate()
+                .map(|(index, child)| {
+                    let about = (index, &child.agent, &child.agent_id, child.run);
+                    match answer(child, share) {
+                        Ok(output) => json!({ "index": about.0, "agent": about.1, "agent_id": about.2, "run_id": about.3, "ok": true, "output": output }),
+                        Err(error) => json!({ "index": about.0, "agent": about.1, "agent_id": about.2, "run_id": about.3, "ok": false, "error": error }),
+                    }
+                })
+                .collect();
+            (json!({ "results": results }).to_string(), false)
+        }
+    }
+}
+
+fn answer(child: &RunView, most: usize) -> Result<String, String> {
+    match (child.status, &child.error) {
+        (Status::Completed, _) => Ok(shortened(child.final_text.clone().unwrap_or_default(), most)),
+        (status, Some(error)) => Err(format!("{}: {} ({})", status.as_str(), error.message, error.code)),
+        (status, None) => Err(status.as_str().to_owned()),
+    }
+}

@@ -1,0 +1,436 @@
+//! The task that drives one run: fold, decide, journal, perform.
+//!
+//! Its state is its own until a commit says that it is true; when a commit fails for good, the state goes with the task.
+
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use drawloom_contract::{
+    executor::{Drive, Effect, Executor, TurnPlan},
+    failure::RunError,
+    ids::RunKey,
+    journal::{Append, CommitError, Entry, WaitChange},
+    model::TurnRequest,
+    record::{Accepted, Body, Limit, Outcome, Record, Seq, Status, Stop, TurnStarted},
+    redact::Redacted,
+    run::{FoldError, Run},
+    time::Timestamp,
+    tool::ToolCard,
+    view::{Patch, RunView},
+};
+use futures::{StreamExt, stream::FuturesUnordered};
+use serde_json::Value;
+
+use crate::{
+    Engine,
+    accept::Planned,
+    admission::Class,
+    budget::Grant,
+    control::{Claim, Order},
+    engine::{Slot, ticket},
+    model_executor::ModelExecutor,
+    perform::Task,
+    pins::Pinned,
+    timers::Due,
+};
+
+/// One run and the task that holds it.
+pub(crate) struct Driver {
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) key: RunKey,
+    pub(crate) run: Run,
+    pub(crate) pinned: Arc<Pinned>,
+    pub(crate) cards: Arc<[ToolCard]>,
+    drive: Box<dyn Drive>,
+    view: RunView,
+    pub(crate) claim: Claim,
+    slot: Option<Slot>,
+    /// Records that are decided and not yet committed.
+    pending: Vec<Redacted<Record>>,
+    pub(crate) waits: Vec<WaitChange>,
+    pub(crate) children: Vec<Planned>,
+    /// Effects whose intent is in `pending`, to perform when that is committed.
+    pub(crate) tasks: Vec<Task>,
+    /// Inputs of the newest turn's calls that the redactor changed, as the model wrote them.
+    pub(crate) unmasked: HashMap<u32, Value>,
+    /// Tokens set aside for the turn in flight.
+    pub(crate) reserved: u64,
+    /// Where it was last parked for a time, and until when.
+    pub(crate) parked: Option<(Seq, Timestamp)>,
+}
+
+/// The step was not journaled, and never will be: the task ends, and the run goes on from its journal some other time.
+#[derive(Debug)]
+pub(crate) struct Lost;
+
+impl Driver {
+    /// A run that begins. With a slot, its first step is decided too, and committed together with its beginning.
+    pub(crate) async fn begin(engine: Arc<Engine>, planned: Planned, claim: Claim, slot: Option<Slot>) -> Self {
+        let Planned { accepted, pinned, .. } = planned;
+        let now = engine.parts.clock.now();
+        let record = engine.parts.redactor.clean(Record { seq: 1, at: now, body: Body::Accepted(Box::new(accepted)) });
+        let mut driver = Self::fold(engine, &record, pinned, claim, slot).expect("the record is a beginning");
+        driver.pending.push(record);
+        if driver.slot.is_some() {
+            driver.admit();
+            driver.advance().await;
+        }
+        driver
+    }
+
+    /// The state after a run's first record.
+    pub(crate) fn fold(
+        engine: Arc<Engine>,
+        first: &Record,
+        pinned: Arc<Pinned>,
+        claim: Claim,
+        slot: Option<Slot>,
+    ) -> Result<Self, FoldError> {
+        let run = Run::begin(first)?;
+        let accepted = &run.accepted;
+        let cards = match accepted.tools == pinned.tools {
+            true => pinned.cards.clone(),
+            false => engine.toolbox.cards(&accepted.tools),
+        };
+        let mut drive = ModelExecutor.open((*pinned.definition).clone());
+        drive.apply(first);
+        Ok(Self {
+            key: RunKey { tenant: accepted.tenant.clone(), run: accepted.run },
+            view: RunView::accepted(accepted, first.at),
+            engine,
+            run,
+            pinned,
+            cards,
+            drive,
+            claim,
+            slot,
+            pending: Vec::new(),
+            waits: Vec::new(),
+            children: Vec::new(),
+            tasks: Vec::new(),
+            unmasked: HashMap::new(),
+            reserved: 0,
+            parked: None,
+        })
+    }
+
+    /// Takes in a record that was read from the journal.
+    pub(crate) fn replay(&mut self, record: &Record) -> Result<(), FoldError> {
+        self.run.apply(record)?;
+        self.drive.apply(record);
+        self.view.apply(Patch::of([record]));
+        if let Body::Parked { until: Some(until) } = record.body {
+            self.parked = Some((record.seq, until));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn key(&self) -> &RunKey {
+        &self.key
+    }
+
+    pub(crate) fn view(&self) -> &RunView {
+        &self.view
+    }
+
+    pub(crate) fn has_slot(&self) -> bool {
+        self.slot.is_some()
+    }
+
+    pub(crate) fn accepted(&self) -> &Accepted {
+        &self.run.accepted
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.engine.parts.clock.now()
+    }
+
+    pub(crate) fn queue_timeout(&self) -> Option<Duration> {
+        self.accepted().queue_timeout_ms.map(Duration::from_millis)
+    }
+
+    pub(crate) fn take_pending(&mut self) -> Vec<Redacted<Record>> {
+        std::mem::take(&mut self.pending)
+    }
+
+    /// Adds a record to what the next commit makes true; gives its sequence and whether anything was masked in it.
+    pub(crate) fn push(&mut self, body: Body) -> (Seq, bool) {
+        let record = Record { seq: self.run.seq + 1, at: self.now(), body };
+        let record = self.engine.parts.redactor.clean(record);
+        self.replay(&record).expect("the engine writes only records that follow");
+        let written = (record.seq, record.is_masked());
+        self.pending.push(record);
+        written
+    }
+
+    /// The slot is granted: from here the run's own time limit counts.
+    pub(crate) fn admit(&mut self) {
+        let limit = self.accepted().run_timeout_ms.filter(|_| self.run.started_at.is_none());
+        let own = limit.map(|millis| self.now().after(Duration::from_millis(millis)));
+        let deadline = [self.run.deadline, own].into_iter().flatten().min();
+        self.push(Body::Admitted { deadline });
+    }
+
+    /// Drives the run until it has ended, is parked, or the process stops.
+    pub(crate) async fn go(mut self) {
+        let mut woken_here = false;
+        let mut flying = FuturesUnordered::new();
+        loop {
+            for task in std::mem::take(&mut self.tasks) {
+                flying.push(task.perform(&self));
+            }
+            if self.run.status != Status::Running {
+                break;
+            }
+            let order = self.claim.control().order();
+            if let Order::Stop(stop) = order {
+                drop(flying);
+                self.end_by(stop).await;
+                break;
+            }
+            if order == Order::Drain && flying.is_empty() {
+                break;
+            }
+            let deadline = self.run.deadline;
+            let clock = self.engine.parts.clock.clone();
+            let control = self.claim.control().clone();
+            tokio::select! {
+                biased;
+                () = control.changed() => continue,
+                Some(done) = flying.next() => self.take_in(done),
+                () = async {
+                    match deadline {
+                        Some(time) => clock.sleep_until(time).await,
+                        None => std::future::pending().await,
+                    }
+                } => {
+                    drop(control.stop(Stop::Deadline { at: deadline.unwrap_or_else(|| self.now()) }));
+                    continue;
+                }
+            }
+            if self.claim.control().order() == Order::Drive {
+                self.advance_beside(flying.len()).await;
+            }
+            match self.commit().await {
+                Ok(woken) => woken_here |= woken,
+                Err(Lost) => break,
+            }
+        }
+        let (engine, key) = (self.engine.clone(), self.key.clone());
+        drop(self);
+        if woken_here {
+            engine.bring_back(&key).await;
+        }
+    }
+
+    /// Decides and journals what comes next, when nothing is in flight.
+    pub(crate) async fn advance(&mut self) {
+        self.advance_beside(0).await;
+    }
+
+    async fn advance_beside(&mut self, flying: usize) {
+        loop {
+            let (mut again, mut idle) = (false, true);
+            for effect in self.drive.decide(&self.run, self.now()) {
+                idle = false;
+                match effect {
+                    Effect::Turn(plan) => again |= !self.begin_turn(plan).await,
+                    Effect::Call(plan) => {
+                        if self.open_calls() < self.engine.parts.config.tool_parallelism.max(1) as usize {
+                            again |= !self.begin_call(plan).await;
+                        }
+                    }
+                    Effect::Wait { until } => {
+                        let (call, _) = self.push(Body::Parked { until: Some(until) });
+                        self.waits.push(WaitChange::Until { run: self.key.clone(), call, due: until });
+                    }
+                    Effect::Note { version, value } => {
+                        self.push(Body::Note { version, value });
+                        again = true;
+                    }
+                    Effect::Finish(outcome) => {
+                        self.push(Body::Finished(outcome));
+                    }
+                }
+            }
+            if again {
+                continue;
+            }
+            if self.run.only_waits() && self.run.status == Status::Running {
+                self.push(Body::Parked { until: None });
+            } else if idle && flying == 0 && self.tasks.is_empty() && self.run.status == Status::Running {
+                tracing::error!(run = %self.key.run, "the executor decided nothing and nothing is in flight");
+                let error = RunError::new("bug", "the run cannot go on: nothing is in flight and nothing comes next");
+                self.push(Body::Finished(Box::new(self.outcome(Status::Failed, Some(error)))));
+            }
+            return;
+        }
+    }
+
+    fn open_calls(&self) -> usize {
+        self.run.open_calls.iter().filter(|open| open.waiting.is_none()).count()
+    }
+
+    /// An end that no executor decided.
+    pub(crate) fn outcome(&self, status: Status, error: Option<RunError>) -> Outcome {
+        let warnings = self.accepted().warnings.clone();
+        Outcome { status, stop_reason: None, error, usage: self.run.usage, warnings }
+    }
+
+    /// Journals the intent of a turn; not, when the budget does not allow it: then a record says so.
+    async fn begin_turn(&mut self, plan: TurnPlan) -> bool {
+        let mut max_tokens = self.pinned.definition.max_tokens;
+        if let Some(limit) = self.accepted().budget_tokens {
+            let root = self.accepted().root;
+            if !self.engine.budgets.is_open(root) {
+                let spent = match self.run.seq <= 2 && self.accepted().depth == 0 {
+                    true => 0,
+                    false => {
+                        let key = RunKey { tenant: self.key.tenant.clone(), run: root };
+                        self.engine.read(|| self.engine.parts.reader.tree_tokens(&key)).await
+                    }
+                };
+                self.engine.budgets.open(root, limit, spent);
+            }
+            let input = estimate(&plan);
+            match self.engine.budgets.reserve(root, input, max_tokens, !plan.tools) {
+                Grant::Granted { reserved, max_tokens: granted } => {
+                    self.reserved = reserved;
+                    max_tokens = granted;
+                }
+                refused => {
+                    self.push(Body::LimitReached { limit: Limit::Budget, last_turn: refused == Grant::LastTurnOnly });
+                    return false;
+                }
+            }
+        }
+        self.push(Body::TurnStarted(TurnStarted {
+            turn: plan.turn,
+            attempt: plan.attempt,
+            tools: plan.tools,
+            reserved: self.reserved,
+        }));
+        let request = TurnRequest {
+            run: self.key.clone(),
+            agent: self.accepted().agent.clone(),
+            model: self.accepted().model.clone(),
+            turn: plan.turn,
+            attempt: plan.attempt,
+            system: plan.system,
+            messages: plan.messages,
+            tools: if plan.tools { self.cards.clone() } else { Arc::new([]) },
+            max_tokens,
+        };
+        self.tasks.push(Task::Turn(request));
+        true
+    }
+
+    /// Commits what is pending. Says whether this run was parked and has nothing left to wait for.
+    pub(crate) async fn commit(&mut self) -> Result<bool, Lost> {
+        if self.pending.is_empty() {
+            return Ok(false);
+        }
+        let records = std::mem::take(&mut self.pending);
+        let waits = std::mem::take(&mut self.waits);
+        let children = std::mem::take(&mut self.children);
+        let definitions = self.engine.new_definitions(children.iter());
+        let digests: Vec<_> = definitions.iter().map(|definition| definition.digest()).collect();
+        let expected = records.first().map_or(0, |record| record.seq - 1);
+        let born: Vec<(RunKey, Vec<Redacted<Record>>)> =
+            children.iter().map(|child| (child.key(), vec![self.first_record(child)])).collect();
+        let entry = || {
+            let mine = Append { key: self.key.clone(), expected, records: records.clone(), exclusive_session: false };
+            let born = born.iter().map(|(key, records)| Append {
+                key: key.clone(),
+                expected: 0,
+                records: records.clone(),
+                exclusive_session: false,
+            });
+            Entry {
+                epoch: self.engine.parts.epoch,
+                runs: std::iter::once(mine).chain(born).collect(),
+                waits: waits.clone(),
+                key: None,
+                batch: None,
+                definitions: definitions.clone(),
+            }
+        };
+        let mut wait = Duration::from_millis(200);
+        let committed = loop {
+            match self.engine.parts.journal.commit(entry()).await {
+                Ok(committed) => break committed,
+                Err(CommitError::Store(error)) if self.claim.control().order() != Order::Drain => {
+                    tracing::error!(run = %self.key.run, %error, "cannot journal a step; trying again");
+                    self.engine.parts.clock.sleep_until(self.now().after(wait)).await;
+                    wait = (wait * 2).min(Duration::from_secs(10));
+                }
+                Err(error) => {
+                    tracing::error!(run = %self.key.run, %error, "a step was not journaled; the run stops here");
+                    return Err(Lost);
+                }
+            }
+        };
+        for digest in digests {
+            self.engine.pins.stored(&self.key.tenant, &digest);
+        }
+        let ended = self.run.status.is_terminal().then(|| Arc::new(self.view.clone()));
+        self.engine.feed.publish(&self.key, &records, ended.as_ref());
+        if !matches!(self.run.status, Status::Running) {
+            self.rest();
+        }
+        for (key, records) in &born {
+            self.engine.feed.publish(key, records, None);
+        }
+        for (child, (_, records)) in children.iter().zip(&born) {
+            let view = RunView::accepted(&child.accepted, records[0].at);
+            self.engine.watch_deadline(&view);
+            self.engine.enqueue(ticket(&view, Class::New), false);
+        }
+        let mut woken_here = false;
+        for key in committed.woken {
+            match key == self.key {
+                true => woken_here = true,
+                false => self.engine.bring_back(&key).await,
+            }
+        }
+        Ok(woken_here)
+    }
+
+    /// The run needs no slot now: it ended or is parked.
+    fn rest(&mut self) {
+        self.slot = None;
+        if self.run.status.is_terminal() {
+            if self.accepted().depth == 0 && self.accepted().budget_tokens.is_some() {
+                self.engine.budgets.close(self.accepted().root);
+            }
+            return;
+        }
+        self.engine.watch_deadline(&self.view);
+        if let Some((seq, until)) = self.parked
+            && seq == self.run.seq
+        {
+            self.engine.timers.set(until, &self.key, Due::Wake);
+        }
+    }
+
+    fn first_record(&self, child: &Planned) -> Redacted<Record> {
+        let body = Body::Accepted(Box::new(child.accepted.clone()));
+        self.engine.parts.redactor.clean(Record { seq: 1, at: self.now(), body })
+    }
+}
+
+/// Tokens that a conversation takes to read, as a rule of thumb has it.
+fn estimate(plan: &TurnPlan) -> u64 {
+    use drawloom_contract::message::Message;
+    let bytes: usize = plan
+        .messages
+        .iter()
+        .map(|message| match &**message {
+            Message::User(text) => text.len(),
+            Message::Assistant { text, calls } => {
+                text.len() + calls.iter().map(|call| call.input.to_string().len()).sum::<usize>()
+            }
+            Message::Results(results) => results.iter().map(|result| result.text.len()).sum(),
+        })
+        .sum();
+    ((plan.system.len() + bytes) as u64).div_ceil(4)
+}

@@ -1,0 +1,273 @@
+//! The engine: its parts, its slots and its tasks.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use drawloom_contract::{
+    definition::Definitions,
+    failure::{Failure, FailureKind},
+    ids::{RunId, RunKey},
+    journal::{Journal, RunReader},
+    model::Model,
+    record::{Epoch, Status},
+    redact::Redactor,
+    time::{Clock, Entropy},
+    tool::{Tool, Volumes},
+    view::RunView,
+};
+use tokio::sync::Notify;
+
+use crate::{
+    Config,
+    admission::{Caps, Class, Gate, Lane, Ticket},
+    budget::Budgets,
+    control::{Claim, Control},
+    driver::Driver,
+    feed::Feed,
+    pins::{Pins, Toolbox},
+    timers::{self, Due, Timers},
+};
+
+/// A provider of models, opened.
+#[derive(Clone)]
+pub struct Provider {
+    /// The way to it.
+    pub model: Arc<dyn Model>,
+    /// Most runs with a slot at once on it.
+    pub max_concurrent: Option<u32>,
+}
+
+/// What an engine is made of.
+pub struct Parts {
+    /// How much may happen at once.
+    pub config: Config,
+    /// This process's number.
+    pub epoch: Epoch,
+    /// Whether the process before ended without saying so.
+    pub previous_unclean: bool,
+    /// The only write.
+    pub journal: Arc<dyn Journal>,
+    /// The way to what was written.
+    pub reader: Arc<dyn RunReader>,
+    /// The agents.
+    pub definitions: Arc<dyn Definitions>,
+    /// The providers, by id.
+    pub providers: BTreeMap<String, Provider>,
+    /// The tools.
+    pub tools: Vec<Arc<dyn Tool>>,
+    /// The way to files.
+    pub volumes: Arc<dyn Volumes>,
+    /// What masks secrets.
+    pub redactor: Arc<Redactor>,
+    /// The clock.
+    pub clock: Arc<dyn Clock>,
+    /// The source of random bytes.
+    pub entropy: Arc<dyn Entropy>,
+}
+
+/// What a graceful stop came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StopReport {
+    /// Runs whose step in flight was abandoned at the deadline; they go on at the next start.
+    pub abandoned: usize,
+}
+
+/// Runs agents.
+pub struct Engine {
+    /// Itself, for the tasks that hold on to it.
+    me: Weak<Engine>,
+    pub(crate) parts: Parts,
+    pub(crate) toolbox: Toolbox,
+    pub(crate) pins: Pins,
+    pub(crate) feed: Feed,
+    pub(crate) budgets: Budgets,
+    pub(crate) timers: Arc<Timers>,
+    gate: Mutex<Gate>,
+    active: Mutex<HashMap<RunKey, Arc<Control>>>,
+    idle: Notify,
+    stopping: AtomicBool,
+}
+
+impl Engine {
+    /// An engine at rest. It takes up what is unfinished only when `resume` is called.
+    pub fn new(parts: Parts) -> Arc<Self> {
+        let caps = Caps {
+            global: parts.config.max_concurrent_runs,
+            per_user: Some(parts.config.max_concurrent_runs_per_user).filter(|cap| *cap > 0),
+            providers: parts.providers.iter().filter_map(|(id, p)| Some((id.clone(), p.max_concurrent?))).collect(),
+            queue_depth: parts.config.max_queue_depth,
+        };
+        let engine = Arc::new_cyclic(|me| Self {
+            me: me.clone(),
+            toolbox: Toolbox::new(&parts.tools),
+            pins: Pins::default(),
+            feed: Feed::default(),
+            budgets: Budgets::default(),
+            timers: Arc::default(),
+            gate: Mutex::new(Gate::new(caps)),
+            active: Mutex::default(),
+            idle: Notify::new(),
+            stopping: AtomicBool::new(false),
+            parts,
+        });
+        tokio::spawn(timers::tick(Arc::downgrade(&engine)));
+        engine
+    }
+
+    /// Stops in order: begins nothing new, lets what is in flight come to its next record, and gives up waiting for that
+    /// after `drain_timeout_ms`. What is unfinished goes on at the next start.
+    pub async fn stop(&self) -> StopReport {
+        self.stopping.store(true, Ordering::SeqCst);
+        self.gate().hold(true);
+        for control in self.active().values() {
+            control.drain();
+        }
+        let deadline = self.parts.clock.now().after(Duration::from_millis(self.parts.config.drain_timeout_ms));
+        let drained = async {
+            loop {
+                let idle = self.idle.notified();
+                if self.active().is_empty() {
+                    return;
+                }
+                idle.await;
+            }
+        };
+        tokio::select! {
+            () = drained => {}
+            () = self.parts.clock.sleep_until(deadline) => {}
+        }
+        StopReport { abandoned: self.active().len() }
+    }
+
+    pub(crate) fn shared(&self) -> Arc<Self> {
+        self.me.upgrade().expect("whoever calls a method holds the engine")
+    }
+
+    /// Whether it takes no more runs.
+    pub(crate) fn refuse_when_stopping(&self) -> Result<(), Failure> {
+        match self.is_stopping() {
+            false => Ok(()),
+            true => Err(Failure::new(FailureKind::Unavailable, "stopping", "the server is stopping")
+                .with_hint("ask again when it is back; give an idempotency_key so that nothing runs twice")),
+        }
+    }
+
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn gate(&self) -> MutexGuard<'_, Gate> {
+        self.gate.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn active(&self) -> MutexGuard<'_, HashMap<RunKey, Arc<Control>>> {
+        self.active.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn task_ended(&self) {
+        if self.is_stopping() {
+            self.idle.notify_waiters();
+        }
+    }
+
+    /// Puts a run in the queue and lets go whoever can.
+    pub(crate) fn enqueue(self: &Arc<Self>, ticket: Ticket, promised: bool) {
+        if let Some(time) = ticket.gives_up {
+            self.timers.set(time, &ticket.key, Due::QueueTimeout);
+        }
+        self.gate().enqueue(ticket, promised);
+        self.pump();
+    }
+
+    /// Gives out the slots that are free.
+    pub(crate) fn pump(self: &Arc<Self>) {
+        if self.is_stopping() {
+            return;
+        }
+        let granted: Vec<Ticket> = {
+            let mut gate = self.gate();
+            std::iter::from_fn(|| gate.grant()).collect()
+        };
+        for ticket in granted {
+            if let Some(time) = ticket.gives_up {
+                self.timers.clear(time, &ticket.key, Due::QueueTimeout);
+            }
+            let slot = Slot { engine: self.clone(), lane: ticket.lane };
+            match Claim::take(self, &ticket.key) {
+                Ok(claim) => {
+                    tokio::spawn(Driver::take_up(self.clone(), ticket.key, claim, Some(slot)));
+                }
+                // The task that parked it has not quite let go.
+                Err(control) => control.want_again(),
+            }
+        }
+    }
+
+    /// Queues a run that has had a slot before and can go on. One that has ended is left alone.
+    pub(crate) async fn bring_back(self: &Arc<Self>, key: &RunKey) {
+        let view = self.read(|| self.parts.reader.find_run(key)).await;
+        if let Some(view) = view
+            && view.status == Status::Waiting
+        {
+            self.enqueue(ticket(&view, Class::Resumed), false);
+        }
+    }
+
+    /// Asks the store until it answers: what must go on cannot give up because a read failed.
+    pub(crate) async fn read<T, E, F>(&self, mut ask: impl FnMut() -> F) -> T
+    where
+        E: std::fmt::Display,
+        F: Future<Output = Result<T, E>>,
+    {
+        let mut wait = Duration::from_millis(100);
+        loop {
+            match ask().await {
+                Ok(value) => return value,
+                Err(error) => tracing::error!(%error, "cannot read the store; trying again"),
+            }
+            self.parts.clock.sleep_until(self.parts.clock.now().after(wait)).await;
+            wait = (wait * 2).min(Duration::from_secs(10));
+        }
+    }
+
+    /// A number from 0 to `below`, by chance.
+    pub(crate) fn chance(&self, below: u64) -> u64 {
+        let mut bytes = [0; 8];
+        self.parts.entropy.fill(&mut bytes);
+        u64::from_le_bytes(bytes) % below.max(1)
+    }
+}
+
+/// The ticket of a run that comes back to the queue.
+pub(crate) fn ticket(view: &RunView, class: Class) -> Ticket {
+    Ticket { key: view.key(), lane: lane(view), class, depth: view.depth, gives_up: None }
+}
+
+/// What a run's caps are counted by.
+pub(crate) fn lane(view: &RunView) -> Lane {
+    Lane { tenant: view.tenant.clone(), user: view.user.clone(), provider: view.provider.as_str().into() }
+}
+
+/// A slot, given back when it is dropped.
+pub(crate) struct Slot {
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) lane: Lane,
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        self.engine.gate().release(&self.lane);
+        self.engine.pump();
+    }
+}
+
+/// Runs, shortened for messages.
+pub(crate) fn ids(runs: &[RunView]) -> Vec<RunId> {
+    runs.iter().map(|view| view.run).collect()
+}

@@ -1,0 +1,193 @@
+//! The executor `model`: our agent loop, as a fold and a decision.
+
+use std::{mem, sync::Arc};
+
+use drawloom_contract::{
+    definition::Definition,
+    executor::{CallPlan, Drive, Effect, Executor, TurnPlan},
+    failure::RunError,
+    message::{Message, ToolResult, ToolUse},
+    record::{Body, Limit, Outcome, Record, Seq, Status, StopReason, TurnDone, TurnFailed},
+    run::Run,
+    time::Timestamp,
+};
+
+use crate::conversation;
+
+/// Runs agents on a model.
+pub(crate) struct ModelExecutor;
+
+impl Executor for ModelExecutor {
+    fn open(&self, definition: Arc<Definition>) -> Box<dyn Drive> {
+        Box::new(Loop {
+            definition,
+            system: "".into(),
+            messages: Vec::new(),
+            turns: 0,
+            offered_tools: true,
+            failed: None,
+            calls: Vec::new(),
+            ended: None,
+            limit: None,
+        })
+    }
+}
+
+/// Where the conversation stands.
+struct Loop {
+    definition: Arc<Definition>,
+    system: Arc<str>,
+    messages: Vec<Arc<Message>>,
+    /// Turns that are done.
+    turns: u32,
+    /// Whether the newest turn was offered tools.
+    offered_tools: bool,
+    /// The newest try, when it came to nothing.
+    failed: Option<TurnFailed>,
+    /// Calls of the newest turn, in its order, until all have a result.
+    calls: Vec<Pending>,
+    /// Why the newest turn stopped, when it asks for nothing more.
+    ended: Option<StopReason>,
+    limit: Option<(Limit, bool)>,
+}
+
+/// A call of the newest turn.
+struct Pending {
+    tool_use: ToolUse,
+    call: Option<Seq>,
+    result: Option<ToolResult>,
+}
+
+impl Drive for Loop {
+    fn apply(&mut self, record: &Record) {
+        match &record.body {
+            Body::Accepted(accepted) => {
+                self.system = conversation::system(&self.definition, accepted);
+                self.messages.push(Arc::new(Message::User(conversation::prompt(accepted))));
+            }
+            Body::TurnStarted(started) => {
+                self.offered_tools = started.tools;
+                self.failed = None;
+            }
+            Body::TurnFailed(failed) => self.failed = Some(failed.clone()),
+            Body::TurnDone(done) => self.end_turn(done),
+            Body::CallStarted(started) => {
+                if let Some(pending) = self.calls.get_mut(started.index as usize) {
+                    pending.call = Some(record.seq);
+                }
+            }
+            Body::CallDone(done) => {
+                if let Some(pending) = self.calls.iter_mut().find(|pending| pending.call == Some(done.call)) {
+                    let id = pending.tool_use.id.clone();
+                    pending.result = Some(ToolResult { id, text: done.text.as_str().into(), is_error: done.is_error });
+                }
+                if self.calls.iter().all(|pending| pending.result.is_some()) {
+                    let results = mem::take(&mut self.calls).into_iter().filter_map(|pending| pending.result).collect();
+                    self.messages.push(Arc::new(Message::Results(results)));
+                }
+            }
+            Body::LimitReached { limit, last_turn } => self.limit = Some((*limit, *last_turn)),
+            Body::Admitted { .. }
+            | Body::Usage { .. }
+            | Body::CallWaiting { .. }
+            | Body::Parked { .. }
+            | Body::Resumed(_)
+            | Body::StopRequested(_)
+            | Body::Note { .. }
+            | Body::Finished(_) => {}
+        }
+    }
+
+    fn decide(&self, run: &Run, now: Timestamp) -> Vec<Effect> {
+        if run.status.is_terminal() || run.turn_in_flight.is_some() {
+            return Vec::new();
+        }
+        if !self.calls.is_empty() {
+            return self.unstarted_calls();
+        }
+        if let Some(failed) = &self.failed {
+            return vec![match failed.retry_at {
+                None => self.finish_badly(run, failed.error.clone()),
+                Some(time) if now < time => Effect::Wait { until: time },
+                Some(_) => self.turn(failed.attempt + 1, self.offered_tools),
+            }];
+        }
+        if let Some(reason) = self.ended {
+            return vec![self.finish(run, reason)];
+        }
+        match self.limit {
+            Some((Limit::Budget, false)) => {
+                let error = RunError::new("budget_exhausted", "the token budget is used up before the run was done")
+                    .with_hint("raise budget.tokens, or ask for less");
+                vec![self.finish_badly(run, error)]
+            }
+            Some((Limit::Budget, true)) => vec![self.turn(1, false)],
+            None => vec![self.turn(1, self.turns < run.accepted.max_iterations)],
+        }
+    }
+}
+
+impl Loop {
+    fn end_turn(&mut self, done: &TurnDone) {
+        self.turns = done.turn;
+        // A last turn was offered no tools: whatever it calls, nobody answers.
+        let calls = if self.offered_tools { done.calls.clone() } else { Vec::new() };
+        self.ended = calls.is_empty().then_some(done.stop_reason);
+        self.messages.push(Arc::new(Message::Assistant { text: done.text.clone(), calls: calls.clone() }));
+        self.calls = calls.into_iter().map(|tool_use| Pending { tool_use, call: None, result: None }).collect();
+    }
+
+    fn unstarted_calls(&self) -> Vec<Effect> {
+        let unstarted = (0..).zip(&self.calls).filter(|(_, pending)| pending.call.is_none());
+        unstarted
+            .map(|(index, pending)| {
+                Effect::Call(CallPlan { turn: self.turns, index, tool_use: pending.tool_use.clone() })
+            })
+            .collect()
+    }
+
+    fn turn(&self, attempt: u32, tools: bool) -> Effect {
+        Effect::Turn(TurnPlan {
+            turn: self.turns + 1,
+            attempt,
+            tools,
+            system: self.system.clone(),
+            messages: self.messages.clone(),
+        })
+    }
+
+    fn finish(&self, run: &Run, reason: StopReason) -> Effect {
+        let mut warnings = run.accepted.warnings.clone();
+        let stop_reason = match (self.offered_tools, self.limit) {
+            (true, _) => reason,
+            (false, Some((Limit::Budget, _))) => {
+                warnings.push("the token budget was used up: the model wrote a last turn without tools".into());
+                StopReason::Budget
+            }
+            (false, None) => {
+                warnings.push(format!(
+                    "max_iterations ({}) was reached: the model wrote a last turn without tools",
+                    run.accepted.max_iterations
+                ));
+                StopReason::MaxIterations
+            }
+        };
+        Effect::Finish(Box::new(Outcome {
+            status: Status::Completed,
+            stop_reason: Some(stop_reason),
+            error: None,
+            usage: run.usage,
+            warnings,
+        }))
+    }
+
+    fn finish_badly(&self, run: &Run, error: RunError) -> Effect {
+        Effect::Finish(Box::new(Outcome {
+            status: Status::Failed,
+            stop_reason: None,
+            error: Some(error),
+            usage: run.usage,
+            warnings: run.accepted.warnings.clone(),
+        }))
+    }
+}

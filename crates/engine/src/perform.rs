@@ -1,0 +1,260 @@
+//! Performing effects: model turns and tool calls, and what their outcomes become in the journal.
+
+use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
+
+use drawloom_contract::{
+    executor::CallPlan,
+    failure::RunError,
+    model::{Model, Turn, TurnError, TurnRequest},
+    record::{Body, CallDone, CallStarted, RepeatClass, Seq, TurnDone, TurnFailed},
+    redact::MASK,
+    time::Timestamp,
+    tool::{Repeat, Step, Tool, ToolContext, ToolError, Wait},
+};
+use futures::{FutureExt, future::BoxFuture};
+use serde_json::Value;
+
+use crate::{deltas::TurnDeltas, driver::Driver};
+
+/// Most bytes of a tool's result that the model is shown.
+const MOST_RESULT_BYTES: usize = 1024 * 1024;
+
+/// An effect whose intent is journaled.
+pub(crate) enum Task {
+    Turn(TurnRequest),
+    Call { call: Seq, tool: Arc<dyn Tool>, context: ToolContext, input: Value },
+}
+
+/// What an effect came to.
+pub(crate) enum Done {
+    Turn { turn: u32, attempt: u32, result: Result<Turn, TurnError> },
+    Call { call: Seq, result: Result<Step, ToolError> },
+}
+
+impl Task {
+    /// Does it. A panic inside becomes a failure of this effect.
+    pub(crate) fn perform(self, driver: &Driver) -> BoxFuture<'static, Done> {
+        match self {
+            Self::Turn(request) => {
+                let (turn, attempt) = (request.turn, request.attempt);
+                let model = driver.model();
+                let engine = driver.engine.clone();
+                async move {
+                    let key = request.run.clone();
+                    let work = async {
+                        let deltas = TurnDeltas::new(&engine.feed, &engine.parts.redactor, &key, turn);
+                        let result = match &model {
+                            Some(model) => model.turn(request, &deltas).await,
+                            None => {
+                                Err(TurnError::BadRequest { message: "the provider is no longer configured".into() })
+                            }
+                        };
+                        if result.is_ok() {
+                            deltas.flush();
+                        }
+                        result
+                    };
+                    let result = AssertUnwindSafe(work).catch_unwind().await.unwrap_or_else(|_| {
+                        Err(TurnError::BadRequest {
+                            message: "the model's driver failed unexpectedly; this is a bug".into(),
+                        })
+                    });
+                    Done::Turn { turn, attempt, result }
+                }
+                .boxed()
+            }
+            Self::Call { call, tool, context, input } => async move {
+                let work = AssertUnwindSafe(tool.call(&context, input)).catch_unwind().await;
+                let result = work.unwrap_or_else(|_| {
+                    Err(ToolError::Failed("the tool failed unexpectedly (it panicked); the run goes on".into()))
+                });
+                Done::Call { call, result }
+            }
+            .boxed(),
+        }
+    }
+}
+
+impl Driver {
+    fn model(&self) -> Option<Arc<dyn Model>> {
+        self.engine.parts.providers.get(&self.accepted().provider).map(|provider| provider.model.clone())
+    }
+
+    /// Makes an outcome a record.
+    pub(crate) fn take_in(&mut self, done: Done) {
+        match done {
+            Done::Turn { turn, result: Ok(result), .. } => self.end_turn(turn, result),
+            Done::Turn { turn, attempt, result: Err(error) } => self.fail_turn(turn, attempt, &error),
+            Done::Call { call, result: Ok(Step::Done(text)) } => self.end_call(call, text, false),
+            Done::Call { call, result: Ok(Step::Wait(Wait::Children { starts, collect })) } => {
+                self.spawn_children(call, starts, collect);
+            }
+            Done::Call { call, result: Err(error) } => self.end_call(call, error.to_string(), true),
+        }
+    }
+
+    fn end_turn(&mut self, turn: u32, mut result: Turn) {
+        self.settle(result.usage.total());
+        for (index, call) in result.calls.iter_mut().enumerate().filter(|(_, call)| call.id.is_empty()) {
+            call.id = format!("call_{turn}_{index}");
+        }
+        let written: Vec<Value> = result.calls.iter().map(|call| call.input.clone()).collect();
+        let (_, masked) = self.push(Body::TurnDone(TurnDone {
+            turn,
+            text: result.text,
+            thinking: result.thinking,
+            calls: result.calls,
+            stop_reason: result.stop_reason,
+        }));
+        self.unmasked = match masked {
+            true => (0..).zip(written).collect(),
+            false => Default::default(),
+        };
+        self.push(Body::Usage { turn, usage: result.usage });
+    }
+
+    fn fail_turn(&mut self, turn: u32, attempt: u32, error: &TurnError) {
+        self.settle(0);
+        let (retry_at, counted) = self.retry(error);
+        self.push(Body::TurnFailed(TurnFailed {
+            turn,
+            attempt,
+            error: RunError::new(error.code(), error.to_string()),
+            retry_at,
+            counted,
+            maybe_paid: matches!(error, TurnError::Cut { .. }),
+        }));
+    }
+
+    /// When a failed turn is tried again, and whether that counts.
+    fn retry(&self, error: &TurnError) -> (Option<Timestamp>, bool) {
+        let tries = self.run.counted_failures;
+        let left = tries < self.pinned.definition.retry_attempts;
+        let backoff = |base: u64, tries: u32| {
+            let millis = base.saturating_mul(1 << tries.min(6));
+            self.now().after(Duration::from_millis(millis + self.engine.chance(millis / 2 + 1)))
+        };
+        match error {
+            TurnError::Throttled { retry_after: Some(wait), .. } => {
+                (Some(self.now().after(*wait + Duration::from_millis(self.engine.chance(100)))), false)
+            }
+            TurnError::Throttled { retry_after: None, .. } => {
+                (Some(backoff(1_000, self.run.turn_in_flight.map_or(0, |(_, attempt)| attempt - 1))), false)
+            }
+            TurnError::Overloaded { .. } => (left.then(|| backoff(500, tries)), true),
+            TurnError::Cut { .. } if tries == 0 => (left.then(|| self.now()), true),
+            TurnError::Cut { .. } => (left.then(|| backoff(250, tries)), true),
+            TurnError::Refused { .. }
+            | TurnError::BadRequest { .. }
+            | TurnError::Auth { .. }
+            | TurnError::ContextTooLong { .. } => (None, false),
+        }
+    }
+
+    /// Ends the reservation of the turn in flight.
+    pub(crate) fn settle(&mut self, spent: u64) {
+        if self.accepted().budget_tokens.is_some() {
+            self.engine.budgets.settle(self.accepted().root, self.reserved, spent);
+            self.reserved = 0;
+        }
+    }
+
+    pub(crate) fn end_call(&mut self, call: Seq, text: String, is_error: bool) {
+        self.push(Body::CallDone(CallDone {
+            call,
+            text: shortened(text, MOST_RESULT_BYTES),
+            is_error,
+            in_doubt: false,
+        }));
+    }
+
+    /// Journals the intent of a call. One that is refused gets its result at once, and then this says no.
+    pub(crate) async fn begin_call(&mut self, plan: CallPlan) -> bool {
+        let CallPlan { turn, index, tool_use } = plan;
+        let masked = holds_mask(&tool_use.input);
+        let written = self.unmasked.remove(&index);
+        let tool = self.offered(&tool_use.name);
+        let context = self.context(self.run.seq + 1);
+        let input = written.clone().unwrap_or_else(|| tool_use.input.clone());
+        let mut refusal = match (&tool, masked && written.is_none()) {
+            (None, _) => Some(self.unknown_tool(&tool_use.name)),
+            (Some(_), true) => {
+                Some("its input held a secret, which was masked; after a restart it cannot be executed".into())
+            }
+            (Some(_), false) => None,
+        };
+        let mut evidence = None;
+        if let (Some(tool), None) = (&tool, &refusal)
+            && let Repeat::Check(check) = tool.repeat()
+        {
+            match AssertUnwindSafe(check.evidence(&context, &input)).catch_unwind().await {
+                Ok(Ok(value)) => evidence = Some(value),
+                Ok(Err(error)) => refusal = Some(error.to_string()),
+                Err(_) => refusal = Some("the tool failed unexpectedly (it panicked) and was not called".into()),
+            }
+        }
+        let repeat = tool.as_ref().map_or(RepeatClass::Safe, |tool| tool.repeat().class());
+        let started = CallStarted { turn, index, tool_use, repeat, evidence, masked };
+        let (call, _) = self.push(Body::CallStarted(started));
+        match (tool, refusal) {
+            (Some(tool), None) => {
+                self.tasks.push(Task::Call { call, tool, context, input });
+                true
+            }
+            (_, refusal) => {
+                self.end_call(call, refusal.unwrap_or_default(), true);
+                false
+            }
+        }
+    }
+
+    /// The tool, if the run may use it and it exists today.
+    pub(crate) fn offered(&self, name: &str) -> Option<Arc<dyn Tool>> {
+        let allowed = self.accepted().tools.iter().any(|tool| tool == name);
+        self.engine.toolbox.find(name).filter(|_| allowed).cloned()
+    }
+
+    fn unknown_tool(&self, name: &str) -> String {
+        match self.cards.is_empty() {
+            true => format!("there is no tool `{name}`; this agent has no tools"),
+            false => {
+                let names: Vec<&str> = self.cards.iter().map(|card| card.name.as_str()).collect();
+                format!("there is no tool `{name}` for this agent; it has {}", names.join(", "))
+            }
+        }
+    }
+
+    pub(crate) fn context(&self, call: Seq) -> ToolContext {
+        ToolContext {
+            run: self.key.clone(),
+            call,
+            depth: self.accepted().depth,
+            definition: (*self.pinned.definition).clone(),
+            volumes: self.engine.parts.volumes.clone(),
+        }
+    }
+}
+
+/// `text`, cut to `most` bytes with a notice when it is longer.
+pub(crate) fn shortened(mut text: String, most: usize) -> String {
+    if text.len() > most {
+        let whole = text.len();
+        let mut end = most;
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        text.truncate(end);
+        text.push_str(&format!("\n[cut: the first {end} of {whole} bytes]"));
+    }
+    text
+}
+
+/// Whether the redactor left its mark in a value.
+fn holds_mask(value: &Value) -> bool {
+    match value {
+        Value::String(text) => text.contains(MASK),
+        Value::Array(items) => items.iter().any(holds_mask),
+        Value::Object(map) => map.iter().any(|(key, value)| key.contains(MASK) || holds_mask(value)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
+    }
+}

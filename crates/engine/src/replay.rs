@@ -1,0 +1,116 @@
+//! Replay: folds a journal again and asks today's code what it would decide, with no model and no tool called.
+
+use std::sync::Arc;
+
+use drawloom_contract::{
+    executor::{Drive, Effect, Executor},
+    failure::{Explain, Failure},
+    ids::RunKey,
+    record::{Body, Record},
+    run::Run,
+    runs::{Replay, ReplayStep},
+    time::Timestamp,
+};
+
+use crate::{Engine, model_executor::ModelExecutor, stop};
+
+impl Engine {
+    pub(crate) async fn replay_run(self: &Arc<Self>, key: &RunKey) -> Result<Replay, Failure> {
+        let view = self.load_run(key).await?;
+        let mut records: Vec<Record> = Vec::new();
+        loop {
+            let after = records.last().map_or(0, |record| record.seq);
+            let page = self.parts.reader.read_journal(key, after, 512).await;
+            let page = page.map_err(|error| Failure::of(&error as &dyn Explain))?;
+            if page.is_empty() {
+                break;
+            }
+            records.extend(page);
+        }
+        let pinned = self.load_pinned(key, &view.definition).await;
+        let mut replay = Replay {
+            run_id: key.run,
+            records: records.len() as u64,
+            steps: Vec::new(),
+            fold_error: None,
+            same_version: false,
+            ok: false,
+        };
+        let Some(pinned) = pinned else {
+            replay.fold_error = Some("the definition that the run pinned is missing".into());
+            return Ok(replay);
+        };
+        let drive = ModelExecutor.open((*pinned.definition).clone());
+        match fold(&records, drive, &mut replay.steps) {
+            Ok(versions) => {
+                replay.same_version = versions.iter().all(|version| version == drawloom_contract::VERSION);
+                replay.ok = !replay.same_version || replay.steps.iter().all(|step| step.today.is_none());
+            }
+            Err(error) => replay.fold_error = Some(error),
+        }
+        Ok(replay)
+    }
+}
+
+fn fold(records: &[Record], mut drive: Box<dyn Drive>, steps: &mut Vec<ReplayStep>) -> Result<Vec<String>, String> {
+    let (first, rest) = records.split_first().ok_or("the journal is empty")?;
+    let mut run = Run::begin(first).map_err(|error| error.to_string())?;
+    drive.apply(first);
+    for record in rest {
+        steps.extend(compare(record, &run, &*drive));
+        run.apply(record).map_err(|error| error.to_string())?;
+        drive.apply(record);
+    }
+    Ok(run.versions)
+}
+
+/// A recorded decision beside today's; nothing for a record that is no decision of the executor.
+fn compare(record: &Record, run: &Run, drive: &dyn Drive) -> Option<ReplayStep> {
+    let recorded = match &record.body {
+        Body::TurnStarted(started) => {
+            format!("turn {} attempt {} tools {}", started.turn, started.attempt, started.tools)
+        }
+        Body::CallStarted(started) => {
+            format!(
+                "call {} of turn {}: {} {}",
+                started.index, started.turn, started.tool_use.name, started.tool_use.input
+            )
+        }
+        Body::Parked { until: Some(until) } => format!("wait until {}", until.to_rfc3339()),
+        Body::Finished(outcome) => {
+            // An end that somebody asked for is the engine's, not the executor's.
+            if let Some(asked) = &run.stop {
+                let today = (!stop::is_outcome_of(asked, outcome)).then(|| format!("end as {asked:?} says"));
+                return Some(ReplayStep {
+                    seq: record.seq,
+                    recorded: format!("finish {}", outcome.status.as_str()),
+                    today,
+                });
+            }
+            format!("finish {} {:?}", outcome.status.as_str(), outcome.stop_reason)
+        }
+        _ => return None,
+    };
+    let today = decided(run, drive, record.at);
+    let today = (!today.contains(&recorded)).then(|| match today.is_empty() {
+        true => "nothing".to_owned(),
+        false => today.join("; "),
+    });
+    Some(ReplayStep { seq: record.seq, recorded, today })
+}
+
+fn decided(run: &Run, drive: &dyn Drive, now: Timestamp) -> Vec<String> {
+    drive
+        .decide(run, now)
+        .into_iter()
+        .map(|effect| match effect {
+            Effect::Turn(plan) => format!("turn {} attempt {} tools {}", plan.turn, plan.attempt, plan.tools),
+            Effect::Call(plan) => {
+                format!("call {} of turn {}: {} {}", plan.index, plan.turn, plan.tool_use.name, plan.tool_use.input)
+            }
+            Effect::Wait { until } => format!("wait until {}", until.to_rfc3339()),
+            Effect::Note { value, .. } => format!("note {value}"),
+            Effect::Finish(outcome) => format!("finish {} {:?}", outcome.status.as_str(), outcome.stop_reason),
+        })
+        .collect()
+}

@@ -1,0 +1,290 @@
+//! Resume: taking runs up from their journals, after parking or after another process's end.
+
+use std::{sync::Arc, time::Duration};
+
+use drawloom_contract::{
+    failure::{Explain, Failure, RunError},
+    ids::{Digest, RunKey},
+    journal::WaitChange,
+    record::{Body, CallDone, RepeatClass, Resumed, Seq, Status, Stop, TurnFailed},
+    run::OpenCall,
+    runs::Item,
+    tool::{Repeat, Verdict},
+    view::RunView,
+};
+
+use crate::{
+    Engine,
+    admission::Class,
+    control::{Claim, Order},
+    driver::Driver,
+    engine::{Slot, lane, ticket},
+    perform::Task,
+    pins::Pinned,
+    timers::Due,
+};
+
+/// Unclean ends in a row at the same step after which a run is resumed alone; one more, and it is quarantined.
+const STRIKES_ALONE: u32 = 3;
+
+/// How long others wait for a run that is resumed alone.
+const ALONE: Duration = Duration::from_secs(30);
+
+/// Records read at once.
+const PAGE: usize = 512;
+
+/// What a start took up.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ResumeReport {
+    /// Runs that had a slot or waited for one.
+    pub resumed: usize,
+    /// Runs that are parked.
+    pub parked: u64,
+    /// Runs that were resumed alone, because the process died at the same step of them again and again.
+    pub alone: usize,
+    /// Runs that were ended for that.
+    pub quarantined: usize,
+}
+
+impl Engine {
+    /// Takes up everything that is unfinished. New runs are accepted meanwhile and wait their turn.
+    pub async fn resume(self: &Arc<Self>) -> Result<ResumeReport, Failure> {
+        let unfinished =
+            self.parts.reader.list_unfinished().await.map_err(|error| Failure::of(&error as &dyn Explain))?;
+        let now = self.parts.clock.now();
+        let mut report = ResumeReport { parked: unfinished.parked, ..ResumeReport::default() };
+        self.gate().hold(true);
+        for due in unfinished.timers {
+            self.timers.set(due.due, &due.run, Due::Wake);
+        }
+        for due in unfinished.deadlines {
+            self.timers.set(due.due, &due.run, Due::Deadline);
+        }
+        let mut suspects = Vec::new();
+        for view in unfinished.runs.into_iter().chain(unfinished.ready) {
+            match view.strikes {
+                strikes if strikes >= STRIKES_ALONE && self.parts.previous_unclean => {
+                    report.quarantined += 1;
+                    self.stop_run(view.key(), Stop::Quarantined { strikes: strikes + 1 }).await;
+                    continue;
+                }
+                strikes if strikes + 1 == STRIKES_ALONE && self.parts.previous_unclean => suspects.push(view),
+                _ => {
+                    self.watch_deadline(&view);
+                    let class = if view.status == Status::Queued { Class::New } else { Class::Resumed };
+                    let mut ticket = ticket(&view, class);
+                    // The time that the server was down does not count, so the wait begins anew.
+                    let wait = view.queue_timeout_ms.filter(|_| class == Class::New && view.depth == 0);
+                    ticket.gives_up = wait.map(|millis| now.after(Duration::from_millis(millis)));
+                    self.enqueue(ticket, false);
+                }
+            }
+            report.resumed += 1;
+        }
+        report.alone = suspects.len();
+        for view in suspects {
+            self.resume_alone(&view).await;
+        }
+        self.gate().hold(false);
+        self.pump();
+        Ok(report)
+    }
+
+    /// Takes up one run whose process ended, if it is unfinished and nobody has it.
+    pub async fn resume_one(self: &Arc<Self>, view: &RunView) {
+        if !view.status.is_terminal() {
+            let class = if view.status == Status::Queued { Class::New } else { Class::Resumed };
+            self.enqueue(ticket(view, class), false);
+        }
+    }
+
+    /// Takes up a run while nothing else is in flight, until it has a new record.
+    async fn resume_alone(self: &Arc<Self>, view: &RunView) {
+        tracing::warn!(run = %view.run, strikes = view.strikes + 1, "resumed alone: the process died at this step before");
+        let key = view.key();
+        let Ok(claim) = Claim::take(self, &key) else { return };
+        self.gate().take(&lane(view));
+        let slot = Slot { engine: self.clone(), lane: lane(view) };
+        let mut records = self.feed.events(&key);
+        tokio::spawn(Driver::take_up(self.clone(), key, claim, Some(slot)));
+        let progress = async {
+            // The first commit says that it was taken up; what follows is news of the step itself.
+            let mut taken_up = false;
+            while let Some(item) = records.recv().await {
+                match item {
+                    Item::Record(record) => match record.body {
+                        Body::Resumed(_) => taken_up = true,
+                        Body::TurnDone(_) | Body::TurnFailed(_) | Body::CallDone(_) | Body::Parked { .. }
+                            if taken_up =>
+                        {
+                            return;
+                        }
+                        _ => {}
+                    },
+                    Item::Ended(_) => return,
+                    Item::Delta(_) => {}
+                }
+            }
+        };
+        let deadline = self.parts.clock.now().after(ALONE);
+        tokio::select! {
+            () = progress => {}
+            () = self.parts.clock.sleep_until(deadline) => {}
+        }
+    }
+}
+
+impl Driver {
+    /// Takes a run up that was granted its slot, and drives it.
+    pub(crate) async fn take_up(engine: Arc<Engine>, key: RunKey, claim: Claim, slot: Option<Slot>) {
+        let Some(mut driver) = Self::load(engine, &key, claim, slot).await else { return };
+        if driver.run.status.is_terminal() || driver.claim.control().order() == Order::Drain {
+            return;
+        }
+        match driver.run.status {
+            Status::Running => driver.recover().await,
+            _ => driver.admit(),
+        }
+        if let Some((call, _)) = driver.parked.take() {
+            driver.waits.push(WaitChange::Remove { run: key, call });
+        }
+        driver.collect_children().await;
+        if driver.claim.control().order() == Order::Drive {
+            driver.advance().await;
+        }
+        match driver.commit().await {
+            Ok(false) => driver.go().await,
+            Ok(true) => {
+                let (engine, key) = (driver.engine.clone(), driver.key.clone());
+                drop(driver);
+                engine.bring_back(&key).await;
+            }
+            Err(_) => {}
+        }
+    }
+
+    /// Ends a run that no task held, for the reason in its control.
+    pub(crate) async fn take_down(engine: Arc<Engine>, key: RunKey, claim: Claim) {
+        let Some(mut driver) = Self::load(engine, &key, claim, None).await else { return };
+        if !driver.run.status.is_terminal()
+            && let Order::Stop(stop) = driver.claim.control().order()
+        {
+            driver.end_by(stop).await;
+        }
+    }
+
+    /// The fold of a run's journal. One that cannot be folded is left as it is, and that is logged.
+    async fn load(engine: Arc<Engine>, key: &RunKey, claim: Claim, slot: Option<Slot>) -> Option<Self> {
+        let mut records = engine.read(|| engine.parts.reader.read_journal(key, 0, PAGE)).await;
+        let first = records.first()?.clone();
+        let Body::Accepted(accepted) = &first.body else {
+            tracing::error!(run = %key.run, "the journal does not begin with an accepted record");
+            return None;
+        };
+        let pinned = engine.load_pinned(key, &accepted.definition).await?;
+        let reader = engine.parts.reader.clone();
+        let mut driver = Self::fold(engine.clone(), &first, pinned, claim, slot).ok()?;
+        let mut skip = 1;
+        loop {
+            for record in records.iter().skip(skip) {
+                if let Err(error) = driver.replay(record) {
+                    tracing::error!(run = %key.run, %error, "the journal cannot be folded; the run is left as it is");
+                    return None;
+                }
+            }
+            if records.len() < PAGE {
+                // From here the task itself looks at the clock.
+                if let Some(deadline) = driver.run.deadline {
+                    engine.timers.clear(deadline, key, Due::Deadline);
+                }
+                return Some(driver);
+            }
+            skip = 0;
+            let after: Seq = driver.run.seq;
+            records = engine.read(|| reader.read_journal(key, after, PAGE)).await;
+        }
+    }
+
+    /// What a run that had a slot when its process ended must know: which step was in flight, and what became of it.
+    async fn recover(&mut self) {
+        let before = self.run.strikes;
+        let mut same_step = self.run.turn_in_flight.is_some();
+        if let Some((turn, attempt)) = self.run.turn_in_flight {
+            self.push(Body::TurnFailed(TurnFailed {
+                turn,
+                attempt,
+                error: RunError::new("interrupted", "the process ended while the model was answering"),
+                retry_at: Some(self.now()),
+                counted: false,
+                maybe_paid: true,
+            }));
+        }
+        let open: Vec<OpenCall> = self.run.open_calls.iter().filter(|open| open.waiting.is_none()).cloned().collect();
+        for open in open {
+            same_step |= self.recover_call(open).await;
+        }
+        let strikes = match self.engine.parts.previous_unclean && same_step {
+            true => before + 1,
+            false => 0,
+        };
+        self.push(Body::Resumed(Resumed {
+            epoch: self.engine.parts.epoch,
+            version: drawloom_contract::VERSION.into(),
+            strikes,
+        }));
+        self.admit();
+    }
+
+    /// Does with an open call what its repeat class says; says whether it is made again.
+    async fn recover_call(&mut self, open: OpenCall) -> bool {
+        let OpenCall { call, started, .. } = open;
+        let Some(tool) = self.offered(&started.tool_use.name).filter(|_| !started.masked) else {
+            self.doubt(call);
+            return false;
+        };
+        let (context, input) = (self.context(call), started.tool_use.input);
+        match (started.repeat, tool.repeat()) {
+            (RepeatClass::Safe, _) | (RepeatClass::Keyed, _) => {}
+            (RepeatClass::Check, Repeat::Check(check)) => {
+                match check.verdict(&context, &input, &started.evidence.unwrap_or_default()).await {
+                    Verdict::DidNot => {}
+                    Verdict::Happened(text) => {
+                        self.end_call(call, text, false);
+                        return false;
+                    }
+                    Verdict::InDoubt => {
+                        self.doubt(call);
+                        return false;
+                    }
+                }
+            }
+            (RepeatClass::Check | RepeatClass::Never, _) => {
+                self.doubt(call);
+                return false;
+            }
+        }
+        self.tasks.push(Task::Call { call, tool, context, input });
+        true
+    }
+
+    fn doubt(&mut self, call: Seq) {
+        let text = "in doubt: the process ended while this call was under way, so it may or may not have happened. \
+                    Find out before you do it again.";
+        self.push(Body::CallDone(CallDone { call, text: text.into(), is_error: true, in_doubt: true }));
+    }
+}
+
+impl Engine {
+    /// The definition that a run was accepted with.
+    pub(crate) async fn load_pinned(&self, key: &RunKey, digest: &Digest) -> Option<Arc<Pinned>> {
+        if let Some(pinned) = self.pins.find(digest) {
+            return Some(pinned);
+        }
+        let found = self.read(|| self.parts.reader.find_definition(&key.tenant, digest)).await;
+        let Some(definition) = found else {
+            tracing::error!(run = %key.run, %digest, "the definition that the run pinned is missing");
+            return None;
+        };
+        Some(self.pins.remember(*digest, Arc::new(definition), &self.parts.redactor, &self.toolbox))
+    }
+}

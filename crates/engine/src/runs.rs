@@ -1,0 +1,109 @@
+//! The engine as every surface sees it.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use async_trait::async_trait;
+use drawloom_contract::{
+    caller::Caller,
+    failure::{Explain, Failure, FailureKind},
+    ids::{AgentId, BatchId, RunId, RunKey},
+    journal::RunFilter,
+    record::{Seq, Stop},
+    runs::{Cancelled, Idempotency, Interest, Item, Live, Load, Replay, Runs, Start, Started, StartedBatch},
+    time::Timestamp,
+    view::RunView,
+};
+use futures::{StreamExt, stream};
+
+use crate::Engine;
+
+fn key(caller: &Caller, run: RunId) -> RunKey {
+    RunKey { tenant: caller.tenant.clone(), run }
+}
+
+#[async_trait]
+impl Runs for Engine {
+    async fn start(
+        &self,
+        caller: &Caller,
+        start: Start,
+        key: Option<Idempotency>,
+        interest: Interest,
+    ) -> Result<Started, Failure> {
+        self.shared().accept_one(caller, start, key, interest).await
+    }
+
+    async fn start_batch(
+        &self,
+        caller: &Caller,
+        starts: Vec<Start>,
+        key: Option<Idempotency>,
+        interest: Interest,
+    ) -> Result<StartedBatch, Failure> {
+        self.shared().accept_batch(caller, starts, key, interest).await
+    }
+
+    async fn load(&self, caller: &Caller, run: RunId) -> Result<RunView, Failure> {
+        self.load_run(&key(caller, run)).await
+    }
+
+    async fn load_by_agent_id(&self, caller: &Caller, agent_id: &AgentId) -> Result<RunView, Failure> {
+        let found = self.parts.reader.find_by_agent_id(&caller.tenant, agent_id).await;
+        found.map_err(|error| Failure::of(&error as &dyn Explain))?.ok_or_else(|| {
+            Failure::new(FailureKind::NotFound, "unknown_agent_id", format!("no run has the agent_id {agent_id}"))
+        })
+    }
+
+    async fn list(&self, caller: &Caller, filter: RunFilter) -> Result<Vec<RunView>, Failure> {
+        let found = self.parts.reader.list_runs(&caller.tenant, &filter).await;
+        found.map_err(|error| Failure::of(&error as &dyn Explain))
+    }
+
+    async fn load_batch(&self, caller: &Caller, batch: BatchId) -> Result<Vec<RunView>, Failure> {
+        self.load_members(caller, batch).await
+    }
+
+    fn positions(&self, runs: &[RunKey]) -> BTreeMap<RunId, u64> {
+        self.gate().positions(runs)
+    }
+
+    async fn follow(&self, caller: &Caller, run: RunId, after: Seq, interest: Interest) -> Result<Live, Failure> {
+        let key = key(caller, run);
+        let view = self.load_run(&key).await?;
+        if after > view.seq {
+            return Err(Failure::new(
+                FailureKind::Invalid,
+                "bad_from_seq",
+                format!("run {run} has {} records; there is none after {after}", view.seq),
+            ));
+        }
+        let engine = self.shared();
+        Ok(match interest {
+            Interest::None => stream::empty().boxed(),
+            Interest::Outcome => {
+                stream::once(async move { engine.wait_for(&key, None).await.map(Item::Ended) }).boxed()
+            }
+            Interest::Events => engine.follower(key, after, None),
+        })
+    }
+
+    async fn wait(&self, caller: &Caller, run: RunId, until: Option<Timestamp>) -> Result<Arc<RunView>, Failure> {
+        self.wait_for(&key(caller, run), until).await
+    }
+
+    async fn cancel(&self, caller: &Caller, run: RunId, reason: Option<String>) -> Result<Cancelled, Failure> {
+        let key = key(caller, run);
+        self.load_run(&key).await?;
+        let told = self.shared().stop_run(key.clone(), Stop::Cancelled { reason }).await;
+        let view = self.load_run(&key).await?;
+        Ok(Cancelled { view, cancelled: told.is_some(), cascaded: told.unwrap_or_default() })
+    }
+
+    async fn replay(&self, caller: &Caller, run: RunId) -> Result<Replay, Failure> {
+        self.shared().replay_run(&key(caller, run)).await
+    }
+
+    fn load_now(&self) -> Load {
+        self.gate().load()
+    }
+}

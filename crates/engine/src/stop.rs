@@ -1,0 +1,155 @@
+//! Stopping runs: cancel, deadlines and queue timeouts are one thing, and it reaches all runs below.
+
+use std::sync::Arc;
+
+use drawloom_contract::{
+    failure::RunError,
+    ids::{RunId, RunKey},
+    record::{Body, Outcome, Status, Stop},
+    time::Timestamp,
+    view::RunView,
+};
+use futures::{FutureExt, future::BoxFuture};
+
+use crate::{
+    Engine,
+    admission::Class,
+    control::Claim,
+    driver::Driver,
+    engine::{ids, ticket},
+    timers::Due,
+};
+
+impl Driver {
+    /// Ends the run for a reason from outside: first the reason is journaled, then all below it end, then it does.
+    pub(crate) async fn end_by(&mut self, stop: Stop) {
+        self.settle(0);
+        self.push(Body::StopRequested(stop.clone()));
+        let mut cascaded = Vec::new();
+        if self.run.open_calls.iter().any(|open| open.waiting.is_some()) {
+            if self.commit().await.is_err() {
+                return;
+            }
+            let key = self.key.clone();
+            let children = self.engine.read(|| self.engine.parts.reader.list_live_children(&key)).await;
+            cascaded = ids(&children);
+            let below =
+                children.iter().map(|child| self.engine.stop_run(child.key(), Stop::ParentEnded { parent: key.run }));
+            for more in futures::future::join_all(below).await.into_iter().flatten() {
+                cascaded.extend(more);
+            }
+        }
+        let (status, error) = verdict(&stop);
+        self.push(Body::Finished(Box::new(self.outcome(status, Some(error)))));
+        if self.commit().await.is_ok() {
+            self.claim.control().stopped(&cascaded);
+        }
+    }
+}
+
+/// What a reason to stop makes of a run.
+pub(crate) fn verdict(stop: &Stop) -> (Status, RunError) {
+    match stop {
+        Stop::Cancelled { reason: None } => (Status::Cancelled, RunError::new("cancelled", "the run was cancelled")),
+        Stop::Cancelled { reason: Some(reason) } => {
+            (Status::Cancelled, RunError::new("cancelled", format!("the run was cancelled: {reason}")))
+        }
+        Stop::ParentEnded { parent } => {
+            (Status::Cancelled, RunError::new("parent_ended", format!("run {parent}, which spawned it, was stopped")))
+        }
+        Stop::Deadline { at } => (
+            Status::TimedOut,
+            RunError::new("timeout", format!("its time was up at {}", at.to_rfc3339()))
+                .with_hint("raise timeout_ms or run_timeout_seconds"),
+        ),
+        Stop::QueueTimeout { limit_ms } => (
+            Status::TimedOut,
+            RunError::new("queue_timeout", format!("it got no slot within {limit_ms} ms"))
+                .with_hint("raise concurrency.max_concurrent_runs or concurrency.queue_timeout_ms"),
+        ),
+        Stop::Quarantined { strikes } => (
+            Status::Failed,
+            RunError::new(
+                "quarantined",
+                format!("the process died {strikes} times in a row at the same step of this run"),
+            )
+            .with_hint("see the journal for the step; start the run again when its cause is mended"),
+        ),
+    }
+}
+
+/// The end that `stop` makes of a run, for comparing with what was journaled.
+pub(crate) fn is_outcome_of(stop: &Stop, outcome: &Outcome) -> bool {
+    let (status, error) = verdict(stop);
+    outcome.status == status && outcome.error.as_ref().is_some_and(|found| found.code == error.code)
+}
+
+impl Engine {
+    /// Stops a run wherever it is; durable when this returns. Gives the runs below that were told too, or nothing when it
+    /// had ended.
+    pub(crate) fn stop_run(self: &Arc<Self>, key: RunKey, stop: Stop) -> BoxFuture<'static, Option<Vec<RunId>>> {
+        let engine = self.clone();
+        async move {
+            loop {
+                let view = engine.read(|| engine.parts.reader.find_run(&key)).await?;
+                if view.status.is_terminal() {
+                    return None;
+                }
+                let answer = match Claim::take(&engine, &key) {
+                    Err(control) => control.stop(stop.clone()),
+                    Ok(claim) => {
+                        if let Some(ticket) = engine.gate().remove(&key)
+                            && let Some(time) = ticket.gives_up
+                        {
+                            engine.timers.clear(time, &key, Due::QueueTimeout);
+                        }
+                        let answer = claim.control().stop(stop.clone());
+                        tokio::spawn(Driver::take_down(engine.clone(), key.clone(), claim));
+                        answer
+                    }
+                };
+                if let Ok(cascaded) = answer.await {
+                    return Some(cascaded);
+                }
+                if engine.is_stopping() {
+                    return None;
+                }
+            }
+        }
+        .boxed()
+    }
+
+    /// Sees to it that a run that no task holds ends in time.
+    pub(crate) fn watch_deadline(&self, view: &RunView) {
+        if let Some(deadline) = view.deadline {
+            self.timers.set(deadline, &view.key(), Due::Deadline);
+        }
+    }
+
+    pub(crate) async fn on_timer(self: &Arc<Self>, key: RunKey, due: Due) {
+        if self.is_stopping() {
+            return;
+        }
+        let Some(view) = self.read(|| self.parts.reader.find_run(&key)).await else { return };
+        if view.status.is_terminal() {
+            return;
+        }
+        match due {
+            Due::Wake => {
+                if view.status == Status::Waiting {
+                    self.enqueue(ticket(&view, Class::Resumed), false);
+                }
+            }
+            Due::QueueTimeout => {
+                if view.status == Status::Queued {
+                    let limit_ms = view.queue_timeout_ms.unwrap_or_default();
+                    self.stop_run(key, Stop::QueueTimeout { limit_ms }).await;
+                }
+            }
+            Due::Deadline => {
+                let at: Timestamp = view.deadline.unwrap_or_else(|| self.parts.clock.now());
+                self.stop_run(key, Stop::Deadline { at }).await;
+            }
+        }
+    }
+}

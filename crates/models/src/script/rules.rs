@@ -1,0 +1,193 @@
+//! Rules of a script: when they fit and what they say.
+
+use std::time::Duration;
+
+use drawloom_contract::{
+    definition::matches,
+    model::{TurnError, TurnRequest},
+    record::StopReason,
+    usage::Usage,
+};
+use regex::Regex;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::template::Scene;
+
+/// What the model does in turns that fit. Texts may hold `{{prompt}}`, `{{last}}`, `{{last.lines}}`, `{{last.words}}`,
+/// `{{last.first_line}}`, `{{agent}}`, `{{turn}}`, `{{attempt}}`, `{{run}}`, and `{{1}}`… for the groups of
+/// `when.matches`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Rule {
+    /// When it fits; always, when absent.
+    #[serde(default)]
+    pub when: When,
+    /// What the model says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+    /// What it thinks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub thinking: Option<String>,
+    /// The tools it calls.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub calls: Vec<Call>,
+    /// How long it takes before the first word, in milliseconds.
+    #[serde(default)]
+    pub delay_ms: u64,
+    /// At most this much longer, by chance, in milliseconds.
+    #[serde(default)]
+    pub jitter_ms: u64,
+    /// In how many pieces the text is streamed.
+    #[serde(default = "one")]
+    #[schemars(range(min = 1))]
+    pub chunks: u32,
+    /// How long between two pieces, in milliseconds.
+    #[serde(default)]
+    pub chunk_delay_ms: u64,
+    /// Tokens of the turn; reckoned from the texts when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Usage>,
+    /// Why the model stops; `tool_use` with calls and `end_turn` without, when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stop_reason: Option<StopReason>,
+    /// The turn fails, after the pieces that it says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fail: Option<Fail>,
+}
+
+fn one() -> u32 {
+    1
+}
+
+/// When a rule fits: all that is given must hold.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct When {
+    /// The agent: its name, or `prefix*`.
+    pub agent: Option<String>,
+    /// The turn, from 1.
+    pub turn: Option<u32>,
+    /// The try of the turn, from 1.
+    pub attempt: Option<u32>,
+    /// Part of the prompt.
+    pub contains: Option<String>,
+    /// A regular expression that finds something in the prompt.
+    pub matches: Option<String>,
+    /// Part of the newest message: a tool's result, or the prompt.
+    pub last_contains: Option<String>,
+    /// Whether tools are offered; they are not in a last turn.
+    pub tools: Option<bool>,
+    /// How likely it is, from 0 to 1, by the seed.
+    pub chance: Option<f64>,
+}
+
+/// A tool call.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Call {
+    /// The tool.
+    pub tool: String,
+    /// Its input; texts in it may hold `{{…}}`.
+    #[serde(default)]
+    pub input: Value,
+}
+
+/// A failure of a turn.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Fail {
+    /// Which.
+    pub kind: FailKind,
+    /// What the provider says.
+    #[serde(default)]
+    pub message: String,
+    /// How long it wants to be left alone, in milliseconds; only with `throttled`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_after_ms: Option<u64>,
+    /// How many pieces of the text are streamed before it.
+    #[serde(default)]
+    pub after_chunks: u32,
+}
+
+/// How a turn fails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum FailKind {
+    /// "Slow down."
+    Throttled,
+    /// The provider is overloaded.
+    Overloaded,
+    /// The stream breaks off.
+    Cut,
+    /// The model declines.
+    Refused,
+    /// The request is not understood.
+    BadRequest,
+    /// The credential is wrong.
+    Auth,
+    /// The conversation does not fit.
+    ContextTooLong,
+}
+
+impl Fail {
+    /// The failure as a model returns it.
+    pub(super) fn error(&self) -> TurnError {
+        let message = match self.message.as_str() {
+            "" => "the script says so".to_owned(),
+            message => message.to_owned(),
+        };
+        match self.kind {
+            FailKind::Throttled => {
+                TurnError::Throttled { message, retry_after: self.retry_after_ms.map(Duration::from_millis) }
+            }
+            FailKind::Overloaded => TurnError::Overloaded { message },
+            FailKind::Cut => TurnError::Cut { message },
+            FailKind::Refused => TurnError::Refused { message },
+            FailKind::BadRequest => TurnError::BadRequest { message },
+            FailKind::Auth => TurnError::Auth { message },
+            FailKind::ContextTooLong => TurnError::ContextTooLong { message },
+        }
+    }
+}
+
+/// A rule, ready to be asked.
+pub(super) struct Compiled {
+    pub(super) rule: Rule,
+    pattern: Option<Regex>,
+}
+
+impl Compiled {
+    pub(super) fn new(rule: &Rule) -> Result<Self, String> {
+        let pattern =
+            rule.when.matches.as_deref().map(Regex::new).transpose().map_err(|e| format!("when.matches: {e}"))?;
+        if rule.when.chance.is_some_and(|chance| !(0.0..=1.0).contains(&chance)) {
+            return Err("when.chance is not between 0 and 1".into());
+        }
+        if rule.text.is_none() && rule.calls.is_empty() && rule.fail.is_none() {
+            return Err("it says nothing: give it `text`, `calls` or `fail`".into());
+        }
+        Ok(Self { rule: rule.clone(), pattern })
+    }
+
+    /// The groups that `matches` found, when the rule fits.
+    pub(super) fn fits(&self, request: &TurnRequest, scene: &Scene<'_>, dice: u64) -> Option<Vec<String>> {
+        let when = &self.rule.when;
+        let holds = when.agent.as_deref().is_none_or(|pattern| matches(pattern, request.agent.as_str()))
+            && when.turn.is_none_or(|turn| turn == request.turn)
+            && when.attempt.is_none_or(|attempt| attempt == request.attempt)
+            && when.tools.is_none_or(|tools| tools != request.tools.is_empty())
+            && when.contains.as_deref().is_none_or(|part| scene.prompt.contains(part))
+            && when.last_contains.as_deref().is_none_or(|part| scene.last.contains(part))
+            && when.chance.is_none_or(|chance| (dice % 1_000_000) as f64 / 1_000_000.0 < chance);
+        if !holds {
+            return None;
+        }
+        let Some(pattern) = &self.pattern else { return Some(Vec::new()) };
+        let captures = pattern.captures(scene.prompt)?;
+        Some(
+            captures.iter().skip(1).map(|group| group.map_or(String::new(), |text| text.as_str().to_owned())).collect(),
+        )
+    }
+}

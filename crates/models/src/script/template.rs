@@ -1,0 +1,87 @@
+//! Placeholders in a script's texts.
+
+use std::borrow::Cow;
+
+use drawloom_contract::{message::Message, model::TurnRequest};
+use serde_json::Value;
+
+/// What a rule can look at.
+pub(super) struct Scene<'a> {
+    /// The first thing that the user said.
+    pub(super) prompt: &'a str,
+    /// The newest message: the results of tools, or what the user said.
+    pub(super) last: Cow<'a, str>,
+}
+
+impl<'a> Scene<'a> {
+    pub(super) fn new(request: &'a TurnRequest) -> Self {
+        let prompt = request.messages.iter().find_map(|message| match &**message {
+            Message::User(text) => Some(text.as_str()),
+            Message::Assistant { .. } | Message::Results(_) => None,
+        });
+        let last = match request.messages.last().map(|message| &**message) {
+            Some(Message::User(text) | Message::Assistant { text, .. }) => Cow::Borrowed(text.as_str()),
+            Some(Message::Results(results)) => match results.as_slice() {
+                [only] => Cow::Borrowed(&*only.text),
+                many => Cow::Owned(many.iter().map(|result| &*result.text).collect::<Vec<_>>().join("\n")),
+            },
+            None => Cow::Borrowed(""),
+        };
+        Self { prompt: prompt.unwrap_or_default(), last }
+    }
+}
+
+/// `text` with its placeholders filled; one that is not known stays as it is.
+pub(super) fn fill(text: &str, scene: &Scene<'_>, captures: &[String], request: &TurnRequest) -> String {
+    let mut filled = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once("{{") {
+        filled.push_str(before);
+        let Some((name, tail)) = after.split_once("}}") else {
+            filled.push_str("{{");
+            rest = after;
+            continue;
+        };
+        match value(name.trim(), scene, captures, request) {
+            Some(value) => filled.push_str(&value),
+            None => {
+                filled.push_str("{{");
+                filled.push_str(name);
+                filled.push_str("}}");
+            }
+        }
+        rest = tail;
+    }
+    filled.push_str(rest);
+    filled
+}
+
+fn value<'a>(
+    name: &str,
+    scene: &'a Scene<'_>,
+    captures: &'a [String],
+    request: &'a TurnRequest,
+) -> Option<Cow<'a, str>> {
+    Some(match name {
+        "prompt" => Cow::Borrowed(scene.prompt),
+        "last" => Cow::Borrowed(&*scene.last),
+        "last.lines" => Cow::Owned(scene.last.lines().count().to_string()),
+        "last.words" => Cow::Owned(scene.last.split_whitespace().count().to_string()),
+        "last.first_line" => Cow::Borrowed(scene.last.lines().find(|line| !line.trim().is_empty()).unwrap_or_default()),
+        "agent" => Cow::Borrowed(request.agent.as_str()),
+        "turn" => Cow::Owned(request.turn.to_string()),
+        "attempt" => Cow::Owned(request.attempt.to_string()),
+        "run" => Cow::Owned(request.run.run.to_string()),
+        number => Cow::Borrowed(captures.get(number.parse::<usize>().ok()?.checked_sub(1)?)?),
+    })
+}
+
+/// `value` with every text in it filled.
+pub(super) fn fill_value(value: &Value, fill: &dyn Fn(&str) -> String) -> Value {
+    match value {
+        Value::String(text) => Value::String(fill(text)),
+        Value::Array(items) => items.iter().map(|item| fill_value(item, fill)).collect(),
+        Value::Object(map) => map.iter().map(|(key, value)| (key.clone(), fill_value(value, fill))).collect(),
+        Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
+    }
+}
