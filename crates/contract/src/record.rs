@@ -353,6 +353,8 @@ pub enum Stop {
         /// How long it could wait.
         limit_ms: u64,
     },
+    /// Our own code failed while it drove the run.
+    Bug,
     /// The process died over and over at the same step of it.
     Quarantined {
         /// How often.

@@ -9,7 +9,7 @@ use drawloom_contract::{
     ids::{AgentId, AgentName, BatchId, Digest, RunId, RunKey, SessionId, Tenant},
     journal::{Append, CommitError, Entry, HandleId, NewBatch, RequestKey},
     message::Segment,
-    record::{Accepted, BatchPlace, Parent},
+    record::{Accepted, BatchPlace, Parent, Status},
     runs::{Idempotency, Interest, Start, Started, StartedBatch},
     time::Timestamp,
     tool::ChildStart,
@@ -159,15 +159,17 @@ impl Engine {
             self.pins.stored(&caller.tenant, &digest);
         }
         let mut started = Vec::with_capacity(begun.len());
-        for (driver, records, live, promise) in begun {
+        for (mut driver, records, live, promise) in begun {
             let view = Arc::new(driver.view().clone());
-            self.feed.publish(driver.key(), &records, None);
+            driver.committed(&records);
             promise.keep();
-            match driver.has_slot() {
-                true => {
-                    tokio::spawn(driver.go());
+            match view.status {
+                Status::Running => {
+                    self.drive(view.key(), driver.go());
                 }
-                false => {
+                // Its first step was its end, such as a budget that pays for nothing.
+                _ if view.status.is_terminal() => drop(driver),
+                _ => {
                     let wait = driver.queue_timeout();
                     drop(driver);
                     let mut ticket = ticket(&view, Class::New);

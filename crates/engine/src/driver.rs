@@ -9,6 +9,7 @@ use drawloom_contract::{
     failure::RunError,
     ids::RunKey,
     journal::{Append, CommitError, Entry, WaitChange},
+    message::Message,
     model::TurnRequest,
     record::{Accepted, Body, Limit, Outcome, Record, Seq, Status, Stop, TurnStarted},
     redact::Redacted,
@@ -130,10 +131,6 @@ impl Driver {
 
     pub(crate) fn view(&self) -> &RunView {
         &self.view
-    }
-
-    pub(crate) fn has_slot(&self) -> bool {
-        self.slot.is_some()
     }
 
     pub(crate) fn accepted(&self) -> &Accepted {
@@ -372,11 +369,7 @@ impl Driver {
         for digest in digests {
             self.engine.pins.stored(&self.key.tenant, &digest);
         }
-        let ended = self.run.status.is_terminal().then(|| Arc::new(self.view.clone()));
-        self.engine.feed.publish(&self.key, &records, ended.as_ref());
-        if !matches!(self.run.status, Status::Running) {
-            self.rest();
-        }
+        self.committed(&records);
         for (key, records) in &born {
             self.engine.feed.publish(key, records, None);
         }
@@ -393,6 +386,16 @@ impl Driver {
             }
         }
         Ok(woken_here)
+    }
+
+    /// Tells of records that are true now, and lets go of what the run needs no more.
+    pub(crate) fn committed(&mut self, records: &[Redacted<Record>]) {
+        let ended = self.run.status.is_terminal().then(|| Arc::new(self.view.clone()));
+        self.engine.feed.publish(&self.key, records, ended.as_ref());
+        match self.run.status {
+            Status::Running | Status::Queued => {}
+            _ => self.rest(),
+        }
     }
 
     /// The run needs no slot now: it ended or is parked.
@@ -418,9 +421,8 @@ impl Driver {
     }
 }
 
-/// Tokens that a conversation takes to read, as a rule of thumb has it.
+/// Tokens that a conversation may take to read: rather too many, because what is set aside must be enough.
 fn estimate(plan: &TurnPlan) -> u64 {
-    use drawloom_contract::message::Message;
     let bytes: usize = plan
         .messages
         .iter()
@@ -432,5 +434,5 @@ fn estimate(plan: &TurnPlan) -> u64 {
             Message::Results(results) => results.iter().map(|result| result.text.len()).sum(),
         })
         .sum();
-    ((plan.system.len() + bytes) as u64).div_ceil(4)
+    ((plan.system.len() + bytes) as u64).div_ceil(2) + 8 * plan.messages.len() as u64
 }

@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
+    panic::AssertUnwindSafe,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, Weak,
         atomic::{AtomicBool, Ordering},
@@ -15,12 +16,13 @@ use drawloom_contract::{
     ids::{RunId, RunKey},
     journal::{Journal, RunReader},
     model::Model,
-    record::{Epoch, Status},
+    record::{Epoch, Status, Stop},
     redact::Redactor,
     time::{Clock, Entropy},
     tool::{Tool, Volumes},
     view::RunView,
 };
+use futures::FutureExt;
 use tokio::sync::Notify;
 
 use crate::{
@@ -201,12 +203,26 @@ impl Engine {
             let slot = Slot { engine: self.clone(), lane: ticket.lane };
             match Claim::take(self, &ticket.key) {
                 Ok(claim) => {
-                    tokio::spawn(Driver::take_up(self.clone(), ticket.key, claim, Some(slot)));
+                    let task = Driver::take_up(self.clone(), ticket.key.clone(), claim, Some(slot));
+                    self.drive(ticket.key, task);
                 }
                 // The task that parked it has not quite let go.
                 Err(control) => control.want_again(),
             }
         }
+    }
+
+    /// Runs a task that drives `key`. When our own code panics in it, the run ends and says so, and the others go on.
+    pub(crate) fn drive(self: &Arc<Self>, key: RunKey, task: impl Future<Output = ()> + Send + 'static) {
+        let engine = self.me.clone();
+        tokio::spawn(async move {
+            if AssertUnwindSafe(task).catch_unwind().await.is_err()
+                && let Some(engine) = engine.upgrade()
+            {
+                tracing::error!(run = %key.run, "the task that drove the run panicked");
+                engine.stop_run(key, Stop::Bug).await;
+            }
+        });
     }
 
     /// Queues a run that has had a slot before and can go on. One that has ended is left alone.

@@ -106,7 +106,7 @@ impl Engine {
         self.gate().take(&lane(view));
         let slot = Slot { engine: self.clone(), lane: lane(view) };
         let mut records = self.feed.events(&key);
-        tokio::spawn(Driver::take_up(self.clone(), key, claim, Some(slot)));
+        self.drive(key.clone(), Driver::take_up(self.clone(), key, claim, Some(slot)));
         let progress = async {
             // The first commit says that it was taken up; what follows is news of the step itself.
             let mut taken_up = false;

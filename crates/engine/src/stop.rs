@@ -67,6 +67,11 @@ pub(crate) fn verdict(stop: &Stop) -> (Status, RunError) {
             RunError::new("queue_timeout", format!("it got no slot within {limit_ms} ms"))
                 .with_hint("raise concurrency.max_concurrent_runs or concurrency.queue_timeout_ms"),
         ),
+        Stop::Bug => (
+            Status::Failed,
+            RunError::new("bug", "drawloom failed while it drove this run; its log says where")
+                .with_hint("report it with the log and `drawloom replay`"),
+        ),
         Stop::Quarantined { strikes } => (
             Status::Failed,
             RunError::new(

@@ -93,8 +93,6 @@ impl Model for Script {
             })
             .collect();
         let reckoned = usage(&request, &text);
-        drop(captures);
-        drop(scene);
         self.pause(rule.delay_ms.saturating_add(if rule.jitter_ms > 0 { dice % (rule.jitter_ms + 1) } else { 0 }))
             .await;
         if !thinking.is_empty() {
@@ -116,11 +114,16 @@ impl Model for Script {
         if let Some(fail) = &rule.fail {
             return Err(fail.error());
         }
-        let stop_reason = rule.stop_reason.unwrap_or(match calls.is_empty() {
-            true => StopReason::EndTurn,
-            false => StopReason::ToolUse,
+        let mut usage = rule.usage.unwrap_or(reckoned);
+        // As a provider does: what does not fit is not written, and the stop reason says so.
+        let clipped = usage.output_tokens > u64::from(request.max_tokens);
+        usage.output_tokens = usage.output_tokens.min(u64::from(request.max_tokens));
+        let stop_reason = rule.stop_reason.unwrap_or(match (calls.is_empty(), clipped) {
+            (true, false) => StopReason::EndTurn,
+            (true, true) => StopReason::MaxTokens,
+            (false, _) => StopReason::ToolUse,
         });
-        Ok(Turn { text, thinking, calls, stop_reason, usage: rule.usage.unwrap_or(reckoned) })
+        Ok(Turn { text, thinking, calls, stop_reason, usage })
     }
 }
 

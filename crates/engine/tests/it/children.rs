@@ -1,0 +1,139 @@
+use std::sync::atomic::Ordering;
+
+use drawloom_contract::{
+    record::Status,
+    runs::{Interest, Runs},
+};
+use serde_json::{Value, json};
+
+use crate::house::{House, Plan, ask};
+
+fn fan_out(count: usize) -> Value {
+    let spawns: Vec<Value> = (0..count).map(|i| json!({ "name": "bob", "prompt": format!("slice {i}") })).collect();
+    json!([
+        { "when": { "agent": "alice", "turn": 1 }, "calls": [{ "tool": "Agent", "input": { "op": "parallel_spawn", "spawns": spawns } }] },
+        { "when": { "agent": "alice" }, "text": "{{last}}" },
+        { "when": { "contains": "slice 2" }, "fail": { "kind": "refused" } },
+        { "text": "did {{prompt}}", "delay_ms": 5 },
+    ])
+}
+
+#[tokio::test]
+async fn a_parent_is_parked_while_its_children_work_and_gets_all_results_by_index() {
+    let house = House::new(Plan::new(fan_out(5)).config(|config| config.max_concurrent_runs = 2));
+    let view = house.run("alice", "go").await;
+    let results: Value = serde_json::from_str(view.final_text.as_deref().expect("a text")).expect("JSON");
+    let results = results["results"].as_array().expect("results");
+    assert_eq!(results.len(), 5);
+    for (index, result) in results.iter().enumerate() {
+        assert_eq!(result["index"], json!(index));
+        match index {
+            2 => assert_eq!(result["error"], "failed: the model refused: the script says so (model_refused)"),
+            _ => assert_eq!(result["output"], format!("did slice {index}")),
+        }
+    }
+    assert_eq!(
+        house.kinds(&view).await,
+        [
+            "accepted",
+            "admitted",
+            "turn_started",
+            "turn_done",
+            "usage",
+            "call_started",
+            "call_waiting",
+            "parked",
+            "admitted",
+            "call_done",
+            "turn_started",
+            "turn_done",
+            "usage",
+            "finished"
+        ]
+    );
+    assert!(house.meter.most.load(Ordering::SeqCst) <= 2);
+}
+
+#[tokio::test]
+async fn a_tree_three_deep_behind_a_gate_of_one_finishes() {
+    let spawn = |name: &str| json!([{ "tool": "Agent", "input": { "name": name, "prompt": "down" } }]);
+    let rules = json!([
+        { "when": { "agent": "alice", "turn": 1 }, "calls": spawn("bob") },
+        { "when": { "agent": "bob", "turn": 1 }, "calls": spawn("carol") },
+        { "when": { "agent": "carol", "turn": 1 }, "calls": spawn("dora") },
+        { "when": { "agent": "dora", "turn": 1 }, "calls": spawn("dora") },
+        { "text": "{{agent}} < {{last}}" },
+    ]);
+    let plan = Plan::new(rules).agent("dora", |_| {}).config(|config| config.max_concurrent_runs = 1);
+    let house = House::new(plan);
+    let view = house.run("alice", "go").await;
+    let text = view.final_text.expect("a text");
+    assert!(text.ends_with("agents may spawn 3 deep and this one is at the bottom; do the work here"), "{text}");
+    assert_eq!(house.meter.most.load(Ordering::SeqCst), 1);
+    assert_eq!(house.meter.calls.load(Ordering::SeqCst), 8);
+}
+
+#[tokio::test]
+async fn the_gate_says_whom_an_agent_may_spawn_and_one_bad_entry_starts_nobody() {
+    let spawns = json!([{ "name": "bob", "prompt": "p" }, { "name": "carol", "prompt": "p" }]);
+    let rules = json!([
+        { "when": { "agent": "alice", "turn": 1 }, "calls": [{ "tool": "Agent", "input": { "op": "parallel_spawn", "spawns": spawns } }] },
+        { "text": "{{last}}" } ]);
+    let house = House::new(Plan::new(rules).agent("alice", |agent| agent.agents = vec!["b*".into()]));
+    let view = house.run("alice", "go").await;
+    assert_eq!(view.final_text.as_deref(), Some("spawns[1]: this agent may not spawn `carol`; it may spawn b*"));
+    assert!(house.children(&view).await.is_empty());
+}
+
+#[tokio::test]
+async fn two_waiting_calls_and_a_slow_tool_of_one_turn_all_come_back() {
+    let spawn = |name: &str| json!({ "tool": "Agent", "input": { "name": name, "prompt": "p" } });
+    let rules = json!([
+        { "when": { "agent": "alice", "turn": 1 }, "calls": [spawn("bob"), { "tool": "Probe", "input": { "ms": 40, "say": "x" } }, spawn("carol")] },
+        { "when": { "agent": "alice" }, "text": "{{last}}" },
+        { "text": "from {{agent}}" } ]);
+    let house = House::new(Plan::new(rules));
+    let view = house.run("alice", "go").await;
+    let text = view.final_text.expect("a text");
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(
+        lines[0].ends_with(": from bob") && lines[1] == "probed x" && lines[2].ends_with(": from carol"),
+        "{lines:?}"
+    );
+}
+
+#[tokio::test]
+async fn what_the_root_request_left_holds_for_the_whole_tree() {
+    let rules = json!([
+        { "when": { "agent": "alice", "turn": 1 }, "calls": [{ "tool": "Agent", "input": { "name": "bob", "prompt": "p" } }] },
+        { "when": { "agent": "bob", "turn": 1 }, "calls": [{ "tool": "Probe" }] },
+        { "text": "{{last}}" } ]);
+    let house = House::new(Plan::new(rules));
+    let mut start = ask("alice", "x");
+    start.tools = Some(vec!["Agent".into()]);
+    let view = house.finish(house.start(start, Interest::Outcome).await).await;
+    assert!(view.final_text.expect("a text").ends_with("there is no tool `Probe` for this agent; it has Agent"));
+    assert!(house.probed.lock().expect("no panic while held").is_empty());
+}
+
+#[tokio::test]
+async fn a_batch_is_accepted_whole_or_refused_whole() {
+    let house = House::new(Plan::new(json!([{ "text": "{{prompt}}" }])).config(|config| config.max_queue_depth = 4));
+    let starts = |count: usize| (0..count).map(|i| ask("alice", &i.to_string())).collect::<Vec<_>>();
+    let mut bad = starts(3);
+    bad[1].agent = "nobody".parse().expect("a name");
+    let refused = house.engine.start_batch(&house.caller, bad, None, Interest::None).await.err().expect("refused");
+    assert_eq!((refused.code, refused.message.as_str()), ("unknown_agent", "spawns[1]: there is no agent `nobody`"));
+    let refused =
+        house.engine.start_batch(&house.caller, starts(32), None, Interest::None).await.err().expect("refused");
+    assert_eq!(refused.code, "backpressure");
+    assert!(house.store.stats().entries == 0, "nothing was written");
+    let batch = house.engine.start_batch(&house.caller, starts(12), None, Interest::Outcome).await.expect("accepted");
+    let id = batch.batch;
+    for (index, started) in batch.runs.into_iter().enumerate() {
+        let view = house.finish(started).await;
+        assert_eq!((view.status, view.final_text), (Status::Completed, Some(index.to_string())));
+    }
+    let members = house.engine.load_batch(&house.caller, id).await.expect("the batch");
+    assert_eq!(members.len(), 12);
+}

@@ -1,0 +1,305 @@
+//! A whole engine in a temporary directory.
+
+use std::{
+    collections::BTreeMap,
+    path::Path,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use drawloom_contract::{
+    caller::{Caller, Proof},
+    definition::{Definition, Definitions},
+    ids::{AgentName, RunKey, Tenant},
+    journal::RunReader,
+    message::Segment,
+    model::{Deltas, Model, Turn, TurnError, TurnRequest},
+    record::{Body, Record},
+    redact::Redactor,
+    runs::{Interest, Item, Runs, Start, Started},
+    time::{Clock, Entropy, Timestamp},
+    tool::{Place, Repeat, Step, Tool, ToolCard, ToolContext, ToolError, Volumes},
+    view::RunView,
+};
+use drawloom_engine::{Config, Engine, Parts, Provider};
+use drawloom_models::Script;
+use drawloom_store::{Options, Previous, Store};
+use futures::StreamExt;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+pub(crate) struct Wall;
+
+#[async_trait]
+impl Clock for Wall {
+    fn now(&self) -> Timestamp {
+        let since = std::time::UNIX_EPOCH.elapsed().expect("after 1970");
+        Timestamp::from_millis(i64::try_from(since.as_millis()).expect("this age"))
+    }
+
+    async fn sleep_until(&self, time: Timestamp) {
+        tokio::time::sleep(time.since(self.now())).await;
+    }
+}
+
+/// Bytes that differ each time; what they are does not matter here.
+struct Counter(AtomicUsize);
+
+impl Entropy for Counter {
+    fn fill(&self, bytes: &mut [u8]) {
+        let mut number = self.0.fetch_add(1, Ordering::Relaxed) as u64 ^ u64::from(std::process::id()) << 32;
+        for byte in bytes {
+            number = number.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+            *byte = (number >> 56) as u8;
+        }
+    }
+}
+
+struct Agents(BTreeMap<String, Arc<Definition>>);
+
+impl Definitions for Agents {
+    fn find(&self, _: &Tenant, name: &AgentName) -> Option<Arc<Definition>> {
+        self.0.get(name.as_str()).cloned()
+    }
+
+    fn list(&self, _: &Tenant) -> Vec<Arc<Definition>> {
+        self.0.values().cloned().collect()
+    }
+}
+
+struct NoVolumes;
+
+impl Volumes for NoVolumes {
+    fn locate(&self, _: &Definition, _: Option<&str>, path: &str) -> Result<Place, ToolError> {
+        Err(ToolError::Denied(format!("{path}: there are no volumes")))
+    }
+}
+
+/// Counts calls in flight on the way to a model.
+#[derive(Default)]
+pub(crate) struct Meter {
+    now: AtomicUsize,
+    pub(crate) most: AtomicUsize,
+    pub(crate) calls: AtomicUsize,
+}
+
+struct Metered(Script, Arc<Meter>);
+
+#[async_trait]
+impl Model for Metered {
+    async fn turn(&self, request: TurnRequest, deltas: &dyn Deltas) -> Result<Turn, TurnError> {
+        struct Leave<'a>(&'a Meter);
+        impl Drop for Leave<'_> {
+            fn drop(&mut self) {
+                self.0.now.fetch_sub(1, Ordering::SeqCst);
+            }
+        }
+        let now = self.1.now.fetch_add(1, Ordering::SeqCst) + 1;
+        self.1.most.fetch_max(now, Ordering::SeqCst);
+        self.1.calls.fetch_add(1, Ordering::SeqCst);
+        let _leave = Leave(&self.1);
+        self.0.turn(request, deltas).await
+    }
+}
+
+/// A tool of the tests: notes its calls, and can be slow or panic.
+struct Probe(Arc<Mutex<Vec<Value>>>);
+
+#[async_trait]
+impl Tool for Probe {
+    fn card(&self) -> ToolCard {
+        ToolCard { name: "Probe".into(), description: "Notes.".into(), input_schema: json!({ "type": "object" }) }
+    }
+
+    fn repeat(&self) -> Repeat<'_> {
+        Repeat::Never
+    }
+
+    async fn call(&self, _: &ToolContext, input: Value) -> Result<Step, ToolError> {
+        self.0.lock().expect("no panic while held").push(input.clone());
+        if input["panic"] == json!(true) {
+            panic!("as asked");
+        }
+        tokio::time::sleep(Duration::from_millis(input["ms"].as_u64().unwrap_or(0))).await;
+        Ok(Step::Done(format!("probed {}", input["say"].as_str().unwrap_or("nothing"))))
+    }
+}
+
+/// Agents, rules and caps of a test; `house!` style by plain JSON.
+#[derive(Clone, Default)]
+pub(crate) struct Plan {
+    pub(crate) rules: Value,
+    pub(crate) config: Config,
+    pub(crate) provider_cap: Option<u32>,
+    pub(crate) secrets: Vec<String>,
+    pub(crate) agents: Vec<Definition>,
+}
+
+impl Plan {
+    pub(crate) fn new(rules: Value) -> Self {
+        let agents = ["alice", "bob", "carol"].map(|name| definition(name, |_| {}));
+        Self { rules, agents: agents.into(), ..Self::default() }
+    }
+
+    pub(crate) fn agent(mut self, name: &str, change: impl FnOnce(&mut Definition)) -> Self {
+        self.agents.retain(|agent| agent.name.as_str() != name);
+        self.agents.push(definition(name, change));
+        self
+    }
+
+    pub(crate) fn config(mut self, change: impl FnOnce(&mut Config)) -> Self {
+        change(&mut self.config);
+        self
+    }
+}
+
+fn definition(name: &str, change: impl FnOnce(&mut Definition)) -> Definition {
+    let mut definition = Definition {
+        name: name.parse().expect("a name"),
+        description: String::new(),
+        provider: "script".into(),
+        model: "scripted".into(),
+        system_prompt: String::new(),
+        tools: vec!["Agent".into(), "Probe".into()],
+        agents: vec!["*".into()],
+        volumes: vec![],
+        max_iterations: 16,
+        max_tokens: 1_000,
+        retry_attempts: 2,
+        run_timeout_ms: None,
+        budget_tokens: None,
+    };
+    change(&mut definition);
+    definition
+}
+
+pub(crate) struct House {
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) store: Arc<Store>,
+    pub(crate) meter: Arc<Meter>,
+    pub(crate) probed: Arc<Mutex<Vec<Value>>>,
+    pub(crate) caller: Caller,
+    /// Kept so that the directory stays; absent for a house that was opened on somebody else's.
+    _directory: Option<TempDir>,
+}
+
+impl House {
+    pub(crate) fn new(plan: Plan) -> Self {
+        let directory = tempfile::tempdir().expect("a directory");
+        let mut house = Self::at(directory.path(), plan);
+        house._directory = Some(directory);
+        house
+    }
+
+    pub(crate) fn at(directory: &Path, plan: Plan) -> Self {
+        let opened = Store::open(&Options::new(directory), Wall.now()).expect("a store");
+        let meter = Arc::<Meter>::default();
+        let probed = Arc::<Mutex<Vec<Value>>>::default();
+        let options = serde_json::from_value(json!({ "rules": plan.rules })).expect("rules of the test");
+        let script = Script::new("script", &options, Arc::new(Wall)).expect("rules of the test");
+        let mut tools = drawloom_tools::builtin();
+        tools.push(Arc::new(Probe(probed.clone())));
+        let model: Arc<dyn Model> = Arc::new(Metered(script, meter.clone()));
+        let engine = Engine::new(Parts {
+            config: plan.config,
+            epoch: opened.epoch,
+            previous_unclean: opened.previous == Previous::Unclean,
+            journal: opened.store.clone(),
+            reader: opened.store.clone(),
+            definitions: Arc::new(Agents(
+                plan.agents.into_iter().map(|agent| (agent.name.to_string(), Arc::new(agent))).collect(),
+            )),
+            providers: [("script".to_owned(), Provider { model, max_concurrent: plan.provider_cap })].into(),
+            tools,
+            volumes: Arc::new(NoVolumes),
+            redactor: Arc::new(Redactor::new(plan.secrets)),
+            clock: Arc::new(Wall),
+            entropy: Arc::new(Counter(0.into())),
+        });
+        Self { engine, store: opened.store, meter, probed, caller: Caller::open(Proof::Open), _directory: None }
+    }
+
+    pub(crate) async fn start(&self, start: Start, interest: Interest) -> Started {
+        self.engine.start(&self.caller, start, None, interest).await.expect("accepted")
+    }
+
+    /// Runs an agent to its end.
+    pub(crate) async fn run(&self, agent: &str, prompt: &str) -> RunView {
+        self.finish(self.start(ask(agent, prompt), Interest::Outcome).await).await
+    }
+
+    pub(crate) async fn finish(&self, started: Started) -> RunView {
+        let item = started.live.expect("an interest").next().await.expect("an end").expect("no failure");
+        let Item::Ended(view) = item else { panic!("not the end: {item:?}") };
+        (*view).clone()
+    }
+
+    pub(crate) async fn journal(&self, view: &RunView) -> Vec<Record> {
+        self.store.read_journal(&view.key(), 0, 10_000).await.expect("a journal")
+    }
+
+    /// The names of a run's records, in order.
+    pub(crate) async fn kinds(&self, view: &RunView) -> Vec<&'static str> {
+        self.journal(view).await.iter().map(|record| kind(&record.body)).collect()
+    }
+
+    pub(crate) async fn children(&self, view: &RunView) -> Vec<RunView> {
+        let filter = drawloom_contract::journal::RunFilter { parent: Some(view.run), limit: 100, ..Default::default() };
+        let mut children = self.store.list_runs(&view.tenant, &filter).await.expect("children");
+        children.sort_by_key(|child| child.parent.as_ref().map(|parent| (parent.call, parent.index)));
+        children
+    }
+
+    /// The row once `holds` does; a test that never gets there ends by its own time limit.
+    pub(crate) async fn until(&self, key: &RunKey, holds: impl Fn(&RunView) -> bool) -> RunView {
+        let mut live = self.engine.follow(&self.caller, key.run, 0, Interest::Events).await.expect("a run");
+        loop {
+            let view = self.store.find_run(key).await.expect("a read").expect("a run");
+            if holds(&view) {
+                return view;
+            }
+            live.next().await.expect("it has not ended").expect("no failure");
+        }
+    }
+}
+
+pub(crate) fn ask(agent: &str, prompt: &str) -> Start {
+    Start {
+        agent: agent.parse().expect("a name"),
+        segments: vec![Segment::user(prompt)],
+        tools: None,
+        session: None,
+        agent_id: None,
+        parent_context: None,
+        metadata: None,
+        timeout_ms: None,
+        run_timeout_ms: None,
+        max_iterations: None,
+        budget_tokens: None,
+        warnings: vec![],
+    }
+}
+
+pub(crate) fn kind(body: &Body) -> &'static str {
+    match body {
+        Body::Accepted(_) => "accepted",
+        Body::Admitted { .. } => "admitted",
+        Body::TurnStarted(_) => "turn_started",
+        Body::TurnDone(_) => "turn_done",
+        Body::Usage { .. } => "usage",
+        Body::TurnFailed(_) => "turn_failed",
+        Body::CallStarted(_) => "call_started",
+        Body::CallWaiting { .. } => "call_waiting",
+        Body::CallDone(_) => "call_done",
+        Body::Parked { .. } => "parked",
+        Body::Resumed(_) => "resumed",
+        Body::LimitReached { .. } => "limit_reached",
+        Body::StopRequested(_) => "stop_requested",
+        Body::Note { .. } => "note",
+        Body::Finished(_) => "finished",
+    }
+}

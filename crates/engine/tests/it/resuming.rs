@@ -1,0 +1,90 @@
+use std::path::Path;
+
+use drawloom_contract::{
+    record::Status,
+    runs::{Interest, Runs},
+    view::RunView,
+};
+use serde_json::{Value, json};
+
+use crate::house::{House, Plan, ask};
+
+/// A process that dies: what runs on the runtime is gone in the middle, and nothing is closed.
+fn die_after<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> T {
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
+    let result = runtime.block_on(work);
+    runtime.shutdown_background();
+    result
+}
+
+/// Starts a run and dies while its first turn is in flight: its intent is in the commit that accepts it.
+fn start_and_die(directory: &Path, rules: Value) -> RunView {
+    let directory = directory.to_owned();
+    die_after(async move {
+        let house = House::at(&directory, Plan::new(rules));
+        let view = house.start(ask("alice", "x"), Interest::None).await.view;
+        (*view).clone()
+    })
+}
+
+#[test]
+fn a_run_whose_process_died_goes_on_from_its_last_record() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let slow = json!([{ "text": "late", "delay_ms": 60_000 }]);
+    let view = start_and_die(directory.path(), slow);
+    die_after({
+        let directory = directory.path().to_owned();
+        async move {
+            let house = House::at(&directory, Plan::new(json!([{ "text": "attempt {{attempt}}" }])));
+            let report = house.engine.resume().await.expect("resumed");
+            assert_eq!((report.resumed, report.alone, report.quarantined), (1, 0, 0));
+            let ended = house.engine.wait(&house.caller, view.run, None).await.expect("an end");
+            assert_eq!(ended.final_text.as_deref(), Some("attempt 2"));
+            assert_eq!(
+                house.kinds(&ended).await,
+                [
+                    "accepted",
+                    "admitted",
+                    "turn_started",
+                    "turn_failed",
+                    "resumed",
+                    "admitted",
+                    "turn_started",
+                    "turn_done",
+                    "usage",
+                    "finished"
+                ]
+            );
+            let replay = house.engine.replay(&house.caller, view.run).await.expect("a replay");
+            assert!(replay.ok, "{replay:?}");
+        }
+    });
+}
+
+#[test]
+fn a_run_that_kills_its_process_again_and_again_is_resumed_alone_and_then_quarantined() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let slow = json!([{ "text": "late", "delay_ms": 60_000 }]);
+    let view = start_and_die(directory.path(), slow.clone());
+    let boot = |expected: (usize, usize)| {
+        let (directory, rules, run) = (directory.path().to_owned(), slow.clone(), view.run);
+        die_after(async move {
+            let house = House::at(&directory, Plan::new(rules));
+            let engine = house.engine.clone();
+            let strikes = house.engine.load(&house.caller, run).await.expect("the row").strikes;
+            let resume = tokio::spawn(async move { engine.resume().await });
+            if expected.0 == 0 {
+                let report = resume.await.expect("no panic").expect("resumed");
+                assert_eq!((report.alone, report.quarantined), expected);
+            }
+            let key = drawloom_contract::ids::RunKey { tenant: house.caller.tenant.clone(), run };
+            house.until(&key, |view| view.strikes > strikes || view.status.is_terminal()).await
+        })
+    };
+    assert_eq!(boot((0, 0)).strikes, 1);
+    assert_eq!(boot((0, 0)).strikes, 2);
+    assert_eq!(boot((1, 0)).strikes, 3, "the third time it is alone, and nobody else goes until it has news");
+    let ended = boot((0, 1));
+    assert_eq!((ended.status, ended.error.expect("an error").code.as_str()), (Status::Failed, "quarantined"));
+}

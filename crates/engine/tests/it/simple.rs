@@ -1,0 +1,144 @@
+use drawloom_contract::{
+    failure::FailureKind,
+    ids::Digest,
+    record::{Body, Status, StopReason},
+    runs::{Idempotency, Interest, Runs},
+};
+use futures::StreamExt;
+use serde_json::json;
+
+use crate::house::{House, Plan, ask};
+
+#[tokio::test]
+async fn a_simple_run_is_two_commits_and_six_records() {
+    let house = House::new(Plan::new(json!([{ "text": "you said {{prompt}}" }])));
+    let before = house.store.stats().entries;
+    let view = house.run("alice", "hello").await;
+    assert_eq!((view.status, view.final_text.as_deref()), (Status::Completed, Some("you said hello")));
+    assert_eq!(view.stop_reason, Some(StopReason::EndTurn));
+    assert_eq!(house.kinds(&view).await, ["accepted", "admitted", "turn_started", "turn_done", "usage", "finished"]);
+    assert_eq!(house.store.stats().entries - before, 2);
+    assert_eq!(house.engine.load(&house.caller, view.run).await.expect("the row"), view, "the row is the fold");
+}
+
+#[tokio::test]
+async fn tools_of_a_turn_run_at_the_same_time_and_answer_in_call_order() {
+    let calls = json!([
+        { "tool": "Probe", "input": { "say": "slow", "ms": 60 } },
+        { "tool": "Probe", "input": { "say": "fast" } },
+        { "tool": "Nothing", "input": {} },
+    ]);
+    let house = House::new(Plan::new(json!([{ "when": { "turn": 1 }, "calls": calls }, { "text": "{{last}}" }])));
+    let view = house.run("alice", "go").await;
+    let expected = "probed slow\nprobed fast\nthere is no tool `Nothing` for this agent; it has Agent, Probe";
+    assert_eq!(view.final_text.as_deref(), Some(expected));
+    let done: Vec<u64> = house
+        .journal(&view)
+        .await
+        .iter()
+        .filter_map(|record| match &record.body {
+            Body::CallDone(done) => Some(done.call),
+            _ => None,
+        })
+        .collect();
+    assert!(
+        done.iter().position(|call| *call == done[0])
+            < done.iter().position(|call| *call == *done.iter().min().expect("calls")),
+        "the fast one ended first: {done:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_panic_in_a_tool_fails_that_call_and_not_the_run() {
+    let rules = json!([
+        { "when": { "turn": 1 }, "calls": [{ "tool": "Probe", "input": { "panic": true } }] }, { "text": "{{last}}" } ]);
+    let house = House::new(Plan::new(rules));
+    let view = house.run("alice", "go").await;
+    assert_eq!(view.status, Status::Completed);
+    assert!(view.final_text.expect("a text").contains("panicked"));
+}
+
+#[tokio::test]
+async fn the_same_key_is_the_same_run_also_at_the_same_time_and_another_body_is_refused() {
+    let house = House::new(Plan::new(json!([{ "text": "hi", "delay_ms": 20 }])));
+    let key =
+        |body: &str| Some(Idempotency { operation: "spawn_run", key: "k".into(), body: Digest::of(body.as_bytes()) });
+    let starts = (0..20).map(|_| house.engine.start(&house.caller, ask("alice", "x"), key("x"), Interest::Outcome));
+    let started = futures::future::join_all(starts).await;
+    let mut runs = Vec::new();
+    for started in started {
+        runs.push(house.finish(started.expect("accepted")).await);
+    }
+    assert!(runs.iter().all(|view| view.run == runs[0].run && view.status == Status::Completed));
+    assert_eq!(house.meter.calls.load(std::sync::atomic::Ordering::SeqCst), 1);
+    let other = house.engine.start(&house.caller, ask("alice", "y"), key("y"), Interest::None).await;
+    let failure = other.err().expect("refused");
+    assert_eq!((failure.kind, failure.code), (FailureKind::Conflict, "idempotency_key_reused"));
+}
+
+#[tokio::test]
+async fn requests_narrow_and_never_widen_and_say_so() {
+    let rules = json!([{ "when": { "turn": 1 }, "calls": [{ "tool": "Probe" }] }, { "text": "{{last}}" }]);
+    let house = House::new(Plan::new(rules).agent("alice", |agent| agent.max_iterations = 3));
+    let mut start = ask("alice", "x");
+    start.tools = Some(vec!["Agent".into(), "Bash".into()]);
+    start.max_iterations = Some(99);
+    let view = house.finish(house.start(start, Interest::Outcome).await).await;
+    assert_eq!(view.final_text.as_deref(), Some("there is no tool `Probe` for this agent; it has Agent"));
+    assert_eq!(
+        view.warnings,
+        [
+            "tools: `Bash` is not among the agent's tools and was left out",
+            "max_iterations: 99 was asked; the agent allows 3"
+        ]
+    );
+}
+
+#[tokio::test]
+async fn secrets_reach_neither_journal_nor_listeners_nor_the_model() {
+    let secret = "hunter2-hunter2-hunter2";
+    let rules = json!([
+        { "when": { "turn": 1 }, "text": format!("the key is {secret} ok"), "chunks": 9,
+          "calls": [{ "tool": "Probe", "input": { "say": secret } }] },
+        { "text": "{{last}}" } ]);
+    let mut plan = Plan::new(rules);
+    plan.secrets = vec![secret.into()];
+    let house = House::new(plan);
+    let started = house.start(ask("alice", &format!("use {secret}")), Interest::Events).await;
+    let (run, mut live) = (started.view.clone(), started.live.expect("events"));
+    while let Some(item) = live.next().await {
+        let shown = format!("{:?}", item.expect("no failure"));
+        assert!(!shown.contains(secret), "{shown}");
+    }
+    assert_eq!(
+        house.probed.lock().expect("no panic while held")[0]["say"],
+        json!(secret),
+        "the tool got the real input"
+    );
+    let journal = format!("{:?}", house.journal(&run).await);
+    assert!(!journal.contains(secret) && journal.contains("[redacted]"), "{journal}");
+    let view = house.engine.load(&house.caller, run.run).await.expect("the row");
+    assert_eq!(view.final_text.as_deref(), Some("probed [redacted]"));
+}
+
+#[tokio::test]
+async fn an_unknown_agent_is_refused_with_those_that_there_are() {
+    let house = House::new(Plan::new(json!([])));
+    let refused = house.engine.start(&house.caller, ask("dave", "x"), None, Interest::None).await;
+    let failure = refused.err().expect("refused");
+    assert_eq!((failure.code, failure.hint.as_deref()), ("unknown_agent", Some("there are: alice, bob, carol")));
+}
+
+#[tokio::test]
+async fn a_replay_decides_today_what_was_decided_then() {
+    let rules = json!([
+        { "when": { "agent": "alice", "turn": 1, "attempt": 1 }, "text": "ab", "fail": { "kind": "cut" } },
+        { "when": { "agent": "alice", "turn": 1 }, "calls": [
+            { "tool": "Agent", "input": { "name": "bob", "prompt": "p" } }, { "tool": "Probe", "input": {} }] },
+        { "text": "done" } ]);
+    let house = House::new(Plan::new(rules));
+    let view = house.run("alice", "x").await;
+    let replay = house.engine.replay(&house.caller, view.run).await.expect("a replay");
+    assert!(replay.ok && replay.same_version && replay.fold_error.is_none(), "{replay:?}");
+    assert_eq!(replay.steps.len(), 6, "{replay:?}");
+}
