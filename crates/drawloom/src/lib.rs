@@ -1,1 +1,25 @@
-//! The binary as a library: config, wiring, commands.
+//! Drawloom, whole: config, wiring, shutdown and the commands. The shipped binary is one call of this; a test process
+//! starts an instance of its own with [`start`] and parts that it wrapped or replaced.
+
+mod backend;
+pub mod cli;
+pub mod clock;
+pub mod commands;
+pub mod config;
+mod connect;
+pub mod data_dir;
+mod embedded;
+mod environment;
+pub mod exit;
+mod live;
+mod logging;
+mod metrics;
+mod operations;
+pub mod output;
+pub mod parts;
+mod resolve;
+mod start;
+
+pub use parts::{Parts, Surface};
+pub use resolve::{Resolved, resolve};
+pub use start::{Running, start};

@@ -1,1 +1,20 @@
 //! The operations list and the protocols that reach it.
+//!
+//! An operation is declared once, in `operations/`; `rest/` turns the list into routes, OpenAPI and streams. No surface
+//! holds a rule of its own.
+
+mod app;
+pub mod auth;
+pub mod config;
+mod handle;
+mod operation;
+mod operations;
+mod rest;
+mod serve;
+
+pub use app::{App, Limits, Parts, Vitals};
+pub use handle::{BatchHandle, Handle, RunHandle};
+pub use operation::{Answer, AnyOperation, Call, Card, Entry, HeaderField, Operation, Precedence, Verb};
+pub use operations::OPERATIONS;
+pub use rest::openapi::document as openapi;
+pub use serve::serve;

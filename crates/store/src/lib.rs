@@ -1,1 +1,21 @@
 //! Journal, runs, waits and blobs on SQLite: the only home of SQL.
+//!
+//! [`Store`] is both seams of `contract::journal`: [`Journal`](drawloom_contract::journal::Journal), whose commits go
+//! through one writer thread that syncs many entries at once, and
+//! [`RunReader`](drawloom_contract::journal::RunReader), which reads on connections of its own.
+
+mod blobs;
+mod checkpoint;
+mod error;
+mod open;
+mod prepare;
+mod reader;
+mod rows;
+mod schema;
+mod sql;
+mod store;
+mod writer;
+
+pub use drawloom_contract::journal::StoreError;
+pub use open::{Opened, Options, Previous, Synchronous};
+pub use store::{Stats, Store};

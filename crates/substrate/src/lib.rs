@@ -1,1 +1,19 @@
-//! Who may touch what: definitions, gates, lint, volumes.
+//! Who may touch what: agent definitions, their gates, lint, volumes.
+//!
+//! Config comes in, decisions go out. The catalog answers which agents there are and what each may use; the volume table
+//! answers which directory a path belongs to. File I/O inside a volume is done by tools alone, through the handle that
+//! the table hands out.
+
+mod agents;
+mod catalog;
+mod lint;
+mod nearest;
+mod problem;
+mod volumes;
+
+pub use agents::{AgentConfig, Budget, ModelChoice};
+pub use catalog::{Catalog, Inputs};
+pub use lint::{Finding, Weight};
+pub use nearest::{did_you_mean, nearest};
+pub use problem::Problem;
+pub use volumes::{VolumeConfig, VolumeMode, VolumeTable};

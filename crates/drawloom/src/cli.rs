@@ -1,0 +1,89 @@
+//! The command line: what can be asked, and its help.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::{commands, environment};
+
+/// Shown by `drawloom` alone, below the help.
+const NEXT_STEPS: &str = "\
+First steps:
+  drawloom demo                      a small fan-out with a scripted model: no key, no network
+  drawloom serve --config FILE       a server for the agents in FILE
+  drawloom run AGENT PROMPT          one run, followed to its end
+  drawloom doctor                    what is wrong here, and what to do about it
+
+Exit codes: 0 done, 1 it ran but failed, 2 usage or config, 3 it needs input.";
+
+/// Runs and coordinates teams of AI agents.
+#[derive(Debug, Parser)]
+#[command(name = "drawloom", version, max_term_width = 100, after_help = NEXT_STEPS, subcommand_required = false)]
+pub struct Cli {
+    /// Where things are.
+    #[command(flatten)]
+    pub globals: Globals,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Option<Command>,
+}
+
+/// Where things are; every command takes these.
+#[derive(Debug, Clone, Args)]
+pub struct Globals {
+    /// A config file; later ones are laid over earlier ones [default: ./drawloom.yaml, then the XDG config directory]
+    #[arg(long, global = true, value_name = "FILE", help_heading = "Where things are")]
+    pub config: Vec<PathBuf>,
+    /// The directory that holds the store [default: the XDG data directory]
+    #[arg(long, global = true, value_name = "DIR", env = environment::DATA_DIR, hide_env_values = true)]
+    #[arg(help_heading = "Where things are")]
+    pub data_dir: Option<PathBuf>,
+    /// The server to talk to, instead of the one of the data directory
+    #[arg(long, global = true, value_name = "URL", env = environment::URL, hide_env_values = true)]
+    #[arg(help_heading = "Where things are")]
+    pub url: Option<String>,
+    /// What is logged to stderr, such as `info` or `drawloom_engine=debug` [default: info for serve, else warn]
+    #[arg(long, global = true, value_name = "FILTER", env = environment::LOG, hide_env_values = true)]
+    #[arg(help_heading = "Where things are")]
+    pub log: Option<String>,
+}
+
+/// For whom the output is.
+#[derive(Debug, Clone, Copy, Args)]
+pub struct Look {
+    /// Answer in JSON, for programs
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What can be asked.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Serve the agents of the config over HTTP until stopped
+    Serve(commands::serve::Serve),
+    /// Start one run and follow it to its end
+    Run(commands::run::Run),
+    /// Start many runs at once and wait for all of them
+    Batch(commands::batch::Batch),
+    /// Look at runs, follow them, stop them
+    #[command(subcommand)]
+    Runs(commands::runs::Runs),
+    /// Fold a run's journal again and compare every decision with today's
+    Replay(commands::replay::Replay),
+    /// The agents that can be run
+    #[command(subcommand)]
+    Agents(commands::agents::Agents),
+    /// Check config files; all mistakes at once
+    Validate(commands::validate::Validate),
+    /// About the config
+    #[command(subcommand)]
+    Config(commands::config::ConfigCommand),
+    /// Find out what is wrong here
+    Doctor(commands::doctor::Doctor),
+    /// Show a small fan-out with a scripted model: no key, no network
+    Demo(commands::demo::Demo),
+    /// Call any operation of the API by name
+    Call(commands::call::Call),
+    /// Print completions for a shell
+    Completions(commands::completions::Completions),
+}

@@ -1,0 +1,60 @@
+//! `drawloom agents`: the agents that can be run.
+
+use clap::Subcommand;
+
+use crate::{
+    cli::Look,
+    commands::Session,
+    connect,
+    exit::{CommandError, Exit},
+    output::{Format, Style, Text, first_line},
+};
+
+/// The agents that can be run
+#[derive(Debug, Subcommand)]
+pub enum Agents {
+    /// List them
+    List {
+        /// For whom the output is.
+        #[command(flatten)]
+        look: Look,
+    },
+}
+
+impl Agents {
+    pub(crate) fn look(&self) -> Look {
+        match self {
+            Self::List { look } => *look,
+        }
+    }
+
+    pub(crate) async fn perform(self, session: &Session) -> Result<Exit, CommandError> {
+        let list = connect::with(session, "agents list", async |it| it.backend.list_agents().await).await?;
+        let output = &session.output;
+        match output.format() {
+            Format::Json => output.json(&list),
+            Format::Human if list.agents.is_empty() => {
+                output.line("there are no agents; add some under `agents` in the config");
+            }
+            Format::Human => output.table(
+                ["agent", "model", "tools", "may spawn", "volumes", "description"],
+                list.agents.iter().map(|agent| {
+                    let gate = |name: &str| names(agent.gates.get(name).map(Vec::as_slice).unwrap_or_default());
+                    [
+                        Text::new(agent.name.to_string()).style(Style::Bold),
+                        Text::new(format!("{}/{}", agent.provider, agent.model)),
+                        names(&agent.tools),
+                        gate("agents"),
+                        gate("volumes"),
+                        Text::new(first_line(&agent.description, 60)),
+                    ]
+                }),
+            ),
+        }
+        Ok(Exit::Done)
+    }
+}
+
+fn names(list: &[String]) -> Text {
+    if list.is_empty() { Text::new("none").style(Style::Dim) } else { Text::new(list.join(", ")) }
+}

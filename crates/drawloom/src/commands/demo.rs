@@ -1,0 +1,181 @@
+//! `drawloom demo`: a small but real fan-out with the scripted model, in a directory of its own.
+
+use std::{collections::BTreeMap, fs, path::Path};
+
+use clap::Args;
+use futures::{StreamExt as _, stream::FuturesUnordered};
+use indicatif::ProgressBar;
+use serde_json::{Value, json};
+
+use drawloom_contract::ids::RunId;
+use drawloom_wire::runs::{ListRuns, RunResult, SpawnRun};
+
+use crate::{
+    backend::Events,
+    cli::Look,
+    commands::{Session, batch, run, serve},
+    config,
+    connect::{self, Connection},
+    data_dir::DataDir,
+    environment,
+    exit::{CommandError, Exit},
+    live,
+    output::{Format, Style, first_line},
+    parts::{Parts, Surface},
+    start::start,
+};
+
+/// Where the demo serves with `--keep`, when the port is free.
+const ADDRESS: &str = "127.0.0.1:8787";
+/// What the lead is asked.
+const PROMPT: &str = "Have every chapter read.";
+/// The config that the demo runs.
+const CONFIG: &str = include_str!("../../demo/drawloom.yaml");
+/// The files that its agents read.
+const FILES: [(&str, &str); 6] = [
+    ("warp.md", include_str!("../../demo/files/warp.md")),
+    ("weft.md", include_str!("../../demo/files/weft.md")),
+    ("shed.md", include_str!("../../demo/files/shed.md")),
+    ("heddle.md", include_str!("../../demo/files/heddle.md")),
+    ("drawcord.md", include_str!("../../demo/files/drawcord.md")),
+    ("cloth.md", include_str!("../../demo/files/cloth.md")),
+];
+
+/// Show a small fan-out with a scripted model: no key, no network
+#[derive(Debug, Args)]
+pub struct Demo {
+    /// Leave the demo's server running, to try the API on it
+    #[arg(long)]
+    keep: bool,
+    /// For whom the output is.
+    #[command(flatten)]
+    pub(crate) look: Look,
+}
+
+impl Demo {
+    pub(crate) async fn perform(self, session: &Session) -> Result<Exit, CommandError> {
+        let globals = &session.globals;
+        if !globals.config.is_empty() || globals.data_dir.is_some() || globals.url.is_some() {
+            session.output.note(
+                "the demo has a config and a data directory of its own; --config, --data-dir and --url are not used",
+            );
+        }
+        let home = tempfile::tempdir().map_err(|error| no_room(&error))?;
+        write_files(home.path()).map_err(|error| no_room(&error))?;
+        let file = home.path().join("drawloom.yaml");
+        let loaded = config::load_files(std::slice::from_ref(&file))?;
+        let lock = DataDir::new(home.path().join("data")).lock("demo")?;
+        let surface = match self.keep {
+            true => Surface::Serve { listen: free_address().await.into() },
+            false => Surface::Embedded,
+        };
+        let running = start(Parts::from_config(loaded, lock, surface, &[])?).await?;
+        let url = running.url.clone();
+        let connection = Connection::embedded(running);
+        let shown = show(session, &connection, url.as_deref()).await;
+        if let (Ok(_), Some(url)) = (&shown, &url) {
+            session.output.note(format!("\nthe demo goes on serving at {url}, until Ctrl-C"));
+            serve::stop_signal().await;
+        }
+        connection.close(session).await;
+        shown
+    }
+}
+
+async fn show(session: &Session, connection: &Connection, url: Option<&str>) -> Result<Exit, CommandError> {
+    let output = &session.output;
+    let human = output.format() == Format::Human;
+    if human {
+        output.line("A lead agent hands six chapters to six readers, who work at the same time.");
+        output.line("The model is a script; the engine, the journal and the tools are the real ones.\n");
+    }
+    let agent = "lead".parse().expect("a constant name");
+    let lead = connection.backend.spawn_run(SpawnRun::new(agent, PROMPT)).await?.run_id;
+    let children = watch(session, connection, lead).await?;
+    let result = run::wait(connection, lead).await?;
+    let url = url.map_or_else(|| format!("http://{ADDRESS}"), str::to_owned);
+    let curl = curl_line(&url);
+    if !human {
+        output.json(&json!({ "run": result, "children": children, "curl": curl }));
+        return Ok(connect::exit_of_status(result.status));
+    }
+    batch::show(output, &children);
+    output.line(format!("\n{}", result.final_text.as_deref().unwrap_or_default()));
+    let exit = live::summary(output, &result);
+    output.line("\nThe same over the API, while `drawloom demo --keep` serves:");
+    output.line(format!("  {}", output.styled(Style::Bold, &curl)));
+    Ok(exit)
+}
+
+/// Shows each child as it ends; returns all of them by index.
+async fn watch(session: &Session, connection: &Connection, lead: RunId) -> Result<Vec<RunResult>, CommandError> {
+    let mut events = connection.backend.follow(lead, 0).await?;
+    // The lead waits once its children are started; all of them are in one commit.
+    find_event(&mut events, "waiting").await?;
+    let ask = ListRuns { parent_run_id: Some(lead), limit: Some(200), ..ListRuns::default() };
+    let children = connection.backend.list_runs(ask).await?.runs;
+    let bar = session.output.bar(children.len() as u64, "readers");
+    let mut ends: FuturesUnordered<_> = children.iter().map(|child| run::wait(connection, child.run_id)).collect();
+    let mut ended = BTreeMap::new();
+    while let Some(result) = ends.next().await {
+        let result = result?;
+        report(session, &bar, &result);
+        ended.insert(result.run_id.to_string(), result);
+    }
+    bar.finish_and_clear();
+    // What the lead is told has its children in the order in which it asked for them.
+    let told = find_event(&mut events, "tool_result").await?.unwrap_or_default();
+    let told: Value = told["text"].as_str().and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
+    let order = told["results"].as_array().into_iter().flatten().filter_map(|result| result["run_id"].as_str());
+    Ok(order.filter_map(|run| ended.remove(run)).collect())
+}
+
+/// The data of the next event of this name; nothing when the run ends before.
+async fn find_event(events: &mut Events, name: &str) -> Result<Option<Value>, CommandError> {
+    while let Some(event) = events.next().await {
+        let event = event?;
+        if event.name == name {
+            return Ok(Some(event.json()));
+        }
+    }
+    Ok(None)
+}
+
+fn report(session: &Session, bar: &ProgressBar, result: &RunResult) {
+    bar.inc(1);
+    if session.output.format() == Format::Human {
+        let took = result.timings.total_ms.map(live::duration).unwrap_or_default();
+        let text = first_line(result.final_text.as_deref().unwrap_or_default(), 60);
+        let line = format!("{} {} after {took}: {text}", result.agent, result.status.as_str());
+        bar.suspend(|| session.output.note(session.output.styled(Style::Dim, &line)));
+    }
+}
+
+/// What starts the same run over the API and waits for it.
+fn curl_line(url: &str) -> String {
+    let token = match environment::variable(environment::TOKEN) {
+        Some(_) => " -H \"Authorization: Bearer $DRAWLOOM_TOKEN\"",
+        None => "",
+    };
+    let body = json!({ "agent": "lead", "prompt": PROMPT });
+    format!("curl -s {url}/v1/runs -H 'Accept: application/json'{token} -d '{body}'")
+}
+
+fn write_files(home: &Path) -> std::io::Result<()> {
+    fs::write(home.join("drawloom.yaml"), CONFIG)?;
+    fs::create_dir(home.join("files"))?;
+    FILES.iter().try_for_each(|(name, text)| fs::write(home.join("files").join(name), text))
+}
+
+/// The usual address when nobody has it, else any.
+async fn free_address() -> &'static str {
+    match tokio::net::TcpListener::bind(ADDRESS).await {
+        Ok(_) => ADDRESS,
+        Err(_) => "127.0.0.1:0",
+    }
+}
+
+fn no_room(error: &std::io::Error) -> CommandError {
+    CommandError::failed("no_temporary_directory", format!("cannot make a temporary directory: {error}"))
+        .with_hint("set TMPDIR to a directory that can be written")
+}

@@ -1,0 +1,61 @@
+//! `drawloom replay`: a run's journal, folded again; no model and no tool is called.
+
+use clap::Args;
+
+use crate::{
+    cli::Look,
+    commands::{Session, runs::Handle},
+    connect,
+    exit::{CommandError, Exit},
+    output::{Format, Style, Text},
+};
+
+/// Fold a run's journal again and compare every decision with today's
+#[derive(Debug, Args)]
+pub struct Replay {
+    /// The run, or the caller's handle of it
+    #[arg(value_name = "RUN")]
+    run: Handle,
+    /// For whom the output is.
+    #[command(flatten)]
+    pub(crate) look: Look,
+}
+
+impl Replay {
+    pub(crate) async fn perform(self, session: &Session) -> Result<Exit, CommandError> {
+        let replay = connect::with(session, "replay", async |connection| {
+            let run = self.run.resolve(connection).await?;
+            connection.backend.replay_run(run).await
+        })
+        .await?;
+        let output = &session.output;
+        match output.format() {
+            Format::Json => output.json(&replay),
+            Format::Human => {
+                output.table(
+                    ["record", "decided then", "decided today"],
+                    replay.steps.iter().map(|step| {
+                        let today = match &step.today {
+                            Some(today) => Text::new(today).style(Style::Bad),
+                            None => Text::new("the same").style(Style::Good),
+                        };
+                        [Text::new(step.seq.to_string()), Text::new(&step.recorded), today]
+                    }),
+                );
+                let differing = replay.steps.iter().filter(|step| step.today.is_some()).count();
+                output.line(format!(
+                    "{} records folded, {} decisions, {differing} of them differ today",
+                    replay.records,
+                    replay.steps.len()
+                ));
+                if let Some(error) = &replay.fold_error {
+                    output.line(format!("the fold failed: {error}"));
+                }
+                if differing > 0 && !replay.same_version {
+                    output.line("older versions wrote to this journal, so differences are no fault");
+                }
+            }
+        }
+        Ok(if replay.ok { Exit::Done } else { Exit::Failed })
+    }
+}

@@ -1,0 +1,70 @@
+//! `drawloom validate`: checks config files and says all that is wrong at once.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use serde_json::json;
+
+use drawloom_substrate::{Finding, Weight};
+
+use crate::{
+    cli::Look,
+    commands::Session,
+    config::{self, Loaded},
+    exit::{CommandError, Exit},
+    output::{Format, Output, Style},
+    resolve,
+};
+
+/// Check config files; all mistakes at once
+#[derive(Debug, Args)]
+pub struct Validate {
+    /// The files, laid over each other in this order [default: the files that `serve` would read]
+    #[arg(value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// For whom the output is.
+    #[command(flatten)]
+    pub(crate) look: Look,
+}
+
+impl Validate {
+    pub(crate) fn perform(self, session: &Session) -> Result<Exit, CommandError> {
+        let files = if self.files.is_empty() { config::find(&session.globals.config)? } else { self.files };
+        let loaded = config::load_files(&files)?;
+        let resolved = resolve::resolve(&loaded, &[]).map_err(config::refuse)?;
+        let output = &session.output;
+        match output.format() {
+            Format::Json => output.json(&json!({
+                "ok": true,
+                "files": files,
+                "findings": resolved.findings.iter().map(|finding| finding_json(&loaded, finding)).collect::<Vec<_>>(),
+            })),
+            Format::Human => {
+                show_findings(output, &loaded, &resolved.findings);
+                let names: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
+                output.line(format!("{}: {}", names.join(", "), output.styled(Style::Good, "no mistakes")));
+            }
+        }
+        Ok(Exit::Done)
+    }
+}
+
+/// A finding, for programs.
+pub(crate) fn finding_json(loaded: &Loaded, finding: &Finding) -> serde_json::Value {
+    let weight = match finding.weight {
+        Weight::Note => "note",
+        Weight::Warning => "warning",
+    };
+    json!({ "weight": weight, "place": loaded.place(&finding.at), "message": finding.message })
+}
+
+/// Findings, for people.
+pub(crate) fn show_findings(output: &Output, loaded: &Loaded, findings: &[Finding]) {
+    for finding in findings {
+        let weight = match finding.weight {
+            Weight::Note => output.styled(Style::Dim, "note"),
+            Weight::Warning => output.styled(Style::Notice, "warning"),
+        };
+        output.line(format!("{weight}: {}: {}", loaded.place(&finding.at), finding.message));
+    }
+}

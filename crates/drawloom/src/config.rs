@@ -1,0 +1,130 @@
+//! The config: one struct joined from the sections of all crates, read from files, checked whole.
+
+mod expand;
+mod load;
+mod tree;
+mod yaml;
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use drawloom_models::ProviderConfig;
+use drawloom_server::config::{AuthConfig, DEFAULT_LISTEN, PrincipalConfig};
+use drawloom_substrate::{AgentConfig, ModelChoice, VolumeConfig};
+
+pub use load::{Loaded, Mistake, join, schema};
+
+use crate::{environment, exit::CommandError};
+
+/// The file that is looked for.
+const FILE_NAME: &str = "drawloom.yaml";
+
+/// What a Drawloom server is told: who provides models, which agents there are, what they may touch, who may call.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schemars(extend("x-not-built" = [
+    "tiers", "user_tiers", "provider_priority", "skills", "channels", "mcp_servers", "memory", "interruption",
+    "pricing", "budgets", "retention", "webhooks", "schedules", "fleet", "store", "bus", "telemetry",
+    "memory_backends", "document_sources", "change_subscriptions", "hooks", "context_plugins", "search_providers",
+    "search_priority", "scheduled_runs", "a2a_server_cards", "a2a_agents", "storage", "cache", "local_api"
+]))]
+pub struct Config {
+    /// Names of environment variables that `${NAME}` in values of the same file may stand for.
+    #[schemars(inner(pattern(r"^[A-Za-z_][A-Za-z0-9_]*$")))]
+    pub env: Vec<String>,
+    /// The model of agents that name none.
+    pub defaults: ModelChoice,
+    /// Providers of models, by a name of your choice.
+    pub providers: BTreeMap<String, ProviderConfig>,
+    /// Aliases of models: a short name for a provider and a model.
+    pub models: BTreeMap<String, ModelChoice>,
+    /// Agents, by name.
+    pub agents: BTreeMap<String, AgentConfig>,
+    /// Directories that agents may touch, by name.
+    pub volumes: BTreeMap<String, VolumeConfig>,
+    /// How much may happen at once.
+    pub concurrency: drawloom_engine::Config,
+    /// Where the server listens: `IP:PORT`. Without a token only a loopback address is accepted.
+    pub listen: String,
+    /// Who may call.
+    pub auth: AuthConfig,
+    /// Callers with a token of their own, by a name of your choice.
+    pub principals: BTreeMap<String, PrincipalConfig>,
+    /// Secrets that are masked wherever they would be journaled, streamed, logged or shown.
+    pub redaction: Redaction,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            env: Vec::new(),
+            defaults: ModelChoice::default(),
+            providers: BTreeMap::new(),
+            models: BTreeMap::new(),
+            agents: BTreeMap::new(),
+            volumes: BTreeMap::new(),
+            concurrency: drawloom_engine::Config::default(),
+            listen: DEFAULT_LISTEN.into(),
+            auth: AuthConfig::default(),
+            principals: BTreeMap::new(),
+            redaction: Redaction::default(),
+        }
+    }
+}
+
+/// Secrets that are masked, beside tokens of common shapes, the tokens of this server and the keys of its providers.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Redaction {
+    /// Names of environment variables whose values are secrets; values under 8 bytes are not masked.
+    #[schemars(inner(pattern(r"^[A-Za-z_][A-Za-z0-9_]*$")))]
+    pub values_env: Vec<String>,
+}
+
+/// The files that make the config: those given, else `./drawloom.yaml`, else the one in the XDG config directory.
+pub fn find(given: &[PathBuf]) -> Result<Vec<PathBuf>, CommandError> {
+    if !given.is_empty() {
+        return Ok(given.to_vec());
+    }
+    let here = PathBuf::from(FILE_NAME);
+    let there = environment::default_config_dir().map(|directory| directory.join(FILE_NAME));
+    match [Some(here), there.clone()].into_iter().flatten().find(|path| path.exists()) {
+        Some(path) => Ok(vec![path]),
+        None => {
+            let there = there.map(|path| format!(" and no {}", path.display())).unwrap_or_default();
+            Err(CommandError::usage("no_config", format!("there is no ./{FILE_NAME}{there}"))
+                .with_hint("pass --config FILE; the README has a first config, and `drawloom demo` needs none"))
+        }
+    }
+}
+
+/// Loads files, with the environment of the process.
+pub fn load_files(paths: &[PathBuf]) -> Result<Loaded, CommandError> {
+    load::load(paths, &environment::exact_variable).map_err(refuse)
+}
+
+/// The error that a command ends with when the config has mistakes.
+pub fn refuse(mistakes: Vec<Mistake>) -> CommandError {
+    let count = match mistakes.len() {
+        1 => "a mistake".to_owned(),
+        count => format!("{count} mistakes"),
+    };
+    CommandError {
+        details: mistakes.iter().map(ToString::to_string).collect(),
+        ..CommandError::usage("bad_config", format!("the config has {count}"))
+    }
+}
+
+/// A JSON or YAML file as a value; `-` reads stdin.
+pub fn read_value(path: &Path) -> Result<Value, CommandError> {
+    load::read_value(path).map_err(|mistake| CommandError::usage("bad_file", mistake.to_string()))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,215 @@
+//! The data directory: who owns it, and where its server is.
+//!
+//! Owning the directory is holding the lock on `drawloom.lock`; the operating system lets go of it when the process ends,
+//! however it ends. Nobody probes the lock: who can take it owns the directory, who cannot is a client of its owner.
+
+use std::{
+    fs::{self, File, OpenOptions, TryLockError},
+    io::{self, Read as _, Seek as _, Write as _},
+    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
+    path::{Path, PathBuf},
+};
+
+use serde::{Deserialize, Serialize};
+
+const LOCK_FILE: &str = "drawloom.lock";
+const SERVER_FILE: &str = "server.json";
+
+/// A directory that holds the store of one server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DataDir {
+    path: PathBuf,
+}
+
+/// Where a running server is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServerFile {
+    /// Its address, as clients use it.
+    pub url: String,
+    /// Its process.
+    pub pid: u32,
+    /// Its version.
+    pub version: String,
+    /// When it started, as RFC 3339.
+    pub started_at: String,
+}
+
+/// Who holds the lock, as it says of itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Holder {
+    /// Its process.
+    pub pid: u32,
+    /// Its command.
+    pub command: String,
+}
+
+/// Why the directory cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Another process owns it.
+    #[error("{}", in_use(path, holder.as_ref()))]
+    InUse {
+        /// The directory.
+        path: PathBuf,
+        /// Who has it, when it said so.
+        holder: Option<Holder>,
+        /// Where its server is, when it is one.
+        server: Option<Box<ServerFile>>,
+    },
+    /// The file system said no.
+    #[error("cannot use the data directory {}: {file}: {source}", path.display())]
+    Io {
+        /// The directory.
+        path: PathBuf,
+        /// The file in it.
+        file: &'static str,
+        /// What it said.
+        source: io::Error,
+    },
+}
+
+fn in_use(path: &Path, holder: Option<&Holder>) -> String {
+    match holder {
+        Some(Holder { pid, command }) => {
+            format!("{} is in use by `drawloom {command}` (process {pid})", path.display())
+        }
+        None => format!("{} is in use by another drawloom process", path.display()),
+    }
+}
+
+/// Ownership of a data directory, until it is dropped.
+#[derive(Debug)]
+pub struct Lock {
+    directory: DataDir,
+    _file: File,
+}
+
+impl DataDir {
+    /// The directory at `path`, which may not exist yet.
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Self { path: path.into() }
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Makes the directory if need be and takes ownership for `command`.
+    pub fn lock(&self, command: &str) -> Result<Lock, Error> {
+        let explain = |file: &'static str| move |source| Error::Io { path: self.path.clone(), file, source };
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.path).map_err(explain("."))?;
+        let mut file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(self.path.join(LOCK_FILE))
+            .map_err(explain(LOCK_FILE))?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                return Err(Error::InUse {
+                    path: self.path.clone(),
+                    holder: read_holder(&mut file),
+                    server: self.read_server().map(Box::new),
+                });
+            }
+            Err(TryLockError::Error(error)) => return Err(explain(LOCK_FILE)(error)),
+        }
+        // Whoever left this behind is gone: it did not hold the lock.
+        match fs::remove_file(self.path.join(SERVER_FILE)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(explain(SERVER_FILE)(error)),
+            Ok(()) | Err(_) => {}
+        }
+        let holder = Holder { pid: std::process::id(), command: command.to_owned() };
+        let text = serde_json::to_vec(&holder).expect("a holder has only text keys");
+        file.set_len(0).and_then(|()| file.write_all(&text)).map_err(explain(LOCK_FILE))?;
+        Ok(Lock { directory: self.clone(), _file: file })
+    }
+
+    fn read_server(&self) -> Option<ServerFile> {
+        serde_json::from_slice(&fs::read(self.path.join(SERVER_FILE)).ok()?).ok()
+    }
+}
+
+fn read_holder(file: &mut File) -> Option<Holder> {
+    let mut text = Vec::new();
+    file.seek(io::SeekFrom::Start(0)).ok()?;
+    file.take(4096).read_to_end(&mut text).ok()?;
+    serde_json::from_slice(&text).ok()
+}
+
+impl Lock {
+    /// The directory that is owned.
+    pub fn directory(&self) -> &DataDir {
+        &self.directory
+    }
+
+    /// Says where the server is: whole or not at all, and only for this user.
+    pub fn announce(&self, server: &ServerFile) -> Result<(), Error> {
+        let explain = |source| Error::Io { path: self.directory.path.clone(), file: SERVER_FILE, source };
+        let final_path = self.directory.path.join(SERVER_FILE);
+        let temporary = self.directory.path.join("server.json.new");
+        let text = serde_json::to_vec_pretty(server).expect("a server file has only text keys");
+        let mut file =
+            OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary).map_err(explain)?;
+        file.write_all(&text).and_then(|()| fs::rename(&temporary, &final_path)).map_err(explain)
+    }
+
+    /// Says that there is no server any more.
+    pub fn withdraw(&self) {
+        if let Err(error) = fs::remove_file(self.directory.path.join(SERVER_FILE)) {
+            tracing::warn!(error = %error, "the server file could not be removed; it is ignored without its lock");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn server() -> ServerFile {
+        ServerFile { url: "http://127.0.0.1:1".into(), pid: 1, version: "0".into(), started_at: "then".into() }
+    }
+
+    #[test]
+    fn the_second_one_is_told_who_was_first_and_where() {
+        let temporary = tempfile::tempdir().expect("a temporary directory");
+        let directory = DataDir::new(temporary.path().join("a/b"));
+        let lock = directory.lock("serve").expect("nobody has it");
+        lock.announce(&server()).expect("a writable directory");
+        let Err(Error::InUse { holder, server: found, .. }) = directory.lock("run") else { panic!("it is in use") };
+        assert_eq!(holder, Some(Holder { pid: std::process::id(), command: "serve".into() }));
+        assert_eq!(found.as_deref(), Some(&server()));
+        lock.withdraw();
+        let Err(Error::InUse { server: gone, .. }) = directory.lock("run") else { panic!("it is in use") };
+        assert_eq!(gone, None);
+    }
+
+    #[test]
+    fn a_file_left_behind_by_a_dead_server_is_ignored_and_removed() {
+        let temporary = tempfile::tempdir().expect("a temporary directory");
+        let directory = DataDir::new(temporary.path());
+        let lock = directory.lock("serve").expect("nobody has it");
+        lock.announce(&server()).expect("a writable directory");
+        drop(lock);
+        let _lock = directory.lock("run").expect("the first one is gone");
+        assert!(!temporary.path().join(SERVER_FILE).exists());
+    }
+
+    #[test]
+    fn only_this_user_can_read_what_is_in_it() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let temporary = tempfile::tempdir().expect("a temporary directory");
+        let directory = DataDir::new(temporary.path().join("data"));
+        let lock = directory.lock("serve").expect("nobody has it");
+        lock.announce(&server()).expect("a writable directory");
+        let mode = |path: PathBuf| fs::metadata(path).expect("it exists").permissions().mode() & 0o777;
+        assert_eq!(mode(directory.path().into()), 0o700);
+        for file in [LOCK_FILE, SERVER_FILE] {
+            assert_eq!(mode(directory.path().join(file)), 0o600, "{file}");
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! What an instance is made of. The shipped binary takes everything from the config; a test process wraps and replaces.
+
+use std::sync::Arc;
+
+use drawloom_contract::{
+    journal::Journal,
+    model::Model,
+    redact::Redactor,
+    time::{Clock, Entropy},
+    tool::Tool,
+};
+use drawloom_server::auth::{Auth, PrincipalToken};
+use drawloom_store::Options;
+
+use crate::{
+    clock::{SystemClock, SystemEntropy},
+    config::{self, Loaded},
+    data_dir::Lock,
+    environment,
+    exit::CommandError,
+    resolve::{self, Resolved},
+};
+
+/// Puts something between the engine and the journal.
+pub type WrapJournal = Box<dyn FnOnce(Arc<dyn Journal>) -> Arc<dyn Journal> + Send>;
+
+/// Puts something between the engine and a provider's model.
+pub type WrapModel = Box<dyn Fn(&str, Arc<dyn Model>) -> Arc<dyn Model> + Send>;
+
+/// How others reach the instance.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Surface {
+    /// Over HTTP at this address; what is unfinished is taken up.
+    Serve {
+        /// `IP:PORT`; port 0 takes a free one.
+        listen: String,
+    },
+    /// From inside the process only; nothing but what is started here runs.
+    Embedded,
+}
+
+/// What an instance is made of.
+pub struct Parts {
+    /// Ownership of the data directory.
+    pub lock: Lock,
+    /// How others reach it.
+    pub surface: Surface,
+    /// The config.
+    pub loaded: Loaded,
+    /// What the config means.
+    pub resolved: Resolved,
+    /// How the store is opened.
+    pub store: Options,
+    /// Stands between the engine and the journal.
+    pub wrap_journal: WrapJournal,
+    /// Stands between the engine and each provider's model.
+    pub wrap_model: WrapModel,
+    /// The clock.
+    pub clock: Arc<dyn Clock>,
+    /// The source of random bytes.
+    pub entropy: Arc<dyn Entropy>,
+}
+
+impl Parts {
+    /// Everything from the config, and `extra` tools beside the built-in ones.
+    pub fn from_config(
+        loaded: Loaded,
+        lock: Lock,
+        surface: Surface,
+        extra: &[Arc<dyn Tool>],
+    ) -> Result<Self, CommandError> {
+        let resolved = resolve::resolve(&loaded, extra).map_err(config::refuse)?;
+        Ok(Self {
+            store: Options::new(lock.directory().path()),
+            lock,
+            surface,
+            loaded,
+            resolved,
+            wrap_journal: Box::new(|journal| journal),
+            wrap_model: Box::new(|_, model| model),
+            clock: Arc::new(SystemClock),
+            entropy: Arc::new(SystemEntropy),
+        })
+    }
+
+    /// What masks the secrets that this process knows of.
+    pub(crate) fn redactor(&self) -> Redactor {
+        Redactor::new(secret_names(&self.loaded).iter().filter_map(|name| environment::variable(name)))
+    }
+
+    /// Who may call a server at `listen`. A principal without a token is left out, and the log says so.
+    pub(crate) fn auth(&self, listen: std::net::SocketAddr) -> Result<Auth, CommandError> {
+        let config = &self.loaded.config;
+        let shared = environment::exact_variable(&config.auth.token_env);
+        let mut principals = Vec::new();
+        for (name, principal) in &config.principals {
+            match environment::exact_variable(&principal.token_env) {
+                Some(token) => {
+                    principals.push(PrincipalToken { name: name.clone(), config: principal.clone(), token });
+                }
+                None => tracing::warn!(
+                    principal = %name,
+                    variable = %principal.token_env,
+                    "the variable with the principal's token is not set; the principal cannot call"
+                ),
+            }
+        }
+        if principals.is_empty() && !config.principals.is_empty() && shared.is_none() {
+            return Err(CommandError::usage("no_tokens", "principals are configured, but none of their tokens is set")
+                .with_hint("set their variables; without any token the server would be open to this whole machine"));
+        }
+        Auth::new(listen, shared.as_deref(), principals).map_err(|error| CommandError::of(&error))
+    }
+}
+
+/// The environment variables whose values are secrets: tokens of the server, keys of providers, what `redaction` names,
+/// and names under `env` that sound like one.
+pub(crate) fn secret_names(loaded: &Loaded) -> Vec<String> {
+    let config = &loaded.config;
+    let sounds_secret = |name: &&String| {
+        let name = name.to_ascii_uppercase();
+        ["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "AUTH"].iter().any(|word| name.contains(word))
+    };
+    let mut names: Vec<String> = vec![config.auth.token_env.clone(), environment::TOKEN.to_owned()];
+    names.extend(config.principals.values().map(|principal| principal.token_env.clone()));
+    names.extend(config.providers.values().filter_map(|provider| provider.api_key_env.clone()));
+    names.extend(config.redaction.values_env.iter().cloned());
+    names.extend(loaded.env_names.iter().filter(sounds_secret).cloned());
+    names.sort();
+    names.dedup();
+    names
+}

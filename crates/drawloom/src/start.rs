@@ -1,0 +1,218 @@
+//! An instance from its parts: store, redactor, engine, surfaces; and its end in the opposite order.
+
+use std::{collections::BTreeMap, net::SocketAddr, sync::Arc};
+
+use async_trait::async_trait;
+use tokio::{net::TcpListener, task::JoinHandle};
+use tokio_util::sync::CancellationToken;
+
+use drawloom_contract::{
+    VERSION,
+    failure::Failure,
+    journal::{Journal, RunReader, StoreError},
+    runs::Runs,
+};
+use drawloom_engine::{Engine, Provider, ResumeReport, StopReport};
+use drawloom_server::{App, Limits, Vitals};
+use drawloom_store::{Opened, Previous, Store};
+use drawloom_substrate::Weight;
+
+use crate::{
+    data_dir::{Lock, ServerFile},
+    exit::CommandError,
+    metrics,
+    parts::{Parts, Surface},
+};
+
+/// An instance that runs.
+pub struct Running {
+    /// Where it is, when it serves.
+    pub url: Option<String>,
+    /// What it took up, when it serves.
+    pub resumed: Option<ResumeReport>,
+    /// Runs that others left unfinished, when it does not serve.
+    pub left_unfinished: u64,
+    /// The operations, for use inside the process.
+    pub app: Arc<App>,
+    engine: Arc<Engine>,
+    store: Arc<Store>,
+    serving: Option<Serving>,
+    /// Whether the end before this one was unclean and nobody took up what it left: then the next server must see it.
+    unclean_before: bool,
+    lock: Lock,
+}
+
+struct Serving {
+    stop: CancellationToken,
+    task: JoinHandle<()>,
+}
+
+/// Starts an instance: when this returns, it can take runs.
+pub async fn start(parts: Parts) -> Result<Running, CommandError> {
+    let explain = |error: StoreError| CommandError::of(&error);
+    let redactor = Arc::new(parts.redactor());
+    let listener = match &parts.surface {
+        Surface::Serve { listen } => Some(bind(listen).await?),
+        Surface::Embedded => None,
+    };
+    let address = listener.as_ref().map_or(SocketAddr::from(([127, 0, 0, 1], 0)), |(_, address)| *address);
+    let auth = parts.auth(address)?;
+    if listener.is_some() {
+        report_findings(&parts);
+    }
+
+    let Opened { store, epoch, previous } = Store::open(&parts.store, parts.clock.now()).map_err(explain)?;
+    let reader: Arc<dyn RunReader> = store.clone();
+    let journal: Arc<dyn Journal> = store.clone();
+    let models = parts.resolved.models.iter();
+    let providers: BTreeMap<String, Provider> = models
+        .map(|(id, model)| {
+            let max_concurrent = parts.loaded.config.providers.get(id).and_then(|provider| provider.max_concurrent);
+            (id.clone(), Provider { model: (parts.wrap_model)(id, model.clone()), max_concurrent })
+        })
+        .collect();
+    let engine = Engine::new(drawloom_engine::Parts {
+        config: parts.loaded.config.concurrency.clone(),
+        epoch,
+        previous_unclean: previous == Previous::Unclean,
+        journal: (parts.wrap_journal)(journal),
+        reader: reader.clone(),
+        definitions: parts.resolved.catalog.clone(),
+        providers,
+        tools: parts.resolved.tools.clone(),
+        volumes: parts.resolved.volumes.clone(),
+        redactor,
+        clock: parts.clock.clone(),
+        entropy: parts.entropy.clone(),
+    });
+    let runs: Arc<dyn Runs> = engine.clone();
+    let app = App::new(drawloom_server::Parts {
+        runs: runs.clone(),
+        definitions: parts.resolved.catalog.clone(),
+        clock: parts.clock.clone(),
+        entropy: parts.entropy.clone(),
+        vitals: Arc::new(Pulse { store: store.clone(), runs }),
+        auth,
+        limits: Limits::default(),
+    });
+    let mut running = Running {
+        url: None,
+        resumed: None,
+        left_unfinished: 0,
+        app,
+        engine,
+        store,
+        serving: None,
+        unclean_before: false,
+        lock: parts.lock,
+    };
+    match listener {
+        Some((listener, address)) => {
+            running.resumed = Some(running.engine.resume().await.map_err(CommandError::from)?);
+            let url = format!("http://{address}");
+            running.lock.announce(&ServerFile {
+                url: url.clone(),
+                pid: std::process::id(),
+                version: VERSION.into(),
+                started_at: parts.clock.now().to_rfc3339(),
+            })?;
+            running.url = Some(url);
+            running.serving = Some(serve(listener, running.app.clone()));
+        }
+        None => {
+            let unfinished = reader.list_unfinished().await.map_err(explain)?;
+            running.left_unfinished = unfinished.runs.len() as u64 + unfinished.parked;
+            running.unclean_before = previous == Previous::Unclean && running.left_unfinished > 0;
+        }
+    }
+    Ok(running)
+}
+
+impl Running {
+    /// Stops in order: takes no more requests, lets steps in flight come to their next record, closes the store.
+    pub async fn stop(self) -> StopReport {
+        if let Some(serving) = &self.serving {
+            serving.stop.cancel();
+            self.lock.withdraw();
+        }
+        let report = self.engine.stop().await;
+        if let Some(serving) = self.serving
+            && let Err(error) = serving.task.await
+        {
+            tracing::error!(error = %error, "the listener ended badly");
+        }
+        if !self.unclean_before
+            && let Err(error) = self.store.close().await
+        {
+            tracing::error!(error = %error, "the store could not be closed in order");
+        }
+        report
+    }
+
+    /// The engine, for whoever starts runs without a surface.
+    pub fn runs(&self) -> Arc<dyn Runs> {
+        self.engine.clone()
+    }
+}
+
+async fn bind(listen: &str) -> Result<(TcpListener, SocketAddr), CommandError> {
+    let address: SocketAddr = listen.parse().map_err(|_| {
+        CommandError::usage("bad_listen", format!("{listen:?} is not an address to listen on"))
+            .with_hint("write it like 127.0.0.1:8787 or [::1]:8787; port 0 takes a free one")
+    })?;
+    let explain = |error: std::io::Error| {
+        CommandError::usage("cannot_listen", format!("cannot listen on {address}: {error}"))
+            .with_hint("another program may have the port; pass --listen with another one")
+    };
+    let listener = TcpListener::bind(address).await.map_err(explain)?;
+    let bound = listener.local_addr().map_err(explain)?;
+    Ok((listener, bound))
+}
+
+fn serve(listener: TcpListener, app: Arc<App>) -> Serving {
+    let stop = CancellationToken::new();
+    let shutdown = stop.clone();
+    let task = tokio::spawn(drawloom_server::serve(listener, app, shutdown.cancelled_owned()));
+    Serving { stop, task }
+}
+
+fn report_findings(parts: &Parts) {
+    for finding in &parts.resolved.findings {
+        let place = parts.loaded.place(&finding.at);
+        match finding.weight {
+            Weight::Warning => tracing::warn!(%place, "{}", finding.message),
+            Weight::Note => tracing::info!(%place, "{}", finding.message),
+        }
+    }
+}
+
+/// How the process feels, for `/healthz` and `/metrics`.
+struct Pulse {
+    store: Arc<Store>,
+    runs: Arc<dyn Runs>,
+}
+
+#[async_trait]
+impl Vitals for Pulse {
+    async fn check(&self) -> Result<(), Failure> {
+        self.store.check().await.map_err(|error| Failure::of(&error))
+    }
+
+    fn metrics(&self) -> String {
+        metrics::render(&self.store.stats(), &self.runs.load_now())
+    }
+}
+
+impl From<crate::data_dir::Error> for CommandError {
+    fn from(error: crate::data_dir::Error) -> Self {
+        use crate::data_dir::Error;
+        match &error {
+            Error::InUse { server: Some(server), .. } => Self::usage("in_use", error.to_string())
+                .with_hint(format!("its server is at {}; use it, or pass another --data-dir", server.url)),
+            Error::InUse { server: None, .. } => Self::usage("in_use", error.to_string())
+                .with_hint("wait until it has ended, or pass another --data-dir; `drawloom serve` shares one"),
+            Error::Io { .. } => Self::usage("bad_data_dir", error.to_string())
+                .with_hint("make it writable for this user, or pass --data-dir"),
+        }
+    }
+}

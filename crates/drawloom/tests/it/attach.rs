@@ -1,0 +1,154 @@
+//! One process per data directory: a server, and commands that find it.
+
+use serde_json::Value;
+
+use crate::support::Home;
+
+#[test]
+fn a_second_server_refuses_with_the_first_ones_address() {
+    let home = Home::new();
+    let server = home.serve();
+    let ran = home.run(&["serve"]).exits(2);
+    assert!(ran.stderr.starts_with("error: <home>/data is in use by `drawloom serve` (process "), "{ran:?}");
+    assert!(ran.stderr.contains(&format!("hint: its server is at {}; use it", server.url)), "{ran:?}");
+}
+
+#[test]
+fn commands_beside_a_server_are_its_clients() {
+    let home = Home::new();
+    let server = home.serve();
+    let run = home.run(&["run", "echo", "hello", "--detach", "--json"]).exits(0).json();
+    let run = run["run_id"].as_str().expect("a run");
+    let shown = home.run(&["runs", "show", run, "--wait", "--json"]).exits(0).json();
+    assert_eq!(shown["final_text"], "hello");
+    assert_eq!(home.run(&["runs", "tail", run]).exits(0).stdout, "hello\n");
+    assert_eq!(home.run(&["run", "echo", "live"]).exits(0).stdout, "live\n");
+    assert_eq!(home.run(&["runs", "list", "--json"]).exits(0).json()["runs"].as_array().map(Vec::len), Some(2));
+    assert_eq!(home.run(&["replay", run, "--json"]).exits(0).json()["ok"], true);
+    home.run(&["batch", "--agent", "echo", "a", "b"]).exits(0);
+    home.run(&["demo"]).exits(0);
+    assert_eq!(server.stop(), Some(0));
+    // The journal is the same one, whoever asks it.
+    assert_eq!(home.run(&["runs", "list", "--json"]).exits(0).json()["runs"].as_array().map(Vec::len), Some(4));
+}
+
+#[test]
+fn a_run_in_the_server_can_be_cancelled_from_outside() {
+    let home = Home::new();
+    let _server = home.serve();
+    let run = home.run(&["run", "echo", "slow", "--detach", "--json"]).exits(0).json();
+    let run = run["run_id"].as_str().expect("a run");
+    let cancelled = home.run(&["runs", "cancel", run, "--reason", "enough"]).exits(0).stdout;
+    assert_eq!(cancelled, format!("{run} is told to stop\n"));
+    let shown = home.run(&["runs", "show", run, "--wait", "--json"]).exits(0).json();
+    assert_eq!(shown["status"], "cancelled");
+}
+
+#[test]
+fn the_address_is_in_the_data_directory_while_the_server_runs() {
+    let home = Home::new();
+    let file = home.data().join("server.json");
+    let server = home.serve();
+    let written: Value = serde_json::from_slice(&std::fs::read(&file).expect("it is there")).expect("JSON");
+    assert_eq!(written["url"], server.url.as_str());
+    assert_eq!(server.stop(), Some(0));
+    assert!(!file.exists());
+}
+
+#[test]
+fn after_a_crash_commands_say_what_is_unfinished_and_leave_it_to_the_next_server() {
+    let home = Home::new();
+    let server = home.serve();
+    let run = home.run(&["run", "echo", "slow", "--detach", "--json"]).exits(0).json();
+    let run = run["run_id"].as_str().expect("a run").to_owned();
+    server.kill();
+    assert!(home.data().join("server.json").exists(), "a crash leaves it behind");
+    let list = home.run(&["runs", "list"]).exits(0);
+    assert_eq!(list.stderr, "1 other run is unfinished; `drawloom serve` takes them up\n");
+    let tail = home.run(&["runs", "tail", &run]).exits(1);
+    assert!(tail.stderr.contains("has not ended and nobody serves it\nhint: start `drawloom serve`"), "{tail:?}");
+    assert_eq!(home.run(&["run", "echo", "another"]).exits(0).stdout, "another\n");
+    let before = home.run(&["runs", "show", &run, "--json"]).exits(0).json();
+    assert!(matches!(before["status"].as_str(), Some("running" | "queued")), "{before}");
+    let _server = home.serve();
+    home.run(&["runs", "cancel", &run]).exits(0);
+    let after = home.run(&["runs", "show", &run, "--wait", "--json"]).exits(0).json();
+    assert_eq!(after["status"], "cancelled");
+}
+
+#[test]
+fn a_token_closes_the_server_and_opens_it_again() {
+    let home = Home::new();
+    let mut command = home.command(&["serve", "--json", "--log", "warn"]);
+    command.env("DRAWLOOM_TOKEN", "a-long-shared-token");
+    let server = home.serve_with(command);
+    let refused = home.run(&["runs", "list"]).exits(2);
+    assert_eq!(
+        refused.stderr,
+        "error: this server wants a token, and the request has none\n\
+         hint: send Authorization: Bearer TOKEN; the CLI takes it from DRAWLOOM_TOKEN\n"
+    );
+    let with = |token: &str| home.finish(home.command(&["runs", "list"]).env("DRAWLOOM_TOKEN", token));
+    with("a-long-shared-token").exits(0);
+    with("another-token").exits(2);
+    let elsewhere = Home::new();
+    let mut command = elsewhere.command(&["runs", "list", "--url", &server.url]);
+    elsewhere.finish(command.env("DRAWLOOM_TOKEN", "a-long-shared-token")).exits(0);
+}
+
+#[test]
+fn without_a_token_only_loopback_is_listened_on() {
+    let home = Home::new();
+    let ran = home.run(&["serve", "--listen", "0.0.0.0:0"]).exits(2);
+    assert!(ran.stderr.contains("is not a loopback address\nhint: set DRAWLOOM_TOKEN"), "{ran:?}");
+    let ran = home.run(&["serve", "--listen", "everywhere"]).exits(2);
+    assert!(ran.stderr.contains("\"everywhere\" is not an address to listen on\nhint: write it like"), "{ran:?}");
+}
+
+#[test]
+fn principals_whose_tokens_are_missing_do_not_leave_the_server_open() {
+    let home = Home::new();
+    home.write("more.yaml", "principals: { ann: { subject: ann, scopes: [\"runs:read\"], token_env: ANN_TOKEN } }\n");
+    let arguments = ["serve", "--json", "--log", "error", "--config", "drawloom.yaml", "--config", "more.yaml"];
+    let ran = home.run(&arguments).exits(2);
+    assert_eq!(ran.json()["error"]["code"], "no_tokens");
+    let mut command = home.command(&arguments);
+    command.env("ANN_TOKEN", "the-token-of-ann");
+    let _server = home.serve_with(command);
+    let as_ann = |arguments: &[&str]| home.finish(home.command(arguments).env("DRAWLOOM_TOKEN", "the-token-of-ann"));
+    as_ann(&["runs", "list"]).exits(0);
+    let denied = as_ann(&["run", "echo", "hi", "--json"]).exits(2).json();
+    assert_eq!(denied["error"]["code"], "insufficient_scope");
+}
+
+#[test]
+fn a_server_that_is_not_there_is_an_error_that_says_so() {
+    let home = Home::new();
+    let ran = home.run(&["runs", "list", "--url", "http://127.0.0.1:9"]).exits(1);
+    assert!(ran.stderr.starts_with("error: no connection to http://127.0.0.1:9"), "{ran:?}");
+    let ran = home.run(&["runs", "list", "--url", "nonsense"]).exits(2);
+    assert!(ran.stderr.contains("is not an address"), "{ran:?}");
+}
+
+#[test]
+fn a_secret_of_the_environment_never_reaches_the_journal() {
+    let home = Home::new();
+    home.write("more.yaml", "redaction: { values_env: [SECRET_WORD] }\n");
+    let mut command = home.command(&[
+        "run",
+        "echo",
+        "the word is open-sesame-42",
+        "--config",
+        "drawloom.yaml",
+        "--config",
+        "more.yaml",
+    ]);
+    let ran = home.finish(command.env("SECRET_WORD", "open-sesame-42")).exits(0);
+    assert_eq!(ran.stdout, "the word is [redacted]\n");
+    for entry in std::fs::read_dir(home.data()).expect("a directory") {
+        let path = entry.expect("an entry").path();
+        let bytes = std::fs::read(&path).expect("a file");
+        let found = bytes.windows(14).any(|window| window == b"open-sesame-42");
+        assert!(!found, "the secret is in {}", path.display());
+    }
+}

@@ -1,0 +1,48 @@
+//! `call`: every operation by name.
+
+use crate::support::Home;
+
+#[test]
+fn operations_are_listed_and_called_by_name() {
+    let home = Home::new();
+    let list = home.run(&["call"]).exits(0).stdout;
+    assert!(list.contains("spawn_run ") && list.contains("whoami "), "{list}");
+    let run = home.run(&["call", "spawn_run", "agent=echo", "prompt=3"]).exits(0).json();
+    assert_eq!((&run["status"], &run["final_text"]), (&"completed".into(), &"3".into()));
+    let page = home.run(&["call", "list_runs", "limit=1", "status=completed,failed"]).exits(0).json();
+    assert_eq!(page["runs"].as_array().map(Vec::len), Some(1));
+    home.write("input.json", r#"{"agent": "echo", "prompt": "from a file"}"#);
+    assert_eq!(home.run(&["call", "spawn_run", "--json", "input.json"]).exits(0).json()["final_text"], "from a file");
+    let piped = home.run_with_input(&["call", "spawn_run", "--json", "-"], "{agent: echo, prompt: piped}");
+    assert_eq!(piped.exits(0).json()["final_text"], "piped");
+}
+
+#[test]
+fn the_same_call_gives_the_same_answer_with_and_without_a_server() {
+    let home = Home::new();
+    let calls: [&[&str]; 4] = [
+        &["call", "list_agents"],
+        &["call", "get_load"],
+        &["call", "get_run", "run_id=r_00000000000000000000000000000000"],
+        &["call", "spawn_run", "agent=echo", "promt=x"],
+    ];
+    let alone: Vec<_> = calls.iter().map(|call| home.run(call)).collect();
+    let _server = home.serve();
+    for (call, before) in calls.iter().zip(alone) {
+        let beside = home.run(call);
+        assert_eq!((before.code, before.json()), (beside.code, beside.json()), "{call:?}");
+    }
+}
+
+#[test]
+fn what_cannot_be_called_says_why() {
+    let home = Home::new();
+    let unknown = home.run(&["call", "list_rnus"]).exits(2).json();
+    assert_eq!(unknown["error"]["hint"], "did you mean list_runs?");
+    let field = home.run(&["call", "list_runs", "limit"]).exits(2).json();
+    assert_eq!(field["error"]["message"], "\"limit\" is not of the form key=value");
+    let twice = home.run(&["call", "list_runs", "limit=1", "limit=2"]).exits(2).json();
+    assert_eq!(twice["error"]["message"], "limit is given twice");
+    let limit = home.run(&["call", "list_runs", "limit=many"]).exits(2).json();
+    assert_eq!(limit["error"]["code"], "wrong_type");
+}

@@ -1,0 +1,90 @@
+//! Config through the commands that read it.
+
+use crate::support::Home;
+
+#[test]
+fn the_schema_of_the_config_is_as_it_was() {
+    let schema = Home::new().run(&["config", "schema"]).exits(0);
+    insta::assert_snapshot!("config_schema", schema.stdout);
+}
+
+#[test]
+fn validate_says_everything_at_once_and_exits_2() {
+    let home = Home::new();
+    home.write("bad.yaml", "agents:\n  a: { tols: [Read] }\nlisten: 3\n");
+    let ran = home.run(&["validate", "bad.yaml"]).exits(2);
+    assert_eq!(
+        ran.stderr,
+        "error: the config has 2 mistakes\n  \
+         bad.yaml:2:8: agents.a.tols: is not a known key (did you mean tools?)\n  \
+         bad.yaml:3:9: listen: must be text, not 3\n"
+    );
+    let json = home.run(&["validate", "bad.yaml", "--json"]).exits(2).json();
+    assert_eq!(json["error"]["code"], "bad_config");
+    assert_eq!(json["error"]["details"].as_array().map(Vec::len), Some(2));
+}
+
+#[test]
+fn validate_checks_names_and_directories_too() {
+    let home = Home::new();
+    home.write(
+        "bad.yaml",
+        "providers: { s: { driver: script, options: { rules: [{ when: { matches: \"(\" }, text: x }] } } }\n\
+         defaults: { provider: s, model: m }\n\
+         agents:\n  a: { tools: [Raed], agents: [b], volumes: [v] }\n\
+         volumes: { v: { path: missing } }\n",
+    );
+    let ran = home.run(&["validate", "bad.yaml"]).exits(2);
+    insta::assert_snapshot!("meaning", ran.stderr);
+}
+
+#[test]
+fn validate_shows_findings_and_passes() {
+    let home = Home::new();
+    home.write(
+        "fine.yaml",
+        "providers: { s: { driver: script } }\ndefaults: { provider: s, model: m }\nagents: { a: {} }\n",
+    );
+    let ran = home.run(&["validate", "fine.yaml"]).exits(0);
+    assert_eq!(
+        ran.stdout,
+        "note: fine.yaml:3:14: agent a leaves these gates empty, by absent keys: tools, agents, volumes\n\
+         warning: fine.yaml:3:14: agent a has no `tools`: it can call nothing (`tools: []` says so)\n\
+         fine.yaml: no mistakes\n"
+    );
+}
+
+#[test]
+fn without_any_config_the_error_says_where_it_was_looked_for() {
+    let home = Home::new();
+    std::fs::remove_file(home.path().join("drawloom.yaml")).expect("it is there");
+    let ran = home.run(&["agents", "list"]).exits(2);
+    assert_eq!(
+        ran.stderr,
+        "error: there is no ./drawloom.yaml and no <home>/.config/drawloom/drawloom.yaml\n\
+         hint: pass --config FILE; the README has a first config, and `drawloom demo` needs none\n"
+    );
+    let missing = home.run(&["serve", "--config", "nowhere.yaml"]).exits(2);
+    assert!(missing.stderr.contains("nowhere.yaml: cannot be read: No such file"), "{missing:?}");
+}
+
+#[test]
+fn the_config_directory_is_the_second_place() {
+    let home = Home::new();
+    std::fs::create_dir_all(home.path().join(".config/drawloom")).expect("a directory");
+    std::fs::rename(home.path().join("drawloom.yaml"), home.path().join(".config/drawloom/drawloom.yaml"))
+        .expect("a move");
+    std::fs::create_dir(home.path().join(".config/drawloom/notes")).expect("a directory");
+    let list = home.run(&["agents", "list", "--json"]).exits(0).json();
+    assert_eq!(list["agents"][0]["name"], "echo");
+}
+
+#[test]
+fn values_come_from_the_environment_that_the_file_lists() {
+    let home = Home::new();
+    home.write("more.yaml", "env: [WORDS]\nagents: { echo: { description: \"${WORDS}\" } }\n");
+    let mut command = home.command(&["agents", "list", "--json", "--config", "drawloom.yaml", "--config", "more.yaml"]);
+    let list = home.finish(command.env("WORDS", "from outside")).exits(0).json();
+    assert_eq!(list["agents"][0]["description"], "from outside");
+    assert_eq!(list["agents"][0]["tools"][0], "Read");
+}

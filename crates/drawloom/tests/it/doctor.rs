@@ -1,0 +1,80 @@
+//! `doctor`: what is wrong here.
+
+use crate::support::{Home, Ran};
+
+/// The verdict on each thing, in order.
+fn verdicts(ran: &Ran) -> Vec<String> {
+    let report = ran.json();
+    let checks = report["checks"].as_array().expect("checks").clone();
+    checks
+        .iter()
+        .map(|check| format!("{} {}", check["verdict"].as_str().expect("one"), check["what"].as_str().expect("one")))
+        .collect()
+}
+
+#[test]
+fn a_healthy_place_passes() {
+    let home = Home::new();
+    let ran = home.run(&["doctor", "--json"]).exits(0);
+    assert_eq!(
+        verdicts(&ran),
+        [
+            "pass config",
+            "pass data directory",
+            "pass permissions",
+            "pass store",
+            "pass listen",
+            "pass room",
+            "pass token"
+        ]
+    );
+    home.run(&["run", "echo", "hi"]).exits(0);
+    let ran = home.run(&["doctor", "--json"]).exits(0);
+    assert!(verdicts(&ran).contains(&"pass runs".to_owned()), "{ran:?}");
+}
+
+#[test]
+fn a_server_is_asked_how_it_is() {
+    let home = Home::new();
+    let _server = home.serve();
+    let ran = home.run(&["doctor", "--json"]).exits(0);
+    let verdicts = verdicts(&ran);
+    for expected in ["pass server", "pass access", "pass load"] {
+        assert!(verdicts.iter().any(|verdict| verdict == expected), "{verdicts:?}");
+    }
+}
+
+#[test]
+fn what_is_wrong_is_said_with_what_to_do() {
+    let home = Home::new();
+    home.write("drawloom.yaml", "listen: 0.0.0.0:0\nagents: { a: { tols: [] } }\n");
+    let ran = home.run(&["doctor"]).exits(1);
+    assert!(
+        ran.stdout.contains("FAIL   config: the config has a mistake\n       drawloom.yaml:2:16: agents.a.tols"),
+        "{ran:?}"
+    );
+    home.write("drawloom.yaml", "listen: 0.0.0.0:0\n");
+    let ran = home.run(&["doctor"]).exits(1);
+    assert!(
+        ran.stdout.contains("FAIL   token: DRAWLOOM_TOKEN is not set, and 0.0.0.0:0 is not a loopback address\n"),
+        "{ran:?}"
+    );
+}
+
+#[test]
+fn a_damaged_store_is_found() {
+    let home = Home::new();
+    home.run(&["run", "echo", "hi"]).exits(0);
+    let file = home.data().join("drawloom.db");
+    let mut bytes = std::fs::read(&file).expect("a store");
+    let middle = bytes.len() / 2;
+    for byte in &mut bytes[middle..] {
+        *byte = 0xa5;
+    }
+    std::fs::write(&file, bytes).expect("a writable store");
+    let ran = home.run(&["doctor"]).exits(1);
+    assert!(ran.stdout.contains("FAIL   store: "), "{ran:?}");
+    std::fs::write(&file, "something else, which is long enough to have a header of sixty-four bytes").expect("a file");
+    let ran = home.run(&["doctor"]).exits(1);
+    assert!(ran.stdout.contains("it is not a drawloom store"), "{ran:?}");
+}

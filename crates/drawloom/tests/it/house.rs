@@ -1,0 +1,134 @@
+//! Rules of the house: which crate may use which, how long a file may be, no test forgotten.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use serde_json::Value;
+
+/// Which of our crates each crate may use. The table of the design; an edge that is not here is a mistake.
+const EDGES: &[(&str, &[&str])] = &[
+    ("contract", &[]),
+    ("store", &["contract"]),
+    ("bus", &["contract"]),
+    ("net", &["contract"]),
+    ("models", &["contract", "net"]),
+    ("process", &["contract"]),
+    ("tools", &["contract", "net", "process"]),
+    ("substrate", &["contract"]),
+    ("engine", &["contract"]),
+    ("fleet", &["contract", "net", "process"]),
+    ("goal", &["contract", "process"]),
+    ("wire", &["contract", "net"]),
+    ("server", &["contract", "wire", "engine", "substrate", "fleet", "goal"]),
+    ("testkit", &["contract"]),
+];
+
+/// What only one crate may use.
+const HOMES: &[(&str, &str)] = &[("rusqlite", "store"), ("reqwest", "net"), ("axum", "server"), ("clap", "drawloom")];
+
+/// The longest file that we write, in lines.
+const LONGEST_FILE: usize = 600;
+
+fn workspace() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the workspace")
+}
+
+/// Our crates, each with the names of what it depends on, tests apart.
+fn dependencies() -> BTreeMap<String, Vec<String>> {
+    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
+    let output = Command::new(cargo)
+        .args(["metadata", "--format-version", "1", "--no-deps", "--offline"])
+        .current_dir(workspace())
+        .output()
+        .expect("cargo runs");
+    let metadata: Value = serde_json::from_slice(&output.stdout).expect("cargo answers JSON");
+    let name = |value: &Value| value.as_str().expect("a name").trim_start_matches("drawloom-").to_owned();
+    metadata["packages"]
+        .as_array()
+        .expect("packages")
+        .iter()
+        .map(|package| {
+            let used = package["dependencies"].as_array().expect("dependencies").iter();
+            let used =
+                used.filter(|dependency| dependency["kind"] != "dev").map(|dependency| name(&dependency["name"]));
+            (name(&package["name"]), used.collect())
+        })
+        .collect()
+}
+
+#[test]
+fn crates_use_only_the_crates_that_the_design_allows() {
+    let allowed: BTreeMap<&str, &[&str]> = EDGES.iter().copied().collect();
+    let all = dependencies();
+    assert!(all.len() >= 10, "{all:?}");
+    for (package, used) in &all {
+        if package == "drawloom" {
+            assert!(!used.iter().any(|name| name == "testkit"), "the shipped binary must hold no fixtures");
+            continue;
+        }
+        let Some(may_use) = allowed.get(package.as_str()) else {
+            assert_eq!(package, "bench", "crate {package} is not in the table of the design");
+            continue;
+        };
+        for name in used.iter().filter(|name| all.contains_key(*name)) {
+            assert!(may_use.contains(&name.as_str()), "{package} may not use {name}");
+        }
+    }
+}
+
+#[test]
+fn what_has_a_home_is_used_only_there() {
+    for (package, used) in dependencies() {
+        for (dependency, home) in HOMES {
+            assert!(
+                package == *home || package == "bench" || !used.iter().any(|name| name == dependency),
+                "{dependency} is used by {package}; only {home} may"
+            );
+        }
+    }
+}
+
+fn rust_files(directory: &Path, found: &mut Vec<PathBuf>) {
+    let Ok(entries) = fs::read_dir(directory) else { return };
+    for entry in entries {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() && !path.ends_with("target") {
+            rust_files(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+}
+
+#[test]
+fn no_file_is_longer_than_six_hundred_lines() {
+    let mut files = Vec::new();
+    rust_files(&workspace().join("crates"), &mut files);
+    assert!(files.len() > 100, "the search found only {} files", files.len());
+    for file in files {
+        let lines = fs::read_to_string(&file).expect("text").lines().count();
+        assert!(lines <= LONGEST_FILE, "{} has {lines} lines", file.display());
+    }
+}
+
+#[test]
+fn no_integration_test_is_forgotten() {
+    let mut checked = 0;
+    for entry in fs::read_dir(workspace().join("crates")).expect("crates") {
+        let directory = entry.expect("an entry").path().join("tests/it");
+        let Ok(main) = fs::read_to_string(directory.join("main.rs")) else { continue };
+        for file in fs::read_dir(&directory).expect("tests").map(|file| file.expect("an entry").path()) {
+            let stem = file.file_stem().expect("a name").to_string_lossy().into_owned();
+            let is_module = file.extension().is_some_and(|extension| extension == "rs");
+            if is_module && stem != "main" {
+                assert!(main.contains(&format!("mod {stem};")), "{} is in no test", file.display());
+                checked += 1;
+            }
+        }
+    }
+    assert!(checked >= 9, "the check found only {checked} files");
+}

@@ -1,0 +1,210 @@
+//! `Configured`: a client for addresses that the operator chose.
+
+use std::{sync::Once, time::Duration};
+
+use bytes::{Bytes, BytesMut};
+use drawloom_contract::failure::{Explain, FailureKind};
+
+/// How long a connection may take to open.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long an unused connection is kept; shorter than our server keeps one, so that a kept one is alive.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// What is asked of the other side.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Method {
+    /// Look.
+    Get,
+    /// Change.
+    Post,
+}
+
+/// One request.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// What is asked.
+    pub method: Method,
+    /// The whole address.
+    pub url: String,
+    /// The token for `Authorization: Bearer`.
+    pub bearer: Option<String>,
+    /// Other headers.
+    pub headers: Vec<(&'static str, String)>,
+    /// A JSON body.
+    pub json: Option<Vec<u8>>,
+}
+
+/// An answer whose body has not been read.
+#[derive(Debug)]
+pub struct Response {
+    inner: reqwest::Response,
+}
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The client could not be made.
+    #[error("the HTTP client could not be set up")]
+    Setup(#[source] reqwest::Error),
+    /// The address is none.
+    #[error("{url:?} is not an address that HTTP can reach")]
+    BadAddress {
+        /// As it was given.
+        url: String,
+    },
+    /// Nobody answers there.
+    #[error("no connection to {url}")]
+    Connect {
+        /// Where.
+        url: String,
+        /// Why.
+        #[source]
+        source: reqwest::Error,
+    },
+    /// The connection broke on the way.
+    #[error("the connection to {url} broke")]
+    Broken {
+        /// Where.
+        url: String,
+        /// Why.
+        #[source]
+        source: reqwest::Error,
+    },
+    /// The answer is longer than the reader takes.
+    #[error("the answer of {url} is longer than {limit} bytes")]
+    TooLarge {
+        /// Where.
+        url: String,
+        /// The limit.
+        limit: usize,
+    },
+}
+
+impl Explain for Error {
+    fn kind(&self) -> FailureKind {
+        match self {
+            Self::Setup(_) => FailureKind::Bug,
+            Self::BadAddress { .. } => FailureKind::Invalid,
+            Self::Connect { .. } | Self::Broken { .. } => FailureKind::Unavailable,
+            Self::TooLarge { .. } => FailureKind::TooLarge,
+        }
+    }
+
+    fn code(&self) -> &'static str {
+        match self {
+            Self::Setup(_) => "http_setup",
+            Self::BadAddress { .. } => "bad_address",
+            Self::Connect { .. } => "no_connection",
+            Self::Broken { .. } => "connection_broken",
+            Self::TooLarge { .. } => "answer_too_large",
+        }
+    }
+
+    fn hint(&self) -> Option<String> {
+        match self {
+            Self::Setup(_) => None,
+            Self::BadAddress { .. } => Some("write it like http://127.0.0.1:8787".into()),
+            Self::Connect { url, .. } => Some(format!("check that a server listens at {url}")),
+            Self::Broken { .. } => Some("ask again; what was accepted before goes on".into()),
+            Self::TooLarge { .. } => Some("ask for less at once".into()),
+        }
+    }
+}
+
+/// A client for addresses that the operator chose. It goes there directly, reads no proxy from the environment and
+/// follows no redirect. Cloning shares its connections.
+#[derive(Debug, Clone)]
+pub struct Configured {
+    client: reqwest::Client,
+}
+
+impl Configured {
+    /// A client with its own connections.
+    pub fn new() -> Result<Self, Error> {
+        install_tls();
+        reqwest::Client::builder()
+            .no_proxy()
+            .redirect(reqwest::redirect::Policy::none())
+            .connect_timeout(CONNECT_TIMEOUT)
+            .pool_idle_timeout(IDLE_TIMEOUT)
+            .tcp_nodelay(true)
+            .build()
+            .map(|client| Self { client })
+            .map_err(Error::Setup)
+    }
+
+    /// Sends `request`; returns when the head of the answer is here.
+    pub async fn send(&self, request: Request) -> Result<Response, Error> {
+        let Request { method, url, bearer, headers, json } = request;
+        let method = match method {
+            Method::Get => reqwest::Method::GET,
+            Method::Post => reqwest::Method::POST,
+        };
+        let address = reqwest::Url::parse(&url).map_err(|_| Error::BadAddress { url: url.clone() })?;
+        let mut builder = self.client.request(method, address);
+        for (name, value) in headers {
+            builder = builder.header(name, value);
+        }
+        if let Some(bearer) = bearer {
+            builder = builder.bearer_auth(bearer);
+        }
+        if let Some(json) = json {
+            builder = builder.header("content-type", "application/json").body(json);
+        }
+        builder.send().await.map(|inner| Response { inner }).map_err(|source| describe(url, source))
+    }
+}
+
+impl Response {
+    /// The status.
+    pub fn status(&self) -> u16 {
+        self.inner.status().as_u16()
+    }
+
+    /// A header, when it is there and text.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.inner.headers().get(name)?.to_str().ok()
+    }
+
+    /// The next piece of the body; nothing at its end.
+    pub async fn chunk(&mut self) -> Result<Option<Bytes>, Error> {
+        match self.inner.chunk().await {
+            Ok(chunk) => Ok(chunk),
+            Err(source) => Err(describe(self.inner.url().to_string(), source)),
+        }
+    }
+
+    /// The whole body, of at most `limit` bytes.
+    pub async fn bytes(mut self, limit: usize) -> Result<Bytes, Error> {
+        let mut whole = BytesMut::new();
+        while let Some(chunk) = self.chunk().await? {
+            if whole.len() + chunk.len() > limit {
+                return Err(Error::TooLarge { url: self.inner.url().to_string(), limit });
+            }
+            whole.extend_from_slice(&chunk);
+        }
+        Ok(whole.freeze())
+    }
+}
+
+/// Says which of our errors it is; the address is ours to print, so the source goes without it.
+fn describe(url: String, source: reqwest::Error) -> Error {
+    let source = source.without_url();
+    if source.is_connect() {
+        Error::Connect { url, source }
+    } else if source.is_builder() {
+        Error::BadAddress { url }
+    } else {
+        Error::Broken { url, source }
+    }
+}
+
+/// Chooses ring, once, before any client is built: without a provider building one panics, even for plain HTTP.
+fn install_tls() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        // An error means that a provider is there already, which is as good.
+        drop(rustls::crypto::ring::default_provider().install_default());
+    });
+}

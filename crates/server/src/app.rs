@@ -1,0 +1,119 @@
+//! What every operation can reach, and the limits of the surfaces.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use drawloom_contract::{
+    definition::Definitions,
+    failure::Failure,
+    runs::Runs,
+    time::{Clock, Entropy, Timestamp},
+};
+use drawloom_wire::body::MAX_BODY;
+use tokio_util::sync::CancellationToken;
+
+use crate::auth::Auth;
+
+/// How the process feels, as the binary knows it.
+#[async_trait]
+pub trait Vitals: Send + Sync {
+    /// Whether runs can be taken and the store works.
+    async fn check(&self) -> Result<(), Failure>;
+
+    /// All metrics, in Prometheus' text format.
+    fn metrics(&self) -> String;
+}
+
+/// Limits of the surfaces, each with its default.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limits {
+    /// Most bytes of a request body (16 MiB); an operation's own limit can be lower.
+    pub body: usize,
+    /// Most connections at once (4,096). Others are answered 503 and closed.
+    pub connections: usize,
+    /// Longest wait for a request's head, on a new or a kept connection (60 s). Then the connection is closed.
+    pub head_timeout: Duration,
+    /// Longest wait for a request's body (30 s).
+    pub body_timeout: Duration,
+    /// Longest silence of an event stream (15 s). Then a comment is sent.
+    pub keep_alive: Duration,
+    /// How long connections may take to finish when the server stops (10 s). Then they are cut.
+    pub drain: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            body: MAX_BODY,
+            connections: 4_096,
+            head_timeout: Duration::from_secs(60),
+            body_timeout: Duration::from_secs(30),
+            keep_alive: Duration::from_secs(15),
+            drain: Duration::from_secs(10),
+        }
+    }
+}
+
+/// What an app is made of.
+pub struct Parts {
+    /// The engine.
+    pub runs: Arc<dyn Runs>,
+    /// The agents.
+    pub definitions: Arc<dyn Definitions>,
+    /// The clock.
+    pub clock: Arc<dyn Clock>,
+    /// For request ids.
+    pub entropy: Arc<dyn Entropy>,
+    /// How the process feels.
+    pub vitals: Arc<dyn Vitals>,
+    /// Who may call.
+    pub auth: Auth,
+    /// The limits.
+    pub limits: Limits,
+}
+
+/// What every operation can reach.
+pub struct App {
+    pub(crate) runs: Arc<dyn Runs>,
+    pub(crate) definitions: Arc<dyn Definitions>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) vitals: Arc<dyn Vitals>,
+    pub(crate) auth: Auth,
+    pub(crate) limits: Limits,
+    pub(crate) started: Timestamp,
+    /// Waits and streams end when this is cancelled.
+    pub(crate) stopping: CancellationToken,
+    boot: u32,
+    requests: AtomicU64,
+}
+
+impl App {
+    /// An app of these parts; its uptime counts from here.
+    pub fn new(parts: Parts) -> Arc<Self> {
+        let mut boot = [0; 4];
+        parts.entropy.fill(&mut boot);
+        Arc::new(Self {
+            started: parts.clock.now(),
+            runs: parts.runs,
+            definitions: parts.definitions,
+            clock: parts.clock,
+            vitals: parts.vitals,
+            auth: parts.auth,
+            limits: parts.limits,
+            stopping: CancellationToken::new(),
+            boot: u32::from_be_bytes(boot),
+            requests: AtomicU64::new(0),
+        })
+    }
+
+    /// A name for a request: the process's own part, then a number.
+    pub(crate) fn request_id(&self) -> String {
+        format!("q_{:08x}{:08x}", self.boot, self.requests.fetch_add(1, Ordering::Relaxed))
+    }
+}

@@ -1,0 +1,205 @@
+//! Who calls: open loopback, the shared token, or a principal's own token.
+
+mod identity;
+mod origin;
+
+use std::net::SocketAddr;
+
+use axum::http::{HeaderMap, header};
+use drawloom_contract::{
+    caller::{Caller, Proof},
+    failure::{Explain, Failure, FailureKind},
+    ids::Digest,
+};
+
+pub(crate) use identity::on_behalf;
+pub(crate) use origin::check_origin;
+
+use crate::config::PrincipalConfig;
+
+/// Why the server may not start like this.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AuthError {
+    /// Anybody on the network could do anything.
+    #[error("no token is configured, and {listen} is not a loopback address")]
+    OpenToTheNetwork {
+        /// Where it should listen.
+        listen: SocketAddr,
+    },
+    /// A token with nothing in it.
+    #[error("the token of {whose} is empty")]
+    EmptyToken {
+        /// Whose.
+        whose: String,
+    },
+    /// One token for two.
+    #[error("{first} and {second} have the same token")]
+    SameToken {
+        /// The one.
+        first: String,
+        /// The other.
+        second: String,
+    },
+}
+
+impl Explain for AuthError {
+    fn kind(&self) -> FailureKind {
+        FailureKind::Invalid
+    }
+
+    fn code(&self) -> &'static str {
+        match self {
+            Self::OpenToTheNetwork { .. } => "open_to_the_network",
+            Self::EmptyToken { .. } => "empty_token",
+            Self::SameToken { .. } => "same_token",
+        }
+    }
+
+    fn hint(&self) -> Option<String> {
+        Some(match self {
+            Self::OpenToTheNetwork { .. } => {
+                "set DRAWLOOM_TOKEN (or auth.token_env, or principals), or listen on 127.0.0.1".into()
+            }
+            Self::EmptyToken { .. } => "set its environment variable to a long random text, or unset it".into(),
+            Self::SameToken { .. } => "give each its own token".into(),
+        })
+    }
+}
+
+/// A principal and their token, read from the environment by the binary.
+pub struct PrincipalToken {
+    /// Their name in config.
+    pub name: String,
+    /// What config says of them.
+    pub config: PrincipalConfig,
+    /// Their token. It is kept only as a hash.
+    pub token: String,
+}
+
+/// Who may call. Tokens are kept as SHA-256 and compared in constant time.
+pub struct Auth {
+    open: bool,
+    tokens: Vec<(Digest, Caller)>,
+}
+
+impl Auth {
+    /// Who may call a server at `listen`. No tokens at all mean open, on loopback only.
+    pub fn new(listen: SocketAddr, shared: Option<&str>, principals: Vec<PrincipalToken>) -> Result<Self, AuthError> {
+        let open = shared.is_none() && principals.is_empty();
+        if open && !listen.ip().is_loopback() {
+            return Err(AuthError::OpenToTheNetwork { listen });
+        }
+        let mut named: Vec<(String, Digest)> = Vec::new();
+        let mut tokens = Vec::new();
+        let shared =
+            shared.map(|token| ("the shared token".to_owned(), token.to_owned(), Caller::open(Proof::SharedToken)));
+        let principals = principals.into_iter().map(|principal| {
+            let PrincipalConfig { tenant, subject, scopes, .. } = principal.config;
+            let caller = Caller { tenant, subject, scopes, proof: Proof::Principal };
+            (format!("principal {}", principal.name), principal.token, caller)
+        });
+        for (whose, token, caller) in shared.into_iter().chain(principals) {
+            if token.is_empty() {
+                return Err(AuthError::EmptyToken { whose });
+            }
+            let digest = Digest::of(token.as_bytes());
+            if let Some((first, _)) = named.iter().find(|(_, known)| *known == digest) {
+                return Err(AuthError::SameToken { first: first.clone(), second: whose });
+            }
+            named.push((whose, digest));
+            tokens.push((digest, caller));
+        }
+        Ok(Self { open, tokens })
+    }
+
+    /// Whether anybody on this machine may call.
+    pub fn is_open(&self) -> bool {
+        self.open
+    }
+
+    /// Who sent a request with these headers. An open server looks at no token.
+    pub(crate) fn identify(&self, headers: &HeaderMap) -> Result<Caller, Failure> {
+        if self.open {
+            return Ok(Caller::open(Proof::Open));
+        }
+        let refuse = |code, message: &str| {
+            Failure::new(FailureKind::Unauthenticated, code, message)
+                .with_hint("send Authorization: Bearer TOKEN; the CLI takes it from DRAWLOOM_TOKEN")
+        };
+        let Some(value) = headers.get(header::AUTHORIZATION) else {
+            return Err(refuse("no_token", "this server wants a token, and the request has none"));
+        };
+        let token = value.to_str().ok().and_then(|text| {
+            let (scheme, token) = text.split_once(' ')?;
+            scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+        });
+        let Some(token) = token else {
+            return Err(refuse("bad_authorization", "the Authorization header is not of the form Bearer TOKEN"));
+        };
+        let digest = Digest::of(token.as_bytes());
+        // Every token is compared, whole, whichever it is.
+        let mut found = None;
+        for (known, caller) in &self.tokens {
+            let differs = known.as_bytes().iter().zip(digest.as_bytes()).fold(0, |sum, (a, b)| sum | (a ^ b));
+            if differs == 0 {
+                found = Some(caller);
+            }
+        }
+        found.cloned().ok_or_else(|| refuse("unknown_token", "nobody has this token"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn principal(name: &str, token: &str) -> PrincipalToken {
+        let config = PrincipalConfig {
+            tenant: "acme".parse().expect("a tenant"),
+            subject: "ann".parse().expect("a user"),
+            scopes: Vec::new(),
+            token_env: "X".into(),
+        };
+        PrincipalToken { name: name.into(), config, token: token.into() }
+    }
+
+    fn address(text: &str) -> SocketAddr {
+        text.parse().expect("an address")
+    }
+
+    #[test]
+    fn a_server_without_tokens_listens_on_loopback_only() {
+        let refused = Auth::new(address("0.0.0.0:1"), None, Vec::new()).err();
+        assert_eq!(refused, Some(AuthError::OpenToTheNetwork { listen: address("0.0.0.0:1") }));
+        assert!(Auth::new(address("127.0.0.1:1"), None, Vec::new()).is_ok_and(|auth| auth.is_open()));
+        assert!(Auth::new(address("[::1]:1"), None, Vec::new()).is_ok());
+        assert!(Auth::new(address("0.0.0.0:1"), Some("t"), Vec::new()).is_ok_and(|auth| !auth.is_open()));
+        assert!(Auth::new(address("0.0.0.0:1"), None, vec![principal("p", "t")]).is_ok_and(|auth| !auth.is_open()));
+    }
+
+    #[test]
+    fn an_empty_token_and_a_token_of_two_are_refused() {
+        let local = address("127.0.0.1:1");
+        assert!(matches!(Auth::new(local, Some(""), Vec::new()), Err(AuthError::EmptyToken { .. })));
+        let two = vec![principal("a", "same"), principal("b", "same")];
+        assert!(matches!(Auth::new(local, None, two), Err(AuthError::SameToken { .. })));
+    }
+
+    #[test]
+    fn a_token_says_who_calls() {
+        let auth = Auth::new(address("127.0.0.1:1"), Some("shared"), vec![principal("p", "own")]).expect("it is fine");
+        let ask = |value: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::AUTHORIZATION, value.parse().expect("a header"));
+            auth.identify(&headers)
+        };
+        assert_eq!(ask("Bearer shared").map(|caller| caller.proof), Ok(Proof::SharedToken));
+        assert_eq!(ask("bearer own").map(|caller| caller.tenant.to_string()), Ok("acme".into()));
+        for (value, code) in
+            [("Bearer nope", "unknown_token"), ("Basic own", "bad_authorization"), ("own", "bad_authorization")]
+        {
+            assert_eq!(ask(value).map_err(|failure| failure.code).err(), Some(code), "{value}");
+        }
+        assert_eq!(auth.identify(&HeaderMap::new()).map_err(|failure| failure.code).err(), Some("no_token"));
+    }
+}

@@ -1,0 +1,51 @@
+//! Every operation, one line each. Tests walk the list: parity with the wire's table, scopes, bad input.
+
+mod cancel_batch;
+mod cancel_run;
+mod follow_run;
+mod get_batch;
+mod get_load;
+mod get_run;
+mod list_agents;
+mod list_runs;
+mod replay_run;
+mod spawn_run;
+mod spawn_runs;
+mod whoami;
+
+use drawloom_contract::{
+    failure::{Failure, FailureKind},
+    ids::{AgentId, RunId},
+    view::RunView,
+};
+
+use crate::operation::{AnyOperation, Call};
+
+/// All operations, in the order that OpenAPI shows them.
+pub static OPERATIONS: &[&dyn AnyOperation] = &[
+    &spawn_run::SpawnRun,
+    &spawn_runs::SpawnRuns,
+    &get_run::GetRun,
+    &list_runs::ListRuns,
+    &follow_run::FollowRun,
+    &cancel_run::CancelRun,
+    &get_batch::GetBatch,
+    &cancel_batch::CancelBatch,
+    &list_agents::ListAgents,
+    &replay_run::ReplayRun,
+    &get_load::GetLoad,
+    &whoami::WhoAmI,
+];
+
+/// The run that an input names, by id or by handle.
+async fn named_run(call: &Call<'_>, run: Option<RunId>, agent_id: Option<AgentId>) -> Result<RunView, Failure> {
+    let refuse = |code, message: &str| Failure::new(FailureKind::Invalid, code, message);
+    match (run, agent_id) {
+        (Some(run), None) => call.app.runs.load(call.caller, run).await,
+        (None, Some(agent_id)) => call.app.runs.load_by_agent_id(call.caller, &agent_id).await,
+        (Some(_), Some(_)) => {
+            Err(refuse("both_spellings", "run_id and agent_id are both there").with_hint("leave one of them out"))
+        }
+        (None, None) => Err(refuse("missing_key", "run_id is missing").with_hint("give run_id, or agent_id")),
+    }
+}

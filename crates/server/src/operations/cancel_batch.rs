@@ -1,0 +1,31 @@
+//! `cancel_batch`: stops every run of a batch.
+
+use drawloom_contract::{caller::Scope, failure::Failure};
+use drawloom_wire::runs::{self, Cancelled, CancelledBatch};
+
+use crate::operation::{Answer, Call, Card, Operation, Verb};
+
+pub(super) struct CancelBatch;
+
+impl Operation for CancelBatch {
+    type Input = runs::CancelBatch;
+    type Output = CancelledBatch;
+
+    fn card(&self) -> Card {
+        Card::new("cancel_batch", "Stop every run of a batch and all runs below them.", Scope::RunsCreate)
+            .rest(Verb::Post, "/v1/batches/{batch_id}/cancel")
+            .toolset("runs")
+            .idempotent()
+            .body_limit(16 * 1024)
+    }
+
+    async fn call(&self, call: &Call<'_>, input: Self::Input) -> Result<Answer<CancelledBatch>, Failure> {
+        let mut runs = Vec::new();
+        for view in call.app.runs.load_batch(call.caller, input.batch_id).await? {
+            let done = call.app.runs.cancel(call.caller, view.run, input.reason.clone()).await?;
+            runs.push(Cancelled::of(done, input.reason.clone()));
+        }
+        let cancelled = runs.iter().map(|run| u32::from(run.cancelled)).sum();
+        Ok(Answer::Value(CancelledBatch { batch_id: input.batch_id, cancelled, runs }))
+    }
+}

@@ -1,0 +1,34 @@
+//! `cancel_run`: stops a run and its children.
+
+use drawloom_contract::{caller::Scope, failure::Failure};
+use drawloom_wire::runs::{self, Cancelled};
+
+use crate::{
+    operation::{Answer, Call, Card, Operation, Verb},
+    operations::named_run,
+};
+
+pub(super) struct CancelRun;
+
+impl Operation for CancelRun {
+    type Input = runs::CancelRun;
+    type Output = Cancelled;
+
+    fn card(&self) -> Card {
+        Card::new("cancel_run", "Stop a run and all runs below it.", Scope::RunsCreate)
+            .rest(Verb::Post, "/v1/runs/{run_id}/cancel")
+            .rest(Verb::Post, "/v1/agents/{agent_id}/cancel")
+            .toolset("runs")
+            .idempotent()
+            .body_limit(16 * 1024)
+    }
+
+    async fn call(&self, call: &Call<'_>, input: Self::Input) -> Result<Answer<Cancelled>, Failure> {
+        let run = match (input.run_id, &input.agent_id) {
+            (Some(run), None) => run,
+            _ => named_run(call, input.run_id, input.agent_id).await?.run,
+        };
+        let done = call.app.runs.cancel(call.caller, run, input.reason.clone()).await?;
+        Ok(Answer::Value(Cancelled::of(done, input.reason)))
+    }
+}

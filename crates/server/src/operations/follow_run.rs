@@ -1,0 +1,41 @@
+//! `follow_run`: a run's events so far, then new ones until it ends.
+
+use std::sync::Arc;
+
+use drawloom_contract::{caller::Scope, failure::Failure, runs::Interest};
+use drawloom_wire::runs::{self, How, RunResult};
+
+use crate::{
+    handle::{From, Handle, RunHandle},
+    operation::{Answer, Call, Card, Operation, Precedence, Verb},
+};
+
+pub(super) struct FollowRun;
+
+impl Operation for FollowRun {
+    type Input = runs::FollowRun;
+    type Output = RunResult;
+
+    fn card(&self) -> Card {
+        Card::new("follow_run", "Follow a run's events until it ends.", Scope::RunsRead)
+            .rest(Verb::Get, "/v1/runs/{run_id}/events")
+            .rest(Verb::Get, "/v1/runs/{run_id}/stream")
+            .toolset("runs")
+            .read_only()
+            .streams()
+            .header("last-event-id", "from_seq", Precedence::Header)
+    }
+
+    async fn call(&self, call: &Call<'_>, input: Self::Input) -> Result<Answer<RunResult>, Failure> {
+        let view = Arc::new(call.app.runs.load(call.caller, input.run_id).await?);
+        let live = match call.interest {
+            // From the first record on: events repeat a little of what came before them (a tool's name, a retry's
+            // reason), so the stream reads it all and shows what is new.
+            Interest::Events => Some(call.app.runs.follow(call.caller, view.run, 0, Interest::Events).await?),
+            Interest::Outcome | Interest::None => None,
+        };
+        let from = From::After(input.from_seq.unwrap_or(0));
+        let handle = RunHandle { caller: call.caller.clone(), view, live, how: How::default(), from };
+        Ok(Answer::Handle(Handle::Run(Box::new(handle))))
+    }
+}

@@ -1,0 +1,38 @@
+//! `get_run`: looks at a run, or waits for it.
+
+use std::sync::Arc;
+
+use drawloom_contract::{caller::Scope, failure::Failure};
+use drawloom_wire::runs::{self, How, RunResult};
+
+use crate::{
+    handle::{From, Handle, RunHandle, position},
+    operation::{Answer, Call, Card, Operation, Verb},
+    operations::named_run,
+};
+
+pub(super) struct GetRun;
+
+impl Operation for GetRun {
+    type Input = runs::GetRun;
+    type Output = RunResult;
+
+    fn card(&self) -> Card {
+        Card::new("get_run", "Look at a run, or wait for it.", Scope::RunsRead)
+            .rest(Verb::Get, "/v1/runs/{run_id}")
+            .rest(Verb::Get, "/v1/agents/{agent_id}")
+            .toolset("runs")
+            .read_only()
+    }
+
+    async fn call(&self, call: &Call<'_>, input: Self::Input) -> Result<Answer<RunResult>, Failure> {
+        let view = named_run(call, input.run_id, input.agent_id).await?;
+        if input.wait_ms.is_none() {
+            return Ok(Answer::Value(RunResult::of(&view, position(call.app, &view))));
+        }
+        let how = How { wait_ms: input.wait_ms, ..How::default() };
+        let handle =
+            RunHandle { caller: call.caller.clone(), view: Arc::new(view), live: None, how, from: From::After(0) };
+        Ok(Answer::Handle(Handle::Run(Box::new(handle))))
+    }
+}

@@ -1,0 +1,38 @@
+//! `list_runs`: runs, newest first.
+
+use drawloom_contract::{caller::Scope, failure::Failure};
+use drawloom_wire::runs::{self, RunPage, RunResult};
+
+use crate::{
+    handle::positions,
+    operation::{Answer, Call, Card, Operation, Verb},
+};
+
+pub(super) struct ListRuns;
+
+impl Operation for ListRuns {
+    type Input = runs::ListRuns;
+    type Output = RunPage;
+
+    fn card(&self) -> Card {
+        Card::new("list_runs", "List runs, newest first.", Scope::RunsRead)
+            .rest(Verb::Get, "/v1/runs")
+            .rest(Verb::Get, "/v1/users/{user_id}/agents")
+            .toolset("runs")
+            .read_only()
+    }
+
+    async fn call(&self, call: &Call<'_>, input: Self::Input) -> Result<Answer<RunPage>, Failure> {
+        let size = input.page_size();
+        let views = call.app.runs.list(call.caller, input.into()).await?;
+        let positions = positions(call.app, views.iter());
+        let next = views.last().filter(|_| views.len() >= size as usize).map(|view| view.run);
+        let runs = views.iter().map(|view| {
+            let mut row = RunResult::of(view, positions.get(&view.run).copied());
+            // A page of long texts would be very long; the run itself has its text.
+            row.final_text = None;
+            row
+        });
+        Ok(Answer::Value(RunPage { runs: runs.collect(), next }))
+    }
+}

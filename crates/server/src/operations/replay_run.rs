@@ -1,0 +1,28 @@
+//! `replay_run`: folds a run's journal again, with no model and no tool called.
+
+use drawloom_contract::{caller::Scope, failure::Failure, runs::Replay};
+use drawloom_wire::runs;
+
+use crate::operation::{Answer, Call, Card, Operation, Verb};
+
+pub(super) struct ReplayRun;
+
+impl Operation for ReplayRun {
+    type Input = runs::ReplayRun;
+    type Output = Replay;
+
+    fn card(&self) -> Card {
+        Card::new(
+            "replay_run",
+            "Fold a run's journal again and compare its decisions with today's; no model and no tool is called.",
+            Scope::RunsRead,
+        )
+        .rest(Verb::Get, "/v1/runs/{run_id}/replay")
+        .toolset("runs")
+        .read_only()
+    }
+
+    async fn call(&self, call: &Call<'_>, input: Self::Input) -> Result<Answer<Replay>, Failure> {
+        Ok(Answer::Value(call.app.runs.replay(call.caller, input.run_id).await?))
+    }
+}

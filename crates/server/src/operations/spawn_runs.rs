@@ -1,0 +1,76 @@
+//! `spawn_runs`: starts many runs in one call.
+
+use drawloom_contract::{
+    caller::{Caller, Scope},
+    failure::{Failure, FailureKind},
+    runs::{Idempotency, Interest, Start},
+};
+use drawloom_wire::{
+    body::MAX_BATCH_BODY,
+    runs::{self, BatchResult, Mode, Spawn, SpawnedBatch},
+};
+
+use crate::{
+    auth::on_behalf,
+    handle::{BatchHandle, Handle},
+    operation::{Answer, Call, Card, Operation, Precedence, Verb},
+};
+
+pub(super) struct SpawnRuns;
+
+const NAME: &str = "spawn_runs";
+
+impl Operation for SpawnRuns {
+    type Input = runs::SpawnRuns;
+    type Output = BatchResult;
+
+    fn card(&self) -> Card {
+        Card::new(
+            NAME,
+            "Start up to 32 runs in one call, whole or not at all, and wait for them or leave them.",
+            Scope::RunsCreate,
+        )
+        .rest(Verb::Post, "/v1/runs:batch")
+        .toolset("runs")
+        .body_limit(MAX_BATCH_BODY)
+        .header("idempotency-key", "idempotency_key", Precedence::MustAgree)
+        .detaches::<SpawnedBatch>()
+    }
+
+    async fn call(&self, call: &Call<'_>, input: Self::Input) -> Result<Answer<BatchResult>, Failure> {
+        let (mut spawns, mut how) = input.split();
+        for (index, spawn) in spawns.iter_mut().enumerate() {
+            spawn.normalise(&format!("spawns[{index}]."))?;
+        }
+        let key =
+            how.idempotency_key.take().map(|key| Idempotency { operation: NAME, key, body: runs::digest(&spawns) });
+        let (caller, starts) = starts(call.caller, spawns)?;
+        let interest = if how.mode == Some(Mode::Detach) { Interest::None } else { Interest::Outcome };
+        let started = call.app.runs.start_batch(&caller, starts, key, interest).await?;
+        let handle = BatchHandle { caller, batch: started.batch, runs: started.runs, how };
+        Ok(Answer::Handle(Handle::Batch(handle)))
+    }
+}
+
+/// The starts, and the one caller for all of them: a batch is accepted whole, for one user.
+fn starts(caller: &Caller, spawns: Vec<Spawn>) -> Result<(Caller, Vec<Start>), Failure> {
+    let mut whole: Option<Caller> = None;
+    let mut starts = Vec::with_capacity(spawns.len());
+    for (index, spawn) in spawns.into_iter().enumerate() {
+        let (caller, warnings) = on_behalf(caller, spawn.user_id.as_ref(), spawn.tenant_id.as_ref());
+        match &whole {
+            Some(first) if first.subject != caller.subject => {
+                let message = format!(
+                    "spawns[{index}].user_id is {} and spawns[0].user_id is {}; a batch is for one user",
+                    caller.subject, first.subject
+                );
+                return Err(Failure::new(FailureKind::Invalid, "mixed_users", message)
+                    .with_hint("give every spawn the same user_id, or send one batch for each user"));
+            }
+            Some(_) => {}
+            None => whole = Some(caller),
+        }
+        starts.push(spawn.into_start(warnings));
+    }
+    Ok((whole.unwrap_or_else(|| caller.clone()), starts))
+}

@@ -1,0 +1,257 @@
+//! REST: routes out of the operations list, one generic handler for all of them.
+
+mod fixed;
+mod input;
+pub(crate) mod openapi;
+mod refusal;
+mod reply;
+mod stream;
+
+use std::{
+    panic::AssertUnwindSafe,
+    sync::{Arc, OnceLock},
+};
+
+use axum::{
+    Router,
+    body::Body,
+    extract::{FromRequestParts, RawPathParams, Request},
+    http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header, request},
+    response::Response,
+    routing::any,
+};
+use drawloom_contract::{
+    caller::Caller,
+    failure::{Failure, FailureKind},
+    runs::Interest,
+};
+use drawloom_wire::validate::Validator;
+use futures::FutureExt;
+use schemars::SchemaGenerator;
+use tower::ServiceExt;
+use tracing::Instrument;
+
+pub(crate) use refusal::Refusal;
+
+use crate::{
+    app::App,
+    auth::check_origin,
+    operation::{Answer, AnyOperation, Call, Card, Verb},
+    operations::OPERATIONS,
+};
+
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+/// The whole REST surface.
+pub(crate) struct Surface {
+    app: Arc<App>,
+    router: Router,
+}
+
+/// What the handlers know of a request before they look at it.
+#[derive(Clone)]
+struct RequestId(Arc<str>);
+
+/// An operation with what REST needs of it; its validator is made when it is first used.
+struct Served {
+    operation: &'static dyn AnyOperation,
+    card: Card,
+    validator: OnceLock<Validator>,
+}
+
+/// A path and the operations on it.
+struct Place {
+    ways: Vec<(Verb, Arc<Served>)>,
+}
+
+impl Surface {
+    /// Routes for all operations.
+    pub(crate) fn new(app: Arc<App>) -> Arc<Self> {
+        let mut places: Vec<(&'static str, Place)> = Vec::new();
+        for operation in OPERATIONS {
+            let card = operation.entry().card;
+            let served = Arc::new(Served { operation: *operation, card, validator: OnceLock::new() });
+            for (verb, path) in served.card.routes.clone() {
+                let way = (verb, served.clone());
+                match places.iter_mut().find(|(known, _)| *known == path) {
+                    Some((_, place)) => place.ways.push(way),
+                    None => places.push((path, Place { ways: vec![way] })),
+                }
+            }
+        }
+        let mut router = fixed::routes(&app);
+        for (path, place) in places {
+            let (app, place) = (app.clone(), Arc::new(place));
+            let handler = move |request: Request| {
+                let (app, place) = (app.clone(), place.clone());
+                async move { place.answer(&app, request).await }
+            };
+            router = router.route(path, any(handler));
+        }
+        Arc::new(Self { app, router: router.fallback(unknown_route) })
+    }
+
+    /// Answers one request, whatever happens.
+    pub(crate) async fn answer(&self, mut request: Request) -> Response {
+        let id: Arc<str> = match given_id(request.headers()) {
+            Some(id) => id.into(),
+            None => self.app.request_id().into(),
+        };
+        let span = tracing::debug_span!("request", id = %id, method = %request.method(), path = request.uri().path());
+        let mut response = match check_origin(self.app.auth.is_open(), request.headers()) {
+            Err(failure) => Refusal::from(failure).answer(&id),
+            Ok(()) => {
+                request.extensions_mut().insert(RequestId(id.clone()));
+                let answer = self.router.clone().oneshot(request).instrument(span);
+                match AssertUnwindSafe(answer).catch_unwind().await {
+                    Ok(Ok(response)) => response,
+                    Err(panic) => {
+                        let words = panic_words(&*panic);
+                        tracing::error!(request = %id, panic = words, "a handler panicked");
+                        Refusal::from(Failure::new(FailureKind::Bug, "bug", words)).answer(&id)
+                    }
+                }
+            }
+        };
+        if let Ok(value) = HeaderValue::from_str(&id) {
+            response.headers_mut().insert(REQUEST_ID, value);
+        }
+        tracing::debug!(request = %id, status = response.status().as_u16(), "answered");
+        response
+    }
+
+    /// Answers a request for which there is no room.
+    pub(crate) fn turn_away(&self) -> Response {
+        let failure = Failure::new(
+            FailureKind::Unavailable,
+            "too_many_connections",
+            format!("the server has its {} connections", self.app.limits.connections),
+        )
+        .with_hint("close connections that are not used, or ask again later");
+        let id = self.app.request_id();
+        let mut response = Refusal::from(failure).answer(&id);
+        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+        if let Ok(value) = HeaderValue::from_str(&id) {
+            response.headers_mut().insert(REQUEST_ID, value);
+        }
+        response
+    }
+}
+
+/// The id that a caller gave a request, if it is one that can be shown.
+fn given_id(headers: &HeaderMap) -> Option<&str> {
+    let id = headers.get(REQUEST_ID)?.to_str().ok()?;
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+    ((1..=64).contains(&id.len()) && id.bytes().all(plain)).then_some(id)
+}
+
+fn panic_words(panic: &(dyn std::any::Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("a panic without words")
+}
+
+fn id_of(parts: &request::Parts) -> Arc<str> {
+    parts.extensions.get::<RequestId>().map_or_else(|| "".into(), |id| id.0.clone())
+}
+
+async fn unknown_route(request: Request) -> Response {
+    let (parts, _) = request.into_parts();
+    let message = format!("there is nothing at {}", parts.uri.path());
+    let failure = Failure::new(FailureKind::NotFound, "unknown_route", message)
+        .with_hint("GET /v1/openapi.json lists every route");
+    Refusal::from(failure).answer(&id_of(&parts))
+}
+
+impl Place {
+    async fn answer(&self, app: &Arc<App>, request: Request) -> Response {
+        let (parts, body) = request.into_parts();
+        let id = id_of(&parts);
+        let wanted = if parts.method == Method::HEAD { "GET" } else { parts.method.as_str() };
+        let way = self.ways.iter().find(|(verb, _)| verb.as_str() == wanted);
+        let answered = match way {
+            Some((verb, served)) => served.answer(app, *verb, parts, body).await,
+            None => Err(self.other_method(&parts)),
+        };
+        answered.unwrap_or_else(|refusal| refusal.answer(&id))
+    }
+
+    fn other_method(&self, parts: &request::Parts) -> Refusal {
+        let mut allowed: Vec<&str> = self.ways.iter().map(|(verb, _)| verb.as_str()).collect();
+        if allowed.contains(&"GET") {
+            allowed.push("HEAD");
+        }
+        allowed.push("OPTIONS");
+        let allowed = allowed.join(", ");
+        if parts.method == Method::OPTIONS {
+            Refusal::options(&allowed)
+        } else {
+            Refusal::wrong_method(parts, &allowed)
+        }
+    }
+}
+
+impl Served {
+    async fn answer(
+        &self,
+        app: &Arc<App>,
+        verb: Verb,
+        mut parts: request::Parts,
+        body: Body,
+    ) -> Result<Response, Refusal> {
+        let caller = app.auth.identify(&parts.headers).map_err(Refusal::unknown_caller)?;
+        self.check_scope(&caller)?;
+        let path = RawPathParams::from_request_parts(&mut parts, &())
+            .await
+            .map_err(|error| Failure::new(FailureKind::Invalid, "bad_path", error.to_string()))?;
+        let limit = self.card.body_limit.unwrap_or(usize::MAX).min(app.limits.body);
+        let body = match verb {
+            Verb::Get => {
+                input::no_body(&parts.headers)?;
+                None
+            }
+            Verb::Post => Some(input::read_body(app, &parts.headers, body, limit).await?),
+        };
+        let validator = self.validator.get_or_init(|| validator(self.operation));
+        let input = input::assemble(&self.card, validator, &parts, &path, body.as_deref())?;
+        let wants_stream = self.card.streams && !asks_for_json(&parts.headers);
+        let interest = if wants_stream { Interest::Events } else { Interest::Outcome };
+        match self.operation.invoke(Call { app, caller: &caller, interest }, input).await? {
+            Answer::Value(value) => Ok(reply::json(StatusCode::OK, &value)),
+            Answer::Handle(handle) if wants_stream => reply::stream(app, handle).await,
+            Answer::Handle(handle) => Ok(reply::waiting(app, handle)),
+        }
+    }
+
+    fn check_scope(&self, caller: &Caller) -> Result<(), Refusal> {
+        match self.card.scope {
+            Some(scope) if !caller.may(scope) => Err(Refusal::insufficient_scope(self.card.name, scope)),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn validator(operation: &dyn AnyOperation) -> Validator {
+    let mut generator = SchemaGenerator::default();
+    let mut schema = (operation.entry().input)(&mut generator).to_value();
+    let definitions = generator.take_definitions(true);
+    if let Some(map) = schema.as_object_mut() {
+        map.insert("$defs".into(), definitions.into());
+    }
+    Validator::new(&schema).expect("inputs use only keywords that the validator knows; a test walks them")
+}
+
+/// Whether JSON is named before (or without) an event stream.
+fn asks_for_json(headers: &HeaderMap) -> bool {
+    headers
+        .get_all(header::ACCEPT)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .map(|kind| kind.split(';').next().unwrap_or_default().trim())
+        .find_map(|kind| match kind {
+            "application/json" | "application/*" => Some(true),
+            "text/event-stream" | "text/*" => Some(false),
+            _ => None,
+        })
+        .unwrap_or(false)
+}

@@ -1,0 +1,163 @@
+//! OpenAPI 3.1, assembled from the operations list.
+
+use drawloom_contract::VERSION;
+use drawloom_wire::{error::ErrorBody, house::Health, operations::parameters};
+use schemars::{SchemaGenerator, generate::SchemaSettings};
+use serde_json::{Map, Value, json};
+
+use crate::{
+    operation::{Card, Verb},
+    operations::OPERATIONS,
+};
+
+/// The whole document.
+pub fn document() -> Value {
+    let settings = SchemaSettings::draft2020_12().with(|settings| {
+        settings.definitions_path = "/components/schemas".into();
+        settings.meta_schema = None;
+    });
+    let mut generator = SchemaGenerator::new(settings);
+    let error = generator.subschema_for::<ErrorBody>().to_value();
+    let mut paths = Map::new();
+    for operation in OPERATIONS {
+        let entry = operation.entry();
+        let input = (entry.input)(&mut generator).to_value();
+        let answer = Answers {
+            output: (entry.output)(&mut generator).to_value(),
+            detached: entry.card.detached.map(|schema| schema(&mut generator).to_value()),
+            error: error.clone(),
+        };
+        for (number, (verb, path)) in entry.card.routes.iter().enumerate() {
+            let item = paths.entry(*path).or_insert_with(|| json!({}));
+            item[verb.as_str().to_lowercase()] = operation_object(&entry.card, number, *verb, path, &input, &answer);
+        }
+    }
+    for (path, item) in fixed(&mut generator, &error) {
+        paths.insert(path.into(), item);
+    }
+    json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Drawloom",
+            "version": VERSION,
+            "description": "Runs and coordinates teams of AI agents. Fields marked x-aliases have other spellings; names in x-not-built are refused with code not_built.",
+        },
+        "paths": paths,
+        "components": {
+            "schemas": generator.take_definitions(true),
+            "securitySchemes": { "token": { "type": "http", "scheme": "bearer" } },
+        },
+        "security": [{ "token": [] }, {}],
+    })
+}
+
+struct Answers {
+    output: Value,
+    detached: Option<Value>,
+    error: Value,
+}
+
+fn operation_object(
+    card: &Card,
+    number: usize,
+    verb: Verb,
+    path: &'static str,
+    input: &Value,
+    answers: &Answers,
+) -> Value {
+    let in_path: Vec<&str> = parameters(path).collect();
+    let properties = input["properties"].as_object().cloned().unwrap_or_default();
+    let required: Vec<&str> = input["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let parameter = |name: &str, place: &str| {
+        let schema = properties.get(name).cloned().unwrap_or(Value::Bool(true));
+        let mut parameter =
+            json!({ "name": name, "in": place, "required": place == "path" || required.contains(&name) });
+        if let Some(description) = schema.get("description") {
+            parameter["description"] = description.clone();
+        }
+        if place == "query" && schema["type"].to_string().contains("array") {
+            parameter["explode"] = json!(false);
+        }
+        parameter["schema"] = schema;
+        parameter
+    };
+    let mut all: Vec<Value> = in_path.iter().map(|name| parameter(name, "path")).collect();
+    if verb == Verb::Get {
+        all.extend(
+            properties.keys().filter(|name| !in_path.contains(&name.as_str())).map(|name| parameter(name, "query")),
+        );
+    }
+    for known in &card.headers {
+        let description = format!("The same as the field `{}`.", known.field);
+        all.push(
+            json!({ "name": known.header, "in": "header", "description": description, "schema": { "type": "string" } }),
+        );
+    }
+    let name = if number == 0 { card.name.to_owned() } else { format!("{}_{}", card.name, number + 1) };
+    let mut object = json!({
+        "operationId": name,
+        "summary": card.summary,
+        "tags": [card.toolset],
+        "parameters": all,
+        "responses": responses(card, answers),
+        "x-read-only": card.read_only,
+        "x-idempotent": card.idempotent,
+    });
+    if let Some(scope) = card.scope {
+        object["x-scope"] = json!(scope);
+    }
+    if verb == Verb::Post {
+        let schema = without(input, &in_path);
+        let needed = schema.get("required").and_then(Value::as_array).is_some_and(|names| !names.is_empty());
+        object["requestBody"] = json!({ "required": needed, "content": { "application/json": { "schema": schema } } });
+    }
+    object
+}
+
+/// The input without the fields that the path has.
+fn without(input: &Value, in_path: &[&str]) -> Value {
+    let mut schema = input.clone();
+    if let Some(properties) = schema["properties"].as_object_mut() {
+        properties.retain(|name, _| !in_path.contains(&name.as_str()));
+    }
+    if let Some(required) = schema.get_mut("required").and_then(Value::as_array_mut) {
+        required.retain(|name| !name.as_str().is_some_and(|name| in_path.contains(&name)));
+    }
+    schema
+}
+
+fn responses(card: &Card, answers: &Answers) -> Value {
+    let mut content = json!({ "application/json": { "schema": answers.output } });
+    if card.streams {
+        content["text/event-stream"] = json!({ "schema": { "type": "string" } });
+    }
+    let mut responses = json!({
+        "200": { "description": "Done, or as it stands when the wait is over.", "content": content },
+        "default": { "description": "An error.", "content": { "application/json": { "schema": answers.error } } },
+    });
+    if let Some(detached) = &answers.detached {
+        responses["202"] = json!({ "description": "Accepted; mode was detach.", "content": { "application/json": { "schema": detached } } });
+    }
+    responses
+}
+
+/// The routes that are no operations.
+fn fixed(generator: &mut SchemaGenerator, error: &Value) -> [(&'static str, Value); 3] {
+    let health = generator.subschema_for::<Health>().to_value();
+    let get = |name: &str, summary: &str, kind: &str, schema: Value| {
+        json!({ "get": {
+            "operationId": name,
+            "summary": summary,
+            "tags": ["server"],
+            "responses": {
+                "200": { "description": "It is so.", "content": { kind: { "schema": schema } } },
+                "default": { "description": "An error.", "content": { "application/json": { "schema": error } } },
+            },
+        } })
+    };
+    [
+        ("/healthz", get("healthz", "Say whether runs can be taken.", "application/json", health)),
+        ("/metrics", get("metrics", "All metrics, for Prometheus.", "text/plain", json!({ "type": "string" }))),
+        ("/v1/openapi.json", get("openapi", "This document.", "application/json", json!({ "type": "object" }))),
+    ]
+}

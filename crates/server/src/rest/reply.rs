@@ -1,0 +1,109 @@
+//! Answers: values at once, handles when they are done or as a stream.
+
+use std::{convert::Infallible, sync::Arc};
+
+use axum::{
+    body::Body,
+    http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header},
+    response::Response,
+};
+use drawloom_contract::{ids::BatchId, view::RunView};
+use drawloom_wire::runs::Mode;
+use futures::stream;
+use serde::Serialize;
+
+use crate::{
+    app::App,
+    handle::{From, Handle},
+    rest::{Refusal, stream::EventBody},
+};
+
+const RUN_ID: HeaderName = HeaderName::from_static("drawloom-run-id");
+const AGENT_ID: HeaderName = HeaderName::from_static("drawloom-agent-id");
+const SESSION_ID: HeaderName = HeaderName::from_static("drawloom-session-id");
+const BATCH_ID: HeaderName = HeaderName::from_static("drawloom-batch-id");
+
+/// A value.
+pub(super) fn json(status: StatusCode, value: &impl Serialize) -> Response {
+    let mut response = Response::new(Body::from(encode(value)));
+    *response.status_mut() = status;
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}
+
+/// A handle's result as JSON. The head, with the ids, goes out before the wait: the body's first poll is pending, and
+/// hyper flushes a head whose body is.
+pub(super) fn waiting(app: &Arc<App>, handle: Handle) -> Response {
+    let app = app.clone();
+    match handle {
+        Handle::Run(run) if run.how.mode == Some(Mode::Detach) => {
+            named(json(StatusCode::ACCEPTED, &run.spawned(&app)), Some(&run.view), None)
+        }
+        Handle::Batch(batch) if batch.how.mode == Some(Mode::Detach) => {
+            named(json(StatusCode::ACCEPTED, &batch.spawned(&app)), None, Some(batch.batch))
+        }
+        Handle::Run(run) => {
+            let view = run.view.clone();
+            let later = async move { Ok::<_, Infallible>(encode(&run.result(app).await)) };
+            named(json_later(Body::from_stream(stream::once(later))), Some(&view), None)
+        }
+        Handle::Batch(batch) => {
+            let id = batch.batch;
+            let later = async move { Ok::<_, Infallible>(encode(&batch.result(app).await)) };
+            named(json_later(Body::from_stream(stream::once(later))), None, Some(id))
+        }
+    }
+}
+
+/// A handle's events. Batches, and callers who do not wait, get JSON.
+pub(super) async fn stream(app: &Arc<App>, handle: Handle) -> Result<Response, Refusal> {
+    match handle {
+        Handle::Run(run) if run.how.mode != Some(Mode::Detach) => {
+            if let From::After(seq) = run.from
+                && run.view.status.is_terminal()
+                && seq >= run.view.seq
+            {
+                // All of it was seen: 204 tells a browser's event source not to come again.
+                let mut response = Response::new(Body::empty());
+                *response.status_mut() = StatusCode::NO_CONTENT;
+                return Ok(named(response, Some(&run.view), None));
+            }
+            let view = run.view.clone();
+            let mut response = Response::new(Body::from_stream(EventBody::open(app, *run).await?));
+            let headers = response.headers_mut();
+            headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+            headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+            Ok(named(response, Some(&view), None))
+        }
+        handle => Ok(waiting(app, handle)),
+    }
+}
+
+fn json_later(body: Body) -> Response {
+    let mut response = Response::new(body);
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}
+
+fn encode(value: &impl Serialize) -> Vec<u8> {
+    serde_json::to_vec(value).expect("answers have only text keys")
+}
+
+/// Puts the ids into the head.
+fn named(mut response: Response, view: Option<&RunView>, batch: Option<BatchId>) -> Response {
+    let headers = response.headers_mut();
+    if let Some(view) = view {
+        set(headers, RUN_ID, &view.run.to_string());
+        set(headers, AGENT_ID, view.agent_id.as_str());
+        set(headers, SESSION_ID, &view.session.to_string());
+    }
+    if let Some(batch) = batch.or_else(|| view?.batch.map(|place| place.batch)) {
+        set(headers, BATCH_ID, &batch.to_string());
+    }
+    response
+}
+
+fn set(headers: &mut HeaderMap, name: HeaderName, value: &str) {
+    let value = HeaderValue::from_str(value).expect("ids are plain letters and digits");
+    headers.insert(name, value);
+}

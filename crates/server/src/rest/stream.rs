@@ -1,0 +1,149 @@
+//! A run's events as a response body.
+//!
+//! The body is read only as fast as the caller takes it, and holds one chunk at most, so a slow reader costs nothing:
+//! the engine's stream re-reads what went by.
+
+use std::{
+    convert::Infallible,
+    future::Future,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use bytes::Bytes;
+use drawloom_contract::{
+    failure::Failure,
+    record::Seq,
+    runs::{Interest, Item, Live},
+    time::Timestamp,
+};
+use drawloom_wire::events::{KEEP_ALIVE, Mapper};
+use futures::{Stream, StreamExt};
+use tokio_util::sync::WaitForCancellationFutureOwned;
+
+use crate::{
+    app::App,
+    handle::{CancelGuard, From, RunHandle},
+};
+
+/// Events that are ready go out together, up to about this many bytes.
+const CHUNK: usize = 16 * 1024;
+
+type Sleep = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// The events of one run.
+pub(super) struct EventBody {
+    app: Arc<App>,
+    live: Live,
+    mapper: Mapper,
+    after: Seq,
+    buffer: Vec<u8>,
+    guard: CancelGuard,
+    stopping: Pin<Box<WaitForCancellationFutureOwned>>,
+    silence: Option<Sleep>,
+    spoke: Timestamp,
+    over: bool,
+}
+
+impl EventBody {
+    /// A body that is about to follow the handle's run.
+    pub(super) async fn open(app: &Arc<App>, run: RunHandle) -> Result<Self, Failure> {
+        let guard = CancelGuard::new(app, &run.caller, &run.how, vec![run.view.run]);
+        let live = match run.live {
+            Some(live) => live,
+            None => app.runs.follow(&run.caller, run.view.run, 0, Interest::Events).await?,
+        };
+        let mut mapper = Mapper::new(&run.view);
+        let mut buffer = Vec::new();
+        let after = match run.from {
+            From::After(seq) => seq,
+            From::Start => {
+                for event in mapper.greet(&run.view) {
+                    event.encode(&mut buffer);
+                }
+                0
+            }
+        };
+        Ok(Self {
+            live,
+            mapper,
+            after,
+            buffer,
+            guard,
+            stopping: Box::pin(app.stopping.clone().cancelled_owned()),
+            silence: None,
+            spoke: app.clock.now(),
+            over: false,
+            app: app.clone(),
+        })
+    }
+
+    /// Takes what is ready into the buffer.
+    fn fill(&mut self, context: &mut Context<'_>) {
+        while !self.over && self.buffer.len() < CHUNK {
+            match self.live.poll_next_unpin(context) {
+                Poll::Pending => return,
+                Poll::Ready(Some(Ok(item))) => {
+                    let event = self.mapper.map(&item);
+                    if let Some(event) = event.filter(|event| event.id.is_none_or(|id| id > self.after)) {
+                        event.encode(&mut self.buffer);
+                    }
+                    self.over = matches!(item, Item::Ended(_));
+                }
+                // Without a last event the caller knows that the stream broke, and takes it up again.
+                Poll::Ready(Some(Err(failure))) => {
+                    tracing::warn!(code = failure.code, error = %failure, "an event stream broke");
+                    self.over = true;
+                }
+                Poll::Ready(None) => self.over = true,
+            }
+        }
+        if self.over {
+            self.guard.disarm();
+        }
+    }
+
+    /// Waits for the end of the silence that is allowed.
+    fn poll_silence(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        loop {
+            let clock = &self.app.clock;
+            let due = self.spoke.after(self.app.limits.keep_alive);
+            let sleep = self.silence.get_or_insert_with(|| {
+                let clock = clock.clone();
+                Box::pin(async move { clock.sleep_until(due).await })
+            });
+            if sleep.as_mut().poll(context).is_pending() {
+                return Poll::Pending;
+            }
+            self.silence = None;
+            // What was said since the sleep began moved its end.
+            if self.app.clock.now() >= due {
+                return Poll::Ready(());
+            }
+        }
+    }
+}
+
+impl Stream for EventBody {
+    type Item = Result<Bytes, Infallible>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let this = &mut *self;
+        this.fill(context);
+        if !this.buffer.is_empty() {
+            this.spoke = this.app.clock.now();
+            return Poll::Ready(Some(Ok(std::mem::take(&mut this.buffer).into())));
+        }
+        if this.over || this.stopping.as_mut().poll(context).is_ready() {
+            this.over = true;
+            this.guard.disarm();
+            return Poll::Ready(None);
+        }
+        if this.poll_silence(context).is_ready() {
+            this.spoke = this.app.clock.now();
+            return Poll::Ready(Some(Ok(Bytes::from_static(KEEP_ALIVE))));
+        }
+        Poll::Pending
+    }
+}

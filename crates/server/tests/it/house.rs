@@ -1,0 +1,102 @@
+//! The server itself: health, metrics, limits, panics.
+
+use std::time::Duration;
+
+use drawloom_net::Method;
+use drawloom_server::Limits;
+use serde_json::json;
+
+use crate::setup::{Setup, read_until};
+
+#[tokio::test]
+async fn health_says_whether_runs_can_be_taken() {
+    let server = Setup { shared: Some("secret"), ..Setup::default() }.start().await;
+    let health = server.client(None).health().await.expect("it wants no token");
+    assert!(health.ok);
+    let ill = Setup { well: false, ..Setup::default() }.start().await;
+    let answer = ill.get("/healthz").await;
+    assert_eq!((answer.status, answer.code(), answer.header("retry-after")), (503, "store_full", Some("1")));
+}
+
+#[tokio::test]
+async fn metrics_want_a_token_when_there_is_one() {
+    let server = Setup { principals: true, ..Setup::default() }.start().await;
+    assert_eq!(server.get("/metrics").await.status, 401);
+    let idle = [("authorization", "Bearer idle-token")];
+    assert_eq!(server.send(Method::Get, "/metrics", &idle, None).await.status, 403);
+    let ann = [("authorization", "Bearer ann-token")];
+    assert_eq!(server.send(Method::Get, "/metrics", &ann, None).await.body, json!("drawloom_runs_active 1\n"));
+}
+
+#[tokio::test]
+async fn a_panic_is_a_bug_with_a_request_id_and_the_server_goes_on() {
+    let server = Setup::default().start().await;
+    let answer = server.post("/v1/runs", json!({"agent": "crash", "prompt": "go"})).await;
+    assert_eq!((answer.status, answer.code()), (500, "bug"));
+    assert_eq!(answer.body["error"]["request_id"].as_str(), answer.header("x-request-id"));
+    assert!(!answer.body.to_string().contains("secret"), "{}", answer.body);
+    assert_eq!(server.get("/healthz").await.status, 200);
+}
+
+#[tokio::test]
+async fn a_full_house_says_so_and_may_be_asked_again() {
+    let server = Setup::default().start().await;
+    let answer = server.post("/v1/runs", json!({"agent": "full", "prompt": "go"})).await;
+    assert_eq!((answer.status, answer.code()), (429, "backpressure"));
+    assert_eq!(answer.body["code"], "backpressure");
+    assert_eq!((answer.body["error"]["retryable"].as_bool(), answer.header("retry-after")), (Some(true), Some("1")));
+}
+
+#[tokio::test]
+async fn a_callers_request_id_is_kept_when_it_can_be_shown() {
+    let server = Setup::default().start().await;
+    let given = server.send(Method::Get, "/v1/nothing", &[("x-request-id", "mine-1")], None).await;
+    assert_eq!(
+        (given.header("x-request-id"), given.body["error"]["request_id"].as_str()),
+        (Some("mine-1"), Some("mine-1"))
+    );
+    let bad = server.send(Method::Get, "/v1/nothing", &[("x-request-id", "a b")], None).await;
+    assert_ne!(bad.header("x-request-id"), Some("a b"));
+}
+
+#[tokio::test]
+async fn a_connection_over_the_limit_is_told_so() {
+    let limits = Limits { connections: 1, ..Limits::default() };
+    let server = Setup { limits, ..Setup::default() }.start().await;
+    let mut first = server.say(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n").await;
+    read_until(&mut first, "\"ok\":true").await;
+    let mut second = server.say(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n").await;
+    let answer = read_until(&mut second, "}}").await;
+    assert!(answer.starts_with("HTTP/1.1 503") && answer.contains("too_many_connections"), "{answer}");
+}
+
+#[tokio::test]
+async fn a_body_that_does_not_come_is_given_up() {
+    let limits = Limits { body_timeout: Duration::from_millis(30), ..Limits::default() };
+    let server = Setup { limits, ..Setup::default() }.start().await;
+    let mut stream = server.say(b"POST /v1/runs HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n{").await;
+    let answer = read_until(&mut stream, "}}").await;
+    assert!(answer.starts_with("HTTP/1.1 400") && answer.contains("body_too_slow"), "{answer}");
+}
+
+#[tokio::test]
+async fn a_head_that_does_not_come_is_given_up() {
+    use tokio::io::AsyncReadExt;
+    let limits = Limits { head_timeout: Duration::from_millis(30), ..Limits::default() };
+    let server = Setup { limits, ..Setup::default() }.start().await;
+    let mut stream = server.say(b"POST /v1/runs HTTP/1.1\r\nHo").await;
+    let mut rest = Vec::new();
+    crate::setup::within(stream.read_to_end(&mut rest)).await.expect("it is closed");
+}
+
+#[tokio::test]
+async fn who_waits_for_leave_to_send_too_much_is_told_at_once() {
+    let server = Setup::default().start().await;
+    let head = format!(
+        "POST /v1/runs HTTP/1.1\r\nHost: localhost\r\nExpect: 100-continue\r\nContent-Length: {}\r\n\r\n",
+        64 * 1024 * 1024
+    );
+    let mut stream = server.say(head.as_bytes()).await;
+    let answer = read_until(&mut stream, "}}").await;
+    assert!(answer.starts_with("HTTP/1.1 413") && answer.contains("too_large"), "{answer}");
+}

@@ -1,0 +1,23 @@
+//! The server over real sockets, with a scripted engine behind it.
+
+mod fake;
+mod handles;
+mod house;
+mod idempotency;
+mod identity;
+mod routes;
+mod setup;
+mod streams;
+mod walk;
+
+#[test]
+fn no_test_file_is_forgotten() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it");
+    let main = include_str!("main.rs");
+    for entry in std::fs::read_dir(folder).expect("the folder is there") {
+        let name = entry.expect("an entry").file_name();
+        let name = name.to_string_lossy();
+        let Some(module) = name.strip_suffix(".rs").filter(|module| *module != "main") else { continue };
+        assert!(main.contains(&format!("\nmod {module};\n")), "{name} is not a module of main.rs");
+    }
+}

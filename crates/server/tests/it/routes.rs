@@ -1,0 +1,166 @@
+//! Routes: what is there, what is not, what the list and the wire's table say.
+
+use drawloom_net::Method;
+use drawloom_server::{OPERATIONS, Verb, openapi};
+use drawloom_wire::operations::ROUTES;
+use serde_json::json;
+
+use crate::setup::{Setup, read_until};
+
+#[test]
+fn the_cards_and_the_wires_table_say_the_same() {
+    let cards: Vec<(&str, Method, &str)> = OPERATIONS
+        .iter()
+        .flat_map(|operation| {
+            let card = operation.entry().card;
+            card.routes.into_iter().map(move |(verb, path)| {
+                let method = match verb {
+                    Verb::Get => Method::Get,
+                    Verb::Post => Method::Post,
+                };
+                (card.name, method, path)
+            })
+        })
+        .collect();
+    let table: Vec<_> = ROUTES.iter().map(|route| (route.name, route.method, route.path)).collect();
+    assert_eq!(cards, table);
+}
+
+#[test]
+fn every_card_is_whole() {
+    for operation in OPERATIONS {
+        let card = operation.entry().card;
+        assert!(card.summary.ends_with('.'), "{}", card.name);
+        assert!(!card.toolset.is_empty() && !card.routes.is_empty(), "{}", card.name);
+        let looks = card.routes.iter().all(|(verb, _)| *verb == Verb::Get);
+        assert_eq!(card.read_only, looks, "{}", card.name);
+    }
+}
+
+#[test]
+fn openapi_is_as_committed() {
+    insta::assert_json_snapshot!(openapi());
+}
+
+#[test]
+fn every_reference_in_openapi_leads_somewhere_and_every_field_is_described() {
+    fn walk(value: &serde_json::Value, whole: &serde_json::Value, place: &str) {
+        if let Some(reference) = value.get("$ref").and_then(serde_json::Value::as_str) {
+            let pointer = reference.strip_prefix('#').expect("references are inside");
+            assert!(whole.pointer(pointer).is_some(), "{reference} at {place}");
+        }
+        if let Some(properties) = value.get("properties").and_then(serde_json::Value::as_object) {
+            for (name, schema) in properties {
+                let tag = schema.get("const").is_some();
+                assert!(tag || schema.get("description").is_some(), "{place}/{name} has no description");
+            }
+        }
+        match value {
+            serde_json::Value::Object(map) => {
+                map.iter().for_each(|(key, value)| walk(value, whole, &format!("{place}/{key}")));
+            }
+            serde_json::Value::Array(items) => {
+                items.iter().enumerate().for_each(|(at, value)| walk(value, whole, &format!("{place}/{at}")));
+            }
+            _ => {}
+        }
+    }
+    let whole = openapi();
+    walk(&whole, &whole, "");
+}
+
+#[tokio::test]
+async fn what_is_not_there_says_so_in_json() {
+    let server = Setup::default().start().await;
+    let answer = server.get("/v1/nothing").await;
+    assert_eq!((answer.status, answer.code()), (404, "unknown_route"));
+    let answer = server.send(Method::Post, "/v1/_me", &[], Some(b"{}")).await;
+    assert_eq!(
+        (answer.status, answer.code(), answer.header("allow")),
+        (405, "wrong_method", Some("GET, HEAD, OPTIONS"))
+    );
+    let answer = server.get("/v1/runs:batch").await;
+    assert_eq!((answer.status, answer.header("allow")), (405, Some("POST, OPTIONS")));
+    let answer = server.get("/v1/runs/../runs?limit=1").await;
+    assert_eq!(answer.status, 200, "the client resolves the path");
+}
+
+#[tokio::test]
+async fn head_and_options_are_answered() {
+    let server = Setup::default().start().await;
+    for (request, wanted) in [
+        ("OPTIONS /v1/runs HTTP/1.1", "HTTP/1.1 204"),
+        ("HEAD /v1/agents HTTP/1.1", "HTTP/1.1 200"),
+        ("HEAD /healthz HTTP/1.1", "HTTP/1.1 200"),
+        ("DELETE /v1/runs HTTP/1.1", "HTTP/1.1 405"),
+    ] {
+        let mut stream = server.say(format!("{request}\r\nHost: localhost\r\n\r\n").as_bytes()).await;
+        let head = read_until(&mut stream, "\r\n\r\n").await;
+        assert!(head.starts_with(wanted), "{request}: {head}");
+        assert!(head.to_lowercase().contains("x-request-id"), "{head}");
+    }
+}
+
+#[tokio::test]
+async fn a_path_and_a_body_that_contradict_each_other_are_refused() {
+    let server = Setup::default().start().await;
+    server.post("/v1/runs", json!({"agent": "quick", "prompt": "go"})).await;
+    let run = server.fake.run_ids()[0];
+    let path = format!("/v1/runs/{run}/cancel");
+    let other = "r_00000000000000000000000000000000";
+    assert_eq!(server.post(&path, json!({"run_id": other})).await.code(), "contradiction");
+    assert_eq!(server.post(&path, json!({"run_id": run})).await.status, 200);
+    assert_eq!(server.post(&format!("{path}?reason=x"), json!({})).await.code(), "unexpected_query");
+    assert_eq!(server.post(&path, json!({"agent_id": "x"})).await.code(), "both_spellings");
+}
+
+#[tokio::test]
+async fn lists_are_filtered_and_paged_by_the_query() {
+    let server = Setup::default().start().await;
+    let client = server.client(None);
+    for user in ["ann", "bob", "ann"] {
+        server.post("/v1/runs", json!({"agent": "quick", "prompt": "go", "user_id": user})).await;
+    }
+    let page = server.get("/v1/runs?limit=2&status=completed,failed&status=queued").await;
+    assert_eq!(page.body["runs"].as_array().map(Vec::len), Some(2));
+    let next = page.body["next"].as_str().expect("there is more").parse().expect("a run id");
+    let rest = client
+        .list_runs(drawloom_wire::runs::ListRuns { before: Some(next), ..Default::default() })
+        .await
+        .expect("a page");
+    assert_eq!((rest.runs.len(), rest.next), (1, None));
+    assert_eq!(server.get("/v1/users/ann/agents").await.body["runs"].as_array().map(Vec::len), Some(2));
+    assert_eq!(server.get("/v1/runs?limit=201").await.code(), "out_of_range");
+    assert_eq!(server.get("/v1/runs?limit=5&limit=6").await.code(), "repeated");
+    assert_eq!(server.get("/v1/runs?status=done").await.code(), "bad_value");
+    assert_eq!(server.get("/v1/runs?agent=%zz").await.code(), "bad_query");
+}
+
+#[tokio::test]
+async fn the_client_reaches_every_operation() {
+    let server = Setup::default().start().await;
+    let client = server.client(None);
+    let run = client
+        .spawn_run(drawloom_wire::runs::SpawnRun::new("quick".parse().expect("a name"), "go"))
+        .await
+        .expect("it runs");
+    let batch = server.post("/v1/runs:batch", json!({"spawns": [{"agent": "quick", "prompt": "go"}]})).await;
+    for operation in OPERATIONS {
+        let name = operation.entry().card.name;
+        let input = match name {
+            "spawn_run" => json!({"agent": "quick", "prompt": "go"}),
+            "spawn_runs" => json!({"spawns": [{"agent": "quick", "prompt": "go"}]}),
+            "get_run" | "follow_run" | "cancel_run" | "replay_run" => json!({"run_id": run.run_id}),
+            "get_batch" | "cancel_batch" => json!({"batch_id": batch.body["batch_id"]}),
+            _ => json!({}),
+        };
+        let answer = client.call(name, input).await;
+        assert!(answer.is_ok(), "{name}: {answer:?}");
+    }
+    let error = client.call("spawn_rum", json!({})).await.expect_err("a typo");
+    assert_eq!(drawloom_contract::failure::Explain::hint(&error).as_deref(), Some("did you mean spawn_run?"));
+    let error = client.call("spawn_run", json!({"agent": "quick"})).await.expect_err("nothing is asked");
+    assert_eq!(error.wire_code(), "missing_key");
+    let by_handle = client.call("get_run", json!({"agent_id": run.agent_id})).await.expect("it is there");
+    assert_eq!(by_handle["run_id"], json!(run.run_id));
+}

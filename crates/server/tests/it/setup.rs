@@ -1,0 +1,260 @@
+//! A server on loopback and small ways to talk to it.
+
+use std::{net::SocketAddr, sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use drawloom_contract::{
+    caller::Scope,
+    failure::{Failure, FailureKind},
+    time::{Clock, Entropy, Timestamp},
+};
+use drawloom_net::{Configured, Method, Request, Response};
+use drawloom_server::{
+    App, Limits, Parts, Vitals,
+    auth::{Auth, PrincipalToken},
+    config::PrincipalConfig,
+    serve,
+};
+use drawloom_wire::client::Client;
+use serde_json::Value;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpListener, TcpStream},
+    sync::oneshot,
+    task::JoinHandle,
+    time::Instant,
+};
+
+use crate::fake::Fake;
+
+pub(crate) struct TestClock(Instant);
+
+#[async_trait]
+impl Clock for TestClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_millis(1_800_000_000_000).after(self.0.elapsed())
+    }
+
+    async fn sleep_until(&self, time: Timestamp) {
+        tokio::time::sleep(time.since(self.now())).await;
+    }
+}
+
+struct Zeros;
+
+impl Entropy for Zeros {
+    fn fill(&self, bytes: &mut [u8]) {
+        bytes.fill(0);
+    }
+}
+
+struct Well(bool);
+
+#[async_trait]
+impl Vitals for Well {
+    async fn check(&self) -> Result<(), Failure> {
+        if self.0 { Ok(()) } else { Err(Failure::new(FailureKind::Unavailable, "store_full", "the disk is full")) }
+    }
+
+    fn metrics(&self) -> String {
+        "drawloom_runs_active 1\n".into()
+    }
+}
+
+/// How a test's server is made.
+pub(crate) struct Setup {
+    pub(crate) shared: Option<&'static str>,
+    pub(crate) principals: bool,
+    pub(crate) limits: Limits,
+    pub(crate) well: bool,
+}
+
+impl Default for Setup {
+    fn default() -> Self {
+        Self { shared: None, principals: false, limits: Limits::default(), well: true }
+    }
+}
+
+pub(crate) struct Server {
+    pub(crate) address: SocketAddr,
+    pub(crate) fake: Fake,
+    http: Configured,
+    stop: Option<oneshot::Sender<()>>,
+    task: Option<JoinHandle<()>>,
+}
+
+pub(crate) fn clock() -> Arc<TestClock> {
+    Arc::new(TestClock(Instant::now()))
+}
+
+fn principal(name: &str, tenant: &str, scopes: &[Scope]) -> PrincipalToken {
+    let config = PrincipalConfig {
+        tenant: tenant.parse().expect("a tenant"),
+        subject: name.parse().expect("a user"),
+        scopes: scopes.to_vec(),
+        token_env: "X".into(),
+    };
+    PrincipalToken { name: name.into(), config, token: format!("{name}-token") }
+}
+
+impl Setup {
+    /// Starts it. Principals are `ann` (default tenant, create and read), `idle` (no scope) and `eve` (another tenant).
+    pub(crate) async fn start(self) -> Server {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback has a port");
+        let address = listener.local_addr().expect("it has an address");
+        let fake = Fake::new();
+        let (stop, task) = self.serve(listener, fake.clone());
+        let http = Configured::new().expect("a client");
+        Server { address, fake, http, stop: Some(stop), task: Some(task) }
+    }
+
+    fn serve(self, listener: TcpListener, fake: Fake) -> (oneshot::Sender<()>, JoinHandle<()>) {
+        let address = listener.local_addr().expect("it has an address");
+        let both = [Scope::RunsCreate, Scope::RunsRead];
+        let principals = if self.principals {
+            vec![
+                principal("ann", "default", &both),
+                principal("idle", "default", &[]),
+                principal("eve", "other", &both),
+            ]
+        } else {
+            Vec::new()
+        };
+        let app = App::new(Parts {
+            runs: Arc::new(fake.clone()),
+            definitions: Arc::new(fake),
+            clock: clock(),
+            entropy: Arc::new(Zeros),
+            vitals: Arc::new(Well(self.well)),
+            auth: Auth::new(address, self.shared, principals).expect("it is on loopback"),
+            limits: self.limits,
+        });
+        let (stop, stopped) = oneshot::channel();
+        let task = tokio::spawn(serve(listener, app, async {
+            // A test that ends without a word stops the server too.
+            let _ = stopped.await;
+        }));
+        (stop, task)
+    }
+}
+
+/// An answer, read whole.
+pub(crate) struct Answered {
+    pub(crate) status: u16,
+    pub(crate) body: Value,
+    pub(crate) headers: Vec<(&'static str, String)>,
+}
+
+impl Answered {
+    pub(crate) fn code(&self) -> &str {
+        self.body["error"]["code"].as_str().unwrap_or_default()
+    }
+
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(known, _)| *known == name).map(|(_, value)| value.as_str())
+    }
+}
+
+impl Server {
+    pub(crate) fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.address)
+    }
+
+    pub(crate) fn client(&self, token: Option<&str>) -> Client {
+        Client::new(&self.url(""), token, clock()).expect("a client")
+    }
+
+    pub(crate) async fn open(
+        &self,
+        method: Method,
+        path: &str,
+        headers: &[(&'static str, &str)],
+        body: Option<&[u8]>,
+    ) -> Response {
+        let headers = headers.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
+        let request = Request { method, url: self.url(path), bearer: None, headers, json: body.map(<[u8]>::to_vec) };
+        self.http.send(request).await.expect("the server answers")
+    }
+
+    pub(crate) async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        headers: &[(&'static str, &str)],
+        body: Option<&[u8]>,
+    ) -> Answered {
+        let response = self.open(method, path, headers, body).await;
+        let status = response.status();
+        let names = [
+            "content-type",
+            "x-request-id",
+            "www-authenticate",
+            "allow",
+            "retry-after",
+            "drawloom-run-id",
+            "drawloom-agent-id",
+            "drawloom-session-id",
+            "drawloom-batch-id",
+        ];
+        let headers =
+            names.iter().filter_map(|name| Some((*name, response.header(name)?.to_owned()))).collect::<Vec<_>>();
+        let bytes = response.bytes(1 << 24).await.expect("a body");
+        let body = serde_json::from_slice(&bytes)
+            .unwrap_or_else(|_| Value::String(String::from_utf8_lossy(&bytes).into_owned()));
+        Answered { status, body, headers }
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Answered {
+        self.send(Method::Get, path, &[], None).await
+    }
+
+    /// Posts and waits for JSON.
+    pub(crate) async fn post(&self, path: &str, body: Value) -> Answered {
+        let body = body.to_string().into_bytes();
+        self.send(Method::Post, path, &[("accept", "application/json")], Some(&body)).await
+    }
+
+    /// Says these bytes on a new connection.
+    pub(crate) async fn say(&self, bytes: &[u8]) -> TcpStream {
+        let mut stream = TcpStream::connect(self.address).await.expect("it listens");
+        stream.write_all(bytes).await.expect("it takes bytes");
+        stream
+    }
+
+    /// Stops the server; returns when it stopped.
+    pub(crate) async fn stop(&mut self) {
+        drop(self.stop.take());
+        let task = self.task.take().expect("it is stopped once");
+        within(task).await.expect("it does not panic");
+    }
+
+    /// Starts the server again at its old address, open, with the runs that it had.
+    pub(crate) async fn restart(&mut self) {
+        let listener = TcpListener::bind(self.address).await.expect("the port is free again");
+        let (stop, task) = Setup::default().serve(listener, self.fake.clone());
+        (self.stop, self.task) = (Some(stop), Some(task));
+    }
+}
+
+/// Reads until `marker` was read.
+pub(crate) async fn read_until(stream: &mut TcpStream, marker: &str) -> String {
+    within(async {
+        let mut text = Vec::new();
+        let mut piece = [0; 4096];
+        loop {
+            let count = stream.read(&mut piece).await.expect("it can be read");
+            text.extend_from_slice(&piece[..count]);
+            let found = String::from_utf8_lossy(&text).into_owned();
+            assert!(count > 0 || found.contains(marker), "{marker:?} did not come; {found:?} did");
+            if found.contains(marker) {
+                return found;
+            }
+        }
+    })
+    .await
+}
+
+/// A test that hangs should say so.
+pub(crate) async fn within<T>(work: impl Future<Output = T>) -> T {
+    tokio::time::timeout(Duration::from_secs(20), work).await.expect("it ends in time")
+}

@@ -1,0 +1,166 @@
+//! Event streams, over real connections.
+
+use std::time::Duration;
+
+use drawloom_contract::{ids::RunId, record::Status};
+use drawloom_net::Method;
+use drawloom_server::Limits;
+use drawloom_wire::{
+    events::{Event, Parser, Rebuilder},
+    runs::SpawnRun,
+};
+use futures::StreamExt;
+use serde_json::json;
+
+use crate::{
+    fake::FINAL,
+    setup::{Server, Setup, read_until, within},
+};
+
+async fn events(server: &Server, path: &str, headers: &[(&'static str, &str)]) -> Vec<Event> {
+    let response = server.open(Method::Get, path, headers, None).await;
+    assert_eq!(response.header("content-type"), Some("text/event-stream"));
+    let bytes = within(response.bytes(1 << 20)).await.expect("a stream that ends");
+    let (mut parser, mut events) = (Parser::new(), Vec::new());
+    parser.feed(&bytes, &mut events).expect("frames are short");
+    events
+}
+
+fn names(events: &[Event]) -> Vec<&str> {
+    events.iter().map(|event| &*event.name).collect()
+}
+
+async fn quick(server: &Server) -> RunId {
+    server.post("/v1/runs", json!({"agent": "quick", "prompt": "go"})).await;
+    *server.fake.run_ids().last().expect("a run")
+}
+
+#[tokio::test]
+async fn a_post_streams_from_the_greeting_to_the_one_terminal_event() {
+    let server = Setup::default().start().await;
+    let body = br#"{"agent": "quick", "prompt": "go"}"#;
+    let response = server.open(Method::Post, "/v1/runs", &[], Some(body)).await;
+    assert_eq!((response.status(), response.header("content-type")), (200, Some("text/event-stream")));
+    assert!(response.header("drawloom-run-id").is_some());
+    let bytes = within(response.bytes(1 << 20)).await.expect("a stream that ends");
+    let (mut parser, mut events) = (Parser::new(), Vec::new());
+    parser.feed(&bytes, &mut events).expect("frames are short");
+    assert_eq!(
+        names(&events),
+        [
+            "session",
+            "agent",
+            "started",
+            "text",
+            "turn_reset",
+            "retry",
+            "text",
+            "message",
+            "usage",
+            "tool_call",
+            "tool_result",
+            "text",
+            "text",
+            "message",
+            "usage",
+            "done"
+        ]
+    );
+    let mut rebuilder = Rebuilder::new();
+    events.iter().for_each(|event| rebuilder.apply(event));
+    assert_eq!(rebuilder.final_text(), Some(FINAL));
+    assert_eq!(events.last().map(|event| event.json()["final_text"].clone()), Some(json!(FINAL)));
+}
+
+#[tokio::test]
+async fn a_stream_goes_on_after_any_id_in_every_spelling() {
+    let server = Setup::default().start().await;
+    let run = quick(&server).await;
+    let all = events(&server, &format!("/v1/runs/{run}/events"), &[]).await;
+    assert_eq!(all[0].name, "agent");
+    let ids: Vec<u64> = all.iter().filter_map(|event| event.id).collect();
+    for after in ids.iter().copied().filter(|id| Some(id) != ids.last()) {
+        let rest: Vec<Event> = all.iter().filter(|event| event.id.is_some_and(|id| id > after)).cloned().collect();
+        let last = after.to_string();
+        let by_header = events(&server, &format!("/v1/runs/{run}/events"), &[("last-event-id", &last)]).await;
+        let by_query = events(&server, &format!("/v1/runs/{run}/stream?from_seq={after}"), &[]).await;
+        // A browser repeats the address it began with, and says where it is in the header.
+        let by_both = events(&server, &format!("/v1/runs/{run}/events?from_seq=0"), &[("last-event-id", &last)]).await;
+        for found in [by_header, by_query, by_both] {
+            assert_eq!(found.into_iter().filter(|event| event.id.is_some()).collect::<Vec<_>>(), rest, "after {after}");
+        }
+    }
+    let seen = ids.last().expect("a last event").to_string();
+    let headers = [("last-event-id", seen.as_str())];
+    assert_eq!(server.send(Method::Get, &format!("/v1/runs/{run}/events"), &headers, None).await.status, 204);
+}
+
+#[tokio::test]
+async fn a_malformed_id_is_an_error() {
+    let server = Setup::default().start().await;
+    let run = quick(&server).await;
+    for (path, headers) in [
+        (format!("/v1/runs/{run}/events"), vec![("last-event-id", "abc")]),
+        (format!("/v1/runs/{run}/events"), vec![("last-event-id", "-1")]),
+        (format!("/v1/runs/{run}/events?from_seq=x"), Vec::new()),
+    ] {
+        let answer = server.send(Method::Get, &path, &headers, None).await;
+        assert_eq!(answer.status, 400, "{path} {headers:?}");
+        assert!(answer.body["error"]["message"].as_str().is_some_and(|text| text.contains("from_seq")));
+    }
+}
+
+#[tokio::test]
+async fn events_come_as_they_happen_and_silence_is_filled() {
+    let limits = Limits { keep_alive: Duration::from_millis(20), ..Limits::default() };
+    let server = Setup { limits, ..Setup::default() }.start().await;
+    let body = r#"{"agent":"slow","prompt":"go"}"#;
+    let request = format!("POST /v1/runs HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+    let mut stream = server.say(request.as_bytes()).await;
+    read_until(&mut stream, "event: agent").await;
+    read_until(&mut stream, ": keepalive").await;
+    let run = server.fake.run_ids()[0];
+    server.fake.admit(run);
+    read_until(&mut stream, "event: started").await;
+    server.fake.finish(run, Status::Cancelled);
+    let rest = read_until(&mut stream, "\r\n0\r\n\r\n").await;
+    assert!(rest.contains("event: error") && rest.contains("\"status\":\"cancelled\""), "{rest}");
+}
+
+#[tokio::test]
+async fn a_follower_that_asks_for_json_gets_the_result() {
+    let server = Setup::default().start().await;
+    let run = quick(&server).await;
+    let headers = [("accept", "application/json")];
+    let answer = server.send(Method::Get, &format!("/v1/runs/{run}/events"), &headers, None).await;
+    assert_eq!(answer.body["final_text"], FINAL);
+}
+
+#[tokio::test]
+async fn the_client_takes_a_stream_up_again_when_the_server_comes_back() {
+    let mut server = Setup::default().start().await;
+    let client = server.client(None);
+    let run = SpawnRun::new("slow".parse().expect("a name"), "go");
+    let mut streamed = client.spawn_run_stream(run).await.expect("it starts");
+    let mut seen = Vec::new();
+    let mut next = async |streamed: &mut drawloom_wire::client::Streamed| {
+        let event = within(streamed.events.next()).await.expect("an event").expect("no error");
+        seen.push((event.name.to_string(), event.id));
+        event
+    };
+    for _ in 0..2 {
+        next(&mut streamed).await;
+    }
+    server.fake.admit(streamed.run_id);
+    next(&mut streamed).await;
+    server.stop().await;
+    server.fake.work(streamed.run_id);
+    server.fake.finish(streamed.run_id, Status::Completed);
+    server.restart().await;
+    while !next(&mut streamed).await.is_terminal() {}
+    assert!(streamed.events.next().await.is_none());
+    let ids: Vec<u64> = seen.iter().filter_map(|(_, id)| *id).collect();
+    assert!(ids.is_sorted_by(|left, right| left < right), "each record once, in order: {ids:?}");
+    assert_eq!(seen.last().map(|(name, _)| name.as_str()), Some("done"));
+    assert_eq!(ids.first().copied(), Some(1));
+}

@@ -1,0 +1,213 @@
+//! Every operation on every route: what must be refused is refused, in the same words, and the server goes on.
+
+use drawloom_net::Method;
+use drawloom_server::{Card, Limits, OPERATIONS, Verb};
+use drawloom_wire::operations::parameters;
+use schemars::SchemaGenerator;
+use serde_json::json;
+
+use crate::setup::{Answered, Server, Setup};
+
+const ANN: (&str, &str) = ("authorization", "Bearer ann-token");
+
+struct Route {
+    card: Card,
+    method: Method,
+    template: &'static str,
+    /// With the ids of things that are there.
+    path: String,
+    /// The fields of the input that the path does not have.
+    fields: Vec<String>,
+}
+
+/// Every route, of a server that has a run `mine` and a batch of ann's.
+async fn routes(server: &Server) -> Vec<Route> {
+    let spawns = json!({"spawns": [{"agent": "quick", "prompt": "go", "agent_id": "mine"}]}).to_string();
+    let answer = server.send(Method::Post, "/v1/runs:batch", &[ANN], Some(spawns.as_bytes())).await;
+    assert_eq!(answer.status, 200, "{}", answer.body);
+    let run = server.fake.run_ids()[0];
+    let batch = answer.body["batch_id"].as_str().expect("a batch").to_owned();
+    let mut routes = Vec::new();
+    for operation in OPERATIONS {
+        let entry = operation.entry();
+        let schema = (entry.input)(&mut SchemaGenerator::default()).to_value();
+        for (verb, template) in entry.card.routes.clone() {
+            let method = match verb {
+                Verb::Get => Method::Get,
+                Verb::Post => Method::Post,
+            };
+            let path = template
+                .replace("{run_id}", &run.to_string())
+                .replace("{agent_id}", "mine")
+                .replace("{user_id}", "ann")
+                .replace("{batch_id}", &batch);
+            let in_path: Vec<_> = parameters(template).collect();
+            let names = schema["properties"].as_object().into_iter().flat_map(|fields| fields.keys().cloned());
+            let fields = names.filter(|name| !in_path.contains(&name.as_str())).collect();
+            routes.push(Route { card: entry.card.clone(), method, template, path, fields });
+        }
+    }
+    routes
+}
+
+async fn server() -> Server {
+    let limits = Limits { body: 64 * 1024, ..Limits::default() };
+    Setup { principals: true, limits, ..Setup::default() }.start().await
+}
+
+impl Route {
+    async fn send(&self, server: &Server, token: &str, query: &str, body: &[u8]) -> Answered {
+        let header = format!("Bearer {token}");
+        let mut headers = vec![("accept", "application/json")];
+        if !token.is_empty() {
+            headers.push(("authorization", header.as_str()));
+        }
+        let body = (self.method == Method::Post).then_some(body);
+        server.send(self.method, &format!("{}{query}", self.path), &headers, body).await
+    }
+
+    fn name(&self) -> String {
+        format!("{} at {:?} {}", self.card.name, self.method, self.template)
+    }
+}
+
+fn is_error_body(answer: &Answered) -> bool {
+    let error = &answer.body["error"];
+    error["message"].is_string()
+        && error["retryable"].is_boolean()
+        && error["request_id"].as_str() == answer.header("x-request-id")
+        && answer.header("content-type") == Some("application/json")
+}
+
+#[tokio::test]
+async fn a_caller_without_a_token_or_without_the_scope_is_refused() {
+    let server = server().await;
+    for route in routes(&server).await {
+        for (token, code) in [("", "no_token"), ("wrong", "unknown_token")] {
+            let answer = route.send(&server, token, "", b"{}").await;
+            assert_eq!((answer.status, answer.code()), (401, code), "{}", route.name());
+            assert!(answer.header("www-authenticate").is_some_and(|value| value.starts_with("Bearer")));
+            assert!(is_error_body(&answer), "{}", answer.body);
+        }
+        let Some(scope) = route.card.scope else { continue };
+        let answer = route.send(&server, "idle-token", "", b"{}").await;
+        assert_eq!((answer.status, answer.code()), (403, "insufficient_scope"), "{}", route.name());
+        let challenge = answer.header("www-authenticate").unwrap_or_default();
+        assert!(challenge.contains(&format!("scope=\"{scope}\"")), "{challenge}");
+        assert!(answer.body["error"]["message"].as_str().is_some_and(|text| text.contains(scope.as_str())));
+    }
+}
+
+#[tokio::test]
+async fn a_foreign_tenants_things_are_not_there() {
+    let server = server().await;
+    let run = server.fake.run_ids().first().map(ToString::to_string).unwrap_or_default();
+    for route in routes(&server).await {
+        let names_a_thing = parameters(route.template).any(|name| name != "user_id");
+        let mine = route.send(&server, "ann-token", "", b"{}").await;
+        let hers = route.send(&server, "eve-token", "", b"{}").await;
+        if names_a_thing {
+            assert_eq!(mine.status, 200, "{}: {}", route.name(), mine.body);
+            assert_eq!(hers.status, 404, "{}: {}", route.name(), hers.body);
+            assert!(is_error_body(&hers), "{}", hers.body);
+        }
+        let shown = hers.body.to_string();
+        assert!(run.is_empty() || !shown.contains(&run), "{}: {shown}", route.name());
+    }
+}
+
+#[tokio::test]
+async fn an_unknown_key_is_refused_with_what_was_probably_meant() {
+    let server = server().await;
+    for route in routes(&server).await {
+        let answer =
+            route.send(&server, "ann-token", query_of(&route, "qqqqqqqqqqqqqq"), br#"{"qqqqqqqqqqqqqq": 1}"#).await;
+        assert_eq!(answer.status, 400, "{}: {}", route.name(), answer.body);
+        assert!(answer.body.to_string().contains("unknown_key"), "{}: {}", route.name(), answer.body);
+        let Some(field) = route.fields.first() else { continue };
+        let typo = format!("{field}x");
+        let body = json!({ typo.clone(): 1 }).to_string();
+        let query = format!("?{typo}=1");
+        let query = if route.method == Method::Get { query.as_str() } else { "" };
+        let answer = route.send(&server, "ann-token", query, body.as_bytes()).await;
+        let hint = answer.body["error"]["hint"].as_str().unwrap_or_default();
+        assert!(hint.contains(&format!("did you mean {field}?")), "{}: {}", route.name(), answer.body);
+    }
+}
+
+fn query_of(route: &Route, key: &str) -> &'static str {
+    assert_eq!(key, "qqqqqqqqqqqqqq");
+    if route.method == Method::Get { "?qqqqqqqqqqqqqq=1" } else { "" }
+}
+
+#[tokio::test]
+async fn bad_bodies_are_refused_one_by_one() {
+    let server = server().await;
+    let deep = format!("{}{}", "[".repeat(5_000), "]".repeat(5_000));
+    let long = format!("{{\"reason\": \"{}\"}}", "x".repeat(100 * 1024));
+    for route in routes(&server).await {
+        if route.method == Method::Get {
+            let answer = server.send(Method::Get, &route.path, &[ANN], Some(b"{}")).await;
+            assert_eq!((answer.status, answer.code()), (400, "unexpected_body"), "{}", route.name());
+            continue;
+        }
+        let bodies: [(&[u8], u16, &str); 7] = [
+            (b"[]", 400, "wrong_type"),
+            (b"\"text\"", 400, "wrong_type"),
+            (b"{\"a\": ", 400, "invalid_json"),
+            (b"{\"a\": \"\xff\"}", 400, "invalid_json"),
+            (b"\xff\xfe", 400, "invalid_json"),
+            (deep.as_bytes(), 400, "too_deep"),
+            (long.as_bytes(), 413, "too_large"),
+        ];
+        for (body, status, code) in bodies {
+            let answer = route.send(&server, "ann-token", "", body).await;
+            assert_eq!((answer.status, answer.code()), (status, code), "{}", route.name());
+            assert!(is_error_body(&answer), "{}", answer.body);
+        }
+    }
+    assert_eq!(server.get("/healthz").await.status, 200);
+}
+
+#[tokio::test]
+async fn bad_ids_and_wrong_types_are_refused() {
+    let server = server().await;
+    for route in routes(&server).await {
+        for (name, bad) in [("run_id", "r_1"), ("agent_id", "a%20b"), ("user_id", "%C3%A9"), ("batch_id", "r_1")] {
+            if parameters(route.template).all(|known| known != name) {
+                continue;
+            }
+            let path = route.template.replace(&format!("{{{name}}}"), bad);
+            let body = (route.method == Method::Post).then_some(&b"{}"[..]);
+            let answer = server.send(route.method, &path, &[ANN], body).await;
+            assert_eq!((answer.status, answer.code()), (400, "bad_form"), "{}: {}", route.name(), answer.body);
+            assert_eq!(answer.body["error"]["problems"][0]["path"], name);
+        }
+        for field in &route.fields {
+            let (query, body) = match route.method {
+                Method::Get => (format!("?{field}=%00%00"), String::new()),
+                Method::Post => (String::new(), json!({ field.as_str(): [[[]]] }).to_string()),
+            };
+            let answer = route.send(&server, "ann-token", &query, body.as_bytes()).await;
+            assert_eq!(answer.status, 400, "{} with a bad {field}: {}", route.name(), answer.body);
+            assert!(answer.body["error"]["message"].to_string().contains(field.as_str()), "{}", answer.body);
+        }
+    }
+    assert_eq!(server.get("/healthz").await.status, 200);
+}
+
+#[tokio::test]
+async fn what_the_engine_refuses_before_accept_is_a_status() {
+    let server = Setup::default().start().await;
+    let unknown = server.post("/v1/runs", json!({"agent": "nobody", "prompt": "go"})).await;
+    assert_eq!((unknown.status, unknown.code()), (404, "unknown_agent"));
+    let nothing = server.post("/v1/runs", json!({"agent": "quick"})).await;
+    assert_eq!((nothing.status, nothing.code()), (400, "missing_key"));
+    let both = json!({"agent": "quick", "prompt": "a", "segments": [{"role": "user", "content": []}]});
+    assert_eq!(server.post("/v1/runs", both).await.code(), "both_spellings");
+    let later = server.post("/v1/runs", json!({"agent": "quick", "prompt": "a", "allowed_hosts": []})).await;
+    assert_eq!((later.status, later.code()), (400, "not_built"));
+    let in_batch = server.post("/v1/runs:batch", json!({"spawns": [{"agent": "quick"}]})).await;
+    assert!(in_batch.body["error"]["message"].as_str().is_some_and(|text| text.contains("spawns[0].prompt")));
+    assert!(server.fake.run_ids().is_empty());
+}

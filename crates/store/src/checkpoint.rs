@@ -1,0 +1,104 @@
+//! Checkpoints: the write-ahead log folded into the file, off the path of commits.
+//!
+//! A thread copies what the log has gained while commits go on. Under steady load such a pass never reaches the log's
+//! end, and a log starts again at its beginning only when all of it is in the file; so when it has grown long, the
+//! writer copies the rest itself between two groups, right after a pass, when the rest is short.
+
+use std::{
+    sync::{Arc, mpsc},
+    thread::JoinHandle,
+};
+
+use rusqlite::Connection;
+
+use crate::{error::explain, open, sql::Bound, store::Shared};
+
+/// Bytes of the log in one frame, about.
+const FRAME: i64 = 4096;
+/// Frames that the log gains before a pass begins: 16 MiB.
+const PASS: i64 = 16 * 1024 * 1024 / FRAME;
+/// The writer folds what is left when the log is longer than this, 64 MiB, and little is left.
+const LONG: i64 = 64 * 1024 * 1024 / FRAME;
+/// What is little: 4 MiB.
+const LITTLE: i64 = 4 * 1024 * 1024 / FRAME;
+/// The writer folds all that is left when the log is longer than this, 256 MiB, however much it is.
+const TOO_LONG: i64 = 256 * 1024 * 1024 / FRAME;
+/// The log is measured again after about this many bytes.
+const MEASURE: usize = 1024 * 1024;
+/// What a group adds to the log besides its content: pages are written whole.
+const GROUP_PAGES: usize = 32 * 1024;
+
+/// The writer's side of checkpoints.
+pub(crate) struct Checkpointer {
+    shared: Arc<Shared>,
+    /// Bytes written since the log was measured.
+    unmeasured: usize,
+    thread: Option<(mpsc::SyncSender<()>, JoinHandle<()>)>,
+}
+
+impl Checkpointer {
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        Self { shared, unmeasured: 0, thread: None }
+    }
+
+    /// Looks after the log when a group of about `written` bytes was committed.
+    pub(crate) fn after_group(&mut self, written: usize, log_size: &mut Bound<'_>, checkpoint: &mut Bound<'_>) {
+        self.unmeasured += written + GROUP_PAGES;
+        if self.unmeasured < MEASURE {
+            return;
+        }
+        self.unmeasured = 0;
+        let (length, folded) = match log_size.first(&[], |row| Ok((row.get::<_, i64>(1)?, row.get::<_, i64>(2)?))) {
+            Ok(measured) => measured.unwrap_or_default(),
+            Err(error) => return warn(&self.shared, &error),
+        };
+        let left = length - folded;
+        if length > TOO_LONG || (length > LONG && left < LITTLE) {
+            if let Err(error) = checkpoint.first(&[], |_| Ok(())) {
+                warn(&self.shared, &error);
+            }
+        } else if left > PASS || length > LONG {
+            self.begin_pass();
+        }
+    }
+
+    /// Ends the thread, after the pass that it is at.
+    pub(crate) fn stop(self) {
+        if let Some((requests, thread)) = self.thread {
+            drop(requests);
+            _ = thread.join();
+        }
+    }
+
+    fn begin_pass(&mut self) {
+        if self.thread.is_none() {
+            let (requests, received) = mpsc::sync_channel(1);
+            let shared = Arc::clone(&self.shared);
+            let thread = std::thread::Builder::new()
+                .name("checkpointer".into())
+                .spawn(move || received.iter().for_each(|()| pass(&shared)));
+            match thread {
+                Ok(thread) => self.thread = Some((requests, thread)),
+                Err(error) => return tracing::warn!(%error, "no thread for checkpoints"),
+            }
+        }
+        if let Some((requests, _)) = &self.thread {
+            // A request that waits already is as good.
+            _ = requests.try_send(());
+        }
+    }
+}
+
+fn pass(shared: &Shared) {
+    // A connection of its own each time: a pass is rare, and an idle connection would hold memory.
+    let folded = open::connect(&shared.file, shared.synchronous)
+        .and_then(|connection: Connection| connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(())));
+    if let Err(error) = folded {
+        warn(shared, &error);
+    }
+}
+
+fn warn(shared: &Shared, error: &rusqlite::Error) {
+    let error = explain(&shared.file, error);
+    tracing::warn!(%error, "a checkpoint failed; the log keeps growing until one succeeds");
+}

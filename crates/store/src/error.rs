@@ -1,0 +1,66 @@
+//! What SQLite and the file system say, in the words of the contract.
+
+use std::{io, path::Path};
+
+use drawloom_contract::journal::StoreError;
+use rusqlite::{Error, ErrorCode, ffi};
+
+/// What a failure of SQLite means.
+pub(crate) fn explain(file: &Path, error: &Error) -> StoreError {
+    let file = file.display().to_string();
+    let detail = error.to_string();
+    let (code, extended) = match error {
+        Error::SqliteFailure(failure, _) | Error::SqlInputError { error: failure, .. } => {
+            (failure.code, failure.extended_code)
+        }
+        // A value that cannot be what the schema says was not written by us.
+        Error::FromSqlConversionFailure(..)
+        | Error::IntegralValueOutOfRange(..)
+        | Error::Utf8Error(..)
+        | Error::InvalidColumnType(..) => return StoreError::Corrupt { file, detail },
+        _ => return StoreError::Failed { file, detail },
+    };
+    match code {
+        ErrorCode::DiskFull => StoreError::Full { file },
+        // SQLite fills the index of its log page by page, so that growing it fails when there is no room for it.
+        ErrorCode::SystemIoFailure if extended == ffi::SQLITE_IOERR_SHMSIZE => StoreError::Full { file },
+        ErrorCode::ReadOnly | ErrorCode::PermissionDenied => StoreError::ReadOnly { file },
+        ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase => StoreError::Corrupt { file, detail },
+        ErrorCode::CannotOpen => {
+            let detail =
+                format!("{detail}; the directory must be writable too, because the log is kept beside the file");
+            StoreError::Failed { file, detail }
+        }
+        ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => StoreError::Locked { directory: directory_of(&file) },
+        _ => StoreError::Failed { file, detail },
+    }
+}
+
+/// Whether the write-ahead log could not be synced. What the kernel then still holds of it is unknown, so nobody may
+/// write after it until the file was opened, and its log read, again.
+pub(crate) fn is_sync_failure(error: &Error) -> bool {
+    matches!(
+        error,
+        Error::SqliteFailure(failure, _)
+            if matches!(failure.extended_code, ffi::SQLITE_IOERR_FSYNC | ffi::SQLITE_IOERR_DIR_FSYNC)
+    )
+}
+
+/// Whether a row would break a rule of the schema.
+pub(crate) fn is_constraint(error: &Error) -> bool {
+    matches!(error, Error::SqliteFailure(failure, _) if failure.code == ErrorCode::ConstraintViolation)
+}
+
+/// What a failure of the file system means for `path`.
+pub(crate) fn explain_io(path: &Path, doing: &str, error: &io::Error) -> StoreError {
+    let file = path.display().to_string();
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => StoreError::Full { file },
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => StoreError::ReadOnly { file },
+        _ => StoreError::Failed { file, detail: format!("{doing}: {error}") },
+    }
+}
+
+fn directory_of(file: &str) -> String {
+    Path::new(file).parent().map_or_else(|| file.to_owned(), |directory| directory.display().to_string())
+}

@@ -1,0 +1,174 @@
+//! Opening the store: the directory, the file, its format, and a new boot.
+
+use std::{
+    fs::{self, File, OpenOptions},
+    io::{self, Read as _},
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use drawloom_contract::{VERSION, journal::StoreError, record::Epoch, time::Timestamp};
+use rusqlite::{Connection, OpenFlags};
+
+use crate::{
+    error::{explain, explain_io},
+    schema,
+    sql::{Bound, natural},
+    store::Store,
+};
+
+/// The store's file in its directory.
+const FILE: &str = "drawloom.db";
+/// How a file of SQLite begins, and how much of it there is up to the end of the format's number.
+const MAGIC: &[u8] = b"SQLite format 3\0";
+const HEADER: usize = 64;
+/// Another connection holds the file only for moments.
+const BUSY: Duration = Duration::from_secs(5);
+/// The log's file keeps this size for reuse after it was folded.
+const KEPT_LOG: i64 = 64 * 1024 * 1024;
+/// The writer's page cache, in KiB.
+const CACHE: i64 = 8 * 1024;
+
+/// Where the store is and how safe its commits are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Options {
+    /// The data directory; the file in it is `drawloom.db`.
+    pub directory: PathBuf,
+    /// What a commit waits for.
+    pub synchronous: Synchronous,
+}
+
+/// What a commit waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Synchronous {
+    /// A real sync: what is acknowledged survives a loss of power.
+    Full,
+    /// Nothing. Only for a test process that proves that a missing sync is noticed.
+    Off,
+}
+
+impl Options {
+    /// A safe store in `directory`.
+    pub fn new(directory: impl Into<PathBuf>) -> Self {
+        Self { directory: directory.into(), synchronous: Synchronous::Full }
+    }
+}
+
+/// A store that was opened, and what was found.
+pub struct Opened {
+    /// The store.
+    pub store: Arc<Store>,
+    /// The number of this boot: entries carry it.
+    pub epoch: Epoch,
+    /// How the boot before ended.
+    pub previous: Previous,
+}
+
+/// How the boot before ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Previous {
+    /// There was none.
+    None,
+    /// It closed the store.
+    Clean,
+    /// It did not.
+    Unclean,
+}
+
+/// Opens the store for a new boot.
+pub(crate) fn open(options: &Options, now: Timestamp) -> Result<Opened, StoreError> {
+    create_directory(&options.directory)?;
+    let file = options.directory.join(FILE);
+    check_header(&file)?;
+    check_writable(&file)?;
+    let connection = connect(&file, options.synchronous).map_err(|error| explain(&file, &error))?;
+    let found = connection.query_row("PRAGMA user_version", [], |row| row.get(0));
+    let found = found.map_err(|error| explain(&file, &error))?;
+    check_format(&file, found)?;
+    let (epoch, previous) = begin_boot(&connection, found, now).map_err(|error| explain(&file, &error))?;
+    let store = Store::start(connection, file, options.synchronous, epoch)?;
+    Ok(Opened { store: Arc::new(store), epoch, previous })
+}
+
+/// A connection that may write.
+pub(crate) fn connect(file: &Path, synchronous: Synchronous) -> rusqlite::Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(file, flags)?;
+    connection.busy_timeout(BUSY)?;
+    connection.set_prepared_statement_cache_capacity(64);
+    let synchronous = match synchronous {
+        Synchronous::Full => "FULL",
+        Synchronous::Off => "OFF",
+    };
+    // Checkpoints are the checkpointer's; temporary things stay in memory, so that a full disk fails only in the log.
+    connection.execute_batch(&format!(
+        "PRAGMA synchronous = {synchronous}; PRAGMA wal_autocheckpoint = 0; PRAGMA journal_size_limit = {KEPT_LOG}; \
+         PRAGMA cache_size = -{CACHE}; PRAGMA temp_store = MEMORY; PRAGMA foreign_keys = OFF;"
+    ))?;
+    Ok(connection)
+}
+
+/// Makes the directory and whatever is missing above it, durably.
+fn create_directory(directory: &Path) -> Result<(), StoreError> {
+    if directory.is_dir() {
+        return Ok(());
+    }
+    let existing = directory.ancestors().find(|above| above.exists()).unwrap_or(Path::new("."));
+    fs::create_dir_all(directory).map_err(|error| explain_io(directory, "cannot create the data directory", &error))?;
+    let new = directory.ancestors().take_while(|above| *above != existing);
+    for made in new.chain([existing]).filter(|path| !path.as_os_str().is_empty()) {
+        let synced = File::open(made).and_then(|directory| directory.sync_all());
+        synced.map_err(|error| explain_io(made, "cannot sync the data directory", &error))?;
+    }
+    Ok(())
+}
+
+/// Refuses what is no store and what a newer version wrote, before SQLite touches anything.
+fn check_header(file: &Path) -> Result<(), StoreError> {
+    let mut header = Vec::with_capacity(HEADER);
+    match File::open(file).and_then(|file| file.take(HEADER as u64).read_to_end(&mut header)) {
+        Ok(0) => return Ok(()),
+        Ok(_) => {}
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(explain_io(file, "cannot read the store", &error)),
+    }
+    let Some([.., a, b, c, d]) = header.first_chunk::<HEADER>().filter(|header| header.starts_with(MAGIC)) else {
+        let detail = "it is not a drawloom store".into();
+        return Err(StoreError::Corrupt { file: file.display().to_string(), detail });
+    };
+    check_format(file, u32::from_be_bytes([*a, *b, *c, *d]))
+}
+
+/// Says that the file cannot be written here, where the reason is known; SQLite would open it for reading only and fail
+/// later. A missing file is made, empty.
+fn check_writable(file: &Path) -> Result<(), StoreError> {
+    let opened = OpenOptions::new().append(true).create(true).open(file);
+    opened.map(|_| ()).map_err(|error| explain_io(file, "cannot open the store", &error))
+}
+
+fn check_format(file: &Path, found: u32) -> Result<(), StoreError> {
+    let known = schema::known();
+    if found > known {
+        return Err(StoreError::TooNew { file: file.display().to_string(), found, known });
+    }
+    Ok(())
+}
+
+/// Brings the file up to date and raises the epoch: whoever owned it before can write nothing from here on.
+fn begin_boot(connection: &Connection, found: u32, now: Timestamp) -> rusqlite::Result<(Epoch, Previous)> {
+    connection.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(()))?;
+    schema::migrate(connection, found)?;
+    connection.execute_batch("BEGIN IMMEDIATE")?;
+    let last = Bound::new(connection, "SELECT epoch, clean FROM boots ORDER BY epoch DESC LIMIT 1")?
+        .first(&[], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, bool>(1)?)))?;
+    let (epoch, previous) = match last {
+        None => (1, Previous::None),
+        Some((epoch, true)) => (epoch + 1, Previous::Clean),
+        Some((epoch, false)) => (epoch + 1, Previous::Unclean),
+    };
+    Bound::new(connection, "INSERT INTO boots (epoch, started_at, version, clean) VALUES ($1, $2, $3, 0)")?
+        .execute(&[&epoch, &now.as_millis(), &VERSION])?;
+    connection.execute_batch("COMMIT")?;
+    Ok((natural(epoch), previous))
+}

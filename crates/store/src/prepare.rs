@@ -1,0 +1,185 @@
+//! An entry made ready for the writer, on the caller's thread: checked, encoded, its large texts hashed.
+//!
+//! The writer is one thread for all runs, so what can be done without the database is done here.
+
+use std::ops::Range;
+
+use drawloom_contract::{
+    definition::Definition,
+    ids::{Digest, RunKey, Tenant},
+    journal::{Append, Entry, NewBatch, RequestKey, WaitChange},
+    record::{Body, Epoch, Record, Seq},
+    time::Timestamp,
+    view::{Patch, RunView},
+};
+
+use crate::blobs::{Blob, Form, LARGE_TEXT, WHOLE_BODY, take_out};
+
+/// An entry as the writer takes it.
+pub(crate) struct Work {
+    pub(crate) epoch: Epoch,
+    pub(crate) runs: Vec<Run>,
+    pub(crate) waits: Vec<WaitChange>,
+    pub(crate) key: Option<RequestKey>,
+    pub(crate) batch: Option<NewBatch>,
+    pub(crate) definitions: Vec<Pinned>,
+}
+
+/// One run's part of an entry.
+pub(crate) struct Run {
+    pub(crate) key: RunKey,
+    pub(crate) expected: Seq,
+    pub(crate) change: Change,
+    /// A text of the row that is too large for it.
+    pub(crate) final_blob: Option<Digest>,
+    pub(crate) exclusive_session: bool,
+    /// Whether the last record parks the run.
+    pub(crate) parks: bool,
+    pub(crate) rows: Vec<Row>,
+    /// The bodies of all rows, one after the other.
+    pub(crate) bodies: String,
+    pub(crate) blobs: Vec<Blob>,
+}
+
+/// What an append does to the run's row.
+pub(crate) enum Change {
+    /// The run begins; the row is as the append leaves it.
+    Begin(Box<RunView>),
+    /// The run goes on.
+    Advance(Box<Patch>),
+}
+
+/// One record.
+pub(crate) struct Row {
+    pub(crate) seq: Seq,
+    pub(crate) at: Timestamp,
+    pub(crate) form: Form,
+    pub(crate) body: Range<usize>,
+}
+
+/// A definition under the digest that runs of the entry carry.
+pub(crate) struct Pinned {
+    pub(crate) tenant: Tenant,
+    pub(crate) digest: Digest,
+    pub(crate) body: String,
+}
+
+impl Work {
+    /// About how many bytes it will write.
+    pub(crate) fn size(&self) -> usize {
+        let run = |run: &Run| 512 + run.bodies.len() + run.blobs.iter().map(|blob| blob.text.len()).sum::<usize>();
+        self.runs.iter().map(run).sum::<usize>()
+            + self.definitions.iter().map(|pinned| pinned.body.len()).sum::<usize>()
+    }
+
+    /// How many records it holds.
+    pub(crate) fn records(&self) -> usize {
+        self.runs.iter().map(|run| run.rows.len()).sum()
+    }
+}
+
+/// Makes an entry ready, or says what makes it none. `is_known` tells which definitions the store has.
+pub(crate) fn prepare(entry: Entry, is_known: impl Fn(&Tenant, &Digest) -> bool) -> Result<Work, String> {
+    let definitions = pin(&entry, is_known);
+    let runs = entry.runs.into_iter().map(prepare_run).collect::<Result<_, _>>()?;
+    Ok(Work { epoch: entry.epoch, runs, waits: entry.waits, key: entry.key, batch: entry.batch, definitions })
+}
+
+fn prepare_run(append: Append) -> Result<Run, String> {
+    let (change, parks) = change_of(&append)?;
+    let mut run = Run {
+        key: append.key,
+        expected: append.expected,
+        change,
+        final_blob: None,
+        exclusive_session: append.exclusive_session,
+        parks,
+        rows: Vec::with_capacity(append.records.len()),
+        bodies: String::new(),
+        blobs: Vec::new(),
+    };
+    let mut bodies = Vec::with_capacity(192 * append.records.len());
+    for record in &append.records {
+        let start = bodies.len();
+        serde_json::to_writer(&mut bodies, &record.body).expect("records have only text keys and memory takes all");
+        let mut form = Form::Inline;
+        if bodies.len() - start > WHOLE_BODY {
+            let mut text = String::from_utf8(bodies).expect("serde_json writes UTF-8");
+            form = take_out(&mut text, start, &mut run.blobs);
+            bodies = text.into_bytes();
+        }
+        run.rows.push(Row { seq: record.seq, at: record.at, form, body: start..bodies.len() });
+    }
+    run.bodies = String::from_utf8(bodies).expect("serde_json writes UTF-8");
+    run.take_out_final_text();
+    Ok(run)
+}
+
+impl Run {
+    fn take_out_final_text(&mut self) {
+        let text = match &mut self.change {
+            Change::Begin(view) => &mut view.final_text,
+            Change::Advance(patch) => &mut patch.final_text,
+        };
+        if let Some(text) = text.take_if(|text| text.len() > LARGE_TEXT) {
+            let blob = Blob::new(text);
+            self.final_blob = Some(blob.digest);
+            if self.blobs.iter().all(|other| other.digest != blob.digest) {
+                self.blobs.push(blob);
+            }
+        }
+    }
+}
+
+/// What the records do to the row, and whether they park the run.
+fn change_of(append: &Append) -> Result<(Change, bool), String> {
+    let run = append.key.run;
+    let records = || append.records.iter().map(|record| -> &Record { record });
+    for (place, record) in records().enumerate() {
+        let due = append.expected + 1 + place as u64;
+        if record.seq != due {
+            return Err(format!("run {run} was given record {} where {due} is due", record.seq));
+        }
+        let begins = matches!(record.body, Body::Accepted(_));
+        if begins != (due == 1) {
+            return Err(format!("run {run} must begin with an accepted record, and have no other"));
+        }
+        if matches!(record.body, Body::Finished(_)) && place + 1 != append.records.len() {
+            return Err(format!("run {run} was given records after its end"));
+        }
+    }
+    let Some(last) = records().next_back() else { return Err(format!("run {run} was given no records")) };
+    let parks = matches!(last.body, Body::Parked { .. });
+    let first = records().next().unwrap_or(last);
+    let Body::Accepted(accepted) = &first.body else {
+        return Ok((Change::Advance(Box::new(Patch::of(records()))), parks));
+    };
+    if accepted.run != run || accepted.tenant != append.key.tenant {
+        return Err(format!("run {run} was given the accepted record of run {}", accepted.run));
+    }
+    let mut view = RunView::accepted(accepted, first.at);
+    if append.records.len() > 1 {
+        view.apply(Patch::of(records().skip(1)));
+    }
+    Ok((Change::Begin(Box::new(view)), parks))
+}
+
+/// The definitions that the store does not have, each under the digest that a run of its name carries: that is what a
+/// resume will ask for, also when the redactor changed the text that the digest was made of.
+fn pin(entry: &Entry, is_known: impl Fn(&Tenant, &Digest) -> bool) -> Vec<Pinned> {
+    let mut pinned: Vec<Pinned> = Vec::new();
+    for definition in &entry.definitions {
+        let definition: &Definition = definition;
+        for append in &entry.runs {
+            let Some(Body::Accepted(accepted)) = append.records.first().map(|record| &record.body) else { continue };
+            let (tenant, digest) = (&append.key.tenant, accepted.definition);
+            let is_pinned = |other: &Pinned| other.digest == digest && other.tenant == *tenant;
+            if accepted.agent != definition.name || is_known(tenant, &digest) || pinned.iter().any(is_pinned) {
+                continue;
+            }
+            let body = serde_json::to_string(definition).expect("a definition has only text keys");
+            pinned.push(Pinned { tenant: tenant.clone(), digest, body });
+        }
+    }
+    pinned
+}

@@ -1,0 +1,87 @@
+//! Readers: a few connections that cannot write, opened when they are first needed.
+//!
+//! Every read is one short transaction that begins after it was asked for, so it sees every commit that was answered.
+
+mod runs;
+
+use std::{
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use drawloom_contract::journal::StoreError;
+use rusqlite::{Connection, OpenFlags};
+use tokio::sync::Semaphore;
+
+use crate::error::explain;
+
+/// Reads at once; whoever comes then waits.
+const CONNECTIONS: usize = 4;
+/// A reader's page cache, in KiB: the kernel keeps the file's pages anyway.
+const CACHE: i64 = 512;
+
+/// The connections.
+pub(crate) struct Readers {
+    file: PathBuf,
+    places: Arc<Semaphore>,
+    idle: Arc<Mutex<Vec<Connection>>>,
+}
+
+impl Readers {
+    pub(crate) fn new(file: PathBuf) -> Self {
+        Self { file, places: Arc::new(Semaphore::new(CONNECTIONS)), idle: Arc::default() }
+    }
+
+    /// Runs `work` in one read transaction, on a thread that may block.
+    pub(crate) async fn read<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let place = Arc::clone(&self.places).acquire_owned().await.map_err(|_| StoreError::Closed)?;
+        let (file, idle) = (self.file.clone(), Arc::clone(&self.idle));
+        let task = tokio::task::spawn_blocking(move || {
+            let read = read(&file, &idle, work).map_err(|error| explain(&file, &error));
+            drop(place);
+            read
+        });
+        task.await.map_err(|error| StoreError::Failed {
+            file: self.file.display().to_string(),
+            detail: format!("a read did not end: {error}"),
+        })?
+    }
+
+    /// Waits for the reads that are under way, refuses all others and closes the connections.
+    pub(crate) async fn close(&self) {
+        let all = u32::try_from(CONNECTIONS).expect("a handful");
+        if let Ok(places) = self.places.acquire_many(all).await {
+            self.places.close();
+            drop(places);
+        }
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+}
+
+fn read<T>(
+    file: &Path,
+    idle: &Mutex<Vec<Connection>>,
+    work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+) -> rusqlite::Result<T> {
+    let kept = idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+    let connection = kept.map_or_else(|| connect(file), Ok)?;
+    connection.execute_batch("BEGIN")?;
+    let found = work(&connection);
+    // A connection whose read failed is not kept: what it has in its cache may be part of the failure.
+    connection.execute_batch("COMMIT")?;
+    if found.is_ok() {
+        idle.lock().unwrap_or_else(PoisonError::into_inner).push(connection);
+    }
+    found
+}
+
+fn connect(file: &Path) -> rusqlite::Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(file, flags)?;
+    connection.busy_timeout(std::time::Duration::from_secs(5))?;
+    connection.execute_batch(&format!("PRAGMA cache_size = -{CACHE}; PRAGMA temp_store = MEMORY;"))?;
+    Ok(connection)
+}

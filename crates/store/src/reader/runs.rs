@@ -1,0 +1,240 @@
+//! What can be read of runs.
+
+use async_trait::async_trait;
+use drawloom_contract::{
+    definition::Definition,
+    ids::{AgentId, BatchId, Digest, RunId, RunKey, Tenant},
+    journal::{Due, RunFilter, RunReader, StoreError, Unfinished},
+    record::{Record, Seq, Status},
+    time::Timestamp,
+    view::RunView,
+};
+use rusqlite::{Connection, Result, Row, ToSql, types::Type};
+
+use crate::{
+    blobs::{Form, put_back},
+    rows::{read_run, select_runs, select_runs_without_texts, wrong},
+    sql::{Bound, integer, natural},
+    store::Store,
+};
+
+type Read<T> = std::result::Result<T, StoreError>;
+
+#[async_trait]
+impl RunReader for Store {
+    async fn find_run(&self, key: &RunKey) -> Read<Option<RunView>> {
+        let key = key.clone();
+        self.readers
+            .read(move |connection| {
+                let values: [&dyn ToSql; 2] = [&key.tenant.as_str(), key.run.as_bytes()];
+                Bound::new(connection, select_runs!("WHERE tenant = $1 AND run = $2"))?.first(&values, read_run)
+            })
+            .await
+    }
+
+    async fn find_by_agent_id(&self, tenant: &Tenant, agent_id: &AgentId) -> Read<Option<RunView>> {
+        // Spelled as the index is: a live run stands before all others of its handle.
+        const LIVE: &str = select_runs!(
+            "WHERE tenant = $1 AND agent_id = $2 AND (CASE WHEN ended_at IS NULL THEN x'' ELSE run END) = x''"
+        );
+        const NEWEST: &str = select_runs!(
+            "WHERE tenant = $1 AND agent_id = $2 \
+             ORDER BY (CASE WHEN ended_at IS NULL THEN x'' ELSE run END) DESC LIMIT 1"
+        );
+        let (tenant, agent_id) = (tenant.clone(), agent_id.clone());
+        self.readers
+            .read(move |connection| {
+                let values: [&dyn ToSql; 2] = [&tenant.as_str(), &agent_id.as_str()];
+                match Bound::new(connection, LIVE)?.first(&values, read_run)? {
+                    Some(live) => Ok(Some(live)),
+                    None => Bound::new(connection, NEWEST)?.first(&values, read_run),
+                }
+            })
+            .await
+    }
+
+    async fn list_runs(&self, tenant: &Tenant, filter: &RunFilter) -> Read<Vec<RunView>> {
+        let (tenant, filter) = (tenant.clone(), filter.clone());
+        self.readers.read(move |connection| list_runs(connection, &tenant, &filter)).await
+    }
+
+    async fn read_journal(&self, key: &RunKey, after: Seq, limit: usize) -> Read<Vec<Record>> {
+        let key = key.clone();
+        self.readers.read(move |connection| read_journal(connection, &key, after, limit)).await
+    }
+
+    async fn list_children(&self, parent: &RunKey, call: Seq) -> Read<Vec<RunView>> {
+        const CHILDREN: &str =
+            select_runs!("WHERE tenant = $1 AND parent_run = $2 AND parent_call = $3 ORDER BY parent_index");
+        let parent = parent.clone();
+        self.readers
+            .read(move |connection| {
+                let values: [&dyn ToSql; 3] = [&parent.tenant.as_str(), parent.run.as_bytes(), &integer(call)];
+                Bound::new(connection, CHILDREN)?.all(&values, read_run)
+            })
+            .await
+    }
+
+    async fn list_live_children(&self, parent: &RunKey) -> Read<Vec<RunView>> {
+        const LIVE: &str = select_runs!(
+            "WHERE tenant = $1 AND parent_run = $2 AND ended_at IS NULL ORDER BY parent_call, parent_index"
+        );
+        let parent = parent.clone();
+        self.readers
+            .read(move |connection| {
+                let values: [&dyn ToSql; 2] = [&parent.tenant.as_str(), parent.run.as_bytes()];
+                Bound::new(connection, LIVE)?.all(&values, read_run)
+            })
+            .await
+    }
+
+    async fn tree_tokens(&self, root: &RunKey) -> Read<u64> {
+        // The root itself is not in the index of trees, so it is asked for by its key.
+        const SPENT: &str = "SELECT input_tokens, output_tokens, cache_creation_input_tokens, cache_read_input_tokens \
+            FROM runs WHERE tenant = $1 AND run = $2 UNION ALL \
+            SELECT input_tokens, output_tokens, cache_creation_input_tokens, cache_read_input_tokens \
+            FROM runs WHERE tenant = $1 AND root = $2 AND depth > 0";
+        let root = root.clone();
+        self.readers
+            .read(move |connection| {
+                let values: [&dyn ToSql; 2] = [&root.tenant.as_str(), root.run.as_bytes()];
+                let spent = Bound::new(connection, SPENT)?.all(&values, |row| {
+                    (0..4).try_fold(0u64, |sum, column| Ok(sum.saturating_add(natural(row.get(column)?))))
+                })?;
+                Ok(spent.into_iter().fold(0, u64::saturating_add))
+            })
+            .await
+    }
+
+    async fn list_batch(&self, tenant: &Tenant, batch: BatchId) -> Read<Option<Vec<RunView>>> {
+        const MEMBERS: &str = select_runs!("WHERE tenant = $1 AND batch = $2 ORDER BY batch_index");
+        let tenant = tenant.clone();
+        self.readers
+            .read(move |connection| {
+                let values: [&dyn ToSql; 2] = [&tenant.as_str(), batch.as_bytes()];
+                let known = Bound::new(connection, "SELECT 1 FROM batches WHERE tenant = $1 AND batch = $2")?
+                    .first(&values, |_| Ok(()))?;
+                known.map(|()| Bound::new(connection, MEMBERS)?.all(&values, read_run)).transpose()
+            })
+            .await
+    }
+
+    async fn find_definition(&self, tenant: &Tenant, digest: &Digest) -> Read<Option<Definition>> {
+        let (tenant, digest) = (tenant.clone(), *digest);
+        self.readers
+            .read(move |connection| {
+                let values: [&dyn ToSql; 2] = [&tenant.as_str(), digest.as_bytes()];
+                Bound::new(connection, "SELECT body FROM definitions WHERE tenant = $1 AND digest = $2")?
+                    .first(&values, |row| {
+                        serde_json::from_str(row.get_ref(0)?.as_str()?).map_err(|error| wrong(0, Type::Text, error))
+                    })
+            })
+            .await
+    }
+
+    async fn list_unfinished(&self) -> Read<Unfinished> {
+        self.readers.read(list_unfinished).await
+    }
+}
+
+fn list_runs(connection: &Connection, tenant: &Tenant, filter: &RunFilter) -> Result<Vec<RunView>> {
+    let mut text = String::from(select_runs!("WHERE tenant = $1"));
+    let mut values: Vec<Box<dyn ToSql>> = vec![Box::new(tenant.as_str())];
+    let mut only = |condition: &str, value: Box<dyn ToSql>| {
+        values.push(value);
+        text.push_str(&format!(" AND {condition} ${}", values.len()));
+    };
+    if let Some(user) = &filter.user {
+        only("user =", Box::new(user.as_str().to_owned()));
+    }
+    if let Some(agent) = &filter.agent {
+        only("agent =", Box::new(agent.as_str().to_owned()));
+    }
+    if let Some(session) = filter.session {
+        only("session =", Box::new(*session.as_bytes()));
+    }
+    if let Some(batch) = filter.batch {
+        only("batch =", Box::new(*batch.as_bytes()));
+    }
+    if let Some(parent) = filter.parent {
+        only("parent_run =", Box::new(*parent.as_bytes()));
+    }
+    if let Some(before) = filter.before {
+        only("run <", Box::new(*before.as_bytes()));
+    }
+    let mut states = Vec::new();
+    for status in &filter.status {
+        values.push(Box::new(status.as_str()));
+        states.push(format!("${}", values.len()));
+    }
+    if !states.is_empty() {
+        text.push_str(&format!(" AND status IN ({})", states.join(", ")));
+    }
+    values.push(Box::new(filter.limit));
+    text.push_str(&format!(" ORDER BY run DESC LIMIT ${}", values.len()));
+    let values: Vec<&dyn ToSql> = values.iter().map(|value| &**value).collect();
+    Bound::new(connection, &text)?.all(&values, read_run)
+}
+
+fn read_journal(connection: &Connection, key: &RunKey, after: Seq, limit: usize) -> Result<Vec<Record>> {
+    let tenant = key.tenant.as_str();
+    let mut blob = Bound::new(connection, "SELECT bytes FROM blobs WHERE tenant = $1 AND digest = $2")?;
+    let mut rows = Bound::new(
+        connection,
+        "SELECT seq, at, form, body FROM journal WHERE tenant = $1 AND run = $2 AND seq > $3 ORDER BY seq LIMIT $4",
+    )?;
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    rows.all(&[&tenant, key.run.as_bytes(), &integer(after), &limit], |row| {
+        read_record(row, |digest| {
+            let text = blob.first(&[&tenant, digest.as_bytes()], |row| row.get::<_, Vec<u8>>(0))?;
+            let text = text.ok_or_else(|| wrong(3, Type::Text, format!("blob {digest} is missing")))?;
+            String::from_utf8(text).map_err(|error| wrong(3, Type::Blob, error))
+        })
+    })
+}
+
+fn read_record(row: &Row<'_>, load: impl FnMut(Digest) -> Result<String>) -> Result<Record> {
+    let form: i64 = row.get(2)?;
+    let form = Form::of(form).ok_or_else(|| wrong(2, Type::Integer, format!("{form} is no form of a body")))?;
+    let body = match form {
+        // The usual case is decoded where it lies.
+        Form::Inline => serde_json::from_str(row.get_ref(3)?.as_str()?),
+        Form::References | Form::Blob => {
+            let malformed = || wrong(3, Type::Text, "a reference to a blob is damaged");
+            serde_json::from_str(&put_back(row.get(3)?, form, load, malformed)?)
+        }
+    };
+    let body = body.map_err(|error| wrong(3, Type::Text, error))?;
+    Ok(Record { seq: natural(row.get(0)?), at: Timestamp::from_millis(row.get(1)?), body })
+}
+
+fn list_unfinished(connection: &Connection) -> Result<Unfinished> {
+    const RUNS: &str = select_runs_without_texts!(
+        "WHERE ended_at IS NULL AND (status <> 'waiting' OR NOT EXISTS (SELECT 1 FROM waits \
+         WHERE waits.tenant = runs.tenant AND waits.run = runs.run AND (kind = 'until' OR remaining > 0))) \
+         ORDER BY accepted_at, run"
+    );
+    const TIMERS: &str = "SELECT waits.tenant, waits.run, waits.due FROM runs JOIN waits \
+        ON waits.tenant = runs.tenant AND waits.run = runs.run \
+        WHERE runs.ended_at IS NULL AND runs.status = 'waiting' AND waits.kind = 'until' ORDER BY waits.due";
+    const DEADLINES: &str = "SELECT tenant, run, deadline FROM runs \
+        WHERE ended_at IS NULL AND status = 'waiting' AND deadline IS NOT NULL ORDER BY deadline";
+    const PARKED: &str = "SELECT count(*) FROM runs WHERE ended_at IS NULL AND status = 'waiting'";
+    let (ready, runs) = Bound::new(connection, RUNS)?
+        .all(&[], read_run)?
+        .into_iter()
+        .partition(|view: &RunView| view.status == Status::Waiting);
+    Ok(Unfinished {
+        runs,
+        ready,
+        timers: Bound::new(connection, TIMERS)?.all(&[], read_due)?,
+        deadlines: Bound::new(connection, DEADLINES)?.all(&[], read_due)?,
+        parked: natural(Bound::new(connection, PARKED)?.first(&[], |row| row.get(0))?.unwrap_or_default()),
+    })
+}
+
+fn read_due(row: &Row<'_>) -> Result<Due> {
+    let tenant = row.get_ref(0)?.as_str()?.parse().map_err(|error| wrong(0, Type::Text, error))?;
+    let run = RunKey { tenant, run: RunId::from_bytes(row.get(1)?) };
+    Ok(Due { run, due: Timestamp::from_millis(row.get(2)?) })
+}

@@ -1,0 +1,155 @@
+//! The tables, as a list of steps from one format to the next.
+
+use rusqlite::{Connection, Result};
+
+/// Each step leads from the format that is its index to the next. A step that was released is never changed.
+const STEPS: &[&str] = &[FIRST];
+
+/// The format that this version writes.
+pub(crate) fn known() -> u32 {
+    u32::try_from(STEPS.len()).expect("a handful of steps")
+}
+
+/// Brings a file of format `found` up to date, in one transaction.
+pub(crate) fn migrate(connection: &Connection, found: u32) -> Result<()> {
+    let missing = &STEPS[usize::try_from(found).expect("formats are small numbers").min(STEPS.len())..];
+    if missing.is_empty() {
+        return Ok(());
+    }
+    connection.execute_batch(&format!(
+        "BEGIN IMMEDIATE; {} PRAGMA user_version = {}; COMMIT;",
+        missing.concat(),
+        known()
+    ))
+}
+
+/// Tenant is part of every key. Ids and digests are blobs, times are milliseconds since 1970.
+///
+/// Every index is paid for by every run, so most are partial: only children, members of a batch and unfinished runs are
+/// in theirs.
+const FIRST: &str = "
+-- One row per start of an owning process; the largest epoch owns the file.
+CREATE TABLE boots (
+    epoch INTEGER PRIMARY KEY,
+    started_at INTEGER NOT NULL,
+    version TEXT NOT NULL,
+    clean INTEGER NOT NULL
+);
+
+-- What happened, in global order. form: 0 as it is, 1 with references to blobs, 2 the digest of a blob.
+CREATE TABLE journal (
+    position INTEGER PRIMARY KEY,
+    tenant TEXT NOT NULL,
+    run BLOB NOT NULL,
+    seq INTEGER NOT NULL,
+    at INTEGER NOT NULL,
+    version INTEGER NOT NULL,
+    form INTEGER NOT NULL,
+    body TEXT NOT NULL
+);
+CREATE UNIQUE INDEX journal_by_run ON journal (tenant, run, seq);
+
+-- Each run as its records leave it.
+CREATE TABLE runs (
+    tenant TEXT NOT NULL,
+    run BLOB NOT NULL,
+    session BLOB NOT NULL,
+    agent_id TEXT NOT NULL,
+    agent TEXT NOT NULL,
+    definition BLOB NOT NULL,
+    user TEXT NOT NULL,
+    provider TEXT NOT NULL,
+    model TEXT NOT NULL,
+    parent_run BLOB,
+    parent_agent_id TEXT,
+    parent_call INTEGER,
+    parent_index INTEGER,
+    root BLOB NOT NULL,
+    depth INTEGER NOT NULL,
+    batch BLOB,
+    batch_index INTEGER,
+    parent_context TEXT,
+    status TEXT NOT NULL,
+    seq INTEGER NOT NULL,
+    accepted_at INTEGER NOT NULL,
+    started_at INTEGER,
+    ended_at INTEGER,
+    deadline INTEGER,
+    queue_timeout_ms INTEGER,
+    stop_reason TEXT,
+    final_text TEXT,
+    final_blob BLOB,
+    error TEXT,
+    input_tokens INTEGER NOT NULL,
+    output_tokens INTEGER NOT NULL,
+    cache_creation_input_tokens INTEGER NOT NULL,
+    cache_read_input_tokens INTEGER NOT NULL,
+    warnings TEXT,
+    strikes INTEGER NOT NULL,
+    PRIMARY KEY (tenant, run)
+) WITHOUT ROWID;
+-- A handle belongs to one live run at a time; ended runs keep it beside each other.
+CREATE UNIQUE INDEX runs_by_agent_id ON runs (tenant, agent_id, (CASE WHEN ended_at IS NULL THEN x'' ELSE run END));
+CREATE UNIQUE INDEX runs_by_parent ON runs (tenant, parent_run, parent_call, parent_index)
+    WHERE parent_run IS NOT NULL;
+CREATE INDEX runs_by_session ON runs (tenant, session);
+CREATE INDEX runs_by_batch ON runs (tenant, batch, batch_index) WHERE batch IS NOT NULL;
+CREATE INDEX runs_by_root ON runs (tenant, root) WHERE depth > 0;
+CREATE INDEX runs_unfinished ON runs (accepted_at) WHERE ended_at IS NULL;
+
+-- What runs wait for. kind: children (remaining of them have not ended) or until (due).
+CREATE TABLE waits (
+    tenant TEXT NOT NULL,
+    run BLOB NOT NULL,
+    call INTEGER NOT NULL,
+    kind TEXT NOT NULL,
+    remaining INTEGER,
+    due INTEGER,
+    PRIMARY KEY (tenant, run, call)
+) WITHOUT ROWID;
+
+CREATE TABLE batches (
+    tenant TEXT NOT NULL,
+    batch BLOB NOT NULL,
+    user TEXT NOT NULL,
+    size INTEGER NOT NULL,
+    PRIMARY KEY (tenant, batch)
+) WITHOUT ROWID;
+
+CREATE TABLE sessions (
+    tenant TEXT NOT NULL,
+    session BLOB NOT NULL,
+    agent TEXT NOT NULL,
+    user TEXT NOT NULL,
+    created_at INTEGER NOT NULL,
+    PRIMARY KEY (tenant, session)
+) WITHOUT ROWID;
+
+-- Agents as runs pinned them, under the digest that the runs carry.
+CREATE TABLE definitions (
+    tenant TEXT NOT NULL,
+    digest BLOB NOT NULL,
+    body TEXT NOT NULL,
+    PRIMARY KEY (tenant, digest)
+) WITHOUT ROWID;
+
+-- Large values, under the SHA-256 of their bytes.
+CREATE TABLE blobs (
+    tenant TEXT NOT NULL,
+    digest BLOB NOT NULL,
+    bytes BLOB NOT NULL,
+    PRIMARY KEY (tenant, digest)
+);
+
+-- Requests that were made with an idempotency key. handle_kind: run or batch.
+CREATE TABLE keys (
+    tenant TEXT NOT NULL,
+    subject TEXT NOT NULL,
+    operation TEXT NOT NULL,
+    key BLOB NOT NULL,
+    body BLOB NOT NULL,
+    handle_kind TEXT NOT NULL,
+    handle BLOB NOT NULL,
+    PRIMARY KEY (tenant, subject, operation, key)
+) WITHOUT ROWID;
+";

@@ -1,0 +1,223 @@
+//! The store: one writer, a few readers, and what they share.
+
+use std::{
+    collections::HashSet,
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    thread::JoinHandle,
+};
+
+use async_trait::async_trait;
+use drawloom_contract::{
+    ids::{Digest, Tenant},
+    journal::{CommitError, Committed, Entry, Journal, StoreError},
+    record::Epoch,
+    time::Timestamp,
+};
+use rusqlite::Connection;
+use tokio::sync::{mpsc, oneshot};
+
+use crate::{
+    error::explain_io,
+    open::{self, Opened, Options, Synchronous},
+    prepare::{Pinned, prepare},
+    reader::Readers,
+    sql::{Bound, natural},
+    writer::{self, Job},
+};
+
+/// Definitions that are remembered as stored; when there are more, the list starts again.
+const REMEMBERED: usize = 4_096;
+
+/// The journal and everything derived from it, in one SQLite file.
+pub struct Store {
+    shared: Arc<Shared>,
+    queue: mpsc::Sender<Job>,
+    writer: Mutex<Option<JoinHandle<()>>>,
+    pub(crate) readers: Readers,
+}
+
+/// What the store did since it was opened.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Groups of entries that were committed.
+    pub commits: u64,
+    /// Groups whose commit waited for a real sync: all of them, unless the store was opened without.
+    pub syncs: u64,
+    /// Entries that were written.
+    pub entries: u64,
+    /// Records that were written.
+    pub records: u64,
+    /// Most entries in one group.
+    pub largest_group: u64,
+}
+
+/// What the writer, the readers and the store's owner share.
+pub(crate) struct Shared {
+    pub(crate) file: PathBuf,
+    pub(crate) synchronous: Synchronous,
+    pub(crate) epoch: Epoch,
+    pub(crate) counters: Counters,
+    /// Why the last write failed, until one succeeds.
+    failure: Mutex<Option<StoreError>>,
+    /// Definitions that the file holds.
+    definitions: Mutex<HashSet<(Tenant, Digest)>>,
+}
+
+#[derive(Default)]
+pub(crate) struct Counters {
+    pub(crate) commits: AtomicU64,
+    pub(crate) syncs: AtomicU64,
+    pub(crate) entries: AtomicU64,
+    pub(crate) records: AtomicU64,
+    pub(crate) largest_group: AtomicU64,
+}
+
+impl Shared {
+    pub(crate) fn set_failure(&self, failure: Option<StoreError>) {
+        *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = failure;
+    }
+
+    pub(crate) fn remember(&self, stored: &[Pinned]) {
+        if stored.is_empty() {
+            return;
+        }
+        let mut definitions = self.definitions.lock().unwrap_or_else(PoisonError::into_inner);
+        if definitions.len() + stored.len() > REMEMBERED {
+            definitions.clear();
+        }
+        definitions.extend(stored.iter().map(|pinned| (pinned.tenant.clone(), pinned.digest)));
+    }
+
+    pub(crate) fn malformed(&self, detail: String) -> CommitError {
+        CommitError::Store(StoreError::Failed { file: self.file.display().to_string(), detail })
+    }
+
+    fn failure(&self) -> Option<StoreError> {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn is_known(&self, tenant: &Tenant, digest: &Digest) -> bool {
+        let definitions = self.definitions.lock().unwrap_or_else(PoisonError::into_inner);
+        definitions.contains(&(tenant.clone(), *digest))
+    }
+}
+
+impl Store {
+    /// Opens the store in a directory, creating both when they are missing, and raises the boot epoch: whoever had it
+    /// open before can write nothing from here on. This boot counts as unclean until [`Store::close`].
+    pub fn open(options: &Options, now: Timestamp) -> Result<Opened, StoreError> {
+        open::open(options, now)
+    }
+
+    pub(crate) fn start(
+        connection: Connection,
+        file: PathBuf,
+        synchronous: Synchronous,
+        epoch: Epoch,
+    ) -> Result<Self, StoreError> {
+        let shared = Arc::new(Shared {
+            file,
+            synchronous,
+            epoch,
+            counters: Counters::default(),
+            failure: Mutex::default(),
+            definitions: Mutex::default(),
+        });
+        let (queue, jobs) = mpsc::channel(writer::QUEUE);
+        let writers = Arc::clone(&shared);
+        let thread = std::thread::Builder::new()
+            .name("store writer".into())
+            .spawn(move || writer::run(connection, jobs, writers))
+            .map_err(|error| explain_io(&shared.file, "cannot start the writer", &error))?;
+        let readers = Readers::new(shared.file.clone());
+        Ok(Self { shared, queue, writer: Mutex::new(Some(thread)), readers })
+    }
+
+    /// Writes what was asked before, marks this boot as clean and ends the store's threads. Whatever is asked after it
+    /// is answered with [`StoreError::Closed`].
+    pub async fn close(&self) -> Result<(), StoreError> {
+        // Readers first: the log can be folded whole only when nobody reads.
+        self.readers.close().await;
+        let (answer, closed) = oneshot::channel();
+        self.queue.send(Job::Close(answer)).await.map_err(|_| self.gone())?;
+        let closed = closed.await.map_err(|_| self.gone())?;
+        let thread = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(thread) = thread {
+            _ = tokio::task::spawn_blocking(move || thread.join()).await;
+        }
+        closed
+    }
+
+    /// What the store did since it was opened.
+    pub fn stats(&self) -> Stats {
+        let counters = &self.shared.counters;
+        Stats {
+            commits: counters.commits.load(Ordering::Relaxed),
+            syncs: counters.syncs.load(Ordering::Relaxed),
+            entries: counters.entries.load(Ordering::Relaxed),
+            records: counters.records.load(Ordering::Relaxed),
+            largest_group: counters.largest_group.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Whether the store can be read and written, and is ours. After a failed write this tries
+    /// another, of 64 KiB, and takes it back.
+    pub async fn check(&self) -> Result<(), StoreError> {
+        if self.queue.is_closed() {
+            return Err(self.gone());
+        }
+        if self.shared.failure().is_some() {
+            let (answer, probed) = oneshot::channel();
+            self.queue.send(Job::Probe(answer)).await.map_err(|_| self.gone())?;
+            probed.await.map_err(|_| self.gone())??;
+        }
+        let owner = self
+            .readers
+            .read(|connection| {
+                Bound::new(connection, "SELECT max(epoch) FROM boots")?.first(&[], |row| row.get::<_, i64>(0))
+            })
+            .await?;
+        if owner.map(natural) != Some(self.shared.epoch) {
+            let directory = self.file().parent().unwrap_or(self.file()).display().to_string();
+            return Err(StoreError::Locked { directory });
+        }
+        Ok(())
+    }
+
+    /// Whether the whole file is in order; takes as long as reading it.
+    pub async fn integrity(&self) -> Result<(), StoreError> {
+        let problems = self
+            .readers
+            .read(|connection| Bound::new(connection, "PRAGMA quick_check")?.all(&[], |row| row.get::<_, String>(0)))
+            .await?;
+        if problems == ["ok"] {
+            return Ok(());
+        }
+        Err(StoreError::Corrupt { file: self.file().display().to_string(), detail: problems.join("; ") })
+    }
+
+    /// The store's file.
+    pub fn file(&self) -> &Path {
+        &self.shared.file
+    }
+
+    /// Why the writer does not answer.
+    fn gone(&self) -> StoreError {
+        self.shared.failure().unwrap_or(StoreError::Closed)
+    }
+}
+
+#[async_trait]
+impl Journal for Store {
+    async fn commit(&self, entry: Entry) -> Result<Committed, CommitError> {
+        let work = prepare(entry, |tenant, digest| self.shared.is_known(tenant, digest))
+            .map_err(|detail| self.shared.malformed(detail))?;
+        let (answer, committed) = oneshot::channel();
+        self.queue.send(Job::Commit(Box::new(work), answer)).await.map_err(|_| CommitError::Store(self.gone()))?;
+        committed.await.map_err(|_| CommitError::Store(self.gone()))?
+    }
+}

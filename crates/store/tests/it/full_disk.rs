@@ -1,0 +1,169 @@
+//! A disk that is full, fails or may not be written, for real: the test starts itself again where that is so.
+
+use std::{
+    io::Write as _,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use drawloom_contract::{
+    journal::{CommitError, Entry, Journal as _, RunReader as _, StoreError},
+    record::Seq,
+};
+use drawloom_store::{Opened, Options, Store};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use crate::fixtures::{accepted, after, at, begin, key, note};
+
+/// Tells the second process where its directory is.
+const DIRECTORY: &str = "DRAWLOOM_STORE_TEST_DIRECTORY";
+
+/// Runs the ignored test `name` of this binary in a shell that did `prepare` first; `$1` is the directory there.
+fn run_in(prepare: &str, wrap: &[&str], directory: &Path, name: &str) -> std::process::Output {
+    let this = std::env::current_exe().expect("a test has a file");
+    let script = format!("{prepare}; shift; exec \"$@\"");
+    let words = wrap.iter().copied().chain(["sh", "-ec", &script, "sh"]);
+    let mut words = words.map(std::ffi::OsString::from);
+    Command::new(words.next().expect("at least the shell"))
+        .args(words)
+        .arg(directory)
+        .arg(this)
+        .args(["--exact", name, "--ignored", "--nocapture"])
+        .env(DIRECTORY, directory)
+        .output()
+        .expect("a shell")
+}
+
+fn assert_passed(output: &std::process::Output) {
+    let text = String::from_utf8_lossy(&output.stdout);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && text.contains("1 passed"), "{text}\n{errors}");
+}
+
+/// How a file system of our own can be mounted here; says so when it cannot.
+fn mounts() -> Option<Vec<&'static str>> {
+    let ways = [vec!["unshare", "--user", "--map-root-user", "--mount"], vec!["unshare", "--mount"]];
+    let works = |way: &Vec<&str>| {
+        let mut command = Command::new(way[0]);
+        command.args(&way[1..]).args(["sh", "-c", "mount -t tmpfs none /mnt"]);
+        command.output().is_ok_and(|output| output.status.success())
+    };
+    let way = ways.into_iter().find(works);
+    if way.is_none() {
+        _ = writeln!(std::io::stderr(), "skipped: this machine lets nobody mount a file system in a namespace");
+    }
+    way
+}
+
+fn directory_of_child() -> PathBuf {
+    std::env::var_os(DIRECTORY).expect("started by another test").into()
+}
+
+/// Appends notes to run 1 until that fails; the last acknowledged record, and why.
+async fn fill(opened: &Opened, mut seq: Seq) -> (Seq, StoreError) {
+    loop {
+        let text: String = (0..6_000).map(|place| char::from(b'a' + (place * seq % 23) as u8)).collect();
+        let entry = Entry::append(opened.epoch, after(key(1), seq, [note(&text)]));
+        match opened.store.commit(entry).await {
+            Ok(_) => seq += 1,
+            Err(CommitError::Store(error)) => return (seq, error),
+            Err(other) => panic!("{other}"),
+        }
+        assert!(seq < 10_000, "the disk is never full");
+    }
+}
+
+/// Nothing is half written: the row, the journal and the file agree on the last acknowledged record.
+async fn assert_whole(store: &Store, seq: Seq) {
+    let view = store.find_run(&key(1)).await.expect("a readable store").expect("the run is there");
+    let records = store.read_journal(&key(1), 0, usize::MAX).await.expect("a readable store");
+    let last = records.last().expect("some records").seq;
+    assert_eq!((view.seq, last, records.len() as u64), (seq, seq, seq));
+    assert_eq!(store.integrity().await, Ok(()));
+}
+
+#[test]
+fn on_a_full_disk_nothing_is_half_written_and_writing_goes_on_when_there_is_room() {
+    let Some(way) = mounts() else { return };
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let mount = "mount -t tmpfs -o size=3m none \"$1\"";
+    assert_passed(&run_in(mount, &way, directory.path(), "full_disk::on_a_small_disk"));
+}
+
+#[tokio::test]
+#[ignore = "started by the test above, on a disk of 3 MiB"]
+async fn on_a_small_disk() {
+    let directory = directory_of_child();
+    let ballast = directory.join("ballast");
+    std::fs::write(&ballast, vec![1; 1024 * 1024]).expect("room for the ballast");
+    let opened = Store::open(&Options::new(&directory), at(1)).expect("a store that opens");
+    opened.store.commit(Entry::append(opened.epoch, begin(accepted(1), []))).await.expect("room for a run");
+    let (seq, error) = fill(&opened, 1).await;
+    let full = StoreError::Full { file: opened.store.file().display().to_string() };
+    assert_eq!(error, full);
+    assert_eq!(opened.store.check().await, Err(full.clone()));
+    assert_whole(&opened.store, seq).await;
+
+    std::fs::remove_file(ballast).expect("the ballast can go");
+    assert_eq!(opened.store.check().await, Ok(()));
+    let (more, _) = fill(&opened, seq).await;
+    assert!(more > seq + 20, "only {} records fit into 1 MiB", more - seq);
+    assert_whole(&opened.store, more).await;
+    drop(opened);
+    let again = Store::open(&Options::new(&directory), at(2)).map(|opened| opened.store);
+    // There may be no room to open it for writing; then the reason is the same.
+    match again {
+        Ok(store) => assert_whole(&store, more).await,
+        Err(error) => assert_eq!(error, full),
+    }
+}
+
+#[test]
+fn when_the_file_cannot_grow_nothing_is_half_written_and_writing_goes_on_when_it_can() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    // No rights are needed for this: 512 KiB a file, and no signal when a write goes beyond it.
+    let limit = "trap '' XFSZ; ulimit -S -f 1024";
+    assert_passed(&run_in(limit, &[], directory.path(), "full_disk::with_a_limit_on_files"));
+}
+
+#[tokio::test]
+#[ignore = "started by the test above, with a limit on the size of files"]
+async fn with_a_limit_on_files() {
+    let opened = Store::open(&Options::new(directory_of_child()), at(1)).expect("a store that opens");
+    opened.store.commit(Entry::append(opened.epoch, begin(accepted(1), []))).await.expect("room for a run");
+    let (seq, error) = fill(&opened, 1).await;
+    assert!(matches!(error, StoreError::Failed { .. } | StoreError::Full { .. }), "{error:?}");
+    assert_eq!(opened.store.check().await, Err(error));
+    assert_whole(&opened.store, seq).await;
+
+    let limit = getrlimit(Resource::Fsize);
+    setrlimit(Resource::Fsize, Rlimit { current: limit.maximum, ..limit }).expect("as much as is allowed");
+    assert_eq!(opened.store.check().await, Ok(()));
+    let entry = Entry::append(opened.epoch, after(key(1), seq, [note("on")]));
+    opened.store.commit(entry).await.expect("room again");
+    assert_whole(&opened.store, seq + 1).await;
+}
+
+#[tokio::test]
+async fn a_file_that_may_not_be_written_is_refused_with_the_reason() {
+    let Some(way) = mounts() else { return };
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let read_only = "mount --bind \"$1\" \"$1\"; mount -o remount,bind,ro \"$1\"";
+    assert_passed(&run_in(read_only, &way, directory.path(), "full_disk::where_nothing_may_be_written"));
+    let opened = Store::open(&Options::new(directory.path()), at(1)).expect("a store that opens");
+    opened.store.commit(Entry::append(opened.epoch, begin(accepted(1), []))).await.expect("a run");
+    opened.store.close().await.expect("an orderly end");
+    assert_passed(&run_in(read_only, &way, directory.path(), "full_disk::where_nothing_may_be_written"));
+}
+
+#[test]
+#[ignore = "started by the test above, where the directory is read-only"]
+fn where_nothing_may_be_written() {
+    let directory = directory_of_child();
+    let file = directory.join("drawloom.db").display().to_string();
+    let refused = Store::open(&Options::new(&directory), at(2)).err();
+    assert_eq!(refused, Some(StoreError::ReadOnly { file }));
+    let below = directory.join("below");
+    let refused = Store::open(&Options::new(&below), at(2)).err();
+    assert_eq!(refused, Some(StoreError::ReadOnly { file: below.display().to_string() }));
+}

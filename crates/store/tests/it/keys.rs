@@ -1,0 +1,101 @@
+//! Idempotency keys: the same request twice is one run.
+
+use drawloom_contract::{
+    ids::{Digest, Tenant},
+    journal::{CommitError, Entry, HandleId, NewBatch, RequestKey, RunReader as _},
+};
+use drawloom_store::Opened;
+
+use crate::fixtures::{Bench, accepted, batch_id, begin, key, member, open, run_id, tenant};
+
+fn request(bench: &Bench, number: u64, body: &str) -> Entry {
+    Entry { key: Some(request_key(number, body)), ..Entry::append(bench.epoch, begin(accepted(number), [])) }
+}
+
+fn request_key(number: u64, body: &str) -> RequestKey {
+    RequestKey {
+        tenant: Tenant::default_tenant(),
+        subject: "ada".parse().expect("a valid name"),
+        operation: "spawn_run",
+        key: Digest::of(b"key"),
+        body: Digest::of(body.as_bytes()),
+        handle: HandleId::Run(run_id(number)),
+    }
+}
+
+#[tokio::test]
+async fn the_same_request_is_one_run_and_another_body_a_conflict() {
+    let bench = Bench::new();
+    bench.commit(request(&bench, 1, "body")).await.expect("the first of them");
+    assert_eq!(bench.commit(request(&bench, 2, "body")).await, Err(CommitError::Repeated(HandleId::Run(run_id(1)))));
+    assert_eq!(bench.commit(request(&bench, 3, "other")).await, Err(CommitError::KeyReused));
+    assert_eq!(bench.store.find_run(&key(2)).await, Ok(None));
+}
+
+#[tokio::test]
+async fn a_key_belongs_to_its_tenant_subject_and_operation() {
+    let bench = Bench::new();
+    bench.commit(request(&bench, 1, "body")).await.expect("the first of them");
+    let others = [
+        RequestKey { tenant: tenant("theirs"), ..request_key(2, "body") },
+        RequestKey { subject: "grace".parse().expect("a valid name"), ..request_key(3, "body") },
+        RequestKey { operation: "spawn_batch", ..request_key(4, "body") },
+        RequestKey { key: Digest::of(b"another"), ..request_key(5, "body") },
+    ];
+    for (number, other) in (2..).zip(others) {
+        let entry = Entry { key: Some(other), ..request(&bench, number, "body") };
+        bench.commit(entry).await.expect("another key");
+    }
+}
+
+#[tokio::test]
+async fn of_many_concurrent_requests_with_one_key_one_makes_the_run() {
+    let bench = Bench::new();
+    let commits = (1..=64).map(|number| {
+        let (store, entry) = (bench.store.clone(), request(&bench, number, "body"));
+        tokio::spawn(async move { (number, drawloom_contract::journal::Journal::commit(&*store, entry).await) })
+    });
+    let mut first = None;
+    let mut repeated = Vec::new();
+    for commit in commits.collect::<Vec<_>>() {
+        match commit.await.expect("a commit that ends") {
+            (number, Ok(_)) => assert_eq!(first.replace(run_id(number)), None, "two runs were made"),
+            (_, Err(CommitError::Repeated(HandleId::Run(run)))) => repeated.push(run),
+            (number, other) => panic!("request {number}: {other:?}"),
+        }
+    }
+    let first = first.expect("one of them made the run");
+    assert_eq!(repeated, vec![first; 63]);
+}
+
+#[tokio::test]
+async fn a_key_survives_a_restart_and_a_refused_request_leaves_none() {
+    let bench = Bench::new();
+    bench.commit(Entry::append(bench.epoch, begin(accepted(1), []))).await.expect("a run");
+    // The run exists, so the request is refused; its key must go with it.
+    assert!(matches!(bench.commit(request(&bench, 1, "body")).await, Err(CommitError::Conflict { .. })));
+    bench.commit(request(&bench, 2, "body")).await.expect("the key is free");
+    bench.store.close().await.expect("an orderly end");
+    let Opened { store, epoch, .. } = open(&bench.directory);
+    let bench = Bench { store, epoch, directory: bench.directory };
+    assert_eq!(bench.commit(request(&bench, 3, "body")).await, Err(CommitError::Repeated(HandleId::Run(run_id(2)))));
+}
+
+#[tokio::test]
+async fn a_repeated_batch_is_found_by_its_handle() {
+    let bench = Bench::new();
+    let entry = |batch| {
+        let handle = HandleId::Batch(batch_id(batch));
+        let user = "ada".parse().expect("a valid name");
+        let new = NewBatch { tenant: Tenant::default_tenant(), batch: batch_id(batch), user, size: 2 };
+        Entry {
+            runs: vec![begin(member(batch * 10, batch, 0), []), begin(member(batch * 10 + 1, batch, 1), [])],
+            key: Some(RequestKey { handle, ..request_key(0, "batch") }),
+            batch: Some(new),
+            ..Entry::append(bench.epoch, begin(accepted(99), []))
+        }
+    };
+    bench.commit(entry(1)).await.expect("the first of them");
+    assert_eq!(bench.commit(entry(2)).await, Err(CommitError::Repeated(HandleId::Batch(batch_id(1)))));
+    assert_eq!(bench.store.list_batch(&Tenant::default_tenant(), batch_id(2)).await, Ok(None));
+}

@@ -1,0 +1,258 @@
+//! The agents of the config, resolved: every name in them exists, every default is filled in.
+
+use std::{collections::BTreeMap, fs::File, io::Read as _, sync::Arc};
+
+use drawloom_contract::{
+    definition::{Definition, Definitions},
+    ids::{AgentName, Tenant},
+};
+
+use crate::{
+    agents::{AgentConfig, ModelChoice},
+    lint::{self, Finding},
+    nearest::did_you_mean,
+    problem::Problem,
+    volumes::VolumeTable,
+};
+
+/// The longest system prompt that a file may hold, in bytes.
+const PROMPT_FILE_LIMIT: u64 = 256 * 1024;
+
+/// What agents are resolved against. Paths in it are absolute, or relative to the current directory.
+pub struct Inputs<'a> {
+    /// `agents`.
+    pub agents: &'a BTreeMap<String, AgentConfig>,
+    /// `defaults`.
+    pub defaults: &'a ModelChoice,
+    /// `models`.
+    pub models: &'a BTreeMap<String, ModelChoice>,
+    /// The names under `providers`.
+    pub providers: &'a [String],
+    /// The names of all tools.
+    pub tools: &'a [String],
+    /// The volumes.
+    pub volumes: &'a VolumeTable,
+}
+
+/// The agents that there are. They come from the config, never change, and are the same for every tenant.
+#[derive(Debug, Default)]
+pub struct Catalog {
+    agents: BTreeMap<AgentName, Arc<Definition>>,
+}
+
+impl Catalog {
+    /// Resolves every agent, with what its reader should know; or says all that is wrong.
+    pub fn resolve(inputs: &Inputs<'_>) -> Result<(Self, Vec<Finding>), Vec<Problem>> {
+        let mut catalog = Self::default();
+        let mut findings = Vec::new();
+        let mut problems = check_aliases(inputs);
+        for (name, config) in inputs.agents {
+            let mut resolving = Resolving { inputs, name, config, problems: Vec::new() };
+            let definition = resolving.definition();
+            problems.append(&mut resolving.problems);
+            if let Some(definition) = definition {
+                findings.extend(lint::agent(config, &definition, inputs.tools, inputs.volumes));
+                catalog.agents.insert(definition.name.clone(), Arc::new(definition));
+            }
+        }
+        if !problems.is_empty() {
+            return Err(problems);
+        }
+        let all = catalog.agents.iter().map(|(name, definition)| (name.as_str(), &**definition)).collect();
+        findings.extend(lint::together(&all));
+        Ok((catalog, findings))
+    }
+
+    /// The names of all agents.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.agents.keys().map(AgentName::as_str)
+    }
+}
+
+impl Definitions for Catalog {
+    fn find(&self, _: &Tenant, name: &AgentName) -> Option<Arc<Definition>> {
+        self.agents.get(name).cloned()
+    }
+
+    fn list(&self, _: &Tenant) -> Vec<Arc<Definition>> {
+        self.agents.values().cloned().collect()
+    }
+}
+
+/// Aliases and defaults must name a provider and a model, also when no agent uses them.
+fn check_aliases(inputs: &Inputs<'_>) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    for (alias, choice) in inputs.models {
+        let at = ["models", alias];
+        match (&choice.provider, &choice.model) {
+            (Some(provider), Some(_)) => problems.extend(unknown_provider(inputs, at, provider)),
+            _ => problems.push(Problem::new(at, format!("alias {alias:?} must give both `provider` and `model`"))),
+        }
+    }
+    if inputs.defaults != &ModelChoice::default()
+        && let Err(problem) = choose(inputs, &["defaults"], inputs.defaults)
+    {
+        problems.push(problem);
+    }
+    problems
+}
+
+fn unknown_provider<'a>(inputs: &Inputs<'_>, at: impl IntoIterator<Item = &'a str>, provider: &str) -> Option<Problem> {
+    if inputs.providers.iter().any(|known| known == provider) {
+        return None;
+    }
+    let problem = Problem::new(at.into_iter().chain(["provider"]), format!("there is no provider {provider:?}"));
+    Some(match did_you_mean(provider, inputs.providers.iter().map(String::as_str)) {
+        Some(hint) => problem.with_hint(hint),
+        None => problem.with_hint("define it under `providers`"),
+    })
+}
+
+/// The provider and model that a choice names.
+fn choose(inputs: &Inputs<'_>, at: &[&str], choice: &ModelChoice) -> Result<(String, String), Problem> {
+    match (&choice.provider, &choice.model) {
+        (Some(provider), Some(model)) => match unknown_provider(inputs, at.iter().copied(), provider) {
+            Some(problem) => Err(problem),
+            None => Ok((provider.clone(), model.clone())),
+        },
+        (Some(provider), None) => {
+            Err(Problem::new(at.iter().copied(), format!("provider {provider:?} is named without a `model`"))
+                .with_hint("add `model`, the model's name at that provider"))
+        }
+        (None, Some(alias)) => match inputs.models.get(alias) {
+            Some(ModelChoice { provider: Some(provider), model: Some(model) }) => Ok((provider.clone(), model.clone())),
+            // Half an alias is reported where it is defined; here it only must not be called unknown.
+            Some(_) => Ok((String::new(), String::new())),
+            None => {
+                let at = at.iter().copied().chain(["model"]);
+                let hint = match did_you_mean(alias, inputs.models.keys().map(String::as_str)) {
+                    Some(hint) => format!("{hint} To name a model at a provider, add `provider`"),
+                    None => "add `provider`, or define the alias under `models`".into(),
+                };
+                Err(Problem::new(at, format!("there is no model alias {alias:?}")).with_hint(hint))
+            }
+        },
+        (None, None) => Err(Problem::new(at.iter().copied(), "no model is named")
+            .with_hint("give `provider` and `model`, or `model` with an alias, here or under `defaults`")),
+    }
+}
+
+/// One agent on its way to a definition.
+struct Resolving<'a> {
+    inputs: &'a Inputs<'a>,
+    name: &'a str,
+    config: &'a AgentConfig,
+    problems: Vec<Problem>,
+}
+
+impl Resolving<'_> {
+    fn definition(&mut self) -> Option<Definition> {
+        let name = self.name.parse::<AgentName>().map_err(|error| self.report(&[], error.to_string(), None)).ok();
+        let (provider, model) = self.model();
+        let system_prompt = self.system_prompt();
+        let tools = self.names("tools", self.config.tools.as_deref(), "tool", self.inputs.tools);
+        let agents: Vec<String> = self.inputs.agents.keys().cloned().collect();
+        let agents = self.names("agents", self.config.agents.as_deref(), "agent", &agents);
+        let volumes = self.volumes();
+        Some(Definition {
+            name: name?,
+            description: self.config.description.clone(),
+            provider,
+            model,
+            system_prompt,
+            tools,
+            agents,
+            volumes,
+            max_iterations: self.config.max_iterations,
+            max_tokens: self.config.max_tokens,
+            retry_attempts: self.config.retry_attempts,
+            run_timeout_ms: self.config.run_timeout_seconds.map(|seconds| seconds.saturating_mul(1000)),
+            budget_tokens: self.config.budget.tokens,
+        })
+    }
+
+    fn report(&mut self, below: &[&str], message: String, hint: Option<String>) {
+        let at = ["agents", self.name].into_iter().chain(below.iter().copied());
+        let problem = Problem::new(at, message);
+        self.problems.push(Problem { hint, ..problem });
+    }
+
+    fn model(&mut self) -> (String, String) {
+        let own = ModelChoice { provider: self.config.provider.clone(), model: self.config.model.clone() };
+        let at = ["agents", self.name];
+        let chosen = match own == ModelChoice::default() && *self.inputs.defaults != own {
+            // A mistake in `defaults` is reported there, once.
+            true => Ok(choose(self.inputs, &["defaults"], self.inputs.defaults).unwrap_or_default()),
+            false => choose(self.inputs, &at, &own),
+        };
+        chosen.unwrap_or_else(|problem| {
+            self.problems.push(problem);
+            Default::default()
+        })
+    }
+
+    fn system_prompt(&mut self) -> String {
+        match (&self.config.system_prompt, &self.config.system_prompt_file) {
+            (Some(_), Some(_)) => {
+                let message = "`system_prompt` and `system_prompt_file` are both given";
+                self.report(&["system_prompt_file"], message.into(), Some("keep one of them".into()));
+                String::new()
+            }
+            (Some(text), None) => text.clone(),
+            (None, Some(file)) => read_prompt(file).unwrap_or_else(|message| {
+                let hint = "the path is relative to the config file".to_owned();
+                self.report(&["system_prompt_file"], message, Some(hint));
+                String::new()
+            }),
+            (None, None) => String::new(),
+        }
+    }
+
+    /// The names under `key`, after a check that each exact one exists.
+    fn names(&mut self, key: &str, listed: Option<&[String]>, what: &str, known: &[String]) -> Vec<String> {
+        let listed = listed.unwrap_or_default();
+        for (index, name) in listed.iter().enumerate() {
+            if !name.ends_with('*') && !known.contains(name) {
+                let hint = did_you_mean(name, known.iter().map(String::as_str));
+                self.report(&[key, &index.to_string()], format!("there is no {what} {name:?}"), hint);
+            }
+        }
+        listed.to_vec()
+    }
+
+    fn volumes(&mut self) -> Vec<String> {
+        let table = self.inputs.volumes;
+        let Some(listed) = self.config.volumes.as_deref() else {
+            return table.default_volume().map(str::to_owned).into_iter().collect();
+        };
+        for (index, name) in listed.iter().enumerate() {
+            let index = index.to_string();
+            if !table.names().any(|known| known == name) {
+                let hint = did_you_mean(name, table.names()).or(Some("define it under `volumes`".into()));
+                self.report(&["volumes", &index], format!("there is no volume {name:?}"), hint);
+            }
+            let earlier = listed.iter().take_while(|other| *other != name).find(|other| table.overlap(other, name));
+            if let Some(other) = earlier {
+                self.report(
+                    &["volumes", &index],
+                    format!("volumes {other:?} and {name:?} overlap, so that one file would have two answers"),
+                    Some("let an agent touch only one of them".into()),
+                );
+            }
+        }
+        listed.to_vec()
+    }
+}
+
+fn read_prompt(path: &str) -> Result<String, String> {
+    let explain = |error: std::io::Error| format!("cannot read {path:?}: {error}");
+    let mut text = String::new();
+    File::open(path).map_err(explain)?.take(PROMPT_FILE_LIMIT + 1).read_to_string(&mut text).map_err(explain)?;
+    if text.len() as u64 > PROMPT_FILE_LIMIT {
+        return Err(format!("{path:?} is longer than {PROMPT_FILE_LIMIT} bytes"));
+    }
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests;

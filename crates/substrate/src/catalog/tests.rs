@@ -1,0 +1,186 @@
+//! Names resolve or are reported, all of them; defaults and gates come out as documented.
+
+use serde_json::{Value, json};
+
+use drawloom_contract::tool::Mode;
+
+use crate::{Weight, volumes::VolumeConfig};
+
+use super::*;
+
+/// Resolves `config` beside the volumes `work` (default) and `shelf` (read only).
+fn resolve(config: Value) -> Result<(Catalog, Vec<Finding>), Vec<String>> {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let volume = |name: &str, mode: &str, default: bool| {
+        let path = directory.path().join(name);
+        std::fs::create_dir_all(&path).expect("a directory");
+        let config = json!({ "path": path, "mode": mode, "default": default });
+        (name.to_owned(), serde_json::from_value::<VolumeConfig>(config).expect("a volume"))
+    };
+    let volumes =
+        BTreeMap::from([volume("work", "rw", true), volume("shelf", "ro", false), volume("work/sub", "rw", false)]);
+    let volumes = VolumeTable::open(&volumes).expect("directories");
+    assert_eq!(volumes.mode("shelf"), Some(Mode::ReadOnly));
+    let section = |name: &str| config.get(name).cloned().unwrap_or_else(|| json!({}));
+    let inputs = Inputs {
+        agents: &serde_json::from_value(section("agents")).expect("agents"),
+        defaults: &serde_json::from_value(section("defaults")).expect("defaults"),
+        models: &serde_json::from_value(section("models")).expect("models"),
+        providers: &["script".to_owned(), "anthropic".to_owned()],
+        tools: &["Read".to_owned(), "Write".to_owned(), "Agent".to_owned()],
+        volumes: &volumes,
+    };
+    Catalog::resolve(&inputs).map_err(|problems| {
+        problems
+            .into_iter()
+            .map(|problem| match &problem.hint {
+                Some(hint) => format!("{problem} ({hint})"),
+                None => problem.to_string(),
+            })
+            .collect()
+    })
+}
+
+fn one(config: Value) -> Arc<Definition> {
+    let (catalog, _) = resolve(config).expect("a config without mistakes");
+    let agents = catalog.list(&Tenant::default_tenant());
+    assert_eq!(agents.len(), 1);
+    agents.into_iter().next().expect("one agent")
+}
+
+#[test]
+fn absent_keys_mean_their_documented_defaults() {
+    let agent = one(json!({ "agents": { "a": { "provider": "script", "model": "m" } } }));
+    assert_eq!(
+        *agent,
+        Definition {
+            name: "a".parse().expect("a name"),
+            description: String::new(),
+            provider: "script".into(),
+            model: "m".into(),
+            system_prompt: String::new(),
+            tools: Vec::new(),
+            agents: Vec::new(),
+            volumes: vec!["work".into()],
+            max_iterations: 16,
+            max_tokens: 8192,
+            retry_attempts: 2,
+            run_timeout_ms: None,
+            budget_tokens: None,
+        }
+    );
+}
+
+#[test]
+fn an_empty_list_always_means_none() {
+    let agent = one(json!({ "agents": { "a": { "provider": "script", "model": "m", "volumes": [] } } }));
+    assert_eq!(agent.volumes, Vec::<String>::new());
+}
+
+#[test]
+fn a_model_comes_from_the_pin_the_alias_or_the_defaults() {
+    let models = json!({ "fast": { "provider": "anthropic", "model": "small" } });
+    let chosen = |agent: Value, defaults: Value| {
+        let agent = one(json!({ "agents": { "a": agent }, "models": models, "defaults": defaults }));
+        format!("{}/{}", agent.provider, agent.model)
+    };
+    let defaults = json!({ "provider": "script", "model": "demo" });
+    assert_eq!(chosen(json!({ "provider": "script", "model": "fast" }), json!({})), "script/fast");
+    assert_eq!(chosen(json!({ "model": "fast" }), defaults.clone()), "anthropic/small");
+    assert_eq!(chosen(json!({}), defaults), "script/demo");
+    assert_eq!(chosen(json!({}), json!({ "model": "fast" })), "anthropic/small");
+}
+
+#[test]
+fn every_name_that_does_not_exist_is_reported_at_once() {
+    let problems = resolve(json!({
+        "models": { "fast": { "provider": "antropic", "model": "small" }, "half": { "model": "x" } },
+        "agents": {
+            "a b": { "provider": "script", "model": "m" },
+            "b": {
+                "model": "fats", "tools": ["Raed", "Bash", "Wri*"], "agents": ["c", "d", "x*"],
+                "volumes": ["shelve", "work", "work/sub"],
+                "system_prompt": "x", "system_prompt_file": "y"
+            },
+            "c": { "provider": "nobody" },
+            "d": {},
+            "e": { "provider": "nobody", "model": "m", "system_prompt_file": "/nowhere/prompt.md" }
+        }
+    }))
+    .expect_err("many mistakes");
+    assert_eq!(
+        problems,
+        [
+            "models.fast.provider: there is no provider \"antropic\" (did you mean \"anthropic\"?)",
+            "models.half: alias \"half\" must give both `provider` and `model`",
+            "agents.a b: \"a b\" is not an agent name: 1 to 128 letters, digits, '_', '-' or '.', in parts separated by \
+             '/'",
+            "agents.b.model: there is no model alias \"fats\" (did you mean \"fast\"? To name a model at a provider, add \
+             `provider`)",
+            "agents.b.system_prompt_file: `system_prompt` and `system_prompt_file` are both given (keep one of them)",
+            "agents.b.tools.0: there is no tool \"Raed\" (did you mean \"Read\"?)",
+            "agents.b.tools.1: there is no tool \"Bash\" (there are Read, Write, Agent)",
+            "agents.b.volumes.0: there is no volume \"shelve\" (did you mean \"shelf\"?)",
+            "agents.b.volumes.2: volumes \"work\" and \"work/sub\" overlap, so that one file would have two answers (let \
+             an agent touch only one of them)",
+            "agents.c: provider \"nobody\" is named without a `model` (add `model`, the model's name at that provider)",
+            "agents.d: no model is named (give `provider` and `model`, or `model` with an alias, here or under \
+             `defaults`)",
+            "agents.e.provider: there is no provider \"nobody\" (there are script, anthropic)",
+            "agents.e.system_prompt_file: cannot read \"/nowhere/prompt.md\": No such file or directory (os error 2) (the \
+             path is relative to the config file)",
+        ]
+    );
+}
+
+#[test]
+fn a_mistake_in_the_defaults_is_reported_once() {
+    let agents = json!({ "a": {}, "b": {} });
+    let problems = resolve(json!({ "agents": agents, "defaults": { "provider": "scrpt", "model": "m" } }));
+    let problems = problems.expect_err("a provider that does not exist");
+    assert_eq!(problems, ["defaults.provider: there is no provider \"scrpt\" (did you mean \"script\"?)"]);
+}
+
+#[test]
+fn gates_that_cannot_work_are_found() {
+    let (_, findings) = resolve(json!({
+        "defaults": { "provider": "script", "model": "m" },
+        "agents": {
+            "lead": { "tools": ["Agent", "Read"], "agents": ["reader", "nobody*"] },
+            "loner": { "tools": ["Agent"], "agents": [], "volumes": [] },
+            "mute": { "agents": [] },
+            "reader": { "tools": ["Read"], "agents": [], "volumes": [] },
+            "scribe": { "tools": ["Write", "Mcp*"], "agents": ["lead"], "volumes": ["shelf"] }
+        }
+    }))
+    .expect("no mistakes");
+    let texts: Vec<String> = findings
+        .iter()
+        .map(|finding| {
+            let weight = match finding.weight {
+                Weight::Note => "note",
+                Weight::Warning => "warning",
+            };
+            format!("{weight} {}: {}", finding.at.join("."), finding.message)
+        })
+        .collect();
+    assert_eq!(
+        texts,
+        [
+            "warning agents.loner.agents: agent loner lists the tool Agent but its gate `agents` is empty: it can spawn \
+             nobody",
+            "note agents.mute: agent mute leaves these gates empty, by absent keys: tools",
+            "warning agents.mute: agent mute has no `tools`: it can call nothing (`tools: []` says so)",
+            "warning agents.reader.volumes: agent reader lists the tool Read but may touch no volume: every call will be \
+             denied",
+            "warning agents.scribe.tools: no tool has a name like \"Mcp*\"",
+            "warning agents.scribe.agents: agent scribe has a gate `agents` but does not list the tool Agent: it can \
+             spawn nobody",
+            "warning agents.scribe.volumes: agent scribe lists the tool Write but all its volumes are read only: every \
+             call will be denied",
+            "warning agents.lead.agents: no agent has a name like \"nobody*\"",
+            "note agents.lead: agent lead has no `description`: scribe cannot know what it is for",
+            "note agents.reader: agent reader has no `description`: lead cannot know what it is for",
+        ]
+    );
+}

@@ -1,0 +1,129 @@
+//! What a config allows but nobody can have meant, and which gates absent keys left empty.
+
+use std::collections::BTreeMap;
+
+use drawloom_contract::{
+    definition::{Definition, matches},
+    tool::Mode,
+};
+
+use crate::{agents::AgentConfig, volumes::VolumeTable};
+
+/// How much a finding matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Weight {
+    /// Worth knowing: a default that an absent key means.
+    Note,
+    /// It will not do what it looks like.
+    Warning,
+}
+
+/// Something about the config that its reader should know. Nothing is refused because of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// How much it matters.
+    pub weight: Weight,
+    /// Keys from the top of the config down to what it is about.
+    pub at: Vec<String>,
+    /// What.
+    pub message: String,
+}
+
+/// The tools that reach files.
+const FILE_TOOLS: [&str; 2] = ["Read", "Write"];
+
+/// All findings about one agent.
+pub(crate) fn agent(
+    config: &AgentConfig,
+    definition: &Definition,
+    tools: &[String],
+    volumes: &VolumeTable,
+) -> Vec<Finding> {
+    let name = definition.name.as_str();
+    let mut findings = Vec::new();
+    let mut find = |weight, key: Option<&str>, message: String| {
+        let at = ["agents", name].into_iter().chain(key).map(str::to_owned).collect();
+        findings.push(Finding { weight, at, message });
+    };
+    let lists = |tool: &str| definition.tools.iter().any(|pattern| matches(pattern, tool));
+
+    let left_empty: Vec<&str> = [
+        ("tools", config.tools.is_none()),
+        ("agents", config.agents.is_none()),
+        ("volumes", config.volumes.is_none() && definition.volumes.is_empty()),
+    ]
+    .into_iter()
+    .filter_map(|(gate, empty)| empty.then_some(gate))
+    .collect();
+    if !left_empty.is_empty() {
+        let gates = left_empty.join(", ");
+        find(Weight::Note, None, format!("agent {name} leaves these gates empty, by absent keys: {gates}"));
+    }
+    if config.tools.is_none() {
+        find(Weight::Warning, None, format!("agent {name} has no `tools`: it can call nothing (`tools: []` says so)"));
+    }
+    for pattern in &definition.tools {
+        if pattern.ends_with('*') && !tools.iter().any(|tool| matches(pattern, tool)) {
+            find(Weight::Warning, Some("tools"), format!("no tool has a name like {pattern:?}"));
+        }
+    }
+    if lists("Agent") && definition.agents.is_empty() {
+        find(
+            Weight::Warning,
+            Some("agents"),
+            format!("agent {name} lists the tool Agent but its gate `agents` is empty: it can spawn nobody"),
+        );
+    }
+    if !definition.agents.is_empty() && !lists("Agent") {
+        find(
+            Weight::Warning,
+            Some("agents"),
+            format!("agent {name} has a gate `agents` but does not list the tool Agent: it can spawn nobody"),
+        );
+    }
+    for tool in FILE_TOOLS.into_iter().filter(|tool| lists(tool)) {
+        if definition.volumes.is_empty() {
+            find(
+                Weight::Warning,
+                Some("volumes"),
+                format!("agent {name} lists the tool {tool} but may touch no volume: every call will be denied"),
+            );
+        }
+    }
+    let read_only = |volume: &String| volumes.mode(volume) == Some(Mode::ReadOnly);
+    if lists("Write") && !definition.volumes.is_empty() && definition.volumes.iter().all(read_only) {
+        find(
+            Weight::Warning,
+            Some("volumes"),
+            format!("agent {name} lists the tool Write but all its volumes are read only: every call will be denied"),
+        );
+    }
+    findings
+}
+
+/// Findings about agents together: whom nobody can choose well.
+pub(crate) fn together<'a>(agents: &BTreeMap<&'a str, &'a Definition>) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (name, definition) in agents {
+        for pattern in &definition.agents {
+            if pattern.ends_with('*') && !agents.keys().any(|other| matches(pattern, other)) {
+                findings.push(Finding {
+                    weight: Weight::Warning,
+                    at: ["agents", name, "agents"].map(str::to_owned).to_vec(),
+                    message: format!("no agent has a name like {pattern:?}"),
+                });
+            }
+        }
+        let spawner = agents.values().find(|other| other.may_spawn(&definition.name));
+        if let Some(spawner) = spawner
+            && definition.description.is_empty()
+        {
+            findings.push(Finding {
+                weight: Weight::Note,
+                at: ["agents", name].map(str::to_owned).to_vec(),
+                message: format!("agent {name} has no `description`: {} cannot know what it is for", spawner.name),
+            });
+        }
+    }
+    findings
+}

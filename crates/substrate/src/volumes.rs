@@ -1,0 +1,275 @@
+//! Volumes: directories that agents may touch, opened once, and which of them a path is in.
+//!
+//! Everything here is about names. Links are no concern of this table: tools open what it locates through the volume's
+//! directory handle, which no link leads out of.
+
+use std::{
+    collections::BTreeMap,
+    fs::File,
+    path::{Component, Path, PathBuf},
+    sync::Arc,
+};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use drawloom_contract::{
+    definition::Definition,
+    tool::{Mode, Place, ToolError, Volumes},
+};
+
+use crate::{nearest::nearest, problem::Problem};
+
+/// What may be done in a volume.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum VolumeMode {
+    /// Read and write.
+    #[default]
+    Rw,
+    /// Read only.
+    Ro,
+}
+
+/// A directory that agents may touch.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(extend("x-not-built" = ["dynamic_root"]))]
+pub struct VolumeConfig {
+    /// The directory, relative to the config file; it must exist.
+    #[schemars(length(min = 1))]
+    pub path: String,
+    /// `rw` (read and write) or `ro` (read only).
+    #[serde(default)]
+    pub mode: VolumeMode,
+    /// Whether agents that do not say `volumes` may touch it; at most one volume is.
+    #[serde(default)]
+    pub default: bool,
+}
+
+/// A volume, open.
+#[derive(Debug)]
+struct Volume {
+    root: Arc<File>,
+    mode: Mode,
+    /// The directory as the config spells it, made absolute, and as the file system does, when that differs.
+    spellings: Vec<PathBuf>,
+}
+
+/// Every volume, open. It answers for any definition; the definition's gate decides.
+#[derive(Debug, Default)]
+pub struct VolumeTable {
+    volumes: BTreeMap<String, Volume>,
+    default: Option<String>,
+}
+
+impl VolumeTable {
+    /// Opens every volume, or says all that is wrong. Relative paths are taken from the current directory.
+    pub fn open(config: &BTreeMap<String, VolumeConfig>) -> Result<Self, Vec<Problem>> {
+        let mut table = Self::default();
+        let mut problems = Vec::new();
+        for (name, volume) in config {
+            match open_volume(volume) {
+                Ok(open) => drop(table.volumes.insert(name.clone(), open)),
+                Err(message) => problems.push(
+                    Problem::new(["volumes", name, "path"], message)
+                        .with_hint("make the directory first, and give the path relative to the config file"),
+                ),
+            }
+            match &table.default {
+                Some(first) if volume.default => problems.push(Problem::new(
+                    ["volumes", name, "default"],
+                    format!("volume {first:?} is marked as the default already"),
+                )),
+                _ if volume.default => table.default = Some(name.clone()),
+                _ => {}
+            }
+        }
+        if problems.is_empty() { Ok(table) } else { Err(problems) }
+    }
+
+    /// The volume marked `default`.
+    pub fn default_volume(&self) -> Option<&str> {
+        self.default.as_deref()
+    }
+
+    /// The names of all volumes.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.volumes.keys().map(String::as_str)
+    }
+
+    /// What may be done in a volume, if there is one of that name.
+    pub fn mode(&self, name: &str) -> Option<Mode> {
+        self.volumes.get(name).map(|volume| volume.mode)
+    }
+
+    /// Whether one volume holds the other, or both are one directory.
+    pub(crate) fn overlap(&self, left: &str, right: &str) -> bool {
+        let (Some(left), Some(right)) = (self.volumes.get(left), self.volumes.get(right)) else { return false };
+        left.spellings.iter().any(|a| right.spellings.iter().any(|b| a.starts_with(b) || b.starts_with(a)))
+    }
+
+    /// Volumes that exist and that the gate allows.
+    fn allowed<'a>(&'a self, definition: &'a Definition) -> impl Iterator<Item = (&'a str, &'a Volume)> {
+        let names = definition.volumes.iter().map(String::as_str);
+        names.filter_map(|name| self.volumes.get_key_value(name)).map(|(name, volume)| (name.as_str(), volume))
+    }
+
+    /// "allowed volumes: a (ro), b (rw)".
+    fn allowed_text(&self, definition: &Definition) -> String {
+        let names: Vec<String> = self
+            .allowed(definition)
+            .map(|(name, volume)| match volume.mode {
+                Mode::ReadOnly => format!("{name} (read only)"),
+                Mode::ReadWrite => format!("{name} (read and write)"),
+            })
+            .collect();
+        match names.is_empty() {
+            true => format!("agent {} may touch no volume", definition.name),
+            false => format!("allowed volumes: {}", names.join(", ")),
+        }
+    }
+
+    fn named<'a>(&'a self, definition: &'a Definition, name: &str) -> Result<(&'a str, &'a Volume), ToolError> {
+        if let Some(found) = self.allowed(definition).find(|(allowed, _)| *allowed == name) {
+            return Ok(found);
+        }
+        let allowed = self.allowed_text(definition);
+        if self.volumes.contains_key(name) {
+            return Err(ToolError::Denied(format!(
+                "agent {} may not touch volume {name:?}; {allowed}",
+                definition.name
+            )));
+        }
+        let slip = nearest(name, self.allowed(definition).map(|(name, _)| name));
+        Err(ToolError::Invalid(match slip {
+            Some(slip) => format!("there is no volume {name:?}; did you mean {slip:?}? {allowed}"),
+            None => format!("there is no volume {name:?}; {allowed}"),
+        }))
+    }
+
+    /// The volume that a relative path without a volume's name is in.
+    fn implied<'a>(&'a self, definition: &'a Definition, path: &str) -> Result<(&'a str, &'a Volume), ToolError> {
+        let mut allowed = self.allowed(definition);
+        match (allowed.next(), allowed.next()) {
+            (Some(only), None) => Ok(only),
+            (None, _) => {
+                Err(ToolError::Denied(format!("{path:?} cannot be reached: {}", self.allowed_text(definition))))
+            }
+            (Some(_), Some(_)) => {
+                self.allowed(definition).find(|(name, _)| Some(*name) == self.default_volume()).ok_or_else(|| {
+                    ToolError::Invalid(format!(
+                        "{path:?} is relative and could be in several volumes; name one ({})",
+                        self.allowed_text(definition)
+                    ))
+                })
+            }
+        }
+    }
+
+    /// The allowed volume that holds an absolute path, and where in it. The innermost, should volumes overlap.
+    fn holding<'a>(&'a self, definition: &'a Definition, path: &Path) -> Option<(&'a str, &'a Volume, PathBuf)> {
+        self.allowed(definition)
+            .filter_map(|(name, volume)| Some((name, volume, inside(volume, path)?)))
+            .min_by_key(|(_, _, rest)| rest.components().count())
+    }
+}
+
+impl Volumes for VolumeTable {
+    fn locate(&self, definition: &Definition, volume: Option<&str>, path: &str) -> Result<Place, ToolError> {
+        if path.contains('\0') {
+            return Err(ToolError::Invalid("a path cannot hold a zero byte".into()));
+        }
+        let asked = Path::new(path);
+        let place = |name: &str, volume: &Volume, path| Place {
+            volume: name.into(),
+            root: volume.root.clone(),
+            mode: volume.mode,
+            path,
+        };
+        if asked.is_absolute() {
+            // Above the root there is only the root, so every absolute path has a plain form.
+            let plain = normalise(asked).unwrap_or_else(|| PathBuf::from("/"));
+            return match volume {
+                Some(name) => {
+                    let (name, volume) = self.named(definition, name)?;
+                    let rest = inside(volume, &plain).ok_or_else(|| {
+                        ToolError::Denied(format!(
+                            "{path:?} is outside volume {name:?}; {}",
+                            self.allowed_text(definition)
+                        ))
+                    })?;
+                    Ok(place(name, volume, rest))
+                }
+                None => match self.holding(definition, &plain) {
+                    Some((name, volume, rest)) => Ok(place(name, volume, rest)),
+                    None => Err(ToolError::Denied(format!(
+                        "{path:?} is outside every volume that agent {} may touch; {}",
+                        definition.name,
+                        self.allowed_text(definition)
+                    ))),
+                },
+            };
+        }
+        let (name, volume) = match volume {
+            Some(name) => self.named(definition, name)?,
+            None => self.implied(definition, path)?,
+        };
+        let rest = normalise(asked).ok_or_else(|| {
+            ToolError::Denied(format!(
+                "{path:?} leaves volume {name:?} by its \"..\"; {}",
+                self.allowed_text(definition)
+            ))
+        })?;
+        Ok(place(name, volume, rest))
+    }
+}
+
+/// Where in the volume an absolute path without `..` is.
+fn inside(volume: &Volume, path: &Path) -> Option<PathBuf> {
+    volume.spellings.iter().find_map(|spelling| path.strip_prefix(spelling).ok()).map(Path::to_owned)
+}
+
+/// The path without `.` and `..`, by its text alone; nothing when a relative one climbs above its beginning.
+fn normalise(path: &Path) -> Option<PathBuf> {
+    let mut plain = PathBuf::new();
+    let mut depth = 0_usize;
+    for component in path.components() {
+        match component {
+            Component::Prefix(_) | Component::RootDir => plain.push(component),
+            Component::CurDir => {}
+            Component::ParentDir if depth == 0 && path.is_absolute() => {}
+            Component::ParentDir => {
+                depth = depth.checked_sub(1)?;
+                plain.pop();
+            }
+            Component::Normal(part) => {
+                depth += 1;
+                plain.push(part);
+            }
+        }
+    }
+    Some(plain)
+}
+
+fn open_volume(config: &VolumeConfig) -> Result<Volume, String> {
+    let explain = |error: std::io::Error| format!("cannot open the directory {:?}: {error}", config.path);
+    let given = std::path::absolute(&config.path).map_err(explain)?;
+    let root = File::open(&given).map_err(explain)?;
+    if !root.metadata().map_err(explain)?.is_dir() {
+        return Err(format!("{:?} is not a directory", config.path));
+    }
+    let canonical = given.canonicalize().map_err(explain)?;
+    // A `..` after a link may lead elsewhere than its text says; then only the real path is a spelling.
+    let plain =
+        normalise(&given).filter(|plain| *plain != canonical && plain.canonicalize().ok().as_ref() == Some(&canonical));
+    let spellings = plain.into_iter().chain([canonical]).collect();
+    let mode = match config.mode {
+        VolumeMode::Rw => Mode::ReadWrite,
+        VolumeMode::Ro => Mode::ReadOnly,
+    };
+    Ok(Volume { root: Arc::new(root), mode, spellings })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,168 @@
+//! The same place in each spelling, and nothing outside.
+
+use tempfile::TempDir;
+
+use super::*;
+
+struct Fixture {
+    directory: TempDir,
+    table: VolumeTable,
+}
+
+fn fixture() -> Fixture {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    for name in ["notes", "books", "private"] {
+        std::fs::create_dir(directory.path().join(name)).expect("a directory");
+    }
+    let config = |name: &str, mode, default| VolumeConfig {
+        path: directory.path().join(name).to_string_lossy().into_owned(),
+        mode,
+        default,
+    };
+    let table = VolumeTable::open(&BTreeMap::from([
+        ("notes".to_owned(), config("notes", VolumeMode::Rw, true)),
+        ("books".to_owned(), config("books", VolumeMode::Ro, false)),
+        ("private".to_owned(), config("private", VolumeMode::Rw, false)),
+    ]))
+    .expect("directories that exist");
+    Fixture { directory, table }
+}
+
+fn agent(volumes: &[&str]) -> Definition {
+    Definition {
+        name: "reader".parse().expect("a name"),
+        description: String::new(),
+        provider: "p".into(),
+        model: "m".into(),
+        system_prompt: String::new(),
+        tools: vec!["Read".into()],
+        agents: Vec::new(),
+        volumes: volumes.iter().map(|name| (*name).to_owned()).collect(),
+        max_iterations: 16,
+        max_tokens: 8192,
+        retry_attempts: 2,
+        run_timeout_ms: None,
+        budget_tokens: None,
+    }
+}
+
+impl Fixture {
+    /// Volume, mode and path, or what the error says.
+    fn locate(&self, volumes: &[&str], volume: Option<&str>, path: &str) -> Result<(String, Mode, String), String> {
+        self.table
+            .locate(&agent(volumes), volume, path)
+            .map(|place| (place.volume, place.mode, place.path.to_string_lossy().into_owned()))
+            .map_err(|error| error.to_string().replace(&*self.directory.path().to_string_lossy(), "<dir>"))
+    }
+
+    fn absolute(&self, path: &str) -> String {
+        self.directory.path().join(path).to_string_lossy().into_owned()
+    }
+}
+
+#[test]
+fn every_spelling_of_a_path_is_the_same_place() {
+    let fixture = fixture();
+    let here = Ok(("books".to_owned(), Mode::ReadOnly, "a/b.txt".to_owned()));
+    let both = ["notes", "books"];
+    assert_eq!(fixture.locate(&["books"], None, "a/b.txt"), here);
+    assert_eq!(fixture.locate(&both, Some("books"), "./a/../a//b.txt"), here);
+    assert_eq!(fixture.locate(&both, None, &fixture.absolute("books/a/b.txt")), here);
+    assert_eq!(fixture.locate(&both, None, &fixture.absolute("notes/../books/a/./b.txt")), here);
+    assert_eq!(fixture.locate(&both, Some("books"), &fixture.absolute("books/a/b.txt")), here);
+    assert_eq!(fixture.locate(&both, None, "x"), Ok(("notes".into(), Mode::ReadWrite, "x".into())));
+    for root in ["", ".", "a/.."] {
+        assert_eq!(fixture.locate(&["books"], None, root), Ok(("books".into(), Mode::ReadOnly, String::new())));
+    }
+}
+
+#[test]
+fn a_volume_reached_through_a_link_answers_to_both_of_its_paths() {
+    let fixture = fixture();
+    let link = fixture.directory.path().join("link");
+    std::os::unix::fs::symlink(fixture.directory.path().join("books"), &link).expect("a link");
+    let config = VolumeConfig { path: link.to_string_lossy().into_owned(), mode: VolumeMode::Ro, default: true };
+    let table = VolumeTable::open(&BTreeMap::from([("books".to_owned(), config)])).expect("a directory");
+    for path in ["link/x", "books/x"] {
+        let place = table.locate(&agent(&["books"]), None, &fixture.absolute(path)).expect("inside");
+        assert_eq!((place.volume.as_str(), place.path.as_path()), ("books", Path::new("x")), "{path}");
+    }
+}
+
+#[test]
+fn what_is_outside_is_an_error_that_says_so() {
+    let fixture = fixture();
+    let error = |volumes: &[&str], volume, path: &str| fixture.locate(volumes, volume, path).expect_err(path);
+    assert_eq!(
+        error(&["books"], None, "a/../../notes/x"),
+        "\"a/../../notes/x\" leaves volume \"books\" by its \"..\"; allowed volumes: books (read only)"
+    );
+    assert_eq!(
+        error(&["notes", "books"], None, "/etc/passwd"),
+        "\"/etc/passwd\" is outside every volume that agent reader may touch; allowed volumes: notes (read and write), \
+         books (read only)"
+    );
+    assert_eq!(
+        error(&["books"], None, &fixture.absolute("private/x")),
+        "\"<dir>/private/x\" is outside every volume that agent reader may touch; allowed volumes: books (read only)"
+    );
+    assert_eq!(
+        error(&["notes", "books"], Some("books"), &fixture.absolute("notes/x")),
+        "\"<dir>/notes/x\" is outside volume \"books\"; allowed volumes: notes (read and write), books (read only)"
+    );
+    assert_eq!(
+        error(&["books"], None, &fixture.absolute("bookshelf")),
+        "\"<dir>/bookshelf\" is outside every volume that agent reader may touch; allowed volumes: books (read only)"
+    );
+    assert_eq!(error(&["books"], None, "a\0b"), "a path cannot hold a zero byte");
+}
+
+#[test]
+fn the_gate_decides_which_volumes_there_are() {
+    let fixture = fixture();
+    let error = |volumes: &[&str], volume, path: &str| fixture.locate(volumes, volume, path).expect_err(path);
+    assert_eq!(
+        error(&["books"], Some("private"), "x"),
+        "agent reader may not touch volume \"private\"; allowed volumes: books (read only)"
+    );
+    assert_eq!(
+        error(&["books"], Some("boks"), "x"),
+        "there is no volume \"boks\"; did you mean \"books\"? allowed volumes: books (read only)"
+    );
+    assert_eq!(error(&[], None, "x"), "\"x\" cannot be reached: agent reader may touch no volume");
+    assert_eq!(
+        error(&["books", "private"], None, "x"),
+        "\"x\" is relative and could be in several volumes; name one (allowed volumes: books (read only), private \
+         (read and write))"
+    );
+}
+
+#[test]
+fn what_cannot_be_a_volume_is_reported_all_at_once() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let file = directory.path().join("file");
+    std::fs::write(&file, "").expect("a file");
+    let config = |path: &Path, default| VolumeConfig {
+        path: path.to_string_lossy().into_owned(),
+        mode: VolumeMode::Rw,
+        default,
+    };
+    let problems = VolumeTable::open(&BTreeMap::from([
+        ("a".to_owned(), config(&file, true)),
+        ("b".to_owned(), config(&directory.path().join("missing"), false)),
+        ("c".to_owned(), config(directory.path(), true)),
+    ]))
+    .expect_err("three mistakes");
+    let texts: Vec<String> = problems
+        .iter()
+        .map(|problem| problem.to_string().replace(&*directory.path().to_string_lossy(), "<dir>"))
+        .collect();
+    assert_eq!(
+        texts,
+        [
+            "volumes.a.path: \"<dir>/file\" is not a directory",
+            "volumes.b.path: cannot open the directory \"<dir>/missing\": No such file or directory (os error 2)",
+            "volumes.c.default: volume \"a\" is marked as the default already",
+        ]
+    );
+}

@@ -1,0 +1,162 @@
+//! Why a call of the client did not work.
+
+use drawloom_contract::{
+    failure::{Explain, FailureKind},
+    ids::RunId,
+};
+use drawloom_net::Response;
+
+use crate::{
+    error::{Detail, ErrorBody, kind},
+    events::TooLong,
+    operations,
+    validate::closest,
+};
+
+/// Why a call did not work.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// The server was not reached, or the connection broke.
+    #[error("{0}")]
+    Net(drawloom_net::Error),
+    /// The server said no.
+    #[error("{}", detail.message)]
+    Refused {
+        /// The HTTP status.
+        status: u16,
+        /// What it said.
+        detail: Box<Detail>,
+    },
+    /// The answer is not what this client knows.
+    #[error("the server's answer does not have the form that this client knows")]
+    Answer(#[source] serde_json::Error),
+    /// Whoever answers is no drawloom server.
+    #[error("whoever answers is not a drawloom server: {what}")]
+    NotOurs {
+        /// How that shows.
+        what: String,
+    },
+    /// The server closed a stream before the run's last event, over and over.
+    #[error("the stream of run {run} was closed before the run ended")]
+    Cut {
+        /// The run.
+        run: RunId,
+    },
+    /// An event does not end.
+    #[error("{0}")]
+    TooLong(TooLong),
+    /// There is no such operation.
+    #[error("there is no operation {name:?}")]
+    UnknownOperation {
+        /// As it was given.
+        name: String,
+    },
+    /// The input lacks what the path needs.
+    #[error("{operation} needs {name}")]
+    MissingParameter {
+        /// The operation.
+        operation: String,
+        /// What is missing.
+        name: &'static str,
+    },
+    /// The input is not an object.
+    #[error("the input of {operation} must be a JSON object")]
+    NotAnObject {
+        /// The operation.
+        operation: String,
+    },
+}
+
+impl From<drawloom_net::Error> for ClientError {
+    fn from(error: drawloom_net::Error) -> Self {
+        Self::Net(error)
+    }
+}
+
+impl From<TooLong> for ClientError {
+    fn from(error: TooLong) -> Self {
+        Self::TooLong(error)
+    }
+}
+
+impl ClientError {
+    pub(super) fn not_ours(what: &str) -> Self {
+        Self::NotOurs { what: what.into() }
+    }
+
+    pub(super) fn not_an_object(operation: &str) -> Self {
+        Self::NotAnObject { operation: operation.into() }
+    }
+
+    /// What the server said, when it said something.
+    pub fn detail(&self) -> Option<&Detail> {
+        match self {
+            Self::Refused { detail, .. } => Some(detail),
+            _ => None,
+        }
+    }
+
+    /// The code, the server's own when it gave one.
+    pub fn wire_code(&self) -> &str {
+        self.detail().map_or_else(|| self.code(), |detail| &detail.code)
+    }
+}
+
+impl Explain for ClientError {
+    fn kind(&self) -> FailureKind {
+        match self {
+            Self::Net(error) => error.kind(),
+            Self::Refused { status, .. } => kind(*status),
+            Self::Answer(_) | Self::NotOurs { .. } | Self::Cut { .. } => FailureKind::Unavailable,
+            Self::TooLong(error) => error.kind(),
+            Self::UnknownOperation { .. } | Self::MissingParameter { .. } | Self::NotAnObject { .. } => {
+                FailureKind::Invalid
+            }
+        }
+    }
+
+    /// A word of this client's; `wire_code` has the server's.
+    fn code(&self) -> &'static str {
+        match self {
+            Self::Net(error) => error.code(),
+            Self::Refused { .. } => "refused",
+            Self::Answer(_) => "unknown_answer",
+            Self::NotOurs { .. } => "not_drawloom",
+            Self::Cut { .. } => "stream_cut",
+            Self::TooLong(error) => error.code(),
+            Self::UnknownOperation { .. } => "unknown_operation",
+            Self::MissingParameter { .. } => "missing_key",
+            Self::NotAnObject { .. } => "wrong_type",
+        }
+    }
+
+    fn hint(&self) -> Option<String> {
+        match self {
+            Self::Net(error) => error.hint(),
+            Self::Refused { detail, .. } => detail.hint.clone(),
+            Self::Answer(_) => Some("use the same version of drawloom on both sides".into()),
+            Self::NotOurs { .. } => Some("check the address".into()),
+            Self::Cut { run } => Some(format!("the run goes on; follow it again with `drawloom runs tail {run}`")),
+            Self::TooLong(error) => error.hint(),
+            Self::UnknownOperation { name } => Some(match closest(name, operations::names()) {
+                Some(meant) => format!("did you mean {meant}?"),
+                None => format!("there are {}", operations::names().collect::<Vec<_>>().join(", ")),
+            }),
+            Self::MissingParameter { name, .. } => Some(format!("give {name}=...")),
+            Self::NotAnObject { .. } => None,
+        }
+    }
+}
+
+/// The error of an answer that is none of the good ones.
+pub(super) async fn refused(response: Response) -> ClientError {
+    const MOST: usize = 1024 * 1024;
+    let status = response.status();
+    match response.bytes(MOST).await {
+        Err(error) => error.into(),
+        Ok(bytes) => match serde_json::from_slice::<ErrorBody>(&bytes) {
+            Ok(body) => ClientError::Refused { status, detail: Box::new(body.error) },
+            Err(_) => ClientError::NotOurs { what: format!("it answered status {status} without an error body") },
+        },
+    }
+}

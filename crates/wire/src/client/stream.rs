@@ -1,0 +1,115 @@
+//! A run's events over connections that may break.
+
+use std::{collections::VecDeque, time::Duration};
+
+use drawloom_contract::{failure::Explain, ids::RunId, record::Seq};
+use drawloom_net::{Method, Response};
+use futures::StreamExt;
+
+use crate::{
+    client::{Client, ClientError, Events},
+    events::{Event, Parser},
+};
+
+/// How often in a row a connection may fail without bringing an event.
+const MAX_FAILURES: u32 = 10;
+
+/// The wait before the first try again; each further one is twice as long, up to `LONGEST_WAIT`.
+const FIRST_WAIT: Duration = Duration::from_millis(50);
+
+/// The longest wait before a try again.
+const LONGEST_WAIT: Duration = Duration::from_secs(5);
+
+struct Stream {
+    client: Client,
+    run: RunId,
+    after: Seq,
+    response: Option<Response>,
+    parser: Parser,
+    ready: VecDeque<Event>,
+    failures: u32,
+    over: bool,
+}
+
+/// The events of `run` above `after`; `response` is a connection that already brings them.
+pub(super) fn events(client: Client, run: RunId, after: Seq, response: Option<Response>) -> Events {
+    let stream = Stream {
+        client,
+        run,
+        after,
+        response,
+        parser: Parser::new(),
+        ready: VecDeque::new(),
+        failures: 0,
+        over: false,
+    };
+    futures::stream::unfold(stream, async |mut stream| stream.next().await.map(|event| (event, stream))).boxed()
+}
+
+impl Stream {
+    async fn next(&mut self) -> Option<Result<Event, ClientError>> {
+        loop {
+            if let Some(event) = self.ready.pop_front() {
+                self.failures = 0;
+                self.after = event.id.unwrap_or(self.after);
+                self.over = event.is_terminal();
+                return Some(Ok(event));
+            }
+            if self.over {
+                return None;
+            }
+            match self.read().await {
+                Ok(()) => {}
+                Err(error) if error.kind().is_retryable() && self.failures < MAX_FAILURES => self.pause().await,
+                Err(error) => {
+                    self.over = true;
+                    return Some(Err(error));
+                }
+            }
+        }
+    }
+
+    /// Connects, or takes in the next bytes.
+    async fn read(&mut self) -> Result<(), ClientError> {
+        let Some(response) = &mut self.response else {
+            let response = self.connect().await?;
+            self.over = response.status() == 204;
+            self.response = Some(response);
+            self.parser = Parser::new();
+            return Ok(());
+        };
+        match response.chunk().await {
+            Ok(Some(bytes)) => {
+                let mut events = Vec::new();
+                self.parser.feed(&bytes, &mut events)?;
+                self.ready.extend(events);
+                Ok(())
+            }
+            // The server closed without a last event: it is stopping, or a proxy cut in.
+            Ok(None) => {
+                self.response = None;
+                Err(ClientError::Cut { run: self.run })
+            }
+            Err(error) => {
+                self.response = None;
+                Err(error.into())
+            }
+        }
+    }
+
+    async fn connect(&self) -> Result<Response, ClientError> {
+        let url = format!("{}/v1/runs/{}/events", self.client.base, self.run);
+        let headers = match self.after {
+            0 => Vec::new(),
+            after => vec![("last-event-id", after.to_string())],
+        };
+        self.client.send(Method::Get, url, "text/event-stream", headers, None).await
+    }
+
+    async fn pause(&mut self) {
+        let wait = FIRST_WAIT.saturating_mul(1 << self.failures.min(16)).min(LONGEST_WAIT);
+        self.failures += 1;
+        let clock = &self.client.clock;
+        clock.sleep_until(clock.now().after(wait)).await;
+    }
+}

@@ -1,0 +1,383 @@
+//! What happens to a run, as events.
+
+use std::{borrow::Cow, collections::HashMap, sync::Arc};
+
+use drawloom_contract::{
+    failure::RunError,
+    ids::{AgentId, AgentName, BatchId, RunId, SessionId},
+    model::DeltaKind,
+    record::{Accepted, BatchPlace, Body, Parent, Record, Seq, Status, StopReason, TurnFailed},
+    runs::{Delta, Item},
+    time::Timestamp,
+    usage::Usage,
+    view::RunView,
+};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::events::Event;
+
+/// Turns a run's items into events, one record at most one event. It sees the records in order, from the first, and
+/// remembers the little that later events repeat.
+#[derive(Debug)]
+pub struct Mapper {
+    provider: String,
+    model: String,
+    greeted: bool,
+    admitted: bool,
+    failed: Option<(Timestamp, TurnFailed)>,
+    calls: HashMap<Seq, (String, String)>,
+    finished: Option<Seq>,
+    ended: bool,
+}
+
+impl Mapper {
+    /// For a run whose first record is still to come.
+    pub fn new(view: &RunView) -> Self {
+        Self {
+            provider: view.provider.clone(),
+            model: view.model.clone(),
+            greeted: false,
+            admitted: false,
+            failed: None,
+            calls: HashMap::new(),
+            finished: None,
+            ended: false,
+        }
+    }
+
+    /// The first frames of a stream that starts with its run, before any item: `session`, then `agent`.
+    pub fn greet(&mut self, view: &RunView) -> [Event; 2] {
+        self.greeted = true;
+        [
+            event("session", None, &Session { r#type: "session", text: view.session }),
+            agent(&AgentIs {
+                agent_id: &view.agent_id,
+                run_id: view.run,
+                session_id: view.session,
+                agent: &view.agent,
+                parent: view.parent.as_ref(),
+                parent_context: view.parent_context.as_ref(),
+                batch: view.batch,
+                warnings: &view.warnings,
+            }),
+        ]
+    }
+
+    /// The event that shows `item`, if one does.
+    pub fn map(&mut self, item: &Item) -> Option<Event> {
+        if self.ended {
+            return None;
+        }
+        match item {
+            Item::Record(record) => self.record(record),
+            Item::Delta(delta) => Some(piece(delta)),
+            Item::Ended(view) => {
+                self.ended = true;
+                Some(end(view, self.finished.unwrap_or(view.seq)))
+            }
+        }
+    }
+
+    fn record(&mut self, record: &Record) -> Option<Event> {
+        let id = Some(record.seq);
+        match &record.body {
+            Body::Accepted(accepted) => {
+                (!std::mem::replace(&mut self.greeted, true)).then(|| accepted_as_agent(accepted))
+            }
+            Body::Admitted { .. } => (!std::mem::replace(&mut self.admitted, true))
+                .then(|| event("started", id, &Only { r#type: "started" })),
+            Body::TurnStarted(started) if started.attempt > 1 => {
+                let failed = self.failed.take();
+                let retry = Retry {
+                    provider: &self.provider,
+                    turn: started.turn,
+                    attempt: started.attempt,
+                    wait_ms: failed.as_ref().map(|(at, _)| record.at.since(*at).as_millis()),
+                    reason: failed.as_ref().map(|(_, failed)| failed.error.message.as_str()),
+                    code: failed.as_ref().map(|(_, failed)| failed.error.code.as_str()),
+                };
+                Some(event("retry", id, &Retried { r#type: "retry", retry }))
+            }
+            Body::TurnDone(done) => Some(event(
+                "message",
+                id,
+                &Message {
+                    r#type: "message",
+                    turn: done.turn,
+                    text: &done.text,
+                    thinking: Some(&*done.thinking).filter(|text| !text.is_empty()),
+                    tool_uses: &done.calls,
+                    stop_reason: done.stop_reason,
+                },
+            )),
+            Body::Usage { turn, usage } => {
+                let usage = Tokens {
+                    input_tokens: usage.input_tokens,
+                    output_tokens: usage.output_tokens,
+                    cache_creation_input_tokens: usage.cache_creation_input_tokens,
+                    cache_read_input_tokens: usage.cache_read_input_tokens,
+                    model: &self.model,
+                    provider: &self.provider,
+                };
+                Some(event("usage", id, &Used { r#type: "usage", turn: *turn, usage }))
+            }
+            Body::TurnFailed(failed) => {
+                self.failed = Some((record.at, failed.clone()));
+                let reset = Reset {
+                    r#type: "turn_reset",
+                    turn: failed.turn,
+                    attempt: failed.attempt,
+                    error: &failed.error,
+                    will_retry: failed.retry_at.is_some(),
+                    maybe_paid: failed.maybe_paid,
+                };
+                Some(event("turn_reset", id, &reset))
+            }
+            Body::CallStarted(started) => {
+                let tool_use = &started.tool_use;
+                self.calls.insert(record.seq, (tool_use.id.clone(), tool_use.name.clone()));
+                let tool_use = ToolUse { id: &tool_use.id, name: &tool_use.name, input: Some(&tool_use.input) };
+                Some(event("tool_call", id, &Call { r#type: "tool_call", tool_use, call: record.seq }))
+            }
+            Body::CallDone(done) => {
+                let names = self.calls.remove(&done.call);
+                let tool_use = names.as_ref().map(|(id, name)| ToolUse { id, name, input: None });
+                let result = CallResult {
+                    r#type: "tool_result",
+                    text: &done.text,
+                    is_error: done.is_error,
+                    in_doubt: done.in_doubt,
+                    tool_use,
+                    call: done.call,
+                };
+                Some(event("tool_result", id, &result))
+            }
+            Body::Parked { until } => {
+                let until = until.map(Timestamp::to_rfc3339);
+                Some(event("waiting", id, &Waiting { r#type: "waiting", until }))
+            }
+            Body::Finished(_) => {
+                // Its event comes with the row, which has the final text.
+                self.finished = id;
+                None
+            }
+            Body::TurnStarted(_)
+            | Body::CallWaiting { .. }
+            | Body::Resumed(_)
+            | Body::LimitReached { .. }
+            | Body::StopRequested(_)
+            | Body::Note { .. } => None,
+        }
+    }
+}
+
+fn accepted_as_agent(accepted: &Accepted) -> Event {
+    agent(&AgentIs {
+        agent_id: &accepted.agent_id,
+        run_id: accepted.run,
+        session_id: accepted.session,
+        agent: &accepted.agent,
+        parent: accepted.parent.as_ref(),
+        parent_context: accepted.parent_context.as_ref(),
+        batch: accepted.batch,
+        warnings: &accepted.warnings,
+    })
+}
+
+struct AgentIs<'a> {
+    agent_id: &'a AgentId,
+    run_id: RunId,
+    session_id: SessionId,
+    agent: &'a AgentName,
+    parent: Option<&'a Parent>,
+    parent_context: Option<&'a Value>,
+    batch: Option<BatchPlace>,
+    warnings: &'a [String],
+}
+
+fn agent(is: &AgentIs<'_>) -> Event {
+    let data = Agent {
+        r#type: "agent",
+        agent_id: is.agent_id,
+        run_id: is.run_id,
+        session_id: is.session_id,
+        agent: is.agent,
+        parent_agent_id: is.parent.map(|parent| &parent.agent_id),
+        parent_run_id: is.parent.map(|parent| parent.run),
+        parent_context: is.parent_context,
+        batch_id: is.batch.map(|place| place.batch),
+        index: is.batch.map(|place| place.index),
+        warnings: is.warnings,
+    };
+    event("agent", Some(1), &data)
+}
+
+fn piece(delta: &Delta) -> Event {
+    let name = match delta.kind {
+        DeltaKind::Text => "text",
+        DeltaKind::Thinking => "thinking",
+    };
+    event(name, None, &Piece { r#type: name, text: &delta.text, turn: delta.turn, offset: delta.offset })
+}
+
+fn end(view: &Arc<RunView>, seq: Seq) -> Event {
+    let name = if view.status == Status::Completed { "done" } else { "error" };
+    let data = End {
+        r#type: name,
+        run_id: view.run,
+        status: view.status,
+        stop_reason: view.stop_reason,
+        usage: view.usage,
+        error: view.error.as_ref(),
+        final_text: view.final_text.as_deref(),
+        warnings: &view.warnings,
+    };
+    event(name, Some(seq), &data)
+}
+
+fn event(name: &'static str, id: Option<Seq>, data: &impl Serialize) -> Event {
+    let data = serde_json::to_string(data).expect("event data has only text keys");
+    Event { name: Cow::Borrowed(name), id, data }
+}
+
+#[derive(Serialize)]
+struct Only {
+    r#type: &'static str,
+}
+
+#[derive(Serialize)]
+struct Session {
+    r#type: &'static str,
+    text: SessionId,
+}
+
+#[derive(Serialize)]
+struct Agent<'a> {
+    r#type: &'static str,
+    agent_id: &'a AgentId,
+    run_id: RunId,
+    session_id: SessionId,
+    agent: &'a AgentName,
+    parent_agent_id: Option<&'a AgentId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parent_run_id: Option<RunId>,
+    parent_context: Option<&'a Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    batch_id: Option<BatchId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    index: Option<u32>,
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    warnings: &'a [String],
+}
+
+#[derive(Serialize)]
+struct Piece<'a> {
+    r#type: &'static str,
+    text: &'a str,
+    turn: u32,
+    offset: u64,
+}
+
+#[derive(Serialize)]
+struct Message<'a> {
+    r#type: &'static str,
+    turn: u32,
+    text: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    thinking: Option<&'a str>,
+    tool_uses: &'a [drawloom_contract::message::ToolUse],
+    stop_reason: StopReason,
+}
+
+#[derive(Serialize)]
+struct Used<'a> {
+    r#type: &'static str,
+    turn: u32,
+    usage: Tokens<'a>,
+}
+
+#[derive(Serialize)]
+struct Tokens<'a> {
+    input_tokens: u64,
+    output_tokens: u64,
+    cache_creation_input_tokens: u64,
+    cache_read_input_tokens: u64,
+    model: &'a str,
+    provider: &'a str,
+}
+
+#[derive(Serialize)]
+struct Reset<'a> {
+    r#type: &'static str,
+    turn: u32,
+    attempt: u32,
+    error: &'a RunError,
+    will_retry: bool,
+    maybe_paid: bool,
+}
+
+#[derive(Serialize)]
+struct Retried<'a> {
+    r#type: &'static str,
+    retry: Retry<'a>,
+}
+
+#[derive(Serialize)]
+struct Retry<'a> {
+    provider: &'a str,
+    turn: u32,
+    attempt: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    wait_ms: Option<u128>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    code: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct Call<'a> {
+    r#type: &'static str,
+    tool_use: ToolUse<'a>,
+    call: Seq,
+}
+
+#[derive(Serialize)]
+struct ToolUse<'a> {
+    id: &'a str,
+    name: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    input: Option<&'a Value>,
+}
+
+#[derive(Serialize)]
+struct CallResult<'a> {
+    r#type: &'static str,
+    text: &'a str,
+    is_error: bool,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    in_doubt: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_use: Option<ToolUse<'a>>,
+    call: Seq,
+}
+
+#[derive(Serialize)]
+struct Waiting {
+    r#type: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    until: Option<String>,
+}
+
+#[derive(Serialize)]
+struct End<'a> {
+    r#type: &'static str,
+    run_id: RunId,
+    status: Status,
+    stop_reason: Option<StopReason>,
+    usage: Usage,
+    error: Option<&'a RunError>,
+    final_text: Option<&'a str>,
+    warnings: &'a [String],
+}

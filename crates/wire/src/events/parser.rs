@@ -1,0 +1,97 @@
+//! Frames out of bytes, however they were cut.
+
+use drawloom_contract::failure::{Explain, FailureKind};
+
+use crate::events::Event;
+
+/// The most bytes of one frame.
+pub const MAX_FRAME: usize = 64 * 1024 * 1024;
+
+/// A frame that does not end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("an event of the stream is longer than {MAX_FRAME} bytes")]
+pub struct TooLong;
+
+impl Explain for TooLong {
+    fn kind(&self) -> FailureKind {
+        FailureKind::TooLarge
+    }
+
+    fn code(&self) -> &'static str {
+        "event_too_large"
+    }
+}
+
+/// Reads a byte stream into events. Lines may end with LF, CR LF or CR; comments are left out; several `data` lines are
+/// one text.
+#[derive(Debug, Default)]
+pub struct Parser {
+    line: Vec<u8>,
+    after_return: bool,
+    name: Option<String>,
+    id: Option<u64>,
+    data: Option<String>,
+    size: usize,
+}
+
+impl Parser {
+    /// At the beginning of a stream.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Takes in `bytes` and adds the events that they complete to `events`.
+    pub fn feed(&mut self, bytes: &[u8], events: &mut Vec<Event>) -> Result<(), TooLong> {
+        for byte in bytes {
+            match (byte, std::mem::replace(&mut self.after_return, *byte == b'\r')) {
+                (b'\n', true) => {}
+                (b'\n' | b'\r', _) => {
+                    self.end_line(events);
+                }
+                (byte, _) => {
+                    self.line.push(*byte);
+                    self.size += 1;
+                    if self.size > MAX_FRAME {
+                        return Err(TooLong);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn end_line(&mut self, events: &mut Vec<Event>) {
+        let line = std::mem::take(&mut self.line);
+        if line.is_empty() {
+            self.end_frame(events);
+        } else {
+            let text = String::from_utf8_lossy(&line);
+            let (field, value) = text.split_once(':').unwrap_or((&text, ""));
+            let value = value.strip_prefix(' ').unwrap_or(value);
+            match field {
+                "event" => self.name = Some(value.into()),
+                "id" => self.id = value.parse().ok(),
+                "data" => match &mut self.data {
+                    None => self.data = Some(value.into()),
+                    Some(data) => {
+                        data.push('\n');
+                        data.push_str(value);
+                    }
+                },
+                // A comment, or a field that we do not send.
+                _ => {}
+            }
+        }
+        // The buffer's room is used again.
+        self.line = line;
+        self.line.clear();
+    }
+
+    fn end_frame(&mut self, events: &mut Vec<Event>) {
+        self.size = 0;
+        let (name, id, data) = (self.name.take(), self.id.take(), self.data.take());
+        if let Some(data) = data {
+            events.push(Event { name: name.unwrap_or_else(|| "message".into()).into(), id, data });
+        }
+    }
+}

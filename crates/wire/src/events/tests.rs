@@ -1,0 +1,269 @@
+use std::sync::Arc;
+
+use drawloom_contract::{
+    failure::RunError,
+    ids::{Digest, RunId, SessionId, Tenant, UserId},
+    message::{Segment, ToolUse},
+    model::DeltaKind,
+    record::{
+        Accepted, Body, CallDone, CallStarted, Outcome, Record, RepeatClass, Resumed, Status, StopReason, TurnDone,
+        TurnFailed, TurnStarted,
+    },
+    runs::{Delta, Item},
+    time::Timestamp,
+    usage::Usage,
+    view::{Patch, RunView},
+};
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+
+fn accepted() -> Accepted {
+    Accepted {
+        version: "0".into(),
+        tenant: Tenant::default_tenant(),
+        run: RunId::from_bytes([1; 16]),
+        session: SessionId::from_bytes([2; 16]),
+        agent_id: "mine".parse().expect("an agent id"),
+        agent: "reader".parse().expect("an agent"),
+        definition: Digest::of(b""),
+        user: UserId::default_user(),
+        provider: "script".into(),
+        model: "m".into(),
+        parent: None,
+        root: RunId::from_bytes([1; 16]),
+        depth: 0,
+        batch: None,
+        segments: vec![Segment::user("hello")],
+        tools: Vec::new(),
+        narrowed_tools: None,
+        max_iterations: 5,
+        budget_tokens: None,
+        deadline: None,
+        run_timeout_ms: None,
+        queue_timeout_ms: None,
+        parent_context: Some(json!({"root": 1})),
+        metadata: None,
+        warnings: Vec::new(),
+    }
+}
+
+/// A run that retries a turn, calls a tool that is in doubt, parks, is taken up again and completes.
+fn history() -> (RunView, Vec<Item>) {
+    let accepted = accepted();
+    let first = RunView::accepted(&accepted, Timestamp::from_millis(1_000));
+    let usage = Usage { input_tokens: 3, output_tokens: 4, ..Usage::default() };
+    let call = ToolUse { id: "toolu_1".into(), name: "Read".into(), input: json!({"path": "a"}) };
+    let delta =
+        |turn, offset, text: &str| Item::Delta(Delta { kind: DeltaKind::Text, turn, offset, text: text.into() });
+    let mut items = Vec::new();
+    let mut view = first.clone();
+    let mut seq = 0;
+    let mut record = |items: &mut Vec<Item>, body| {
+        seq += 1;
+        let record = Record { seq, at: Timestamp::from_millis(1_000 + i64::try_from(seq).expect("small") * 10), body };
+        if seq > 1 {
+            view.apply(Patch::of([&record]));
+        }
+        items.push(Item::Record(Arc::new(record)));
+    };
+    record(&mut items, Body::Accepted(Box::new(accepted)));
+    record(&mut items, Body::Admitted { deadline: None });
+    record(&mut items, Body::TurnStarted(TurnStarted { turn: 1, attempt: 1, tools: true, reserved: 0 }));
+    items.push(delta(1, 0, "wrong "));
+    let failed = TurnFailed {
+        turn: 1,
+        attempt: 1,
+        error: RunError::new("stream_dropped", "the stream broke"),
+        retry_at: Some(Timestamp::from_millis(1_045)),
+        counted: true,
+        maybe_paid: true,
+    };
+    record(&mut items, Body::TurnFailed(failed));
+    record(&mut items, Body::TurnStarted(TurnStarted { turn: 1, attempt: 2, tools: true, reserved: 0 }));
+    items.push(delta(1, 0, "Lo"));
+    items.push(delta(1, 2, "oking ü"));
+    let done = TurnDone {
+        turn: 1,
+        text: "Looking ü".into(),
+        thinking: "hm".into(),
+        calls: vec![call.clone()],
+        stop_reason: StopReason::ToolUse,
+    };
+    record(&mut items, Body::TurnDone(done));
+    record(&mut items, Body::Usage { turn: 1, usage });
+    let started =
+        CallStarted { turn: 1, index: 0, tool_use: call, repeat: RepeatClass::Never, evidence: None, masked: false };
+    record(&mut items, Body::CallStarted(started));
+    record(&mut items, Body::Parked { until: Some(Timestamp::from_millis(2_000)) });
+    record(&mut items, Body::Resumed(Resumed { epoch: 2, version: "0".into(), strikes: 0 }));
+    record(&mut items, Body::Admitted { deadline: None });
+    record(
+        &mut items,
+        Body::CallDone(CallDone { call: 8, text: "nobody knows".into(), is_error: true, in_doubt: true }),
+    );
+    record(&mut items, Body::TurnStarted(TurnStarted { turn: 2, attempt: 1, tools: true, reserved: 0 }));
+    items.push(delta(2, 0, "Done."));
+    let done = TurnDone {
+        turn: 2,
+        text: "Done.".into(),
+        thinking: String::new(),
+        calls: Vec::new(),
+        stop_reason: StopReason::EndTurn,
+    };
+    record(&mut items, Body::TurnDone(done));
+    record(&mut items, Body::Usage { turn: 2, usage });
+    let outcome = Outcome {
+        status: Status::Completed,
+        stop_reason: Some(StopReason::EndTurn),
+        error: None,
+        usage,
+        warnings: vec!["careful".into()],
+    };
+    record(&mut items, Body::Finished(Box::new(outcome)));
+    items.push(Item::Ended(Arc::new(view)));
+    (first, items)
+}
+
+fn events_of(view: &RunView, items: &[Item]) -> Vec<Event> {
+    let mut mapper = Mapper::new(view);
+    items.iter().filter_map(|item| mapper.map(item)).collect()
+}
+
+#[test]
+fn a_history_becomes_these_events() {
+    let (view, items) = history();
+    let mut text = Vec::new();
+    let mut mapper = Mapper::new(&view);
+    for event in mapper.greet(&view).into_iter().chain(items.iter().filter_map(|item| mapper.map(item))) {
+        event.encode(&mut text);
+    }
+    insta::assert_snapshot!(String::from_utf8(text).expect("events are text"));
+}
+
+#[test]
+fn a_stream_without_a_greeting_shows_the_same_agent_event() {
+    let (view, items) = history();
+    let [_, greeted] = Mapper::new(&view).greet(&view);
+    assert_eq!(events_of(&view, &items)[0], greeted);
+}
+
+#[test]
+fn a_run_that_did_not_complete_ends_with_error_and_nothing_follows() {
+    let (mut view, _) = history();
+    view.status = Status::TimedOut;
+    view.error = Some(RunError::new("queue_timeout", "too long"));
+    let mut mapper = Mapper::new(&view);
+    let ended = Item::Ended(Arc::new(view.clone()));
+    let event = mapper.map(&ended).expect("the end is an event");
+    assert_eq!((&*event.name, event.id), ("error", Some(1)));
+    assert_eq!(event.json()["status"], "timed_out");
+    assert_eq!(event.json()["error"]["code"], "queue_timeout");
+    assert_eq!(mapper.map(&ended), None);
+    assert!(event.is_terminal());
+}
+
+#[test]
+fn a_result_whose_call_was_not_seen_says_what_is_known() {
+    let (view, _) = history();
+    let done = CallDone { call: 8, text: "t".into(), is_error: false, in_doubt: false };
+    let record = Record { seq: 9, at: Timestamp::from_millis(0), body: Body::CallDone(done) };
+    let event = Mapper::new(&view).map(&Item::Record(Arc::new(record))).expect("a result is an event");
+    assert_eq!(event.json(), json!({"type": "tool_result", "text": "t", "is_error": false, "call": 8}));
+}
+
+fn parse(pieces: &[&[u8]]) -> Vec<Event> {
+    let (mut parser, mut events) = (Parser::new(), Vec::new());
+    for piece in pieces {
+        parser.feed(piece, &mut events).expect("frames are short");
+    }
+    events
+}
+
+#[test]
+fn the_parser_takes_every_form_that_the_standard_allows() {
+    let text = "\u{feff}: hello\r\n\r\nevent: a\rdata: 1\r\rdata:2\r\nid: 7\r\ndata: 3\r\n\r\n: x\n\nid: x\nevent: b\ndata\n\nevent: lost\n\ndata: cut off";
+    let event = |name: &'static str, id, data: &str| Event { name: name.into(), id, data: data.into() };
+    assert_eq!(
+        parse(&[text.trim_start_matches('\u{feff}').as_bytes()]),
+        [event("a", None, "1"), event("message", Some(7), "2\n3"), event("b", None, "")]
+    );
+}
+
+#[test]
+fn the_rebuilder_follows_a_retried_turn_to_the_final_text() {
+    let (view, items) = history();
+    let mut rebuilder = Rebuilder::new();
+    let mut shown = Vec::new();
+    for event in events_of(&view, &items) {
+        rebuilder.apply(&event);
+        if matches!(&*event.name, "text" | "turn_reset" | "message") {
+            shown.push(rebuilder.text().to_owned());
+        }
+    }
+    assert_eq!(shown, ["wrong ", "", "Lo", "Looking ü", "Looking ü", "Done.", "Done."]);
+    assert_eq!(rebuilder.final_text(), Some("Done."));
+}
+
+#[test]
+fn pieces_that_went_by_unheard_are_a_gap_until_the_whole_turn_comes() {
+    let event = |name: &'static str, data: Value| Event { name: name.into(), id: None, data: data.to_string() };
+    let mut rebuilder = Rebuilder::new();
+    rebuilder.apply(&event("text", json!({"turn": 1, "offset": 5, "text": "later"})));
+    assert!(rebuilder.has_gap());
+    rebuilder.apply(&event("message", json!({"turn": 1, "text": "whole later"})));
+    assert!(!rebuilder.has_gap());
+    assert_eq!(rebuilder.final_text(), Some("whole later"));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn events_come_out_the_same_however_their_bytes_were_cut(cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..20), returns in any::<bool>()) {
+        let (view, items) = history();
+        let events = events_of(&view, &items);
+        let mut bytes = Vec::new();
+        for event in &events {
+            event.encode(&mut bytes);
+            bytes.extend_from_slice(KEEP_ALIVE);
+        }
+        if returns {
+            bytes = String::from_utf8(bytes).expect("text").replace('\n', "\r\n").into_bytes();
+        }
+        let mut places: Vec<usize> = cuts.iter().map(|cut| cut.index(bytes.len())).collect();
+        places.sort_unstable();
+        let mut pieces = Vec::new();
+        let mut from = 0;
+        for place in places {
+            pieces.push(&bytes[from..place]);
+            from = place;
+        }
+        pieces.push(&bytes[from..]);
+        prop_assert_eq!(parse(&pieces), events);
+    }
+
+    #[test]
+    fn a_client_cut_off_at_any_byte_sees_each_record_once_and_rebuilds_the_text(cut in any::<prop::sample::Index>()) {
+        let (view, items) = history();
+        let all = events_of(&view, &items);
+        let mut bytes = Vec::new();
+        all.iter().for_each(|event| event.encode(&mut bytes));
+        let mut seen = parse(&[&bytes[..cut.index(bytes.len())]]);
+        let last = seen.iter().rev().find_map(|event| event.id).unwrap_or(0);
+        seen.extend(all.iter().filter(|event| event.id.is_some_and(|id| id > last)).cloned());
+        let ids: Vec<_> = seen.iter().filter_map(|event| event.id).collect();
+        let wanted: Vec<_> = all.iter().filter_map(|event| event.id).collect();
+        prop_assert_eq!(ids, wanted);
+        let mut rebuilder = Rebuilder::new();
+        seen.iter().for_each(|event| rebuilder.apply(event));
+        prop_assert_eq!(rebuilder.final_text(), Some("Done."));
+    }
+
+    #[test]
+    fn any_bytes_are_parsed_without_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
+        let mut rebuilder = Rebuilder::new();
+        parse(&[&bytes]).iter().for_each(|event| rebuilder.apply(event));
+    }
+}

@@ -1,0 +1,226 @@
+//! What runs and batches came to.
+
+use drawloom_contract::{
+    failure::RunError,
+    ids::{AgentId, AgentName, BatchId, RunId, SessionId, UserId},
+    record::{Status, StopReason},
+    time::Timestamp,
+    usage::Usage,
+    view::RunView,
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// When things happened, and how long they took.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Timings {
+    /// When it was accepted (RFC 3339, UTC).
+    pub accepted_at: String,
+    /// When it was first admitted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<String>,
+    /// When it ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended_at: Option<String>,
+    /// Milliseconds from accept to first admission.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queued_ms: Option<u64>,
+    /// Milliseconds from first admission to the end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_ms: Option<u64>,
+    /// Milliseconds from accept to the end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub total_ms: Option<u64>,
+}
+
+/// A run: how it stands, and what it came to once it ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RunResult {
+    /// Its place in its batch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub index: Option<u32>,
+    /// The run.
+    pub run_id: RunId,
+    /// The caller's handle of it.
+    pub agent_id: AgentId,
+    /// Its session.
+    pub session_id: SessionId,
+    /// The agent.
+    pub agent: AgentName,
+    /// For whom it runs.
+    pub user_id: UserId,
+    /// Where it stands.
+    pub status: Status,
+    /// Its place in the queue, from 1, while it is queued.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub position: Option<u64>,
+    /// Why the model stopped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stop_reason: Option<StopReason>,
+    /// The text of the last turn. Left out of lists.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub final_text: Option<String>,
+    /// Tokens of the whole run so far.
+    pub usage: Usage,
+    /// What went wrong, unless it completed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<RunError>,
+    /// What was narrowed, overridden, defaulted or cut short.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
+    /// When things happened.
+    pub timings: Timings,
+    /// The provider that its calls go to.
+    pub provider: String,
+    /// The model.
+    pub model: String,
+    /// The run that spawned it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent_run_id: Option<RunId>,
+    /// That run's handle.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent_agent_id: Option<AgentId>,
+    /// The root of its tree: itself, when nobody spawned it.
+    pub root_run_id: RunId,
+    /// How many runs stand above it.
+    pub depth: u32,
+    /// The batch that it is part of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub batch_id: Option<BatchId>,
+    /// The caller's lineage, as given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent_context: Option<Value>,
+    /// The last record of its journal: what `Last-Event-ID` counts.
+    pub seq: u64,
+}
+
+/// Whether a batch is done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum BatchStatus {
+    /// Some run has not ended.
+    Running,
+    /// Every run has ended.
+    Done,
+}
+
+/// A batch: how its runs stand, by index.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct BatchResult {
+    /// The batch.
+    pub batch_id: BatchId,
+    /// Whether it is done.
+    pub status: BatchStatus,
+    /// Its runs, in the order of the request.
+    pub results: Vec<RunResult>,
+    /// How many runs it has.
+    pub spawned: u32,
+    /// What cut the answer short.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
+}
+
+/// A run that was accepted, for a caller who does not wait.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Spawned {
+    /// Its place in its batch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub index: Option<u32>,
+    /// The run.
+    pub run_id: RunId,
+    /// The caller's handle of it.
+    pub agent_id: AgentId,
+    /// Its session.
+    pub session_id: SessionId,
+    /// Where it stands.
+    pub status: Status,
+    /// Its place in the queue, from 1, while it is queued.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub position: Option<u64>,
+    /// What was narrowed, overridden or defaulted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
+}
+
+/// A batch that was accepted, for a caller who does not wait.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SpawnedBatch {
+    /// The batch.
+    pub batch_id: BatchId,
+    /// Whether it is done.
+    pub status: BatchStatus,
+    /// Its runs, in the order of the request.
+    pub runs: Vec<Spawned>,
+    /// How many runs it has.
+    pub spawned: u32,
+}
+
+impl Timings {
+    /// The timings of a row.
+    pub fn of(view: &RunView) -> Self {
+        let millis =
+            |later: Timestamp, earlier: Timestamp| u64::try_from(later.since(earlier).as_millis()).unwrap_or(u64::MAX);
+        Self {
+            accepted_at: view.accepted_at.to_rfc3339(),
+            started_at: view.started_at.map(Timestamp::to_rfc3339),
+            ended_at: view.ended_at.map(Timestamp::to_rfc3339),
+            queued_ms: view.started_at.map(|started| millis(started, view.accepted_at)),
+            run_ms: view.started_at.zip(view.ended_at).map(|(started, ended)| millis(ended, started)),
+            total_ms: view.ended_at.map(|ended| millis(ended, view.accepted_at)),
+        }
+    }
+}
+
+impl RunResult {
+    /// A row as callers see it; `position` is its place in the queue, if it is there.
+    pub fn of(view: &RunView, position: Option<u64>) -> Self {
+        Self {
+            index: view.batch.map(|place| place.index),
+            run_id: view.run,
+            agent_id: view.agent_id.clone(),
+            session_id: view.session,
+            agent: view.agent.clone(),
+            user_id: view.user.clone(),
+            status: view.status,
+            position: position.filter(|_| view.status == Status::Queued),
+            stop_reason: view.stop_reason,
+            final_text: view.final_text.clone(),
+            usage: view.usage,
+            error: view.error.clone(),
+            warnings: view.warnings.clone(),
+            timings: Timings::of(view),
+            provider: view.provider.clone(),
+            model: view.model.clone(),
+            parent_run_id: view.parent.as_ref().map(|parent| parent.run),
+            parent_agent_id: view.parent.as_ref().map(|parent| parent.agent_id.clone()),
+            root_run_id: view.root,
+            depth: view.depth,
+            batch_id: view.batch.map(|place| place.batch),
+            parent_context: view.parent_context.clone(),
+            seq: view.seq,
+        }
+    }
+}
+
+impl Spawned {
+    /// The ids of a row.
+    pub fn of(view: &RunView, position: Option<u64>) -> Self {
+        Self {
+            index: view.batch.map(|place| place.index),
+            run_id: view.run,
+            agent_id: view.agent_id.clone(),
+            session_id: view.session,
+            status: view.status,
+            position: position.filter(|_| view.status == Status::Queued),
+            warnings: view.warnings.clone(),
+        }
+    }
+}
+
+impl BatchStatus {
+    /// The status of a batch whose runs stand so.
+    pub fn of(statuses: impl IntoIterator<Item = Status>) -> Self {
+        if statuses.into_iter().all(Status::is_terminal) { Self::Done } else { Self::Running }
+    }
+}
