@@ -67,13 +67,10 @@ impl Connection {
         }
     }
 
-    /// Lets go. An instance in this process is stopped in order.
-    pub(crate) async fn close(self, session: &Session) {
+    /// Lets go. An instance in this process is stopped in order; a second Ctrl-C does not wait for that.
+    pub(crate) async fn close(self) {
         if let Some(running) = self.embedded {
-            let report = running.stop().await;
-            if report.abandoned > 0 && session.output.format() == Format::Human {
-                session.output.note(format!("{} runs were cut off; `drawloom serve` takes them up", report.abandoned));
-            }
+            running.stop_or_leave().await;
         }
     }
 }
@@ -93,20 +90,30 @@ pub(crate) fn client(url: &str) -> Result<Client, CommandError> {
     Ok(Client::new(url, token.as_deref(), Arc::new(SystemClock))?)
 }
 
+/// What a command without a server needs of the config.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Need {
+    /// The agents: there must be a config.
+    Agents,
+    /// Only the journal: without a config it can be read all the same.
+    Journal,
+}
+
 /// Connects `command`, does `work` and lets go again, however the work ended.
 pub(crate) async fn with<T>(
     session: &Session,
     command: &str,
+    need: Need,
     work: impl AsyncFnOnce(&Connection) -> Result<T, CommandError>,
 ) -> Result<T, CommandError> {
-    let connection = connect(session, command).await?;
+    let connection = connect(session, command, need).await?;
     let done = work(&connection).await;
-    connection.close(session).await;
+    connection.close().await;
     done
 }
 
 /// Connects `command`: to the server that is named, else to the one of the data directory, else inside this process.
-async fn connect(session: &Session, command: &str) -> Result<Connection, CommandError> {
+async fn connect(session: &Session, command: &str, need: Need) -> Result<Connection, CommandError> {
     let remote = |url: &str| Ok(Connection { backend: Arc::new(Remote::new(client(url)?)), embedded: None });
     if let Some(url) = &session.globals.url {
         return remote(url);
@@ -116,7 +123,11 @@ async fn connect(session: &Session, command: &str) -> Result<Connection, Command
         Err(data_dir::Error::InUse { server: Some(server), .. }) => return remote(&server.url),
         Err(error) => return Err(error.into()),
     };
-    let loaded = config::load_files(&config::find(&session.globals.config)?)?;
+    let files = match config::find(&session.globals.config) {
+        Err(_) if need == Need::Journal => Vec::new(),
+        found => found?,
+    };
+    let loaded = config::load_files(&files)?;
     let running = start(Parts::from_config(loaded, lock, Surface::Embedded, &[])?).await?;
     if running.left_unfinished > 0 && session.output.format() == Format::Human {
         let count = running.left_unfinished;

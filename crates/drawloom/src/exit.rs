@@ -31,7 +31,8 @@ impl From<Exit> for ExitCode {
 }
 
 /// Why a command failed, for people and programs.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
 pub struct CommandError {
     /// The exit code.
     pub exit: Exit,

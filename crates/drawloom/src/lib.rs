@@ -22,4 +22,4 @@ mod start;
 
 pub use parts::{Parts, Surface};
 pub use resolve::{Resolved, resolve};
-pub use start::{Running, start};
+pub use start::{Running, start, stop_signal};

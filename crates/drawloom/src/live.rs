@@ -17,9 +17,21 @@ use crate::{
 /// How much of a tool's input or result is shown.
 const GLIMPSE: usize = 100;
 
+/// What of the model's words is shown while it speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Words {
+    /// Every piece as it comes.
+    AsTheyCome,
+    /// Turns, once they are whole.
+    WholeTurns,
+    /// None: the result comes at the end.
+    None,
+}
+
 /// Shows events: the model's words on stdout, everything else beside them.
 pub(crate) struct Live<'a> {
     output: &'a Output,
+    words: Words,
     rebuilder: Rebuilder,
     /// Bytes of the turn's text that are on the screen.
     shown: usize,
@@ -27,8 +39,8 @@ pub(crate) struct Live<'a> {
 
 impl<'a> Live<'a> {
     /// Before the first event.
-    pub(crate) fn new(output: &'a Output) -> Self {
-        Self { output, rebuilder: Rebuilder::new(), shown: 0 }
+    pub(crate) fn new(output: &'a Output, words: Words) -> Self {
+        Self { output, words, rebuilder: Rebuilder::new(), shown: 0 }
     }
 
     /// Shows one event: as a line of JSON for programs, in words for people.
@@ -42,9 +54,11 @@ impl<'a> Live<'a> {
         }
         self.rebuilder.apply(event);
         match &*event.name {
-            "text" => self.show_text(),
+            "text" if self.words == Words::AsTheyCome => self.show_text(),
             "message" => {
-                self.show_text();
+                if self.words != Words::None {
+                    self.show_text();
+                }
                 self.end_line();
                 self.shown = 0;
             }
@@ -97,8 +111,8 @@ impl<'a> Live<'a> {
 }
 
 /// Shows every event until the last one, or until nobody reads any more.
-pub(crate) async fn show_all(output: &Output, mut events: Events) -> Result<(), CommandError> {
-    let mut live = Live::new(output);
+pub(crate) async fn show_all(output: &Output, words: Words, mut events: Events) -> Result<(), CommandError> {
+    let mut live = Live::new(output, words);
     while let Some(event) = events.next().await {
         live.show(&event?);
         if output.is_closed() {

@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use comfy_table::{Cell, Color, ContentArrangement, Table, TableComponent, presets};
+use comfy_table::{Cell, Color, ColumnConstraint, ContentArrangement, Table, TableComponent, presets};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 
@@ -83,6 +83,11 @@ impl Output {
     /// For whom it is.
     pub fn format(&self) -> Format {
         self.format
+    }
+
+    /// Whether the answer is read by somebody at a terminal.
+    pub fn is_terminal(&self) -> bool {
+        io::stdout().is_terminal()
     }
 
     /// Whether nobody reads any more.
@@ -157,12 +162,16 @@ impl Output {
         ] {
             table.remove_style(line);
         }
-        if !io::stdout().is_terminal() {
-            table.force_no_tty().set_width(120);
+        if !self.is_terminal() {
+            table.force_no_tty().set_content_arrangement(ContentArrangement::Disabled);
         }
         table.set_header(header.map(|title| self.cell(&Text::new(title).style(Style::Bold))));
         for row in rows {
             table.add_row(row.map(|text| self.cell(&text)));
+        }
+        // The first column names the row: it can be copied whole.
+        if let Some(first) = table.column_mut(0) {
+            first.set_constraint(ColumnConstraint::ContentWidth);
         }
         // Trailing spaces would only make copied tables ragged.
         for line in table.to_string().lines() {

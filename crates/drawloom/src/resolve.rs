@@ -34,9 +34,7 @@ pub fn resolve(loaded: &Loaded, extra: &[Arc<dyn Tool>]) -> Result<Resolved, Vec
     for (id, provider) in &config.providers {
         match drawloom_models::open(id, provider, Arc::new(SystemClock)) {
             Ok(model) => drop(models.insert(id.clone(), model)),
-            Err(error) => {
-                problems.push(Problem { hint: error.hint(), ..Problem::new(["providers", id], error.to_string()) });
-            }
+            Err(error) => problems.push(provider_problem(&error)),
         }
     }
     let volumes = VolumeTable::open(&config.volumes).unwrap_or_else(|found| {
@@ -60,7 +58,24 @@ pub fn resolve(loaded: &Loaded, extra: &[Arc<dyn Tool>]) -> Result<Resolved, Vec
         // Without the volumes, every agent that names one would be blamed for it.
         Err(found) => problems.extend(found.into_iter().filter(|problem| volumes_open || !is_about_volumes(problem))),
     }
-    Err(problems.iter().map(|problem| loaded.mistake(problem)).collect())
+    let mut mistakes: Vec<Mistake> = problems.iter().map(|problem| loaded.mistake(problem)).collect();
+    mistakes.sort_by(|left, right| left.place.cmp(&right.place));
+    Err(mistakes)
+}
+
+/// Where in the config a provider's error is.
+fn provider_problem(error: &drawloom_models::Error) -> Problem {
+    let problem = match error {
+        drawloom_models::Error::NotForDriver { provider, key, driver } => {
+            Problem::new(["providers", provider, key], format!("means nothing to the driver {driver}"))
+        }
+        drawloom_models::Error::BadRule { provider, rule, problem } => {
+            // A regular expression's error is drawn over several lines.
+            let line = problem.split_whitespace().collect::<Vec<_>>().join(" ");
+            Problem::new(["providers", provider, "options", "rules", &rule.to_string()], line)
+        }
+    };
+    Problem { hint: error.hint(), ..problem }
 }
 
 fn is_about_volumes(problem: &Problem) -> bool {

@@ -3,7 +3,11 @@
 use std::{collections::BTreeMap, net::SocketAddr, sync::Arc};
 
 use async_trait::async_trait;
-use tokio::{net::TcpListener, task::JoinHandle};
+use tokio::{
+    net::TcpListener,
+    signal::unix::{Signal, SignalKind, signal},
+    task::JoinHandle,
+};
 use tokio_util::sync::CancellationToken;
 
 use drawloom_contract::{
@@ -23,6 +27,9 @@ use crate::{
     metrics,
     parts::{Parts, Surface},
 };
+
+/// How long a command without a server waits for steps in flight when it is interrupted: somebody waits for the prompt.
+const EMBEDDED_DRAIN_MS: u64 = 1_000;
 
 /// An instance that runs.
 pub struct Running {
@@ -71,8 +78,12 @@ pub async fn start(parts: Parts) -> Result<Running, CommandError> {
             (id.clone(), Provider { model: (parts.wrap_model)(id, model.clone()), max_concurrent })
         })
         .collect();
+    let mut config = parts.loaded.config.concurrency.clone();
+    if parts.surface == Surface::Embedded {
+        config.drain_timeout_ms = config.drain_timeout_ms.min(EMBEDDED_DRAIN_MS);
+    }
     let engine = Engine::new(drawloom_engine::Parts {
-        config: parts.loaded.config.concurrency.clone(),
+        config,
         epoch,
         previous_unclean: previous == Previous::Unclean,
         journal: (parts.wrap_journal)(journal),
@@ -149,6 +160,16 @@ impl Running {
         report
     }
 
+    /// Stops in order, unless a further signal says that nobody wants to wait for that. Then what is in flight is
+    /// abandoned as in a crash, which loses nothing that was acknowledged.
+    pub async fn stop_or_leave(self) -> Option<StopReport> {
+        let leave = stop_signal();
+        tokio::select! {
+            report = self.stop() => Some(report),
+            () = leave => None,
+        }
+    }
+
     /// The engine, for whoever starts runs without a surface.
     pub fn runs(&self) -> Arc<dyn Runs> {
         self.engine.clone()
@@ -183,6 +204,33 @@ fn report_findings(parts: &Parts) {
             Weight::Warning => tracing::warn!(%place, "{}", finding.message),
             Weight::Note => tracing::info!(%place, "{}", finding.message),
         }
+    }
+}
+
+/// Ends when somebody wants this process to stop: Ctrl-C, or `kill`. It listens from the moment it is made, so make it
+/// before the work that it may interrupt.
+pub fn stop_signal() -> impl Future<Output = ()> {
+    let listen = |kind| match signal(kind) {
+        Ok(listening) => Some(listening),
+        Err(error) => {
+            tracing::warn!(error = %error, "a signal cannot be caught; it ends the process at once");
+            None
+        }
+    };
+    let mut signals = [listen(SignalKind::interrupt()), listen(SignalKind::terminate())];
+    async move {
+        let [interrupt, terminate] = &mut signals;
+        tokio::select! {
+            () = received(interrupt) => {}
+            () = received(terminate) => {}
+        }
+    }
+}
+
+async fn received(signal: &mut Option<Signal>) {
+    match signal {
+        Some(signal) => drop(signal.recv().await),
+        None => std::future::pending().await,
     }
 }
 

@@ -16,6 +16,7 @@ use drawloom_contract::{
     time::{Clock, Entropy, Timestamp},
 };
 use drawloom_wire::body::MAX_BODY;
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use crate::auth::Auth;
@@ -35,6 +36,8 @@ pub trait Vitals: Send + Sync {
 pub struct Limits {
     /// Most bytes of a request body (16 MiB); an operation's own limit can be lower.
     pub body: usize,
+    /// Most bytes of all large bodies (over 64 KiB) that are held at once (256 MiB). Others are answered 503.
+    pub bodies: usize,
     /// Most connections at once (4,096). Others are answered 503 and closed.
     pub connections: usize,
     /// Longest wait for a request's head, on a new or a kept connection (60 s). Then the connection is closed.
@@ -51,6 +54,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             body: MAX_BODY,
+            bodies: 256 * 1024 * 1024,
             connections: 4_096,
             head_timeout: Duration::from_secs(60),
             body_timeout: Duration::from_secs(30),
@@ -87,6 +91,8 @@ pub struct App {
     pub(crate) auth: Auth,
     pub(crate) limits: Limits,
     pub(crate) started: Timestamp,
+    /// Room for large bodies, in KiB.
+    pub(crate) room_for_bodies: Arc<Semaphore>,
     /// Waits and streams end when this is cancelled.
     pub(crate) stopping: CancellationToken,
     boot: u32,
@@ -105,6 +111,7 @@ impl App {
             clock: parts.clock,
             vitals: parts.vitals,
             auth: parts.auth,
+            room_for_bodies: Arc::new(Semaphore::new(parts.limits.bodies / 1024)),
             limits: parts.limits,
             stopping: CancellationToken::new(),
             boot: u32::from_be_bytes(boot),

@@ -92,7 +92,7 @@ impl BatchHandle {
             batch_id: self.batch,
             status: BatchStatus::of(runs.iter().map(|run| run.status)),
             spawned: count(runs.len()),
-            runs,
+            results: runs,
         }
     }
 

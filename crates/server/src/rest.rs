@@ -212,7 +212,7 @@ impl Served {
             Verb::Post => Some(input::read_body(app, &parts.headers, body, limit).await?),
         };
         let validator = self.validator.get_or_init(|| validator(self.operation));
-        let input = input::assemble(&self.card, validator, &parts, &path, body.as_deref())?;
+        let input = input::assemble(&self.card, validator, &parts, &path, body.as_ref().map(|held| &*held.bytes))?;
         let wants_stream = self.card.streams && !asks_for_json(&parts.headers);
         let interest = if wants_stream { Interest::Events } else { Interest::Outcome };
         match self.operation.invoke(Call { app, caller: &caller, interest }, input).await? {

@@ -88,8 +88,10 @@ CREATE TABLE runs (
     strikes INTEGER NOT NULL,
     PRIMARY KEY (tenant, run)
 ) WITHOUT ROWID;
--- A handle belongs to one live run at a time; ended runs keep it beside each other.
-CREATE UNIQUE INDEX runs_by_agent_id ON runs (tenant, agent_id, (CASE WHEN ended_at IS NULL THEN x'' ELSE run END));
+-- A handle belongs to one live run at a time. Handles are random, so each entry in an index of all of them is a page to
+-- write: a run gets there once, when it ends, and the index of live ones stays small.
+CREATE UNIQUE INDEX runs_by_agent_id ON runs (tenant, agent_id) WHERE ended_at IS NULL;
+CREATE INDEX ended_runs_by_agent_id ON runs (tenant, agent_id) WHERE ended_at IS NOT NULL;
 CREATE UNIQUE INDEX runs_by_parent ON runs (tenant, parent_run, parent_call, parent_index)
     WHERE parent_run IS NOT NULL;
 CREATE INDEX runs_by_session ON runs (tenant, session);

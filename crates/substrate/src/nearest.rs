@@ -6,7 +6,7 @@ pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
     known
         .into_iter()
         .map(|name| (distance(&word.to_lowercase(), &name.to_lowercase()), name))
-        .filter(|(distance, _)| *distance <= limit)
+        .filter(|(distance, name)| *distance <= limit && *distance < name.chars().count())
         .min()
         .map(|(_, name)| name)
 }
@@ -53,6 +53,7 @@ mod tests {
         assert_eq!(nearest("write", known), Some("Write"));
         assert_eq!(nearest("Agnet", known), Some("Agent"));
         assert_eq!(nearest("Bash", known), None);
+        assert_eq!(nearest("b", ["a"]), None);
         assert_eq!(did_you_mean("Bash", known).as_deref(), Some("there are Read, Write, Agent"));
         assert_eq!(did_you_mean("Wriet", known).as_deref(), Some("did you mean \"Write\"?"));
         assert_eq!(did_you_mean("x", []), None);

@@ -5,7 +5,7 @@ use clap::Subcommand;
 use crate::{
     cli::Look,
     commands::Session,
-    connect,
+    connect::{self, Need},
     exit::{CommandError, Exit},
     output::{Format, Style, Text, first_line},
 };
@@ -29,7 +29,7 @@ impl Agents {
     }
 
     pub(crate) async fn perform(self, session: &Session) -> Result<Exit, CommandError> {
-        let list = connect::with(session, "agents list", async |it| it.backend.list_agents().await).await?;
+        let list = connect::with(session, "agents list", Need::Agents, async |it| it.backend.list_agents().await).await?;
         let output = &session.output;
         match output.format() {
             Format::Json => output.json(&list),

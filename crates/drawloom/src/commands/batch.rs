@@ -16,10 +16,11 @@ use crate::{
     cli::Look,
     commands::Session,
     config,
-    connect::{self, Connection},
+    connect::{self, Connection, Need},
     exit::{CommandError, Exit},
     live::duration,
     output::{Format, Output, Style, Text, first_line},
+    start::stop_signal,
 };
 
 /// Start many runs at once and wait for all of them
@@ -49,10 +50,11 @@ impl Batch {
     pub(crate) async fn perform(self, session: &Session) -> Result<Exit, CommandError> {
         let detach = self.detach;
         let request = self.request()?;
-        connect::with(session, "batch", async |connection| {
+        connect::with(session, "batch", Need::Agents, async |connection| {
             if detach {
                 connection.refuse_embedded("--detach")?;
             }
+            let stop = stop_signal();
             let spawned = connection.backend.spawn_runs(request).await?;
             if detach {
                 match session.output.format() {
@@ -63,7 +65,7 @@ impl Batch {
             }
             let result = tokio::select! {
                 result = wait(session, connection, &spawned) => result?,
-                _ = tokio::signal::ctrl_c() => {
+                () = stop => {
                     let batch = spawned.batch_id;
                     return Err(CommandError::failed("interrupted", format!("batch {batch} has not ended"))
                         .with_hint(connection.how_a_batch_goes_on(batch)));
@@ -121,7 +123,7 @@ impl Batch {
 async fn wait(session: &Session, connection: &Connection, spawned: &SpawnedBatch) -> Result<BatchResult, CommandError> {
     let bar = session.output.bar(u64::from(spawned.spawned), "batch");
     let mut ends: FuturesUnordered<_> =
-        spawned.runs.iter().map(|run| super::run::wait(connection, run.run_id)).collect();
+        spawned.results.iter().map(|run| super::run::wait(connection, run.run_id)).collect();
     while let Some(ended) = ends.next().await {
         let ended = ended?;
         bar.inc(1);

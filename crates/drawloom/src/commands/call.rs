@@ -7,7 +7,8 @@ use serde_json::{Map, Value};
 
 use crate::{
     commands::Session,
-    config, connect,
+    config,
+    connect::{self, Need},
     exit::{CommandError, Exit},
     operations,
 };
@@ -39,7 +40,7 @@ impl Call {
             Some(file) => config::read_value(file)?,
             None => Value::Object(fields(&self.fields, |key, text| operation.validator.read_text(key, text))?),
         };
-        let answer = connect::with(session, "call", async |it| it.backend.call(&name, input).await).await?;
+        let answer = connect::with(session, "call", Need::Agents, async |it| it.backend.call(&name, input).await).await?;
         session.output.json(&answer);
         Ok(Exit::Done)
     }

@@ -13,7 +13,7 @@ use drawloom_wire::runs::{ListRuns, RunResult, SpawnRun};
 use crate::{
     backend::Events,
     cli::Look,
-    commands::{Session, batch, run, serve},
+    commands::{Session, batch, run},
     config,
     connect::{self, Connection},
     data_dir::DataDir,
@@ -22,7 +22,7 @@ use crate::{
     live,
     output::{Format, Style, first_line},
     parts::{Parts, Surface},
-    start::start,
+    start::{start, stop_signal},
 };
 
 /// Where the demo serves with `--keep`, when the port is free.
@@ -54,6 +54,7 @@ pub struct Demo {
 
 impl Demo {
     pub(crate) async fn perform(self, session: &Session) -> Result<Exit, CommandError> {
+        let stop = stop_signal();
         let globals = &session.globals;
         if !globals.config.is_empty() || globals.data_dir.is_some() || globals.url.is_some() {
             session.output.note(
@@ -75,9 +76,9 @@ impl Demo {
         let shown = show(session, &connection, url.as_deref()).await;
         if let (Ok(_), Some(url)) = (&shown, &url) {
             session.output.note(format!("\nthe demo goes on serving at {url}, until Ctrl-C"));
-            serve::stop_signal().await;
+            stop.await;
         }
-        connection.close(session).await;
+        connection.close().await;
         shown
     }
 }

@@ -5,7 +5,7 @@ use clap::Args;
 use crate::{
     cli::Look,
     commands::{Session, runs::Handle},
-    connect,
+    connect::{self, Need},
     exit::{CommandError, Exit},
     output::{Format, Style, Text},
 };
@@ -23,7 +23,7 @@ pub struct Replay {
 
 impl Replay {
     pub(crate) async fn perform(self, session: &Session) -> Result<Exit, CommandError> {
-        let replay = connect::with(session, "replay", async |connection| {
+        let replay = connect::with(session, "replay", Need::Journal, async |connection| {
             let run = self.run.resolve(connection).await?;
             connection.backend.replay_run(run).await
         })

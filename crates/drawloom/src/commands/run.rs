@@ -10,10 +10,11 @@ use drawloom_wire::runs::{GetRun, SpawnRun};
 use crate::{
     cli::Look,
     commands::Session,
-    connect::{self, Connection},
+    connect::{self, Connection, Need},
     exit::{CommandError, Exit},
-    live,
-    output::Format,
+    live::{self, Words},
+    output::{Format, Style},
+    start::stop_signal,
 };
 
 /// The longest prompt that is read from stdin, in bytes: what a request may hold.
@@ -52,7 +53,7 @@ impl Run {
         request.timeout_ms = self.timeout.map(|seconds| seconds * 1_000);
         request.user_id = self.user;
         let detach = self.detach;
-        connect::with(session, "run", async |connection| {
+        connect::with(session, "run", Need::Agents, async |connection| {
             if !detach {
                 return follow(session, connection, request).await;
             }
@@ -72,18 +73,23 @@ impl Run {
 }
 
 async fn follow(session: &Session, connection: &Connection, request: SpawnRun) -> Result<Exit, CommandError> {
-    let spawned = connection.backend.spawn_run(request).await?;
-    let run = spawned.run_id;
+    let stop = stop_signal();
+    let run = connection.backend.spawn_run(request).await?.run_id;
+    if session.output.format() == Format::Human {
+        session.output.note(session.output.styled(Style::Dim, &format!("run {run}")));
+    }
+    // A terminal shows the model at work; a file or a program gets the result and nothing else.
+    let words = if session.output.is_terminal() { Words::AsTheyCome } else { Words::None };
     let to_the_end = async {
         match session.output.format() {
-            Format::Human => live::show_all(&session.output, connection.backend.follow(run, 0).await?).await?,
+            Format::Human => live::show_all(&session.output, words, connection.backend.follow(run, 0).await?).await?,
             Format::Json => {}
         }
         wait(connection, run).await
     };
     let result = tokio::select! {
         result = to_the_end => result?,
-        _ = tokio::signal::ctrl_c() => {
+        () = stop => {
             return Err(CommandError::failed("interrupted", format!("run {run} has not ended"))
                 .with_hint(connection.how_it_goes_on(run)));
         }
@@ -93,7 +99,14 @@ async fn follow(session: &Session, connection: &Connection, request: SpawnRun) -
             session.output.json(&result);
             Ok(connect::exit_of_status(result.status))
         }
-        Format::Human => Ok(live::summary(&session.output, &result)),
+        Format::Human => {
+            if words == Words::None
+                && let Some(text) = &result.final_text
+            {
+                session.output.line(text);
+            }
+            Ok(live::summary(&session.output, &result))
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use crate::{
     exit::{CommandError, Exit},
     output::{Format, Style},
     parts::{Parts, Surface},
-    start::{Running, start},
+    start::{Running, start, stop_signal},
 };
 
 /// Serve the agents of the config over HTTP until stopped
@@ -26,15 +26,18 @@ pub struct Serve {
 
 impl Serve {
     pub(crate) async fn perform(self, session: &Session) -> Result<Exit, CommandError> {
+        let stop = stop_signal();
         let loaded = config::load_files(&config::find(&session.globals.config)?)?;
         let lock = connect::data_dir(&session.globals)?.lock("serve")?;
         let listen = self.listen.unwrap_or_else(|| loaded.config.listen.clone());
         let running = start(Parts::from_config(loaded, lock, Surface::Serve { listen }, &[])?).await?;
         announce(session, &running);
-        stop_signal().await;
+        stop.await;
         tracing::info!("stopping: steps in flight come to their next record");
-        let report = running.stop().await;
-        tracing::info!(abandoned = report.abandoned, "stopped");
+        match running.stop_or_leave().await {
+            Some(report) => tracing::info!(abandoned = report.abandoned, "stopped"),
+            None => tracing::warn!("stopped at once, by a second signal; nothing that was acknowledged is lost"),
+        }
         Ok(Exit::Done)
     }
 }
@@ -49,22 +52,5 @@ pub(crate) fn announce(session: &Session, running: &Running) {
     }
     if let Some(resumed) = &running.resumed {
         tracing::info!(%url, resumed = resumed.resumed, parked = resumed.parked, "serving");
-    }
-}
-
-/// Returns when somebody wants the server to stop: Ctrl-C, or `kill`.
-pub(crate) async fn stop_signal() {
-    let terminated = async {
-        match tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
-            Ok(mut signal) => drop(signal.recv().await),
-            Err(error) => {
-                tracing::warn!(error = %error, "SIGTERM cannot be caught; only Ctrl-C stops in order");
-                std::future::pending::<()>().await;
-            }
-        }
-    };
-    tokio::select! {
-        () = terminated => {}
-        _ = tokio::signal::ctrl_c() => {}
     }
 }

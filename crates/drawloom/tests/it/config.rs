@@ -88,3 +88,22 @@ fn values_come_from_the_environment_that_the_file_lists() {
     assert_eq!(list["agents"][0]["description"], "from outside");
     assert_eq!(list["agents"][0]["tools"][0], "Read");
 }
+
+#[test]
+fn the_first_config_of_the_readme_works() {
+    let readme = include_str!("../../../../README.md");
+    let config = readme.split("```yaml\n").nth(1).and_then(|rest| rest.split("```").next()).expect("a YAML block");
+    let home = Home::new();
+    home.write("drawloom.yaml", config);
+    home.run(&["validate"]).exits(0);
+    assert_eq!(home.run(&["run", "greeter", "Hi there"]).exits(0).stdout, "Hello! You said: Hi there\n");
+}
+
+#[test]
+fn the_readme_names_every_section_of_the_config() {
+    let readme = include_str!("../../../../README.md");
+    let schema = Home::new().run(&["config", "schema"]).exits(0).json();
+    for section in schema["properties"].as_object().expect("sections").keys() {
+        assert!(readme.contains(&format!("`{section}`")), "the README does not name {section}");
+    }
+}

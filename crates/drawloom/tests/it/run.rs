@@ -7,7 +7,8 @@ fn a_run_prints_its_text_and_nothing_else_on_stdout() {
     let home = Home::new();
     let ran = home.run(&["run", "echo", "hello there"]).exits(0);
     assert_eq!(ran.stdout, "hello there\n");
-    assert!(ran.stderr.starts_with("completed r_"), "{ran:?}");
+    let lines: Vec<&str> = ran.stderr.lines().map(|line| line.split("r_").next().unwrap_or_default()).collect();
+    assert_eq!(lines, ["run ", "completed "], "{ran:?}");
 }
 
 #[test]
@@ -39,6 +40,34 @@ fn a_run_that_fails_exits_1_and_says_why() {
 fn a_run_can_have_a_time_limit() {
     let json = Home::new().run(&["run", "echo", "slow", "--timeout", "1", "--json"]).exits(1).json();
     assert_eq!(json["status"], "timed_out");
+}
+
+#[test]
+fn a_run_that_is_interrupted_stays_unfinished_until_a_server_takes_it_up() {
+    use std::{
+        io::{BufRead as _, BufReader, Read as _},
+        process::Stdio,
+    };
+    let home = Home::new();
+    let mut child = home.command(&["run", "echo", "slow"]).stderr(Stdio::piped()).spawn().expect("the binary starts");
+    let mut stderr = BufReader::new(child.stderr.take().expect("a pipe"));
+    let mut line = String::new();
+    stderr.read_line(&mut line).expect("it says which run it is");
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("it runs");
+    let mut rest = String::new();
+    stderr.read_to_string(&mut rest).expect("text");
+    assert_eq!(child.wait().expect("it ends").code(), Some(1));
+    let run = line.trim().trim_start_matches("run ");
+    assert_eq!(
+        rest,
+        format!(
+            "error: run {run} has not ended\n\
+             hint: `drawloom serve` takes it up again; `drawloom runs cancel {run}` ends it\n"
+        )
+    );
+    assert_eq!(home.run(&["runs", "cancel", run]).exits(0).stdout, format!("{run} is told to stop\n"));
+    assert_eq!(home.run(&["runs", "show", run, "--json"]).exits(0).json()["status"], "cancelled");
 }
 
 #[test]

@@ -25,6 +25,17 @@ fn runs_are_listed_newest_first() {
 }
 
 #[test]
+fn the_journal_can_be_read_without_a_config() {
+    let home = Home::new();
+    home.run(&["run", "echo", "hello"]).exits(0);
+    std::fs::remove_file(home.path().join("drawloom.yaml")).expect("it is there");
+    let run = first_run(&home);
+    assert_eq!(home.run(&["runs", "tail", &run]).exits(0).stdout, "hello\n");
+    home.run(&["replay", &run]).exits(0);
+    home.run(&["run", "echo", "hello"]).exits(2);
+}
+
+#[test]
 fn a_run_is_shown_with_its_text() {
     let home = Home::new();
     home.run(&["run", "echo", "hello"]).exits(0);

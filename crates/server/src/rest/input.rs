@@ -12,6 +12,7 @@ use drawloom_contract::failure::{Failure, FailureKind};
 use drawloom_wire::{body, validate::Validator};
 use futures::StreamExt;
 use serde_json::{Map, Value};
+use tokio::sync::OwnedSemaphorePermit;
 
 use crate::{
     app::App,
@@ -29,27 +30,49 @@ pub(super) fn no_body(headers: &HeaderMap) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Reads a whole body of at most `limit` bytes, in bounded time.
-pub(super) async fn read_body(app: &App, headers: &HeaderMap, body: Body, limit: usize) -> Result<Bytes, Failure> {
+/// A body, and the room that it takes while it is held.
+pub(super) struct Held {
+    pub(super) bytes: Bytes,
+    _room: Option<OwnedSemaphorePermit>,
+}
+
+/// Bodies up to this long are not counted: there cannot be enough of them to matter.
+const UNCOUNTED: u64 = 64 * 1024;
+
+/// Reads a whole body of at most `limit` bytes, in bounded time and with bounded memory over all requests.
+pub(super) async fn read_body(app: &App, headers: &HeaderMap, body: Body, limit: usize) -> Result<Held, Failure> {
     let length = headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
     let too_long = length.is_some_and(|length| length > limit as u64);
     if too_long && headers.contains_key(header::EXPECT) {
         // The sender waits for a word before it sends: this is it.
         return Err(too_large(limit));
     }
+    let room = room(app, length.unwrap_or(u64::MAX).min(limit as u64))?;
     let mut read = std::pin::pin!(collect(body, limit));
     // Most bodies come with their head; only others need a clock.
     if let Poll::Ready(done) = futures::poll!(&mut read) {
-        return done;
+        return done.map(|bytes| Held { bytes, _room: room });
     }
     let deadline = app.clock.now().after(app.limits.body_timeout);
     tokio::select! {
-        done = read => done,
+        done = read => done.map(|bytes| Held { bytes, _room: room }),
         () = app.clock.sleep_until(deadline) => {
             let message = format!("the body did not come within {} seconds", app.limits.body_timeout.as_secs());
             Err(Failure::new(FailureKind::Invalid, "body_too_slow", message))
         }
     }
+}
+
+/// Room for a body that may become `length` bytes long.
+fn room(app: &App, length: u64) -> Result<Option<OwnedSemaphorePermit>, Failure> {
+    if length <= UNCOUNTED {
+        return Ok(None);
+    }
+    let kibibytes = u32::try_from(length.div_ceil(1024)).unwrap_or(u32::MAX);
+    app.room_for_bodies.clone().try_acquire_many_owned(kibibytes).map(Some).map_err(|_| {
+        let message = format!("{} bytes of other large bodies are being read", app.limits.bodies);
+        Failure::new(FailureKind::Unavailable, "too_many_bodies", message).with_hint("send fewer large bodies at once")
+    })
 }
 
 /// The body whole. A body that is too long is read on for as much again, unkept, so that its sender gets to read why.

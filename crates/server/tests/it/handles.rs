@@ -102,7 +102,7 @@ async fn a_batch_whose_wait_is_over_stands_as_it_is() {
     assert_eq!(answer.body["results"][0]["status"], "completed");
     assert_eq!(answer.body["results"][1]["status"], "queued");
     let detached = server.post("/v1/runs:batch", json!({"spawns": spawns, "mode": "detach"})).await;
-    assert_eq!((detached.status, detached.body["runs"].as_array().map(Vec::len)), (202, Some(2)));
+    assert_eq!((detached.status, detached.body["results"].as_array().map(Vec::len)), (202, Some(2)));
 }
 
 #[tokio::test]

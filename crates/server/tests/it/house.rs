@@ -100,3 +100,18 @@ async fn who_waits_for_leave_to_send_too_much_is_told_at_once() {
     let answer = read_until(&mut stream, "}}").await;
     assert!(answer.starts_with("HTTP/1.1 413") && answer.contains("too_large"), "{answer}");
 }
+
+#[tokio::test]
+async fn large_bodies_share_a_limit() {
+    let limits = Limits { bodies: 128 * 1024, ..Limits::default() };
+    let server = Setup { limits, ..Setup::default() }.start().await;
+    let head = "POST /v1/runs HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000\r\n\r\n{";
+    let first = server.say(head.as_bytes()).await;
+    assert_eq!(server.get("/healthz").await.status, 200);
+    let mut second = server.say(head.as_bytes()).await;
+    let answer = read_until(&mut second, "}}").await;
+    assert!(answer.starts_with("HTTP/1.1 503") && answer.contains("too_many_bodies"), "{answer}");
+    drop(first);
+    let small = server.post("/v1/runs", json!({"agent": "quick", "prompt": "go"})).await;
+    assert_eq!(small.status, 200);
+}

@@ -33,14 +33,9 @@ impl RunReader for Store {
     }
 
     async fn find_by_agent_id(&self, tenant: &Tenant, agent_id: &AgentId) -> Read<Option<RunView>> {
-        // Spelled as the index is: a live run stands before all others of its handle.
-        const LIVE: &str = select_runs!(
-            "WHERE tenant = $1 AND agent_id = $2 AND (CASE WHEN ended_at IS NULL THEN x'' ELSE run END) = x''"
-        );
-        const NEWEST: &str = select_runs!(
-            "WHERE tenant = $1 AND agent_id = $2 \
-             ORDER BY (CASE WHEN ended_at IS NULL THEN x'' ELSE run END) DESC LIMIT 1"
-        );
+        const LIVE: &str = select_runs!("WHERE tenant = $1 AND agent_id = $2 AND ended_at IS NULL");
+        const NEWEST: &str =
+            select_runs!("WHERE tenant = $1 AND agent_id = $2 AND ended_at IS NOT NULL ORDER BY run DESC LIMIT 1");
         let (tenant, agent_id) = (tenant.clone(), agent_id.clone());
         self.readers
             .read(move |connection| {

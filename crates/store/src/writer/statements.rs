@@ -73,8 +73,7 @@ statements! {
     find_seq: "SELECT seq, ended_at IS NOT NULL FROM runs WHERE tenant = $1 AND run = $2";
     find_parent: "SELECT parent_run, parent_call FROM runs WHERE tenant = $1 AND run = $2";
     find_child: "SELECT 1 FROM runs WHERE tenant = $1 AND parent_run = $2 AND parent_call = $3 AND parent_index = $4";
-    find_live_agent_id: "SELECT run FROM runs WHERE tenant = $1 AND agent_id = $2 \
-        AND (CASE WHEN ended_at IS NULL THEN x'' ELSE run END) = x''";
+    find_live_agent_id: "SELECT run FROM runs WHERE tenant = $1 AND agent_id = $2 AND ended_at IS NULL";
 
     insert_session: "INSERT OR IGNORE INTO sessions (tenant, session, agent, user, created_at) \
         VALUES ($1, $2, $3, $4, $5)";

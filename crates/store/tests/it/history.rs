@@ -274,7 +274,7 @@ async fn play(history: Vec<(bool, Vec<Part>)>) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn the_rows_are_what_the_records_make_them(

@@ -9,6 +9,7 @@ mod full_disk;
 mod groups;
 mod history;
 mod keys;
+mod log;
 mod ownership;
 mod reads;
 mod sessions;

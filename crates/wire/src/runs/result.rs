@@ -151,7 +151,7 @@ pub struct SpawnedBatch {
     /// Whether it is done.
     pub status: BatchStatus,
     /// Its runs, in the order of the request.
-    pub runs: Vec<Spawned>,
+    pub results: Vec<Spawned>,
     /// How many runs it has.
     pub spawned: u32,
 }

@@ -29,10 +29,11 @@ const NO_ROOM: u64 = 32 * 1024 * 1024;
 
 /// Looks at everything.
 pub(super) async fn all(session: &Session, report: &mut Report) {
-    let loaded = config(session, report);
     if let Some(url) = &session.globals.url {
+        // The config and the data directory of a server elsewhere are elsewhere too.
         return server(report, url).await;
     }
+    let loaded = config(session, report);
     let directory = match connect::data_dir(&session.globals) {
         Ok(directory) => directory,
         Err(error) => return report.fail("data directory", &error),

@@ -11,7 +11,7 @@ use drawloom_wire::runs::{ListRuns, RunResult};
 use crate::{
     cli::Look,
     commands::Session,
-    connect,
+    connect::{self, Need},
     exit::{CommandError, Exit},
     live::duration,
     output::{Format, Style, Text, first_line},
@@ -68,7 +68,7 @@ impl List {
             before: self.before,
             limit: Some(self.limit),
         };
-        let page = connect::with(session, "runs list", async |it| it.backend.list_runs(ask).await).await?;
+        let page = connect::with(session, "runs list", Need::Journal, async |it| it.backend.list_runs(ask).await).await?;
         let output = &session.output;
         match output.format() {
             Format::Json => output.json(&page),

@@ -7,7 +7,7 @@ use drawloom_wire::runs::RunResult;
 use crate::{
     cli::Look,
     commands::{Session, run, runs::Handle},
-    connect,
+    connect::{self, Need},
     exit::{CommandError, Exit},
     live::duration,
     output::{Format, Output, Style},
@@ -30,7 +30,7 @@ pub struct Show {
 impl Show {
     pub(crate) async fn perform(self, session: &Session) -> Result<Exit, CommandError> {
         let ask = self.run.ask()?;
-        let result = connect::with(session, "runs show", async |connection| {
+        let result = connect::with(session, "runs show", Need::Journal, async |connection| {
             if self.wait {
                 connection.refuse_embedded("--wait")?;
             }

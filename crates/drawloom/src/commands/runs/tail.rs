@@ -7,9 +7,9 @@ use drawloom_wire::runs::GetRun;
 use crate::{
     cli::Look,
     commands::{Session, runs::Handle},
-    connect::{self, Connection},
+    connect::{self, Connection, Need},
     exit::{CommandError, Exit},
-    live,
+    live::{self, Words},
     output::Format,
 };
 
@@ -29,7 +29,7 @@ pub struct Tail {
 
 impl Tail {
     pub(crate) async fn perform(self, session: &Session) -> Result<Exit, CommandError> {
-        connect::with(session, "runs tail", async |connection| self.follow(session, connection).await).await
+        connect::with(session, "runs tail", Need::Journal, async |connection| self.follow(session, connection).await).await
     }
 
     async fn follow(&self, session: &Session, connection: &Connection) -> Result<Exit, CommandError> {
@@ -40,7 +40,8 @@ impl Tail {
             return Err(CommandError::failed("not_served", format!("run {run} has not ended and nobody serves it"))
                 .with_hint("start `drawloom serve`; it takes the run up, and this command follows it"));
         }
-        live::show_all(&session.output, connection.backend.follow(run, self.from).await?).await?;
+        let words = if session.output.is_terminal() { Words::AsTheyCome } else { Words::WholeTurns };
+        live::show_all(&session.output, words, connection.backend.follow(run, self.from).await?).await?;
         let result = connection.backend.get_run(ask).await?;
         Ok(match session.output.format() {
             Format::Human if result.status.is_terminal() => live::summary(&session.output, &result),

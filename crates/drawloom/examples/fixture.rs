@@ -1,0 +1,63 @@
+//! A server like the shipped one, with fixtures and faults for the durability tests. `DRAWLOOM_FIXTURE` holds what it is
+//! to do, as JSON; the arguments are a config file and a data directory.
+
+use std::{io::Write as _, path::PathBuf, sync::Arc};
+
+use drawloom::{Parts, Surface, config, data_dir::DataDir, start};
+use drawloom_contract::tool::Tool;
+use drawloom_store::Synchronous;
+use drawloom_testkit::{Fault, KillJournal, KillTool, Killer, Ledger, MarkedModel, Names, with_fault};
+use serde::Deserialize;
+
+/// What the process is to do.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Fixture {
+    /// The ledger of the tool `Ledger`.
+    ledger: PathBuf,
+    /// A line for each model call.
+    calls: PathBuf,
+    /// A line for each point that is passed.
+    points: Option<PathBuf>,
+    /// Where to die.
+    kill: Option<String>,
+    /// The mistake to make.
+    fault: Option<Fault>,
+    /// Whether commits wait for the disk.
+    #[serde(default = "yes")]
+    sync: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+#[tokio::main]
+async fn main() -> anyhow::Result<()> {
+    let fixture: Fixture = serde_json::from_str(&std::env::var("DRAWLOOM_FIXTURE")?)?;
+    let mut arguments = std::env::args_os().skip(1).map(PathBuf::from);
+    let (Some(config), Some(directory)) = (arguments.next(), arguments.next()) else {
+        anyhow::bail!("usage: fixture CONFIG DATA_DIR");
+    };
+    let killer = Arc::new(Killer { point: fixture.kill, log: fixture.points, names: Arc::new(Names::default()) });
+    let ledger: Arc<dyn Tool> = Arc::new(Ledger { file: fixture.ledger });
+    let loaded = config::load_files(&[config])?;
+    let lock = DataDir::new(directory).lock("fixture")?;
+    let mut parts = Parts::from_config(loaded, lock, Surface::Serve { listen: "127.0.0.1:0".into() }, &[ledger])?;
+    for tool in &mut parts.resolved.tools {
+        *tool = Arc::new(KillTool { inner: tool.clone(), killer: killer.clone() });
+    }
+    if !fixture.sync {
+        parts.store.synchronous = Synchronous::Off;
+    }
+    parts.wrap_journal = Box::new({
+        let killer = killer.clone();
+        move |inner| with_fault(Arc::new(KillJournal { inner, killer }), fixture.fault)
+    });
+    parts.wrap_model =
+        Box::new(move |_, inner| Arc::new(MarkedModel { inner, file: fixture.calls.clone(), killer: killer.clone() }));
+    let running = start(parts).await?;
+    // Whoever started the process waits for this line.
+    writeln!(std::io::stdout(), "{}", running.url.as_deref().unwrap_or_default())?;
+    std::future::pending().await
+}

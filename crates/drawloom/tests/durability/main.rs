@@ -1,0 +1,12 @@
+//! Real server processes, killed for real: what was handed over is neither lost nor doubled nor left unreported.
+//!
+//! A binary of its own, because it runs for longer than the other tests and drives the example `fixture`, which holds
+//! the faults and fixtures that the shipped binary must not.
+
+mod fanout;
+mod http;
+mod joining;
+mod kill;
+mod process;
+mod streaming;
+mod sync_probe;

@@ -1,0 +1,104 @@
+//! Server processes of the tests.
+
+use std::{
+    io::{BufRead, BufReader},
+    path::{Path, PathBuf},
+    process::{Child, Command, ExitStatus, Stdio},
+};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// Where one case keeps its things.
+pub(crate) struct Case {
+    pub(crate) directory: TempDir,
+    config: PathBuf,
+}
+
+impl Case {
+    pub(crate) fn new(config: &str) -> Self {
+        let directory = tempfile::tempdir().expect("a directory");
+        std::fs::create_dir(directory.path().join("files")).expect("a directory");
+        std::fs::write(directory.path().join("files/in.txt"), "some words\n").expect("a file");
+        let path = directory.path().join("drawloom.yaml");
+        let files = directory.path().join("files");
+        std::fs::write(&path, config.replace("FILES", &files.display().to_string())).expect("a file");
+        Self { directory, config: path }
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    pub(crate) fn lines(&self, name: &str) -> Vec<String> {
+        let text = std::fs::read_to_string(self.path(name)).unwrap_or_default();
+        text.lines().map(str::to_owned).collect()
+    }
+
+    /// Starts the fixture. `settings` are added to where its files are.
+    pub(crate) fn start(&self, settings: &Value) -> Server {
+        self.start_under(&[], settings)
+    }
+
+    /// Starts the fixture under another program, such as `strace`.
+    pub(crate) fn start_under(&self, wrapper: &[&str], settings: &Value) -> Server {
+        let mut fixture = json!({ "ledger": self.path("ledger"), "calls": self.path("calls") });
+        for (key, value) in settings.as_object().into_iter().flatten() {
+            fixture[key] = value.clone();
+        }
+        let program = fixture_program();
+        let mut words: Vec<&std::ffi::OsStr> = wrapper.iter().map(|word| (*word).as_ref()).collect();
+        words.push(program.as_os_str());
+        let mut child = Command::new(words[0])
+            .args(&words[1..])
+            .arg(&self.config)
+            .arg(self.path("data"))
+            .env("DRAWLOOM_FIXTURE", fixture.to_string())
+            .env_remove("DRAWLOOM_TOKEN")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("the fixture starts");
+        let mut line = String::new();
+        let stdout = child.stdout.take().expect("a pipe");
+        BufReader::new(stdout).read_line(&mut line).expect("a line, or the end");
+        Server { child, url: line.trim().to_owned() }
+    }
+}
+
+/// A server process, killed when it is dropped.
+pub(crate) struct Server {
+    child: Child,
+    /// Where it is; empty when it died before it could say.
+    pub(crate) url: String,
+}
+
+impl Server {
+    pub(crate) fn kill(&mut self) {
+        // It may be dead already, which is as good.
+        let _ = self.child.kill();
+        self.ended();
+    }
+
+    /// Waits for the process's end.
+    pub(crate) fn ended(&mut self) -> ExitStatus {
+        self.child.wait().expect("a child can be waited for")
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+fn fixture_program() -> PathBuf {
+    let program = Path::new(env!("CARGO_BIN_EXE_drawloom")).with_file_name("examples").join("fixture");
+    assert!(program.exists(), "{} is missing: cargo build --examples", program.display());
+    program
+}

@@ -1,0 +1,91 @@
+//! Points at which the process is killed, with SIGKILL and by itself: nothing of it gets to say goodbye.
+
+use std::{path::PathBuf, sync::Arc};
+
+use async_trait::async_trait;
+use drawloom_contract::{
+    journal::{CommitError, Committed, Entry, Journal},
+    tool::{Repeat, Step, Tool, ToolCard, ToolContext, ToolError},
+};
+use serde_json::Value;
+
+use crate::{Names, marks::mark};
+
+/// Passes points, and kills the process at one of them.
+pub struct Killer {
+    /// Where to die; nowhere, when absent.
+    pub point: Option<String>,
+    /// Where to write down every point that is passed.
+    pub log: Option<PathBuf>,
+    /// The names of runs.
+    pub names: Arc<Names>,
+}
+
+impl Killer {
+    /// Passes a point, or dies there.
+    pub fn pass(&self, point: &str) {
+        if let Some(log) = &self.log {
+            mark(log, point);
+        }
+        if self.point.as_deref() == Some(point) {
+            let me = rustix::process::getpid();
+            rustix::process::kill_process(me, rustix::process::Signal::KILL).expect("a process may kill itself");
+            // The signal is on its way; nothing may happen until it is here.
+            loop {
+                std::thread::park();
+            }
+        }
+    }
+}
+
+/// A journal with a point before and after each commit, named by the entry's first and last records.
+pub struct KillJournal {
+    /// The journal.
+    pub inner: Arc<dyn Journal>,
+    /// Who ends the process.
+    pub killer: Arc<Killer>,
+}
+
+#[async_trait]
+impl Journal for KillJournal {
+    async fn commit(&self, entry: Entry) -> Result<Committed, CommitError> {
+        let names = &self.killer.names;
+        names.learn(&entry);
+        let records: Vec<String> = entry
+            .runs
+            .iter()
+            .flat_map(|append| append.records.iter().map(|record| names.record(append.key.run, record)))
+            .collect();
+        let name = records.join(",");
+        self.killer.pass(&format!("before {name}"));
+        let committed = self.inner.commit(entry).await?;
+        self.killer.pass(&format!("after {name}"));
+        Ok(committed)
+    }
+}
+
+/// A tool with a point after its effect, before anybody knows of it.
+pub struct KillTool {
+    /// The tool.
+    pub inner: Arc<dyn Tool>,
+    /// Who ends the process.
+    pub killer: Arc<Killer>,
+}
+
+#[async_trait]
+impl Tool for KillTool {
+    fn card(&self) -> ToolCard {
+        self.inner.card()
+    }
+
+    fn repeat(&self) -> Repeat<'_> {
+        self.inner.repeat()
+    }
+
+    async fn call(&self, context: &ToolContext, input: Value) -> Result<Step, ToolError> {
+        let result = self.inner.call(context, input).await;
+        let name = self.killer.names.of(context.run.run);
+        self.killer.pass(&format!("effect {name}#{}:{}", context.call, self.card().name));
+        result
+    }
+}
