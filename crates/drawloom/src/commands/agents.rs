@@ -29,7 +29,8 @@ impl Agents {
     }
 
     pub(crate) async fn perform(self, session: &Session) -> Result<Exit, CommandError> {
-        let list = connect::with(session, "agents list", Need::Agents, async |it| it.backend.list_agents().await).await?;
+        let list =
+            connect::with(session, "agents list", Need::Agents, async |it| it.backend.list_agents().await).await?;
         let output = &session.output;
         match output.format() {
             Format::Json => output.json(&list),

@@ -40,7 +40,8 @@ impl Call {
             Some(file) => config::read_value(file)?,
             None => Value::Object(fields(&self.fields, |key, text| operation.validator.read_text(key, text))?),
         };
-        let answer = connect::with(session, "call", Need::Agents, async |it| it.backend.call(&name, input).await).await?;
+        let answer =
+            connect::with(session, "call", Need::Agents, async |it| it.backend.call(&name, input).await).await?;
         session.output.json(&answer);
         Ok(Exit::Done)
     }

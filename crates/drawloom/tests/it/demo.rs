@@ -1,5 +1,10 @@
 //! `demo`: what a newcomer sees first.
 
+use std::{
+    io::{BufRead as _, BufReader},
+    process::Stdio,
+};
+
 use crate::support::Home;
 
 #[test]
@@ -22,4 +27,21 @@ fn the_demo_in_json_has_its_children_in_the_order_they_were_asked_for() {
         json["children"].as_array().expect("children").iter().filter_map(|run| run["final_text"].as_str()).collect();
     let names: Vec<&str> = texts.iter().filter_map(|text| text.split('.').next()).collect();
     assert_eq!(names, ["warp", "weft", "shed", "heddle", "drawcord", "cloth"]);
+}
+
+#[test]
+fn the_demo_can_be_left_serving_and_does_the_same_over_the_api() {
+    let home = Home::new();
+    let mut child =
+        home.command(&["demo", "--keep"]).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("it starts");
+    let lines = BufReader::new(child.stdout.take().expect("a pipe")).lines().map(|line| line.expect("text"));
+    let curl = lines.into_iter().find(|line| line.contains("curl -s ")).expect("it shows the curl line");
+    let url = curl.trim().trim_start_matches("curl -s ").split("/v1/runs").next().expect("an address").to_owned();
+    let body = curl.split("-d '").nth(1).and_then(|rest| rest.strip_suffix('\'')).expect("a body");
+    home.write("body.json", body);
+    let run = home.run(&["call", "spawn_run", "--json", "body.json", "--url", &url]).exits(0).json();
+    assert_eq!(run["status"], "completed", "{run}");
+    rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::INT)
+        .expect("it runs");
+    assert_eq!(child.wait().expect("it ends").code(), Some(0));
 }

@@ -30,7 +30,8 @@ impl Cancel {
     pub(crate) async fn perform(self, session: &Session) -> Result<Exit, CommandError> {
         let ask = self.run.ask()?;
         let ask = CancelRun { run_id: ask.run_id, agent_id: ask.agent_id, reason: self.reason };
-        let cancelled = connect::with(session, "runs cancel", Need::Journal, async |it| it.backend.cancel_run(ask).await).await?;
+        let cancelled =
+            connect::with(session, "runs cancel", Need::Journal, async |it| it.backend.cancel_run(ask).await).await?;
         let output = &session.output;
         match output.format() {
             Format::Json => output.json(&cancelled),

@@ -68,7 +68,8 @@ impl List {
             before: self.before,
             limit: Some(self.limit),
         };
-        let page = connect::with(session, "runs list", Need::Journal, async |it| it.backend.list_runs(ask).await).await?;
+        let page =
+            connect::with(session, "runs list", Need::Journal, async |it| it.backend.list_runs(ask).await).await?;
         let output = &session.output;
         match output.format() {
             Format::Json => output.json(&page),

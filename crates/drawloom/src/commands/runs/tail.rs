@@ -29,7 +29,8 @@ pub struct Tail {
 
 impl Tail {
     pub(crate) async fn perform(self, session: &Session) -> Result<Exit, CommandError> {
-        connect::with(session, "runs tail", Need::Journal, async |connection| self.follow(session, connection).await).await
+        connect::with(session, "runs tail", Need::Journal, async |connection| self.follow(session, connection).await)
+            .await
     }
 
     async fn follow(&self, session: &Session, connection: &Connection) -> Result<Exit, CommandError> {
