@@ -196,7 +196,9 @@ fn expected(point: &str, whole: &Report, line_of: &BTreeMap<String, String>) -> 
     let doubted = match point.split_once(' ') {
         // The intent is committed and the effect has not begun: the line is missing.
         Some(("after", records)) => {
-            records.split(',').find_map(started).inspect(|line| drop(expected.ledger.remove(line)))
+            let line = records.split(',').find_map(started);
+            expected.ledger.retain(|kept, _| Some(kept) != line.as_ref());
+            line
         }
         // The effect has happened and nobody heard of it: the line is there.
         Some(("effect", call)) => call.strip_suffix(":Ledger").and_then(|call| line_of.get(call)).cloned(),

@@ -85,10 +85,6 @@ impl Server {
     pub(crate) fn ended(&mut self) -> ExitStatus {
         self.child.wait().expect("a child can be waited for")
     }
-
-    pub(crate) fn pid(&self) -> u32 {
-        self.child.id()
-    }
 }
 
 impl Drop for Server {
