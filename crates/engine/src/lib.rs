@@ -1,8 +1,8 @@
 //! Every decision about runs: accept, admission, the model executor, waits, resume, budgets, batches.
 //!
-//! A run is driven by one task while it has a slot ([`driver`]): it folds records, asks the executor what comes next,
+//! A run is driven by one task while it has a slot (`driver`): it folds records, asks the executor what comes next,
 //! journals the intent, performs it, journals the outcome. Nothing is visible before its commit. A run that can only wait
-//! is parked: its task ends and its memory with it, and whoever satisfies the wait brings it back to [`admission`].
+//! is parked: its task ends and its memory with it, and whoever satisfies the wait brings it back to `admission`.
 
 mod accept;
 mod admission;

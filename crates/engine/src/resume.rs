@@ -82,11 +82,21 @@ impl Engine {
             report.resumed += 1;
         }
         report.alone = suspects.len();
-        for view in suspects {
-            self.resume_alone(&view).await;
+        let engine = self.clone();
+        let rest = async move {
+            for view in suspects {
+                engine.resume_alone(&view).await;
+            }
+            if !engine.is_stopping() {
+                engine.gate().hold(false);
+                engine.pump();
+            }
+        };
+        // Whoever starts the process need not wait for the suspects; the other runs do.
+        match report.alone {
+            0 => rest.await,
+            _ => drop(tokio::spawn(rest)),
         }
-        self.gate().hold(false);
-        self.pump();
         Ok(report)
     }
 

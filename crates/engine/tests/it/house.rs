@@ -47,11 +47,13 @@ impl Clock for Wall {
 }
 
 /// Bytes that differ each time; what they are does not matter here.
-struct Counter(AtomicUsize);
+struct Counter;
 
 impl Entropy for Counter {
     fn fill(&self, bytes: &mut [u8]) {
-        let mut number = self.0.fetch_add(1, Ordering::Relaxed) as u64 ^ u64::from(std::process::id()) << 32;
+        // One count for all houses: one that opens another's directory must not mint its ids again.
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        let mut number = NEXT.fetch_add(1, Ordering::Relaxed) as u64 ^ u64::from(std::process::id()) << 32;
         for byte in bytes {
             number = number.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
             *byte = (number >> 56) as u8;
@@ -218,7 +220,7 @@ impl House {
             volumes: Arc::new(NoVolumes),
             redactor: Arc::new(Redactor::new(plan.secrets)),
             clock: Arc::new(Wall),
-            entropy: Arc::new(Counter(0.into())),
+            entropy: Arc::new(Counter),
         });
         Self { engine, store: opened.store, meter, probed, caller: Caller::open(Proof::Open), _directory: None }
     }
