@@ -59,6 +59,8 @@ pub struct CallPlan {
     pub index: u32,
     /// What was asked.
     pub tool_use: ToolUse,
+    /// Whether the redactor changed its input.
+    pub masked: bool,
 }
 
 /// A kind of run.

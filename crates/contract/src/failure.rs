@@ -3,6 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::redact::Texts;
+
 /// What a failure means for whoever asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -100,6 +102,13 @@ pub struct RunError {
     /// What to try next.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
+}
+
+impl Texts for RunError {
+    fn each_text(&mut self, visit: &mut dyn FnMut(&mut String)) {
+        visit(&mut self.message);
+        self.hint.iter_mut().for_each(visit);
+    }
 }
 
 impl RunError {

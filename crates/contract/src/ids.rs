@@ -244,11 +244,9 @@ impl UserId {
 }
 
 impl AgentId {
-    /// A handle for a run whose caller gave none.
-    pub fn mint(entropy: &dyn Entropy) -> Self {
-        let mut bytes = [0; 8];
-        entropy.fill(&mut bytes);
-        Self(format!("a_{:016x}", u64::from_be_bytes(bytes)).into())
+    /// A handle for a run whose caller gave none. Those made later sort later, which keeps the store's index compact.
+    pub fn mint(now: Timestamp, entropy: &dyn Entropy) -> Self {
+        Self(format!("a_{:032x}", u128::from_be_bytes(mint(now, entropy))).into())
     }
 }
 
@@ -270,6 +268,18 @@ impl Digest {
     pub fn of(content: &[u8]) -> Self {
         use sha2::Digest as _;
         Self(sha2::Sha256::digest(content).into())
+    }
+
+    /// The digest of content that comes in parts, until a part is empty.
+    pub fn of_parts<E>(mut next: impl FnMut(&mut [u8]) -> Result<usize, E>) -> Result<Self, E> {
+        use sha2::Digest as _;
+        let (mut hasher, mut buffer) = (sha2::Sha256::new(), vec![0; 64 * 1024]);
+        loop {
+            match next(&mut buffer)? {
+                0 => return Ok(Self(hasher.finalize().into())),
+                read => hasher.update(&buffer[..read]),
+            }
+        }
     }
 
     /// The bytes, as the store keeps them.

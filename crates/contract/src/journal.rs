@@ -406,6 +406,9 @@ pub trait RunReader: Send + Sync {
     /// A pinned definition.
     async fn find_definition(&self, tenant: &Tenant, digest: &Digest) -> Result<Option<Definition>, StoreError>;
 
+    /// What the first request with this key was and made. `handle` of what is asked plays no part.
+    async fn find_request(&self, key: &RequestKey) -> Result<Option<RequestKey>, StoreError>;
+
     /// What is unfinished, over all tenants.
     async fn list_unfinished(&self) -> Result<Unfinished, StoreError>;
 }

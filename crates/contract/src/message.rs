@@ -96,7 +96,11 @@ impl Texts for Segment {
     fn each_text(&mut self, visit: &mut dyn FnMut(&mut String)) {
         for block in &mut self.content {
             match block {
-                Block::TrustedText { text } | Block::UntrustedBlock { text, .. } => visit(text),
+                Block::TrustedText { text } => visit(text),
+                Block::UntrustedBlock { text, kind } => {
+                    visit(text);
+                    kind.iter_mut().for_each(&mut *visit);
+                }
             }
         }
     }
@@ -104,6 +108,8 @@ impl Texts for Segment {
 
 impl Texts for ToolUse {
     fn each_text(&mut self, visit: &mut dyn FnMut(&mut String)) {
+        visit(&mut self.id);
+        visit(&mut self.name);
         self.input.each_text(visit);
     }
 }

@@ -213,6 +213,9 @@ pub struct TurnDone {
     /// The calls it asks for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub calls: Vec<ToolUse>,
+    /// Calls whose input the redactor changed, by their place.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub masked: Vec<u32>,
     /// Why the model stopped.
     pub stop_reason: StopReason,
 }
@@ -355,6 +358,8 @@ pub enum Stop {
     },
     /// Our own code failed while it drove the run.
     Bug,
+    /// Its journal cannot be read or folded.
+    Unreadable,
     /// The process died over and over at the same step of it.
     Quarantined {
         /// How often.
@@ -471,6 +476,7 @@ impl Texts for Record {
     fn each_text(&mut self, visit: &mut dyn FnMut(&mut String)) {
         match &mut self.body {
             Body::Accepted(accepted) => {
+                accepted.narrowed_tools.iter_mut().flatten().for_each(&mut *visit);
                 accepted.segments.iter_mut().for_each(|segment| segment.each_text(visit));
                 accepted.warnings.iter_mut().for_each(&mut *visit);
                 for value in [&mut accepted.parent_context, &mut accepted.metadata].into_iter().flatten() {
@@ -482,7 +488,7 @@ impl Texts for Record {
                 visit(&mut done.thinking);
                 done.calls.iter_mut().for_each(|call| call.each_text(visit));
             }
-            Body::TurnFailed(failed) => visit(&mut failed.error.message),
+            Body::TurnFailed(failed) => failed.error.each_text(visit),
             Body::CallStarted(call) => {
                 call.tool_use.each_text(visit);
                 if let Some(evidence) = &mut call.evidence {
@@ -494,7 +500,7 @@ impl Texts for Record {
             Body::Note { value, .. } => value.each_text(visit),
             Body::Finished(outcome) => {
                 outcome.warnings.iter_mut().for_each(&mut *visit);
-                outcome.error.iter_mut().for_each(|error| visit(&mut error.message));
+                outcome.error.iter_mut().for_each(|error| error.each_text(visit));
             }
             Body::Admitted { .. }
             | Body::TurnStarted(_)

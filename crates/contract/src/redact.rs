@@ -73,6 +73,8 @@ const PATTERNS: &[(&str, &str)] = &[
 #[derive(Debug)]
 pub struct Redactor {
     known: Option<AhoCorasick>,
+    /// Length of the longest known value with a space in it.
+    longest_spaced: usize,
     hints: AhoCorasick,
     patterns: Vec<Regex>,
 }
@@ -88,6 +90,8 @@ impl Redactor {
             .map(|secret| secret.as_ref().trim().to_owned())
             .filter(|secret| secret.len() >= SHORTEST_SECRET)
             .collect();
+        let spaced = secrets.iter().filter(|secret| secret.contains(char::is_whitespace));
+        let longest_spaced = spaced.map(String::len).max().unwrap_or(0);
         let build = |literals: &[String]| {
             AhoCorasick::builder()
                 .match_kind(aho_corasick::MatchKind::LeftmostLongest)
@@ -95,6 +99,7 @@ impl Redactor {
                 .expect("literals within the automaton's size")
         };
         Self {
+            longest_spaced,
             known: (!secrets.is_empty()).then(|| build(&secrets)),
             hints: AhoCorasick::new(PATTERNS.iter().map(|(hint, _)| hint)).expect("constant literals"),
             patterns: PATTERNS.iter().map(|(_, pattern)| Regex::new(pattern).expect("constant pattern")).collect(),
@@ -106,6 +111,32 @@ impl Redactor {
         let mut masked = false;
         value.each_text(&mut |text| masked |= self.mask(text));
         Redacted { value, masked }
+    }
+
+    /// How much of a text that goes on can be masked and shown now: what stands before is whole, and nothing that is
+    /// held back can turn out to belong to it. `most` is how much may be held back.
+    pub fn sure(&self, text: &str, most: usize) -> usize {
+        let open_key = text.rfind("-----BEGIN").filter(|begin| !text[*begin..].contains("-----END"));
+        let spaced = text.len().saturating_sub(self.longest_spaced.saturating_sub(1));
+        let words = text.rfind(char::is_whitespace).map_or(0, |at| at + 1);
+        let sure = [open_key.unwrap_or(text.len()), spaced, words].into_iter().min().unwrap_or(0);
+        let sure = sure.max(text.len().saturating_sub(most));
+        self.outside(text, sure)
+    }
+
+    /// The largest place up to `at` that is inside no secret and no character.
+    fn outside(&self, text: &str, mut at: usize) -> usize {
+        while !text.is_char_boundary(at) {
+            at -= 1;
+        }
+        let known = self.known.iter().flat_map(|known| known.find_iter(text).map(|found| found.range()));
+        let shaped = self.patterns.iter().flat_map(|pattern| pattern.find_iter(text).map(|found| found.range()));
+        known
+            .chain(shaped)
+            .filter(|range| range.start < at && at < range.end)
+            .map(|range| range.start)
+            .min()
+            .unwrap_or(at)
     }
 
     /// Masks the secrets in `text`; says whether there were any.

@@ -146,7 +146,10 @@ impl Run {
                     self.versions.push(resumed.version.clone());
                 }
             }
-            Body::StopRequested(stop) => self.stop = self.stop.take().or_else(|| Some(stop.clone())),
+            Body::StopRequested(stop) => {
+                self.stop = self.stop.take().or_else(|| Some(stop.clone()));
+                self.status = Status::Running;
+            }
             Body::Finished(outcome) => {
                 self.status = outcome.status;
                 self.turn_in_flight = None;

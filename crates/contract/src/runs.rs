@@ -105,6 +105,8 @@ pub struct Delta {
     pub kind: DeltaKind,
     /// The turn.
     pub turn: u32,
+    /// The try of it.
+    pub attempt: u32,
     /// Bytes of that text before it.
     pub offset: u64,
     /// The piece.

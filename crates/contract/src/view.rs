@@ -127,11 +127,9 @@ impl Patch {
                     patch.error.clone_from(&outcome.error);
                     patch.warnings = Some(outcome.warnings.clone());
                 }
-                Body::TurnStarted(_)
-                | Body::CallStarted(_)
-                | Body::LimitReached { .. }
-                | Body::StopRequested(_)
-                | Body::Note { .. } => {}
+                // A parked run that is to end is taken up for that, also by the next process.
+                Body::StopRequested(_) => patch.status = Some(Status::Running),
+                Body::TurnStarted(_) | Body::CallStarted(_) | Body::LimitReached { .. } | Body::Note { .. } => {}
             }
         }
         patch

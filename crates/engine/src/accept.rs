@@ -49,9 +49,15 @@ impl Engine {
         key: Option<Idempotency>,
         interest: Interest,
     ) -> Result<Started, Failure> {
-        let planned = self.plan_root(caller, start, None)?;
-        let handle = HandleId::Run(planned.accepted.run);
-        match self.accept(caller, vec![planned], key, handle, None, interest).await? {
+        let acceptance = match self.known(caller, key.as_ref()).await? {
+            Some(handle) => Acceptance::Known(handle),
+            None => {
+                let planned = self.plan_root(caller, start, None)?;
+                let handle = HandleId::Run(planned.accepted.run);
+                self.accept(caller, vec![planned], key, handle, None, interest).await?
+            }
+        };
+        match acceptance {
             Acceptance::New(mut started) => Ok(started.pop().expect("one run was planned")),
             Acceptance::Known(HandleId::Run(run)) => self.attach(caller, run, interest).await,
             Acceptance::Known(HandleId::Batch(batch)) => Err(wrong_handle(&batch)),
@@ -72,6 +78,9 @@ impl Engine {
                 format!("a batch has 1 to {MOST_SPAWNS} spawns, not {}", starts.len()),
             ));
         }
+        if let Some(handle) = self.known(caller, key.as_ref()).await? {
+            return self.attach_handle(caller, handle, interest).await;
+        }
         let batch = BatchId::mint(self.parts.clock.now(), &*self.parts.entropy);
         let size = starts.len() as u32;
         let planned = (0..).zip(starts).map(|(index, start)| {
@@ -84,8 +93,32 @@ impl Engine {
         let new = NewBatch { tenant: caller.tenant.clone(), batch, user: caller.subject.clone(), size };
         match self.accept(caller, planned, key, HandleId::Batch(batch), Some(new), interest).await? {
             Acceptance::New(runs) => Ok(StartedBatch { batch, runs }),
-            Acceptance::Known(HandleId::Batch(batch)) => self.attach_batch(caller, batch, interest).await,
-            Acceptance::Known(HandleId::Run(run)) => Err(wrong_handle(&run)),
+            Acceptance::Known(handle) => self.attach_handle(caller, handle, interest).await,
+        }
+    }
+
+    async fn attach_handle(
+        self: &Arc<Self>,
+        caller: &Caller,
+        handle: HandleId,
+        interest: Interest,
+    ) -> Result<StartedBatch, Failure> {
+        match handle {
+            HandleId::Batch(batch) => self.attach_batch(caller, batch, interest).await,
+            HandleId::Run(run) => Err(wrong_handle(&run)),
+        }
+    }
+
+    /// What an earlier request with this key made: it is the same also when a new one would be refused.
+    async fn known(&self, caller: &Caller, key: Option<&Idempotency>) -> Result<Option<HandleId>, Failure> {
+        let Some(key) = key else { return Ok(None) };
+        // The handle of the question plays no part.
+        let asked = request_key(caller, key, HandleId::Run(RunId::from_bytes([0; 16])));
+        let found = self.parts.reader.find_request(&asked).await;
+        match found.map_err(|error| Failure::of(&error as &dyn Explain))? {
+            Some(found) if found.body == asked.body => Ok(Some(found.handle)),
+            Some(_) => Err(refused(&CommitError::KeyReused)),
+            None => Ok(None),
         }
     }
 
@@ -113,14 +146,7 @@ impl Engine {
             epoch: self.parts.epoch,
             runs: Vec::with_capacity(planned.len()),
             waits: Vec::new(),
-            key: key.map(|key| RequestKey {
-                tenant: caller.tenant.clone(),
-                subject: caller.subject.clone(),
-                operation: key.operation,
-                key: Digest::of(key.key.as_bytes()),
-                body: key.body,
-                handle,
-            }),
+            key: key.map(|key| request_key(caller, &key, handle)),
             batch,
             definitions: self.new_definitions(planned.iter()),
         };
@@ -158,6 +184,7 @@ impl Engine {
         for digest in definitions {
             self.pins.stored(&caller.tenant, &digest);
         }
+        self.own(begun.iter().map(|(driver, ..)| driver.accepted().root));
         let mut started = Vec::with_capacity(begun.len());
         for (mut driver, records, live, promise) in begun {
             let view = Arc::new(driver.view().clone());
@@ -186,6 +213,12 @@ impl Engine {
 
     fn plan_root(&self, caller: &Caller, start: Start, batch: Option<BatchPlace>) -> Result<Planned, Failure> {
         let now = self.parts.clock.now();
+        if let Some(agent_id) = &start.agent_id
+            && self.parts.redactor.mask(&mut agent_id.to_string())
+        {
+            let message = "the agent_id looks like a secret, and it would be stored and shown";
+            return Err(Failure::new(FailureKind::Invalid, "secret_agent_id", message).with_hint("pick another one"));
+        }
         let pinned = self.find_agent(&caller.tenant, &start.agent)?;
         let definition = &pinned.definition;
         let run = RunId::mint(now, &*self.parts.entropy);
@@ -205,7 +238,7 @@ impl Engine {
             tenant: caller.tenant.clone(),
             run,
             session: start.session.unwrap_or_else(|| SessionId::mint(now, &*self.parts.entropy)),
-            agent_id: start.agent_id.unwrap_or_else(|| AgentId::mint(&*self.parts.entropy)),
+            agent_id: start.agent_id.unwrap_or_else(|| AgentId::mint(now, &*self.parts.entropy)),
             agent: start.agent,
             definition: pinned.digest,
             user: caller.subject.clone(),
@@ -243,12 +276,13 @@ impl Engine {
         let definition = &pinned.definition;
         let run = RunId::mint(now, &*self.parts.entropy);
         let mut warnings = Vec::new();
+        let tools = narrowed(&pinned.tools, parent.narrowed_tools.as_deref(), &mut warnings);
         let accepted = Accepted {
             version: drawloom_contract::VERSION.into(),
             tenant: parent.tenant.clone(),
             run,
             session: SessionId::mint(now, &*self.parts.entropy),
-            agent_id: AgentId::mint(&*self.parts.entropy),
+            agent_id: AgentId::mint(now, &*self.parts.entropy),
             agent: child.agent,
             definition: pinned.digest,
             user: parent.user.clone(),
@@ -259,7 +293,7 @@ impl Engine {
             depth: parent.depth + 1,
             batch: None,
             segments: vec![Segment::user(child.prompt)],
-            tools: narrowed(&pinned.tools, parent.narrowed_tools.as_deref(), &mut warnings),
+            tools,
             narrowed_tools: parent.narrowed_tools.clone(),
             max_iterations: definition.max_iterations,
             budget_tokens: parent.budget_tokens,
@@ -268,7 +302,7 @@ impl Engine {
             queue_timeout_ms: None,
             parent_context: parent.parent_context.clone(),
             metadata: None,
-            warnings: Vec::new(),
+            warnings,
         };
         Ok(Planned { accepted, pinned, joins_session: false })
     }
@@ -333,6 +367,17 @@ impl Drop for Promise<'_> {
         if !self.kept {
             self.engine.gate().break_promise();
         }
+    }
+}
+
+fn request_key(caller: &Caller, key: &Idempotency, handle: HandleId) -> RequestKey {
+    RequestKey {
+        tenant: caller.tenant.clone(),
+        subject: caller.subject.clone(),
+        operation: key.operation,
+        key: Digest::of(key.key.as_bytes()),
+        body: key.body,
+        handle,
     }
 }
 

@@ -108,8 +108,10 @@ impl Gate {
     /// For each new root a slot, or a promised place in the queue: all of them or none.
     pub(crate) fn reserve(&mut self, lanes: &[Lane]) -> Result<Vec<bool>, QueueFull> {
         let mut granted = Vec::with_capacity(lanes.len());
+        // A slot that is free for somebody in the queue is not for those who come now.
+        let passed_over = self.heads.values().any(|lane| self.has_room(lane));
         for lane in lanes {
-            let free = !self.held && !self.lanes.contains_key(lane) && self.has_room(lane);
+            let free = !self.held && !passed_over && !self.lanes.contains_key(lane) && self.has_room(lane);
             if free {
                 self.take(lane);
             } else {

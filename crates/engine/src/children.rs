@@ -74,6 +74,7 @@ impl Driver {
         for (call, collect) in waiting {
             let key: RunKey = self.key.clone();
             let children = self.engine.read(|| self.engine.parts.reader.list_children(&key, call)).await;
+            let children = children.unwrap_or_default();
             if children.iter().all(|child| child.status.is_terminal()) {
                 let (text, is_error) = collected(&children, collect);
                 self.push(Body::CallDone(CallDone { call, text, is_error, in_doubt: false }));

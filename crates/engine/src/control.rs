@@ -22,6 +22,7 @@ struct State {
     stop: Option<Stop>,
     draining: bool,
     again: bool,
+    pardoned: bool,
     waiters: Vec<oneshot::Sender<Vec<RunId>>>,
 }
 
@@ -54,9 +55,15 @@ impl Control {
         self.changed.notify_one();
     }
 
-    /// Asks the task to bring the run back to the queue when it lets go of it.
-    pub(crate) fn want_again(&self) {
-        self.lock().again = true;
+    /// The run is no longer alone: an end from now on does not speak against it.
+    pub(crate) fn pardon(&self) {
+        self.lock().pardoned = true;
+        self.changed.notify_one();
+    }
+
+    /// Whether it was pardoned since this was last asked.
+    pub(crate) fn take_pardon(&self) -> bool {
+        std::mem::take(&mut self.lock().pardoned)
     }
 
     pub(crate) fn order(&self) -> Order {
@@ -96,11 +103,24 @@ pub(crate) struct Claim {
 impl Claim {
     /// The claim on a run, unless a task has it: then the reins of that task.
     pub(crate) fn take(engine: &Arc<Engine>, key: &RunKey) -> Result<Self, Arc<Control>> {
+        Self::take_or(engine, key, |_| {})
+    }
+
+    /// The claim on a run. A task that has it brings the run back to the queue when it lets go.
+    pub(crate) fn take_or_return(engine: &Arc<Engine>, key: &RunKey) -> Option<Self> {
+        Self::take_or(engine, key, |control| control.lock().again = true).ok()
+    }
+
+    /// `held` happens while nobody can let go of the claim.
+    fn take_or(engine: &Arc<Engine>, key: &RunKey, held: impl FnOnce(&Control)) -> Result<Self, Arc<Control>> {
         let mut active = engine.active();
         if let Some(control) = active.get(key) {
+            held(control);
             return Err(control.clone());
         }
         let control = Arc::<Control>::default();
+        // Whoever begins after the stop did is told like those who had begun.
+        control.lock().draining = engine.is_stopping();
         active.insert(key.clone(), control.clone());
         Ok(Self { engine: engine.clone(), key: key.clone(), control })
     }
@@ -112,8 +132,9 @@ impl Claim {
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        self.engine.active().remove(&self.key);
         let again = {
+            let mut active = self.engine.active();
+            active.remove(&self.key);
             let mut state = self.control.lock();
             state.waiters.clear();
             state.again && !state.draining

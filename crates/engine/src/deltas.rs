@@ -11,8 +11,8 @@ use drawloom_contract::{
 
 use crate::feed::Feed;
 
-/// A secret that is longer than this is shown in parts that are not recognised; none of the known shapes is.
-const LONGEST_HELD: usize = 16 * 1024;
+/// Most bytes that are held back while they may be part of a secret.
+const MOST_HELD: usize = 16 * 1024;
 
 /// One turn's pieces.
 pub(crate) struct TurnDeltas<'a> {
@@ -20,6 +20,7 @@ pub(crate) struct TurnDeltas<'a> {
     redactor: &'a Redactor,
     key: &'a RunKey,
     turn: u32,
+    attempt: u32,
     text: Mutex<Held>,
     thinking: Mutex<Held>,
 }
@@ -32,8 +33,8 @@ struct Held {
 }
 
 impl<'a> TurnDeltas<'a> {
-    pub(crate) fn new(feed: &'a Feed, redactor: &'a Redactor, key: &'a RunKey, turn: u32) -> Self {
-        Self { feed, redactor, key, turn, text: Mutex::default(), thinking: Mutex::default() }
+    pub(crate) fn new(feed: &'a Feed, redactor: &'a Redactor, key: &'a RunKey, turn: u32, attempt: u32) -> Self {
+        Self { feed, redactor, key, turn, attempt, text: Mutex::default(), thinking: Mutex::default() }
     }
 
     /// Shows what is still held back: the turn is whole.
@@ -57,7 +58,8 @@ impl<'a> TurnDeltas<'a> {
             return;
         }
         self.redactor.mask(&mut text);
-        let delta = Delta { kind, turn: self.turn, offset: held.offset, text: text.as_str().into() };
+        let delta =
+            Delta { kind, turn: self.turn, attempt: self.attempt, offset: held.offset, text: text.as_str().into() };
         held.offset += text.len() as u64;
         self.feed.show(self.key, &delta);
     }
@@ -67,24 +69,11 @@ impl Deltas for TurnDeltas<'_> {
     fn push(&self, kind: DeltaKind, text: &str) {
         let mut held = self.held(kind).lock().unwrap_or_else(PoisonError::into_inner);
         held.tail.push_str(text);
-        let safe = sure(&held.tail);
+        let safe = self.redactor.sure(&held.tail, MOST_HELD);
         let rest = held.tail.split_off(safe);
         let shown = std::mem::replace(&mut held.tail, rest);
         self.show(kind, &mut held, shown);
     }
-}
-
-/// How much of `text` cannot be the beginning of a secret: all up to the last word, and nothing of an open key block.
-fn sure(text: &str) -> usize {
-    if text.len() > LONGEST_HELD {
-        return text.len();
-    }
-    if let Some(begin) = text.rfind("-----BEGIN")
-        && !text[begin..].contains("-----END")
-    {
-        return begin;
-    }
-    text.rfind(char::is_whitespace).map_or(0, |at| at + text[at..].chars().next().map_or(0, char::len_utf8))
 }
 
 #[cfg(test)]
@@ -94,25 +83,43 @@ mod tests {
         runs::Item,
     };
 
+    use futures::FutureExt;
+
     use super::*;
+
+    /// What listeners hear of `pieces`.
+    fn heard(secret: &str, pieces: &[&str]) -> String {
+        let feed = std::sync::Arc::new(Feed::default());
+        let key = RunKey { tenant: Tenant::default_tenant(), run: RunId::from_bytes([1; 16]) };
+        let mut ear = feed.events(&key);
+        let redactor = Redactor::new([secret]);
+        let deltas = TurnDeltas::new(&feed, &redactor, &key, 1, 1);
+        let (mut text, mut offset) = (String::new(), 0);
+        let mut hear = || {
+            while let Some(Some(Item::Delta(delta))) = ear.next().now_or_never() {
+                assert_eq!(delta.offset, offset);
+                offset += delta.text.len() as u64;
+                text.push_str(&delta.text);
+            }
+        };
+        for piece in pieces {
+            deltas.push(DeltaKind::Text, piece);
+            hear();
+        }
+        deltas.flush();
+        hear();
+        text
+    }
 
     #[test]
     fn a_secret_cut_in_pieces_is_never_shown() {
-        let feed = Feed::default();
-        let key = RunKey { tenant: Tenant::default_tenant(), run: RunId::from_bytes([1; 16]) };
-        let mut heard = feed.events(&key);
-        let redactor = Redactor::new(["hunter2-hunter2"]);
-        let deltas = TurnDeltas::new(&feed, &redactor, &key, 1);
-        for piece in ["the pass is hun", "ter2-hun", "ter2 and", " that is it"] {
-            deltas.push(DeltaKind::Text, piece);
-        }
-        deltas.flush();
-        let (mut text, mut offset) = (String::new(), 0);
-        while let Ok(Item::Delta(delta)) = heard.try_recv() {
-            assert_eq!(delta.offset, offset);
-            offset += delta.text.len() as u64;
-            text.push_str(&delta.text);
-        }
-        assert_eq!(text, "the pass is [redacted] and that is it");
+        let pieces = ["the pass is hun", "ter2-hun", "ter2 and", " that is it"];
+        assert_eq!(heard("hunter2-hunter2", &pieces), "the pass is [redacted] and that is it");
+        let spaced = ["say correct", " horse ", "battery st", "aple now", " please"];
+        assert_eq!(heard("correct horse battery staple", &spaced), "say [redacted] now please");
+        let long = ["x".repeat(20_000), "hunter2-".to_owned(), "hunter2".to_owned(), "y".repeat(20_000)];
+        let long: Vec<&str> = long.iter().map(String::as_str).collect();
+        let expected = format!("{}[redacted]{}", "x".repeat(20_000), "y".repeat(20_000));
+        assert!(heard("hunter2-hunter2", &long) == expected);
     }
 }

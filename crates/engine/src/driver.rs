@@ -149,14 +149,14 @@ impl Driver {
         std::mem::take(&mut self.pending)
     }
 
-    /// Adds a record to what the next commit makes true; gives its sequence and whether anything was masked in it.
-    pub(crate) fn push(&mut self, body: Body) -> (Seq, bool) {
+    /// Adds a record to what the next commit makes true; gives its sequence.
+    pub(crate) fn push(&mut self, body: Body) -> Seq {
         let record = Record { seq: self.run.seq + 1, at: self.now(), body };
         let record = self.engine.parts.redactor.clean(record);
         self.replay(&record).expect("the engine writes only records that follow");
-        let written = (record.seq, record.is_masked());
+        let seq = record.seq;
         self.pending.push(record);
-        written
+        seq
     }
 
     /// The slot is granted: from here the run's own time limit counts.
@@ -192,7 +192,13 @@ impl Driver {
             let control = self.claim.control().clone();
             tokio::select! {
                 biased;
-                () = control.changed() => continue,
+                () = control.changed() => {
+                    if control.take_pardon() {
+                        self.pardon();
+                    } else {
+                        continue;
+                    }
+                }
                 Some(done) = flying.next() => self.take_in(done),
                 () = async {
                     match deadline {
@@ -237,7 +243,7 @@ impl Driver {
                         }
                     }
                     Effect::Wait { until } => {
-                        let (call, _) = self.push(Body::Parked { until: Some(until) });
+                        let call = self.push(Body::Parked { until: Some(until) });
                         self.waits.push(WaitChange::Until { run: self.key.clone(), call, due: until });
                     }
                     Effect::Note { version, value } => {
@@ -283,7 +289,7 @@ impl Driver {
                     true => 0,
                     false => {
                         let key = RunKey { tenant: self.key.tenant.clone(), run: root };
-                        self.engine.read(|| self.engine.parts.reader.tree_tokens(&key)).await
+                        self.engine.read(|| self.engine.parts.reader.tree_tokens(&key)).await.unwrap_or(limit)
                     }
                 };
                 self.engine.budgets.open(root, limit, spent);

@@ -1,7 +1,7 @@
 //! The engine: its parts, its slots and its tasks.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, HashMap, HashSet},
     panic::AssertUnwindSafe,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, Weak,
@@ -14,13 +14,13 @@ use drawloom_contract::{
     definition::Definitions,
     failure::{Failure, FailureKind},
     ids::{RunId, RunKey},
-    journal::{Journal, RunReader},
+    journal::{Append, Entry, Journal, RunReader, StoreError},
     model::Model,
-    record::{Epoch, Status, Stop},
+    record::{Body, Epoch, Outcome, Record, Status, Stop},
     redact::Redactor,
     time::{Clock, Entropy},
     tool::{Tool, Volumes},
-    view::RunView,
+    view::{Patch, RunView},
 };
 use futures::FutureExt;
 use tokio::sync::Notify;
@@ -33,6 +33,7 @@ use crate::{
     driver::Driver,
     feed::Feed,
     pins::{Pins, Toolbox},
+    stop,
     timers::{self, Due, Timers},
 };
 
@@ -87,13 +88,22 @@ pub struct Engine {
     pub(crate) parts: Parts,
     pub(crate) toolbox: Toolbox,
     pub(crate) pins: Pins,
-    pub(crate) feed: Feed,
+    pub(crate) feed: Arc<Feed>,
     pub(crate) budgets: Budgets,
     pub(crate) timers: Arc<Timers>,
     gate: Mutex<Gate>,
     active: Mutex<HashMap<RunKey, Arc<Control>>>,
     idle: Notify,
     stopping: AtomicBool,
+    owned: Mutex<Owned>,
+}
+
+/// Whose runs this process takes up.
+enum Owned {
+    /// Everybody's: it serves.
+    All,
+    /// Only trees that it began itself, or was asked to take up.
+    Roots(HashSet<RunId>),
 }
 
 impl Engine {
@@ -109,13 +119,14 @@ impl Engine {
             me: me.clone(),
             toolbox: Toolbox::new(&parts.tools),
             pins: Pins::default(),
-            feed: Feed::default(),
+            feed: Arc::default(),
             budgets: Budgets::default(),
             timers: Arc::default(),
             gate: Mutex::new(Gate::new(caps)),
             active: Mutex::default(),
             idle: Notify::new(),
             stopping: AtomicBool::new(false),
+            owned: Mutex::new(Owned::Roots(HashSet::new())),
             parts,
         });
         tokio::spawn(timers::tick(Arc::downgrade(&engine)));
@@ -201,13 +212,10 @@ impl Engine {
                 self.timers.clear(time, &ticket.key, Due::QueueTimeout);
             }
             let slot = Slot { engine: self.clone(), lane: ticket.lane };
-            match Claim::take(self, &ticket.key) {
-                Ok(claim) => {
-                    let task = Driver::take_up(self.clone(), ticket.key.clone(), claim, Some(slot));
-                    self.drive(ticket.key, task);
-                }
-                // The task that parked it has not quite let go.
-                Err(control) => control.want_again(),
+            // When the task that parked it has not quite let go, that task brings it back.
+            if let Some(claim) = Claim::take_or_return(self, &ticket.key) {
+                let task = Driver::take_up(self.clone(), ticket.key.clone(), claim, Some(slot));
+                self.drive(ticket.key, task);
             }
         }
     }
@@ -220,31 +228,86 @@ impl Engine {
                 && let Some(engine) = engine.upgrade()
             {
                 tracing::error!(run = %key.run, "the task that drove the run panicked");
-                engine.stop_run(key, Stop::Bug).await;
+                engine.give_up(&key, Stop::Bug).await;
             }
         });
     }
 
+    /// Ends a run without looking at its journal, because that cannot be read or our own code fails on it.
+    pub(crate) async fn give_up(self: &Arc<Self>, key: &RunKey, stop: Stop) {
+        let Some(Some(mut view)) = self.read(|| self.parts.reader.find_run(key)).await else { return };
+        if view.status.is_terminal() {
+            return;
+        }
+        let (status, error) = stop::verdict(&stop);
+        let outcome = Outcome {
+            status,
+            stop_reason: None,
+            error: Some(error),
+            usage: view.usage,
+            warnings: view.warnings.clone(),
+        };
+        let body = Body::Finished(Box::new(outcome));
+        let record = Record { seq: view.seq + 1, at: self.parts.clock.now(), body };
+        let records = vec![self.parts.redactor.clean(record)];
+        view.apply(Patch::of([&*records[0]]));
+        let expected = view.seq - 1;
+        let append = Append { key: key.clone(), expected, records: records.clone(), exclusive_session: false };
+        match self.parts.journal.commit(Entry::append(self.parts.epoch, append)).await {
+            Ok(committed) => {
+                self.feed.publish(key, &records, Some(&Arc::new(view)));
+                for woken in committed.woken {
+                    self.bring_back(&woken).await;
+                }
+            }
+            Err(error) => tracing::error!(run = %key.run, %error, "the run could not even be ended"),
+        }
+    }
+
     /// Queues a run that has had a slot before and can go on. One that has ended is left alone.
     pub(crate) async fn bring_back(self: &Arc<Self>, key: &RunKey) {
-        let view = self.read(|| self.parts.reader.find_run(key)).await;
+        let view = self.read(|| self.parts.reader.find_run(key)).await.flatten();
         if let Some(view) = view
             && view.status == Status::Waiting
+            && self.owns(view.root)
         {
             self.enqueue(ticket(&view, Class::Resumed), false);
         }
     }
 
-    /// Asks the store until it answers: what must go on cannot give up because a read failed.
-    pub(crate) async fn read<T, E, F>(&self, mut ask: impl FnMut() -> F) -> T
+    /// From here on this process takes up everybody's runs.
+    pub(crate) fn own_all(&self) {
+        *self.owned.lock().unwrap_or_else(PoisonError::into_inner) = Owned::All;
+    }
+
+    /// This process takes up what belongs to these trees.
+    pub(crate) fn own(&self, roots: impl Iterator<Item = RunId>) {
+        if let Owned::Roots(known) = &mut *self.owned.lock().unwrap_or_else(PoisonError::into_inner) {
+            known.extend(roots);
+        }
+    }
+
+    fn owns(&self, root: RunId) -> bool {
+        match &*self.owned.lock().unwrap_or_else(PoisonError::into_inner) {
+            Owned::All => true,
+            Owned::Roots(known) => known.contains(&root),
+        }
+    }
+
+    /// Asks the store until it answers: what must go on cannot give up because a read failed. Damage does not mend
+    /// itself: then the answer is nothing.
+    pub(crate) async fn read<T, F>(&self, mut ask: impl FnMut() -> F) -> Option<T>
     where
-        E: std::fmt::Display,
-        F: Future<Output = Result<T, E>>,
+        F: Future<Output = Result<T, StoreError>>,
     {
         let mut wait = Duration::from_millis(100);
         loop {
             match ask().await {
-                Ok(value) => return value,
+                Ok(value) => return Some(value),
+                Err(error @ StoreError::Corrupt { .. }) => {
+                    tracing::error!(%error, "the store is damaged");
+                    return None;
+                }
                 Err(error) => tracing::error!(%error, "cannot read the store; trying again"),
             }
             self.parts.clock.sleep_until(self.parts.clock.now().after(wait)).await;

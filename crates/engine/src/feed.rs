@@ -30,19 +30,61 @@ pub(crate) struct Feed {
     listeners: Mutex<HashMap<RunKey, Vec<Listener>>>,
 }
 
+/// What a listener hears. Dropping it ends the listening.
+pub(crate) struct Ear<R> {
+    receiver: Option<R>,
+    feed: Arc<Feed>,
+    key: RunKey,
+}
+
+impl Ear<oneshot::Receiver<Arc<RunView>>> {
+    /// The row at the run's end; nothing when the run never came to be.
+    pub(crate) async fn ended(&mut self) -> Option<Arc<RunView>> {
+        self.receiver.as_mut()?.await.ok()
+    }
+}
+
+impl Ear<mpsc::Receiver<Item>> {
+    /// The next item; nothing when the listener was too slow.
+    pub(crate) async fn next(&mut self) -> Option<Item> {
+        self.receiver.as_mut()?.recv().await
+    }
+}
+
+impl<R> Drop for Ear<R> {
+    fn drop(&mut self) {
+        self.receiver = None;
+        self.feed.sweep(&self.key);
+    }
+}
+
 impl Feed {
-    /// How the run ends. The sender goes away without a word when the engine does.
-    pub(crate) fn outcome(&self, key: &RunKey) -> oneshot::Receiver<Arc<RunView>> {
+    /// How the run ends.
+    pub(crate) fn outcome(self: &Arc<Self>, key: &RunKey) -> Ear<oneshot::Receiver<Arc<RunView>>> {
         let (sender, receiver) = oneshot::channel();
         self.add(key, Listener::Outcome(sender));
-        receiver
+        Ear { receiver: Some(receiver), feed: self.clone(), key: key.clone() }
     }
 
     /// Everything from now on. When it ends without `Item::Ended`, the listener was too slow: read the journal.
-    pub(crate) fn events(&self, key: &RunKey) -> mpsc::Receiver<Item> {
+    pub(crate) fn events(self: &Arc<Self>, key: &RunKey) -> Ear<mpsc::Receiver<Item>> {
         let (sender, receiver) = mpsc::channel(BACKLOG);
         self.add(key, Listener::Events(sender));
-        receiver
+        Ear { receiver: Some(receiver), feed: self.clone(), key: key.clone() }
+    }
+
+    /// Forgets listeners that are gone.
+    fn sweep(&self, key: &RunKey) {
+        let mut map = self.lock();
+        if let Some(listeners) = map.get_mut(key) {
+            listeners.retain(|listener| match listener {
+                Listener::Outcome(sender) => !sender.is_closed(),
+                Listener::Events(sender) => !sender.is_closed(),
+            });
+            if listeners.is_empty() {
+                map.remove(key);
+            }
+        }
     }
 
     /// Lets go of the listeners of a run that never came to be.

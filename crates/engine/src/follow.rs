@@ -6,7 +6,7 @@ use drawloom_contract::{
     caller::Caller,
     failure::{Explain, Failure, FailureKind},
     ids::{BatchId, RunId, RunKey},
-    record::{Record, Seq},
+    record::{Body, Record, Seq},
     runs::{Interest, Item, Live, Started, StartedBatch},
     time::Timestamp,
     view::RunView,
@@ -14,15 +14,15 @@ use drawloom_contract::{
 use futures::{StreamExt, stream};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::Engine;
+use crate::{Engine, feed::Ear};
 
 /// Records read at once.
 const PAGE: usize = 256;
 
 /// A listener that was there before the run was.
-pub(crate) enum Ear {
-    Outcome(oneshot::Receiver<Arc<RunView>>),
-    Events(mpsc::Receiver<Item>),
+pub(crate) enum Early {
+    Outcome(Ear<oneshot::Receiver<Arc<RunView>>>),
+    Events(Ear<mpsc::Receiver<Item>>),
 }
 
 /// Where a follower is.
@@ -31,7 +31,9 @@ struct Follower {
     key: RunKey,
     /// The last record that was passed on.
     after: Seq,
-    live: Option<mpsc::Receiver<Item>>,
+    /// The newest try of a turn whose end was passed on: pieces of it come too late.
+    ended: (u32, u32),
+    live: Option<Ear<mpsc::Receiver<Item>>>,
     backlog: VecDeque<Record>,
     /// Whether the journal may hold more than `backlog`.
     unread: bool,
@@ -40,36 +42,44 @@ struct Follower {
 
 impl Engine {
     /// Listens to a run that is about to begin.
-    pub(crate) fn listen(&self, key: &RunKey, interest: Interest) -> Option<Ear> {
+    pub(crate) fn listen(&self, key: &RunKey, interest: Interest) -> Option<Early> {
         match interest {
             Interest::None => None,
-            Interest::Outcome => Some(Ear::Outcome(self.feed.outcome(key))),
-            Interest::Events => Some(Ear::Events(self.feed.events(key))),
+            Interest::Outcome => Some(Early::Outcome(self.feed.outcome(key))),
+            Interest::Events => Some(Early::Events(self.feed.events(key))),
         }
     }
 
     /// What a listener hears, as items.
-    pub(crate) fn stream(self: &Arc<Self>, key: RunKey, ear: Ear) -> Live {
-        match ear {
-            Ear::Outcome(receiver) => {
+    pub(crate) fn stream(self: &Arc<Self>, key: RunKey, early: Early) -> Live {
+        match early {
+            Early::Outcome(mut ear) => {
                 let engine = self.clone();
                 stream::once(async move {
-                    match receiver.await {
-                        Ok(view) => Ok(Item::Ended(view)),
-                        Err(_) => engine.wait_for(&key, None).await.map(Item::Ended),
+                    match ear.ended().await {
+                        Some(view) => Ok(Item::Ended(view)),
+                        None => engine.wait_for(&key, None).await.map(Item::Ended),
                     }
                 })
                 .boxed()
             }
-            Ear::Events(receiver) => self.follower(key, 0, Some(receiver)),
+            Early::Events(ear) => self.follower(key, 0, Some(ear)),
         }
     }
 
     /// Records after `after`, then what happens.
-    pub(crate) fn follower(self: &Arc<Self>, key: RunKey, after: Seq, live: Option<mpsc::Receiver<Item>>) -> Live {
+    pub(crate) fn follower(self: &Arc<Self>, key: RunKey, after: Seq, live: Option<Ear<mpsc::Receiver<Item>>>) -> Live {
         let unread = live.is_none();
-        let follower =
-            Follower { engine: self.clone(), key, after, live, backlog: VecDeque::new(), unread, over: false };
+        let follower = Follower {
+            engine: self.clone(),
+            key,
+            after,
+            ended: (0, 0),
+            live,
+            backlog: VecDeque::new(),
+            unread,
+            over: false,
+        };
         stream::unfold(follower, |mut follower| async move {
             let item = follower.next().await?;
             Some((item, follower))
@@ -127,15 +137,15 @@ impl Engine {
 
     /// The row when the run has ended, or as it is at `until`.
     pub(crate) async fn wait_for(&self, key: &RunKey, until: Option<Timestamp>) -> Result<Arc<RunView>, Failure> {
-        let ended = self.feed.outcome(key);
+        let mut ended = self.feed.outcome(key);
         let view = self.load_run(key).await?;
         if view.status.is_terminal() {
             return Ok(Arc::new(view));
         }
         tokio::select! {
-            ended = ended => match ended {
-                Ok(view) => Ok(view),
-                Err(_) => self.load_run(key).await.map(Arc::new),
+            ended = ended.ended() => match ended {
+                Some(view) => Ok(view),
+                None => self.load_run(key).await.map(Arc::new),
             },
             () = async {
                 match until {
@@ -151,7 +161,7 @@ impl Follower {
     async fn next(&mut self) -> Option<Result<Item, Failure>> {
         while !self.over {
             if let Some(record) = self.backlog.pop_front() {
-                self.after = record.seq;
+                self.pass(&record);
                 return Some(Ok(Item::Record(Arc::new(record))));
             }
             if self.unread {
@@ -168,13 +178,14 @@ impl Follower {
                 self.unread = true;
                 continue;
             };
-            match live.recv().await {
+            match live.next().await {
                 // Known already from the journal.
                 Some(Item::Record(record)) if record.seq <= self.after => {}
                 Some(Item::Record(record)) if record.seq == self.after + 1 => {
-                    self.after = record.seq;
+                    self.pass(&record);
                     return Some(Ok(Item::Record(record)));
                 }
+                Some(Item::Delta(delta)) if (delta.turn, delta.attempt) <= self.ended => {}
                 Some(Item::Delta(delta)) => return Some(Ok(Item::Delta(delta))),
                 Some(Item::Ended(view)) if view.seq == self.after => {
                     self.over = true;
@@ -185,6 +196,15 @@ impl Follower {
             }
         }
         None
+    }
+
+    fn pass(&mut self, record: &Record) {
+        self.after = record.seq;
+        match &record.body {
+            Body::TurnDone(done) => self.ended = (done.turn, u32::MAX),
+            Body::TurnFailed(failed) => self.ended = (failed.turn, failed.attempt),
+            _ => {}
+        }
     }
 
     /// Reads on in the journal, listening before it looks. Gives the end when the run has ended and all was passed on.

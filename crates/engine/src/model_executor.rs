@@ -24,6 +24,7 @@ impl Executor for ModelExecutor {
             system: "".into(),
             messages: Vec::new(),
             turns: 0,
+            tries: 0,
             offered_tools: true,
             failed: None,
             calls: Vec::new(),
@@ -40,6 +41,8 @@ struct Loop {
     messages: Vec<Arc<Message>>,
     /// Turns that are done.
     turns: u32,
+    /// Tries of the turn that comes next.
+    tries: u32,
     /// Whether the newest turn was offered tools.
     offered_tools: bool,
     /// The newest try, when it came to nothing.
@@ -54,6 +57,7 @@ struct Loop {
 /// A call of the newest turn.
 struct Pending {
     tool_use: ToolUse,
+    masked: bool,
     call: Option<Seq>,
     result: Option<ToolResult>,
 }
@@ -66,6 +70,7 @@ impl Drive for Loop {
                 self.messages.push(Arc::new(Message::User(conversation::prompt(accepted))));
             }
             Body::TurnStarted(started) => {
+                self.tries = started.attempt;
                 self.offered_tools = started.tools;
                 self.failed = None;
             }
@@ -106,50 +111,55 @@ impl Drive for Loop {
             return self.unstarted_calls();
         }
         if let Some(failed) = &self.failed {
-            return vec![match failed.retry_at {
-                None => self.finish_badly(run, failed.error.clone()),
-                Some(time) if now < time => Effect::Wait { until: time },
-                Some(_) => self.turn(failed.attempt + 1, self.offered_tools),
-            }];
-        }
-        if let Some(reason) = self.ended {
+            match failed.retry_at {
+                None => return vec![self.finish_badly(run, failed.error.clone())],
+                Some(time) if now < time => return vec![Effect::Wait { until: time }],
+                Some(_) => {}
+            }
+        } else if let Some(reason) = self.ended {
             return vec![self.finish(run, reason)];
         }
-        match self.limit {
+        vec![match self.limit {
             Some((Limit::Budget, false)) => {
                 let error = RunError::new("budget_exhausted", "the token budget is used up before the run was done")
                     .with_hint("raise budget.tokens, or ask for less");
-                vec![self.finish_badly(run, error)]
+                self.finish_badly(run, error)
             }
-            Some((Limit::Budget, true)) => vec![self.turn(1, false)],
-            None => vec![self.turn(1, self.turns < run.accepted.max_iterations)],
-        }
+            Some((Limit::Budget, true)) => self.turn(false),
+            None => self.turn(self.turns < run.accepted.max_iterations),
+        }]
     }
 }
 
 impl Loop {
     fn end_turn(&mut self, done: &TurnDone) {
         self.turns = done.turn;
+        self.tries = 0;
         // A last turn was offered no tools: whatever it calls, nobody answers.
         let calls = if self.offered_tools { done.calls.clone() } else { Vec::new() };
         self.ended = calls.is_empty().then_some(done.stop_reason);
         self.messages.push(Arc::new(Message::Assistant { text: done.text.clone(), calls: calls.clone() }));
-        self.calls = calls.into_iter().map(|tool_use| Pending { tool_use, call: None, result: None }).collect();
+        let pending = (0..).zip(calls).map(|(index, tool_use)| {
+            let masked = done.masked.contains(&index);
+            Pending { tool_use, masked, call: None, result: None }
+        });
+        self.calls = pending.collect();
     }
 
     fn unstarted_calls(&self) -> Vec<Effect> {
         let unstarted = (0..).zip(&self.calls).filter(|(_, pending)| pending.call.is_none());
         unstarted
             .map(|(index, pending)| {
-                Effect::Call(CallPlan { turn: self.turns, index, tool_use: pending.tool_use.clone() })
+                let (tool_use, masked) = (pending.tool_use.clone(), pending.masked);
+                Effect::Call(CallPlan { turn: self.turns, index, tool_use, masked })
             })
             .collect()
     }
 
-    fn turn(&self, attempt: u32, tools: bool) -> Effect {
+    fn turn(&self, tools: bool) -> Effect {
         Effect::Turn(TurnPlan {
             turn: self.turns + 1,
-            attempt,
+            attempt: self.tries + 1,
             tools,
             system: self.system.clone(),
             messages: self.messages.clone(),

@@ -1,13 +1,13 @@
 //! Performing effects: model turns and tool calls, and what their outcomes become in the journal.
 
-use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
+use std::{collections::HashMap, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use drawloom_contract::{
     executor::CallPlan,
     failure::RunError,
+    message::ToolUse,
     model::{Model, Turn, TurnError, TurnRequest},
     record::{Body, CallDone, CallStarted, RepeatClass, Seq, TurnDone, TurnFailed},
-    redact::MASK,
     time::Timestamp,
     tool::{Repeat, Step, Tool, ToolContext, ToolError, Wait},
 };
@@ -42,7 +42,7 @@ impl Task {
                 async move {
                     let key = request.run.clone();
                     let work = async {
-                        let deltas = TurnDeltas::new(&engine.feed, &engine.parts.redactor, &key, turn);
+                        let deltas = TurnDeltas::new(&engine.feed, &engine.parts.redactor, &key, turn, attempt);
                         let result = match &model {
                             Some(model) => model.turn(request, &deltas).await,
                             None => {
@@ -98,18 +98,20 @@ impl Driver {
         for (index, call) in result.calls.iter_mut().enumerate().filter(|(_, call)| call.id.is_empty()) {
             call.id = format!("call_{turn}_{index}");
         }
-        let written: Vec<Value> = result.calls.iter().map(|call| call.input.clone()).collect();
-        let (_, masked) = self.push(Body::TurnDone(TurnDone {
+        let masked = |(_, call): &(u32, &ToolUse)| self.engine.parts.redactor.clean(call.input.clone()).is_masked();
+        let unmasked: HashMap<u32, Value> =
+            (0..).zip(&result.calls).filter(masked).map(|(index, call)| (index, call.input.clone())).collect();
+        let mut masked: Vec<u32> = unmasked.keys().copied().collect();
+        masked.sort_unstable();
+        self.unmasked = unmasked;
+        self.push(Body::TurnDone(TurnDone {
             turn,
             text: result.text,
             thinking: result.thinking,
             calls: result.calls,
+            masked,
             stop_reason: result.stop_reason,
         }));
-        self.unmasked = match masked {
-            true => (0..).zip(written).collect(),
-            false => Default::default(),
-        };
         self.push(Body::Usage { turn, usage: result.usage });
     }
 
@@ -170,8 +172,7 @@ impl Driver {
 
     /// Journals the intent of a call. One that is refused gets its result at once, and then this says no.
     pub(crate) async fn begin_call(&mut self, plan: CallPlan) -> bool {
-        let CallPlan { turn, index, tool_use } = plan;
-        let masked = holds_mask(&tool_use.input);
+        let CallPlan { turn, index, tool_use, masked } = plan;
         let written = self.unmasked.remove(&index);
         let tool = self.offered(&tool_use.name);
         let context = self.context(self.run.seq + 1);
@@ -195,7 +196,7 @@ impl Driver {
         }
         let repeat = tool.as_ref().map_or(RepeatClass::Safe, |tool| tool.repeat().class());
         let started = CallStarted { turn, index, tool_use, repeat, evidence, masked };
-        let (call, _) = self.push(Body::CallStarted(started));
+        let call = self.push(Body::CallStarted(started));
         match (tool, refusal) {
             (Some(tool), None) => {
                 self.tasks.push(Task::Call { call, tool, context, input });
@@ -247,14 +248,4 @@ pub(crate) fn shortened(mut text: String, most: usize) -> String {
         text.push_str(&format!("\n[cut: the first {end} of {whole} bytes]"));
     }
     text
-}
-
-/// Whether the redactor left its mark in a value.
-fn holds_mask(value: &Value) -> bool {
-    match value {
-        Value::String(text) => text.contains(MASK),
-        Value::Array(items) => items.iter().any(holds_mask),
-        Value::Object(map) => map.iter().any(|(key, value)| key.contains(MASK) || holds_mask(value)),
-        Value::Null | Value::Bool(_) | Value::Number(_) => false,
-    }
 }

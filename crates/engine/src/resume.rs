@@ -51,6 +51,7 @@ impl Engine {
     pub async fn resume(self: &Arc<Self>) -> Result<ResumeReport, Failure> {
         let unfinished =
             self.parts.reader.list_unfinished().await.map_err(|error| Failure::of(&error as &dyn Explain))?;
+        self.own_all();
         let now = self.parts.clock.now();
         let mut report = ResumeReport { parked: unfinished.parked, ..ResumeReport::default() };
         self.gate().hold(true);
@@ -103,6 +104,7 @@ impl Engine {
     /// Takes up one run whose process ended, if it is unfinished and nobody has it.
     pub async fn resume_one(self: &Arc<Self>, view: &RunView) {
         if !view.status.is_terminal() {
+            self.own(std::iter::once(view.root));
             let class = if view.status == Status::Queued { Class::New } else { Class::Resumed };
             self.enqueue(ticket(view, class), false);
         }
@@ -113,6 +115,7 @@ impl Engine {
         tracing::warn!(run = %view.run, strikes = view.strikes + 1, "resumed alone: the process died at this step before");
         let key = view.key();
         let Ok(claim) = Claim::take(self, &key) else { return };
+        let control = claim.control().clone();
         self.gate().take(&lane(view));
         let slot = Slot { engine: self.clone(), lane: lane(view) };
         let mut records = self.feed.events(&key);
@@ -120,7 +123,7 @@ impl Engine {
         let progress = async {
             // The first commit says that it was taken up; what follows is news of the step itself.
             let mut taken_up = false;
-            while let Some(item) = records.recv().await {
+            while let Some(item) = records.next().await {
                 match item {
                     Item::Record(record) => match record.body {
                         Body::Resumed(_) => taken_up = true,
@@ -139,16 +142,31 @@ impl Engine {
         let deadline = self.parts.clock.now().after(ALONE);
         tokio::select! {
             () = progress => {}
-            () = self.parts.clock.sleep_until(deadline) => {}
+            () = self.parts.clock.sleep_until(deadline) => control.pardon(),
         }
     }
 }
 
 impl Driver {
+    /// Others go on beside it from now: the next unclean end is the third again, not the fourth.
+    pub(crate) fn pardon(&mut self) {
+        self.push(Body::Resumed(Resumed {
+            epoch: self.engine.parts.epoch,
+            version: drawloom_contract::VERSION.into(),
+            strikes: STRIKES_ALONE - 1,
+        }));
+    }
+
     /// Takes a run up that was granted its slot, and drives it.
     pub(crate) async fn take_up(engine: Arc<Engine>, key: RunKey, claim: Claim, slot: Option<Slot>) {
-        let Some(mut driver) = Self::load(engine, &key, claim, slot).await else { return };
+        let Some(mut driver) = Self::load(&engine, &key, claim, slot).await else {
+            return engine.give_up(&key, Stop::Unreadable).await;
+        };
         if driver.run.status.is_terminal() || driver.claim.control().order() == Order::Drain {
+            return;
+        }
+        if let Some(stop) = driver.run.stop.clone() {
+            driver.end_by(stop).await;
             return;
         }
         match driver.run.status {
@@ -175,7 +193,9 @@ impl Driver {
 
     /// Ends a run that no task held, for the reason in its control.
     pub(crate) async fn take_down(engine: Arc<Engine>, key: RunKey, claim: Claim) {
-        let Some(mut driver) = Self::load(engine, &key, claim, None).await else { return };
+        let Some(mut driver) = Self::load(&engine, &key, claim, None).await else {
+            return engine.give_up(&key, Stop::Unreadable).await;
+        };
         if !driver.run.status.is_terminal()
             && let Order::Stop(stop) = driver.claim.control().order()
         {
@@ -183,9 +203,9 @@ impl Driver {
         }
     }
 
-    /// The fold of a run's journal. One that cannot be folded is left as it is, and that is logged.
-    async fn load(engine: Arc<Engine>, key: &RunKey, claim: Claim, slot: Option<Slot>) -> Option<Self> {
-        let mut records = engine.read(|| engine.parts.reader.read_journal(key, 0, PAGE)).await;
+    /// The fold of a run's journal; nothing when it cannot be read or folded, which is logged.
+    async fn load(engine: &Arc<Engine>, key: &RunKey, claim: Claim, slot: Option<Slot>) -> Option<Self> {
+        let mut records = engine.read(|| engine.parts.reader.read_journal(key, 0, PAGE)).await?;
         let first = records.first()?.clone();
         let Body::Accepted(accepted) = &first.body else {
             tracing::error!(run = %key.run, "the journal does not begin with an accepted record");
@@ -198,7 +218,7 @@ impl Driver {
         loop {
             for record in records.iter().skip(skip) {
                 if let Err(error) = driver.replay(record) {
-                    tracing::error!(run = %key.run, %error, "the journal cannot be folded; the run is left as it is");
+                    tracing::error!(run = %key.run, %error, "the journal cannot be folded");
                     return None;
                 }
             }
@@ -211,7 +231,7 @@ impl Driver {
             }
             skip = 0;
             let after: Seq = driver.run.seq;
-            records = engine.read(|| reader.read_journal(key, after, PAGE)).await;
+            records = engine.read(|| reader.read_journal(key, after, PAGE)).await?;
         }
     }
 
@@ -291,7 +311,7 @@ impl Engine {
             return Some(pinned);
         }
         let found = self.read(|| self.parts.reader.find_definition(&key.tenant, digest)).await;
-        let Some(definition) = found else {
+        let Some(Some(definition)) = found else {
             tracing::error!(run = %key.run, %digest, "the definition that the run pinned is missing");
             return None;
         };

@@ -21,6 +21,16 @@ fn key(caller: &Caller, run: RunId) -> RunKey {
     RunKey { tenant: caller.tenant.clone(), run }
 }
 
+/// Goes on to its end also when the caller stops listening: a run that is half accepted is nobody's.
+async fn unbroken<T: Send + 'static>(
+    work: impl Future<Output = Result<T, Failure>> + Send + 'static,
+) -> Result<T, Failure> {
+    tokio::spawn(work).await.unwrap_or_else(|error| {
+        tracing::error!(%error, "accepting a run failed unexpectedly");
+        Err(Failure::new(FailureKind::Bug, "bug", "drawloom failed while it accepted the run"))
+    })
+}
+
 #[async_trait]
 impl Runs for Engine {
     async fn start(
@@ -30,7 +40,8 @@ impl Runs for Engine {
         key: Option<Idempotency>,
         interest: Interest,
     ) -> Result<Started, Failure> {
-        self.shared().accept_one(caller, start, key, interest).await
+        let (engine, caller) = (self.shared(), caller.clone());
+        unbroken(async move { engine.accept_one(&caller, start, key, interest).await }).await
     }
 
     async fn start_batch(
@@ -40,7 +51,8 @@ impl Runs for Engine {
         key: Option<Idempotency>,
         interest: Interest,
     ) -> Result<StartedBatch, Failure> {
-        self.shared().accept_batch(caller, starts, key, interest).await
+        let (engine, caller) = (self.shared(), caller.clone());
+        unbroken(async move { engine.accept_batch(&caller, starts, key, interest).await }).await
     }
 
     async fn load(&self, caller: &Caller, run: RunId) -> Result<RunView, Failure> {

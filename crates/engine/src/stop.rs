@@ -24,19 +24,25 @@ impl Driver {
     /// Ends the run for a reason from outside: first the reason is journaled, then all below it end, then it does.
     pub(crate) async fn end_by(&mut self, stop: Stop) {
         self.settle(0);
-        self.push(Body::StopRequested(stop.clone()));
+        if self.run.stop.is_none() {
+            self.push(Body::StopRequested(stop.clone()));
+        }
         let mut cascaded = Vec::new();
         if self.run.open_calls.iter().any(|open| open.waiting.is_some()) {
             if self.commit().await.is_err() {
                 return;
             }
             let key = self.key.clone();
-            let children = self.engine.read(|| self.engine.parts.reader.list_live_children(&key)).await;
+            let children = self.live_children().await;
             cascaded = ids(&children);
             let below =
                 children.iter().map(|child| self.engine.stop_run(child.key(), Stop::ParentEnded { parent: key.run }));
             for more in futures::future::join_all(below).await.into_iter().flatten() {
                 cascaded.extend(more);
+            }
+            // One that let go because the process stops goes on in the next one, and so does this end.
+            if !self.live_children().await.is_empty() {
+                return;
             }
         }
         let (status, error) = verdict(&stop);
@@ -44,6 +50,13 @@ impl Driver {
         if self.commit().await.is_ok() {
             self.claim.control().stopped(&cascaded);
         }
+    }
+}
+
+impl Driver {
+    async fn live_children(&self) -> Vec<RunView> {
+        let children = self.engine.read(|| self.engine.parts.reader.list_live_children(&self.key)).await;
+        children.unwrap_or_default()
     }
 }
 
@@ -72,6 +85,11 @@ pub(crate) fn verdict(stop: &Stop) -> (Status, RunError) {
             RunError::new("bug", "drawloom failed while it drove this run; its log says where")
                 .with_hint("report it with the log and `drawloom replay`"),
         ),
+        Stop::Unreadable => (
+            Status::Failed,
+            RunError::new("unreadable", "its journal cannot be read; the server's log says why")
+                .with_hint("`drawloom doctor` checks the data directory"),
+        ),
         Stop::Quarantined { strikes } => (
             Status::Failed,
             RunError::new(
@@ -96,7 +114,7 @@ impl Engine {
         let engine = self.clone();
         async move {
             loop {
-                let view = engine.read(|| engine.parts.reader.find_run(&key)).await?;
+                let view = engine.read(|| engine.parts.reader.find_run(&key)).await.flatten()?;
                 if view.status.is_terminal() {
                     return None;
                 }
@@ -109,7 +127,7 @@ impl Engine {
                             engine.timers.clear(time, &key, Due::QueueTimeout);
                         }
                         let answer = claim.control().stop(stop.clone());
-                        tokio::spawn(Driver::take_down(engine.clone(), key.clone(), claim));
+                        engine.drive(key.clone(), Driver::take_down(engine.clone(), key.clone(), claim));
                         answer
                     }
                 };
@@ -135,7 +153,7 @@ impl Engine {
         if self.is_stopping() {
             return;
         }
-        let Some(view) = self.read(|| self.parts.reader.find_run(&key)).await else { return };
+        let Some(Some(view)) = self.read(|| self.parts.reader.find_run(&key)).await else { return };
         if view.status.is_terminal() {
             return;
         }

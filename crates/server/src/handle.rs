@@ -68,14 +68,17 @@ impl RunHandle {
     }
 
     /// The result, once the run ended or the wait is over. What cut a wait short is in the result's `warnings`.
-    pub async fn result(self, app: Arc<App>) -> RunResult {
+    /// A caller who goes away before the wait begins is noticed too.
+    pub fn result(self, app: Arc<App>) -> impl Future<Output = RunResult> {
         let mut guard = CancelGuard::new(&app, &self.caller, &self.how, vec![self.view.run]);
-        let until = wait::until(&app, &self.how);
-        let (view, cut_short) = wait::run(&app, &self.caller, self.view, self.live, until).await;
-        guard.disarm();
-        let mut result = RunResult::of(&view, position(&app, &view));
-        result.warnings.extend(cut_short);
-        result
+        async move {
+            let until = wait::until(&app, &self.how);
+            let (view, cut_short) = wait::run(&app, &self.caller, self.view, self.live, until).await;
+            guard.disarm();
+            let mut result = RunResult::of(&view, position(&app, &view));
+            result.warnings.extend(cut_short);
+            result
+        }
     }
 }
 
@@ -97,13 +100,15 @@ impl BatchHandle {
     }
 
     /// The results by index, once all runs ended or the wait is over.
-    pub async fn result(self, app: Arc<App>) -> BatchResult {
+    pub fn result(self, app: Arc<App>) -> impl Future<Output = BatchResult> {
         let runs = self.runs.iter().map(|started| started.view.run).collect();
         let mut guard = CancelGuard::new(&app, &self.caller, &self.how, runs);
-        let until = wait::until(&app, &self.how);
-        let (views, cut_short) = wait::batch(&app, &self.caller, self.batch, self.runs, until).await;
-        guard.disarm();
-        batch_result(&app, self.batch, views.iter().map(|view| &**view), cut_short)
+        async move {
+            let until = wait::until(&app, &self.how);
+            let (views, cut_short) = wait::batch(&app, &self.caller, self.batch, self.runs, until).await;
+            guard.disarm();
+            batch_result(&app, self.batch, views.iter().map(|view| &**view), cut_short)
+        }
     }
 
     /// The results by index, ended or not.

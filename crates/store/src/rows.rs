@@ -2,6 +2,7 @@
 
 use drawloom_contract::{
     ids::{BatchId, Digest, RunId, SessionId},
+    journal::HandleId,
     record::{BatchPlace, Parent, Status, StopReason},
     time::Timestamp,
     usage::Usage,
@@ -180,4 +181,18 @@ impl Columns<'_> {
     fn wrong(&self, error: impl Into<Box<dyn std::error::Error + Send + Sync + 'static>>) -> Error {
         wrong(self.next.saturating_sub(1), Type::Text, error)
     }
+}
+
+/// What a request key was used for.
+pub(crate) const FIND_KEY: &str = "SELECT body, handle_kind, handle FROM keys \
+    WHERE tenant = $1 AND subject = $2 AND operation = $3 AND key = $4";
+
+/// A row of `FIND_KEY`.
+pub(crate) fn read_key(row: &Row<'_>) -> Result<(Digest, HandleId)> {
+    let id = row.get(2)?;
+    let handle = match row.get_ref(1)?.as_str()? {
+        "run" => HandleId::Run(RunId::from_bytes(id)),
+        _ => HandleId::Batch(BatchId::from_bytes(id)),
+    };
+    Ok((Digest::from_bytes(row.get(0)?), handle))
 }

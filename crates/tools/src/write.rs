@@ -101,9 +101,7 @@ fn open_for_writing(context: &ToolContext, input: &Input) -> Result<Opened, Tool
 fn digest(Opened { dir, place }: &Opened) -> Result<Option<Digest>, ToolError> {
     match dir.open(&place.path) {
         Ok(mut file) => {
-            let mut bytes = Vec::new();
-            file.read_to_end(&mut bytes).map_err(|error| failed(&place.path, &error))?;
-            Ok(Some(Digest::of(&bytes)))
+            Digest::of_parts(|buffer| file.read(buffer)).map(Some).map_err(|error| failed(&place.path, &error))
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(failed(&place.path, &error)),

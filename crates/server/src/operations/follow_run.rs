@@ -2,7 +2,11 @@
 
 use std::sync::Arc;
 
-use drawloom_contract::{caller::Scope, failure::Failure, runs::Interest};
+use drawloom_contract::{
+    caller::Scope,
+    failure::{Failure, FailureKind},
+    runs::Interest,
+};
 use drawloom_wire::runs::{self, How, RunResult};
 
 use crate::{
@@ -28,6 +32,11 @@ impl Operation for FollowRun {
 
     async fn call(&self, call: &Call<'_>, input: Self::Input) -> Result<Answer<RunResult>, Failure> {
         let view = Arc::new(call.app.runs.load(call.caller, input.run_id).await?);
+        if let Some(seq) = input.from_seq.filter(|seq| *seq > view.seq) {
+            let message = format!("run {} has {} records; there is none after {seq}", view.run, view.seq);
+            return Err(Failure::new(FailureKind::Invalid, "bad_from_seq", message)
+                .with_hint("from_seq and Last-Event-ID are the id of the last event that you saw"));
+        }
         let live = match call.interest {
             // From the first record on: events repeat a little of what came before them (a tool's name, a retry's
             // reason), so the stream reads it all and shows what is new.

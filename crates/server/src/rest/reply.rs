@@ -44,12 +44,14 @@ pub(super) fn waiting(app: &Arc<App>, handle: Handle) -> Response {
         }
         Handle::Run(run) => {
             let view = run.view.clone();
-            let later = async move { Ok::<_, Infallible>(encode(&run.result(app).await)) };
+            let result = run.result(app);
+            let later = async move { Ok::<_, Infallible>(encode(&result.await)) };
             named(json_later(Body::from_stream(stream::once(later))), Some(&view), None)
         }
         Handle::Batch(batch) => {
             let id = batch.batch;
-            let later = async move { Ok::<_, Infallible>(encode(&batch.result(app).await)) };
+            let result = batch.result(app);
+            let later = async move { Ok::<_, Infallible>(encode(&result.await)) };
             named(json_later(Body::from_stream(stream::once(later))), None, Some(id))
         }
     }

@@ -63,7 +63,7 @@ impl Run {
     }
 
     fn delta(&mut self, turn: u32, offset: u64, text: &str) {
-        self.items.push(Item::Delta(Delta { kind: DeltaKind::Text, turn, offset, text: text.into() }));
+        self.items.push(Item::Delta(Delta { kind: DeltaKind::Text, turn, attempt: 1, offset, text: text.into() }));
     }
 
     fn finish(&mut self, status: Status) {
@@ -104,7 +104,14 @@ impl Run {
 
     fn turn(&mut self, turn: u32, text: &str, calls: Vec<ToolUse>, usage: Usage) {
         let stop_reason = if calls.is_empty() { StopReason::EndTurn } else { StopReason::ToolUse };
-        self.record(Body::TurnDone(TurnDone { turn, text: text.into(), thinking: String::new(), calls, stop_reason }));
+        self.record(Body::TurnDone(TurnDone {
+            turn,
+            text: text.into(),
+            thinking: String::new(),
+            calls,
+            masked: vec![],
+            stop_reason,
+        }));
         self.record(Body::Usage { turn, usage });
     }
 }

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use drawloom_contract::{
     definition::Definition,
     ids::{AgentId, BatchId, Digest, RunId, RunKey, Tenant},
-    journal::{Due, RunFilter, RunReader, StoreError, Unfinished},
+    journal::{Due, RequestKey, RunFilter, RunReader, StoreError, Unfinished},
     record::{Record, Seq, Status},
     time::Timestamp,
     view::RunView,
@@ -13,7 +13,7 @@ use rusqlite::{Connection, Result, Row, ToSql, types::Type};
 
 use crate::{
     blobs::{Form, put_back},
-    rows::{read_run, select_runs, select_runs_without_texts, wrong},
+    rows::{FIND_KEY, read_key, read_run, select_runs, select_runs_without_texts, wrong},
     sql::{Bound, integer, natural},
     store::Store,
 };
@@ -123,6 +123,18 @@ impl RunReader for Store {
                     .first(&values, |row| {
                         serde_json::from_str(row.get_ref(0)?.as_str()?).map_err(|error| wrong(0, Type::Text, error))
                     })
+            })
+            .await
+    }
+
+    async fn find_request(&self, key: &RequestKey) -> Read<Option<RequestKey>> {
+        let key = key.clone();
+        self.readers
+            .read(move |connection| {
+                let values: [&dyn ToSql; 4] =
+                    [&key.tenant.as_str(), &key.subject.as_str(), &key.operation, key.key.as_bytes()];
+                let found = Bound::new(connection, FIND_KEY)?.first(&values, read_key)?;
+                Ok(found.map(|(body, handle)| RequestKey { body, handle, ..key }))
             })
             .await
     }

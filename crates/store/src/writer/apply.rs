@@ -1,7 +1,7 @@
 //! One entry, inside the transaction of its group.
 
 use drawloom_contract::{
-    ids::{BatchId, Digest, RunId, RunKey},
+    ids::{Digest, RunId, RunKey},
     journal::{CommitError, Committed, HandleId, NewBatch, RequestKey, WaitChange},
     record::{self, Seq},
     time::Timestamp,
@@ -13,6 +13,7 @@ use super::statements::Statements;
 use crate::{
     error::is_constraint,
     prepare::{Change, Run, Work},
+    rows::read_key,
     sql::{integer, natural},
 };
 
@@ -86,14 +87,7 @@ fn write(connection: &Connection, statements: &mut Statements<'_>, work: &Work) 
 
 fn claim_key(statements: &mut Statements<'_>, key: &RequestKey) -> Result<()> {
     let (tenant, subject) = (key.tenant.as_str(), key.subject.as_str());
-    let found = statements.find_key.first(&[&tenant, &subject, &key.operation, key.key.as_bytes()], |row| {
-        let id = row.get(2)?;
-        let handle = match row.get_ref(1)?.as_str()? {
-            "run" => HandleId::Run(RunId::from_bytes(id)),
-            _ => HandleId::Batch(BatchId::from_bytes(id)),
-        };
-        Ok((Digest::from_bytes(row.get(0)?), handle))
-    })?;
+    let found = statements.find_key.first(&[&tenant, &subject, &key.operation, key.key.as_bytes()], read_key)?;
     match found {
         Some((body, handle)) if body == key.body => return Err(Stopped::Refused(CommitError::Repeated(handle))),
         Some(_) => return Err(Stopped::Refused(CommitError::KeyReused)),

@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, Result};
 
-use crate::sql::Bound;
+use crate::{rows::FIND_KEY, sql::Bound};
 
 /// An update of a run's row that is also the check of its sequence. `$1` to `$3` say which run and where it must be.
 macro_rules! advance {
@@ -82,8 +82,7 @@ statements! {
 
     insert_key: "INSERT INTO keys (tenant, subject, operation, key, body, handle_kind, handle) \
         VALUES ($1, $2, $3, $4, $5, $6, $7)";
-    find_key: "SELECT body, handle_kind, handle FROM keys \
-        WHERE tenant = $1 AND subject = $2 AND operation = $3 AND key = $4";
+    find_key: FIND_KEY;
     insert_batch: "INSERT INTO batches (tenant, batch, user, size) VALUES ($1, $2, $3, $4)";
 
     /// A wait for children begins with those that have not ended yet.

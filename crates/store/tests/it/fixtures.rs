@@ -172,6 +172,7 @@ pub(crate) fn turn_done(turn: u32, text: &str) -> Body {
         text,
         thinking: String::new(),
         calls: Vec::new(),
+        masked: Vec::new(),
         stop_reason: StopReason::EndTurn,
     })
 }

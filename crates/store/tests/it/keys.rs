@@ -99,3 +99,14 @@ async fn a_repeated_batch_is_found_by_its_handle() {
     assert_eq!(bench.commit(entry(2)).await, Err(CommitError::Repeated(HandleId::Batch(batch_id(1)))));
     assert_eq!(bench.store.list_batch(&Tenant::default_tenant(), batch_id(2)).await, Ok(None));
 }
+
+#[tokio::test]
+async fn what_a_key_was_used_for_can_be_asked_before_a_request_is_made() {
+    let bench = Bench::new();
+    let asked = request_key(2, "other");
+    assert_eq!(bench.store.find_request(&asked).await, Ok(None));
+    bench.commit(request(&bench, 1, "body")).await.expect("the first of them");
+    assert_eq!(bench.store.find_request(&asked).await, Ok(Some(request_key(1, "body"))));
+    let theirs = RequestKey { tenant: tenant("theirs"), ..asked };
+    assert_eq!(bench.store.find_request(&theirs).await, Ok(None));
+}

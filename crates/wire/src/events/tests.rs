@@ -55,8 +55,9 @@ fn history() -> (RunView, Vec<Item>) {
     let first = RunView::accepted(&accepted, Timestamp::from_millis(1_000));
     let usage = Usage { input_tokens: 3, output_tokens: 4, ..Usage::default() };
     let call = ToolUse { id: "toolu_1".into(), name: "Read".into(), input: json!({"path": "a"}) };
-    let delta =
-        |turn, offset, text: &str| Item::Delta(Delta { kind: DeltaKind::Text, turn, offset, text: text.into() });
+    let delta = |turn, offset, text: &str| {
+        Item::Delta(Delta { kind: DeltaKind::Text, turn, attempt: 1, offset, text: text.into() })
+    };
     let mut items = Vec::new();
     let mut view = first.clone();
     let mut seq = 0;
@@ -85,6 +86,7 @@ fn history() -> (RunView, Vec<Item>) {
     items.push(delta(1, 0, "Lo"));
     items.push(delta(1, 2, "oking ü"));
     let done = TurnDone {
+        masked: vec![],
         turn: 1,
         text: "Looking ü".into(),
         thinking: "hm".into(),
@@ -106,6 +108,7 @@ fn history() -> (RunView, Vec<Item>) {
     record(&mut items, Body::TurnStarted(TurnStarted { turn: 2, attempt: 1, tools: true, reserved: 0 }));
     items.push(delta(2, 0, "Done."));
     let done = TurnDone {
+        masked: vec![],
         turn: 2,
         text: "Done.".into(),
         thinking: String::new(),

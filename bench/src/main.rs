@@ -1,0 +1,99 @@
+//! Measures Drawloom from outside, over HTTP, beside a bare floor that does the same disk work.
+//!
+//! The load generator runs on this process's one thread. It knows none of Drawloom's crates: what it measures is the
+//! server as it is shipped.
+
+mod floor;
+mod http;
+mod load;
+mod memory;
+mod process;
+mod report;
+mod resume;
+mod server;
+mod start;
+mod targets;
+mod throughput;
+
+use std::{path::PathBuf, time::Duration};
+
+use anyhow::Result;
+use clap::{Parser, Subcommand, ValueEnum};
+
+use server::Bench;
+use targets::Figures;
+
+/// Measure Drawloom's speed and memory, with the machine's floor beside it
+#[derive(Debug, Parser)]
+#[command(name = "drawloom-bench", args_conflicts_with_subcommands = true)]
+struct Arguments {
+    /// What to measure; everything when none is named
+    sections: Vec<Section>,
+    /// How long each row of the throughput table is measured
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..))]
+    seconds: u64,
+    /// The server to measure; without it, `drawloom` is built in release first
+    #[arg(long, value_name = "PATH")]
+    server: Option<PathBuf>,
+    #[command(subcommand)]
+    role: Option<Role>,
+}
+
+/// What to measure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Section {
+    /// Runs a second, waiting for JSON
+    Rest,
+    /// Runs a second, over a stream of events
+    Sse,
+    /// Runs a second, in batches of 32
+    Batch,
+    /// Memory: idle, a parked run, a run in flight
+    Memory,
+    /// Start to the first answer
+    Start,
+    /// Time to resume 10,000 runs after `kill -9`
+    Resume,
+    /// The bare floor and the disk's sync rate
+    Floor,
+}
+
+/// What this binary is for itself.
+#[derive(Debug, Subcommand)]
+enum Role {
+    /// Be the bare server that the floor is measured on
+    #[command(hide = true)]
+    FloorServer {
+        /// Where its database is
+        directory: PathBuf,
+    },
+}
+
+fn main() -> Result<()> {
+    let arguments = Arguments::parse();
+    if let Some(Role::FloorServer { directory }) = &arguments.role {
+        return floor::serve(directory);
+    }
+    tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(measure(&arguments))
+}
+
+async fn measure(arguments: &Arguments) -> Result<()> {
+    let bench = Bench::prepare(arguments.server.as_deref())?;
+    let wants = |section| arguments.sections.is_empty() || arguments.sections.contains(&section);
+    let mut figures = Figures::default();
+    let throughput =
+        throughput::Wanted { rest: wants(Section::Rest), sse: wants(Section::Sse), batch: wants(Section::Batch) };
+    if throughput.any() || wants(Section::Floor) {
+        throughput::measure(&bench, throughput, Duration::from_secs(arguments.seconds), &mut figures).await?;
+    }
+    if wants(Section::Memory) {
+        memory::measure(&bench, &mut figures).await?;
+    }
+    if wants(Section::Start) {
+        start::measure(&bench, &mut figures).await?;
+    }
+    if wants(Section::Resume) {
+        resume::measure(&bench, &mut figures).await?;
+    }
+    targets::print(&figures)
+}

@@ -1,0 +1,163 @@
+//! Processes under measurement: built, started, asked for their counters, and ended.
+
+use std::{
+    fs,
+    io::{BufRead as _, BufReader},
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    process::{Child, ChildStdout, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, Result, bail, ensure};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::http;
+
+const CONFIG: &str = include_str!("../bench.yaml");
+const WORKSPACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../Cargo.toml");
+/// How long the load of a server may take to become what a measurement wants.
+const PATIENCE: Duration = Duration::from_secs(50);
+
+/// What all measurements share: the binaries, and a directory on the disk that holds the build.
+pub(crate) struct Bench {
+    drawloom: PathBuf,
+    bench: PathBuf,
+    config: PathBuf,
+    scratch: TempDir,
+}
+
+impl Bench {
+    /// Builds the server unless one is given, and makes room beside the build: `/tmp` may be memory, where a sync costs
+    /// nothing.
+    pub(crate) fn prepare(server: Option<&Path>) -> Result<Self> {
+        let bench = std::env::current_exe()?;
+        let profile = bench.parent().context("a program is in a directory")?;
+        let drawloom = match server {
+            Some(path) => path.to_path_buf(),
+            None => {
+                let built = Command::new("cargo")
+                    .args(["build", "--release", "--package", "drawloom", "--manifest-path", WORKSPACE])
+                    .status()
+                    .context("cannot start cargo; give a built server with --server")?;
+                ensure!(built.success(), "drawloom does not build; its errors are above");
+                profile.with_file_name("release").join("drawloom")
+            }
+        };
+        ensure!(drawloom.is_file(), "there is no server at {}; give one with --server", drawloom.display());
+        let room = profile.with_file_name("bench-tmp");
+        fs::create_dir_all(&room)?;
+        let scratch = TempDir::new_in(&room)?;
+        let config = scratch.path().join("bench.yaml");
+        fs::write(&config, CONFIG)?;
+        Ok(Self { drawloom, bench, config, scratch })
+    }
+
+    /// A new directory that goes when it is dropped.
+    pub(crate) fn directory(&self) -> Result<TempDir> {
+        Ok(TempDir::new_in(self.scratch.path())?)
+    }
+
+    /// Starts Drawloom on a data directory.
+    pub(crate) fn start(&self, data: &Path) -> Result<Server> {
+        let mut command = Command::new(&self.drawloom);
+        command.arg("serve").arg("--config").arg(&self.config).arg("--data-dir").arg(data);
+        Server::start(command.args(["--listen", "127.0.0.1:0"]))
+    }
+
+    /// Starts the floor on a directory.
+    pub(crate) fn start_floor(&self, directory: &Path) -> Result<Server> {
+        Server::start(Command::new(&self.bench).arg("floor-server").arg(directory))
+    }
+}
+
+/// A server that runs; it is killed when dropped.
+pub(crate) struct Server {
+    child: Child,
+    /// Held open, since a server that prints into a closed pipe fails.
+    _output: BufReader<ChildStdout>,
+    pub(crate) address: SocketAddr,
+    /// Just before the process was made.
+    pub(crate) spawned: Instant,
+}
+
+impl Server {
+    /// Starts a process and waits for the line in which it says where it listens.
+    fn start(command: &mut Command) -> Result<Self> {
+        let spawned = Instant::now();
+        let mut child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .with_context(|| format!("cannot start {command:?}"))?;
+        let mut output = BufReader::new(child.stdout.take().context("its output is a pipe")?);
+        let mut line = String::new();
+        output.read_line(&mut line)?;
+        match line.split_once("http://").map(|(_, address)| address.trim().parse()) {
+            Some(Ok(address)) => Ok(Self { child, _output: output, address, spawned }),
+            _ => {
+                _ = child.kill();
+                child.wait()?;
+                bail!("the server did not say where it listens but {line:?}; see why with {command:?}")
+            }
+        }
+    }
+
+    /// Its process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Ends it as an operator would, and waits until it is gone.
+    pub(crate) fn stop(mut self) -> Result<()> {
+        kill_process(Pid::from_child(&self.child), Signal::TERM)?;
+        self.child.wait()?;
+        Ok(())
+    }
+
+    /// Its counters of the journal.
+    pub(crate) async fn journal(&self) -> Result<Journal> {
+        let text = String::from_utf8(http::fetch(self.address, "/metrics").await?)?;
+        let counter = |name: &str| -> Result<u64> {
+            let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+            Ok(value.with_context(|| format!("/metrics has no {name}"))?.parse()?)
+        };
+        Ok(Journal { records: counter("drawloom_store_records_total")?, syncs: counter("drawloom_store_syncs_total")? })
+    }
+
+    /// Asks for the load until it is as wanted; (active, queued) are what is looked at.
+    pub(crate) async fn wait_for_load(&self, wanted: impl Fn(u64, u64) -> bool) -> Result<()> {
+        let begun = Instant::now();
+        let mut connection = http::Connection::open(self.address).await?;
+        let request = http::get("/v1/_concurrency/stats");
+        loop {
+            let answer = connection.exchange(&request).await?;
+            let body = http::find(answer, b"\r\n\r\n").context("an answer has a head")? + 4;
+            let load: Value = serde_json::from_slice(&answer[body..])?;
+            let count = |name: &str| load[name].as_u64().with_context(|| format!("the load has no {name}: {load}"));
+            if wanted(count("active")?, count("queued")?) {
+                return Ok(());
+            }
+            ensure!(begun.elapsed() < PATIENCE, "after {PATIENCE:?} the load is still not as wanted: {load}");
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may have ended already; either way it must be reaped.
+        _ = self.child.kill();
+        _ = self.child.wait();
+    }
+}
+
+/// Counters of a journal.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Journal {
+    pub(crate) records: u64,
+    pub(crate) syncs: u64,
+}

@@ -1,0 +1,123 @@
+//! The targets, each beside its figure.
+
+use std::time::Duration;
+
+use anyhow::Result;
+
+use crate::{
+    report::{self, Table, whole},
+    throughput::Row,
+};
+
+/// What was measured; what was not stays empty.
+#[derive(Debug, Default)]
+pub(crate) struct Figures {
+    pub(crate) floor: Vec<Row>,
+    pub(crate) rest: Vec<Row>,
+    pub(crate) sse: Vec<Row>,
+    /// Bytes of the idle server.
+    pub(crate) idle: Option<u64>,
+    /// Bytes a parked run.
+    pub(crate) parked: Option<f64>,
+    /// Bytes a run in flight.
+    pub(crate) in_flight: Option<f64>,
+    pub(crate) fresh_start: Option<Duration>,
+    pub(crate) existing_start: Option<Duration>,
+    pub(crate) resume: Option<Duration>,
+}
+
+/// A target and what came of it.
+#[derive(Debug, PartialEq)]
+struct Verdict {
+    target: &'static str,
+    wanted: String,
+    measured: String,
+    met: bool,
+}
+
+/// Prints the targets of all that was measured.
+pub(crate) fn print(figures: &Figures) -> Result<()> {
+    let verdicts = verdicts(figures);
+    if verdicts.is_empty() {
+        return Ok(());
+    }
+    report::heading("Targets")?;
+    let table = Table::start(&[("target", 42), ("wanted", 14), ("measured", 14), ("", 6)])?;
+    for Verdict { target, wanted, measured, met } in verdicts {
+        table.row(&[target.to_owned(), wanted, measured, if met { "ok" } else { "MISSED" }.to_owned()])?;
+    }
+    Ok(())
+}
+
+fn verdicts(figures: &Figures) -> Vec<Verdict> {
+    let mut verdicts = Vec::new();
+    throughput(figures, &mut verdicts);
+    let mut below = |target, limit: f64, unit: &str, value: Option<f64>| {
+        if let Some(value) = value {
+            let (wanted, measured) = (format!("< {limit} {unit}"), format!("{value:.2} {unit}"));
+            verdicts.push(Verdict { target, wanted, measured, met: value < limit });
+        }
+    };
+    let milliseconds = |time: Duration| time.as_secs_f64() * 1e3;
+    below("memory of an idle server", 25.0, "MB", figures.idle.map(|bytes| bytes as f64 / 1e6));
+    below("memory of a parked run", 4.0, "KiB", figures.parked.map(|bytes| bytes / 1024.0));
+    below("memory of a detached run in flight", 16.0, "KiB", figures.in_flight.map(|bytes| bytes / 1024.0));
+    below("start to first answer, fresh directory", 30.0, "ms", figures.fresh_start.map(milliseconds));
+    below("start to first answer, existing directory", 30.0, "ms", figures.existing_start.map(milliseconds));
+    below("10,000 runs resumed after kill -9", 2.0, "s", figures.resume.map(|time| time.as_secs_f64()));
+    verdicts
+}
+
+fn throughput(figures: &Figures, verdicts: &mut Vec<Verdict>) {
+    let at = |rows: &[Row], clients| rows.iter().find(|row| row.clients == clients).copied();
+    let mut least = |target, limit: f64, value: f64| {
+        let (wanted, measured) = (format!(">= {} runs/s", whole(limit)), format!("{} runs/s", whole(value)));
+        verdicts.push(Verdict { target, wanted, measured, met: value >= limit });
+    };
+    let (floor, rest) = (at(&figures.floor, 64), at(&figures.rest, 64));
+    if let (Some(floor), Some(rest)) = (floor, rest) {
+        least("rest, 64 clients: a third of the floor", floor.runs_per_second / 3.0, rest.runs_per_second);
+        least("rest, 64 clients: some 8,000", 8_000.0, rest.runs_per_second);
+    }
+    if let (Some(rest), Some(many)) = (rest, at(&figures.rest, 256)) {
+        least("rest, 256 clients: no slower than 64", rest.runs_per_second, many.runs_per_second);
+    }
+    if let (Some(rest), Some(sse)) = (rest, at(&figures.sse, 64)) {
+        least("sse, 64 clients: half of rest", rest.runs_per_second / 2.0, sse.runs_per_second);
+    }
+    let mut latency = |target, limit: f64, row: Option<Row>, of: fn(&Row) -> Duration| {
+        if let Some(row) = row {
+            let value = of(&row).as_secs_f64() * 1e3;
+            let (wanted, measured) = (format!("< {limit} ms"), format!("{value:.2} ms"));
+            verdicts.push(Verdict { target, wanted, measured, met: value < limit });
+        }
+    };
+    latency("rest, 1 client: p50", 1.5, at(&figures.rest, 1), |row| row.p50);
+    latency("rest, 64 clients: p99", 25.0, rest, |row| row.p99);
+    if let Some(rest) = rest {
+        let value = rest.records_per_sync;
+        verdicts.push(Verdict {
+            target: "rest, 64 clients: records a fsync",
+            wanted: ">= 8".into(),
+            measured: format!("{value:.1}"),
+            met: value >= 8.0,
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_figure_at_its_limit_misses_the_target() {
+        let figures = Figures { parked: Some(4096.0), in_flight: Some(16_383.0), ..Figures::default() };
+        let met: Vec<_> = verdicts(&figures).into_iter().map(|verdict| (verdict.target, verdict.met)).collect();
+        assert_eq!(met, [("memory of a parked run", false), ("memory of a detached run in flight", true)]);
+    }
+
+    #[test]
+    fn what_was_not_measured_has_no_verdict() {
+        assert_eq!(verdicts(&Figures::default()), []);
+    }
+}
