@@ -1,6 +1,9 @@
 //! The machine's clock and the machine's chance.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::{
+    sync::{Mutex, PoisonError},
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
 
 use async_trait::async_trait;
 
@@ -32,12 +35,23 @@ impl Clock for SystemClock {
     }
 }
 
-/// The operating system's random bytes.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct SystemEntropy;
+/// The operating system's random bytes, fetched some at a time: an id needs few, and each fetch is a system call.
+#[derive(Debug, Default)]
+pub struct SystemEntropy(Mutex<Vec<u8>>);
+
+/// Bytes fetched at once.
+const FETCH: usize = 2048;
 
 impl Entropy for SystemEntropy {
     fn fill(&self, bytes: &mut [u8]) {
-        getrandom::fill(bytes).expect("the operating system gives random bytes");
+        let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for byte in bytes {
+            if held.is_empty() {
+                held.resize(FETCH, 0);
+                getrandom::fill(&mut held).expect("the operating system gives random bytes");
+            }
+            // Each byte is given out once.
+            *byte = held.pop().expect("just filled");
+        }
     }
 }

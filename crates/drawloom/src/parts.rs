@@ -79,7 +79,7 @@ impl Parts {
             wrap_journal: Box::new(|journal| journal),
             wrap_model: Box::new(|_, model| model),
             clock: Arc::new(SystemClock),
-            entropy: Arc::new(SystemEntropy),
+            entropy: Arc::new(SystemEntropy::default()),
         })
     }
 

@@ -65,7 +65,7 @@ pub(crate) struct Lost;
 
 impl Driver {
     /// A run that begins. With a slot, its first step is decided too, and committed together with its beginning.
-    pub(crate) async fn begin(engine: Arc<Engine>, planned: Planned, claim: Claim, slot: Option<Slot>) -> Self {
+    pub(crate) async fn begin(engine: Arc<Engine>, planned: Planned, claim: Claim, slot: Option<Slot>) -> Box<Self> {
         let Planned { accepted, pinned, .. } = planned;
         let now = engine.parts.clock.now();
         let record = engine.parts.redactor.clean(Record { seq: 1, at: now, body: Body::Accepted(Box::new(accepted)) });
@@ -85,7 +85,7 @@ impl Driver {
         pinned: Arc<Pinned>,
         claim: Claim,
         slot: Option<Slot>,
-    ) -> Result<Self, FoldError> {
+    ) -> Result<Box<Self>, FoldError> {
         let run = Run::begin(first)?;
         let accepted = &run.accepted;
         let cards = match accepted.tools == pinned.tools {
@@ -94,7 +94,7 @@ impl Driver {
         };
         let mut drive = ModelExecutor.open((*pinned.definition).clone());
         drive.apply(first);
-        Ok(Self {
+        Ok(Box::new(Self {
             key: RunKey { tenant: accepted.tenant.clone(), run: accepted.run },
             view: RunView::accepted(accepted, first.at),
             engine,
@@ -111,7 +111,7 @@ impl Driver {
             unmasked: HashMap::new(),
             reserved: 0,
             parked: None,
-        })
+        }))
     }
 
     /// Takes in a record that was read from the journal.
@@ -168,7 +168,7 @@ impl Driver {
     }
 
     /// Drives the run until it has ended, is parked, or the process stops.
-    pub(crate) async fn go(mut self) {
+    pub(crate) async fn go(mut self: Box<Self>) {
         let mut woken_here = false;
         let mut flying = FuturesUnordered::new();
         loop {

@@ -204,7 +204,7 @@ impl Driver {
     }
 
     /// The fold of a run's journal; nothing when it cannot be read or folded, which is logged.
-    async fn load(engine: &Arc<Engine>, key: &RunKey, claim: Claim, slot: Option<Slot>) -> Option<Self> {
+    async fn load(engine: &Arc<Engine>, key: &RunKey, claim: Claim, slot: Option<Slot>) -> Option<Box<Self>> {
         let mut records = engine.read(|| engine.parts.reader.read_journal(key, 0, PAGE)).await?;
         let first = records.first()?.clone();
         let Body::Accepted(accepted) = &first.body else {

@@ -44,6 +44,8 @@ pub struct Limits {
     pub head_timeout: Duration,
     /// Longest wait for a request's body (30 s).
     pub body_timeout: Duration,
+    /// How long a waiting answer's head is held back (20 ms): a result that comes by then goes out with it in one piece.
+    pub head_grace: Duration,
     /// Longest silence of an event stream (15 s). Then a comment is sent.
     pub keep_alive: Duration,
     /// How long connections may take to finish when the server stops (10 s). Then they are cut.
@@ -58,6 +60,7 @@ impl Default for Limits {
             connections: 4_096,
             head_timeout: Duration::from_secs(60),
             body_timeout: Duration::from_secs(30),
+            head_grace: Duration::from_millis(20),
             keep_alive: Duration::from_secs(15),
             drain: Duration::from_secs(10),
         }

@@ -218,7 +218,7 @@ impl Served {
         match self.operation.invoke(Call { app, caller: &caller, interest }, input).await? {
             Answer::Value(value) => Ok(reply::json(StatusCode::OK, &value)),
             Answer::Handle(handle) if wants_stream => reply::stream(app, handle).await,
-            Answer::Handle(handle) => Ok(reply::waiting(app, handle)),
+            Answer::Handle(handle) => Ok(reply::waiting(app, handle).await),
         }
     }
 

@@ -3,7 +3,14 @@
 
 use serde_json::json;
 
-use crate::{fanout::CONFIG, http::post, process::Case};
+use crate::{http::post, process::Case};
+
+/// An agent without tools, so that nothing but the store syncs.
+const CONFIG: &str = r#"
+providers: { script: { driver: script } }
+agents:
+  echo: { provider: script, model: m, tools: [] }
+"#;
 
 /// Answers with an id, and how many of them had no sync between the request and them.
 fn unsynced_answers(sync: bool) -> (usize, usize) {
@@ -22,7 +29,7 @@ fn unsynced_answers(sync: bool) -> (usize, usize) {
     ];
     let mut server = case.start_under(&strace, &json!({ "sync": sync }));
     for key in ["a", "b", "c"] {
-        let body = json!({ "agent": "worker", "prompt": "slice 9", "idempotency_key": key });
+        let body = json!({ "agent": "echo", "prompt": "hello", "idempotency_key": key });
         let answer = post(&server.url, "/v1/runs", &body).expect("an answer");
         assert_eq!(answer.json().expect("a result")["status"], "completed");
     }

@@ -31,30 +31,37 @@ pub(super) fn json(status: StatusCode, value: &impl Serialize) -> Response {
     response
 }
 
-/// A handle's result as JSON. The head, with the ids, goes out before the wait: the body's first poll is pending, and
-/// hyper flushes a head whose body is.
-pub(super) fn waiting(app: &Arc<App>, handle: Handle) -> Response {
-    let app = app.clone();
+/// A handle's result as JSON. A wait that is not over soon sends its head, with the ids, before the result: the body's
+/// first poll is pending, and hyper flushes a head whose body is.
+pub(super) async fn waiting(app: &Arc<App>, handle: Handle) -> Response {
     match handle {
         Handle::Run(run) if run.how.mode == Some(Mode::Detach) => {
-            named(json(StatusCode::ACCEPTED, &run.spawned(&app)), Some(&run.view), None)
+            named(json(StatusCode::ACCEPTED, &run.spawned(app)), Some(&run.view), None)
         }
         Handle::Batch(batch) if batch.how.mode == Some(Mode::Detach) => {
-            named(json(StatusCode::ACCEPTED, &batch.spawned(&app)), None, Some(batch.batch))
+            named(json(StatusCode::ACCEPTED, &batch.spawned(app)), None, Some(batch.batch))
         }
         Handle::Run(run) => {
             let view = run.view.clone();
-            let result = run.result(app);
-            let later = async move { Ok::<_, Infallible>(encode(&result.await)) };
-            named(json_later(Body::from_stream(stream::once(later))), Some(&view), None)
+            named(soon_or_later(app, run.result(app.clone())).await, Some(&view), None)
         }
         Handle::Batch(batch) => {
             let id = batch.batch;
-            let result = batch.result(app);
-            let later = async move { Ok::<_, Infallible>(encode(&result.await)) };
-            named(json_later(Body::from_stream(stream::once(later))), None, Some(id))
+            named(soon_or_later(app, batch.result(app.clone())).await, None, Some(id))
         }
     }
+}
+
+async fn soon_or_later<T: Serialize>(app: &App, result: impl Future<Output = T> + Send + 'static) -> Response {
+    let mut result = Box::pin(result);
+    let grace = app.clock.now().after(app.limits.head_grace);
+    tokio::select! {
+        biased;
+        result = &mut result => return json(StatusCode::OK, &result),
+        () = app.clock.sleep_until(grace) => {}
+    }
+    let later = async move { Ok::<_, Infallible>(encode(&result.await)) };
+    json_later(Body::from_stream(stream::once(later)))
 }
 
 /// A handle's events. Batches, and callers who do not wait, get JSON.
@@ -77,7 +84,7 @@ pub(super) async fn stream(app: &Arc<App>, handle: Handle) -> Result<Response, R
             headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
             Ok(named(response, Some(&view), None))
         }
-        handle => Ok(waiting(app, handle)),
+        handle => Ok(waiting(app, handle).await),
     }
 }
 
