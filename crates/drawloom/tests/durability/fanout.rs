@@ -1,7 +1,8 @@
 //! The run that the kill test kills: a lead that books, fans out to three workers and books again; workers that book,
 //! read and write.
 
-/// One slot, so that one run is under way at a time and each point has one expected result.
+/// The first turn takes longer than the server holds an answer's head back, so that the test can kill the server between the
+/// two. One slot, so that one run is under way at a time and each point has one expected result.
 pub(crate) const CONFIG: &str = r#"
 providers:
   script:
@@ -10,7 +11,7 @@ providers:
       rules:
         - when: { agent: lead, turn: 1 }
           calls: [{ tool: Ledger, input: { line: lead-begins } }]
-          delay_ms: 20
+          delay_ms: 150
         - when: { agent: lead, turn: 2 }
           calls:
             - tool: Agent
