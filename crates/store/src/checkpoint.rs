@@ -18,12 +18,12 @@ const FRAME: i64 = 4096;
 /// Frames that the log gains before a pass begins: 64 MiB. A pass makes syncs slow while it lasts, so passes are few, and
 /// a page that changed often since the last one is copied once.
 const PASS: i64 = 64 * 1024 * 1024 / FRAME;
-/// The writer folds what is left when the log is longer than this, 192 MiB, and little is left.
-const LONG: i64 = 192 * 1024 * 1024 / FRAME;
+/// The writer folds what is left when the log is longer than this, 128 MiB, and little is left.
+const LONG: i64 = 128 * 1024 * 1024 / FRAME;
 /// What is little: 4 MiB.
 const LITTLE: i64 = 4 * 1024 * 1024 / FRAME;
-/// The writer folds all that is left when the log is longer than this, 512 MiB, however much it is.
-const TOO_LONG: i64 = 512 * 1024 * 1024 / FRAME;
+/// The writer folds all that is left when the log is longer than this, 384 MiB, however much it is.
+const TOO_LONG: i64 = 384 * 1024 * 1024 / FRAME;
 /// The log is measured again after about this many bytes.
 const MEASURE: usize = 1024 * 1024;
 /// What a group adds to the log besides its content: pages are written whole.
