@@ -201,3 +201,6 @@ impl Loop {
         }))
     }
 }
+
+#[cfg(test)]
+mod tests;

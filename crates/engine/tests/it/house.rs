@@ -182,6 +182,7 @@ fn definition(name: &str, change: impl FnOnce(&mut Definition)) -> Definition {
 pub(crate) struct House {
     pub(crate) engine: Arc<Engine>,
     pub(crate) store: Arc<Store>,
+    pub(crate) store_epoch: u64,
     pub(crate) meter: Arc<Meter>,
     pub(crate) probed: Arc<Mutex<Vec<Value>>>,
     pub(crate) caller: Caller,
@@ -222,7 +223,15 @@ impl House {
             clock: Arc::new(Wall),
             entropy: Arc::new(Counter),
         });
-        Self { engine, store: opened.store, meter, probed, caller: Caller::open(Proof::Open), _directory: None }
+        Self {
+            engine,
+            store: opened.store,
+            store_epoch: opened.epoch,
+            meter,
+            probed,
+            caller: Caller::open(Proof::Open),
+            _directory: None,
+        }
     }
 
     pub(crate) async fn start(&self, start: Start, interest: Interest) -> Started {

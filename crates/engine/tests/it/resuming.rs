@@ -1,7 +1,9 @@
 use std::path::Path;
 
 use drawloom_contract::{
-    record::Status,
+    journal::{Append, Entry, Journal},
+    record::{Body, Record, Status, Stop},
+    redact::Redactor,
     runs::{Interest, Runs},
     view::RunView,
 };
@@ -87,4 +89,43 @@ fn a_run_that_kills_its_process_again_and_again_is_resumed_alone_and_then_quaran
     assert_eq!(boot((1, 0)).strikes, 3, "the third time it is alone");
     let ended = boot((0, 1));
     assert_eq!((ended.status, ended.error.expect("an error").code.as_str()), (Status::Failed, "quarantined"));
+}
+
+#[test]
+fn a_cancel_that_a_crash_cut_short_goes_on_at_the_next_start() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let rules = json!([
+        { "when": { "agent": "alice", "turn": 1 }, "calls": [{ "tool": "Agent", "input": { "name": "bob", "prompt": "p" } }] },
+        { "text": "late", "delay_ms": 60_000 } ]);
+    let parent = die_after({
+        let (directory, rules) = (directory.path().to_owned(), rules.clone());
+        async move {
+            let house = House::at(&directory, Plan::new(rules));
+            let started = house.start(ask("alice", "x"), Interest::None).await;
+            let parked = house.until(&started.view.key(), |view| view.status == Status::Waiting).await;
+            // The cancel is journaled, and the process dies before it reached the child.
+            let body = Body::StopRequested(Stop::Cancelled { reason: None });
+            let record = Record { seq: parked.seq + 1, at: parked.accepted_at, body };
+            let records = vec![Redactor::new([""; 0]).clean(record)];
+            let append = Append { key: parked.key(), expected: parked.seq, records, exclusive_session: false };
+            let entry = Entry::append(house.store_epoch, append);
+            house.store.commit(entry).await.expect("journaled");
+            parked
+        }
+    });
+    die_after({
+        let directory = directory.path().to_owned();
+        async move {
+            let house = House::at(&directory, Plan::new(rules));
+            house.engine.resume().await.expect("resumed");
+            let ended = house.engine.wait(&house.caller, parent.run, None).await.expect("an end");
+            assert_eq!(ended.status, Status::Cancelled);
+            let child = house.children(&parent).await.remove(0);
+            assert_eq!(
+                (child.status, child.error.expect("an error").code.as_str()),
+                (Status::Cancelled, "parent_ended")
+            );
+            assert!(house.engine.replay(&house.caller, parent.run).await.expect("a replay").ok);
+        }
+    });
 }

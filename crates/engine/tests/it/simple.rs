@@ -1,6 +1,7 @@
 use drawloom_contract::{
     failure::FailureKind,
     ids::Digest,
+    journal::RunFilter,
     record::{Body, Status, StopReason},
     runs::{Idempotency, Interest, Runs},
 };
@@ -141,4 +142,24 @@ async fn a_replay_decides_today_what_was_decided_then() {
     let replay = house.engine.replay(&house.caller, view.run).await.expect("a replay");
     assert!(replay.ok && replay.same_version && replay.fold_error.is_none(), "{replay:?}");
     assert_eq!(replay.steps.len(), 6, "{replay:?}");
+}
+
+#[tokio::test]
+async fn a_caller_who_goes_away_in_the_middle_of_accepting_leaves_a_whole_run_or_none() {
+    let house = House::new(Plan::new(json!([{ "text": "done" }])));
+    let mut start = house.engine.start(&house.caller, ask("alice", "x"), None, Interest::Outcome);
+    assert!(futures::poll!(&mut start).is_pending(), "the commit takes a while");
+    drop(start);
+    // The next one is committed after it.
+    let later = house.run("bob", "y").await;
+    assert_eq!(later.status, Status::Completed);
+    let filter = RunFilter { limit: 10, ..RunFilter::default() };
+    let runs = house.engine.list(&house.caller, filter).await.expect("runs");
+    assert_eq!(runs.len(), 2);
+    for run in runs {
+        let ended = house.engine.wait(&house.caller, run.run, None).await.expect("an end");
+        assert_eq!(ended.status, Status::Completed);
+    }
+    let load = house.engine.load_now();
+    assert_eq!((load.active, load.queued), (0, 0), "every slot came back");
 }

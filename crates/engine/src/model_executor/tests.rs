@@ -1,0 +1,118 @@
+use drawloom_contract::{
+    ids::{AgentId, Digest, RunId, SessionId, Tenant, UserId},
+    message::Segment,
+    record::{Accepted, TurnStarted},
+};
+
+use super::*;
+
+fn definition() -> Definition {
+    Definition {
+        name: "alice".parse().expect("a name"),
+        description: String::new(),
+        provider: "p".into(),
+        model: "m".into(),
+        system_prompt: String::new(),
+        tools: vec![],
+        agents: vec![],
+        volumes: vec![],
+        max_iterations: 4,
+        max_tokens: 100,
+        retry_attempts: 2,
+        run_timeout_ms: None,
+        budget_tokens: None,
+    }
+}
+
+fn accepted() -> Accepted {
+    let run = RunId::from_bytes([1; 16]);
+    Accepted {
+        version: "0".into(),
+        tenant: Tenant::default_tenant(),
+        run,
+        session: SessionId::from_bytes([2; 16]),
+        agent_id: "a".parse::<AgentId>().expect("a name"),
+        agent: "alice".parse().expect("a name"),
+        definition: Digest::of(b""),
+        user: UserId::default_user(),
+        provider: "p".into(),
+        model: "m".into(),
+        parent: None,
+        root: run,
+        depth: 0,
+        batch: None,
+        segments: vec![Segment::user("hello")],
+        tools: vec![],
+        narrowed_tools: None,
+        max_iterations: 4,
+        budget_tokens: Some(100),
+        deadline: None,
+        run_timeout_ms: None,
+        queue_timeout_ms: None,
+        parent_context: None,
+        metadata: None,
+        warnings: vec![],
+    }
+}
+
+/// The fold of these records after an accepted one, at time 0.
+fn fold(bodies: Vec<Body>) -> (Run, Box<dyn Drive>) {
+    let at = Timestamp::from_millis(0);
+    let first = Record { seq: 1, at, body: Body::Accepted(Box::new(accepted())) };
+    let mut run = Run::begin(&first).expect("a beginning");
+    let mut drive = ModelExecutor.open(Arc::new(definition()));
+    drive.apply(&first);
+    for (seq, body) in (2..).zip(bodies) {
+        let record = Record { seq, at, body };
+        run.apply(&record).expect("a record that follows");
+        drive.apply(&record);
+    }
+    (run, drive)
+}
+
+fn failed_once() -> Vec<Body> {
+    vec![
+        Body::Admitted { deadline: None },
+        Body::TurnStarted(TurnStarted { turn: 1, attempt: 1, tools: true, reserved: 0 }),
+        Body::TurnFailed(TurnFailed {
+            turn: 1,
+            attempt: 1,
+            error: RunError::new("model_stream_cut", "cut"),
+            retry_at: Some(Timestamp::from_millis(5)),
+            counted: true,
+            maybe_paid: true,
+        }),
+    ]
+}
+
+#[test]
+fn a_failed_turn_waits_for_its_time_and_is_tried_again() {
+    let (run, drive) = fold(failed_once());
+    let until = Timestamp::from_millis(5);
+    assert_eq!(drive.decide(&run, Timestamp::from_millis(4)), [Effect::Wait { until }]);
+    let effects = drive.decide(&run, until);
+    assert!(
+        matches!(&effects[..], [Effect::Turn(plan)] if (plan.turn, plan.attempt, plan.tools) == (1, 2, true)),
+        "{effects:?}"
+    );
+}
+
+#[test]
+fn a_budget_that_does_not_pay_for_the_next_try_leads_to_a_last_turn_or_to_the_end() {
+    let limited = |last_turn| {
+        let mut bodies = failed_once();
+        bodies.push(Body::LimitReached { limit: Limit::Budget, last_turn });
+        let (run, drive) = fold(bodies);
+        drive.decide(&run, Timestamp::from_millis(5))
+    };
+    let effects = limited(true);
+    assert!(
+        matches!(&effects[..], [Effect::Turn(plan)] if (plan.turn, plan.attempt, plan.tools) == (1, 2, false)),
+        "{effects:?}"
+    );
+    let effects = limited(false);
+    assert!(
+        matches!(&effects[..], [Effect::Finish(outcome)] if outcome.error.as_ref().is_some_and(|e| e.code == "budget_exhausted")),
+        "{effects:?}"
+    );
+}
