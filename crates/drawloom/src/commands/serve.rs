@@ -1,6 +1,7 @@
 //! `drawloom serve`: the agents of the config over HTTP, until somebody stops it.
 
 use clap::Args;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::json;
 
 use crate::{
@@ -29,6 +30,7 @@ impl Serve {
         let stop = stop_signal();
         let loaded = config::load_files(&config::find(&session.globals.config)?)?;
         let lock = connect::data_dir(&session.globals)?.lock("serve")?;
+        raise_open_files();
         let listen = self.listen.unwrap_or_else(|| loaded.config.listen.clone());
         let running = start(Parts::from_config(loaded, lock, Surface::Serve { listen }, &[])?).await?;
         announce(session, &running);
@@ -39,6 +41,16 @@ impl Serve {
             None => tracing::warn!("stopped at once, by a second signal; nothing that was acknowledged is lost"),
         }
         Ok(Exit::Done)
+    }
+}
+
+/// Lets the process open as many files as it may: every connection is one, and the usual soft limit of 1,024 is fewer
+/// than the connections that the server takes.
+fn raise_open_files() {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
+    if let Err(error) = setrlimit(Resource::Nofile, raised) {
+        tracing::warn!(%error, limit = limit.current, "the limit of open files could not be raised");
     }
 }
 
