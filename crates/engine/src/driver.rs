@@ -210,8 +210,10 @@ impl Driver {
                     continue;
                 }
             }
-            if self.claim.control().order() == Order::Drive {
-                self.advance_beside(flying.len()).await;
+            match self.claim.control().order() {
+                Order::Drive => self.advance_beside(flying.len()).await,
+                Order::Drain => self.finish_if_done(),
+                Order::Stop(_) => {}
             }
             match self.commit().await {
                 Ok(woken) => woken_here |= woken,
@@ -228,6 +230,15 @@ impl Driver {
     /// Decides and journals what comes next, when nothing is in flight.
     pub(crate) async fn advance(&mut self) {
         self.advance_beside(0).await;
+    }
+
+    /// Ends a run that has nothing left to do: that begins nothing new, so it is done while the process stops, too.
+    fn finish_if_done(&mut self) {
+        for effect in self.drive.decide(&self.run, self.now()) {
+            if let Effect::Finish(outcome) = effect {
+                self.push(Body::Finished(outcome));
+            }
+        }
     }
 
     async fn advance_beside(&mut self, flying: usize) {

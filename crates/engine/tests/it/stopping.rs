@@ -79,3 +79,12 @@ async fn what_does_not_drain_in_time_is_abandoned_and_counted() {
     assert_eq!(report.abandoned, 1);
     assert_eq!(*house.kinds(&started.view).await.last().expect("records"), "turn_started");
 }
+
+#[tokio::test]
+async fn a_last_turn_that_comes_while_the_server_stops_ends_its_run() {
+    let house = House::new(Plan::new(json!([{ "text": "just in time", "delay_ms": 60 }])));
+    let started = house.start(ask("alice", "x"), Interest::Outcome).await;
+    assert_eq!(house.engine.stop().await.abandoned, 0);
+    let view = house.finish(started).await;
+    assert_eq!((view.status, view.final_text.as_deref()), (Status::Completed, Some("just in time")));
+}
