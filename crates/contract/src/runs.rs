@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::{
     caller::Caller,
     failure::Failure,
-    ids::{AgentId, AgentName, BatchId, Digest, RunId, RunKey, SessionId},
+    ids::{AgentId, AgentName, BatchId, Digest, RunId, RunKey, SessionId, UserId},
     journal::RunFilter,
     message::Segment,
     model::DeltaKind,
@@ -25,6 +25,8 @@ use crate::{
 pub struct Start {
     /// The agent.
     pub agent: AgentName,
+    /// For whom, when that is not the caller.
+    pub user: Option<UserId>,
     /// What it is asked; not empty.
     pub segments: Vec<Segment>,
     /// Tools to leave it, of those it has; all, when absent.

@@ -241,7 +241,7 @@ impl Engine {
             agent_id: start.agent_id.unwrap_or_else(|| AgentId::mint(now, &*self.parts.entropy)),
             agent: start.agent,
             definition: pinned.digest,
-            user: caller.subject.clone(),
+            user: start.user.unwrap_or_else(|| caller.subject.clone()),
             provider: definition.provider.clone(),
             model: definition.model.clone(),
             parent: None,

@@ -281,6 +281,7 @@ impl House {
 pub(crate) fn ask(agent: &str, prompt: &str) -> Start {
     Start {
         agent: agent.parse().expect("a name"),
+        user: None,
         segments: vec![Segment::user(prompt)],
         tools: None,
         session: None,

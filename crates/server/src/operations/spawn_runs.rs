@@ -2,7 +2,7 @@
 
 use drawloom_contract::{
     caller::{Caller, Scope},
-    failure::{Failure, FailureKind},
+    failure::Failure,
     runs::{Idempotency, Interest, Start},
 };
 use drawloom_wire::{
@@ -44,7 +44,7 @@ impl Operation for SpawnRuns {
         }
         let key =
             how.idempotency_key.take().map(|key| Idempotency { operation: NAME, key, body: runs::digest(&spawns) });
-        let (caller, starts) = starts(call.caller, spawns)?;
+        let (caller, starts) = starts(call.caller, spawns);
         let interest = if how.mode == Some(Mode::Detach) { Interest::None } else { Interest::Outcome };
         let started = call.app.runs.start_batch(&caller, starts, key, interest).await?;
         let handle = BatchHandle { caller, batch: started.batch, runs: started.runs, how };
@@ -52,25 +52,14 @@ impl Operation for SpawnRuns {
     }
 }
 
-/// The starts, and the one caller for all of them: a batch is accepted whole, for one user.
-fn starts(caller: &Caller, spawns: Vec<Spawn>) -> Result<(Caller, Vec<Start>), Failure> {
+/// The starts, each for its own user, and who asks for all of them: the first one's.
+fn starts(caller: &Caller, spawns: Vec<Spawn>) -> (Caller, Vec<Start>) {
     let mut whole: Option<Caller> = None;
     let mut starts = Vec::with_capacity(spawns.len());
-    for (index, spawn) in spawns.into_iter().enumerate() {
+    for spawn in spawns {
         let (caller, warnings) = on_behalf(caller, spawn.user_id.as_ref(), spawn.tenant_id.as_ref());
-        match &whole {
-            Some(first) if first.subject != caller.subject => {
-                let message = format!(
-                    "spawns[{index}].user_id is {} and spawns[0].user_id is {}; a batch is for one user",
-                    caller.subject, first.subject
-                );
-                return Err(Failure::new(FailureKind::Invalid, "mixed_users", message)
-                    .with_hint("give every spawn the same user_id, or send one batch for each user"));
-            }
-            Some(_) => {}
-            None => whole = Some(caller),
-        }
-        starts.push(spawn.into_start(warnings));
+        starts.push(Start { user: Some(caller.subject.clone()), ..spawn.into_start(warnings) });
+        whole.get_or_insert(caller);
     }
-    Ok((whole.unwrap_or_else(|| caller.clone()), starts))
+    (whole.unwrap_or_else(|| caller.clone()), starts)
 }

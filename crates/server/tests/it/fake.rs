@@ -157,6 +157,11 @@ impl Fake {
         self.state().runs.iter().map(|run| run.view.run).collect()
     }
 
+    /// For whom the runs are, in order.
+    pub(crate) fn users(&self) -> Vec<String> {
+        self.state().runs.iter().map(|run| run.view.user.to_string()).collect()
+    }
+
     pub(crate) fn last_start(&self) -> Start {
         self.state().starts.last().cloned().expect("something was started")
     }
@@ -183,7 +188,7 @@ impl Fake {
             agent_id,
             agent: start.agent.clone(),
             definition: Digest::of(b""),
-            user: caller.subject.clone(),
+            user: start.user.clone().unwrap_or_else(|| caller.subject.clone()),
             provider: "script".into(),
             model: "m".into(),
             parent: None,

@@ -305,6 +305,7 @@ impl Spawn {
     /// The start that this asks for, after `normalise`.
     pub fn into_start(self, warnings: Vec<String>) -> Start {
         Start {
+            user: None,
             agent: self.agent,
             segments: self.segments.unwrap_or_default(),
             tools: self.tools,
