@@ -71,9 +71,16 @@ fn after_a_crash_commands_say_what_is_unfinished_and_leave_it_to_the_next_server
     let before = home.run(&["runs", "show", &run, "--json"]).exits(0).json();
     assert!(matches!(before["status"].as_str(), Some("running" | "queued")), "{before}");
     let _server = home.serve();
+    home.run(&["serve"]).exits(2);
+    home.run(&["runs", "list"]).exits(0);
     home.run(&["runs", "cancel", &run]).exits(0);
     let after = home.run(&["runs", "show", &run, "--wait", "--json"]).exits(0).json();
     assert_eq!(after["status"], "cancelled");
+    let replay = home.run(&["replay", &run, "--json"]).exits(0).json();
+    let steps = replay["steps"].as_array().expect("steps");
+    let turns =
+        steps.iter().filter(|step| step["recorded"].as_str().is_some_and(|said| said.starts_with("turn "))).count();
+    assert!((1..=2).contains(&turns), "begun by the first server and resumed by the second alone: {replay}");
 }
 
 #[test]

@@ -46,3 +46,30 @@ fn what_cannot_be_called_says_why() {
     let limit = home.run(&["call", "list_runs", "limit=many"]).exits(2).json();
     assert_eq!(limit["error"]["code"], "wrong_type");
 }
+
+#[test]
+fn bad_input_to_any_operation_is_a_typed_error_with_and_without_a_server() {
+    let home = Home::new();
+    let mut names: Vec<&str> = drawloom_wire::operations::ROUTES.iter().map(|route| route.name).collect();
+    names.dedup();
+    assert!(names.len() >= 12, "{names:?}");
+    let walk = || {
+        for name in &names {
+            let unknown = home.run(&["call", name, "no_such_key=1"]).exits(2).json();
+            // A client that lacks a part of the path says that first; everybody else names the key.
+            let said = unknown["error"]["message"].as_str().unwrap_or_default();
+            let named = said.contains("no_such_key is not a known key");
+            assert!(named || unknown["error"]["code"] == "missing_key", "{name}: {unknown}");
+            // An empty file, which YAML also calls null, is an input without fields; these are no inputs at all.
+            for (file, text) in [("list.json", "[]"), ("text.json", "\"x\""), ("broken.json", "{\"agent\": ")] {
+                home.write(file, text);
+                let refused = home.run(&["call", name, "--json", file]).exits(2).json();
+                assert!(refused["error"]["code"].is_string(), "{name} {text}: {refused}");
+            }
+        }
+    };
+    walk();
+    let _server = home.serve();
+    walk();
+    assert_eq!(home.run(&["run", "echo", "it goes on"]).exits(0).stdout, "it goes on\n");
+}
