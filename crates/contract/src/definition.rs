@@ -1,10 +1,11 @@
 //! An agent as a run pins it: what it says, what it may use, how far it may go.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    choice::{Choice, Cost, Effort, Sampling},
     ids::{AgentName, Digest, Tenant},
     redact::Texts,
 };
@@ -35,8 +36,9 @@ pub struct Definition {
     pub volumes: Vec<String>,
     /// Most model turns of a run, retries not counted.
     pub max_iterations: u32,
-    /// Most output tokens of a turn.
-    pub max_tokens: u32,
+    /// Most output tokens of a turn; what is usual for the model, when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_tokens: Option<u32>,
     /// Most tries of a turn again after a failure that may pass; throttling is not counted.
     pub retry_attempts: u32,
     /// Wall-clock limit from first admission.
@@ -45,9 +47,51 @@ pub struct Definition {
     /// Most tokens of a tree that starts with this agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget_tokens: Option<u64>,
+    /// Most money of a tree that starts with this agent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget_cost: Option<Cost>,
+    /// How hard its model should think.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub effort: Option<Effort>,
+    /// How its model picks words.
+    #[serde(default, skip_serializing_if = "Sampling::is_empty")]
+    pub sampling: Sampling,
+    /// Gate: hosts it may reach: exact names, `*.suffix`, or `*` for all that the operator allows.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<String>,
+    /// The models it may ask, by the caller's user tier. Without user tiers it is `provider` and `model` alone.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub choices: BTreeMap<String, Choice>,
 }
 
+/// The user tier of callers that name none.
+pub const DEFAULT_USER_TIER: &str = "default";
+
 impl Definition {
+    /// An agent with nothing but a model, as the defaults have it.
+    pub fn new(name: AgentName, provider: &str, model: &str) -> Self {
+        Self {
+            name,
+            description: String::new(),
+            provider: provider.into(),
+            model: model.into(),
+            system_prompt: String::new(),
+            tools: Vec::new(),
+            agents: Vec::new(),
+            volumes: Vec::new(),
+            max_iterations: 16,
+            max_tokens: None,
+            retry_attempts: 2,
+            run_timeout_ms: None,
+            budget_tokens: None,
+            budget_cost: None,
+            effort: None,
+            sampling: Sampling::default(),
+            hosts: Vec::new(),
+            choices: BTreeMap::new(),
+        }
+    }
+
     /// The name of this content.
     pub fn digest(&self) -> Digest {
         Digest::of(&serde_json::to_vec(self).expect("a definition has only text keys"))

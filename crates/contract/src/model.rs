@@ -5,8 +5,9 @@ use std::{sync::Arc, time::Duration};
 use async_trait::async_trait;
 
 use crate::{
+    choice::{Cost, Effort, Price, Sampling},
     ids::{AgentName, RunKey},
-    message::{Message, ToolUse},
+    message::{Message, Thought, ToolUse},
     record::StopReason,
     tool::ToolCard,
     usage::Usage,
@@ -27,27 +28,42 @@ pub struct TurnRequest {
     pub attempt: u32,
     /// The system prompt.
     pub system: Arc<str>,
-    /// The conversation so far.
+    /// The conversation so far. A thought in it was made by this very provider and model: those of others were left out.
     pub messages: Vec<Arc<Message>>,
     /// The tools on offer, in a stable order.
     pub tools: Arc<[ToolCard]>,
     /// Most output tokens.
     pub max_tokens: u32,
+    /// How hard to think; the model's own way, when absent.
+    pub effort: Option<Effort>,
+    /// How to pick words.
+    pub sampling: Arc<Sampling>,
 }
 
 /// One turn, whole.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Turn {
     /// Its text.
     pub text: String,
-    /// Its reasoning.
-    pub thinking: String,
+    /// Its reasoning, in order.
+    pub thoughts: Vec<Thought>,
     /// The calls it asks for.
     pub calls: Vec<ToolUse>,
     /// Why it stopped.
     pub stop_reason: StopReason,
-    /// What it cost.
+    /// Its tokens.
     pub usage: Usage,
+    /// What it cost, when the provider says so itself.
+    pub cost: Option<Cost>,
+    /// How much more the provider says it would bear.
+    pub headroom: Headroom,
+}
+
+/// What a provider says of its limits.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Headroom {
+    /// When calls or tokens are used up: how long until there are more.
+    pub closed_for: Option<Duration>,
 }
 
 /// Which text a delta belongs to.
@@ -68,7 +84,7 @@ pub trait Deltas: Send + Sync {
 /// Why a turn came to nothing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TurnError {
-    /// The provider says "slow down"; the limiter waits, the run does not fail.
+    /// The provider says "slow down" (429); the limiter waits, the run does not fail.
     #[error("the provider is throttling: {message}")]
     Throttled {
         /// What it said.
@@ -76,10 +92,18 @@ pub enum TurnError {
         /// How long it wants to be left alone, when it says so.
         retry_after: Option<Duration>,
     },
-    /// The provider is overloaded or down.
+    /// The provider says that it has too much to do (529); the limiter waits, the run does not fail.
     #[error("the provider is overloaded: {message}")]
     Overloaded {
         /// What it said.
+        message: String,
+        /// How long it wants to be left alone, when it says so.
+        retry_after: Option<Duration>,
+    },
+    /// The provider cannot be reached, is silent, or failed inside.
+    #[error("the provider is unavailable: {message}")]
+    Unavailable {
+        /// What it said, or what happened.
         message: String,
     },
     /// The stream ended before the turn did.
@@ -120,6 +144,7 @@ impl TurnError {
         match self {
             Self::Throttled { .. } => "throttled",
             Self::Overloaded { .. } => "model_overloaded",
+            Self::Unavailable { .. } => "model_unavailable",
             Self::Cut { .. } => "model_stream_cut",
             Self::Refused { .. } => "model_refused",
             Self::BadRequest { .. } => "model_bad_request",
@@ -127,11 +152,60 @@ impl TurnError {
             Self::ContextTooLong { .. } => "context_too_long",
         }
     }
+
+    /// What the reader could try next.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::Auth { .. } => {
+                Some("check the variable that `api_key_env` names; `drawloom doctor --keys` asks the provider")
+            }
+            Self::ContextTooLong { .. } => Some("ask for less, or use a model with a larger context"),
+            Self::Unavailable { .. } => {
+                Some("`drawloom doctor --keys` asks the provider; `user_tiers` can name others to fall back on")
+            }
+            Self::BadRequest { .. } => Some("check the model's name and the agent's settings"),
+            Self::Throttled { .. } | Self::Overloaded { .. } | Self::Cut { .. } | Self::Refused { .. } => None,
+        }
+    }
+}
+
+/// What is known of a model before it is asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ModelCard {
+    /// Tokens that fit in one conversation, when that is known.
+    pub context_tokens: Option<u64>,
+    /// Output tokens of a turn, unless the agent says otherwise.
+    pub max_tokens: u32,
+    /// Whether it can think before it answers.
+    pub thinks: bool,
+    /// Whether it sees images.
+    pub vision: bool,
+    /// Whether the provider keeps a cache of what it has read.
+    pub native_cache: bool,
+    /// Set when it rejects a history whose turns lack its own reasoning: the model to ask then.
+    pub plain_sibling: Option<String>,
+    /// What it costs, unless the operator says otherwise.
+    pub price: Option<Price>,
+}
+
+/// A model that a provider says it has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ListedModel {
+    /// Its name there.
+    pub id: String,
+    /// What it is called, when it is called otherwise.
+    pub title: Option<String>,
 }
 
 /// A model API. It returns typed failures, and never sleeps to please a provider nor tries again by itself.
 #[async_trait]
 pub trait Model: Send + Sync {
+    /// What is known of `model` without asking.
+    fn card(&self, model: &str) -> ModelCard;
+
     /// Asks for one turn. Dropping the future abandons the call.
     async fn turn(&self, request: TurnRequest, deltas: &dyn Deltas) -> Result<Turn, TurnError>;
+
+    /// The models that the provider has: one cheap call, which also says whether the credential is good.
+    async fn list(&self) -> Result<Vec<ListedModel>, TurnError>;
 }

@@ -8,9 +8,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
+    choice::{Cost, Effort, Fallback, ModelName, Sampling},
     failure::RunError,
     ids::{AgentId, AgentName, BatchId, Digest, RunId, SessionId, Tenant, UserId},
-    message::{Segment, ToolUse},
+    message::{Segment, Thought, ToolUse},
     redact::Texts,
     time::Timestamp,
     usage::Usage,
@@ -57,6 +58,18 @@ pub enum Body {
         turn: u32,
         /// Its tokens.
         usage: Usage,
+        /// What they cost; absent when the model has no price.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        cost: Option<Cost>,
+    },
+    /// From here on another model is asked, because the one before failed.
+    Switched(Box<Switched>),
+    /// Something about the conversation changed on the way, for the reader to know.
+    Notice {
+        /// What.
+        notice: Notice,
+        /// In words.
+        text: String,
     },
     /// Outcome: the turn came to nothing.
     TurnFailed(TurnFailed),
@@ -144,6 +157,27 @@ pub struct Accepted {
     /// Most tokens of the whole tree that it is part of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget_tokens: Option<u64>,
+    /// Most money of the whole tree that it is part of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget_cost: Option<Cost>,
+    /// The caller's user tier, when there are tiers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user_tier: Option<String>,
+    /// The models it may ask, in order; `provider` and `model` alone, when empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub candidates: Vec<ModelName>,
+    /// When it may change to another of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fallback: Option<Fallback>,
+    /// Most tries of a turn again; what the definition says, when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_attempts: Option<u32>,
+    /// How its model picks words: the request's wishes over the definition's.
+    #[serde(default, skip_serializing_if = "Sampling::is_empty")]
+    pub sampling: Sampling,
+    /// The hosts that the root's request left to its whole tree, when it narrowed them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub narrowed_hosts: Option<Vec<String>>,
     /// When it must have ended, counted from here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline: Option<Timestamp>,
@@ -162,6 +196,62 @@ pub struct Accepted {
     /// What was narrowed, overridden or defaulted, for the caller to know.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
+}
+
+/// Another model is asked.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Switched {
+    /// The turn that failed.
+    pub turn: u32,
+    /// Which change of model this is, from 1.
+    pub attempt: u32,
+    /// Who was asked until now.
+    pub from: ModelName,
+    /// Who is asked from now on.
+    pub to: ModelName,
+    /// How hard it should think; absent when it does so in its own way, or must not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub effort: Option<Effort>,
+    /// Why.
+    pub error: RunError,
+}
+
+/// What changed in a conversation on the way to a model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Notice {
+    /// The provider's cache of the conversation is of no use any more.
+    CacheInvalidated,
+    /// Reasoning of another maker is not replayed.
+    ReasoningInvalidated,
+    /// A model that does not think is asked in place of one that does.
+    ModelDowngraded,
+    /// No other model was asked, although one is configured.
+    FallbackSuppressed,
+    /// A thought held a secret: it was journaled without its text and is not replayed.
+    ReasoningMasked,
+}
+
+impl Notice {
+    /// Every notice.
+    pub const ALL: [Self; 5] = [
+        Self::CacheInvalidated,
+        Self::ReasoningInvalidated,
+        Self::ModelDowngraded,
+        Self::FallbackSuppressed,
+        Self::ReasoningMasked,
+    ];
+
+    /// Its name as an event.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::CacheInvalidated => "cache_invalidated",
+            Self::ReasoningInvalidated => "reasoning_invalidated",
+            Self::ModelDowngraded => "model_downgraded",
+            Self::FallbackSuppressed => "fallback_suppressed",
+            Self::ReasoningMasked => "reasoning_masked",
+        }
+    }
 }
 
 /// The call that spawned a run: one child per `(run, call, index)`, however often the call is made.
@@ -198,6 +288,9 @@ pub struct TurnStarted {
     /// Tokens set aside from the tree's budget.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub reserved: u64,
+    /// Money set aside from the tree's budget.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reserved_cost: Option<Cost>,
 }
 
 /// Outcome: a whole model turn.
@@ -207,9 +300,12 @@ pub struct TurnDone {
     pub turn: u32,
     /// Its text.
     pub text: String,
-    /// Its reasoning.
+    /// Its reasoning, as version 0.1.0 kept it: only its text.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub thinking: String,
+    /// Its reasoning.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub thoughts: Vec<Thought>,
     /// The calls it asks for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub calls: Vec<ToolUse>,
@@ -218,6 +314,13 @@ pub struct TurnDone {
     pub masked: Vec<u32>,
     /// Why the model stopped.
     pub stop_reason: StopReason,
+}
+
+impl TurnDone {
+    /// The text of its reasoning.
+    pub fn reasoning(&self) -> String {
+        self.thoughts.iter().map(|thought| thought.text.as_str()).chain([self.thinking.as_str()]).collect()
+    }
 }
 
 /// Outcome: a model turn that came to nothing.
@@ -415,10 +518,11 @@ impl Status {
 }
 
 /// Why a model stopped, or why we stopped it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum StopReason {
     /// It was done.
+    #[default]
     EndTurn,
     /// It wants tools.
     ToolUse,
@@ -459,6 +563,9 @@ pub struct Outcome {
     pub error: Option<RunError>,
     /// All tokens of the run.
     pub usage: Usage,
+    /// What they cost, as far as their models have a price.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<Cost>,
     /// What the caller should know.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
@@ -477,6 +584,8 @@ impl Texts for Record {
         match &mut self.body {
             Body::Accepted(accepted) => {
                 accepted.narrowed_tools.iter_mut().flatten().for_each(&mut *visit);
+                accepted.narrowed_hosts.iter_mut().flatten().for_each(&mut *visit);
+                accepted.sampling.stop.iter_mut().flatten().for_each(&mut *visit);
                 accepted.segments.iter_mut().for_each(|segment| segment.each_text(visit));
                 accepted.warnings.iter_mut().for_each(&mut *visit);
                 for value in [&mut accepted.parent_context, &mut accepted.metadata].into_iter().flatten() {
@@ -486,6 +595,7 @@ impl Texts for Record {
             Body::TurnDone(done) => {
                 visit(&mut done.text);
                 visit(&mut done.thinking);
+                done.thoughts.iter_mut().for_each(|thought| thought.each_text(visit));
                 done.calls.iter_mut().for_each(|call| call.each_text(visit));
             }
             Body::TurnFailed(failed) => failed.error.each_text(visit),
@@ -497,6 +607,8 @@ impl Texts for Record {
             }
             Body::CallDone(done) => visit(&mut done.text),
             Body::StopRequested(Stop::Cancelled { reason: Some(reason) }) => visit(reason),
+            Body::Switched(switched) => switched.error.each_text(visit),
+            Body::Notice { text, .. } => visit(text),
             Body::Note { value, .. } => value.each_text(visit),
             Body::Finished(outcome) => {
                 outcome.warnings.iter_mut().for_each(&mut *visit);

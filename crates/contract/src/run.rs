@@ -1,6 +1,7 @@
 //! A run folded from its journal: what every executor's decision may look at.
 
 use crate::{
+    choice::{Cost, Effort, ModelName},
     record::{Accepted, Body, CallStarted, Record, Seq, Status, Stop, WaitOn},
     time::Timestamp,
     usage::Usage,
@@ -23,6 +24,12 @@ pub struct Run {
     pub deadline: Option<Timestamp>,
     /// Tokens so far.
     pub usage: Usage,
+    /// What they cost, as far as their models have a price.
+    pub cost: Option<Cost>,
+    /// The model that is asked now.
+    pub model: ModelName,
+    /// Whether it was changed, to what effort, and how often.
+    pub switched: Option<(u32, Option<Effort>)>,
     /// Why it is to end, once somebody said so.
     pub stop: Option<Stop>,
     /// The turn in flight: its intent has no outcome.
@@ -86,6 +93,9 @@ impl Run {
                 started_at: None,
                 deadline: accepted.deadline,
                 usage: Usage::default(),
+                cost: None,
+                model: ModelName::new(&accepted.provider, &accepted.model),
+                switched: None,
                 stop: None,
                 turn_in_flight: None,
                 counted_failures: 0,
@@ -123,7 +133,15 @@ impl Run {
                 self.end_turn(record.seq, failed.turn)?;
                 self.counted_failures += u32::from(failed.counted);
             }
-            Body::Usage { usage, .. } => self.usage += *usage,
+            Body::Usage { usage, cost, .. } => {
+                self.usage += *usage;
+                self.cost = add(self.cost, *cost);
+            }
+            Body::Switched(switched) => {
+                self.model = switched.to.clone();
+                self.switched = Some((switched.attempt, switched.effort));
+                self.counted_failures = 0;
+            }
             Body::CallStarted(started) => {
                 self.open_calls.push(OpenCall { call: record.seq, started: started.clone(), waiting: None });
             }
@@ -155,7 +173,7 @@ impl Run {
                 self.turn_in_flight = None;
                 self.open_calls.clear();
             }
-            Body::LimitReached { .. } | Body::Note { .. } => {}
+            Body::LimitReached { .. } | Body::Notice { .. } | Body::Note { .. } => {}
         }
         Ok(())
     }
@@ -182,5 +200,13 @@ impl Run {
             .iter_mut()
             .find(|open| open.call == call)
             .ok_or_else(|| FoldError::NoIntent { seq, what: format!("call {call}") })
+    }
+}
+
+/// A sum of what is known.
+pub(crate) fn add(sum: Option<Cost>, more: Option<Cost>) -> Option<Cost> {
+    match (sum, more) {
+        (Some(sum), Some(more)) => Some(sum + more),
+        (sum, more) => sum.or(more),
     }
 }

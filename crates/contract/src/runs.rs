@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use crate::{
     caller::Caller,
+    choice::{Cost, Sampling},
     failure::Failure,
     ids::{AgentId, AgentName, BatchId, Digest, RunId, RunKey, SessionId, UserId},
     journal::RunFilter,
@@ -47,6 +48,14 @@ pub struct Start {
     pub max_iterations: Option<u32>,
     /// Fewer tokens than the definition allows.
     pub budget_tokens: Option<u64>,
+    /// Less money than the definition allows.
+    pub budget_cost: Option<Cost>,
+    /// The caller's user tier.
+    pub user_tier: Option<String>,
+    /// How the model picks words, over what the definition says.
+    pub sampling: Sampling,
+    /// Hosts to leave it, of those it has; all, when absent.
+    pub hosts: Option<Vec<String>>,
     /// What the surface noticed on the way here, for the result's `warnings`.
     pub warnings: Vec<String>,
 }
@@ -151,6 +160,15 @@ pub struct ProviderLoad {
     pub queued: u64,
     /// The most at once, when there is a cap.
     pub max_concurrent: Option<u64>,
+    /// Calls of its credential that are being answered.
+    #[serde(default)]
+    pub calls_in_flight: u64,
+    /// The most calls at once that the credential seems to bear, once it has refused one.
+    #[serde(default)]
+    pub call_limit: Option<u64>,
+    /// Runs that are parked until the credential bears another call.
+    #[serde(default)]
+    pub throttled: u64,
 }
 
 /// One recorded decision beside what today's code decides.

@@ -46,6 +46,9 @@ pub struct ToolContext {
     pub depth: u32,
     /// The run's pinned definition: its gates.
     pub definition: Arc<Definition>,
+    /// The hosts that the definition and the root's request leave: exact names, `*.suffix`, or `*`. The operator's own
+    /// list narrows them further.
+    pub hosts: Arc<[String]>,
     /// The way to files.
     pub volumes: Arc<dyn Volumes>,
 }

@@ -3,9 +3,11 @@
 use serde_json::Value;
 
 use crate::{
+    choice::{Cost, ModelName},
     failure::RunError,
     ids::{AgentId, AgentName, Digest, RunId, RunKey, SessionId, Tenant, UserId},
     record::{Accepted, BatchPlace, Body, Parent, Record, Seq, Status, StopReason},
+    run::add,
     time::Timestamp,
     usage::Usage,
 };
@@ -63,6 +65,8 @@ pub struct RunView {
     pub error: Option<RunError>,
     /// All tokens so far.
     pub usage: Usage,
+    /// What they cost, as far as their models have a price.
+    pub cost: Option<Cost>,
     /// What the caller should know.
     pub warnings: Vec<String>,
     /// Unclean ends in a row with the same step in flight.
@@ -90,6 +94,10 @@ pub struct Patch {
     pub error: Option<RunError>,
     /// Tokens to add.
     pub usage: Usage,
+    /// What to add for them.
+    pub cost: Option<Cost>,
+    /// The model that is asked from now on.
+    pub model: Option<ModelName>,
     /// Warnings, all of them, when the run ended.
     pub warnings: Option<Vec<String>>,
     /// Strikes, when they changed.
@@ -113,7 +121,11 @@ impl Patch {
                     patch.final_text = Some(done.text.clone());
                     patch.strikes = Some(0);
                 }
-                Body::Usage { usage, .. } => patch.usage += *usage,
+                Body::Usage { usage, cost, .. } => {
+                    patch.usage += *usage;
+                    patch.cost = add(patch.cost, *cost);
+                }
+                Body::Switched(switched) => patch.model = Some(switched.to.clone()),
                 Body::TurnFailed(_) | Body::CallDone(_) | Body::CallWaiting { .. } => patch.strikes = Some(0),
                 Body::Parked { .. } => {
                     patch.status = Some(Status::Waiting);
@@ -129,7 +141,11 @@ impl Patch {
                 }
                 // A parked run that is to end is taken up for that, also by the next process.
                 Body::StopRequested(_) => patch.status = Some(Status::Running),
-                Body::TurnStarted(_) | Body::CallStarted(_) | Body::LimitReached { .. } | Body::Note { .. } => {}
+                Body::TurnStarted(_)
+                | Body::CallStarted(_)
+                | Body::LimitReached { .. }
+                | Body::Notice { .. }
+                | Body::Note { .. } => {}
             }
         }
         patch
@@ -165,6 +181,7 @@ impl RunView {
             final_text: None,
             error: None,
             usage: Usage::default(),
+            cost: None,
             warnings: accepted.warnings.clone(),
             strikes: 0,
         }
@@ -181,6 +198,10 @@ impl RunView {
         self.final_text = patch.final_text.or(self.final_text.take());
         self.error = patch.error.or(self.error.take());
         self.usage += patch.usage;
+        self.cost = add(self.cost, patch.cost);
+        if let Some(ModelName { provider, model }) = patch.model {
+            (self.provider, self.model) = (provider, model);
+        }
         self.warnings = patch.warnings.unwrap_or_else(|| std::mem::take(&mut self.warnings));
         self.strikes = patch.strikes.unwrap_or(self.strikes);
     }
