@@ -55,6 +55,34 @@ pub struct Fallback {
     pub cooldown_ms: u64,
 }
 
+/// What a run may ask of whom, as it was accepted.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ModelPlan {
+    /// The caller's user tier, when there are tiers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub user_tier: Option<String>,
+    /// The models it may ask, in order; the accepted one alone, when empty.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub candidates: Vec<ModelName>,
+    /// When it may change to another of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fallback: Option<Fallback>,
+    /// Most tries of a turn again; what the definition says, when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retry_attempts: Option<u32>,
+    /// How the model picks words: the request's wishes over the definition's.
+    #[serde(skip_serializing_if = "Sampling::is_empty")]
+    pub sampling: Sampling,
+}
+
+impl ModelPlan {
+    /// Whether it says nothing.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
 /// How hard a model should think.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -161,6 +189,23 @@ impl Add for Cost {
 impl AddAssign for Cost {
     fn add_assign(&mut self, other: Self) {
         *self = *self + other;
+    }
+}
+
+/// What a budget counts: tokens, read and written, and money.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Spent {
+    /// Tokens.
+    pub tokens: u64,
+    /// Money.
+    pub cost: Cost,
+}
+
+impl Add for Spent {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self { tokens: self.tokens.saturating_add(other.tokens), cost: self.cost + other.cost }
     }
 }
 

@@ -71,8 +71,8 @@ pub trait Executor: Send + Sync {
 
 /// One run's executor state. Both methods are pure: no clock, no chance, no I/O.
 pub trait Drive: Send + Sync {
-    /// Takes in a record, after `Run` did. Compatible for ever.
-    fn apply(&mut self, record: &Record);
+    /// Takes in a record, after `run` did. Compatible for ever.
+    fn apply(&mut self, run: &Run, record: &Record);
 
     /// What comes next; nothing while something is open. May change between versions: what was decided is in the journal.
     fn decide(&self, run: &Run, now: Timestamp) -> Vec<Effect>;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use crate::{
+    choice::Spent,
     definition::Definition,
     failure::{Explain, FailureKind},
     ids::{AgentId, AgentName, BatchId, Digest, RunId, RunKey, SessionId, Tenant, UserId},
@@ -397,8 +398,8 @@ pub trait RunReader: Send + Sync {
     /// Children of a run that have not ended.
     async fn list_live_children(&self, parent: &RunKey) -> Result<Vec<RunView>, StoreError>;
 
-    /// Tokens that the whole tree of `root` has spent.
-    async fn tree_tokens(&self, root: &RunKey) -> Result<u64, StoreError>;
+    /// What the whole tree of `root` has spent.
+    async fn tree_spent(&self, root: &RunKey) -> Result<Spent, StoreError>;
 
     /// The runs of a batch, by index; none when there is no such batch in that tenant.
     async fn list_batch(&self, tenant: &Tenant, batch: BatchId) -> Result<Option<Vec<RunView>>, StoreError>;

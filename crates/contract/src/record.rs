@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    choice::{Cost, Effort, Fallback, ModelName, Sampling},
+    choice::{Cost, Effort, ModelName, ModelPlan},
     failure::RunError,
     ids::{AgentId, AgentName, BatchId, Digest, RunId, SessionId, Tenant, UserId},
     message::{Segment, Thought, ToolUse},
@@ -86,8 +86,11 @@ pub enum Body {
     CallDone(CallDone),
     /// Nothing is left to do but wait: the slot is free and no task holds the run.
     Parked {
-        /// Until when, when it is a time that it waits for.
+        /// Until when, when it is a time that it waits for; for other waits, when it looks again at the latest.
         until: Option<Timestamp>,
+        /// What it waits for, when that is neither children nor just the time.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        on: Option<ParkedOn>,
     },
     /// A new process took it up.
     Resumed(Resumed),
@@ -160,21 +163,9 @@ pub struct Accepted {
     /// Most money of the whole tree that it is part of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget_cost: Option<Cost>,
-    /// The caller's user tier, when there are tiers.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub user_tier: Option<String>,
-    /// The models it may ask, in order; `provider` and `model` alone, when empty.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub candidates: Vec<ModelName>,
-    /// When it may change to another of them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub fallback: Option<Fallback>,
-    /// Most tries of a turn again; what the definition says, when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub retry_attempts: Option<u32>,
-    /// How its model picks words: the request's wishes over the definition's.
-    #[serde(default, skip_serializing_if = "Sampling::is_empty")]
-    pub sampling: Sampling,
+    /// Which other models it may ask, and how.
+    #[serde(default, skip_serializing_if = "ModelPlan::is_empty")]
+    pub models: ModelPlan,
     /// The hosts that the root's request left to its whole tree, when it narrowed them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub narrowed_hosts: Option<Vec<String>>,
@@ -277,7 +268,7 @@ pub struct BatchPlace {
 }
 
 /// Intent: a model turn.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TurnStarted {
     /// The turn, from 1.
     pub turn: u32,
@@ -294,7 +285,7 @@ pub struct TurnStarted {
 }
 
 /// Outcome: a whole model turn.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TurnDone {
     /// The turn.
     pub turn: u32,
@@ -402,6 +393,26 @@ pub enum WaitOn {
         /// How their results are put together.
         collect: Collect,
     },
+}
+
+/// What a parked run waits for beside children and times. These are the engine's affair: no executor decides them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ParkedOn {
+    /// That its provider's credential bears another call.
+    RateLimit,
+    /// That others of its tree settle what they have set aside from the budget.
+    Budget,
+}
+
+impl ParkedOn {
+    /// Its name on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::RateLimit => "rate_limit",
+            Self::Budget => "budget",
+        }
+    }
 }
 
 /// How children's results become one tool result.
@@ -585,7 +596,7 @@ impl Texts for Record {
             Body::Accepted(accepted) => {
                 accepted.narrowed_tools.iter_mut().flatten().for_each(&mut *visit);
                 accepted.narrowed_hosts.iter_mut().flatten().for_each(&mut *visit);
-                accepted.sampling.stop.iter_mut().flatten().for_each(&mut *visit);
+                accepted.models.sampling.stop.iter_mut().flatten().for_each(&mut *visit);
                 accepted.segments.iter_mut().for_each(|segment| segment.each_text(visit));
                 accepted.warnings.iter_mut().for_each(&mut *visit);
                 for value in [&mut accepted.parent_context, &mut accepted.metadata].into_iter().flatten() {

@@ -28,8 +28,10 @@ pub struct Run {
     pub cost: Option<Cost>,
     /// The model that is asked now.
     pub model: ModelName,
-    /// Whether it was changed, to what effort, and how often.
+    /// How often that was changed, and how hard the one now should think; nothing before the first change.
     pub switched: Option<(u32, Option<Effort>)>,
+    /// Turns that are done, by who made them.
+    pub made: Vec<Made>,
     /// Why it is to end, once somebody said so.
     pub stop: Option<Stop>,
     /// The turn in flight: its intent has no outcome.
@@ -42,6 +44,17 @@ pub struct Run {
     pub versions: Vec<String>,
     /// Unclean ends in a row at the same step.
     pub strikes: u32,
+}
+
+/// Turns that one model made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Made {
+    /// The model.
+    pub by: ModelName,
+    /// How many.
+    pub turns: u32,
+    /// How many of them with reasoning.
+    pub with_thoughts: u32,
 }
 
 /// A call without an outcome.
@@ -96,6 +109,7 @@ impl Run {
                 cost: None,
                 model: ModelName::new(&accepted.provider, &accepted.model),
                 switched: None,
+                made: Vec::new(),
                 stop: None,
                 turn_in_flight: None,
                 counted_failures: 0,
@@ -128,6 +142,7 @@ impl Run {
             Body::TurnDone(done) => {
                 self.end_turn(record.seq, done.turn)?;
                 self.counted_failures = 0;
+                self.note_maker(!done.thoughts.is_empty());
             }
             Body::TurnFailed(failed) => {
                 self.end_turn(record.seq, failed.turn)?;
@@ -183,6 +198,27 @@ impl Run {
         self.turn_in_flight.is_none()
             && !self.open_calls.is_empty()
             && self.open_calls.iter().all(|open| open.waiting.is_some())
+    }
+
+    /// Turns of the conversation that carry no reasoning of `model`'s own.
+    pub fn turns_without_thoughts_of(&self, model: &ModelName) -> u32 {
+        self.made.iter().map(|made| made.turns - if made.by == *model { made.with_thoughts } else { 0 }).sum()
+    }
+
+    /// Turns of the conversation that carry somebody else's reasoning.
+    pub fn thoughts_not_of(&self, model: &ModelName) -> u32 {
+        self.made.iter().filter(|made| made.by != *model).map(|made| made.with_thoughts).sum()
+    }
+
+    fn note_maker(&mut self, with_thoughts: bool) {
+        let with_thoughts = u32::from(with_thoughts);
+        match self.made.iter_mut().find(|made| made.by == self.model) {
+            Some(made) => {
+                made.turns += 1;
+                made.with_thoughts += with_thoughts;
+            }
+            None => self.made.push(Made { by: self.model.clone(), turns: 1, with_thoughts }),
+        }
     }
 
     fn end_turn(&mut self, seq: Seq, turn: u32) -> Result<(), FoldError> {

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::{
     caller::Caller,
-    choice::{Cost, Sampling},
+    choice::{Cost, Sampling, Spent},
     failure::Failure,
     ids::{AgentId, AgentName, BatchId, Digest, RunId, RunKey, SessionId, UserId},
     journal::RunFilter,
@@ -225,6 +225,9 @@ pub trait Runs: Send + Sync {
 
     /// The run with this handle, or `not_found`.
     async fn load_by_agent_id(&self, caller: &Caller, agent_id: &AgentId) -> Result<RunView, Failure>;
+
+    /// What the run and all below it have spent so far.
+    async fn spent(&self, caller: &Caller, run: RunId) -> Result<Spent, Failure>;
 
     /// Runs, newest first.
     async fn list(&self, caller: &Caller, filter: RunFilter) -> Result<Vec<RunView>, Failure>;

@@ -1,10 +1,10 @@
 //! What a run's input looks like to a model.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use drawloom_contract::{
     definition::Definition,
-    message::{Block, Role, Segment},
+    message::{Block, Part, Role, Segment},
     record::Accepted,
 };
 
@@ -20,13 +20,27 @@ pub(crate) fn system(definition: &Definition, accepted: &Accepted) -> Arc<str> {
     text.into()
 }
 
-/// The first message: the user's segments.
-pub(crate) fn prompt(accepted: &Accepted) -> String {
+/// The first message: the user's segments, with images where they stand.
+pub(crate) fn prompt(accepted: &Accepted) -> Vec<Part> {
+    let mut parts = Vec::new();
     let mut text = String::new();
     for segment in accepted.segments.iter().filter(|segment| segment.role == Role::User) {
-        add(&mut text, &spoken(segment));
+        for block in &segment.content {
+            match block {
+                Block::Image { media_type, data } => {
+                    if !text.is_empty() {
+                        parts.push(Part::Text(std::mem::take(&mut text)));
+                    }
+                    parts.push(Part::Image { media_type: media_type.clone(), data: data.clone() });
+                }
+                Block::TrustedText { .. } | Block::UntrustedBlock { .. } => add(&mut text, &said(block)),
+            }
+        }
     }
-    text
+    if !text.is_empty() || parts.is_empty() {
+        parts.push(Part::Text(text));
+    }
+    parts
 }
 
 fn add(text: &mut String, more: &str) {
@@ -39,14 +53,18 @@ fn add(text: &mut String, more: &str) {
 fn spoken(segment: &Segment) -> String {
     let mut text = String::new();
     for block in &segment.content {
-        match block {
-            Block::TrustedText { text: said } => add(&mut text, said),
-            Block::UntrustedBlock { text: said, kind } => {
-                add(&mut text, &tagged(kind.as_deref().unwrap_or("untrusted"), said));
-            }
-        }
+        add(&mut text, &said(block));
     }
     text
+}
+
+/// A block as text; nothing of a picture.
+fn said(block: &Block) -> Cow<'_, str> {
+    match block {
+        Block::TrustedText { text } => Cow::Borrowed(text),
+        Block::UntrustedBlock { text, kind } => Cow::Owned(tagged(kind.as_deref().unwrap_or("untrusted"), text)),
+        Block::Image { .. } => Cow::Borrowed(""),
+    }
 }
 
 /// Text from elsewhere, in a tag that it cannot close.

@@ -5,13 +5,14 @@
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use drawloom_contract::{
+    choice::{Cost, Spent},
     executor::{Drive, Effect, Executor, TurnPlan},
     failure::RunError,
     ids::RunKey,
     journal::{Append, CommitError, Entry, WaitChange},
-    message::Message,
+    message::{Message, Part},
     model::TurnRequest,
-    record::{Accepted, Body, Limit, Outcome, Record, Seq, Status, Stop, TurnStarted},
+    record::{Accepted, Body, Limit, Outcome, ParkedOn, Record, Seq, Status, Stop, TurnStarted},
     redact::Redacted,
     run::{FoldError, Run},
     time::Timestamp,
@@ -25,7 +26,7 @@ use crate::{
     Engine,
     accept::Planned,
     admission::Class,
-    budget::Grant,
+    budget::{Ask, Grant, Limits},
     control::{Claim, Order},
     engine::{Slot, ticket},
     model_executor::ModelExecutor,
@@ -34,6 +35,15 @@ use crate::{
     timers::Due,
 };
 
+/// Most output tokens of a turn, when nobody says anything else.
+const USUAL_MAX_TOKENS: u32 = 8_192;
+
+/// What an image counts for at most.
+const MOST_IMAGE_TOKENS: usize = 5_000;
+
+/// What a provider adds by itself when tools are offered.
+const TOOL_PREAMBLE_TOKENS: usize = 512;
+
 /// One run and the task that holds it.
 pub(crate) struct Driver {
     pub(crate) engine: Arc<Engine>,
@@ -41,6 +51,8 @@ pub(crate) struct Driver {
     pub(crate) run: Run,
     pub(crate) pinned: Arc<Pinned>,
     pub(crate) cards: Arc<[ToolCard]>,
+    /// The hosts that the definition and the root's request leave.
+    pub(crate) hosts: Arc<[String]>,
     drive: Box<dyn Drive>,
     view: RunView,
     pub(crate) claim: Claim,
@@ -53,8 +65,8 @@ pub(crate) struct Driver {
     pub(crate) tasks: Vec<Task>,
     /// Inputs of the newest turn's calls that the redactor changed, as the model wrote them.
     pub(crate) unmasked: HashMap<u32, Value>,
-    /// Tokens set aside for the turn in flight.
-    pub(crate) reserved: u64,
+    /// What is set aside for the turn in flight.
+    pub(crate) reserved: Spent,
     /// Where it was last parked for a time, and until when.
     pub(crate) parked: Option<(Seq, Timestamp)>,
 }
@@ -93,7 +105,8 @@ impl Driver {
             false => engine.toolbox.cards(&accepted.tools),
         };
         let mut drive = ModelExecutor.open((*pinned.definition).clone());
-        drive.apply(first);
+        drive.apply(&run, first);
+        let hosts = hosts(&pinned.definition.hosts, accepted.narrowed_hosts.as_deref());
         Ok(Box::new(Self {
             key: RunKey { tenant: accepted.tenant.clone(), run: accepted.run },
             view: RunView::accepted(accepted, first.at),
@@ -101,6 +114,7 @@ impl Driver {
             run,
             pinned,
             cards,
+            hosts,
             drive,
             claim,
             slot,
@@ -109,7 +123,7 @@ impl Driver {
             children: Vec::new(),
             tasks: Vec::new(),
             unmasked: HashMap::new(),
-            reserved: 0,
+            reserved: Spent::default(),
             parked: None,
         }))
     }
@@ -117,9 +131,9 @@ impl Driver {
     /// Takes in a record that was read from the journal.
     pub(crate) fn replay(&mut self, record: &Record) -> Result<(), FoldError> {
         self.run.apply(record)?;
-        self.drive.apply(record);
+        self.drive.apply(&self.run, record);
         self.view.apply(Patch::of([record]));
-        if let Body::Parked { until: Some(until) } = record.body {
+        if let Body::Parked { until: Some(until), .. } = record.body {
             self.parked = Some((record.seq, until));
         }
         Ok(())
@@ -254,7 +268,7 @@ impl Driver {
                         }
                     }
                     Effect::Wait { until } => {
-                        let call = self.push(Body::Parked { until: Some(until) });
+                        let call = self.push(Body::Parked { until: Some(until), on: None });
                         self.waits.push(WaitChange::Until { run: self.key.clone(), call, due: until });
                     }
                     Effect::Note { version, value } => {
@@ -270,7 +284,7 @@ impl Driver {
                 continue;
             }
             if self.run.only_waits() && self.run.status == Status::Running {
-                self.push(Body::Parked { until: None });
+                self.push(Body::Parked { until: None, on: None });
             } else if idle && flying == 0 && self.tasks.is_empty() && self.run.status == Status::Running {
                 tracing::error!(run = %self.key.run, "the executor decided nothing and nothing is in flight");
                 let error = RunError::new("bug", "the run cannot go on: nothing is in flight and nothing comes next");
@@ -287,31 +301,35 @@ impl Driver {
     /// An end that no executor decided.
     pub(crate) fn outcome(&self, status: Status, error: Option<RunError>) -> Outcome {
         let warnings = self.accepted().warnings.clone();
-        Outcome { status, stop_reason: None, error, usage: self.run.usage, warnings }
+        Outcome { status, stop_reason: None, error, usage: self.run.usage, cost: self.run.cost, warnings }
     }
 
-    /// Journals the intent of a turn; not, when the budget does not allow it: then a record says so.
+    /// What the run's tree may spend.
+    pub(crate) fn limits(&self) -> Limits {
+        Limits { tokens: self.accepted().budget_tokens, cost: self.accepted().budget_cost }
+    }
+
+    /// Journals the intent of a turn, or that the run waits for room; says no when a record tells that the budget does
+    /// not allow the turn: then something else comes next.
     async fn begin_turn(&mut self, plan: TurnPlan) -> bool {
-        let mut max_tokens = self.pinned.definition.max_tokens;
-        if let Some(limit) = self.accepted().budget_tokens {
-            let root = self.accepted().root;
-            if !self.engine.budgets.is_open(root) {
-                let spent = match self.run.seq <= 2 && self.accepted().depth == 0 {
-                    true => 0,
-                    false => {
-                        let key = RunKey { tenant: self.key.tenant.clone(), run: root };
-                        self.engine.read(|| self.engine.parts.reader.tree_tokens(&key)).await.unwrap_or(limit)
-                    }
-                };
-                self.engine.budgets.open(root, limit, spent);
-            }
-            let input = estimate(&plan);
-            match self.engine.budgets.reserve(root, input, max_tokens, !plan.tools) {
+        let Some(permit) = self.permit() else {
+            self.park(ParkedOn::RateLimit);
+            return true;
+        };
+        let model = self.run.model.clone();
+        let usual = || self.engine.card(&model).map_or(USUAL_MAX_TOKENS, |card| card.max_tokens);
+        let mut max_tokens = self.pinned.definition.max_tokens.unwrap_or_else(usual);
+        if self.limits().is_any() {
+            match self.reserve(&plan, max_tokens).await {
                 Grant::Granted { reserved, max_tokens: granted } => {
                     self.reserved = reserved;
                     max_tokens = granted;
                 }
-                refused => {
+                Grant::Later => {
+                    self.park(ParkedOn::Budget);
+                    return true;
+                }
+                refused @ (Grant::LastTurnOnly | Grant::Exhausted) => {
                     self.push(Body::LimitReached { limit: Limit::Budget, last_turn: refused == Grant::LastTurnOnly });
                     return false;
                 }
@@ -321,21 +339,52 @@ impl Driver {
             turn: plan.turn,
             attempt: plan.attempt,
             tools: plan.tools,
-            reserved: self.reserved,
+            reserved: self.reserved.tokens,
+            reserved_cost: Some(self.reserved.cost).filter(|cost| *cost > Cost(0)),
         }));
+        let effort = self.run.switched.map_or(self.pinned.definition.effort, |(_, effort)| effort);
         let request = TurnRequest {
             run: self.key.clone(),
             agent: self.accepted().agent.clone(),
-            model: self.accepted().model.clone(),
+            model: model.model,
             turn: plan.turn,
             attempt: plan.attempt,
             system: plan.system,
             messages: plan.messages,
             tools: if plan.tools { self.cards.clone() } else { Arc::new([]) },
             max_tokens,
+            effort,
+            sampling: Arc::new(self.accepted().models.sampling.clone()),
         };
-        self.tasks.push(Task::Turn(request));
+        self.tasks.push(Task::Turn { request, permit });
         true
+    }
+
+    /// Sets aside what a turn may take from the tree's budget.
+    async fn reserve(&mut self, plan: &TurnPlan, max_tokens: u32) -> Grant {
+        let root = self.accepted().root;
+        if !self.engine.budgets.is_open(root) {
+            let spent = match self.run.seq <= 2 && self.accepted().depth == 0 {
+                true => Spent::default(),
+                false => {
+                    let key = RunKey { tenant: self.key.tenant.clone(), run: root };
+                    let all = Spent { tokens: u64::MAX, cost: Cost(u64::MAX) };
+                    self.engine.read(|| self.engine.parts.reader.tree_spent(&key)).await.unwrap_or(all)
+                }
+            };
+            self.engine.budgets.open(root, self.limits(), spent);
+        }
+        let ask = Ask {
+            input: estimate(plan, if plan.tools { &self.cards } else { &[] }),
+            max_tokens,
+            price: self.engine.price(&self.run.model),
+            last_turn: !plan.tools,
+        };
+        let (grant, next) = self.engine.budgets.reserve(root, &self.key, ask);
+        if let Some(next) = next {
+            self.engine.wake(next);
+        }
+        grant
     }
 
     /// Commits what is pending. Says whether this run was parked and has nothing left to wait for.
@@ -419,8 +468,12 @@ impl Driver {
     fn rest(&mut self) {
         self.slot = None;
         if self.run.status.is_terminal() {
-            if self.accepted().depth == 0 && self.accepted().budget_tokens.is_some() {
-                self.engine.budgets.close(self.accepted().root);
+            self.engine.forget_waiting(&self.key);
+            if self.limits().is_any() {
+                self.engine.budgets.forget(self.accepted().root, &self.key);
+                if self.accepted().depth == 0 {
+                    self.engine.budgets.close(self.accepted().root);
+                }
             }
             return;
         }
@@ -438,18 +491,48 @@ impl Driver {
     }
 }
 
-/// Tokens that a conversation may take to read: rather too many, because what is set aside must be enough.
-fn estimate(plan: &TurnPlan) -> u64 {
-    let bytes: usize = plan
-        .messages
+/// The hosts of `allowed` that the request leaves: what both lists name.
+fn hosts(allowed: &[String], asked: Option<&[String]>) -> Arc<[String]> {
+    let Some(asked) = asked else { return allowed.into() };
+    let within = |host: &str, pattern: &str| match pattern.strip_prefix('*') {
+        Some(suffix) => host == pattern || host.ends_with(suffix),
+        None => host == pattern,
+    };
+    let narrower = |left: &String, right: &String| {
+        (within(left, right)).then(|| left.clone()).or_else(|| within(right, left).then(|| right.clone()))
+    };
+    let both = allowed.iter().flat_map(|left| asked.iter().filter_map(move |right| narrower(left, right)));
+    let both: std::collections::BTreeSet<String> = both.collect();
+    both.into_iter().collect()
+}
+
+/// Tokens that a conversation may take to read: rather too many, because what is set aside must be enough. Plain text has
+/// about one for four bytes, dense text one for two, and other scripts up to one a byte.
+fn estimate(plan: &TurnPlan, cards: &[ToolCard]) -> u64 {
+    let text = |text: &str| {
+        let wide = text.bytes().filter(|byte| !byte.is_ascii()).count();
+        (text.len() - wide).div_ceil(2) + wide
+    };
+    let message = |message: &Message| match message {
+        Message::User(parts) => parts
+            .iter()
+            .map(|part| match part {
+                Part::Text(said) => text(said),
+                Part::Image { .. } => MOST_IMAGE_TOKENS,
+            })
+            .sum::<usize>(),
+        Message::Assistant { text: said, thoughts, calls } => {
+            text(said)
+                + thoughts.iter().map(|thought| text(&thought.text)).sum::<usize>()
+                + calls.iter().map(|call| text(&call.name) + text(&call.input.to_string())).sum::<usize>()
+        }
+        Message::Results(results) => results.iter().map(|result| text(&result.text)).sum(),
+    };
+    let said: usize = plan.messages.iter().map(|said| message(said) + 16).sum();
+    let offered: usize = cards
         .iter()
-        .map(|message| match &**message {
-            Message::User(text) => text.len(),
-            Message::Assistant { text, calls } => {
-                text.len() + calls.iter().map(|call| call.input.to_string().len()).sum::<usize>()
-            }
-            Message::Results(results) => results.iter().map(|result| result.text.len()).sum(),
-        })
+        .map(|card| text(&card.name) + text(&card.description) + text(&card.input_schema.to_string()) + 16)
         .sum();
-    ((plan.system.len() + bytes) as u64).div_ceil(2) + 8 * plan.messages.len() as u64
+    let preamble = if cards.is_empty() { 0 } else { TOOL_PREAMBLE_TOKENS };
+    (text(&plan.system) + said + offered + preamble) as u64
 }

@@ -11,6 +11,7 @@ use std::{
 };
 
 use drawloom_contract::{
+    choice::{ModelName, Price},
     definition::Definitions,
     failure::{Failure, FailureKind},
     ids::{RunId, RunKey},
@@ -31,7 +32,10 @@ use crate::{
     budget::Budgets,
     control::{Claim, Control},
     driver::Driver,
+    fallback::Cooldowns,
     feed::Feed,
+    limiter::Limiter,
+    meters::{Counts, Meters},
     pins::{Pins, Toolbox},
     stop,
     timers::{self, Due, Timers},
@@ -44,6 +48,8 @@ pub struct Provider {
     pub model: Arc<dyn Model>,
     /// Most runs with a slot at once on it.
     pub max_concurrent: Option<u32>,
+    /// What its limits are counted by: providers with the same one share a limiter. Without one nothing is limited.
+    pub credential: Option<String>,
 }
 
 /// What an engine is made of.
@@ -62,6 +68,8 @@ pub struct Parts {
     pub definitions: Arc<dyn Definitions>,
     /// The providers, by id.
     pub providers: BTreeMap<String, Provider>,
+    /// What models cost, where the operator says so.
+    pub prices: BTreeMap<ModelName, Price>,
     /// The tools.
     pub tools: Vec<Arc<dyn Tool>>,
     /// The way to files.
@@ -90,6 +98,9 @@ pub struct Engine {
     pub(crate) pins: Pins,
     pub(crate) feed: Arc<Feed>,
     pub(crate) budgets: Budgets,
+    pub(crate) limiter: Limiter,
+    pub(crate) cooldowns: Cooldowns,
+    pub(crate) meters: Meters,
     pub(crate) timers: Arc<Timers>,
     gate: Mutex<Gate>,
     active: Mutex<HashMap<RunKey, Arc<Control>>>,
@@ -121,6 +132,9 @@ impl Engine {
             pins: Pins::default(),
             feed: Arc::default(),
             budgets: Budgets::default(),
+            limiter: Limiter::default(),
+            cooldowns: Cooldowns::default(),
+            meters: Meters::default(),
             timers: Arc::default(),
             gate: Mutex::new(Gate::new(caps)),
             active: Mutex::default(),
@@ -156,6 +170,16 @@ impl Engine {
             () = self.parts.clock.sleep_until(deadline) => {}
         }
         StopReport { abandoned: self.active().len() }
+    }
+
+    /// What it has counted since it began.
+    pub fn counts(&self) -> Counts {
+        self.meters.counts()
+    }
+
+    /// What a model costs: what the operator says, else what is known of it.
+    pub(crate) fn price(&self, name: &ModelName) -> Option<Price> {
+        self.parts.prices.get(name).copied().or_else(|| self.card(name)?.price)
     }
 
     pub(crate) fn shared(&self) -> Arc<Self> {
@@ -245,6 +269,7 @@ impl Engine {
             stop_reason: None,
             error: Some(error),
             usage: view.usage,
+            cost: view.cost,
             warnings: view.warnings.clone(),
         };
         let body = Body::Finished(Box::new(outcome));
@@ -267,11 +292,11 @@ impl Engine {
     /// Queues a run that has had a slot before and can go on. One that has ended is left alone.
     pub(crate) async fn bring_back(self: &Arc<Self>, key: &RunKey) {
         let view = self.read(|| self.parts.reader.find_run(key)).await.flatten();
-        if let Some(view) = view
-            && view.status == Status::Waiting
-            && self.owns(view.root)
-        {
-            self.enqueue(ticket(&view, Class::Resumed), false);
+        match view {
+            Some(view) if view.status == Status::Waiting && self.owns(view.root) => {
+                self.enqueue(ticket(&view, Class::Resumed), false);
+            }
+            _ => self.forget_waiting(key),
         }
     }
 

@@ -3,6 +3,7 @@
 use std::{mem, sync::Arc};
 
 use drawloom_contract::{
+    choice::ModelName,
     definition::Definition,
     executor::{CallPlan, Drive, Effect, Executor, TurnPlan},
     failure::RunError,
@@ -23,6 +24,8 @@ impl Executor for ModelExecutor {
             definition,
             system: "".into(),
             messages: Vec::new(),
+            makers: Vec::new(),
+            moved: None,
             turns: 0,
             tries: 0,
             offered_tools: true,
@@ -39,6 +42,10 @@ struct Loop {
     definition: Arc<Definition>,
     system: Arc<str>,
     messages: Vec<Arc<Message>>,
+    /// Who made those messages that carry reasoning, by their place.
+    makers: Vec<(usize, ModelName)>,
+    /// When the model was changed and the run has not been admitted for the other one yet.
+    moved: Option<Timestamp>,
     /// Turns that are done.
     turns: u32,
     /// Tries of the turn that comes next.
@@ -63,7 +70,7 @@ struct Pending {
 }
 
 impl Drive for Loop {
-    fn apply(&mut self, record: &Record) {
+    fn apply(&mut self, run: &Run, record: &Record) {
         match &record.body {
             Body::Accepted(accepted) => {
                 self.system = conversation::system(&self.definition, accepted);
@@ -74,8 +81,10 @@ impl Drive for Loop {
                 self.offered_tools = started.tools;
                 self.failed = None;
             }
+            Body::Switched(_) => self.moved = Some(record.at),
+            Body::Parked { .. } => self.moved = None,
             Body::TurnFailed(failed) => self.failed = Some(failed.clone()),
-            Body::TurnDone(done) => self.end_turn(done),
+            Body::TurnDone(done) => self.end_turn(done, &run.model),
             Body::CallStarted(started) => {
                 if let Some(pending) = self.calls.get_mut(started.index as usize) {
                     pending.call = Some(record.seq);
@@ -95,7 +104,7 @@ impl Drive for Loop {
             Body::Admitted { .. }
             | Body::Usage { .. }
             | Body::CallWaiting { .. }
-            | Body::Parked { .. }
+            | Body::Notice { .. }
             | Body::Resumed(_)
             | Body::StopRequested(_)
             | Body::Note { .. }
@@ -110,6 +119,10 @@ impl Drive for Loop {
         if !self.calls.is_empty() {
             return self.unstarted_calls();
         }
+        if let Some(since) = self.moved {
+            // The other provider has caps of its own: its slot comes by admission.
+            return vec![Effect::Wait { until: since }];
+        }
         if let Some(failed) = &self.failed {
             match failed.retry_at {
                 None => return vec![self.finish_badly(run, failed.error.clone())],
@@ -121,24 +134,31 @@ impl Drive for Loop {
         }
         vec![match self.limit {
             Some((Limit::Budget, false)) => {
-                let error = RunError::new("budget_exhausted", "the token budget is used up before the run was done")
-                    .with_hint("raise budget.tokens, or ask for less");
+                let error = RunError::new("budget_exhausted", "the budget is used up before the run was done")
+                    .with_hint("raise budget.tokens or budget.cost, or ask for less");
                 self.finish_badly(run, error)
             }
-            Some((Limit::Budget, true)) => self.turn(false),
-            None => self.turn(self.turns < run.accepted.max_iterations),
+            Some((Limit::Budget, true)) => self.turn(run, false),
+            None => self.turn(run, self.turns < run.accepted.max_iterations),
         }]
     }
 }
 
 impl Loop {
-    fn end_turn(&mut self, done: &TurnDone) {
+    fn end_turn(&mut self, done: &TurnDone, maker: &ModelName) {
         self.turns = done.turn;
         self.tries = 0;
         // A last turn was offered no tools: whatever it calls, nobody answers.
         let calls = if self.offered_tools { done.calls.clone() } else { Vec::new() };
         self.ended = calls.is_empty().then_some(done.stop_reason);
-        self.messages.push(Arc::new(Message::Assistant { text: done.text.clone(), calls: calls.clone() }));
+        if !done.thoughts.is_empty() {
+            self.makers.push((self.messages.len(), maker.clone()));
+        }
+        self.messages.push(Arc::new(Message::Assistant {
+            text: done.text.clone(),
+            thoughts: done.thoughts.clone(),
+            calls: calls.clone(),
+        }));
         let pending = (0..).zip(calls).map(|(index, tool_use)| {
             let masked = done.masked.contains(&index);
             Pending { tool_use, masked, call: None, result: None }
@@ -156,13 +176,26 @@ impl Loop {
             .collect()
     }
 
-    fn turn(&self, tools: bool) -> Effect {
+    /// The conversation for `model`: others' reasoning is left out.
+    fn conversation(&self, model: &ModelName) -> Vec<Arc<Message>> {
+        let mut messages = self.messages.clone();
+        for (place, _) in self.makers.iter().filter(|(_, maker)| maker != model) {
+            if let Some(message) = messages.get_mut(*place)
+                && let Message::Assistant { thoughts, .. } = Arc::make_mut(message)
+            {
+                thoughts.clear();
+            }
+        }
+        messages
+    }
+
+    fn turn(&self, run: &Run, tools: bool) -> Effect {
         Effect::Turn(TurnPlan {
             turn: self.turns + 1,
             attempt: self.tries + 1,
             tools,
             system: self.system.clone(),
-            messages: self.messages.clone(),
+            messages: self.conversation(&run.model),
         })
     }
 
@@ -171,7 +204,7 @@ impl Loop {
         let stop_reason = match (self.offered_tools, self.limit) {
             (true, _) => reason,
             (false, Some((Limit::Budget, _))) => {
-                warnings.push("the token budget was used up: the model wrote a last turn without tools".into());
+                warnings.push("the budget was used up: the model wrote a last turn without tools".into());
                 StopReason::Budget
             }
             (false, None) => {
@@ -187,6 +220,7 @@ impl Loop {
             stop_reason: Some(stop_reason),
             error: None,
             usage: run.usage,
+            cost: run.cost,
             warnings,
         }))
     }
@@ -197,6 +231,7 @@ impl Loop {
             stop_reason: None,
             error: Some(error),
             usage: run.usage,
+            cost: run.cost,
             warnings: run.accepted.warnings.clone(),
         }))
     }

@@ -3,25 +3,26 @@
 use std::{collections::HashMap, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use drawloom_contract::{
+    choice::Spent,
     executor::CallPlan,
     failure::RunError,
-    message::ToolUse,
+    message::{Thought, ToolUse},
     model::{Model, Turn, TurnError, TurnRequest},
-    record::{Body, CallDone, CallStarted, RepeatClass, Seq, TurnDone, TurnFailed},
+    record::{Body, CallDone, CallStarted, Notice, RepeatClass, Seq, TurnDone, TurnFailed},
     time::Timestamp,
     tool::{Repeat, Step, Tool, ToolContext, ToolError, Wait},
 };
 use futures::{FutureExt, future::BoxFuture};
 use serde_json::Value;
 
-use crate::{deltas::TurnDeltas, driver::Driver};
+use crate::{deltas::TurnDeltas, driver::Driver, fallback::Way, permit::Permit};
 
 /// Most bytes of a tool's result that the model is shown.
 const MOST_RESULT_BYTES: usize = 1024 * 1024;
 
 /// An effect whose intent is journaled.
 pub(crate) enum Task {
-    Turn(TurnRequest),
+    Turn { request: TurnRequest, permit: Permit },
     Call { call: Seq, tool: Arc<dyn Tool>, context: ToolContext, input: Value },
 }
 
@@ -35,12 +36,14 @@ impl Task {
     /// Does it. A panic inside becomes a failure of this effect.
     pub(crate) fn perform(self, driver: &Driver) -> BoxFuture<'static, Done> {
         match self {
-            Self::Turn(request) => {
+            Self::Turn { request, permit } => {
                 let (turn, attempt) = (request.turn, request.attempt);
                 let model = driver.model();
+                let name = driver.run.model.clone();
                 let engine = driver.engine.clone();
                 async move {
                     let key = request.run.clone();
+                    let began = engine.parts.clock.now();
                     let work = async {
                         let deltas = TurnDeltas::new(&engine.feed, &engine.parts.redactor, &key, turn, attempt);
                         let result = match &model {
@@ -59,6 +62,9 @@ impl Task {
                             message: "the model's driver failed unexpectedly; this is a bug".into(),
                         })
                     });
+                    permit.end(&result);
+                    let outcome = result.as_ref().map_or_else(TurnError::code, |_| "ok");
+                    engine.meters.called(&name, outcome, engine.parts.clock.now().since(began));
                     Done::Turn { turn, attempt, result }
                 }
                 .boxed()
@@ -77,7 +83,7 @@ impl Task {
 
 impl Driver {
     fn model(&self) -> Option<Arc<dyn Model>> {
-        self.engine.parts.providers.get(&self.accepted().provider).map(|provider| provider.model.clone())
+        self.engine.parts.providers.get(&self.run.model.provider).map(|provider| provider.model.clone())
     }
 
     /// Makes an outcome a record.
@@ -94,7 +100,9 @@ impl Driver {
     }
 
     fn end_turn(&mut self, turn: u32, mut result: Turn) {
-        self.settle(result.usage.total());
+        let cost = result.cost.or_else(|| Some(self.engine.price(&self.run.model)?.of(&result.usage)));
+        self.settle(Spent { tokens: result.usage.total(), cost: cost.unwrap_or_default() });
+        self.engine.meters.spent(&self.run.model, result.usage, cost);
         for (index, call) in result.calls.iter_mut().enumerate().filter(|(_, call)| call.id.is_empty()) {
             call.id = format!("call_{turn}_{index}");
         }
@@ -104,46 +112,90 @@ impl Driver {
         let mut masked: Vec<u32> = unmasked.keys().copied().collect();
         masked.sort_unstable();
         self.unmasked = unmasked;
+        let masked_thoughts = self.mask_thoughts(&mut result.thoughts);
         self.push(Body::TurnDone(TurnDone {
             turn,
             text: result.text,
-            thinking: result.thinking,
+            thinking: String::new(),
+            thoughts: result.thoughts,
             calls: result.calls,
             masked,
             stop_reason: result.stop_reason,
         }));
-        self.push(Body::Usage { turn, usage: result.usage });
+        self.push(Body::Usage { turn, usage: result.usage, cost });
+        if masked_thoughts > 0 {
+            let text = format!("{masked_thoughts} thoughts held a secret; they are kept without text and not replayed");
+            self.push(Body::Notice { notice: Notice::ReasoningMasked, text });
+        }
+    }
+
+    /// Takes the text out of signed thoughts that the redactor would change: their signature would be wrong. Says how many.
+    fn mask_thoughts(&self, thoughts: &mut Vec<Thought>) -> usize {
+        let redactor = &self.engine.parts.redactor;
+        let before = thoughts.len();
+        thoughts.retain(|thought| {
+            let signed = thought.signature.is_some() || thought.sealed.is_some();
+            !(signed && redactor.clean(thought.clone()).is_masked())
+        });
+        before - thoughts.len()
     }
 
     fn fail_turn(&mut self, turn: u32, attempt: u32, error: &TurnError) {
-        self.settle(0);
-        let (retry_at, counted) = self.retry(error);
+        self.settle(Spent::default());
+        let (mut retry_at, counted) = self.retry(error);
+        // Those who say "slow down" are left alone; others get their tries first.
+        let way = match error {
+            TurnError::Throttled { .. } | TurnError::Overloaded { .. } => self.fallback(error),
+            _ if retry_at.is_none() => self.fallback(error),
+            _ => Way::Stay,
+        };
+        if matches!(way, Way::Switch { .. }) {
+            retry_at = Some(self.now());
+        }
+        if retry_at.is_some() {
+            self.engine.meters.retried();
+        }
+        let mut said = RunError::new(error.code(), error.to_string());
+        said.hint = error.hint().map(str::to_owned);
         self.push(Body::TurnFailed(TurnFailed {
             turn,
             attempt,
-            error: RunError::new(error.code(), error.to_string()),
+            error: said.clone(),
             retry_at,
             counted,
             maybe_paid: matches!(error, TurnError::Cut { .. }),
         }));
+        match way {
+            Way::Stay => {}
+            Way::Suppressed(text) => {
+                self.push(Body::Notice { notice: Notice::FallbackSuppressed, text });
+            }
+            Way::Switch { attempt, wanted, card } => self.switch(turn, attempt, wanted, &card, said),
+        }
     }
 
     /// When a failed turn is tried again, and whether that counts.
     fn retry(&self, error: &TurnError) -> (Option<Timestamp>, bool) {
         let tries = self.run.counted_failures;
-        let left = tries < self.pinned.definition.retry_attempts;
+        let attempts = self.accepted().models.retry_attempts.unwrap_or(self.pinned.definition.retry_attempts);
+        let left = tries < attempts;
         let backoff = |base: u64, tries: u32| {
             let millis = base.saturating_mul(1 << tries.min(6));
             self.now().after(Duration::from_millis(millis + self.engine.chance(millis / 2 + 1)))
         };
         match error {
-            TurnError::Throttled { retry_after: Some(wait), .. } => {
+            TurnError::Throttled { retry_after: Some(wait), .. }
+            | TurnError::Overloaded { retry_after: Some(wait), .. } => {
                 (Some(self.now().after(*wait + Duration::from_millis(self.engine.chance(100)))), false)
             }
-            TurnError::Throttled { retry_after: None, .. } => {
+            // The limiter says when there is room again.
+            TurnError::Throttled { .. } | TurnError::Overloaded { .. } if self.is_limited() => {
+                (Some(self.now()), false)
+            }
+            TurnError::Throttled { .. } | TurnError::Overloaded { .. } => {
                 (Some(backoff(1_000, self.run.turn_in_flight.map_or(0, |(_, attempt)| attempt - 1))), false)
             }
-            TurnError::Overloaded { .. } => (left.then(|| backoff(500, tries)), true),
+            TurnError::Unavailable { .. } => (left.then(|| backoff(500, tries)), true),
             TurnError::Cut { .. } if tries == 0 => (left.then(|| self.now()), true),
             TurnError::Cut { .. } => (left.then(|| backoff(250, tries)), true),
             TurnError::Refused { .. }
@@ -153,15 +205,25 @@ impl Driver {
         }
     }
 
+    fn is_limited(&self) -> bool {
+        let provider = self.engine.parts.providers.get(&self.run.model.provider);
+        provider.is_some_and(|provider| provider.credential.is_some())
+    }
+
     /// Ends the reservation of the turn in flight.
-    pub(crate) fn settle(&mut self, spent: u64) {
-        if self.accepted().budget_tokens.is_some() {
-            self.engine.budgets.settle(self.accepted().root, self.reserved, spent);
-            self.reserved = 0;
+    pub(crate) fn settle(&mut self, spent: Spent) {
+        if self.limits().is_any() {
+            let reserved = std::mem::take(&mut self.reserved);
+            if let Some(next) = self.engine.budgets.settle(self.accepted().root, reserved, spent) {
+                self.engine.wake(next);
+            }
         }
     }
 
     pub(crate) fn end_call(&mut self, call: Seq, text: String, is_error: bool) {
+        if let Some(open) = self.run.open_calls.iter().find(|open| open.call == call) {
+            self.engine.meters.tool(&open.started.tool_use.name, is_error);
+        }
         self.push(Body::CallDone(CallDone {
             call,
             text: shortened(text, MOST_RESULT_BYTES),
@@ -231,6 +293,7 @@ impl Driver {
             call,
             depth: self.accepted().depth,
             definition: (*self.pinned.definition).clone(),
+            hosts: self.hosts.clone(),
             volumes: self.engine.parts.volumes.clone(),
         }
     }

@@ -55,11 +55,11 @@ impl Engine {
 fn fold(records: &[Record], mut drive: Box<dyn Drive>, steps: &mut Vec<ReplayStep>) -> Result<Vec<String>, String> {
     let (first, rest) = records.split_first().ok_or("the journal is empty")?;
     let mut run = Run::begin(first).map_err(|error| error.to_string())?;
-    drive.apply(first);
+    drive.apply(&run, first);
     for record in rest {
         steps.extend(compare(record, &run, &*drive));
         run.apply(record).map_err(|error| error.to_string())?;
-        drive.apply(record);
+        drive.apply(&run, record);
     }
     Ok(run.versions)
 }
@@ -76,7 +76,7 @@ fn compare(record: &Record, run: &Run, drive: &dyn Drive) -> Option<ReplayStep> 
                 started.index, started.turn, started.tool_use.name, started.tool_use.input
             )
         }
-        Body::Parked { until: Some(until) } => format!("wait until {}", until.to_rfc3339()),
+        Body::Parked { until: Some(until), on: None } => format!("wait until {}", until.to_rfc3339()),
         Body::Finished(outcome) => {
             // An end that somebody asked for is the engine's, not the executor's.
             if let Some(asked) = &run.stop {

@@ -173,7 +173,8 @@ impl Driver {
             Status::Running => driver.recover().await,
             _ => driver.admit(),
         }
-        if let Some((call, _)) = driver.parked.take() {
+        if let Some((call, until)) = driver.parked.take() {
+            driver.engine.timers.clear(until, &key, Due::Wake);
             driver.waits.push(WaitChange::Remove { run: key, call });
         }
         driver.collect_children().await;

@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use async_trait::async_trait;
 use drawloom_contract::{
     caller::Caller,
+    choice::Spent,
     failure::{Explain, Failure, FailureKind},
     ids::{AgentId, BatchId, RunId, RunKey},
     journal::RunFilter,
@@ -66,6 +67,11 @@ impl Runs for Engine {
         })
     }
 
+    async fn spent(&self, caller: &Caller, run: RunId) -> Result<Spent, Failure> {
+        let spent = self.parts.reader.tree_spent(&key(caller, run)).await;
+        spent.map_err(|error| Failure::of(&error as &dyn Explain))
+    }
+
     async fn list(&self, caller: &Caller, filter: RunFilter) -> Result<Vec<RunView>, Failure> {
         let found = self.parts.reader.list_runs(&caller.tenant, &filter).await;
         found.map_err(|error| Failure::of(&error as &dyn Explain))
@@ -116,6 +122,15 @@ impl Runs for Engine {
     }
 
     fn load_now(&self) -> Load {
-        self.gate().load()
+        let mut load = self.gate().load();
+        for (id, provider) in &self.parts.providers {
+            let Some(credential) = &provider.credential else { continue };
+            let standing = self.limiter.standing(credential);
+            let entry = load.providers.entry(id.clone()).or_default();
+            entry.calls_in_flight = u64::from(standing.in_flight);
+            entry.call_limit = standing.limit.map(u64::from);
+            entry.throttled = u64::from(standing.waiting);
+        }
+        load
     }
 }

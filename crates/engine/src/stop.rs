@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use drawloom_contract::{
+    choice::Spent,
     failure::RunError,
     ids::{RunId, RunKey},
     record::{Body, Outcome, Status, Stop},
@@ -17,13 +18,14 @@ use crate::{
     control::Claim,
     driver::Driver,
     engine::{ids, ticket},
+    permit::LOOK_AGAIN,
     timers::Due,
 };
 
 impl Driver {
     /// Ends the run for a reason from outside: first the reason is journaled, then all below it end, then it does.
     pub(crate) async fn end_by(&mut self, stop: Stop) {
-        self.settle(0);
+        self.settle(Spent::default());
         if self.run.stop.is_none() {
             self.push(Body::StopRequested(stop.clone()));
         }
@@ -159,7 +161,10 @@ impl Engine {
         }
         match due {
             Due::Wake => {
-                if view.status == Status::Waiting {
+                if self.limiter.holds(&key) || self.budgets.holds(view.root, &key) {
+                    // Whoever makes room wakes it; this is only the last resort.
+                    self.timers.set(self.parts.clock.now().after(LOOK_AGAIN), &key, Due::Wake);
+                } else if view.status == Status::Waiting {
                     self.enqueue(ticket(&view, Class::Resumed), false);
                 }
             }

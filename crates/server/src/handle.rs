@@ -10,9 +10,10 @@ use drawloom_contract::{
     ids::{BatchId, RunId, RunKey},
     record::{Seq, Status},
     runs::{Live, Started},
+    usage::Usage,
     view::RunView,
 };
-use drawloom_wire::runs::{BatchResult, BatchStatus, How, RunResult, Spawned, SpawnedBatch};
+use drawloom_wire::runs::{Amount, BatchResult, BatchStatus, How, RunResult, Spawned, SpawnedBatch};
 
 pub(crate) use guard::CancelGuard;
 
@@ -129,6 +130,11 @@ fn batch_result<'a>(
         batch_id,
         status: BatchStatus::of(results.iter().map(|result| result.status)),
         spawned: count(results.len()),
+        usage: results.iter().fold(Usage::default(), |mut sum, result| {
+            sum += result.usage;
+            sum
+        }),
+        cost: results.iter().filter_map(|result| result.cost).reduce(|sum, more| Amount(sum.0 + more.0)),
         results,
         warnings: cut_short.into_iter().collect(),
     }

@@ -1,6 +1,7 @@
 //! A run's row: one list of columns, read and written here alone.
 
 use drawloom_contract::{
+    choice::Cost,
     ids::{BatchId, Digest, RunId, SessionId},
     journal::HandleId,
     record::{BatchPlace, Parent, Status, StopReason},
@@ -25,7 +26,7 @@ macro_rules! select_runs {
              accepted_at, started_at, ended_at, deadline, queue_timeout_ms, stop_reason, ",
             $final_text,
             ", error, input_tokens, output_tokens, cache_creation_input_tokens, cache_read_input_tokens, warnings, \
-             strikes FROM runs ",
+             strikes, cost FROM runs ",
             $rest
         )
     };
@@ -84,6 +85,7 @@ pub(crate) fn read_run(row: &Row<'_>) -> Result<RunView> {
         },
         warnings: columns.json()?.unwrap_or_default(),
         strikes: columns.take()?,
+        cost: columns.take::<Option<i64>>()?.map(|cost| Cost(natural(cost))),
     })
 }
 

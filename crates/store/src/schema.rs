@@ -3,7 +3,7 @@
 use rusqlite::{Connection, Result};
 
 /// Each step leads from the format that is its index to the next. A step that was released is never changed.
-const STEPS: &[&str] = &[FIRST];
+const STEPS: &[&str] = &[FIRST, MONEY];
 
 /// The format that this version writes.
 pub(crate) fn known() -> u32 {
@@ -155,3 +155,6 @@ CREATE TABLE keys (
     PRIMARY KEY (tenant, subject, operation, key)
 ) WITHOUT ROWID;
 ";
+
+/// What a run cost, in billionths of the currency; nothing while no model of it has a price.
+const MONEY: &str = "ALTER TABLE runs ADD COLUMN cost INTEGER;";

@@ -1,11 +1,13 @@
 //! Runs and batches on the wire: what is asked, and what is answered.
 
+mod money;
 mod query;
 mod result;
 mod spawn;
 
+pub use money::Amount;
 pub use query::{
     CancelBatch, CancelRun, Cancelled, CancelledBatch, FollowRun, GetBatch, GetRun, ListRuns, ReplayRun, RunPage,
 };
-pub use result::{BatchResult, BatchStatus, RunResult, Spawned, SpawnedBatch, Timings};
+pub use result::{BatchResult, BatchStatus, RunResult, Spawned, SpawnedBatch, Timings, TreeSpent};
 pub use spawn::{Budget, How, MAX_SPAWNS, MAX_WAIT_MS, Mode, Spawn, SpawnRun, SpawnRuns, digest};

@@ -21,6 +21,9 @@ fn definition() -> Definition {
         retry_attempts: 2,
         run_timeout_ms: None,
         budget_tokens: None,
+        budget_cost: None,
+        models: Default::default(),
+        narrowed_hosts: None,
     }
 }
 
@@ -73,7 +76,7 @@ fn fold(bodies: Vec<Body>) -> (Run, Box<dyn Drive>) {
 fn failed_once() -> Vec<Body> {
     vec![
         Body::Admitted { deadline: None },
-        Body::TurnStarted(TurnStarted { turn: 1, attempt: 1, tools: true, reserved: 0 }),
+        Body::TurnStarted(TurnStarted { turn: 1, attempt: 1, tools: true, ..TurnStarted::default() }),
         Body::TurnFailed(TurnFailed {
             turn: 1,
             attempt: 1,

@@ -28,7 +28,11 @@ impl Operation for GetRun {
     async fn call(&self, call: &Call<'_>, input: Self::Input) -> Result<Answer<RunResult>, Failure> {
         let view = named_run(call, input.run_id, input.agent_id).await?;
         if input.wait_ms.is_none() {
-            return Ok(Answer::Value(RunResult::of(&view, position(call.app, &view))));
+            let mut result = RunResult::of(&view, position(call.app, &view));
+            if view.depth == 0 {
+                result.tree = Some(call.app.runs.spent(call.caller, view.run).await?.into());
+            }
+            return Ok(Answer::Value(result));
         }
         let how = How { wait_ms: input.wait_ms, ..How::default() };
         let handle =

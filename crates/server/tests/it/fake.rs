@@ -78,7 +78,7 @@ impl Run {
     fn work(&mut self) {
         let usage = Usage { input_tokens: 3, output_tokens: 2, ..Usage::default() };
         let call = ToolUse { id: "toolu_1".into(), name: "Read".into(), input: json!({"path": "a"}) };
-        self.record(Body::TurnStarted(TurnStarted { turn: 1, attempt: 1, tools: true, reserved: 0 }));
+        self.record(Body::TurnStarted(TurnStarted { turn: 1, attempt: 1, tools: true, ..TurnStarted::default() }));
         self.delta(1, 0, "not this");
         self.record(Body::TurnFailed(TurnFailed {
             turn: 1,
@@ -88,7 +88,7 @@ impl Run {
             counted: true,
             maybe_paid: true,
         }));
-        self.record(Body::TurnStarted(TurnStarted { turn: 1, attempt: 2, tools: true, reserved: 0 }));
+        self.record(Body::TurnStarted(TurnStarted { turn: 1, attempt: 2, tools: true, ..TurnStarted::default() }));
         self.delta(1, 0, "Looking");
         self.turn(1, "Looking", vec![call.clone()], usage);
         let started =
@@ -96,7 +96,7 @@ impl Run {
         self.record(Body::CallStarted(started));
         let call = self.view.seq;
         self.record(Body::CallDone(CallDone { call, text: "file".into(), is_error: false, in_doubt: false }));
-        self.record(Body::TurnStarted(TurnStarted { turn: 2, attempt: 1, tools: true, reserved: 0 }));
+        self.record(Body::TurnStarted(TurnStarted { turn: 2, attempt: 1, tools: true, ..TurnStarted::default() }));
         self.delta(2, 0, "Done: ");
         self.delta(2, 6, "ü.");
         self.turn(2, FINAL, Vec::new(), usage);
@@ -200,6 +200,9 @@ impl Fake {
             narrowed_tools: None,
             max_iterations: 5,
             budget_tokens: None,
+            budget_cost: None,
+            models: Default::default(),
+            narrowed_hosts: None,
             deadline: None,
             run_timeout_ms: None,
             queue_timeout_ms: None,
@@ -422,6 +425,9 @@ impl Definitions for Fake {
             retry_attempts: 1,
             run_timeout_ms: None,
             budget_tokens: None,
+            budget_cost: None,
+            models: Default::default(),
+            narrowed_hosts: None,
         })]
     }
 }

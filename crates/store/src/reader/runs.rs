@@ -2,6 +2,7 @@
 
 use async_trait::async_trait;
 use drawloom_contract::{
+    choice::{Cost, Spent},
     definition::Definition,
     ids::{AgentId, BatchId, Digest, RunId, RunKey, Tenant},
     journal::{Due, RequestKey, RunFilter, RunReader, StoreError, Unfinished},
@@ -83,20 +84,24 @@ impl RunReader for Store {
             .await
     }
 
-    async fn tree_tokens(&self, root: &RunKey) -> Read<u64> {
+    async fn tree_spent(&self, root: &RunKey) -> Read<Spent> {
         // The root itself is not in the index of trees, so it is asked for by its key.
-        const SPENT: &str = "SELECT input_tokens, output_tokens, cache_creation_input_tokens, cache_read_input_tokens \
-            FROM runs WHERE tenant = $1 AND run = $2 UNION ALL \
-            SELECT input_tokens, output_tokens, cache_creation_input_tokens, cache_read_input_tokens \
-            FROM runs WHERE tenant = $1 AND root = $2 AND depth > 0";
+        const SPENT: &str = "SELECT input_tokens, output_tokens, cache_creation_input_tokens, cache_read_input_tokens, \
+            coalesce(cost, 0) FROM runs WHERE tenant = $1 AND run = $2 UNION ALL \
+            SELECT input_tokens, output_tokens, cache_creation_input_tokens, cache_read_input_tokens, \
+            coalesce(cost, 0) FROM runs WHERE tenant = $1 AND root = $2 AND depth > 0";
         let root = root.clone();
         self.readers
             .read(move |connection| {
                 let values: [&dyn ToSql; 2] = [&root.tenant.as_str(), root.run.as_bytes()];
                 let spent = Bound::new(connection, SPENT)?.all(&values, |row| {
-                    (0..4).try_fold(0u64, |sum, column| Ok(sum.saturating_add(natural(row.get(column)?))))
+                    let mut tokens = 0u64;
+                    for column in 0..4 {
+                        tokens = tokens.saturating_add(natural(row.get(column)?));
+                    }
+                    Ok(Spent { tokens, cost: Cost(natural(row.get(4)?)) })
                 })?;
-                Ok(spent.into_iter().fold(0, u64::saturating_add))
+                Ok(spent.into_iter().fold(Spent::default(), |sum, more| sum + more))
             })
             .await
     }

@@ -152,7 +152,7 @@ fn begin_run(statements: &mut Statements<'_>, run: &Run, view: &RunView) -> Resu
     let parent = view.parent.as_ref();
     let error = view.error.as_ref().map(json);
     let warnings = (!view.warnings.is_empty()).then(|| json(&view.warnings));
-    let values: [&dyn ToSql; 35] = [
+    let values: [&dyn ToSql; 36] = [
         &tenant,
         view.run.as_bytes(),
         view.session.as_bytes(),
@@ -188,6 +188,7 @@ fn begin_run(statements: &mut Statements<'_>, run: &Run, view: &RunView) -> Resu
         &integer(view.usage.cache_read_input_tokens),
         &warnings,
         &view.strikes,
+        &view.cost.map(|cost| integer(cost.0)),
     ];
     match statements.insert_run.execute(&values) {
         Ok(_) => {}
@@ -245,7 +246,8 @@ fn advance_run(statements: &mut Statements<'_>, run: &Run, patch: &Patch) -> Res
         integer(patch.usage.cache_creation_input_tokens),
         integer(patch.usage.cache_read_input_tokens),
     ];
-    let shared: [&dyn ToSql; 14] = [
+    let model = patch.model.as_ref();
+    let shared: [&dyn ToSql; 17] = [
         &tenant,
         run.key.run.as_bytes(),
         &expected,
@@ -260,6 +262,9 @@ fn advance_run(statements: &mut Statements<'_>, run: &Run, patch: &Patch) -> Res
         &usage[2],
         &usage[3],
         &patch.strikes,
+        &model.map(|name| &name.provider),
+        &model.map(|name| &name.model),
+        &patch.cost.map(|cost| integer(cost.0)),
     ];
     let changed = match patch.ended_at {
         None => statements.advance_run.execute(&shared)?,
@@ -268,7 +273,7 @@ fn advance_run(statements: &mut Statements<'_>, run: &Run, patch: &Patch) -> Res
             let stop_reason = patch.stop_reason.map(|reason| reason.as_str());
             let error = patch.error.as_ref().map(json);
             let warnings = patch.warnings.as_ref().filter(|warnings| !warnings.is_empty()).map(json);
-            let mut values: Vec<&dyn ToSql> = Vec::with_capacity(18);
+            let mut values: Vec<&dyn ToSql> = Vec::with_capacity(21);
             values.extend_from_slice(&shared);
             values.extend::<[&dyn ToSql; 4]>([&ended_at, &stop_reason, &error, &warnings]);
             statements.finish_run.execute(&values)?

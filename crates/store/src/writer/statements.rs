@@ -18,7 +18,9 @@ macro_rules! advance {
              + min($12, 9223372036854775807 - cache_creation_input_tokens), \
              cache_read_input_tokens = cache_read_input_tokens \
              + min($13, 9223372036854775807 - cache_read_input_tokens), \
-             strikes = coalesce($14, strikes)",
+             strikes = coalesce($14, strikes), provider = coalesce($15, provider), model = coalesce($16, model), \
+             cost = CASE WHEN $17 IS NULL THEN cost \
+             ELSE coalesce(cost, 0) + min($17, 9223372036854775807 - coalesce(cost, 0)) END",
             $more,
             " WHERE tenant = $1 AND run = $2 AND seq = $3 AND ended_at IS NULL"
         )
@@ -63,12 +65,12 @@ statements! {
     insert_run: "INSERT INTO runs (tenant, run, session, agent_id, agent, definition, user, provider, model, parent_run, \
         parent_agent_id, parent_call, parent_index, root, depth, batch, batch_index, parent_context, status, seq, \
         accepted_at, started_at, ended_at, deadline, queue_timeout_ms, stop_reason, final_text, final_blob, error, \
-        input_tokens, output_tokens, cache_creation_input_tokens, cache_read_input_tokens, warnings, strikes) \
+        input_tokens, output_tokens, cache_creation_input_tokens, cache_read_input_tokens, warnings, strikes, cost) \
         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, \
-        $23, $24, $25, $26, $27, $28, $29, $30, $31, $32, $33, $34, $35)";
+        $23, $24, $25, $26, $27, $28, $29, $30, $31, $32, $33, $34, $35, $36)";
     advance_run: advance!("");
     /// Apart from `advance_run`, so that only the end of a run touches the indexes of unfinished runs.
-    finish_run: advance!(", ended_at = $15, stop_reason = $16, error = $17, warnings = $18");
+    finish_run: advance!(", ended_at = $18, stop_reason = $19, error = $20, warnings = $21");
     /// Where a run is, and whether it has ended.
     find_seq: "SELECT seq, ended_at IS NOT NULL FROM runs WHERE tenant = $1 AND run = $2";
     find_parent: "SELECT parent_run, parent_call FROM runs WHERE tenant = $1 AND run = $2";

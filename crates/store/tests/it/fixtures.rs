@@ -3,12 +3,14 @@
 use std::sync::{Arc, LazyLock};
 
 use drawloom_contract::{
+    choice::{Cost, ModelName},
     failure::RunError,
     ids::{AgentId, BatchId, Digest, RunId, RunKey, SessionId, Tenant},
     journal::{Append, CommitError, Committed, Entry, Journal as _, RunReader as _},
     message::Segment,
     record::{
-        Accepted, BatchPlace, Body, Epoch, Outcome, Parent, Record, Seq, Status, StopReason, TurnDone, TurnStarted,
+        Accepted, BatchPlace, Body, Epoch, Outcome, Parent, Record, Seq, Status, StopReason, Switched, TurnDone,
+        TurnStarted,
     },
     redact::{Redacted, Redactor},
     time::Timestamp,
@@ -109,6 +111,9 @@ pub(crate) fn accepted(number: u64) -> Accepted {
         narrowed_tools: None,
         max_iterations: 8,
         budget_tokens: None,
+        budget_cost: None,
+        models: Default::default(),
+        narrowed_hosts: None,
         deadline: None,
         run_timeout_ms: None,
         queue_timeout_ms: Some(1_200_000),
@@ -158,27 +163,35 @@ pub(crate) fn admitted() -> Body {
 }
 
 pub(crate) fn parked() -> Body {
-    Body::Parked { until: None }
+    Body::Parked { until: None, on: None }
 }
 
 pub(crate) fn turn_started(turn: u32) -> Body {
-    Body::TurnStarted(TurnStarted { turn, attempt: 1, tools: true, reserved: 0 })
+    Body::TurnStarted(TurnStarted { turn, attempt: 1, tools: true, ..TurnStarted::default() })
 }
 
 pub(crate) fn turn_done(turn: u32, text: &str) -> Body {
     let text = text.into();
-    Body::TurnDone(TurnDone {
-        turn,
-        text,
-        thinking: String::new(),
-        calls: Vec::new(),
-        masked: Vec::new(),
-        stop_reason: StopReason::EndTurn,
-    })
+    Body::TurnDone(TurnDone { turn, text, ..TurnDone::default() })
 }
 
 pub(crate) fn usage(turn: u32, tokens: u64) -> Body {
-    Body::Usage { turn, usage: Usage { input_tokens: tokens, output_tokens: 1, ..Usage::default() } }
+    Body::Usage {
+        turn,
+        usage: Usage { input_tokens: tokens, output_tokens: 1, ..Usage::default() },
+        cost: Some(Cost(10)),
+    }
+}
+
+pub(crate) fn switched() -> Body {
+    Body::Switched(Box::new(Switched {
+        turn: 1,
+        attempt: 1,
+        from: ModelName::new("script", "scripted"),
+        to: ModelName::new("other", "sibling"),
+        effort: None,
+        error: RunError::new("throttled", "slow down"),
+    }))
 }
 
 pub(crate) fn note(text: &str) -> Body {
@@ -191,6 +204,7 @@ pub(crate) fn completed() -> Body {
         stop_reason: Some(StopReason::EndTurn),
         error: None,
         usage: Usage::default(),
+        cost: None,
         warnings: vec!["a warning".into()],
     }))
 }
@@ -201,6 +215,7 @@ pub(crate) fn failed() -> Body {
         stop_reason: None,
         error: Some(RunError::new("model_refused", "it would not").with_hint("ask again")),
         usage: Usage::default(),
+        cost: None,
         warnings: Vec::new(),
     }))
 }

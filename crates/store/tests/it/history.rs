@@ -12,7 +12,7 @@ use proptest::prelude::*;
 
 use crate::fixtures::{
     Bench, accepted, admitted, after, agent_id, at, begin, child, completed, failed, parked, record, run_id,
-    session_id, tenant, turn_done, usage,
+    session_id, switched, tenant, turn_done, usage,
 };
 
 /// What the tables must say, in the plainest form.
@@ -191,7 +191,13 @@ enum Part {
 fn part() -> impl Strategy<Value = Part> {
     let run = || 1..7u64;
     let body = || {
-        prop_oneof![Just(admitted()), Just(parked()), Just(turn_done(1, "text")), (1..9u64).prop_map(|n| usage(1, n))]
+        prop_oneof![
+            Just(admitted()),
+            Just(parked()),
+            Just(turn_done(1, "text")),
+            Just(switched()),
+            (1..9u64).prop_map(|n| usage(1, n))
+        ]
     };
     let end = || prop_oneof![4 => Just(None), 2 => Just(Some(completed())), 1 => Just(Some(failed()))];
     let bodies = move |least: usize| {

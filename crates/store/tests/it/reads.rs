@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use drawloom_contract::{
+    choice::{Cost, Spent},
     definition::Definition,
-    ids::{AgentName, Digest, Tenant},
+    ids::{Digest, Tenant},
     journal::{Entry, RunFilter, RunReader as _},
     record::{Accepted, Status},
     redact::Redactor,
@@ -91,8 +92,8 @@ async fn a_tree_is_listed_and_its_tokens_are_summed() {
     let grandchild = Accepted { root: run_id(1), depth: 2, ..child(5, 2, 2, 0) };
     bench.append(begin(grandchild, [usage(1, 10_000)])).await;
     bench.append(begin(accepted(6), [usage(1, 77)])).await;
-    assert_eq!(bench.store.tree_tokens(&key(1)).await, Ok(11_110 + 4));
-    assert_eq!(bench.store.tree_tokens(&key(6)).await, Ok(78));
+    assert_eq!(bench.store.tree_spent(&key(1)).await, Ok(Spent { tokens: 11_110 + 4, cost: Cost(40) }));
+    assert_eq!(bench.store.tree_spent(&key(6)).await, Ok(Spent { tokens: 78, cost: Cost(10) }));
 
     bench.append(after(key(3), 2, [completed()])).await;
     let children = bench.store.list_children(&key(1), 2).await.expect("a readable store");
@@ -105,19 +106,9 @@ async fn a_tree_is_listed_and_its_tokens_are_summed() {
 async fn a_definition_is_kept_under_the_digest_that_its_runs_carry() {
     let bench = Bench::new();
     let definition = |prompt: &str| Definition {
-        name: "team/worker".parse::<AgentName>().expect("a valid name"),
-        description: String::new(),
-        provider: "script".into(),
-        model: "scripted".into(),
         system_prompt: prompt.into(),
         tools: vec!["Read".into()],
-        agents: Vec::new(),
-        volumes: Vec::new(),
-        max_iterations: 8,
-        max_tokens: 4_096,
-        retry_attempts: 2,
-        run_timeout_ms: None,
-        budget_tokens: None,
+        ..Definition::new("team/worker".parse().expect("a valid name"), "script", "scripted")
     };
     let redactor = Redactor::new(["a-secret-of-ours"]);
     let original = definition("Say a-secret-of-ours.");

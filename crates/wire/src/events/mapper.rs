@@ -15,7 +15,7 @@ use drawloom_contract::{
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::events::Event;
+use crate::{events::Event, runs::Amount};
 
 /// Turns a run's items into events, one record at most one event. It sees the records in order, from the first, and
 /// remembers the little that later events repeat.
@@ -83,6 +83,8 @@ impl Mapper {
         let id = Some(record.seq);
         match &record.body {
             Body::Accepted(accepted) => {
+                self.provider.clone_from(&accepted.provider);
+                self.model.clone_from(&accepted.model);
                 (!std::mem::replace(&mut self.greeted, true)).then(|| accepted_as_agent(accepted))
             }
             Body::Admitted { .. } => (!std::mem::replace(&mut self.admitted, true))
@@ -106,12 +108,12 @@ impl Mapper {
                     r#type: "message",
                     turn: done.turn,
                     text: &done.text,
-                    thinking: Some(&*done.thinking).filter(|text| !text.is_empty()),
+                    thinking: Some(done.reasoning()).filter(|text| !text.is_empty()),
                     tool_uses: &done.calls,
                     stop_reason: done.stop_reason,
                 },
             )),
-            Body::Usage { turn, usage } => {
+            Body::Usage { turn, usage, cost } => {
                 let usage = Tokens {
                     input_tokens: usage.input_tokens,
                     output_tokens: usage.output_tokens,
@@ -119,6 +121,7 @@ impl Mapper {
                     cache_read_input_tokens: usage.cache_read_input_tokens,
                     model: &self.model,
                     provider: &self.provider,
+                    cost: cost.map(Amount),
                 };
                 Some(event("usage", id, &Used { r#type: "usage", turn: *turn, usage }))
             }
@@ -134,6 +137,22 @@ impl Mapper {
                 };
                 Some(event("turn_reset", id, &reset))
             }
+            Body::Switched(switched) => {
+                self.provider.clone_from(&switched.to.provider);
+                self.model.clone_from(&switched.to.model);
+                let fallback = Change {
+                    failed_provider: &switched.from.provider,
+                    failed_model: &switched.from.model,
+                    new_provider: &switched.to.provider,
+                    new_model: &switched.to.model,
+                    attempt: switched.attempt,
+                    reason: &switched.error.code,
+                    cause_error: &switched.error.message,
+                };
+                let data = Fallback { r#type: "provider_fallback", turn: switched.turn, fallback };
+                Some(event("provider_fallback", id, &data))
+            }
+            Body::Notice { notice, text } => Some(event(notice.as_str(), id, &Said { r#type: notice.as_str(), text })),
             Body::CallStarted(started) => {
                 let tool_use = &started.tool_use;
                 self.calls.insert(record.seq, (tool_use.id.clone(), tool_use.name.clone()));
@@ -153,9 +172,10 @@ impl Mapper {
                 };
                 Some(event("tool_result", id, &result))
             }
-            Body::Parked { until } => {
+            Body::Parked { until, on } => {
                 let until = until.map(Timestamp::to_rfc3339);
-                Some(event("waiting", id, &Waiting { r#type: "waiting", until }))
+                let on = on.map(|on| on.as_str());
+                Some(event("waiting", id, &Waiting { r#type: "waiting", until, on }))
             }
             Body::Finished(_) => {
                 // Its event comes with the row, which has the final text.
@@ -229,6 +249,7 @@ fn end(view: &Arc<RunView>, seq: Seq) -> Event {
         status: view.status,
         stop_reason: view.stop_reason,
         usage: view.usage,
+        cost: view.cost.map(Amount),
         error: view.error.as_ref(),
         final_text: view.final_text.as_deref(),
         warnings: &view.warnings,
@@ -285,7 +306,7 @@ struct Message<'a> {
     turn: u32,
     text: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    thinking: Option<&'a str>,
+    thinking: Option<String>,
     tool_uses: &'a [drawloom_contract::message::ToolUse],
     stop_reason: StopReason,
 }
@@ -305,6 +326,32 @@ struct Tokens<'a> {
     cache_read_input_tokens: u64,
     model: &'a str,
     provider: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cost: Option<Amount>,
+}
+
+#[derive(Serialize)]
+struct Fallback<'a> {
+    r#type: &'static str,
+    turn: u32,
+    fallback: Change<'a>,
+}
+
+#[derive(Serialize)]
+struct Change<'a> {
+    failed_provider: &'a str,
+    failed_model: &'a str,
+    new_provider: &'a str,
+    new_model: &'a str,
+    attempt: u32,
+    reason: &'a str,
+    cause_error: &'a str,
+}
+
+#[derive(Serialize)]
+struct Said<'a> {
+    r#type: &'static str,
+    text: &'a str,
 }
 
 #[derive(Serialize)]
@@ -368,6 +415,8 @@ struct Waiting {
     r#type: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     until: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    on: Option<&'static str>,
 }
 
 #[derive(Serialize)]
@@ -377,6 +426,8 @@ struct End<'a> {
     status: Status,
     stop_reason: Option<StopReason>,
     usage: Usage,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cost: Option<Amount>,
     error: Option<&'a RunError>,
     final_text: Option<&'a str>,
     warnings: &'a [String],

@@ -1,13 +1,14 @@
 use std::sync::Arc;
 
 use drawloom_contract::{
+    choice::{Cost, ModelName},
     failure::RunError,
     ids::{Digest, RunId, SessionId, Tenant, UserId},
-    message::{Segment, ToolUse},
+    message::{Segment, Thought, ToolUse},
     model::DeltaKind,
     record::{
-        Accepted, Body, CallDone, CallStarted, Outcome, Record, RepeatClass, Resumed, Status, StopReason, TurnDone,
-        TurnFailed, TurnStarted,
+        Accepted, Body, CallDone, CallStarted, Notice, Outcome, Record, RepeatClass, Resumed, Status, StopReason,
+        Switched, TurnDone, TurnFailed, TurnStarted,
     },
     runs::{Delta, Item},
     time::Timestamp,
@@ -40,6 +41,9 @@ fn accepted() -> Accepted {
         narrowed_tools: None,
         max_iterations: 5,
         budget_tokens: None,
+        budget_cost: None,
+        models: Default::default(),
+        narrowed_hosts: None,
         deadline: None,
         run_timeout_ms: None,
         queue_timeout_ms: None,
@@ -71,7 +75,7 @@ fn history() -> (RunView, Vec<Item>) {
     };
     record(&mut items, Body::Accepted(Box::new(accepted)));
     record(&mut items, Body::Admitted { deadline: None });
-    record(&mut items, Body::TurnStarted(TurnStarted { turn: 1, attempt: 1, tools: true, reserved: 0 }));
+    record(&mut items, Body::TurnStarted(TurnStarted { turn: 1, attempt: 1, tools: true, ..TurnStarted::default() }));
     items.push(delta(1, 0, "wrong "));
     let failed = TurnFailed {
         turn: 1,
@@ -82,46 +86,51 @@ fn history() -> (RunView, Vec<Item>) {
         maybe_paid: true,
     };
     record(&mut items, Body::TurnFailed(failed));
-    record(&mut items, Body::TurnStarted(TurnStarted { turn: 1, attempt: 2, tools: true, reserved: 0 }));
+    record(&mut items, Body::TurnStarted(TurnStarted { turn: 1, attempt: 2, tools: true, ..TurnStarted::default() }));
     items.push(delta(1, 0, "Lo"));
     items.push(delta(1, 2, "oking ü"));
     let done = TurnDone {
         masked: vec![],
         turn: 1,
         text: "Looking ü".into(),
-        thinking: "hm".into(),
+        thoughts: vec![Thought::plain("hm")],
+        thinking: String::new(),
         calls: vec![call.clone()],
         stop_reason: StopReason::ToolUse,
     };
     record(&mut items, Body::TurnDone(done));
-    record(&mut items, Body::Usage { turn: 1, usage });
+    record(&mut items, Body::Usage { turn: 1, usage, cost: Some(Cost(1_500_000)) });
     let started =
         CallStarted { turn: 1, index: 0, tool_use: call, repeat: RepeatClass::Never, evidence: None, masked: false };
     record(&mut items, Body::CallStarted(started));
-    record(&mut items, Body::Parked { until: Some(Timestamp::from_millis(2_000)) });
+    record(&mut items, Body::Parked { until: Some(Timestamp::from_millis(2_000)), on: None });
     record(&mut items, Body::Resumed(Resumed { epoch: 2, version: "0".into(), strikes: 0 }));
     record(&mut items, Body::Admitted { deadline: None });
     record(
         &mut items,
         Body::CallDone(CallDone { call: 8, text: "nobody knows".into(), is_error: true, in_doubt: true }),
     );
-    record(&mut items, Body::TurnStarted(TurnStarted { turn: 2, attempt: 1, tools: true, reserved: 0 }));
+    record(&mut items, Body::TurnStarted(TurnStarted { turn: 2, attempt: 1, tools: true, ..TurnStarted::default() }));
+    let error = RunError::new("throttled", "slow down");
+    let [from, to] = [ModelName::new("script", "scripted"), ModelName::new("spare", "sibling")];
+    let failed =
+        TurnFailed { turn: 2, attempt: 1, error: error.clone(), retry_at: None, counted: false, maybe_paid: false };
+    record(&mut items, Body::TurnFailed(failed));
+    let switched = Switched { turn: 2, attempt: 1, from, to, effort: None, error };
+    record(&mut items, Body::Switched(Box::new(switched)));
+    let text = "the reasoning of 1 turn is not replayed".into();
+    record(&mut items, Body::Notice { notice: Notice::ReasoningInvalidated, text });
+    record(&mut items, Body::TurnStarted(TurnStarted { turn: 2, attempt: 2, tools: true, ..TurnStarted::default() }));
     items.push(delta(2, 0, "Done."));
-    let done = TurnDone {
-        masked: vec![],
-        turn: 2,
-        text: "Done.".into(),
-        thinking: String::new(),
-        calls: Vec::new(),
-        stop_reason: StopReason::EndTurn,
-    };
+    let done = TurnDone { masked: vec![], turn: 2, text: "Done.".into(), ..TurnDone::default() };
     record(&mut items, Body::TurnDone(done));
-    record(&mut items, Body::Usage { turn: 2, usage });
+    record(&mut items, Body::Usage { turn: 2, usage, cost: None });
     let outcome = Outcome {
         status: Status::Completed,
         stop_reason: Some(StopReason::EndTurn),
         error: None,
         usage,
+        cost: Some(Cost(1_500_000)),
         warnings: vec!["careful".into()],
     };
     record(&mut items, Body::Finished(Box::new(outcome)));
@@ -205,7 +214,7 @@ fn the_rebuilder_follows_a_retried_turn_to_the_final_text() {
             shown.push(rebuilder.text().to_owned());
         }
     }
-    assert_eq!(shown, ["wrong ", "", "Lo", "Looking ü", "Looking ü", "Done.", "Done."]);
+    assert_eq!(shown, ["wrong ", "", "Lo", "Looking ü", "Looking ü", "", "Done.", "Done."]);
     assert_eq!(rebuilder.final_text(), Some("Done."));
 }
 

@@ -1,6 +1,7 @@
 //! What runs and batches came to.
 
 use drawloom_contract::{
+    choice::Spent,
     failure::RunError,
     ids::{AgentId, AgentName, BatchId, RunId, SessionId, UserId},
     record::{Status, StopReason},
@@ -11,6 +12,8 @@ use drawloom_contract::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+
+use crate::runs::money::Amount;
 
 /// When things happened, and how long they took.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -63,6 +66,12 @@ pub struct RunResult {
     pub final_text: Option<String>,
     /// Tokens of the whole run so far.
     pub usage: Usage,
+    /// What they cost, as far as their models have a price.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<Amount>,
+    /// What the whole tree of a root has spent so far, in the answer of a single run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tree: Option<TreeSpent>,
     /// What went wrong, unless it completed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<RunError>,
@@ -95,6 +104,21 @@ pub struct RunResult {
     pub seq: u64,
 }
 
+/// What a run and all runs below it have spent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TreeSpent {
+    /// Tokens, read and written.
+    pub tokens: u64,
+    /// Money, as far as the models have a price.
+    pub cost: Amount,
+}
+
+impl From<Spent> for TreeSpent {
+    fn from(spent: Spent) -> Self {
+        Self { tokens: spent.tokens, cost: Amount(spent.cost) }
+    }
+}
+
 /// Whether a batch is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -116,6 +140,12 @@ pub struct BatchResult {
     pub results: Vec<RunResult>,
     /// How many runs it has.
     pub spawned: u32,
+    /// Tokens of all its runs so far, without the runs that those spawned.
+    #[serde(default)]
+    pub usage: Usage,
+    /// What they cost, as far as their models have a price.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<Amount>,
     /// What cut the answer short.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
@@ -187,6 +217,8 @@ impl RunResult {
             stop_reason: view.stop_reason,
             final_text: view.final_text.clone(),
             usage: view.usage,
+            cost: view.cost.map(Amount),
+            tree: None,
             error: view.error.clone(),
             warnings: view.warnings.clone(),
             timings: Timings::of(view),

@@ -1,6 +1,7 @@
 //! Requests that start runs.
 
 use drawloom_contract::{
+    choice::Sampling,
     failure::{Failure, FailureKind},
     ids::{AgentId, AgentName, Digest, SessionId, Tenant, UserId},
     message::Segment,
@@ -9,6 +10,8 @@ use drawloom_contract::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+
+use crate::runs::money::Amount;
 
 /// The most runs of one batch.
 pub const MAX_SPAWNS: usize = 32;
@@ -29,12 +32,15 @@ pub enum Mode {
 /// What a run may spend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[schemars(extend("x-not-built" = ["cost"]))]
 pub struct Budget {
     /// Most tokens of the run and all runs below it. It can only lower what the agent's definition allows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub tokens: Option<u64>,
+    /// Most money of the run and all runs below it, in the currency of the server's prices. It can only lower what the
+    /// agent's definition allows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<Amount>,
 }
 
 /// How a caller wants to wait. It is not part of what an `idempotency_key` compares.
@@ -53,7 +59,7 @@ pub struct How {
 /// Starts a run of an agent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[schemars(extend("x-not-built" = ["allowed_hosts", "web_search_filter", "user_tier", "user_bearer", "user_credentials", "interactive", "sampling", "compaction"]))]
+#[schemars(extend("x-not-built" = ["web_search_filter", "user_bearer", "user_credentials", "interactive", "compaction"]))]
 pub struct SpawnRun {
     /// The agent, by name. `GET /v1/agents` lists them.
     pub agent: AgentName,
@@ -102,6 +108,16 @@ pub struct SpawnRun {
     /// What the run and all below it may spend.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget: Option<Budget>,
+    /// The tier of the user, from the config's `user_tiers`: it decides which models are asked. `default`, when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1))]
+    pub user_tier: Option<String>,
+    /// How the model picks words, over what the agent's definition says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sampling: Option<Sampling>,
+    /// Hosts to leave it, of those that its definition has; `[]` leaves none. All, when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allowed_hosts: Option<Vec<String>>,
     /// `detach` answers the ids at once (202); `join` waits, which is also the default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<Mode>,
@@ -122,7 +138,7 @@ pub struct SpawnRun {
 /// One run of a batch.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[schemars(extend("x-not-built" = ["allowed_hosts", "web_search_filter", "user_tier", "user_bearer", "user_credentials", "interactive", "sampling", "compaction"]))]
+#[schemars(extend("x-not-built" = ["web_search_filter", "user_bearer", "user_credentials", "interactive", "compaction"]))]
 pub struct Spawn {
     /// The agent, by name. `GET /v1/agents` lists them.
     pub agent: AgentName,
@@ -172,6 +188,16 @@ pub struct Spawn {
     /// What the run and all below it may spend.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget: Option<Budget>,
+    /// The tier of the user, from the config's `user_tiers`: it decides which models are asked. `default`, when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1))]
+    pub user_tier: Option<String>,
+    /// How the model picks words, over what the agent's definition says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sampling: Option<Sampling>,
+    /// Hosts to leave it, of those that its definition has; `[]` leaves none. All, when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allowed_hosts: Option<Vec<String>>,
 }
 
 /// Starts many runs in one call. They are accepted whole or refused whole.
@@ -220,6 +246,9 @@ impl SpawnRun {
             run_timeout_seconds: None,
             max_iterations: None,
             budget: None,
+            user_tier: None,
+            sampling: None,
+            allowed_hosts: None,
             mode: None,
             wait_ms: None,
             cancel_on_disconnect: None,
@@ -244,6 +273,9 @@ impl SpawnRun {
             run_timeout_seconds: self.run_timeout_seconds,
             max_iterations: self.max_iterations,
             budget: self.budget,
+            user_tier: self.user_tier,
+            sampling: self.sampling,
+            allowed_hosts: self.allowed_hosts,
         };
         let how = How {
             mode: self.mode,
@@ -317,6 +349,10 @@ impl Spawn {
             run_timeout_ms: self.run_timeout_seconds.map(|seconds| seconds.saturating_mul(1_000)),
             max_iterations: self.max_iterations,
             budget_tokens: self.budget.and_then(|budget| budget.tokens),
+            budget_cost: self.budget.and_then(|budget| budget.cost).map(|Amount(cost)| cost),
+            user_tier: self.user_tier,
+            sampling: self.sampling.unwrap_or_default(),
+            hosts: self.allowed_hosts,
             warnings,
         }
     }

@@ -36,8 +36,8 @@ fn every_problem_is_found_with_its_place() {
     let body = json!({"spawns": [
         {"agent": "a", "prompt": "x", "promt": "x"},
         {"agent": "a b", "prompt": "", "max_iterations": 0, "timeout_ms": "5"},
-        {"prompt": 5, "tools": ["a", 1], "allowed_tools": [], "allowed_hosts": []},
-        {"agent": "a", "segments": [{"role": "sytem", "content": [{"type": "image", "text": "x"}, {"text": "x"}]}]}
+        {"prompt": 5, "tools": ["a", 1], "allowed_tools": [], "user_bearer": []},
+        {"agent": "a", "segments": [{"role": "sytem", "content": [{"type": "picture", "text": "x"}, {"text": "x"}]}]}
     ], "mode": "joyn", "wait_ms": -1});
     assert_eq!(
         codes::<SpawnRuns>(body),
@@ -49,9 +49,9 @@ fn every_problem_is_found_with_its_place() {
             ("spawns[1].prompt".to_owned(), "too_short"),
             ("spawns[1].timeout_ms".to_owned(), "wrong_type"),
             ("spawns[2].allowed_tools".to_owned(), "both_spellings"),
-            ("spawns[2].allowed_hosts".to_owned(), "not_built"),
             ("spawns[2].prompt".to_owned(), "wrong_type"),
             ("spawns[2].tools[1]".to_owned(), "wrong_type"),
+            ("spawns[2].user_bearer".to_owned(), "not_built"),
             ("spawns[2].agent".to_owned(), "missing_key"),
             ("spawns[3].segments[0].content[0].type".to_owned(), "bad_value"),
             ("spawns[3].segments[0].content[1].type".to_owned(), "missing_key"),
@@ -238,7 +238,7 @@ fn any_json() -> impl Strategy<Value = Value> {
             "limit",
             "metadata",
             "kind",
-            "allowed_hosts",
+            "user_bearer",
         ])
         .prop_map(str::to_owned),
         ".{0,6}",

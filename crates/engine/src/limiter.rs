@@ -1,0 +1,268 @@
+//! One limiter for each credential, shared by all runs: how many calls at once it bears is learned from what it refuses.
+//!
+//! It starts with a few calls at once and doubles while that is borne. After the first refusal it keeps to what was borne
+//! and asks for one more now and then, the more seldom the more often that was refused. A run that finds no room is
+//! parked and gives its slot back; whoever makes room says which runs come next, in order. What the provider itself says
+//! comes first: it closes the credential when nothing is borne any more, or when it says that its calls are used up.
+
+use std::{
+    collections::{HashMap, HashSet, VecDeque},
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use drawloom_contract::{ids::RunKey, time::Timestamp};
+
+/// Calls at once before anything was learned.
+const FIRST_LIMIT: u32 = 8;
+
+/// Rounds of borne calls before one more is tried, after the first refusal and at most.
+const PATIENCE: (u32, u32) = (4, 64);
+
+/// How long a credential is left alone that bears nothing and does not say for how long: at first, and at most.
+const BACKOFF: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
+
+/// The limiters of all credentials.
+#[derive(Default)]
+pub(crate) struct Limiter {
+    credentials: Mutex<HashMap<String, Line>>,
+}
+
+/// Whether a run may call now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Entrance {
+    /// It may, and counts until it leaves.
+    Go,
+    /// It is in the queue, and will be woken.
+    Wait,
+}
+
+/// What a call came to, for the limiter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// It was answered; the provider may say that this was the last one for a while.
+    Borne {
+        /// For how long there will be no more.
+        closed_for: Option<Duration>,
+    },
+    /// It was refused because there are too many.
+    Refused {
+        /// How long the provider wants to be left alone.
+        retry_after: Option<Duration>,
+    },
+    /// It says nothing about how much is borne: it was abandoned, or failed for another reason.
+    Other,
+}
+
+/// What follows from the end of a call.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Next {
+    /// Runs that may call now.
+    pub(crate) wake: Vec<RunKey>,
+    /// When to ask again what may go on.
+    pub(crate) look_again: Option<Timestamp>,
+}
+
+/// How a credential stands.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Standing {
+    pub(crate) in_flight: u32,
+    /// The most at once, once something was refused.
+    pub(crate) limit: Option<u32>,
+    pub(crate) waiting: u32,
+}
+
+struct Line {
+    limit: u32,
+    /// Until the first refusal.
+    growing: bool,
+    /// Calls in flight, and those promised to runs that were woken.
+    taken: u32,
+    promised: HashSet<RunKey>,
+    queue: VecDeque<RunKey>,
+    /// Calls borne at the limit since it last changed.
+    borne_at_limit: u32,
+    patience: u32,
+    /// Whether the limit is one above what was last known to be borne.
+    probing: bool,
+    closed_until: Option<Timestamp>,
+    /// The end of a closing that somebody looks out for.
+    watched: Option<Timestamp>,
+    /// Closings in a row for which the provider gave no time.
+    backoffs: u32,
+}
+
+impl Default for Line {
+    fn default() -> Self {
+        Self {
+            limit: FIRST_LIMIT,
+            growing: true,
+            taken: 0,
+            promised: HashSet::new(),
+            queue: VecDeque::new(),
+            borne_at_limit: 0,
+            patience: PATIENCE.0,
+            probing: false,
+            closed_until: None,
+            watched: None,
+            backoffs: 0,
+        }
+    }
+}
+
+impl Limiter {
+    /// A run wants to call. One that has to wait is in the queue until it is woken or forgotten.
+    pub(crate) fn enter(&self, credential: &str, run: &RunKey, now: Timestamp) -> Entrance {
+        let mut credentials = self.lock();
+        if !credentials.contains_key(credential) {
+            credentials.insert(credential.to_owned(), Line::default());
+        }
+        let Some(line) = credentials.get_mut(credential) else { return Entrance::Go };
+        if line.promised.remove(run) {
+            return Entrance::Go;
+        }
+        if !line.is_closed(now) && line.queue.is_empty() && line.taken < line.limit {
+            line.taken += 1;
+            return Entrance::Go;
+        }
+        if !line.queue.contains(run) {
+            line.queue.push_back(run.clone());
+        }
+        Entrance::Wait
+    }
+
+    /// A call has ended.
+    pub(crate) fn leave(&self, credential: &str, ending: Ending, now: Timestamp) -> Next {
+        let mut credentials = self.lock();
+        let Some(line) = credentials.get_mut(credential) else { return Next::default() };
+        let at_limit = line.taken >= line.limit;
+        line.taken = line.taken.saturating_sub(1);
+        match ending {
+            Ending::Borne { closed_for } => {
+                line.backoffs = 0;
+                if at_limit {
+                    line.borne();
+                }
+                if let Some(time) = closed_for {
+                    line.close(now.after(time));
+                }
+            }
+            Ending::Refused { retry_after } => line.refused(retry_after, now),
+            Ending::Other => {}
+        }
+        line.next(now)
+    }
+
+    /// What may go on now at a credential that was closed.
+    pub(crate) fn look(&self, credential: &str, now: Timestamp) -> Next {
+        self.lock().get_mut(credential).map(|line| line.next(now)).unwrap_or_default()
+    }
+
+    /// Whether a run is in a queue here.
+    pub(crate) fn holds(&self, run: &RunKey) -> bool {
+        self.lock().values().any(|line| line.promised.contains(run) || line.queue.contains(run))
+    }
+
+    /// A run will not come: it ended, or was stopped. Its place is somebody else's.
+    pub(crate) fn forget(&self, run: &RunKey, now: Timestamp) -> Next {
+        let mut next = Next::default();
+        for line in self.lock().values_mut() {
+            line.queue.retain(|waiting| waiting != run);
+            if line.promised.remove(run) {
+                line.taken = line.taken.saturating_sub(1);
+                next = line.next(now);
+            }
+        }
+        next
+    }
+
+    /// How a credential stands.
+    pub(crate) fn standing(&self, credential: &str) -> Standing {
+        self.lock().get(credential).map_or_else(Standing::default, |line| Standing {
+            in_flight: line.taken - line.promised_count(),
+            limit: (!line.growing).then_some(line.limit),
+            waiting: u32::try_from(line.queue.len() + line.promised.len()).unwrap_or(u32::MAX),
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Line>> {
+        self.credentials.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Line {
+    fn is_closed(&self, now: Timestamp) -> bool {
+        self.closed_until.is_some_and(|time| now < time)
+    }
+
+    fn close(&mut self, until: Timestamp) {
+        self.closed_until = self.closed_until.max(Some(until));
+    }
+
+    fn promised_count(&self) -> u32 {
+        u32::try_from(self.promised.len()).unwrap_or(u32::MAX).min(self.taken)
+    }
+
+    /// A call was borne while there were as many as allowed: more may be.
+    fn borne(&mut self) {
+        if self.growing {
+            self.limit = self.limit.saturating_add(1);
+            return;
+        }
+        self.borne_at_limit += 1;
+        if self.probing && self.borne_at_limit >= self.limit {
+            // A whole round at one more: it is borne, so ask sooner for the next.
+            self.probing = false;
+            self.patience = (self.patience / 2).max(1);
+        }
+        if self.borne_at_limit >= self.limit.saturating_mul(self.patience) {
+            self.limit = self.limit.saturating_add(1);
+            self.borne_at_limit = 0;
+            self.probing = true;
+        }
+    }
+
+    fn refused(&mut self, retry_after: Option<Duration>, now: Timestamp) {
+        let borne = self.taken - self.promised_count();
+        self.limit = match self.growing {
+            true => self.limit.min(borne),
+            false => self.limit.min(borne.max(self.limit.saturating_sub(1))),
+        }
+        .max(1);
+        self.growing = false;
+        self.borne_at_limit = 0;
+        if std::mem::take(&mut self.probing) {
+            self.patience = self.patience.saturating_mul(2).min(PATIENCE.1);
+        }
+        if borne > 0 {
+            return;
+        }
+        let wait = retry_after.unwrap_or_else(|| {
+            let wait = BACKOFF.0.saturating_mul(1 << self.backoffs.min(8)).min(BACKOFF.1);
+            self.backoffs += 1;
+            wait
+        });
+        self.close(now.after(wait));
+    }
+
+    /// Promises what is free to those who wait, in order.
+    fn next(&mut self, now: Timestamp) -> Next {
+        if self.is_closed(now) {
+            let look_again = self.closed_until.filter(|time| self.watched != Some(*time));
+            self.watched = self.closed_until;
+            return Next { wake: Vec::new(), look_again };
+        }
+        let mut wake = Vec::new();
+        while self.taken < self.limit
+            && let Some(run) = self.queue.pop_front()
+        {
+            self.taken += 1;
+            self.promised.insert(run.clone());
+            wake.push(run);
+        }
+        Next { wake, look_again: None }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,121 @@
+//! The right to one call at a credential, and waking those who wait for one.
+
+use std::{sync::Arc, time::Duration};
+
+use drawloom_contract::{
+    ids::RunKey,
+    journal::WaitChange,
+    model::{Turn, TurnError},
+    record::{Body, ParkedOn},
+};
+
+use crate::{
+    Engine,
+    control::Claim,
+    driver::Driver,
+    limiter::{Ending, Entrance, Next},
+};
+
+/// A run that waits for room looks again after this long, in case that whoever was to wake it is gone.
+pub(crate) const LOOK_AGAIN: Duration = Duration::from_secs(5);
+
+/// The right to one call. It is given back when the call has ended, or will not be made.
+pub(crate) struct Permit {
+    engine: Arc<Engine>,
+    /// Nothing for a provider without limits, and once it was given back.
+    credential: Option<String>,
+}
+
+impl Permit {
+    /// Gives it back with what the call came to.
+    pub(crate) fn end(mut self, result: &Result<Turn, TurnError>) {
+        let ending = match result {
+            Ok(turn) => Ending::Borne { closed_for: turn.headroom.closed_for },
+            Err(TurnError::Throttled { retry_after, .. } | TurnError::Overloaded { retry_after, .. }) => {
+                Ending::Refused { retry_after: *retry_after }
+            }
+            // The provider took the call and thought about it.
+            Err(TurnError::Refused { .. } | TurnError::ContextTooLong { .. }) => Ending::Borne { closed_for: None },
+            Err(
+                TurnError::Unavailable { .. }
+                | TurnError::Cut { .. }
+                | TurnError::BadRequest { .. }
+                | TurnError::Auth { .. },
+            ) => Ending::Other,
+        };
+        self.give_back(ending);
+    }
+
+    fn give_back(&mut self, ending: Ending) {
+        if let Some(credential) = self.credential.take() {
+            let next = self.engine.limiter.leave(&credential, ending, self.engine.parts.clock.now());
+            self.engine.go_on(&credential, next);
+        }
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        self.give_back(Ending::Other);
+    }
+}
+
+impl Driver {
+    /// The right to call the run's model now; nothing when the run has to wait for it, and will be woken.
+    pub(crate) fn permit(&self) -> Option<Permit> {
+        let provider = self.engine.parts.providers.get(&self.run.model.provider);
+        let credential = provider.and_then(|provider| provider.credential.clone());
+        if let Some(credential) = &credential
+            && self.engine.limiter.enter(credential, &self.key, self.now()) == Entrance::Wait
+        {
+            return None;
+        }
+        Some(Permit { engine: self.engine.clone(), credential })
+    }
+
+    /// Parks the run until somebody makes room for it.
+    pub(crate) fn park(&mut self, on: ParkedOn) {
+        let until = self.now().after(LOOK_AGAIN);
+        let call = self.push(Body::Parked { until: Some(until), on: Some(on) });
+        self.waits.push(WaitChange::Until { run: self.key.clone(), call, due: until });
+    }
+}
+
+impl Engine {
+    /// Wakes those who come next, and looks again when it is time.
+    pub(crate) fn go_on(self: &Arc<Self>, credential: &str, next: Next) {
+        for run in next.wake {
+            self.wake(run);
+        }
+        if let Some(time) = next.look_again {
+            let (engine, clock) = (Arc::downgrade(self), self.parts.clock.clone());
+            let credential = credential.to_owned();
+            tokio::spawn(async move {
+                clock.sleep_until(time).await;
+                if let Some(engine) = engine.upgrade() {
+                    let next = engine.limiter.look(&credential, clock.now());
+                    engine.go_on(&credential, next);
+                }
+            });
+        }
+    }
+
+    /// Brings a run back that was parked for want of room. One that has not quite let go is brought back when it does.
+    pub(crate) fn wake(self: &Arc<Self>, run: RunKey) {
+        let engine = self.clone();
+        tokio::spawn(async move {
+            if let Some(claim) = Claim::take_or_return(&engine, &run) {
+                drop(claim);
+                engine.bring_back(&run).await;
+            }
+        });
+    }
+
+    /// A run does not wait for room any more; its place is somebody else's.
+    pub(crate) fn forget_waiting(self: &Arc<Self>, run: &RunKey) {
+        let next = self.limiter.forget(run, self.parts.clock.now());
+        for run in next.wake {
+            self.wake(run);
+        }
+    }
+}
