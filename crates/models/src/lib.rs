@@ -5,6 +5,7 @@
 
 mod config;
 mod script;
+mod secret;
 
 use std::sync::Arc;
 
@@ -16,6 +17,7 @@ use drawloom_contract::{
 
 pub use config::{Driver, Options, ProviderConfig};
 pub use script::{Call, Fail, FailKind, Rule, Script, When};
+pub use secret::Secret;
 
 /// A provider that cannot be opened.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -59,11 +61,19 @@ impl Explain for Error {
     }
 }
 
-/// Opens a provider.
-pub fn open(id: &str, config: &ProviderConfig, clock: Arc<dyn Clock>) -> Result<Arc<dyn Model>, Error> {
+/// Opens a provider. `key` is the value of the variable that `api_key_env` names.
+pub fn open(
+    id: &str,
+    config: &ProviderConfig,
+    key: Option<Secret>,
+    clock: Arc<dyn Clock>,
+) -> Result<Arc<dyn Model>, Error> {
     match config.driver {
         Driver::Script => {
-            let unused = [("base_url", config.base_url.is_some()), ("api_key_env", config.api_key_env.is_some())];
+            let unused = [
+                ("base_url", config.base_url.is_some()),
+                ("api_key_env", config.api_key_env.is_some() || key.is_some()),
+            ];
             if let Some((key, _)) = unused.into_iter().find(|(_, given)| *given) {
                 return Err(Error::NotForDriver { provider: id.into(), key, driver: "script" });
             }

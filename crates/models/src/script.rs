@@ -9,8 +9,8 @@ use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use drawloom_contract::{
-    message::{Message, ToolUse},
-    model::{DeltaKind, Deltas, Model, Turn, TurnError, TurnRequest},
+    message::{Thought, ToolUse},
+    model::{DeltaKind, Deltas, ListedModel, Model, ModelCard, Turn, TurnError, TurnRequest},
     record::StopReason,
     time::Clock,
     usage::Usage,
@@ -53,8 +53,27 @@ impl Script {
     }
 }
 
+/// The model that a script says it has.
+const ONLY_MODEL: &str = "script";
+
 #[async_trait]
 impl Model for Script {
+    fn card(&self, _: &str) -> ModelCard {
+        ModelCard {
+            context_tokens: None,
+            max_tokens: 8192,
+            thinks: true,
+            vision: true,
+            native_cache: false,
+            plain_sibling: None,
+            price: None,
+        }
+    }
+
+    async fn list(&self) -> Result<Vec<ListedModel>, TurnError> {
+        Ok(vec![ListedModel { id: ONLY_MODEL.into(), title: None }])
+    }
+
     async fn turn(&self, request: TurnRequest, deltas: &dyn Deltas) -> Result<Turn, TurnError> {
         let scene = template::Scene::new(&request);
         let fitting = self.rules.iter().enumerate().find_map(|(index, rule)| {
@@ -63,16 +82,10 @@ impl Model for Script {
         });
         let Some((rule, captures, dice)) = fitting else {
             if self.rules.is_empty() {
-                let text = scene.prompt.to_owned();
+                let text = scene.prompt.to_string();
                 deltas.push(DeltaKind::Text, &text);
                 let usage = usage(&request, &text);
-                return Ok(Turn {
-                    text,
-                    thinking: String::new(),
-                    calls: vec![],
-                    stop_reason: StopReason::EndTurn,
-                    usage,
-                });
+                return Ok(Turn { text, usage, ..Turn::default() });
             }
             return Err(TurnError::BadRequest {
                 message: format!("no rule of the script fits agent {} in turn {}", request.agent, request.turn),
@@ -123,21 +136,14 @@ impl Model for Script {
             (true, true) => StopReason::MaxTokens,
             (false, _) => StopReason::ToolUse,
         });
-        Ok(Turn { text, thinking, calls, stop_reason, usage })
+        let thoughts = if thinking.is_empty() { vec![] } else { vec![Thought::plain(thinking)] };
+        Ok(Turn { text, thoughts, calls, stop_reason, usage, ..Turn::default() })
     }
 }
 
 /// Tokens as a rule of thumb has them: one for four bytes.
 fn usage(request: &TurnRequest, text: &str) -> Usage {
-    let bytes: usize = request
-        .messages
-        .iter()
-        .map(|message| match &**message {
-            Message::User(text) => text.len(),
-            Message::Assistant { text, .. } => text.len(),
-            Message::Results(results) => results.iter().map(|result| result.text.len()).sum(),
-        })
-        .sum();
+    let bytes: usize = request.messages.iter().map(|message| message.size()).sum();
     Usage {
         input_tokens: ((request.system.len() + bytes) as u64).div_ceil(4),
         output_tokens: (text.len() as u64).div_ceil(4),

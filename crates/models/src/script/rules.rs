@@ -103,7 +103,7 @@ pub struct Fail {
     /// What the provider says.
     #[serde(default)]
     pub message: String,
-    /// How long it wants to be left alone, in milliseconds; only with `throttled`.
+    /// How long it wants to be left alone, in milliseconds; only with `throttled` and `overloaded`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after_ms: Option<u64>,
     /// How many pieces of the text are streamed before it.
@@ -117,8 +117,10 @@ pub struct Fail {
 pub enum FailKind {
     /// "Slow down."
     Throttled,
-    /// The provider is overloaded.
+    /// The provider has too much to do.
     Overloaded,
+    /// The provider cannot be reached, or failed inside.
+    Unavailable,
     /// The stream breaks off.
     Cut,
     /// The model declines.
@@ -138,11 +140,11 @@ impl Fail {
             "" => "the script says so".to_owned(),
             message => message.to_owned(),
         };
+        let retry_after = self.retry_after_ms.map(Duration::from_millis);
         match self.kind {
-            FailKind::Throttled => {
-                TurnError::Throttled { message, retry_after: self.retry_after_ms.map(Duration::from_millis) }
-            }
-            FailKind::Overloaded => TurnError::Overloaded { message },
+            FailKind::Throttled => TurnError::Throttled { message, retry_after },
+            FailKind::Overloaded => TurnError::Overloaded { message, retry_after },
+            FailKind::Unavailable => TurnError::Unavailable { message },
             FailKind::Cut => TurnError::Cut { message },
             FailKind::Refused => TurnError::Refused { message },
             FailKind::BadRequest => TurnError::BadRequest { message },
@@ -185,7 +187,7 @@ impl Compiled {
             return None;
         }
         let Some(pattern) = &self.pattern else { return Some(Vec::new()) };
-        let captures = pattern.captures(scene.prompt)?;
+        let captures = pattern.captures(&scene.prompt)?;
         Some(
             captures.iter().skip(1).map(|group| group.map_or(String::new(), |text| text.as_str().to_owned())).collect(),
         )

@@ -2,13 +2,16 @@
 
 use std::borrow::Cow;
 
-use drawloom_contract::{message::Message, model::TurnRequest};
+use drawloom_contract::{
+    message::{Message, Part},
+    model::TurnRequest,
+};
 use serde_json::Value;
 
 /// What a rule can look at.
 pub(super) struct Scene<'a> {
     /// The first thing that the user said.
-    pub(super) prompt: &'a str,
+    pub(super) prompt: Cow<'a, str>,
     /// The newest message: the results of tools, or what the user said.
     pub(super) last: Cow<'a, str>,
 }
@@ -16,11 +19,12 @@ pub(super) struct Scene<'a> {
 impl<'a> Scene<'a> {
     pub(super) fn new(request: &'a TurnRequest) -> Self {
         let prompt = request.messages.iter().find_map(|message| match &**message {
-            Message::User(text) => Some(text.as_str()),
+            Message::User(parts) => Some(said(parts)),
             Message::Assistant { .. } | Message::Results(_) => None,
         });
         let last = match request.messages.last().map(|message| &**message) {
-            Some(Message::User(text) | Message::Assistant { text, .. }) => Cow::Borrowed(text.as_str()),
+            Some(Message::User(parts)) => said(parts),
+            Some(Message::Assistant { text, .. }) => Cow::Borrowed(text.as_str()),
             Some(Message::Results(results)) => match results.as_slice() {
                 [only] => Cow::Borrowed(&*only.text),
                 many => Cow::Owned(many.iter().map(|result| &*result.text).collect::<Vec<_>>().join("\n")),
@@ -28,6 +32,21 @@ impl<'a> Scene<'a> {
             None => Cow::Borrowed(""),
         };
         Self { prompt: prompt.unwrap_or_default(), last }
+    }
+}
+
+/// The texts of what a user says; pictures are not looked at.
+fn said(parts: &[Part]) -> Cow<'_, str> {
+    let mut texts = parts.iter().filter_map(|part| match part {
+        Part::Text(text) => Some(text.as_str()),
+        Part::Image { .. } => None,
+    });
+    match (texts.next(), texts.next()) {
+        (None, _) => Cow::Borrowed(""),
+        (Some(only), None) => Cow::Borrowed(only),
+        (Some(first), Some(second)) => {
+            Cow::Owned([first, second].into_iter().chain(texts).collect::<Vec<_>>().join("\n"))
+        }
     }
 }
 
@@ -63,7 +82,7 @@ fn value<'a>(
     request: &'a TurnRequest,
 ) -> Option<Cow<'a, str>> {
     Some(match name {
-        "prompt" => Cow::Borrowed(scene.prompt),
+        "prompt" => Cow::Borrowed(&*scene.prompt),
         "last" => Cow::Borrowed(&*scene.last),
         "last.lines" => Cow::Owned(scene.last.lines().count().to_string()),
         "last.words" => Cow::Owned(scene.last.split_whitespace().count().to_string()),

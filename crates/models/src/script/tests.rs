@@ -2,7 +2,7 @@ use std::sync::Mutex;
 
 use drawloom_contract::{
     ids::{RunId, RunKey, Tenant},
-    message::ToolResult,
+    message::{Message, ToolResult},
     time::Timestamp,
 };
 use serde_json::json;
@@ -45,11 +45,13 @@ fn request(agent: &str, turn: u32, attempt: u32, messages: Vec<Message>) -> Turn
         messages: messages.into_iter().map(Arc::new).collect(),
         tools: Arc::new([]),
         max_tokens: 100,
+        effort: None,
+        sampling: Arc::default(),
     }
 }
 
 fn user(text: &str) -> Vec<Message> {
-    vec![Message::User(text.into())]
+    vec![Message::user(text)]
 }
 
 #[tokio::test]
