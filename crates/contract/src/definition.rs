@@ -5,8 +5,9 @@ use std::{collections::BTreeMap, sync::Arc};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    choice::{Choice, Cost, Effort, Sampling},
+    choice::{Choice, Effort, Sampling},
     ids::{AgentName, Digest, Tenant},
+    money::Cost,
     redact::Texts,
 };
 

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use crate::{
-    choice::Spent,
     definition::Definition,
     failure::{Explain, FailureKind},
     ids::{AgentId, AgentName, BatchId, Digest, RunId, RunKey, SessionId, Tenant, UserId},
+    money::Spent,
     record::{Epoch, Record, Seq, Status},
     redact::Redacted,
     time::Timestamp,

@@ -9,6 +9,7 @@ pub mod ids;
 pub mod journal;
 pub mod message;
 pub mod model;
+pub mod money;
 pub mod record;
 pub mod redact;
 pub mod run;

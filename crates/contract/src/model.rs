@@ -5,9 +5,10 @@ use std::{sync::Arc, time::Duration};
 use async_trait::async_trait;
 
 use crate::{
-    choice::{Cost, Effort, Price, Sampling},
+    choice::{Effort, Sampling},
     ids::{AgentName, RunKey},
     message::{Message, Thought, ToolUse},
+    money::{Cost, Price},
     record::StopReason,
     tool::ToolCard,
     usage::Usage,

@@ -8,10 +8,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    choice::{Cost, Effort, ModelName, ModelPlan},
+    choice::{Effort, ModelName, ModelPlan},
     failure::RunError,
     ids::{AgentId, AgentName, BatchId, Digest, RunId, SessionId, Tenant, UserId},
     message::{Segment, Thought, ToolUse},
+    money::Cost,
     redact::Texts,
     time::Timestamp,
     usage::Usage,

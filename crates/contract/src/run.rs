@@ -1,7 +1,8 @@
 //! A run folded from its journal: what every executor's decision may look at.
 
 use crate::{
-    choice::{Cost, Effort, ModelName},
+    choice::{Effort, ModelName},
+    money::Cost,
     record::{Accepted, Body, CallStarted, Record, Seq, Status, Stop, WaitOn},
     time::Timestamp,
     usage::Usage,

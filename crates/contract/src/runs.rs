@@ -10,12 +10,13 @@ use serde_json::Value;
 
 use crate::{
     caller::Caller,
-    choice::{Cost, Sampling, Spent},
+    choice::Sampling,
     failure::Failure,
     ids::{AgentId, AgentName, BatchId, Digest, RunId, RunKey, SessionId, UserId},
     journal::RunFilter,
     message::Segment,
     model::DeltaKind,
+    money::{Cost, Spent},
     record::{Record, Seq},
     time::Timestamp,
     view::RunView,

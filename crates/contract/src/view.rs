@@ -3,9 +3,10 @@
 use serde_json::Value;
 
 use crate::{
-    choice::{Cost, ModelName},
+    choice::ModelName,
     failure::RunError,
     ids::{AgentId, AgentName, Digest, RunId, RunKey, SessionId, Tenant, UserId},
+    money::Cost,
     record::{Accepted, BatchPlace, Body, Parent, Record, Seq, Status, StopReason},
     run::add,
     time::Timestamp,

@@ -2,6 +2,7 @@
 
 mod expand;
 mod load;
+mod pricing;
 mod tree;
 mod yaml;
 
@@ -16,9 +17,10 @@ use serde_json::Value;
 
 use drawloom_models::ProviderConfig;
 use drawloom_server::config::{AuthConfig, DEFAULT_LISTEN, PrincipalConfig};
-use drawloom_substrate::{AgentConfig, ModelChoice, VolumeConfig};
+use drawloom_substrate::{AgentConfig, ModelChoice, Tiers, UserTier, VolumeConfig};
 
 pub use load::{Loaded, Mistake, join, schema};
+pub use pricing::{ModelPrice, Pricing};
 
 use crate::{environment, exit::CommandError};
 
@@ -29,8 +31,7 @@ const FILE_NAME: &str = "drawloom.yaml";
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(extend("x-not-built" = [
-    "tiers", "user_tiers", "provider_priority", "skills", "channels", "mcp_servers", "memory", "interruption",
-    "pricing", "budgets", "retention", "webhooks", "schedules", "fleet", "store", "bus", "telemetry",
+    "skills", "channels", "mcp_servers", "memory", "interruption", "budgets", "retention", "webhooks", "schedules", "fleet", "store", "bus", "telemetry",
     "memory_backends", "document_sources", "change_subscriptions", "hooks", "context_plugins", "search_providers",
     "search_priority", "scheduled_runs", "a2a_server_cards", "a2a_agents", "storage", "cache", "local_api"
 ]))]
@@ -44,6 +45,14 @@ pub struct Config {
     pub providers: BTreeMap<String, ProviderConfig>,
     /// Aliases of models: a short name for a provider and a model.
     pub models: BTreeMap<String, ModelChoice>,
+    /// Models for agents that name a tier in place of a model, in order of preference.
+    pub tiers: Tiers,
+    /// What kinds of users get, by name; a request's `user_tier` chooses one, `default` when it names none.
+    pub user_tiers: BTreeMap<String, UserTier>,
+    /// Only these providers, in this order, for agents that name a tier; all, in the order of the tier, when empty.
+    pub provider_priority: Vec<String>,
+    /// What models cost, where that is not known or differs.
+    pub pricing: Pricing,
     /// Agents, by name.
     pub agents: BTreeMap<String, AgentConfig>,
     /// Directories that agents may touch, by name.
@@ -67,6 +76,10 @@ impl Default for Config {
             defaults: ModelChoice::default(),
             providers: BTreeMap::new(),
             models: BTreeMap::new(),
+            tiers: Tiers::new(),
+            user_tiers: BTreeMap::new(),
+            provider_priority: Vec::new(),
+            pricing: Pricing::default(),
             agents: BTreeMap::new(),
             volumes: BTreeMap::new(),
             concurrency: drawloom_engine::Config::default(),

@@ -78,7 +78,7 @@ mod tests {
             active: 2,
             queued: 1,
             max_concurrent_runs: 8,
-            providers: [("a\"b".to_owned(), ProviderLoad { active: 2, queued: 1, max_concurrent: None })].into(),
+            providers: [("a\"b".to_owned(), ProviderLoad { active: 2, queued: 1, ..ProviderLoad::default() })].into(),
         };
         let text = render(&Stats { commits: 3, records: 12, ..Stats::default() }, &load);
         assert!(

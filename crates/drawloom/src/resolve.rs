@@ -2,12 +2,14 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use drawloom_contract::{failure::Explain as _, model::Model, tool::Tool};
-use drawloom_substrate::{Catalog, Finding, Inputs, Problem, VolumeTable};
+use drawloom_contract::{choice::ModelName, failure::Explain as _, model::Model, money::Price, tool::Tool};
+use drawloom_models::Secret;
+use drawloom_substrate::{Catalog, Finding, Inputs, Problem, VolumeTable, Weight};
 
 use crate::{
     clock::SystemClock,
-    config::{Loaded, Mistake},
+    config::{Config, Loaded, Mistake},
+    environment,
 };
 
 /// What a config means.
@@ -18,6 +20,8 @@ pub struct Resolved {
     pub volumes: Arc<VolumeTable>,
     /// The models, by provider.
     pub models: BTreeMap<String, Arc<dyn Model>>,
+    /// What the operator says that models cost.
+    pub prices: BTreeMap<ModelName, Price>,
     /// The tools.
     pub tools: Vec<Arc<dyn Tool>>,
     /// What the reader of the config should know.
@@ -30,9 +34,16 @@ pub fn resolve(loaded: &Loaded, extra: &[Arc<dyn Tool>]) -> Result<Resolved, Vec
     let mut problems = Vec::new();
     let mut tools = drawloom_tools::builtin();
     tools.extend(extra.iter().cloned());
+    let providers: Vec<String> = config.providers.keys().cloned().collect();
+    let unusable = keyless(config);
+    let prices = config.pricing.prices(&providers).unwrap_or_else(|found| {
+        problems.extend(found);
+        BTreeMap::new()
+    });
     let mut models = BTreeMap::new();
     for (id, provider) in &config.providers {
-        match drawloom_models::open(id, provider, Arc::new(SystemClock)) {
+        let key = provider.api_key_env.as_deref().and_then(environment::variable).map(Secret::new);
+        match drawloom_models::open(id, provider, key, Arc::new(SystemClock)) {
             Ok(model) => drop(models.insert(id.clone(), model)),
             Err(error) => problems.push(provider_problem(&error)),
         }
@@ -46,13 +57,29 @@ pub fn resolve(loaded: &Loaded, extra: &[Arc<dyn Tool>]) -> Result<Resolved, Vec
         agents: &config.agents,
         defaults: &config.defaults,
         models: &config.models,
-        providers: &config.providers.keys().cloned().collect::<Vec<_>>(),
+        tiers: &config.tiers,
+        user_tiers: &config.user_tiers,
+        provider_priority: &config.provider_priority,
+        providers: &providers,
+        unusable: &unusable,
         tools: &tools.iter().map(|tool| tool.card().name).collect::<Vec<_>>(),
         volumes: &volumes,
     };
     match Catalog::resolve(&inputs) {
-        Ok((catalog, findings)) if problems.is_empty() => {
-            return Ok(Resolved { catalog: Arc::new(catalog), volumes: Arc::new(volumes), models, tools, findings });
+        Ok((catalog, mut findings)) if problems.is_empty() => {
+            findings.extend(unusable.iter().map(|id| Finding {
+                weight: Weight::Warning,
+                at: ["providers", id, "api_key_env"].map(str::to_owned).to_vec(),
+                message: format!("provider {id} has no key: its variable is not set, so its models cannot be asked"),
+            }));
+            return Ok(Resolved {
+                catalog: Arc::new(catalog),
+                volumes: Arc::new(volumes),
+                models,
+                prices,
+                tools,
+                findings,
+            });
         }
         Ok(_) => {}
         // Without the volumes, every agent that names one would be blamed for it.
@@ -61,6 +88,14 @@ pub fn resolve(loaded: &Loaded, extra: &[Arc<dyn Tool>]) -> Result<Resolved, Vec
     let mut mistakes: Vec<Mistake> = problems.iter().map(|problem| loaded.mistake(problem)).collect();
     mistakes.sort_by(|left, right| left.place.cmp(&right.place));
     Err(mistakes)
+}
+
+/// The providers whose key is not set.
+fn keyless(config: &Config) -> Vec<String> {
+    let is_keyless = |name: &str| environment::variable(name).is_none();
+    let keyless =
+        config.providers.iter().filter(|(_, provider)| provider.api_key_env.as_deref().is_some_and(is_keyless));
+    keyless.map(|(id, _)| id.clone()).collect()
 }
 
 /// Where in the config a provider's error is.

@@ -17,6 +17,7 @@ use drawloom_contract::{
     runs::Runs,
 };
 use drawloom_engine::{Engine, Provider, ResumeReport, StopReport};
+use drawloom_models::{Driver, ProviderConfig};
 use drawloom_server::{App, Limits, Vitals};
 use drawloom_store::{Opened, Previous, Store};
 use drawloom_substrate::Weight;
@@ -74,8 +75,10 @@ pub async fn start(parts: Parts) -> Result<Running, CommandError> {
     let models = parts.resolved.models.iter();
     let providers: BTreeMap<String, Provider> = models
         .map(|(id, model)| {
-            let max_concurrent = parts.loaded.config.providers.get(id).and_then(|provider| provider.max_concurrent);
-            (id.clone(), Provider { model: (parts.wrap_model)(id, model.clone()), max_concurrent })
+            let config = parts.loaded.config.providers.get(id);
+            let max_concurrent = config.and_then(|provider| provider.max_concurrent);
+            let credential = config.and_then(credential);
+            (id.clone(), Provider { model: (parts.wrap_model)(id, model.clone()), max_concurrent, credential })
         })
         .collect();
     let mut config = parts.loaded.config.concurrency.clone();
@@ -90,6 +93,7 @@ pub async fn start(parts: Parts) -> Result<Running, CommandError> {
         reader: reader.clone(),
         definitions: parts.resolved.catalog.clone(),
         providers,
+        prices: parts.resolved.prices.clone(),
         tools: parts.resolved.tools.clone(),
         volumes: parts.resolved.volumes.clone(),
         redactor,
@@ -174,6 +178,13 @@ impl Running {
     pub fn runs(&self) -> Arc<dyn Runs> {
         self.engine.clone()
     }
+}
+
+/// What a provider's limits are counted by: the same key at the same address is the same credential.
+fn credential(provider: &ProviderConfig) -> Option<String> {
+    let ProviderConfig { driver, base_url, api_key_env, .. } = provider;
+    let address = base_url.as_deref().unwrap_or_default();
+    (*driver != Driver::Script).then(|| format!("{driver:?} {address} {}", api_key_env.as_deref().unwrap_or_default()))
 }
 
 async fn bind(listen: &str) -> Result<(TcpListener, SocketAddr), CommandError> {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use drawloom_contract::{
     caller::Caller,
+    choice::Sampling,
     definition::matches,
     failure::{Explain, Failure, FailureKind},
     ids::{AgentId, AgentName, BatchId, Digest, RunId, RunKey, SessionId, Tenant},
@@ -174,6 +175,7 @@ impl Engine {
         if let Err(error) = committed {
             for (driver, ..) in &begun {
                 self.feed.forget(driver.key());
+                self.forget_waiting(driver.key());
                 self.budgets.close(driver.accepted().root);
             }
             return match error {
@@ -190,11 +192,13 @@ impl Engine {
             let view = Arc::new(driver.view().clone());
             driver.committed(&records);
             promise.keep();
+            self.meters.accepted();
             match view.status {
                 Status::Running => {
                     self.drive(view.key(), driver.go());
                 }
-                // Its first step was its end, such as a budget that pays for nothing.
+                // Its first step was its end, such as a budget that pays for nothing; or it is parked until there is room.
+                Status::Waiting => drop(driver),
                 _ if view.status.is_terminal() => drop(driver),
                 _ => {
                     let wait = driver.queue_timeout();
@@ -229,6 +233,14 @@ impl Engine {
             (asked, Some(limit)) => Some(narrower("budget.tokens", asked, limit, &mut warnings)),
             (asked, None) => asked,
         };
+        let budget_cost = match (start.budget_cost, definition.budget_cost) {
+            (Some(asked), Some(limit)) if asked > limit => {
+                warnings.push(format!("budget.cost: {} was asked; the agent allows {}", asked.units(), limit.units()));
+                Some(limit)
+            }
+            (asked, limit) => asked.or(limit),
+        };
+        let (model, models) = self.choose(definition, start.user_tier.as_deref(), start.sampling, budget_cost)?;
         let run_timeout_ms = match (start.run_timeout_ms, definition.run_timeout_ms) {
             (asked, Some(limit)) => Some(narrower("run_timeout_seconds", asked, limit, &mut warnings)),
             (asked, None) => asked,
@@ -242,8 +254,8 @@ impl Engine {
             agent: start.agent,
             definition: pinned.digest,
             user: start.user.unwrap_or_else(|| caller.subject.clone()),
-            provider: definition.provider.clone(),
-            model: definition.model.clone(),
+            provider: model.provider,
+            model: model.model,
             parent: None,
             root: run,
             depth: 0,
@@ -253,6 +265,9 @@ impl Engine {
             narrowed_tools: start.tools,
             max_iterations,
             budget_tokens,
+            budget_cost,
+            models,
+            narrowed_hosts: start.hosts,
             deadline: start.timeout_ms.map(|millis| now.after(std::time::Duration::from_millis(millis))),
             run_timeout_ms,
             queue_timeout_ms: Some(self.parts.config.queue_timeout_ms),
@@ -277,6 +292,8 @@ impl Engine {
         let run = RunId::mint(now, &*self.parts.entropy);
         let mut warnings = Vec::new();
         let tools = narrowed(&pinned.tools, parent.narrowed_tools.as_deref(), &mut warnings);
+        let user_tier = parent.models.user_tier.as_deref();
+        let (model, models) = self.choose(definition, user_tier, Sampling::default(), parent.budget_cost)?;
         let accepted = Accepted {
             version: drawloom_contract::VERSION.into(),
             tenant: parent.tenant.clone(),
@@ -286,8 +303,8 @@ impl Engine {
             agent: child.agent,
             definition: pinned.digest,
             user: parent.user.clone(),
-            provider: definition.provider.clone(),
-            model: definition.model.clone(),
+            provider: model.provider,
+            model: model.model,
             parent: Some(link),
             root: parent.root,
             depth: parent.depth + 1,
@@ -297,6 +314,9 @@ impl Engine {
             narrowed_tools: parent.narrowed_tools.clone(),
             max_iterations: definition.max_iterations,
             budget_tokens: parent.budget_tokens,
+            budget_cost: parent.budget_cost,
+            models,
+            narrowed_hosts: parent.narrowed_hosts.clone(),
             deadline,
             run_timeout_ms: definition.run_timeout_ms,
             queue_timeout_ms: None,
@@ -317,13 +337,6 @@ impl Engine {
                 false => failure.with_hint(format!("there are: {}", known.join(", "))),
             });
         };
-        if !self.parts.providers.contains_key(&definition.provider) {
-            return Err(Failure::new(
-                FailureKind::Invalid,
-                "unknown_provider",
-                format!("agent `{name}` uses the provider `{}`, which is not configured", definition.provider),
-            ));
-        }
         Ok(self.pins.pin(tenant, &definition, &self.parts.redactor, &self.toolbox))
     }
 

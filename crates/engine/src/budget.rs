@@ -6,8 +6,8 @@ use std::{
 };
 
 use drawloom_contract::{
-    choice::{Cost, Price, Spent},
     ids::{RunId, RunKey},
+    money::{Cost, Price, Spent},
 };
 
 /// A turn that has less room than this for its answer is not worth asking for.
@@ -188,7 +188,9 @@ mod tests {
 
     use super::*;
 
-    const ROOT: RunId = RunId::from_bytes([1; 16]);
+    fn root() -> RunId {
+        RunId::from_bytes([1; 16])
+    }
 
     fn run(number: u8) -> RunKey {
         RunKey { tenant: Tenant::default_tenant(), run: RunId::from_bytes([number; 16]) }
@@ -212,21 +214,22 @@ mod tests {
             Limits { tokens: Some(1_000), cost: Some(Cost(15_000_000)) },
         ] {
             let budgets = Budgets::default();
-            budgets.open(ROOT, limits, Spent::default());
+            budgets.open(root(), limits, Spent::default());
             let mut reservations = Vec::new();
             let mut number = 1;
-            while let (Grant::Granted { reserved, .. }, _) = budgets.reserve(ROOT, &run(number), ask(50, 200, false)) {
+            while let (Grant::Granted { reserved, .. }, _) = budgets.reserve(root(), &run(number), ask(50, 200, false))
+            {
                 reservations.push(reserved);
                 number += 1;
             }
             assert!(reservations.len() > 1);
             let total = reservations.iter().fold(Spent::default(), |sum, more| sum + *more);
             assert!(total.tokens <= 1_000 && total.cost <= Cost(15_000_000), "{total:?}");
-            assert!(budgets.holds(ROOT, &run(number)));
+            assert!(budgets.holds(root(), &run(number)));
             // Whoever is done makes room for the first who waits.
             let little = Spent { tokens: 10, cost: Cost(10_000) };
-            assert_eq!(budgets.settle(ROOT, reservations[0], little), Some(run(number)));
-            let (grant, _) = budgets.reserve(ROOT, &run(number), ask(50, 200, false));
+            assert_eq!(budgets.settle(root(), reservations[0], little), Some(run(number)));
+            let (grant, _) = budgets.reserve(root(), &run(number), ask(50, 200, false));
             assert!(matches!(grant, Grant::Granted { max_tokens: 200, .. }), "{grant:?}");
         }
     }
@@ -234,31 +237,31 @@ mod tests {
     #[test]
     fn alone_a_turn_gets_what_is_left_and_a_last_one_can_be_paid() {
         let budgets = Budgets::default();
-        budgets.open(ROOT, Limits { tokens: Some(1_000), cost: None }, Spent::default());
+        budgets.open(root(), Limits { tokens: Some(1_000), cost: None }, Spent::default());
         let mut spent = 0;
         let last = loop {
-            match budgets.reserve(ROOT, &run(1), ask(50, 400, false)).0 {
+            match budgets.reserve(root(), &run(1), ask(50, 400, false)).0 {
                 Grant::Granted { reserved, .. } => {
                     spent += reserved.tokens;
-                    budgets.settle(ROOT, reserved, reserved);
+                    budgets.settle(root(), reserved, reserved);
                 }
                 other => break other,
             }
         };
         assert_eq!(last, Grant::LastTurnOnly);
-        let (Grant::Granted { reserved, .. }, _) = budgets.reserve(ROOT, &run(1), ask(50, 400, true)) else {
+        let (Grant::Granted { reserved, .. }, _) = budgets.reserve(root(), &run(1), ask(50, 400, true)) else {
             panic!("a last turn")
         };
         assert!(spent + reserved.tokens <= 1_000, "{spent} and {reserved:?}");
-        budgets.settle(ROOT, reserved, reserved);
-        assert_eq!(budgets.reserve(ROOT, &run(1), ask(50, 400, true)).0, Grant::Exhausted);
+        budgets.settle(root(), reserved, reserved);
+        assert_eq!(budgets.reserve(root(), &run(1), ask(50, 400, true)).0, Grant::Exhausted);
     }
 
     #[test]
     fn without_a_price_no_money_can_be_promised() {
         let budgets = Budgets::default();
-        budgets.open(ROOT, Limits { tokens: None, cost: Some(Cost(1_000_000_000)) }, Spent::default());
+        budgets.open(root(), Limits { tokens: None, cost: Some(Cost(1_000_000_000)) }, Spent::default());
         let unpriced = Ask { price: None, ..ask(1, 16, false) };
-        assert_eq!(budgets.reserve(ROOT, &run(1), unpriced).0, Grant::Exhausted);
+        assert_eq!(budgets.reserve(root(), &run(1), unpriced).0, Grant::Exhausted);
     }
 }

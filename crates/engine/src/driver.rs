@@ -5,14 +5,12 @@
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use drawloom_contract::{
-    choice::{Cost, Spent},
-    executor::{Drive, Effect, Executor, TurnPlan},
+    executor::{Drive, Effect, Executor},
     failure::RunError,
     ids::RunKey,
     journal::{Append, CommitError, Entry, WaitChange},
-    message::{Message, Part},
-    model::TurnRequest,
-    record::{Accepted, Body, Limit, Outcome, ParkedOn, Record, Seq, Status, Stop, TurnStarted},
+    money::Spent,
+    record::{Accepted, Body, Outcome, Record, Seq, Status, Stop},
     redact::Redacted,
     run::{FoldError, Run},
     time::Timestamp,
@@ -26,23 +24,14 @@ use crate::{
     Engine,
     accept::Planned,
     admission::Class,
-    budget::{Ask, Grant, Limits},
     control::{Claim, Order},
     engine::{Slot, ticket},
     model_executor::ModelExecutor,
     perform::Task,
     pins::Pinned,
     timers::Due,
+    turn,
 };
-
-/// Most output tokens of a turn, when nobody says anything else.
-const USUAL_MAX_TOKENS: u32 = 8_192;
-
-/// What an image counts for at most.
-const MOST_IMAGE_TOKENS: usize = 5_000;
-
-/// What a provider adds by itself when tools are offered.
-const TOOL_PREAMBLE_TOKENS: usize = 512;
 
 /// One run and the task that holds it.
 pub(crate) struct Driver {
@@ -106,7 +95,7 @@ impl Driver {
         };
         let mut drive = ModelExecutor.open((*pinned.definition).clone());
         drive.apply(&run, first);
-        let hosts = hosts(&pinned.definition.hosts, accepted.narrowed_hosts.as_deref());
+        let hosts = turn::hosts(&pinned.definition.hosts, accepted.narrowed_hosts.as_deref());
         Ok(Box::new(Self {
             key: RunKey { tenant: accepted.tenant.clone(), run: accepted.run },
             view: RunView::accepted(accepted, first.at),
@@ -304,89 +293,6 @@ impl Driver {
         Outcome { status, stop_reason: None, error, usage: self.run.usage, cost: self.run.cost, warnings }
     }
 
-    /// What the run's tree may spend.
-    pub(crate) fn limits(&self) -> Limits {
-        Limits { tokens: self.accepted().budget_tokens, cost: self.accepted().budget_cost }
-    }
-
-    /// Journals the intent of a turn, or that the run waits for room; says no when a record tells that the budget does
-    /// not allow the turn: then something else comes next.
-    async fn begin_turn(&mut self, plan: TurnPlan) -> bool {
-        let Some(permit) = self.permit() else {
-            self.park(ParkedOn::RateLimit);
-            return true;
-        };
-        let model = self.run.model.clone();
-        let usual = || self.engine.card(&model).map_or(USUAL_MAX_TOKENS, |card| card.max_tokens);
-        let mut max_tokens = self.pinned.definition.max_tokens.unwrap_or_else(usual);
-        if self.limits().is_any() {
-            match self.reserve(&plan, max_tokens).await {
-                Grant::Granted { reserved, max_tokens: granted } => {
-                    self.reserved = reserved;
-                    max_tokens = granted;
-                }
-                Grant::Later => {
-                    self.park(ParkedOn::Budget);
-                    return true;
-                }
-                refused @ (Grant::LastTurnOnly | Grant::Exhausted) => {
-                    self.push(Body::LimitReached { limit: Limit::Budget, last_turn: refused == Grant::LastTurnOnly });
-                    return false;
-                }
-            }
-        }
-        self.push(Body::TurnStarted(TurnStarted {
-            turn: plan.turn,
-            attempt: plan.attempt,
-            tools: plan.tools,
-            reserved: self.reserved.tokens,
-            reserved_cost: Some(self.reserved.cost).filter(|cost| *cost > Cost(0)),
-        }));
-        let effort = self.run.switched.map_or(self.pinned.definition.effort, |(_, effort)| effort);
-        let request = TurnRequest {
-            run: self.key.clone(),
-            agent: self.accepted().agent.clone(),
-            model: model.model,
-            turn: plan.turn,
-            attempt: plan.attempt,
-            system: plan.system,
-            messages: plan.messages,
-            tools: if plan.tools { self.cards.clone() } else { Arc::new([]) },
-            max_tokens,
-            effort,
-            sampling: Arc::new(self.accepted().models.sampling.clone()),
-        };
-        self.tasks.push(Task::Turn { request, permit });
-        true
-    }
-
-    /// Sets aside what a turn may take from the tree's budget.
-    async fn reserve(&mut self, plan: &TurnPlan, max_tokens: u32) -> Grant {
-        let root = self.accepted().root;
-        if !self.engine.budgets.is_open(root) {
-            let spent = match self.run.seq <= 2 && self.accepted().depth == 0 {
-                true => Spent::default(),
-                false => {
-                    let key = RunKey { tenant: self.key.tenant.clone(), run: root };
-                    let all = Spent { tokens: u64::MAX, cost: Cost(u64::MAX) };
-                    self.engine.read(|| self.engine.parts.reader.tree_spent(&key)).await.unwrap_or(all)
-                }
-            };
-            self.engine.budgets.open(root, self.limits(), spent);
-        }
-        let ask = Ask {
-            input: estimate(plan, if plan.tools { &self.cards } else { &[] }),
-            max_tokens,
-            price: self.engine.price(&self.run.model),
-            last_turn: !plan.tools,
-        };
-        let (grant, next) = self.engine.budgets.reserve(root, &self.key, ask);
-        if let Some(next) = next {
-            self.engine.wake(next);
-        }
-        grant
-    }
-
     /// Commits what is pending. Says whether this run was parked and has nothing left to wait for.
     pub(crate) async fn commit(&mut self) -> Result<bool, Lost> {
         if self.pending.is_empty() {
@@ -440,6 +346,7 @@ impl Driver {
             self.engine.feed.publish(key, records, None);
         }
         for (child, (_, records)) in children.iter().zip(&born) {
+            self.engine.meters.accepted();
             let view = RunView::accepted(&child.accepted, records[0].at);
             self.engine.watch_deadline(&view);
             self.engine.enqueue(ticket(&view, Class::New), false);
@@ -457,10 +364,29 @@ impl Driver {
     /// Tells of records that are true now, and lets go of what the run needs no more.
     pub(crate) fn committed(&mut self, records: &[Redacted<Record>]) {
         let ended = self.run.status.is_terminal().then(|| Arc::new(self.view.clone()));
+        self.count(records);
         self.engine.feed.publish(&self.key, records, ended.as_ref());
         match self.run.status {
             Status::Running | Status::Queued => {}
             _ => self.rest(),
+        }
+    }
+
+    fn count(&self, records: &[Redacted<Record>]) {
+        let meters = &self.engine.meters;
+        for record in records {
+            match &record.body {
+                Body::Admitted { .. } if self.run.started_at == Some(record.at) => {
+                    meters.admitted(record.at.since(self.run.accepted_at));
+                }
+                Body::Parked { until, on } => meters.parked(match (on, until) {
+                    (Some(on), _) => on.as_str(),
+                    (None, Some(_)) => "time",
+                    (None, None) => "children",
+                }),
+                Body::Finished(outcome) => meters.ended(outcome.status, record.at.since(self.run.accepted_at)),
+                _ => {}
+            }
         }
     }
 
@@ -489,50 +415,4 @@ impl Driver {
         let body = Body::Accepted(Box::new(child.accepted.clone()));
         self.engine.parts.redactor.clean(Record { seq: 1, at: self.now(), body })
     }
-}
-
-/// The hosts of `allowed` that the request leaves: what both lists name.
-fn hosts(allowed: &[String], asked: Option<&[String]>) -> Arc<[String]> {
-    let Some(asked) = asked else { return allowed.into() };
-    let within = |host: &str, pattern: &str| match pattern.strip_prefix('*') {
-        Some(suffix) => host == pattern || host.ends_with(suffix),
-        None => host == pattern,
-    };
-    let narrower = |left: &String, right: &String| {
-        (within(left, right)).then(|| left.clone()).or_else(|| within(right, left).then(|| right.clone()))
-    };
-    let both = allowed.iter().flat_map(|left| asked.iter().filter_map(move |right| narrower(left, right)));
-    let both: std::collections::BTreeSet<String> = both.collect();
-    both.into_iter().collect()
-}
-
-/// Tokens that a conversation may take to read: rather too many, because what is set aside must be enough. Plain text has
-/// about one for four bytes, dense text one for two, and other scripts up to one a byte.
-fn estimate(plan: &TurnPlan, cards: &[ToolCard]) -> u64 {
-    let text = |text: &str| {
-        let wide = text.bytes().filter(|byte| !byte.is_ascii()).count();
-        (text.len() - wide).div_ceil(2) + wide
-    };
-    let message = |message: &Message| match message {
-        Message::User(parts) => parts
-            .iter()
-            .map(|part| match part {
-                Part::Text(said) => text(said),
-                Part::Image { .. } => MOST_IMAGE_TOKENS,
-            })
-            .sum::<usize>(),
-        Message::Assistant { text: said, thoughts, calls } => {
-            text(said)
-                + thoughts.iter().map(|thought| text(&thought.text)).sum::<usize>()
-                + calls.iter().map(|call| text(&call.name) + text(&call.input.to_string())).sum::<usize>()
-        }
-        Message::Results(results) => results.iter().map(|result| text(&result.text)).sum(),
-    };
-    let said: usize = plan.messages.iter().map(|said| message(said) + 16).sum();
-    let offered: usize = cards
-        .iter()
-        .map(|card| text(&card.name) + text(&card.description) + text(&card.input_schema.to_string()) + 16)
-        .sum();
-    let preamble = if cards.is_empty() { 0 } else { TOOL_PREAMBLE_TOKENS };
-    (text(&plan.system) + said + offered + preamble) as u64
 }

@@ -11,12 +11,13 @@ use std::{
 };
 
 use drawloom_contract::{
-    choice::{ModelName, Price},
+    choice::ModelName,
     definition::Definitions,
     failure::{Failure, FailureKind},
     ids::{RunId, RunKey},
     journal::{Append, Entry, Journal, RunReader, StoreError},
     model::Model,
+    money::Price,
     record::{Body, Epoch, Outcome, Record, Status, Stop},
     redact::Redactor,
     time::{Clock, Entropy},

@@ -8,6 +8,7 @@ mod accept;
 mod admission;
 mod budget;
 mod children;
+mod choose;
 mod config;
 mod control;
 mod conversation;
@@ -28,6 +29,7 @@ mod resume;
 mod runs;
 mod stop;
 mod timers;
+mod turn;
 
 pub use config::Config;
 pub use engine::{Engine, Parts, Provider, StopReport};

@@ -79,7 +79,9 @@ struct Line {
     /// Calls in flight, and those promised to runs that were woken.
     taken: u32,
     promised: HashSet<RunKey>,
+    /// Who waits, in order; those who were forgotten are only in here.
     queue: VecDeque<RunKey>,
+    waiting: HashSet<RunKey>,
     /// Calls borne at the limit since it last changed.
     borne_at_limit: u32,
     patience: u32,
@@ -100,6 +102,7 @@ impl Default for Line {
             taken: 0,
             promised: HashSet::new(),
             queue: VecDeque::new(),
+            waiting: HashSet::new(),
             borne_at_limit: 0,
             patience: PATIENCE.0,
             probing: false,
@@ -121,11 +124,11 @@ impl Limiter {
         if line.promised.remove(run) {
             return Entrance::Go;
         }
-        if !line.is_closed(now) && line.queue.is_empty() && line.taken < line.limit {
+        if !line.is_closed(now) && line.waiting.is_empty() && line.taken < line.limit {
             line.taken += 1;
             return Entrance::Go;
         }
-        if !line.queue.contains(run) {
+        if line.waiting.insert(run.clone()) {
             line.queue.push_back(run.clone());
         }
         Entrance::Wait
@@ -160,14 +163,14 @@ impl Limiter {
 
     /// Whether a run is in a queue here.
     pub(crate) fn holds(&self, run: &RunKey) -> bool {
-        self.lock().values().any(|line| line.promised.contains(run) || line.queue.contains(run))
+        self.lock().values().any(|line| line.promised.contains(run) || line.waiting.contains(run))
     }
 
     /// A run will not come: it ended, or was stopped. Its place is somebody else's.
     pub(crate) fn forget(&self, run: &RunKey, now: Timestamp) -> Next {
         let mut next = Next::default();
         for line in self.lock().values_mut() {
-            line.queue.retain(|waiting| waiting != run);
+            line.waiting.remove(run);
             if line.promised.remove(run) {
                 line.taken = line.taken.saturating_sub(1);
                 next = line.next(now);
@@ -181,7 +184,7 @@ impl Limiter {
         self.lock().get(credential).map_or_else(Standing::default, |line| Standing {
             in_flight: line.taken - line.promised_count(),
             limit: (!line.growing).then_some(line.limit),
-            waiting: u32::try_from(line.queue.len() + line.promised.len()).unwrap_or(u32::MAX),
+            waiting: u32::try_from(line.waiting.len() + line.promised.len()).unwrap_or(u32::MAX),
         })
     }
 
@@ -256,9 +259,11 @@ impl Line {
         while self.taken < self.limit
             && let Some(run) = self.queue.pop_front()
         {
-            self.taken += 1;
-            self.promised.insert(run.clone());
-            wake.push(run);
+            if self.waiting.remove(&run) {
+                self.taken += 1;
+                self.promised.insert(run.clone());
+                wake.push(run);
+            }
         }
         Next { wake, look_again: None }
     }

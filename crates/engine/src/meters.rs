@@ -6,11 +6,7 @@ use std::{
     time::Duration,
 };
 
-use drawloom_contract::{
-    choice::{Cost, ModelName},
-    record::Status,
-    usage::Usage,
-};
+use drawloom_contract::{choice::ModelName, money::Cost, record::Status, usage::Usage};
 
 /// Upper bounds of the buckets that durations are counted in, in milliseconds.
 pub const BUCKETS_MS: [u64; 12] = [5, 20, 50, 100, 250, 500, 1_000, 2_500, 10_000, 30_000, 120_000, 600_000];

@@ -3,11 +3,11 @@
 use std::{collections::HashMap, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use drawloom_contract::{
-    choice::Spent,
     executor::CallPlan,
     failure::RunError,
     message::{Thought, ToolUse},
     model::{Model, Turn, TurnError, TurnRequest},
+    money::Spent,
     record::{Body, CallDone, CallStarted, Notice, RepeatClass, Seq, TurnDone, TurnFailed},
     time::Timestamp,
     tool::{Repeat, Step, Tool, ToolContext, ToolError, Wait},

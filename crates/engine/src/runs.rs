@@ -5,10 +5,10 @@ use std::{collections::BTreeMap, sync::Arc};
 use async_trait::async_trait;
 use drawloom_contract::{
     caller::Caller,
-    choice::Spent,
     failure::{Explain, Failure, FailureKind},
     ids::{AgentId, BatchId, RunId, RunKey},
     journal::RunFilter,
+    money::Spent,
     record::{Seq, Stop},
     runs::{Cancelled, Idempotency, Interest, Item, Live, Load, Replay, Runs, Start, Started, StartedBatch},
     time::Timestamp,

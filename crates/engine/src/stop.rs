@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use drawloom_contract::{
-    choice::Spent,
     failure::RunError,
     ids::{RunId, RunKey},
+    money::Spent,
     record::{Body, Outcome, Status, Stop},
     time::Timestamp,
     view::RunView,

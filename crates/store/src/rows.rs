@@ -1,9 +1,9 @@
 //! A run's row: one list of columns, read and written here alone.
 
 use drawloom_contract::{
-    choice::Cost,
     ids::{BatchId, Digest, RunId, SessionId},
     journal::HandleId,
+    money::Cost,
     record::{BatchPlace, Parent, Status, StopReason},
     time::Timestamp,
     usage::Usage,

@@ -3,8 +3,10 @@
 use std::{collections::BTreeMap, fs::File, io::Read as _, sync::Arc};
 
 use drawloom_contract::{
-    definition::{Definition, Definitions},
+    choice::{Choice, ModelName},
+    definition::{DEFAULT_USER_TIER, Definition, Definitions},
     ids::{AgentName, Tenant},
+    money::Amount,
 };
 
 use crate::{
@@ -12,6 +14,7 @@ use crate::{
     lint::{self, Finding},
     nearest::did_you_mean,
     problem::Problem,
+    tiers::{self, Tiers, UserTier},
     volumes::VolumeTable,
 };
 
@@ -26,8 +29,16 @@ pub struct Inputs<'a> {
     pub defaults: &'a ModelChoice,
     /// `models`.
     pub models: &'a BTreeMap<String, ModelChoice>,
+    /// `tiers`.
+    pub tiers: &'a Tiers,
+    /// `user_tiers`.
+    pub user_tiers: &'a BTreeMap<String, UserTier>,
+    /// `provider_priority`.
+    pub provider_priority: &'a [String],
     /// The names under `providers`.
     pub providers: &'a [String],
+    /// Those of them that cannot be asked, because they have no key.
+    pub unusable: &'a [String],
     /// The names of all tools.
     pub tools: &'a [String],
     /// The volumes.
@@ -46,6 +57,7 @@ impl Catalog {
         let mut catalog = Self::default();
         let mut findings = Vec::new();
         let mut problems = check_aliases(inputs);
+        problems.extend(tiers::check(inputs));
         for (name, config) in inputs.agents {
             let mut resolving = Resolving { inputs, name, config, problems: Vec::new() };
             let definition = resolving.definition();
@@ -109,7 +121,7 @@ fn unknown_provider<'a>(inputs: &Inputs<'_>, at: impl IntoIterator<Item = &'a st
 }
 
 /// The provider and model that a choice names.
-fn choose(inputs: &Inputs<'_>, at: &[&str], choice: &ModelChoice) -> Result<(String, String), Problem> {
+pub(crate) fn choose(inputs: &Inputs<'_>, at: &[&str], choice: &ModelChoice) -> Result<(String, String), Problem> {
     match (&choice.provider, &choice.model) {
         (Some(provider), Some(model)) => match unknown_provider(inputs, at.iter().copied(), provider) {
             Some(problem) => Err(problem),
@@ -148,7 +160,7 @@ struct Resolving<'a> {
 impl Resolving<'_> {
     fn definition(&mut self) -> Option<Definition> {
         let name = self.name.parse::<AgentName>().map_err(|error| self.report(&[], error.to_string(), None)).ok();
-        let (provider, model) = self.model();
+        let (provider, model, choices) = self.models();
         let system_prompt = self.system_prompt();
         let tools = self.names("tools", self.config.tools.as_deref(), "tool", self.inputs.tools);
         let agents: Vec<String> = self.inputs.agents.keys().cloned().collect();
@@ -168,6 +180,11 @@ impl Resolving<'_> {
             retry_attempts: self.config.retry_attempts,
             run_timeout_ms: self.config.run_timeout_seconds.map(|seconds| seconds.saturating_mul(1000)),
             budget_tokens: self.config.budget.tokens,
+            budget_cost: self.config.budget.cost.map(|Amount(cost)| cost),
+            effort: self.config.effort,
+            sampling: self.config.sampling.clone(),
+            hosts: self.config.hosts.clone().unwrap_or_default(),
+            choices,
         })
     }
 
@@ -175,6 +192,37 @@ impl Resolving<'_> {
         let at = ["agents", self.name].into_iter().chain(below.iter().copied());
         let problem = Problem::new(at, message);
         self.problems.push(Problem { hint, ..problem });
+    }
+
+    /// The provider and model that are asked first, and all choices by user tier.
+    fn models(&mut self) -> (String, String, BTreeMap<String, Choice>) {
+        let at = |key: &'static str| ["agents", self.name, key];
+        if let Some(listed) = &self.config.providers {
+            tiers::check_providers(self.inputs, &at("providers"), listed, &mut self.problems);
+        }
+        tiers::check_tiers(self.inputs, &at("models"), &self.config.models, &mut self.problems);
+        let Some(tier) = self.config.tier else {
+            let (provider, model) = self.model();
+            let choices = tiers::pinned(self.inputs, &ModelName::new(&provider, &model));
+            return (provider, model, choices);
+        };
+        if self.config.provider.is_some() || self.config.model.is_some() {
+            let hint = Some("keep `tier`, or name the model".to_owned());
+            self.report(&["tier"], "`tier` and `provider` or `model` are both given".into(), hint);
+        }
+        match tiers::choices(self.inputs, self.config, tier) {
+            Ok(choices) => {
+                let usual = choices.get(DEFAULT_USER_TIER).or_else(|| choices.values().next());
+                let first = usual.and_then(|choice| choice.candidates.first()).cloned();
+                let first = first.unwrap_or_else(|| ModelName::new("", ""));
+                (first.provider, first.model, choices)
+            }
+            Err(message) => {
+                let hint = Some("list candidates under `tiers`, and set the keys of their providers".to_owned());
+                self.report(&["tier"], message, hint);
+                Default::default()
+            }
+        }
     }
 
     fn model(&mut self) -> (String, String) {

@@ -9,6 +9,7 @@ mod catalog;
 mod lint;
 mod nearest;
 mod problem;
+mod tiers;
 mod volumes;
 
 pub use agents::{AgentConfig, Budget, ModelChoice};
@@ -16,4 +17,5 @@ pub use catalog::{Catalog, Inputs};
 pub use lint::{Finding, Weight};
 pub use nearest::{did_you_mean, nearest};
 pub use problem::Problem;
+pub use tiers::{Candidate, Tier, Tiers, UserTier};
 pub use volumes::{VolumeConfig, VolumeMode, VolumeTable};

@@ -1,11 +1,10 @@
 //! Runs and batches on the wire: what is asked, and what is answered.
 
-mod money;
 mod query;
 mod result;
 mod spawn;
 
-pub use money::Amount;
+pub use drawloom_contract::money::Amount;
 pub use query::{
     CancelBatch, CancelRun, Cancelled, CancelledBatch, FollowRun, GetBatch, GetRun, ListRuns, ReplayRun, RunPage,
 };

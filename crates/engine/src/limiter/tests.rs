@@ -81,7 +81,7 @@ fn a_storm_settles_at_what_the_provider_bears() {
 
 #[test]
 fn a_provider_that_bears_everything_is_soon_given_everything() {
-    let (took, refused, ..) = storm(2_000, 500, None);
+    let (took, refused, ..) = storm(2_000, 2_000, None);
     assert_eq!(refused, 0);
     assert!(took < 200 * 14, "{took}");
 }

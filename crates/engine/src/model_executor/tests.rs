@@ -7,24 +7,7 @@ use drawloom_contract::{
 use super::*;
 
 fn definition() -> Definition {
-    Definition {
-        name: "alice".parse().expect("a name"),
-        description: String::new(),
-        provider: "p".into(),
-        model: "m".into(),
-        system_prompt: String::new(),
-        tools: vec![],
-        agents: vec![],
-        volumes: vec![],
-        max_iterations: 4,
-        max_tokens: 100,
-        retry_attempts: 2,
-        run_timeout_ms: None,
-        budget_tokens: None,
-        budget_cost: None,
-        models: Default::default(),
-        narrowed_hosts: None,
-    }
+    Definition { max_iterations: 4, ..Definition::new("alice".parse().expect("a name"), "p", "m") }
 }
 
 fn accepted() -> Accepted {
@@ -49,6 +32,9 @@ fn accepted() -> Accepted {
         narrowed_tools: None,
         max_iterations: 4,
         budget_tokens: Some(100),
+        budget_cost: None,
+        models: Default::default(),
+        narrowed_hosts: None,
         deadline: None,
         run_timeout_ms: None,
         queue_timeout_ms: None,
@@ -64,11 +50,11 @@ fn fold(bodies: Vec<Body>) -> (Run, Box<dyn Drive>) {
     let first = Record { seq: 1, at, body: Body::Accepted(Box::new(accepted())) };
     let mut run = Run::begin(&first).expect("a beginning");
     let mut drive = ModelExecutor.open(Arc::new(definition()));
-    drive.apply(&first);
+    drive.apply(&run, &first);
     for (seq, body) in (2..).zip(bodies) {
         let record = Record { seq, at, body };
         run.apply(&record).expect("a record that follows");
-        drive.apply(&record);
+        drive.apply(&run, &record);
     }
     (run, drive)
 }

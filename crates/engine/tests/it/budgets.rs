@@ -12,7 +12,7 @@ async fn at_the_budget_the_model_gets_one_last_turn_and_without_even_that_the_ru
     let rules = json!([
         { "when": { "tools": false }, "text": "last words", "usage": { "output_tokens": 10 } },
         { "calls": [{ "tool": "Probe" }], "usage": usage } ]);
-    let house = House::new(Plan::new(rules).agent("alice", |agent| agent.max_tokens = 200));
+    let house = House::new(Plan::new(rules).agent("alice", |agent| agent.max_tokens = Some(200)));
     let mut start = ask("alice", "x");
     start.budget_tokens = Some(1_000);
     let view = house.finish(house.start(start.clone(), Interest::Outcome).await).await;
@@ -30,7 +30,7 @@ async fn a_tree_never_spends_more_than_its_root_may() {
     let rules = json!([
         { "when": { "agent": "alice", "turn": 1 }, "calls": [{ "tool": "Agent", "input": { "op": "parallel_spawn", "spawns": spawns } }] },
         { "text": "words", "delay_ms": 5, "usage": { "input_tokens": 2, "output_tokens": 60 } } ]);
-    let house = House::new(Plan::new(rules).agent("bob", |agent| agent.max_tokens = 60));
+    let house = House::new(Plan::new(rules).agent("bob", |agent| agent.max_tokens = Some(60)));
     let mut start = ask("alice", "x");
     start.budget_tokens = Some(900);
     let view = house.finish(house.start(start, Interest::Outcome).await).await;

@@ -17,7 +17,7 @@ use drawloom_contract::{
     ids::{AgentName, RunKey, Tenant},
     journal::RunReader,
     message::Segment,
-    model::{Deltas, Model, Turn, TurnError, TurnRequest},
+    model::{Deltas, ListedModel, Model, ModelCard, Turn, TurnError, TurnRequest},
     record::{Body, Record},
     redact::Redactor,
     runs::{Interest, Item, Runs, Start, Started},
@@ -93,6 +93,14 @@ struct Metered(Script, Arc<Meter>);
 
 #[async_trait]
 impl Model for Metered {
+    fn card(&self, model: &str) -> ModelCard {
+        self.0.card(model)
+    }
+
+    async fn list(&self) -> Result<Vec<ListedModel>, TurnError> {
+        self.0.list().await
+    }
+
     async fn turn(&self, request: TurnRequest, deltas: &dyn Deltas) -> Result<Turn, TurnError> {
         struct Leave<'a>(&'a Meter);
         impl Drop for Leave<'_> {
@@ -161,19 +169,10 @@ impl Plan {
 
 fn definition(name: &str, change: impl FnOnce(&mut Definition)) -> Definition {
     let mut definition = Definition {
-        name: name.parse().expect("a name"),
-        description: String::new(),
-        provider: "script".into(),
-        model: "scripted".into(),
-        system_prompt: String::new(),
         tools: vec!["Agent".into(), "Probe".into()],
         agents: vec!["*".into()],
-        volumes: vec![],
-        max_iterations: 16,
-        max_tokens: 1_000,
-        retry_attempts: 2,
-        run_timeout_ms: None,
-        budget_tokens: None,
+        max_tokens: Some(1_000),
+        ..Definition::new(name.parse().expect("a name"), "script", "scripted")
     };
     change(&mut definition);
     definition
@@ -216,7 +215,9 @@ impl House {
             definitions: Arc::new(Agents(
                 plan.agents.into_iter().map(|agent| (agent.name.to_string(), Arc::new(agent))).collect(),
             )),
-            providers: [("script".to_owned(), Provider { model, max_concurrent: plan.provider_cap })].into(),
+            providers: [("script".to_owned(), Provider { model, max_concurrent: plan.provider_cap, credential: None })]
+                .into(),
+            prices: Default::default(),
             tools,
             volumes: Arc::new(NoVolumes),
             redactor: Arc::new(Redactor::new(plan.secrets)),
@@ -292,6 +293,10 @@ pub(crate) fn ask(agent: &str, prompt: &str) -> Start {
         run_timeout_ms: None,
         max_iterations: None,
         budget_tokens: None,
+        budget_cost: None,
+        user_tier: None,
+        sampling: Default::default(),
+        hosts: None,
         warnings: vec![],
     }
 }
@@ -311,6 +316,8 @@ pub(crate) fn kind(body: &Body) -> &'static str {
         Body::Resumed(_) => "resumed",
         Body::LimitReached { .. } => "limit_reached",
         Body::StopRequested(_) => "stop_requested",
+        Body::Switched(_) => "switched",
+        Body::Notice { .. } => "notice",
         Body::Note { .. } => "note",
         Body::Finished(_) => "finished",
     }

@@ -14,6 +14,7 @@ use drawloom_contract::{
     journal::RunFilter,
     message::ToolUse,
     model::DeltaKind,
+    money::Spent,
     record::{
         Accepted, BatchPlace, Body, CallDone, CallStarted, Outcome, Record, RepeatClass, Seq, Status, StopReason,
         TurnDone, TurnFailed, TurnStarted,
@@ -71,7 +72,7 @@ impl Run {
         let stop_reason = (status == Status::Completed).then_some(StopReason::EndTurn);
         let warnings = self.view.warnings.clone();
         let usage = self.view.usage;
-        self.record(Body::Finished(Box::new(Outcome { status, stop_reason, error, usage, warnings })));
+        self.record(Body::Finished(Box::new(Outcome { status, stop_reason, error, usage, cost: None, warnings })));
     }
 
     /// A turn that fails once, a tool call, a last turn.
@@ -108,11 +109,12 @@ impl Run {
             turn,
             text: text.into(),
             thinking: String::new(),
+            thoughts: Vec::new(),
             calls,
             masked: vec![],
             stop_reason,
         }));
-        self.record(Body::Usage { turn, usage });
+        self.record(Body::Usage { turn, usage, cost: None });
     }
 }
 
@@ -347,6 +349,11 @@ impl Runs for Fake {
         self.find(caller, |view| view.agent_id == *agent_id, "unknown_agent_id")
     }
 
+    async fn spent(&self, caller: &Caller, run: RunId) -> Result<Spent, Failure> {
+        let view = self.load(caller, run).await?;
+        Ok(Spent { tokens: view.usage.total(), cost: view.cost.unwrap_or_default() })
+    }
+
     async fn list(&self, caller: &Caller, filter: RunFilter) -> Result<Vec<RunView>, Failure> {
         let state = self.state();
         let views = state.runs.iter().rev().map(|run| &run.view).filter(|view| {
@@ -412,22 +419,12 @@ impl Definitions for Fake {
             return Vec::new();
         }
         vec![Arc::new(Definition {
-            name: "quick".parse().expect("an agent name"),
             description: "Ends at once.".into(),
-            provider: "script".into(),
-            model: "m".into(),
             system_prompt: "secret".into(),
             tools: vec!["Read".into()],
-            agents: Vec::new(),
-            volumes: Vec::new(),
             max_iterations: 5,
-            max_tokens: 100,
             retry_attempts: 1,
-            run_timeout_ms: None,
-            budget_tokens: None,
-            budget_cost: None,
-            models: Default::default(),
-            narrowed_hosts: None,
+            ..Definition::new("quick".parse().expect("an agent name"), "script", "m")
         })]
     }
 }

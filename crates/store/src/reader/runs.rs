@@ -2,10 +2,10 @@
 
 use async_trait::async_trait;
 use drawloom_contract::{
-    choice::{Cost, Spent},
     definition::Definition,
     ids::{AgentId, BatchId, Digest, RunId, RunKey, Tenant},
     journal::{Due, RequestKey, RunFilter, RunReader, StoreError, Unfinished},
+    money::{Cost, Spent},
     record::{Record, Seq, Status},
     time::Timestamp,
     view::RunView,

@@ -3,11 +3,12 @@
 use std::sync::{Arc, LazyLock};
 
 use drawloom_contract::{
-    choice::{Cost, ModelName},
+    choice::ModelName,
     failure::RunError,
     ids::{AgentId, BatchId, Digest, RunId, RunKey, SessionId, Tenant},
     journal::{Append, CommitError, Committed, Entry, Journal as _, RunReader as _},
     message::Segment,
+    money::Cost,
     record::{
         Accepted, BatchPlace, Body, Epoch, Outcome, Parent, Record, Seq, Status, StopReason, Switched, TurnDone,
         TurnStarted,

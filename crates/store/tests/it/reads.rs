@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use drawloom_contract::{
-    choice::{Cost, Spent},
     definition::Definition,
     ids::{Digest, Tenant},
     journal::{Entry, RunFilter, RunReader as _},
+    money::{Cost, Spent},
     record::{Accepted, Status},
     redact::Redactor,
     view::RunView,

@@ -131,7 +131,7 @@ async fn a_run_that_waits_for_a_time_is_not_woken_by_its_commit() {
     bench.parent().await;
     let entry = Entry {
         waits: vec![WaitChange::Until { run: key(1), call: 3, due: at(5_000) }],
-        ..Entry::append(bench.epoch, after(key(1), 2, [Body::Parked { until: Some(at(5_000)) }]))
+        ..Entry::append(bench.epoch, after(key(1), 2, [Body::Parked { until: Some(at(5_000)), on: None }]))
     };
     assert_eq!(bench.commit(entry).await.expect("a wait").woken, []);
     let unfinished = bench.store.list_unfinished().await.expect("a readable store");

@@ -26,7 +26,14 @@ fn resolve(config: Value) -> Result<(Catalog, Vec<Finding>), Vec<String>> {
         agents: &serde_json::from_value(section("agents")).expect("agents"),
         defaults: &serde_json::from_value(section("defaults")).expect("defaults"),
         models: &serde_json::from_value(section("models")).expect("models"),
-        providers: &["script".to_owned(), "anthropic".to_owned()],
+        tiers: &serde_json::from_value(section("tiers")).expect("tiers"),
+        user_tiers: &serde_json::from_value(section("user_tiers")).expect("user tiers"),
+        provider_priority: &config
+            .get("provider_priority")
+            .map(|listed| serde_json::from_value::<Vec<String>>(listed.clone()).expect("names"))
+            .unwrap_or_default(),
+        unusable: &["keyless".to_owned()],
+        providers: &["script", "anthropic", "deepseek", "keyless"].map(str::to_owned),
         tools: &["Read".to_owned(), "Write".to_owned(), "Agent".to_owned()],
         volumes: &volumes,
     };
@@ -53,21 +60,7 @@ fn absent_keys_mean_their_documented_defaults() {
     let agent = one(json!({ "agents": { "a": { "provider": "script", "model": "m" } } }));
     assert_eq!(
         *agent,
-        Definition {
-            name: "a".parse().expect("a name"),
-            description: String::new(),
-            provider: "script".into(),
-            model: "m".into(),
-            system_prompt: String::new(),
-            tools: Vec::new(),
-            agents: Vec::new(),
-            volumes: vec!["work".into()],
-            max_iterations: 16,
-            max_tokens: 8192,
-            retry_attempts: 2,
-            run_timeout_ms: None,
-            budget_tokens: None,
-        }
+        Definition { volumes: vec!["work".into()], ..Definition::new("a".parse().expect("a name"), "script", "m") }
     );
 }
 

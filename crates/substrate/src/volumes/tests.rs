@@ -30,19 +30,8 @@ fn fixture() -> Fixture {
 
 fn agent(volumes: &[&str]) -> Definition {
     Definition {
-        name: "reader".parse().expect("a name"),
-        description: String::new(),
-        provider: "p".into(),
-        model: "m".into(),
-        system_prompt: String::new(),
-        tools: vec!["Read".into()],
-        agents: Vec::new(),
         volumes: volumes.iter().map(|name| (*name).to_owned()).collect(),
-        max_iterations: 16,
-        max_tokens: 8192,
-        retry_attempts: 2,
-        run_timeout_ms: None,
-        budget_tokens: None,
+        ..Definition::new("reader".parse().expect("a name"), "p", "m")
     }
 }
 

@@ -1,11 +1,12 @@
 use std::sync::Arc;
 
 use drawloom_contract::{
-    choice::{Cost, ModelName},
+    choice::ModelName,
     failure::RunError,
     ids::{Digest, RunId, SessionId, Tenant, UserId},
     message::{Segment, Thought, ToolUse},
     model::DeltaKind,
+    money::Cost,
     record::{
         Accepted, Body, CallDone, CallStarted, Notice, Outcome, Record, RepeatClass, Resumed, Status, StopReason,
         Switched, TurnDone, TurnFailed, TurnStarted,

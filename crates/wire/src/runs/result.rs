@@ -1,9 +1,9 @@
 //! What runs and batches came to.
 
 use drawloom_contract::{
-    choice::Spent,
     failure::RunError,
     ids::{AgentId, AgentName, BatchId, RunId, SessionId, UserId},
+    money::{Amount, Spent},
     record::{Status, StopReason},
     time::Timestamp,
     usage::Usage,
@@ -12,8 +12,6 @@ use drawloom_contract::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-
-use crate::runs::money::Amount;
 
 /// When things happened, and how long they took.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

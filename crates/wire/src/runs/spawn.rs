@@ -5,13 +5,12 @@ use drawloom_contract::{
     failure::{Failure, FailureKind},
     ids::{AgentId, AgentName, Digest, SessionId, Tenant, UserId},
     message::Segment,
+    money::Amount,
     runs::Start,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-
-use crate::runs::money::Amount;
 
 /// The most runs of one batch.
 pub const MAX_SPAWNS: usize = 32;

@@ -1,0 +1,74 @@
+//! Which model a run asks: by its definition, the caller's tier, and who is to be left alone now.
+
+use drawloom_contract::{
+    choice::{Choice, ModelName, ModelPlan, Sampling},
+    definition::{DEFAULT_USER_TIER, Definition},
+    failure::{Failure, FailureKind},
+    money::Cost,
+};
+
+use crate::Engine;
+
+impl Engine {
+    /// The model that a run of `definition` asks first, and what it may ask later.
+    pub(crate) fn choose(
+        &self,
+        definition: &Definition,
+        user_tier: Option<&str>,
+        sampling: Sampling,
+        budget_cost: Option<Cost>,
+    ) -> Result<(ModelName, ModelPlan), Failure> {
+        let mut plan = ModelPlan { sampling: sampling.or(&definition.sampling), ..ModelPlan::default() };
+        let only = ModelName::new(&definition.provider, &definition.model);
+        let first = match self.choice(definition, user_tier)? {
+            None => only,
+            Some((tier, choice)) => {
+                plan.user_tier = Some(tier);
+                plan.retry_attempts = choice.retry_attempts;
+                plan.fallback = choice.fallback;
+                plan.candidates.clone_from(&choice.candidates);
+                self.first_of(choice).unwrap_or(only)
+            }
+        };
+        let Some(_) = self.parts.providers.get(&first.provider) else {
+            let message =
+                format!("agent `{}` uses the provider `{}`, which is not configured", definition.name, first.provider);
+            return Err(Failure::new(FailureKind::Invalid, "unknown_provider", message));
+        };
+        if budget_cost.is_some() && self.price(&first).is_none() {
+            let message = format!("there is a budget in money, but nobody knows what {first} costs");
+            return Err(Failure::new(FailureKind::Invalid, "unpriced_model", message)
+                .with_hint(format!("give its price under `pricing.models`, as \"{first}\", or use budget.tokens")));
+        }
+        Ok((first, plan))
+    }
+
+    fn choice<'a>(
+        &self,
+        definition: &'a Definition,
+        user_tier: Option<&str>,
+    ) -> Result<Option<(String, &'a Choice)>, Failure> {
+        let tier = user_tier.unwrap_or(DEFAULT_USER_TIER);
+        match definition.choices.get(tier) {
+            Some(choice) => Ok(Some((tier.to_owned(), choice))),
+            None if definition.choices.is_empty() && tier == DEFAULT_USER_TIER => Ok(None),
+            None => {
+                let known: Vec<&str> = definition.choices.keys().map(String::as_str).collect();
+                let failure =
+                    Failure::new(FailureKind::Invalid, "unknown_user_tier", format!("there is no user tier `{tier}`"));
+                Err(match known.is_empty() {
+                    true => failure.with_hint("the config has no `user_tiers`; leave user_tier out"),
+                    false => failure.with_hint(format!("there are: {}", known.join(", "))),
+                })
+            }
+        }
+    }
+
+    /// The first candidate; one that is not left alone, when the run may change anyway.
+    fn first_of(&self, choice: &Choice) -> Option<ModelName> {
+        let now = self.parts.clock.now();
+        let rested = |name: &&ModelName| self.cooldowns.is_cool(&name.provider, now);
+        let rested = choice.fallback.and_then(|_| choice.candidates.iter().find(rested));
+        rested.or_else(|| choice.candidates.first()).cloned()
+    }
+}

@@ -1,0 +1,159 @@
+//! Beginning a turn: room at the provider, room in the budget, and the request.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use drawloom_contract::{
+    executor::TurnPlan,
+    ids::RunKey,
+    message::{Message, Part},
+    model::TurnRequest,
+    money::{Cost, Spent},
+    record::{Body, Limit, ParkedOn, TurnStarted},
+    tool::ToolCard,
+};
+
+use crate::{
+    budget::{Ask, Grant, Limits},
+    driver::Driver,
+    perform::Task,
+};
+
+/// Most output tokens of a turn, when nobody says anything else.
+const USUAL_MAX_TOKENS: u32 = 8_192;
+
+/// What an image counts for at most.
+const MOST_IMAGE_TOKENS: usize = 5_000;
+
+/// What a provider adds by itself when tools are offered.
+const TOOL_PREAMBLE_TOKENS: usize = 512;
+
+impl Driver {
+    /// What the run's tree may spend.
+    pub(crate) fn limits(&self) -> Limits {
+        Limits { tokens: self.accepted().budget_tokens, cost: self.accepted().budget_cost }
+    }
+
+    /// Journals the intent of a turn, or that the run waits for room; says no when a record tells that the budget does
+    /// not allow the turn: then something else comes next.
+    pub(crate) async fn begin_turn(&mut self, plan: TurnPlan) -> bool {
+        let Some(permit) = self.permit() else {
+            self.park(ParkedOn::RateLimit);
+            return true;
+        };
+        let model = self.run.model.clone();
+        let usual = || self.engine.card(&model).map_or(USUAL_MAX_TOKENS, |card| card.max_tokens);
+        let mut max_tokens = self.pinned.definition.max_tokens.unwrap_or_else(usual);
+        if self.limits().is_any() {
+            match self.reserve(&plan, max_tokens).await {
+                Grant::Granted { reserved, max_tokens: granted } => {
+                    self.reserved = reserved;
+                    max_tokens = granted;
+                }
+                Grant::Later => {
+                    self.park(ParkedOn::Budget);
+                    return true;
+                }
+                refused @ (Grant::LastTurnOnly | Grant::Exhausted) => {
+                    self.push(Body::LimitReached { limit: Limit::Budget, last_turn: refused == Grant::LastTurnOnly });
+                    return false;
+                }
+            }
+        }
+        self.push(Body::TurnStarted(TurnStarted {
+            turn: plan.turn,
+            attempt: plan.attempt,
+            tools: plan.tools,
+            reserved: self.reserved.tokens,
+            reserved_cost: Some(self.reserved.cost).filter(|cost| *cost > Cost(0)),
+        }));
+        let effort = self.run.switched.map_or(self.pinned.definition.effort, |(_, effort)| effort);
+        let request = TurnRequest {
+            run: self.key.clone(),
+            agent: self.accepted().agent.clone(),
+            model: model.model,
+            turn: plan.turn,
+            attempt: plan.attempt,
+            system: plan.system,
+            messages: plan.messages,
+            tools: if plan.tools { self.cards.clone() } else { Arc::new([]) },
+            max_tokens,
+            effort,
+            sampling: Arc::new(self.accepted().models.sampling.clone()),
+        };
+        self.tasks.push(Task::Turn { request, permit });
+        true
+    }
+
+    /// Sets aside what a turn may take from the tree's budget.
+    async fn reserve(&mut self, plan: &TurnPlan, max_tokens: u32) -> Grant {
+        let root = self.accepted().root;
+        if !self.engine.budgets.is_open(root) {
+            let spent = match self.run.seq <= 2 && self.accepted().depth == 0 {
+                true => Spent::default(),
+                false => {
+                    let key = RunKey { tenant: self.key.tenant.clone(), run: root };
+                    let all = Spent { tokens: u64::MAX, cost: Cost(u64::MAX) };
+                    self.engine.read(|| self.engine.parts.reader.tree_spent(&key)).await.unwrap_or(all)
+                }
+            };
+            self.engine.budgets.open(root, self.limits(), spent);
+        }
+        let ask = Ask {
+            input: estimate(plan, if plan.tools { &self.cards } else { &[] }),
+            max_tokens,
+            price: self.engine.price(&self.run.model),
+            last_turn: !plan.tools,
+        };
+        let (grant, next) = self.engine.budgets.reserve(root, &self.key, ask);
+        if let Some(next) = next {
+            self.engine.wake(next);
+        }
+        grant
+    }
+}
+
+/// The hosts of `allowed` that the request leaves: what both lists name.
+pub(crate) fn hosts(allowed: &[String], asked: Option<&[String]>) -> Arc<[String]> {
+    let Some(asked) = asked else { return allowed.into() };
+    let within = |host: &str, pattern: &str| match pattern.strip_prefix('*') {
+        Some(suffix) => host == pattern || host.ends_with(suffix),
+        None => host == pattern,
+    };
+    let narrower = |left: &String, right: &String| {
+        (within(left, right)).then(|| left.clone()).or_else(|| within(right, left).then(|| right.clone()))
+    };
+    let both = allowed.iter().flat_map(|left| asked.iter().filter_map(move |right| narrower(left, right)));
+    let both: BTreeSet<String> = both.collect();
+    both.into_iter().collect()
+}
+
+/// Tokens that a conversation may take to read: rather too many, because what is set aside must be enough. Plain text has
+/// about one for four bytes, dense text one for two, and other scripts up to one a byte.
+fn estimate(plan: &TurnPlan, cards: &[ToolCard]) -> u64 {
+    let text = |text: &str| {
+        let wide = text.bytes().filter(|byte| !byte.is_ascii()).count();
+        (text.len() - wide).div_ceil(2) + wide
+    };
+    let message = |message: &Message| match message {
+        Message::User(parts) => parts
+            .iter()
+            .map(|part| match part {
+                Part::Text(said) => text(said),
+                Part::Image { .. } => MOST_IMAGE_TOKENS,
+            })
+            .sum::<usize>(),
+        Message::Assistant { text: said, thoughts, calls } => {
+            text(said)
+                + thoughts.iter().map(|thought| text(&thought.text)).sum::<usize>()
+                + calls.iter().map(|call| text(&call.name) + text(&call.input.to_string())).sum::<usize>()
+        }
+        Message::Results(results) => results.iter().map(|result| text(&result.text)).sum(),
+    };
+    let said: usize = plan.messages.iter().map(|said| message(said) + 16).sum();
+    let offered: usize = cards
+        .iter()
+        .map(|card| text(&card.name) + text(&card.description) + text(&card.input_schema.to_string()) + 16)
+        .sum();
+    let preamble = if cards.is_empty() { 0 } else { TOOL_PREAMBLE_TOKENS };
+    (text(&plan.system) + said + offered + preamble) as u64
+}
