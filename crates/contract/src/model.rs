@@ -179,6 +179,8 @@ pub struct ModelCard {
     pub max_tokens: u32,
     /// Whether it can think before it answers.
     pub thinks: bool,
+    /// Whether the tools on offer count as tokens that it reads.
+    pub counts_tools: bool,
     /// Whether it sees images.
     pub vision: bool,
     /// Whether the provider keeps a cache of what it has read.

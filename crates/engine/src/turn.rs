@@ -98,8 +98,9 @@ impl Driver {
             };
             self.engine.budgets.open(root, self.limits(), spent);
         }
+        let counts_tools = self.engine.card(&self.run.model).is_none_or(|card| card.counts_tools);
         let ask = Ask {
-            input: estimate(plan, if plan.tools { &self.cards } else { &[] }),
+            input: estimate(plan, if plan.tools && counts_tools { &self.cards } else { &[] }),
             max_tokens,
             price: self.engine.price(&self.run.model),
             last_turn: !plan.tools,

@@ -63,6 +63,7 @@ impl Model for Script {
             context_tokens: None,
             max_tokens: 8192,
             thinks: true,
+            counts_tools: false,
             vision: true,
             native_cache: false,
             plain_sibling: None,

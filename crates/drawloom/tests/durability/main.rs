@@ -4,6 +4,7 @@
 //! the faults and fixtures that the shipped binary must not.
 
 mod fanout;
+mod golden;
 mod http;
 mod joining;
 mod kill;

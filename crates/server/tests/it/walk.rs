@@ -202,7 +202,7 @@ async fn what_the_engine_refuses_before_accept_is_a_status() {
     assert_eq!((nothing.status, nothing.code()), (400, "missing_key"));
     let both = json!({"agent": "quick", "prompt": "a", "segments": [{"role": "user", "content": []}]});
     assert_eq!(server.post("/v1/runs", both).await.code(), "both_spellings");
-    let later = server.post("/v1/runs", json!({"agent": "quick", "prompt": "a", "allowed_hosts": []})).await;
+    let later = server.post("/v1/runs", json!({"agent": "quick", "prompt": "a", "user_bearer": "x"})).await;
     assert_eq!((later.status, later.code()), (400, "not_built"));
     let in_batch = server.post("/v1/runs:batch", json!({"spawns": [{"agent": "quick"}]})).await;
     assert!(in_batch.body["error"]["message"].as_str().is_some_and(|text| text.contains("spawns[0].prompt")));

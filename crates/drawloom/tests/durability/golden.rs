@@ -1,0 +1,65 @@
+//! Data directories of released versions: they open, their runs are as they were, and what was unfinished goes on.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::{
+    http::{Answer, get, post, send},
+    process::Case,
+};
+
+/// Every released version has a directory here, with the config and the store of a server that was killed.
+fn golden(version: &str) -> Case {
+    let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(version);
+    let case = Case::new(&std::fs::read_to_string(from.join("drawloom.yaml")).expect("a config"));
+    std::fs::create_dir(case.path("data")).expect("a directory");
+    std::fs::copy(from.join("drawloom.db"), case.path("data/drawloom.db")).expect("a store");
+    case
+}
+
+#[test]
+fn a_directory_of_0_1_0_is_opened_and_what_it_left_goes_on() {
+    let case = golden("0.1.0");
+    let mut server = case.start(&json!({}));
+    let url = server.url.clone();
+    // What had ended is as it was.
+    let done = get(&url, "/v1/agents/golden-done");
+    assert_eq!((&done["status"], &done["final_text"]), (&json!("completed"), &json!("quick says hello")));
+    assert_eq!(done.get("cost"), None);
+    let failed = get(&url, "/v1/agents/golden-failed");
+    assert_eq!((&failed["status"], &failed["error"]["code"]), (&json!("failed"), &json!("model_refused")));
+    let long = get(&url, "/v1/agents/golden-long");
+    assert_eq!(long["final_text"].as_str().map(str::len), Some(9_000));
+    let path = format!("/v1/runs/{}/events", done["run_id"].as_str().expect("an id"));
+    let events = send(&url, "GET", &path, &[], "").and_then(Answer::text).expect("events");
+    assert!(events.contains("\"thinking\":\"hm\""), "{events}");
+    // The same request is still the same batch.
+    let spawns = json!([{ "agent": "quick", "prompt": "a" }, { "agent": "quick", "prompt": "b" }]);
+    let same = json!({ "spawns": spawns, "idempotency_key": "golden-key" });
+    let same = post(&url, "/v1/runs:batch", &same).and_then(Answer::json).expect("an answer");
+    assert_eq!(same["results"][1]["final_text"], "quick says b");
+    assert!(same["results"][0]["timings"]["accepted_at"].as_str().is_some_and(|time| time < "2026-11-17"), "{same}");
+    // What was unfinished ends: running, queued, parked for a time and parked for children.
+    for (handle, text) in [
+        ("golden-slow-1", "slow says later"),
+        ("golden-slow-5", "slow says later"),
+        ("golden-timer", "quick says wait"),
+    ] {
+        let run = get(&url, &format!("/v1/agents/{handle}?wait_ms=60000"));
+        assert_eq!((&run["status"], &run["final_text"]), (&json!("completed"), &json!(text)), "{run}");
+    }
+    let parent = get(&url, "/v1/agents/golden-parent?wait_ms=60000");
+    let text = parent["final_text"].as_str().expect("a text");
+    assert!(text.contains("quick says first") && text.contains("slow says second"), "{text}");
+    // And every journal can be folded again.
+    let page = get(&url, "/v1/runs?limit=100");
+    let runs = page["runs"].as_array().expect("runs");
+    assert_eq!(runs.len(), 14);
+    for run in runs {
+        let id = run["run_id"].as_str().expect("an id");
+        let replay = get(&url, &format!("/v1/runs/{id}/replay"));
+        assert_eq!((&replay["ok"], &replay["fold_error"]), (&json!(true), &Value::Null), "{replay}");
+    }
+    server.kill();
+}
