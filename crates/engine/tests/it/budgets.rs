@@ -1,10 +1,16 @@
 use drawloom_contract::{
-    record::{Status, StopReason},
-    runs::Interest,
+    model::TurnError,
+    money::Cost,
+    record::{Body, Status, StopReason},
+    runs::{Interest, Runs as _},
+    view::RunView,
 };
 use serde_json::{Value, json};
 
-use crate::house::{House, Plan, ask};
+use crate::{
+    house::{House, Plan, ask},
+    providers::{Bearing, price},
+};
 
 #[tokio::test]
 async fn at_the_budget_the_model_gets_one_last_turn_and_without_even_that_the_run_fails() {
@@ -39,4 +45,86 @@ async fn a_tree_never_spends_more_than_its_root_may() {
     assert!(spent <= 900, "{spent}");
     assert!(children.iter().any(|child| child.status == Status::Completed));
     assert!(children.iter().any(|child| child.error.as_ref().is_some_and(|error| error.code == "budget_exhausted")));
+}
+
+/// Fifty children that want 900 tokens each, under a budget of money for the whole tree.
+async fn fan_out(budget: Cost) -> (House, RunView, Vec<RunView>) {
+    let spawns = |count: usize| {
+        let spawns: Vec<Value> = (0..count).map(|i| json!({ "name": "bob", "prompt": format!("p{i}") })).collect();
+        json!({ "tool": "Agent", "input": { "op": "parallel_spawn", "spawns": spawns } })
+    };
+    let rules = json!([{ "when": { "turn": 1 }, "calls": [spawns(25), spawns(25)] }, { "text": "all is done" }]);
+    let model = Bearing::new(1_000, || TurnError::Cut { message: "never".into() });
+    let plan = Plan::new(rules)
+        .config(|config| config.max_concurrent_runs = 60)
+        .provider("dear", model)
+        .priced("script", "scripted", price())
+        .agent("bob", |agent| {
+            agent.provider = "dear".into();
+            agent.max_tokens = Some(900);
+            agent.tools = vec![];
+        });
+    let house = House::new(plan);
+    let mut start = ask("alice", "x");
+    start.budget_cost = Some(budget);
+    let view = house.finish(house.start(start, Interest::Outcome).await).await;
+    let children = house.children(&view).await;
+    (house, view, children)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn fifty_children_at_once_never_spend_or_set_aside_more_than_the_tree_has() {
+    // Enough for all of them one after the other, but not for what all would set aside at once.
+    let enough = Cost(900_000_000);
+    let (house, view, children) = fan_out(enough).await;
+    assert_eq!(children.len(), 50);
+    assert!(children.iter().all(|child| child.status == Status::Completed), "{:?}", children[0].error);
+    assert_eq!(view.status, Status::Completed, "{:?}", view.error);
+    check_money(&house, &view, &children, enough).await;
+
+    let little = Cost(200_000_000);
+    let (house, view, children) = fan_out(little).await;
+    let broke = |child: &&RunView| child.error.as_ref().is_some_and(|error| error.code == "budget_exhausted");
+    assert!(children.iter().filter(broke).count() > 10);
+    assert!(children.iter().any(|child| child.status == Status::Completed));
+    assert!(children.iter().all(|child| child.status == Status::Completed || broke(&child)));
+    check_money(&house, &view, &children, little).await;
+}
+
+/// At no moment is more spent and set aside together than the tree may spend.
+async fn check_money(house: &House, view: &RunView, children: &[RunView], budget: Cost) {
+    let mut moments = Vec::new();
+    for run in children.iter().chain([view]) {
+        let mut reserved = 0;
+        for record in house.journal(run).await {
+            match record.body {
+                Body::TurnStarted(started) => {
+                    reserved = started.reserved_cost.unwrap_or_default().0;
+                    moments.push((record.at, 1, i128::from(reserved)));
+                }
+                Body::Usage { cost, .. } => {
+                    moments.push((record.at, 0, i128::from(cost.expect("a price").0) - i128::from(reserved)));
+                }
+                _ => {}
+            }
+        }
+    }
+    // What ends and what begins in the same millisecond: nobody can say which came first, so ends come first.
+    moments.sort_unstable();
+    let mut total = 0;
+    for (at, _, change) in moments {
+        total += change;
+        assert!(total <= i128::from(budget.0), "{total} at {at:?}");
+    }
+    let spent = house.engine.spent(&house.caller, view.run).await.expect("a tree");
+    assert_eq!(i128::from(spent.cost.0), total);
+}
+
+#[tokio::test]
+async fn a_budget_in_money_needs_a_price() {
+    let house = House::new(Plan::new(json!([{ "text": "x" }])));
+    let mut start = ask("alice", "x");
+    start.budget_cost = Some(Cost(1_000));
+    let failure = house.engine.start(&house.caller, start, None, Interest::None).await.map(drop).expect_err("refused");
+    assert_eq!(failure.code, "unpriced_model");
 }

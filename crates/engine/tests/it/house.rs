@@ -13,11 +13,13 @@ use std::{
 use async_trait::async_trait;
 use drawloom_contract::{
     caller::{Caller, Proof},
+    choice::ModelName,
     definition::{Definition, Definitions},
     ids::{AgentName, RunKey, Tenant},
     journal::RunReader,
     message::Segment,
     model::{Deltas, ListedModel, Model, ModelCard, Turn, TurnError, TurnRequest},
+    money::Price,
     record::{Body, Record},
     redact::Redactor,
     runs::{Interest, Item, Runs, Start, Started},
@@ -146,6 +148,8 @@ pub(crate) struct Plan {
     pub(crate) config: Config,
     pub(crate) provider_cap: Option<u32>,
     pub(crate) secrets: Vec<String>,
+    pub(crate) providers: BTreeMap<String, Arc<dyn Model>>,
+    pub(crate) prices: BTreeMap<ModelName, Price>,
     pub(crate) agents: Vec<Definition>,
 }
 
@@ -158,6 +162,17 @@ impl Plan {
     pub(crate) fn agent(mut self, name: &str, change: impl FnOnce(&mut Definition)) -> Self {
         self.agents.retain(|agent| agent.name.as_str() != name);
         self.agents.push(definition(name, change));
+        self
+    }
+
+    /// A provider beside `script`, with a credential of its own.
+    pub(crate) fn provider(mut self, id: &str, model: Arc<dyn Model>) -> Self {
+        self.providers.insert(id.to_owned(), model);
+        self
+    }
+
+    pub(crate) fn priced(mut self, provider: &str, model: &str, price: Price) -> Self {
+        self.prices.insert(ModelName::new(provider, model), price);
         self
     }
 
@@ -206,6 +221,11 @@ impl House {
         let mut tools = drawloom_tools::builtin();
         tools.push(Arc::new(Probe(probed.clone())));
         let model: Arc<dyn Model> = Arc::new(Metered(script, meter.clone()));
+        let script = Provider { model, max_concurrent: plan.provider_cap, credential: None };
+        let mut providers = BTreeMap::from([("script".to_owned(), script)]);
+        for (id, model) in plan.providers {
+            providers.insert(id.clone(), Provider { model, max_concurrent: None, credential: Some(id) });
+        }
         let engine = Engine::new(Parts {
             config: plan.config,
             epoch: opened.epoch,
@@ -215,9 +235,8 @@ impl House {
             definitions: Arc::new(Agents(
                 plan.agents.into_iter().map(|agent| (agent.name.to_string(), Arc::new(agent))).collect(),
             )),
-            providers: [("script".to_owned(), Provider { model, max_concurrent: plan.provider_cap, credential: None })]
-                .into(),
-            prices: Default::default(),
+            providers,
+            prices: plan.prices,
             tools,
             volumes: Arc::new(NoVolumes),
             redactor: Arc::new(Redactor::new(plan.secrets)),

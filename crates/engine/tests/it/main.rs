@@ -2,9 +2,12 @@
 
 mod budgets;
 mod children;
+mod falling_back;
 mod following;
 mod house;
+mod limiting;
 mod limits;
+mod providers;
 mod resuming;
 mod simple;
 mod stopping;

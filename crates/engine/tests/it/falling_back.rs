@@ -1,0 +1,92 @@
+use std::{collections::BTreeMap, sync::Arc};
+
+use drawloom_contract::{
+    choice::{Choice, Effort, Fallback, ModelName},
+    definition::Definition,
+    message::{Block, Role, Segment},
+    model::ModelCard,
+    record::{Body, Notice, Status},
+    runs::{Interest, Runs as _},
+};
+use serde_json::json;
+
+use crate::{
+    house::{House, Plan, ask},
+    providers::{Thinker, card},
+};
+
+fn thinker(name: &'static str, refuses: &[u32], card: ModelCard) -> Arc<Thinker> {
+    Arc::new(Thinker { name, refuses: refuses.to_vec().into(), last_turn: 5, card, seen: Default::default() })
+}
+
+fn may_fall_back(agent: &mut Definition) {
+    let candidates = vec![ModelName::new("first", "deep"), ModelName::new("second", "reasoner")];
+    let fallback = Some(Fallback { max_attempts: 3, cooldown_ms: 200 });
+    let choice = Choice { candidates, fallback, retry_attempts: None };
+    agent.choices = BTreeMap::from([("default".to_owned(), choice)]);
+    agent.effort = Some(Effort::High);
+}
+
+fn told(records: &[drawloom_contract::record::Record]) -> Vec<String> {
+    let told = records.iter().filter_map(|record| match &record.body {
+        Body::Switched(switched) => Some(format!("{} to {} for {}", switched.from, switched.to, switched.error.code)),
+        Body::Notice { notice, .. } => Some(notice.as_str().to_owned()),
+        _ => None,
+    });
+    told.collect()
+}
+
+#[tokio::test]
+async fn a_thinking_conversation_goes_to_a_strict_provider_and_back() {
+    // The second one demands its own reasoning, and has a sibling that does not think.
+    let strict = ModelCard { plain_sibling: Some("chat".into()), native_cache: false, ..card() };
+    let (first, second) = (thinker("first", &[3], card()), thinker("second", &[4, 4], strict));
+    let plan = Plan::new(json!([]))
+        .provider("first", first.clone())
+        .provider("second", second.clone())
+        .agent("alice", may_fall_back);
+    let house = House::new(plan);
+    let view = house.run("alice", "think").await;
+    assert_eq!((view.status, view.final_text.as_deref()), (Status::Completed, Some("first 5")), "{:?}", view.error);
+    assert_eq!((view.provider.as_str(), view.model.as_str()), ("first", "deep"));
+    assert_eq!(*first.seen.lock().expect("no panic"), ["1 deep", "2 deep", "4 deep", "5 deep"]);
+    assert_eq!(*second.seen.lock().expect("no panic"), ["3 chat"]);
+    assert_eq!(
+        told(&house.journal(&view).await),
+        [
+            "first/deep to second/chat for throttled",
+            "cache_invalidated",
+            "reasoning_invalidated",
+            "model_downgraded",
+            "second/chat to first/deep for throttled",
+        ]
+    );
+    let replay = house.engine.replay(&house.caller, view.run).await.expect("a journal");
+    assert!(replay.ok, "{replay:?}");
+    let counts = house.engine.counts();
+    assert_eq!((counts.fallbacks, counts.ended["completed"]), (2, 1));
+}
+
+#[tokio::test]
+async fn a_conversation_with_images_stays_where_they_are_seen() {
+    let blind = ModelCard { vision: false, ..card() };
+    let (first, second) = (thinker("first", &[1], card()), thinker("second", &[], blind));
+    let plan = Plan::new(json!([])).provider("first", first).provider("second", second).agent("alice", may_fall_back);
+    let house = House::new(plan);
+    let mut start = ask("alice", "look");
+    let image = Block::Image { media_type: "image/png".into(), data: "AAAA".into() };
+    start.segments.push(Segment { role: Role::User, content: vec![image] });
+    let view = house.finish(house.start(start, Interest::Outcome).await).await;
+    assert_eq!((view.status, view.provider.as_str()), (Status::Completed, "first"));
+    assert_eq!(told(&house.journal(&view).await), [Notice::FallbackSuppressed.as_str()]);
+}
+
+#[tokio::test]
+async fn an_unknown_user_tier_is_refused_by_name() {
+    let plan = Plan::new(json!([])).provider("first", thinker("first", &[], card())).agent("alice", may_fall_back);
+    let house = House::new(plan);
+    let mut start = ask("alice", "x");
+    start.user_tier = Some("gold".into());
+    let failure = house.engine.start(&house.caller, start, None, Interest::None).await.map(drop).expect_err("refused");
+    assert_eq!((failure.code, failure.hint.as_deref()), ("unknown_user_tier", Some("there are: default")));
+}
