@@ -119,7 +119,7 @@ fn every_name_that_does_not_exist_is_reported_at_once() {
             "agents.c: provider \"nobody\" is named without a `model` (add `model`, the model's name at that provider)",
             "agents.d: no model is named (give `provider` and `model`, or `model` with an alias, here or under \
              `defaults`)",
-            "agents.e.provider: there is no provider \"nobody\" (there are script, anthropic)",
+            "agents.e.provider: there is no provider \"nobody\" (there are script, anthropic, deepseek, keyless)",
             "agents.e.system_prompt_file: cannot read \"/nowhere/prompt.md\": No such file or directory (os error 2) (the \
              path is relative to the config file)",
         ]
@@ -174,6 +174,89 @@ fn gates_that_cannot_work_are_found() {
             "warning agents.lead.agents: no agent has a name like \"nobody*\"",
             "note agents.lead: agent lead has no `description`: scribe cannot know what it is for",
             "note agents.reader: agent reader has no `description`: lead cannot know what it is for",
+        ]
+    );
+}
+
+/// The candidates of the only agent, by user tier.
+fn candidates(config: Value) -> Vec<String> {
+    let choices = &one(config).choices;
+    choices
+        .iter()
+        .map(|(tier, choice)| {
+            let names: Vec<String> = choice.candidates.iter().map(ToString::to_string).collect();
+            let fallback = if choice.fallback.is_some() { " with fallback" } else { "" };
+            format!("{tier}: {}{fallback}", names.join(" "))
+        })
+        .collect()
+}
+
+#[test]
+fn a_tier_becomes_candidates_in_the_order_of_priority_for_each_user_tier() {
+    let models = json!({ "small": { "provider": "anthropic", "model": "haiku" } });
+    let tiers = json!({ "low": [{ "provider": "keyless", "model": "k" }, "small", { "provider": "deepseek", "model": "chat" }] });
+    let plain = json!({ "agents": { "a": { "tier": "low" } }, "models": models, "tiers": tiers });
+    assert_eq!(candidates(plain.clone()), ["default: anthropic/haiku deepseek/chat"]);
+    assert_eq!(one(plain.clone()).provider, "anthropic");
+
+    let mut config = plain.clone();
+    config["provider_priority"] = json!(["deepseek", "anthropic"]);
+    assert_eq!(candidates(config.clone()), ["default: deepseek/chat anthropic/haiku"]);
+    config["agents"]["a"]["providers"] = json!(["anthropic"]);
+    assert_eq!(candidates(config), ["default: anthropic/haiku"]);
+
+    let mut config = plain.clone();
+    config["user_tiers"] = json!({
+        "default": { "fallback_on_error": true, "provider_priority": ["deepseek"] },
+        "gold": { "tiers": { "low": [{ "provider": "anthropic", "model": "opus" }] } },
+    });
+    assert_eq!(candidates(config.clone()), ["default: deepseek/chat with fallback", "gold: anthropic/opus"]);
+    config["agents"]["a"]["models"] = json!({ "low": [{ "provider": "script", "model": "own" }] });
+    config["user_tiers"]["default"]["provider_priority"] = Value::Null;
+    assert_eq!(candidates(config), ["default: script/own with fallback", "gold: script/own"]);
+}
+
+#[test]
+fn a_pinned_model_is_the_same_for_every_user_tier_and_never_changes() {
+    let config = json!({
+        "agents": { "a": { "provider": "script", "model": "m" } },
+        "user_tiers": { "default": { "fallback_on_error": true }, "gold": {} },
+    });
+    assert_eq!(candidates(config), ["default: script/m", "gold: script/m"]);
+}
+
+#[test]
+fn mistakes_about_tiers_are_all_found() {
+    let config = json!({
+        "agents": {
+            "both": { "tier": "low", "model": "x", "provider": "script" },
+            "none": { "tier": "high" },
+            "keyless": { "tier": "middle", "providers": ["nobody"] },
+        },
+        "tiers": {
+            "low": ["nothing", { "provider": "script", "model": "m" }, { "provider": "scrip", "model": "m" }],
+            "middle": [{ "provider": "keyless", "model": "k" }],
+        },
+        "provider_priority": ["antropic"],
+        "user_tiers": { "gold": {} },
+    });
+    let problems = resolve(config).map(drop).expect_err("mistakes");
+    let keys = "(list candidates under `tiers`, and set the keys of their providers)";
+    let unusable = "can be used by user tier `gold`: their providers have no key or are not in the priority list";
+    assert_eq!(
+        problems,
+        [
+            "provider_priority.0: there is no provider \"antropic\" (did you mean \"anthropic\"?)".to_owned(),
+            "tiers.low.0.model: there is no model alias \"nothing\" (add `provider`, or define the alias under `models`)"
+                .to_owned(),
+            "tiers.low.2.provider: there is no provider \"scrip\" (did you mean \"script\"?)".to_owned(),
+            "user_tiers: there is no tier `default`, which callers have that name none (add `default: {}`)".to_owned(),
+            "agents.both.tier: `tier` and `provider` or `model` are both given (keep `tier`, or name the model)".to_owned(),
+            format!("agents.both.tier: none of the candidates of tier `low` {unusable} {keys}"),
+            "agents.keyless.providers.0: there is no provider \"nobody\" (there are script, anthropic, deepseek, keyless)"
+                .to_owned(),
+            format!("agents.keyless.tier: none of the candidates of tier `middle` {unusable} {keys}"),
+            format!("agents.none.tier: tier `high` has no candidates for user tier `gold` {keys}"),
         ]
     );
 }
