@@ -23,6 +23,7 @@ use crate::{
     driver::Driver,
     engine::{Slot, ticket},
     pins::Pinned,
+    turn,
 };
 
 /// Most runs in a batch.
@@ -228,6 +229,11 @@ impl Engine {
         let run = RunId::mint(now, &*self.parts.entropy);
         let mut warnings = start.warnings;
         let tools = narrowed(&pinned.tools, start.tools.as_deref(), &mut warnings);
+        for host in start.hosts.iter().flatten() {
+            if turn::hosts(&definition.hosts, Some(std::slice::from_ref(host))).is_empty() {
+                warnings.push(format!("allowed_hosts: `{host}` is not among the agent's hosts and was left out"));
+            }
+        }
         let max_iterations = narrower("max_iterations", start.max_iterations, definition.max_iterations, &mut warnings);
         let budget_tokens = match (start.budget_tokens, definition.budget_tokens) {
             (asked, Some(limit)) => Some(narrower("budget.tokens", asked, limit, &mut warnings)),

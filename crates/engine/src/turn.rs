@@ -158,3 +158,37 @@ fn estimate(plan: &TurnPlan, cards: &[ToolCard]) -> u64 {
     let preamble = if cards.is_empty() { 0 } else { TOOL_PREAMBLE_TOKENS };
     (text(&plan.system) + said + offered + preamble) as u64
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_leaves_only_hosts_that_both_lists_name() {
+        let left = |allowed: &[&str], asked: &[&str]| {
+            let own = |list: &[&str]| list.iter().map(|host| (*host).to_owned()).collect::<Vec<_>>();
+            hosts(&own(allowed), Some(&own(asked))).join(" ")
+        };
+        assert_eq!(left(&["*"], &["a.example", "*.b.example"]), "*.b.example a.example");
+        assert_eq!(left(&["*.example", "c.test"], &["a.example", "c.test", "evil.test"]), "a.example c.test");
+        assert_eq!(left(&["a.example"], &["*"]), "a.example");
+        assert_eq!(left(&["*"], &[]), "");
+        assert_eq!(left(&[], &["*"]), "");
+        assert_eq!(left(&["*.example"], &["notexample", "example.evil"]), "");
+    }
+
+    #[test]
+    fn an_estimate_is_rather_too_large() {
+        let plan = |text: &str| TurnPlan {
+            turn: 1,
+            attempt: 1,
+            tools: true,
+            system: "".into(),
+            messages: vec![Arc::new(Message::user(text))],
+        };
+        assert_eq!(estimate(&plan("plain words"), &[]), 6 + 16);
+        assert_eq!(estimate(&plan("\u{6f22}\u{5b57}"), &[]), 6 + 16);
+        let card = ToolCard { name: "T".into(), description: "Does.".into(), input_schema: serde_json::json!({}) };
+        assert!(estimate(&plan(""), &[card]) > TOOL_PREAMBLE_TOKENS as u64);
+    }
+}
