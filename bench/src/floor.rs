@@ -4,9 +4,10 @@
 //! writes; it takes every entry that waits into one transaction, with the write-ahead log and `synchronous=FULL`.
 
 use std::{
+    net::SocketAddr,
     path::Path,
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
 };
@@ -19,10 +20,10 @@ use axum::{
     response::{IntoResponse, Response},
     routing::{get, post},
 };
-use rusqlite::{Connection, Statement, params};
+use rusqlite::{Connection as Database, Statement, params};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::report;
+use crate::{http::Connection, model_server, report};
 
 const TABLES: &str = "
 PRAGMA journal_mode = WAL;
@@ -59,6 +60,27 @@ struct Shared {
     entries: mpsc::UnboundedSender<Entry>,
     next: AtomicU64,
     counters: Arc<Counters>,
+    model: Option<Model>,
+}
+
+/// A model that each run asks between its halves, on kept connections.
+struct Model {
+    address: SocketAddr,
+    request: Vec<u8>,
+    idle: Mutex<Vec<Connection>>,
+}
+
+impl Model {
+    async fn ask(&self) -> Result<()> {
+        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let mut connection = match idle {
+            Some(connection) => connection,
+            None => Connection::open(self.address).await?,
+        };
+        connection.exchange(&self.request).await?;
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(connection);
+        Ok(())
+    }
 }
 
 #[derive(Default)]
@@ -68,15 +90,16 @@ struct Counters {
 }
 
 /// Serves until it is killed, and says where on its first line.
-pub(crate) fn serve(directory: &Path) -> Result<()> {
-    let connection = Connection::open(directory.join("floor.db"))?;
+pub(crate) fn serve(directory: &Path, model: Option<SocketAddr>) -> Result<()> {
+    let connection = Database::open(directory.join("floor.db"))?;
     connection.execute_batch(TABLES)?;
     let (entries, queue) = mpsc::unbounded_channel();
     let counters = Arc::new(Counters::default());
     let counted = Arc::clone(&counters);
     // When writing fails the queue closes, every waiting request gets a 500, and the load stops with that answer.
     std::thread::Builder::new().name("writer".into()).spawn(move || write(&connection, queue, &counted))?;
-    let shared = Arc::new(Shared { entries, next: AtomicU64::new(0), counters });
+    let model = model.map(|address| Model { address, request: model_server::request("quick"), idle: Mutex::default() });
+    let shared = Arc::new(Shared { entries, next: AtomicU64::new(0), counters, model });
     let routes = Router::new().route("/v1/runs", post(run)).route("/metrics", get(metrics)).with_state(shared);
     tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(async {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
@@ -91,6 +114,11 @@ async fn run(State(shared): State<Arc<Shared>>) -> Response {
         let (written, done) = oneshot::channel();
         if shared.entries.send(Entry { run, half, written }).is_err() || done.await.is_err() {
             return (StatusCode::INTERNAL_SERVER_ERROR, "the writer ended").into_response();
+        }
+        if let (Half::First, Some(model)) = (half, &shared.model)
+            && let Err(error) = model.ask().await
+        {
+            return (StatusCode::BAD_GATEWAY, error.to_string()).into_response();
         }
     }
     ([(CONTENT_TYPE, "application/json")], format!(r#"{{"run":"{run}","status":"completed"}}"#)).into_response()
@@ -115,7 +143,7 @@ struct Statements<'c> {
 }
 
 fn write(
-    connection: &Connection,
+    connection: &Database,
     mut queue: mpsc::UnboundedReceiver<Entry>,
     counters: &Counters,
 ) -> rusqlite::Result<()> {

@@ -7,6 +7,8 @@ mod floor;
 mod http;
 mod load;
 mod memory;
+mod model_server;
+mod models;
 mod process;
 mod report;
 mod resume;
@@ -15,7 +17,7 @@ mod start;
 mod targets;
 mod throughput;
 
-use std::{path::PathBuf, time::Duration};
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use anyhow::Result;
 use clap::{Parser, Subcommand, ValueEnum};
@@ -48,6 +50,10 @@ enum Section {
     Sse,
     /// Runs a second, in batches of 32
     Batch,
+    /// Runs a second with a model behind HTTP
+    Models,
+    /// What `drawloom run` adds to a model's stream
+    Run,
     /// Memory: idle, a parked run, a run in flight
     Memory,
     /// Start to the first answer
@@ -66,13 +72,21 @@ enum Role {
     FloorServer {
         /// Where its database is
         directory: PathBuf,
+        /// A model that each run asks
+        #[arg(long)]
+        model: Option<SocketAddr>,
     },
+    /// Be the model behind HTTP
+    #[command(hide = true)]
+    ModelServer,
 }
 
 fn main() -> Result<()> {
     let arguments = Arguments::parse();
-    if let Some(Role::FloorServer { directory }) = &arguments.role {
-        return floor::serve(directory);
+    match &arguments.role {
+        Some(Role::FloorServer { directory, model }) => return floor::serve(directory, *model),
+        Some(Role::ModelServer) => return model_server::serve(),
+        None => {}
     }
     tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(measure(&arguments))
 }
@@ -85,6 +99,12 @@ async fn measure(arguments: &Arguments) -> Result<()> {
         throughput::Wanted { rest: wants(Section::Rest), sse: wants(Section::Sse), batch: wants(Section::Batch) };
     if throughput.any() || wants(Section::Floor) {
         throughput::measure(&bench, throughput, Duration::from_secs(arguments.seconds), &mut figures).await?;
+    }
+    if wants(Section::Models) {
+        models::measure(&bench, Duration::from_secs(arguments.seconds), &mut figures).await?;
+    }
+    if wants(Section::Run) {
+        models::measure_run(&bench, &mut figures).await?;
     }
     if wants(Section::Memory) {
         memory::measure(&bench, &mut figures).await?;

@@ -17,6 +17,14 @@ use tempfile::TempDir;
 use crate::http;
 
 const CONFIG: &str = include_str!("../bench.yaml");
+/// One agent that asks a model over HTTP.
+const ASKING: &str = "\
+providers:
+  local: { driver: anthropic, base_url: 'http://ADDRESS' }
+agents:
+  asking: { provider: local, model: MODEL, tools: [], agents: [], volumes: [] }
+concurrency: { max_concurrent_runs: 50000, max_queue_depth: 50000 }
+";
 const WORKSPACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../Cargo.toml");
 /// How long the load of a server may take to become what a measurement wants.
 const PATIENCE: Duration = Duration::from_secs(50);
@@ -67,9 +75,38 @@ impl Bench {
         Server::start(command.args(["--listen", "127.0.0.1:0"]))
     }
 
-    /// Starts the floor on a directory.
-    pub(crate) fn start_floor(&self, directory: &Path) -> Result<Server> {
-        Server::start(Command::new(&self.bench).arg("floor-server").arg(directory))
+    /// Starts Drawloom with an agent `asking` that asks a model at an address.
+    pub(crate) fn start_with_model(&self, data: &Path, model: SocketAddr, name: &str) -> Result<Server> {
+        let mut command = Command::new(&self.drawloom);
+        command.arg("serve").arg("--config").arg(self.config_with_model(model, name)?).arg("--data-dir").arg(data);
+        Server::start(command.args(["--listen", "127.0.0.1:0"]))
+    }
+
+    /// A config with an agent `asking` that asks a model at an address.
+    pub(crate) fn config_with_model(&self, model: SocketAddr, name: &str) -> Result<PathBuf> {
+        let path = self.scratch.path().join("asking.yaml");
+        fs::write(&path, ASKING.replace("ADDRESS", &model.to_string()).replace("MODEL", name))?;
+        Ok(path)
+    }
+
+    /// The program.
+    pub(crate) fn drawloom(&self) -> &Path {
+        &self.drawloom
+    }
+
+    /// Starts the model.
+    pub(crate) fn start_model(&self) -> Result<Server> {
+        Server::start(Command::new(&self.bench).arg("model-server"))
+    }
+
+    /// Starts the floor on a directory; with a model, each run asks it once.
+    pub(crate) fn start_floor(&self, directory: &Path, model: Option<SocketAddr>) -> Result<Server> {
+        let mut command = Command::new(&self.bench);
+        command.arg("floor-server").arg(directory);
+        if let Some(model) = model {
+            command.arg("--model").arg(model.to_string());
+        }
+        Server::start(&mut command)
     }
 }
 

@@ -15,6 +15,10 @@ pub(crate) struct Figures {
     pub(crate) floor: Vec<Row>,
     pub(crate) rest: Vec<Row>,
     pub(crate) sse: Vec<Row>,
+    /// With a model behind HTTP, 64 clients: the floor that makes the same call, JSON, streams.
+    pub(crate) called: Option<(Row, Row, Row)>,
+    /// What `drawloom run` adds to the model's own time, as a share of it.
+    pub(crate) run_added: Option<f64>,
     /// Bytes of the idle server.
     pub(crate) idle: Option<u64>,
     /// Bytes a parked run.
@@ -59,6 +63,7 @@ fn verdicts(figures: &Figures) -> Vec<Verdict> {
         }
     };
     let milliseconds = |time: Duration| time.as_secs_f64() * 1e3;
+    below("drawloom run adds to the model's stream", 5.0, "%", figures.run_added.map(|share| share * 100.0));
     below("memory of an idle server", 25.0, "MB", figures.idle.map(|bytes| bytes as f64 / 1e6));
     below("memory of a parked run", 4.0, "KiB", figures.parked.map(|bytes| bytes / 1024.0));
     below("memory of a detached run in flight", 16.0, "KiB", figures.in_flight.map(|bytes| bytes / 1024.0));
@@ -84,6 +89,10 @@ fn throughput(figures: &Figures, verdicts: &mut Vec<Verdict>) {
     }
     if let (Some(rest), Some(sse)) = (rest, at(&figures.sse, 64)) {
         least("sse, 64 clients: half of rest", rest.runs_per_second / 2.0, sse.runs_per_second);
+    }
+    if let Some((floor, rest, sse)) = figures.called {
+        least("rest with an HTTP model, 64: a third of the floor", floor.runs_per_second / 3.0, rest.runs_per_second);
+        least("sse with an HTTP model, 64: half of rest", rest.runs_per_second / 2.0, sse.runs_per_second);
     }
     let mut latency = |target, limit: f64, row: Option<Row>, of: fn(&Row) -> Duration| {
         if let Some(row) = row {

@@ -56,10 +56,10 @@ pub(crate) struct Row {
 
 /// What is asked and how many runs an answer is.
 #[derive(Clone, Copy)]
-struct Kind {
-    name: &'static str,
-    expect: Expect,
-    runs: usize,
+pub(crate) struct Kind {
+    pub(crate) name: &'static str,
+    pub(crate) expect: Expect,
+    pub(crate) runs: usize,
 }
 
 const FLOOR: Kind = Kind { name: "floor", expect: Expect::Completed(1), runs: 1 };
@@ -72,7 +72,7 @@ pub(crate) async fn measure(bench: &Bench, wanted: Wanted, time: Duration, figur
     let (floor_directory, data) = (bench.directory()?, bench.directory()?);
     report::heading("Throughput: one process generates the load on one thread; processor shares are of one core")?;
     print_sync_rate("before the rows", floor_directory.path())?;
-    let floor = bench.start_floor(floor_directory.path())?;
+    let floor = bench.start_floor(floor_directory.path(), None)?;
     let ours = bench.start(data.path())?;
     let table = head()?;
     let spawn = json!({ "agent": "echo", "prompt": "hello" });
@@ -126,7 +126,8 @@ fn sync_rate(directory: &Path) -> Result<f64> {
     Ok(rate)
 }
 
-async fn row(server: &Server, kind: Kind, request: &[u8], clients: usize, time: Duration) -> Result<Row> {
+/// One row: warms up, then measures.
+pub(crate) async fn row(server: &Server, kind: Kind, request: &[u8], clients: usize, time: Duration) -> Result<Row> {
     let load = Arc::new(Load { address: server.address, request: request.to_vec(), expect: kind.expect, clients });
     load::run(&load, Until::Elapsed(WARM_UP)).await?;
     let (generator, served) = (process::processor_time(std::process::id())?, process::processor_time(server.pid())?);
@@ -148,7 +149,8 @@ async fn row(server: &Server, kind: Kind, request: &[u8], clients: usize, time: 
     })
 }
 
-fn head() -> Result<Table> {
+/// Begins the table.
+pub(crate) fn head() -> Result<Table> {
     Table::start(&[
         ("what", 11),
         ("clients", 0),
@@ -164,7 +166,8 @@ fn head() -> Result<Table> {
     ])
 }
 
-fn print(table: &Table, kind: Kind, row: &Row, floor: Option<&Row>) -> Result<()> {
+/// Prints a row, with its share of the floor's.
+pub(crate) fn print(table: &Table, kind: Kind, row: &Row, floor: Option<&Row>) -> Result<()> {
     table.row(&[
         kind.name.to_owned(),
         row.clients.to_string(),
