@@ -9,7 +9,7 @@ use std::{
 
 use async_trait::async_trait;
 use drawloom_contract::{
-    model::{Deltas, Model, Turn, TurnError, TurnRequest},
+    model::{Deltas, ListedModel, Model, ModelCard, Turn, TurnError, TurnRequest},
     tool::{Repeat, Step, Tool, ToolCard, ToolContext, ToolError},
 };
 use serde_json::{Value, json};
@@ -61,6 +61,14 @@ pub struct MarkedModel {
 
 #[async_trait]
 impl Model for MarkedModel {
+    fn card(&self, model: &str) -> ModelCard {
+        self.inner.card(model)
+    }
+
+    async fn list(&self) -> Result<Vec<ListedModel>, TurnError> {
+        self.inner.list().await
+    }
+
     async fn turn(&self, request: TurnRequest, deltas: &dyn Deltas) -> Result<Turn, TurnError> {
         let (run, turn, attempt) = (request.run.run, request.turn, request.attempt);
         mark(&self.file, &format!("{run} {turn} {attempt}"));
