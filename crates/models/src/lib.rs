@@ -3,9 +3,22 @@
 //! A model returns typed failures and what the provider says of its limits; it never sleeps to please a provider nor
 //! tries again by itself.
 
+mod anthropic;
+mod chat;
 mod config;
+mod deepseek;
+mod draft;
+mod fault;
+#[doc(hidden)]
+pub mod fuzzing;
+mod intake;
+mod known;
+mod openai;
+mod rates;
+mod remote;
 mod script;
 mod secret;
+mod sse;
 
 use std::sync::Arc;
 
@@ -14,10 +27,16 @@ use drawloom_contract::{
     model::Model,
     time::Clock,
 };
+use drawloom_net::Configured;
 
-pub use config::{Driver, Options, ProviderConfig};
+pub use config::{Capabilities, Driver, Options, ProviderConfig};
 pub use script::{Call, Fail, FailKind, Rule, Script, When};
 pub use secret::Secret;
+
+use remote::{Dialect, Remote};
+
+/// Every model API behind HTTP, one line each.
+static DRIVERS: &[&dyn Dialect] = &[&anthropic::Anthropic, &openai::Openai, &deepseek::Deepseek];
 
 /// A provider that cannot be opened.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -31,6 +50,36 @@ pub enum Error {
         key: &'static str,
         /// The driver.
         driver: &'static str,
+    },
+    /// A provider at its usual address, without a key.
+    #[error("providers.{provider} has no key for {home}")]
+    MissingKey {
+        /// The provider.
+        provider: String,
+        /// Where it is.
+        home: &'static str,
+    },
+    /// A key that no header can carry.
+    #[error("the key of providers.{provider} has characters that no key has")]
+    BadKey {
+        /// The provider.
+        provider: String,
+    },
+    /// An address that is none.
+    #[error("providers.{provider}.base_url {base_url:?} is no address")]
+    BadAddress {
+        /// The provider.
+        provider: String,
+        /// As it was given.
+        base_url: String,
+    },
+    /// The HTTP client does not start.
+    #[error("providers.{provider} cannot be opened: {problem}")]
+    Client {
+        /// The provider.
+        provider: String,
+        /// What happened.
+        problem: String,
     },
     /// A rule of a script that cannot work.
     #[error("providers.{provider}.options.rules[{rule}]: {problem}")]
@@ -46,7 +95,14 @@ pub enum Error {
 
 impl Explain for Error {
     fn kind(&self) -> FailureKind {
-        FailureKind::Invalid
+        match self {
+            Self::Client { .. } => FailureKind::Bug,
+            Self::NotForDriver { .. }
+            | Self::MissingKey { .. }
+            | Self::BadKey { .. }
+            | Self::BadAddress { .. }
+            | Self::BadRule { .. } => FailureKind::Invalid,
+        }
     }
 
     fn code(&self) -> &'static str {
@@ -56,28 +112,74 @@ impl Explain for Error {
     fn hint(&self) -> Option<String> {
         match self {
             Self::NotForDriver { key, .. } => Some(format!("leave `{key}` out")),
-            Self::BadRule { .. } => None,
+            Self::MissingKey { .. } => Some("name the variable that holds it in `api_key_env`, and set it".into()),
+            Self::BadKey { .. } => Some("check the variable that `api_key_env` names for stray characters".into()),
+            Self::BadAddress { .. } => Some("write it like https://models.example/v1".into()),
+            Self::BadRule { .. } | Self::Client { .. } => None,
         }
     }
 }
 
-/// Opens a provider. `key` is the value of the variable that `api_key_env` names.
+/// Opens a provider. `key` is the value of the variable that `api_key_env` names. A server at a `base_url` of its own may
+/// go without one.
 pub fn open(
     id: &str,
     config: &ProviderConfig,
     key: Option<Secret>,
     clock: Arc<dyn Clock>,
 ) -> Result<Arc<dyn Model>, Error> {
-    match config.driver {
-        Driver::Script => {
-            let unused = [
-                ("base_url", config.base_url.is_some()),
-                ("api_key_env", config.api_key_env.is_some() || key.is_some()),
-            ];
-            if let Some((key, _)) = unused.into_iter().find(|(_, given)| *given) {
-                return Err(Error::NotForDriver { provider: id.into(), key, driver: "script" });
-            }
-            Ok(Arc::new(Script::new(id, &config.options, clock)?))
-        }
+    match DRIVERS.iter().find(|dialect| dialect.driver() == config.driver) {
+        Some(dialect) => Ok(Arc::new(open_remote(id, *dialect, config, key, clock)?)),
+        None => open_script(id, config, key, clock),
     }
 }
+
+fn open_script(
+    id: &str,
+    config: &ProviderConfig,
+    key: Option<Secret>,
+    clock: Arc<dyn Clock>,
+) -> Result<Arc<dyn Model>, Error> {
+    let unused =
+        [("base_url", config.base_url.is_some()), ("api_key_env", config.api_key_env.is_some() || key.is_some())];
+    let unused = unused.into_iter().find_map(|(key, given)| given.then_some(key));
+    match unused.or_else(|| config.options.of_others()) {
+        Some(key) => Err(Error::NotForDriver { provider: id.into(), key, driver: "script" }),
+        None => Ok(Arc::new(Script::new(id, &config.options, clock)?)),
+    }
+}
+
+fn open_remote(
+    id: &str,
+    dialect: &'static dyn Dialect,
+    config: &ProviderConfig,
+    key: Option<Secret>,
+    clock: Arc<dyn Clock>,
+) -> Result<Remote, Error> {
+    let provider = || id.to_owned();
+    if let Some(key) = config.options.of_script() {
+        return Err(Error::NotForDriver { provider: provider(), key, driver: dialect.name() });
+    }
+    let key = key.filter(|key| !key.is_empty());
+    match (&key, &config.base_url) {
+        (None, None) => return Err(Error::MissingKey { provider: provider(), home: dialect.home() }),
+        (Some(key), _) if !key.fits_header() => return Err(Error::BadKey { provider: provider() }),
+        (_, Some(base_url)) if !is_address(base_url) => {
+            return Err(Error::BadAddress { provider: provider(), base_url: base_url.clone() });
+        }
+        _ => {}
+    }
+    let client =
+        Configured::new().map_err(|error| Error::Client { provider: provider(), problem: error.to_string() })?;
+    let address = config.base_url.as_deref().unwrap_or(dialect.home());
+    Ok(Remote::new(id, dialect, address, key, client, &config.options, clock))
+}
+
+/// Whether `url` begins with a scheme that we speak and has a host.
+fn is_address(url: &str) -> bool {
+    let host = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"));
+    host.is_some_and(|host| !host.is_empty() && !host.starts_with('/') && !url.contains(char::is_whitespace))
+}
+
+#[cfg(test)]
+mod tests;

@@ -12,6 +12,16 @@ impl Secret {
         Self(value.as_ref().trim().to_owned())
     }
 
+    /// Whether there is nothing in it.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether a header can carry it.
+    pub(crate) fn fits_header(&self) -> bool {
+        self.0.bytes().all(|byte| byte.is_ascii_graphic())
+    }
+
     /// The value, for the header that carries it and for nothing else.
     pub(crate) fn reveal(&self) -> &str {
         &self.0

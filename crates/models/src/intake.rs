@@ -1,0 +1,127 @@
+//! Takes an answer in as its bytes come: a stream of events, or the whole as JSON from a server that does not stream.
+
+use drawloom_contract::model::{Deltas, Turn};
+use serde_json::Value;
+
+use crate::{
+    fault::Fault,
+    sse::{self, Event},
+};
+
+/// Most bytes of one answer.
+const MOST_ANSWER: usize = 64 * 1024 * 1024;
+
+/// Whether a turn is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Progress {
+    /// More may come.
+    Open,
+    /// The provider has said that it is over.
+    Over,
+}
+
+/// Understands the events of one API, one turn long.
+pub(crate) trait Reader: Send {
+    /// Takes one event.
+    fn event(&mut self, event: &Event, deltas: &dyn Deltas) -> Result<Progress, Fault>;
+
+    /// Takes the whole answer.
+    fn whole(&mut self, answer: &Value, deltas: &dyn Deltas) -> Result<(), Fault>;
+
+    /// The turn, when the answer is over and nothing of it is missing.
+    fn finish(self: Box<Self>) -> Result<Turn, Fault>;
+}
+
+enum Form {
+    Unknown,
+    Stream(sse::Parser),
+    Whole(Vec<u8>),
+}
+
+/// Takes in one answer.
+pub(crate) struct Intake {
+    reader: Box<dyn Reader>,
+    form: Form,
+    taken: usize,
+    progress: Progress,
+}
+
+impl Intake {
+    pub(crate) fn new(reader: Box<dyn Reader>) -> Self {
+        Self { reader, form: Form::Unknown, taken: 0, progress: Progress::Open }
+    }
+
+    /// Takes in some bytes.
+    pub(crate) fn feed(&mut self, bytes: &[u8], deltas: &dyn Deltas) -> Result<Progress, Fault> {
+        self.taken += bytes.len();
+        if self.taken > MOST_ANSWER {
+            return Err(Fault::cut(format!("the answer is longer than {MOST_ANSWER} bytes")));
+        }
+        if matches!(self.form, Form::Unknown) {
+            // No event stream begins with a brace, and no JSON answer with anything else.
+            match bytes.iter().find(|byte| !byte.is_ascii_whitespace()) {
+                None => return Ok(self.progress),
+                Some(b'{') => self.form = Form::Whole(Vec::new()),
+                Some(_) => self.form = Form::Stream(sse::Parser::default()),
+            }
+        }
+        match &mut self.form {
+            Form::Unknown => {}
+            Form::Whole(whole) => whole.extend_from_slice(bytes),
+            Form::Stream(parser) => {
+                let events = parser.feed(bytes).map_err(|sse::TooLong| too_long())?;
+                for event in &events {
+                    self.take(event, deltas)?;
+                }
+            }
+        }
+        Ok(self.progress)
+    }
+
+    fn take(&mut self, event: &Event, deltas: &dyn Deltas) -> Result<(), Fault> {
+        if self.progress == Progress::Open {
+            self.progress = self.reader.event(event, deltas)?;
+        }
+        Ok(())
+    }
+
+    /// The turn, now that no more bytes come.
+    pub(crate) fn finish(mut self, deltas: &dyn Deltas) -> Result<Turn, Fault> {
+        match std::mem::replace(&mut self.form, Form::Unknown) {
+            Form::Unknown => return Err(Fault::cut("the answer is empty")),
+            Form::Stream(parser) => {
+                if let Some(event) = parser.finish().map_err(|sse::TooLong| too_long())? {
+                    self.take(&event, deltas)?;
+                }
+            }
+            Form::Whole(bytes) => {
+                let answer: Value =
+                    serde_json::from_slice(&bytes).map_err(|error| Fault::cut(format!("no JSON: {error}")))?;
+                if answer.get("error").is_some_and(|error| !error.is_null()) {
+                    return Err(Fault::of_event(&answer));
+                }
+                self.reader.whole(&answer, deltas)?;
+            }
+        }
+        self.reader.finish()
+    }
+}
+
+fn too_long() -> Fault {
+    Fault::cut("an event of the stream is longer than we take")
+}
+
+/// The JSON of an event.
+pub(crate) fn json(event: &Event) -> Result<Value, Fault> {
+    serde_json::from_str(&event.data).map_err(|error| Fault::cut(format!("an event of the stream is no JSON: {error}")))
+}
+
+/// The text at `key`; empty when there is none.
+pub(crate) fn text<'a>(value: &'a Value, key: &str) -> &'a str {
+    value.get(key).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// The number at `key`, when there is one.
+pub(crate) fn number(value: &Value, key: &str) -> Option<u64> {
+    value.get(key).and_then(Value::as_u64)
+}

@@ -1,0 +1,312 @@
+//! What is known of models before they are asked, by the beginning of their names.
+
+use drawloom_contract::{
+    choice::{Cost, Price},
+    model::ModelCard,
+};
+
+use crate::{Capabilities, Driver};
+
+/// What is known of a model.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Known {
+    /// Tokens that fit.
+    pub(crate) context: Option<u64>,
+    /// Output tokens of a turn, unless the agent says otherwise.
+    pub(crate) max_tokens: u32,
+    pub(crate) thinking: Thinking,
+    pub(crate) knobs: Knobs,
+    pub(crate) vision: bool,
+    /// Whether the provider keeps a cache of what it has read.
+    pub(crate) cache: bool,
+    /// Whether several calls in one turn may be asked for; nothing is said of it when absent.
+    pub(crate) parallel_calls: Option<bool>,
+    pub(crate) price: Option<Price>,
+    /// Whether the model stands in the table.
+    pub(crate) listed: bool,
+}
+
+/// How a model thinks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Thinking {
+    /// Not at all, or nobody knows how to ask.
+    Never,
+    /// When it is given a number of tokens for it.
+    Budget,
+    /// When asked to, as much as it finds right.
+    Adaptive,
+    /// Always, unless that can be turned off.
+    Always,
+    /// Always, but its API takes no tools then: with tools on offer it must be told not to.
+    NotWithTools,
+}
+
+/// Which settings for picking words a model takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Knobs {
+    /// All that its API has.
+    All,
+    /// `temperature` or `top_p`, not both.
+    One,
+    /// None; they are left out.
+    None,
+}
+
+struct Row {
+    prefix: &'static str,
+    context: u64,
+    max_tokens: u32,
+    thinking: Thinking,
+    knobs: Knobs,
+    sees: bool,
+    /// Dollars a million tokens: input, output, cache write, cache read.
+    price: Option<[f64; 4]>,
+}
+
+const fn row(
+    prefix: &'static str,
+    context: u64,
+    max_tokens: u32,
+    (thinking, knobs): (Thinking, Knobs),
+    price: Option<[f64; 4]>,
+) -> Row {
+    Row { prefix, context, max_tokens, thinking, knobs, sees: true, price }
+}
+
+const fn blind(mut row: Row) -> Row {
+    row.sees = false;
+    row
+}
+
+const MILLION: u64 = 1_000_000;
+const PLAIN: (Thinking, Knobs) = (Thinking::Never, Knobs::All);
+const BUDGET: (Thinking, Knobs) = (Thinking::Budget, Knobs::One);
+const ADAPTIVE: (Thinking, Knobs) = (Thinking::Adaptive, Knobs::None);
+const ALWAYS: (Thinking, Knobs) = (Thinking::Always, Knobs::None);
+const NOT_WITH_TOOLS: (Thinking, Knobs) = (Thinking::NotWithTools, Knobs::None);
+
+/// Claude models; the first prefix that fits counts. Prices as of 16 November 2026, in dollars: those that the models'
+/// pages list, for the five-minute cache. Models whose list price depends on more than that have none here.
+const CLAUDE: &[Row] = &[
+    row("claude-fable-5-1", MILLION, 16_384, ALWAYS, Some([10.0, 50.0, 12.5, 1.0])),
+    row("claude-fable", MILLION, 16_384, ALWAYS, None),
+    row("claude-mythos", MILLION, 16_384, ALWAYS, None),
+    row("claude-opus-5-5", MILLION, 16_384, ALWAYS, Some([4.0, 20.0, 5.0, 0.2])),
+    row("claude-opus-5", MILLION, 16_384, ADAPTIVE, Some([5.0, 25.0, 6.25, 0.5])),
+    row("claude-sonnet-5", MILLION, 16_384, ADAPTIVE, Some([2.0, 10.0, 2.5, 0.2])),
+    row("claude-haiku-5", MILLION, 16_384, ADAPTIVE, None),
+    row("claude-opus-4-8", MILLION, 16_384, ADAPTIVE, Some([5.0, 25.0, 6.25, 0.5])),
+    row("claude-opus-4-7", MILLION, 16_384, ADAPTIVE, Some([5.0, 25.0, 6.25, 0.5])),
+    row("claude-opus-4-6", MILLION, 16_384, (Thinking::Adaptive, Knobs::One), Some([5.0, 25.0, 6.25, 0.5])),
+    row("claude-sonnet-4-6", MILLION, 16_384, (Thinking::Adaptive, Knobs::One), Some([3.0, 15.0, 3.75, 0.3])),
+    row("claude-opus-4-5", 200_000, 16_384, BUDGET, Some([5.0, 25.0, 6.25, 0.5])),
+    row("claude-opus-4", 200_000, 16_384, BUDGET, Some([15.0, 75.0, 18.75, 1.5])),
+    row("claude-sonnet-4", 200_000, 16_384, BUDGET, Some([3.0, 15.0, 3.75, 0.3])),
+    row("claude-haiku-4-5", 200_000, 16_384, BUDGET, Some([1.0, 5.0, 1.25, 0.1])),
+    row("claude-3-7-sonnet", 200_000, 8_192, (Thinking::Budget, Knobs::All), Some([3.0, 15.0, 3.75, 0.3])),
+    row("claude-3-5-haiku", 200_000, 8_192, PLAIN, Some([0.8, 4.0, 1.0, 0.08])),
+];
+
+/// OpenAI's models; the first prefix that fits counts. Prices as of 16 November 2026, in dollars, of the standard tier
+/// and of conversations under 272,000 tokens; longer ones cost up to twice as much.
+const OPENAI: &[Row] = &[
+    row("gpt-6-astra", 1_050_000, 16_384, NOT_WITH_TOOLS, Some([10.0, 50.0, 12.5, 1.0])),
+    row("gpt-6.1-sol", 1_050_000, 16_384, ALWAYS, Some([2.0, 10.0, 2.5, 0.1])),
+    row("gpt-6.1", 1_050_000, 16_384, ALWAYS, None),
+    row("gpt-6-sol", 1_050_000, 16_384, NOT_WITH_TOOLS, Some([2.0, 10.0, 2.5, 0.2])),
+    row("gpt-6-luna", 1_050_000, 16_384, NOT_WITH_TOOLS, Some([0.1, 0.5, 0.125, 0.01])),
+    row("gpt-5.6-sol", 1_050_000, 16_384, NOT_WITH_TOOLS, Some([4.0, 20.0, 5.0, 0.4])),
+    row("gpt-5.6-terra", 1_050_000, 16_384, NOT_WITH_TOOLS, Some([2.0, 12.0, 2.5, 0.2])),
+    row("gpt-5.6-luna", 1_050_000, 16_384, NOT_WITH_TOOLS, Some([0.2, 1.2, 0.25, 0.02])),
+    row("gpt-5.5-pro", 1_050_000, 16_384, NOT_WITH_TOOLS, Some([30.0, 180.0, 30.0, 3.0])),
+    row("gpt-5.5", 1_050_000, 16_384, NOT_WITH_TOOLS, Some([5.0, 30.0, 5.0, 0.5])),
+    row("gpt-5.4-mini", 400_000, 16_384, NOT_WITH_TOOLS, Some([0.75, 4.5, 0.75, 0.075])),
+    row("gpt-5.4-nano", 400_000, 16_384, NOT_WITH_TOOLS, None),
+    row("gpt-5.4-pro", 1_050_000, 16_384, NOT_WITH_TOOLS, Some([30.0, 180.0, 30.0, 3.0])),
+    row("gpt-5.4", 1_050_000, 16_384, NOT_WITH_TOOLS, Some([2.5, 15.0, 2.5, 0.25])),
+    row("gpt-5.3-chat", 128_000, 16_384, PLAIN, None),
+    row("gpt-5.2-chat", 128_000, 16_384, PLAIN, None),
+    row("gpt-5.2-pro", 400_000, 16_384, ALWAYS, None),
+    row("gpt-5.2", 400_000, 16_384, ALWAYS, Some([1.75, 14.0, 1.75, 0.175])),
+    row("gpt-5.1-chat", 128_000, 16_384, PLAIN, None),
+    row("gpt-5.1", 400_000, 16_384, ALWAYS, Some([1.25, 10.0, 1.25, 0.125])),
+    row("gpt-5-chat", 128_000, 16_384, PLAIN, None),
+    row("gpt-5-mini", 400_000, 16_384, ALWAYS, Some([0.25, 2.0, 0.25, 0.025])),
+    row("gpt-5-nano", 400_000, 16_384, ALWAYS, None),
+    row("gpt-5-pro", 400_000, 16_384, ALWAYS, None),
+    row("gpt-5", 400_000, 16_384, ALWAYS, Some([1.25, 10.0, 1.25, 0.125])),
+    row("gpt-6", 1_050_000, 16_384, NOT_WITH_TOOLS, None),
+    row("gpt-4.1-mini", 1_047_576, 16_384, PLAIN, None),
+    row("gpt-4.1-nano", 1_047_576, 16_384, PLAIN, None),
+    row("gpt-4.1", 1_047_576, 16_384, PLAIN, Some([2.0, 8.0, 2.0, 0.5])),
+    row("gpt-4o-mini", 128_000, 16_384, PLAIN, Some([0.15, 0.6, 0.15, 0.075])),
+    row("gpt-4o", 128_000, 16_384, PLAIN, Some([2.5, 10.0, 2.5, 1.25])),
+    row("o4-mini", 200_000, 16_384, ALWAYS, None),
+    row("o3", 200_000, 16_384, ALWAYS, None),
+    row("o1", 200_000, 16_384, ALWAYS, None),
+];
+
+/// DeepSeek's models; the first prefix that fits counts. Prices as of 16 November 2026, in dollars, of the peak hours: at
+/// other hours it is half.
+const DEEPSEEK: &[Row] = &[
+    blind(row("deepseek-v4-pro", MILLION, 16_384, (Thinking::Always, Knobs::All), Some([1.32, 3.96, 1.32, 0.044]))),
+    row("deepseek-v4-flash", MILLION, 16_384, (Thinking::Always, Knobs::All), Some([0.3, 1.2, 0.3, 0.006])),
+    row("deepseek-flash", MILLION, 16_384, (Thinking::Always, Knobs::All), Some([0.3, 1.2, 0.3, 0.006])),
+    blind(row("deepseek-reasoner", 128_000, 16_384, (Thinking::Always, Knobs::All), None)),
+    blind(row("deepseek-chat", 128_000, 8_192, PLAIN, None)),
+];
+
+/// What the name of a DeepSeek model ends with when it is asked not to think: our own name for a sibling that its API
+/// has as a switch.
+pub(crate) const PLAIN_SUFFIX: &str = ":plain";
+
+impl Known {
+    /// What is known of `model`, with what the operator says of the provider's models.
+    pub(crate) fn of(driver: Driver, model: &str, says: &Capabilities) -> Self {
+        let rows = match driver {
+            Driver::Anthropic => CLAUDE,
+            Driver::Openai => OPENAI,
+            Driver::Deepseek => DEEPSEEK,
+            Driver::Script => &[],
+        };
+        // Gateways put the maker in front: `anthropic/claude-…`.
+        let name = model.rsplit('/').next().unwrap_or(model);
+        let mut known = match rows.iter().find(|row| name.starts_with(row.prefix)) {
+            Some(row) => Self::listed(row),
+            None => Self::unlisted(),
+        };
+        known.cache = driver != Driver::Script;
+        if driver == Driver::Openai && known.thinking == Thinking::Always && name.starts_with('o') {
+            known.parallel_calls = None;
+        }
+        if model.ends_with(PLAIN_SUFFIX) {
+            known.thinking = Thinking::Never;
+        }
+        known.told(driver, says)
+    }
+
+    fn listed(row: &Row) -> Self {
+        let cost = |dollars: f64| Cost::from_units(dollars).unwrap_or_default();
+        Self {
+            context: Some(row.context),
+            max_tokens: row.max_tokens,
+            thinking: row.thinking,
+            knobs: row.knobs,
+            vision: row.sees,
+            cache: true,
+            parallel_calls: Some(true),
+            price: row.price.map(|[input, output, write, read]| Price {
+                input: cost(input),
+                output: cost(output),
+                cache_write: cost(write),
+                cache_read: cost(read),
+            }),
+            listed: true,
+        }
+    }
+
+    /// A model that nobody has told us of. It may see: refusing a picture is up to it.
+    fn unlisted() -> Self {
+        Self {
+            context: None,
+            max_tokens: 8_192,
+            thinking: Thinking::Never,
+            knobs: Knobs::All,
+            vision: true,
+            cache: true,
+            parallel_calls: Some(true),
+            price: None,
+            listed: false,
+        }
+    }
+
+    fn told(mut self, driver: Driver, says: &Capabilities) -> Self {
+        match (says.supports_thinking, self.thinking, driver) {
+            (Some(false), _, _) => self.thinking = Thinking::Never,
+            (Some(true), Thinking::Never, Driver::Anthropic) => self.thinking = Thinking::Budget,
+            (Some(true), Thinking::Never, _) => self.thinking = Thinking::Always,
+            (Some(true), _, _) | (None, _, _) => {}
+        }
+        self.vision = says.supports_vision.unwrap_or(self.vision);
+        self.cache = says.native_prompt_cache.unwrap_or(self.cache);
+        self.parallel_calls = says.parallel_tool_calls.or(self.parallel_calls);
+        self.context = says.max_context_tokens.or(self.context);
+        self
+    }
+
+    /// The card that others see.
+    pub(crate) fn card(&self, driver: Driver, model: &str) -> ModelCard {
+        let demands_reasoning = driver == Driver::Deepseek && self.thinking == Thinking::Always;
+        let sibling = || match model.strip_suffix("-reasoner") {
+            Some(family) => format!("{family}-chat"),
+            None => format!("{model}{PLAIN_SUFFIX}"),
+        };
+        ModelCard {
+            context_tokens: self.context,
+            max_tokens: self.max_tokens,
+            thinks: self.thinking != Thinking::Never,
+            vision: self.vision,
+            native_cache: self.cache,
+            plain_sibling: demands_reasoning.then(sibling),
+            price: self.price,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn known(driver: Driver, model: &str) -> Known {
+        Known::of(driver, model, &Capabilities::default())
+    }
+
+    #[test]
+    fn each_row_of_the_tables_can_be_reached() {
+        for (driver, rows) in [(Driver::Anthropic, CLAUDE), (Driver::Openai, OPENAI), (Driver::Deepseek, DEEPSEEK)] {
+            for row in rows {
+                let found = rows.iter().find(|other| row.prefix.starts_with(other.prefix)).expect("itself at least");
+                assert_eq!(found.prefix, row.prefix, "an earlier row hides it");
+                assert!(known(driver, row.prefix).listed);
+            }
+        }
+    }
+
+    #[test]
+    fn models_are_found_by_how_their_names_begin() {
+        assert_eq!(known(Driver::Anthropic, "claude-sonnet-4-5-20250929").thinking, Thinking::Budget);
+        assert_eq!(known(Driver::Anthropic, "anthropic/claude-opus-5").thinking, Thinking::Adaptive);
+        assert_eq!(known(Driver::Anthropic, "claude-opus-5-5").thinking, Thinking::Always);
+        assert_eq!(known(Driver::Openai, "gpt-5.4-mini-2026-03-17").thinking, Thinking::NotWithTools);
+        assert_eq!(known(Driver::Openai, "o3-2025-04-16").parallel_calls, None);
+        let strange = known(Driver::Openai, "smollm2");
+        assert_eq!((strange.listed, strange.price, strange.thinking), (false, None, Thinking::Never));
+    }
+
+    #[test]
+    fn a_model_that_demands_its_own_reasoning_names_a_sibling_that_does_not() {
+        let sibling = |driver, model: &str| known(driver, model).card(driver, model).plain_sibling;
+        assert_eq!(sibling(Driver::Deepseek, "deepseek-v4-pro").as_deref(), Some("deepseek-v4-pro:plain"));
+        assert_eq!(sibling(Driver::Deepseek, "deepseek-reasoner").as_deref(), Some("deepseek-chat"));
+        assert_eq!(sibling(Driver::Deepseek, "deepseek-v4-pro:plain"), None);
+        assert_eq!(sibling(Driver::Anthropic, "claude-opus-5"), None);
+        let plain = known(Driver::Deepseek, "deepseek-v4-pro:plain");
+        assert_eq!(plain.price, known(Driver::Deepseek, "deepseek-v4-pro").price);
+    }
+
+    #[test]
+    fn what_the_operator_says_wins() {
+        let says = Capabilities {
+            supports_thinking: Some(true),
+            supports_vision: Some(false),
+            native_prompt_cache: Some(false),
+            parallel_tool_calls: Some(false),
+            max_context_tokens: Some(4_096),
+        };
+        let told = Known::of(Driver::Anthropic, "local", &says);
+        assert_eq!((told.thinking, told.vision, told.cache), (Thinking::Budget, false, false));
+        assert_eq!((told.parallel_calls, told.context), (Some(false), Some(4_096)));
+        let silent = Capabilities { supports_thinking: Some(false), ..Capabilities::default() };
+        assert_eq!(Known::of(Driver::Openai, "gpt-5", &silent).thinking, Thinking::Never);
+    }
+}

@@ -1,0 +1,92 @@
+//! OpenAI's Chat Completions API, and the many servers that speak it.
+
+use drawloom_contract::model::TurnRequest;
+use serde_json::Value;
+
+use crate::{
+    Driver,
+    chat::{
+        self,
+        reader::{Completion, Reasoning},
+    },
+    intake::Reader,
+    known::{Knobs, Known, Thinking},
+    remote::{Credential, Dialect, Letter},
+};
+
+/// The Chat Completions API.
+pub(crate) struct Openai;
+
+impl Dialect for Openai {
+    fn driver(&self) -> Driver {
+        Driver::Openai
+    }
+
+    fn name(&self) -> &'static str {
+        "openai"
+    }
+
+    fn home(&self) -> &'static str {
+        "https://api.openai.com/v1"
+    }
+
+    fn root(&self, address: &str) -> String {
+        // A bare host keeps the API under `/v1`; who gives a path knows it.
+        let host = address.split_once("://").map_or(address, |(_, host)| host);
+        if host.contains('/') { address.to_owned() } else { format!("{address}/v1") }
+    }
+
+    fn credential(&self) -> Credential {
+        Credential::Bearer
+    }
+
+    fn headers(&self) -> &'static [(&'static str, &'static str)] {
+        &[]
+    }
+
+    fn turn_path(&self) -> &'static str {
+        "/chat/completions"
+    }
+
+    fn letter(&self, request: &TurnRequest, known: &Known) -> Letter {
+        Letter { body: body(request, known), headers: Vec::new(), reader: reader() }
+    }
+
+    fn list_path(&self) -> &'static str {
+        "/models"
+    }
+}
+
+/// What understands an answer.
+pub(crate) fn reader() -> Box<dyn Reader> {
+    Box::new(Completion::new(Reasoning::Optional))
+}
+
+/// Thoughts are not part of this API: the model keeps them to itself, and none are sent back.
+fn body(request: &TurnRequest, known: &Known) -> Value {
+    let thinks = known.thinking != Thinking::Never;
+    let mut body = chat::body(request, if thinks { "developer" } else { "system" }, &|_, _| {});
+    let limit = if thinks { "max_completion_tokens" } else { "max_tokens" };
+    body.insert(limit.into(), request.max_tokens.into());
+    if let (false, Some(parallel)) = (request.tools.is_empty(), known.parallel_calls) {
+        body.insert("parallel_tool_calls".into(), parallel.into());
+    }
+    if known.thinking == Thinking::NotWithTools && !request.tools.is_empty() {
+        // With tools on offer, this API takes these models only when they do not think.
+        body.insert("reasoning_effort".into(), "none".into());
+    } else if let (true, Some(effort)) = (thinks, request.effort) {
+        body.insert("reasoning_effort".into(), effort.as_str().into());
+    }
+    if known.knobs != Knobs::None {
+        chat::sampling(&mut body, &request.sampling);
+        chat::stops(&mut body, &request.sampling);
+    }
+    if let Some(seed) = request.sampling.seed {
+        body.insert("seed".into(), seed.into());
+    }
+    // OpenAI's own models know no `top_k`; other servers do.
+    if let (false, Some(top_k)) = (known.listed, request.sampling.top_k) {
+        body.insert("top_k".into(), top_k.into());
+    }
+    Value::Object(body)
+}

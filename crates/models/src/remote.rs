@@ -1,0 +1,278 @@
+//! A model behind HTTP: what all APIs have in common.
+
+use std::{
+    pin::{Pin, pin},
+    sync::Arc,
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use drawloom_contract::{
+    model::{Deltas, Headroom, ListedModel, Model, ModelCard, Turn, TurnError, TurnRequest},
+    time::{Clock, Timestamp},
+};
+use drawloom_net::{Configured, Method, Request, Response};
+use futures::future::{Either, select};
+use serde_json::Value;
+
+use crate::{
+    Driver, Options, Secret,
+    fault::{Fault, Kind},
+    intake::{Intake, Progress, Reader},
+    known::Known,
+    rates,
+};
+
+/// Most bytes of an error's body that are read.
+const MOST_ERROR: usize = 64 * 1024;
+
+/// Most bytes of a list of models.
+const MOST_LIST: usize = 4 * 1024 * 1024;
+
+/// How long the end of a stream is waited for after the turn is over, so that the connection can be used again.
+const GRACE: Duration = Duration::from_millis(500);
+
+const HEADER_TIMEOUT: Duration = Duration::from_secs(60);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
+
+/// Who we say we are.
+const USER_AGENT: &str = concat!("drawloom/", env!("CARGO_PKG_VERSION"));
+
+/// A turn, in the words of an API.
+pub(crate) struct Letter {
+    /// The body.
+    pub(crate) body: Value,
+    /// Headers that only this turn needs.
+    pub(crate) headers: Vec<(&'static str, String)>,
+    /// Understands the answer.
+    pub(crate) reader: Box<dyn Reader>,
+}
+
+/// How the key is shown.
+pub(crate) enum Credential {
+    /// In `Authorization: Bearer`.
+    Bearer,
+    /// In a header of its own.
+    Header(&'static str),
+}
+
+/// One model API. `DRIVERS` lists them all.
+pub(crate) trait Dialect: Send + Sync {
+    /// Which driver it is.
+    fn driver(&self) -> Driver;
+    /// The driver's name in the config.
+    fn name(&self) -> &'static str;
+    /// Its usual address.
+    fn home(&self) -> &'static str;
+    /// Where the paths of the API begin, from an address without a slash at its end.
+    fn root(&self, address: &str) -> String;
+    /// How the key is shown.
+    fn credential(&self) -> Credential;
+    /// Headers of every call.
+    fn headers(&self) -> &'static [(&'static str, &'static str)];
+    /// Where a turn is asked for, under the root.
+    fn turn_path(&self) -> &'static str;
+    /// Writes a turn down.
+    fn letter(&self, request: &TurnRequest, known: &Known) -> Letter;
+    /// Where the models are listed, under the root.
+    fn list_path(&self) -> &'static str;
+}
+
+/// A provider that is reached over HTTP.
+pub(crate) struct Remote {
+    provider: String,
+    dialect: &'static dyn Dialect,
+    root: String,
+    key: Option<Secret>,
+    client: Configured,
+    clock: Arc<dyn Clock>,
+    options: Options,
+}
+
+impl Remote {
+    pub(crate) fn new(
+        provider: &str,
+        dialect: &'static dyn Dialect,
+        address: &str,
+        key: Option<Secret>,
+        client: Configured,
+        options: &Options,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
+        let root = dialect.root(address.trim_end_matches('/'));
+        Self { provider: provider.into(), dialect, root, key, client, clock, options: options.clone() }
+    }
+
+    fn known(&self, model: &str) -> Known {
+        Known::of(self.dialect.driver(), model, &self.options.capabilities)
+    }
+
+    /// Sends a request and waits for the head of its answer.
+    async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        headers: Vec<(&'static str, String)>,
+        body: Option<&Value>,
+    ) -> Result<Response, Fault> {
+        let fixed = self.dialect.headers().iter().map(|(name, value)| (*name, (*value).to_owned()));
+        let mut headers: Vec<_> = fixed.chain([("user-agent", USER_AGENT.to_owned())]).chain(headers).collect();
+        let mut bearer = None;
+        if let Some(key) = &self.key {
+            match self.dialect.credential() {
+                Credential::Bearer => bearer = Some(key.reveal().to_owned()),
+                Credential::Header(name) => headers.push((name, key.reveal().to_owned())),
+            }
+        }
+        let request = Request {
+            method,
+            url: format!("{}{path}", self.root),
+            bearer,
+            headers,
+            json: body.map(|b| b.to_string().into_bytes()),
+        };
+        let patience = self.options.header_timeout_ms.map_or(HEADER_TIMEOUT, Duration::from_millis);
+        match self.within(patience, self.client.send(request)).await {
+            Some(Ok(response)) => Ok(response),
+            Some(Err(error)) => Err(Fault::new(Kind::Unavailable, explain(&error))),
+            None => Err(Fault::new(Kind::Unavailable, format!("no answer within {} ms", patience.as_millis()))),
+        }
+    }
+
+    async fn ask(&self, request: &TurnRequest, deltas: &dyn Deltas) -> Result<Turn, Fault> {
+        let Letter { body, headers, reader } = self.dialect.letter(request, &self.known(&request.model));
+        let mut response = self.send(Method::Post, self.dialect.turn_path(), headers, Some(&body)).await?;
+        drop(body);
+        self.check(&mut response).await?;
+        let headroom = self.headroom(&response);
+        let mut patience = Patience::new(&*self.clock, self.idle());
+        let mut intake = Intake::new(reader);
+        loop {
+            let Some(chunk) = patience.chunk(&mut response).await? else { break };
+            if intake.feed(&chunk, deltas)? == Progress::Over {
+                // What still comes is the end of the body; without it the connection could not be used again.
+                let rest = async { while let Ok(Some(_)) = response.chunk().await {} };
+                self.within(GRACE, rest).await;
+                break;
+            }
+        }
+        Ok(Turn { headroom, ..intake.finish(deltas)? })
+    }
+
+    async fn fetch_list(&self) -> Result<Vec<ListedModel>, Fault> {
+        let mut response = self.send(Method::Get, self.dialect.list_path(), Vec::new(), None).await?;
+        self.check(&mut response).await?;
+        let body = match self.within(self.idle(), response.bytes(MOST_LIST)).await {
+            Some(Ok(body)) => body,
+            Some(Err(error)) => return Err(Fault::new(Kind::Unavailable, explain(&error))),
+            None => return Err(Fault::new(Kind::Unavailable, "the list of models does not come")),
+        };
+        let list: Value = serde_json::from_slice(&body)
+            .map_err(|error| Fault::new(Kind::Unavailable, format!("the list of models is no JSON: {error}")))?;
+        Ok(listed(&list))
+    }
+
+    /// Fails unless the status says that all is well.
+    async fn check(&self, response: &mut Response) -> Result<(), Fault> {
+        let status = response.status();
+        if (200..300).contains(&status) {
+            return Ok(());
+        }
+        let retry_after = rates::retry_after(&|name| response.header(name).map(str::to_owned), self.clock.now());
+        let mut patience = Patience::new(&*self.clock, self.idle());
+        let mut body = Vec::new();
+        while body.len() < MOST_ERROR {
+            // The status is what counts: a body that breaks off says as much as it said.
+            let Ok(Some(chunk)) = patience.chunk(response).await else { break };
+            body.extend_from_slice(&chunk[..chunk.len().min(MOST_ERROR - body.len())]);
+        }
+        Err(Fault::of_answer(status, &body, retry_after))
+    }
+
+    fn headroom(&self, response: &Response) -> Headroom {
+        rates::headroom(&|name| response.header(name).map(str::to_owned), self.clock.now())
+    }
+
+    fn idle(&self) -> Duration {
+        self.options.idle_timeout_ms.map_or(IDLE_TIMEOUT, Duration::from_millis)
+    }
+
+    /// What comes of `work` within `limit`.
+    async fn within<T>(&self, limit: Duration, work: impl Future<Output = T>) -> Option<T> {
+        let sleep = self.clock.sleep_until(self.clock.now().after(limit));
+        match select(pin!(work), sleep).await {
+            Either::Left((done, _)) => Some(done),
+            Either::Right(_) => None,
+        }
+    }
+}
+
+#[async_trait]
+impl Model for Remote {
+    fn card(&self, model: &str) -> ModelCard {
+        self.known(model).card(self.dialect.driver(), model)
+    }
+
+    async fn turn(&self, request: TurnRequest, deltas: &dyn Deltas) -> Result<Turn, TurnError> {
+        self.ask(&request, deltas)
+            .await
+            .map_err(|fault| fault.into_error(&format!("{}/{}", self.provider, request.model), self.key.as_ref()))
+    }
+
+    async fn list(&self) -> Result<Vec<ListedModel>, TurnError> {
+        self.fetch_list().await.map_err(|fault| fault.into_error(&self.provider, self.key.as_ref()))
+    }
+}
+
+/// The models of a list; Anthropic has a title for each.
+fn listed(list: &Value) -> Vec<ListedModel> {
+    let data = list.get("data").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    data.iter()
+        .filter_map(|model| {
+            let id = model.get("id")?.as_str()?.to_owned();
+            let title = model.get("display_name").and_then(Value::as_str).map(str::to_owned);
+            Some(ListedModel { title: title.filter(|title| *title != id), id })
+        })
+        .collect()
+}
+
+/// Waits for pieces of a body, as long as none is late. One timer serves many pieces.
+struct Patience<'a> {
+    clock: &'a dyn Clock,
+    idle: Duration,
+    sleep: Pin<Box<dyn Future<Output = ()> + Send + 'a>>,
+}
+
+impl<'a> Patience<'a> {
+    fn new(clock: &'a dyn Clock, idle: Duration) -> Self {
+        Self { clock, idle, sleep: clock.sleep_until(clock.now().after(idle)) }
+    }
+
+    async fn chunk(&mut self, response: &mut Response) -> Result<Option<Bytes>, Fault> {
+        let due: Timestamp = self.clock.now().after(self.idle);
+        let mut chunk = pin!(response.chunk());
+        loop {
+            match select(chunk.as_mut(), self.sleep.as_mut()).await {
+                Either::Left((chunk, _)) => return chunk.map_err(|error| Fault::cut(explain(&error))),
+                Either::Right(_) if self.clock.now() >= due => {
+                    return Err(Fault::cut(format!("no byte came for {} ms", self.idle.as_millis())));
+                }
+                // It was set for an earlier piece.
+                Either::Right(_) => self.sleep = self.clock.sleep_until(due),
+            }
+        }
+    }
+}
+
+/// An error and its deepest cause.
+fn explain(error: &dyn std::error::Error) -> String {
+    let mut deepest = error.source();
+    while let Some(next) = deepest.and_then(std::error::Error::source) {
+        deepest = Some(next);
+    }
+    match deepest {
+        None => error.to_string(),
+        Some(cause) => format!("{error}: {cause}"),
+    }
+}

@@ -1,0 +1,69 @@
+use drawloom_contract::time::Timestamp;
+use serde_json::{Value, json};
+
+use super::*;
+
+struct Frozen;
+
+#[async_trait::async_trait]
+impl Clock for Frozen {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_millis(0)
+    }
+
+    async fn sleep_until(&self, _: Timestamp) {}
+}
+
+fn opened(config: Value, key: Option<&str>) -> Result<(), String> {
+    let config = serde_json::from_value(config).map_err(|error| error.to_string())?;
+    match open("p", &config, key.map(Secret::new), Arc::new(Frozen)) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(format!("{error}; {}", error.hint().unwrap_or_default())),
+    }
+}
+
+#[test]
+fn each_driver_of_the_list_is_opened_by_its_name() {
+    for dialect in DRIVERS {
+        assert_eq!(json!(dialect.driver()), json!(dialect.name()));
+        opened(json!({ "driver": dialect.name() }), Some("k")).expect("a key is enough");
+        opened(json!({ "driver": dialect.name(), "base_url": "http://127.0.0.1:1" }), None).expect("no key is needed");
+        let error = opened(json!({ "driver": dialect.name() }), None).expect_err("the usual address wants a key");
+        assert!(error.contains("has no key for https://") && error.contains("api_key_env"), "{error}");
+        assert!(opened(json!({ "driver": dialect.name() }), Some("  ")).is_err());
+    }
+}
+
+#[test]
+fn what_means_nothing_to_a_driver_is_named() {
+    let cases = [
+        (json!({ "driver": "script", "base_url": "http://x" }), "providers.p.base_url means nothing"),
+        (json!({ "driver": "script", "options": { "idle_timeout_ms": 1 } }), "providers.p.options.idle_timeout_ms"),
+        (
+            json!({ "driver": "script", "options": { "capabilities": { "supports_vision": true } } }),
+            "options.capabilities",
+        ),
+        (json!({ "driver": "openai", "options": { "rules": [{ "text": "x" }] } }), "providers.p.options.rules"),
+        (json!({ "driver": "openai", "options": { "seed": 1 } }), "to the driver `openai`"),
+        (json!({ "driver": "openai", "base_url": "ftp://x" }), "is no address; write it like https://"),
+        (json!({ "driver": "openai", "base_url": "http://" }), "is no address"),
+    ];
+    for (config, expected) in cases {
+        let error = opened(config.clone(), None).expect_err("it cannot be opened");
+        assert!(error.contains(expected), "{config}: {error}");
+    }
+    let error = opened(json!({ "driver": "openai" }), Some("a\nb")).expect_err("no header can carry it");
+    assert!(error.contains("no key has") && !error.contains("a\nb"), "{error}");
+}
+
+#[test]
+fn an_address_may_end_with_a_slash_or_a_version_or_neither() {
+    let root = |dialect: &dyn Dialect, address: &str| dialect.root(address.trim_end_matches('/'));
+    for address in ["http://h:1", "http://h:1/", "http://h:1/v1", "http://h:1/v1/"] {
+        assert_eq!(root(&anthropic::Anthropic, address), "http://h:1");
+        assert_eq!(root(&openai::Openai, address), "http://h:1/v1");
+    }
+    assert_eq!(root(&anthropic::Anthropic, "https://api.deepseek.com/anthropic"), "https://api.deepseek.com/anthropic");
+    assert_eq!(root(&openai::Openai, "https://h/v1beta/openai/"), "https://h/v1beta/openai");
+    assert_eq!(root(&deepseek::Deepseek, "https://api.deepseek.com/"), "https://api.deepseek.com");
+}
