@@ -1,8 +1,8 @@
 //! What is known of models before they are asked, by the beginning of their names.
 
 use drawloom_contract::{
-    choice::{Cost, Price},
     model::ModelCard,
+    money::{Cost, Price},
 };
 
 use crate::{Capabilities, Driver};
@@ -242,6 +242,7 @@ impl Known {
             None => format!("{model}{PLAIN_SUFFIX}"),
         };
         ModelCard {
+            counts_tools: true,
             context_tokens: self.context,
             max_tokens: self.max_tokens,
             thinks: self.thinking != Thinking::Never,

@@ -1,9 +1,9 @@
 //! An answer in the Chat Completions format.
 
 use drawloom_contract::{
-    choice::Cost,
     message::Thought,
     model::{Deltas, Turn},
+    money::Cost,
     record::StopReason,
     usage::Usage,
 };
