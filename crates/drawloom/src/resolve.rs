@@ -45,6 +45,8 @@ pub fn resolve(loaded: &Loaded, extra: &[Arc<dyn Tool>]) -> Result<Resolved, Vec
         let key = provider.api_key_env.as_deref().and_then(environment::variable).map(Secret::new);
         match drawloom_models::open(id, provider, key, Arc::new(SystemClock)) {
             Ok(model) => drop(models.insert(id.clone(), model)),
+            // Its variable is not set: a finding says so, and its agents cannot run.
+            Err(drawloom_models::Error::MissingKey { .. }) if unusable.contains(id) => {}
             Err(error) => problems.push(provider_problem(&error)),
         }
     }
@@ -103,6 +105,18 @@ fn provider_problem(error: &drawloom_models::Error) -> Problem {
     let problem = match error {
         drawloom_models::Error::NotForDriver { provider, key, driver } => {
             Problem::new(["providers", provider, key], format!("means nothing to the driver {driver}"))
+        }
+        drawloom_models::Error::MissingKey { provider, home } => {
+            Problem::new(["providers", provider], format!("it has no key for {home}"))
+        }
+        drawloom_models::Error::BadKey { provider } => {
+            Problem::new(["providers", provider, "api_key_env"], "the key has characters that no key has")
+        }
+        drawloom_models::Error::BadAddress { provider, base_url } => {
+            Problem::new(["providers", provider, "base_url"], format!("{base_url:?} is no address"))
+        }
+        drawloom_models::Error::Client { provider, problem } => {
+            Problem::new(["providers", provider], format!("it cannot be opened: {problem}"))
         }
         drawloom_models::Error::BadRule { provider, rule, problem } => {
             // A regular expression's error is drawn over several lines.

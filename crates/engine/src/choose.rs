@@ -31,8 +31,10 @@ impl Engine {
             }
         };
         let Some(_) = self.parts.providers.get(&first.provider) else {
-            let message =
-                format!("agent `{}` uses the provider `{}`, which is not configured", definition.name, first.provider);
+            let message = format!(
+                "agent `{}` uses the provider `{}`, which is not configured or has no key",
+                definition.name, first.provider
+            );
             return Err(Failure::new(FailureKind::Invalid, "unknown_provider", message));
         };
         if budget_cost.is_some() && self.price(&first).is_none() {

@@ -5,7 +5,7 @@ use std::{
         Arc, Mutex,
         atomic::{AtomicU32, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use async_trait::async_trait;
@@ -30,7 +30,6 @@ pub(crate) fn price() -> Price {
 /// What a call came to at the provider.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Call {
-    pub(crate) at: Instant,
     pub(crate) refused: bool,
     pub(crate) in_flight: u32,
 }
@@ -89,7 +88,7 @@ impl Model for Bearing {
         let in_flight = self.in_flight.fetch_add(1, Ordering::SeqCst);
         let _leave = Leave(&self.in_flight);
         let refused = in_flight >= self.most;
-        self.log.lock().expect("no panic while held").push(Call { at: Instant::now(), refused, in_flight });
+        self.log.lock().expect("no panic while held").push(Call { refused, in_flight });
         if refused {
             return Err((self.refuse)());
         }
