@@ -47,10 +47,20 @@ pub(crate) enum Way {
         /// Which change of model this is.
         attempt: u32,
         /// Who.
-        wanted: ModelName,
-        /// What is known of it.
-        card: Box<ModelCard>,
+        target: Box<Target>,
     },
+}
+
+/// A model to change to.
+pub(crate) struct Target {
+    /// The candidate.
+    wanted: ModelName,
+    /// Who is really asked: the candidate, or its sibling that takes this history.
+    to: ModelName,
+    /// What is known of the candidate.
+    card: ModelCard,
+    /// Turns of the history without the candidate's own reasoning.
+    foreign: u32,
 }
 
 impl Engine {
@@ -83,25 +93,36 @@ impl Driver {
         if attempt > fallback.max_attempts {
             return Way::Stay;
         }
-        match self.next_candidate(from, now) {
-            None => Way::Stay,
-            Some((wanted, card)) if self.has_images() && !card.vision => {
-                Way::Suppressed(format!("{wanted} was not asked: the conversation has images and it does not see any"))
+        let mut others = self.other_candidates(from, now).peekable();
+        let Some(first) = others.peek().map(|target| target.wanted.clone()) else { return Way::Stay };
+        let images = self.has_images();
+        match others.find(|target| target.card.vision || !images) {
+            Some(target) => Way::Switch { attempt, target: Box::new(target) },
+            None => {
+                Way::Suppressed(format!("{first} was not asked: the conversation has images and it does not see any"))
             }
-            Some((wanted, card)) => Way::Switch { attempt, wanted, card: Box::new(card) },
         }
     }
 
-    /// The first candidate that is another one, is not left alone and can be paid.
-    fn next_candidate(&self, from: &ModelName, now: Timestamp) -> Option<(ModelName, ModelCard)> {
+    /// The other candidates that are not left alone and can be paid, in order.
+    fn other_candidates<'a>(&'a self, from: &'a ModelName, now: Timestamp) -> impl Iterator<Item = Target> + 'a {
         let accepted = self.accepted();
-        accepted.models.candidates.iter().find_map(|candidate| {
+        accepted.models.candidates.iter().filter_map(move |candidate| {
             let card = self.engine.card(candidate)?;
             let is_same = candidate == from
                 || (candidate.provider == from.provider && card.plain_sibling.as_ref() == Some(&from.model));
-            let payable = accepted.budget_cost.is_none() || self.engine.price(candidate).is_some();
-            (!is_same && payable && self.engine.cooldowns.is_cool(&candidate.provider, now))
-                .then(|| (candidate.clone(), card))
+            let foreign = self.run.turns_without_thoughts_of(candidate);
+            let to = match &card.plain_sibling {
+                Some(sibling) if foreign > 0 => ModelName::new(&candidate.provider, sibling),
+                _ => candidate.clone(),
+            };
+            let payable = accepted.budget_cost.is_none() || self.engine.price(&to).is_some();
+            (!is_same && payable && self.engine.cooldowns.is_cool(&candidate.provider, now)).then(|| Target {
+                wanted: candidate.clone(),
+                to,
+                card,
+                foreign,
+            })
         })
     }
 
@@ -110,14 +131,11 @@ impl Driver {
         blocks.any(|block| matches!(block, Block::Image { .. }))
     }
 
-    /// Journals that `wanted` is asked from now on, and what that changes in the conversation.
-    pub(crate) fn switch(&mut self, turn: u32, attempt: u32, wanted: ModelName, card: &ModelCard, error: RunError) {
+    /// Journals who is asked from now on, and what that changes in the conversation.
+    pub(crate) fn switch(&mut self, turn: u32, attempt: u32, target: Target, error: RunError) {
+        let Target { wanted, to, foreign, .. } = target;
         let from = self.run.model.clone();
-        let foreign = self.run.turns_without_thoughts_of(&wanted);
-        let (to, effort) = match &card.plain_sibling {
-            Some(sibling) if foreign > 0 => (ModelName::new(&wanted.provider, sibling), None),
-            _ => (wanted.clone(), self.pinned.definition.effort),
-        };
+        let effort = self.pinned.definition.effort.filter(|_| to == wanted);
         tracing::warn!(run = %self.key.run, %from, %to, code = %error.code, "another model is asked");
         self.engine.meters.fell_back();
         let caches = self.engine.card(&from).is_some_and(|card| card.native_cache);

@@ -170,7 +170,7 @@ impl Driver {
             Way::Suppressed(text) => {
                 self.push(Body::Notice { notice: Notice::FallbackSuppressed, text });
             }
-            Way::Switch { attempt, wanted, card } => self.switch(turn, attempt, wanted, &card, said),
+            Way::Switch { attempt, target } => self.switch(turn, attempt, *target, said),
         }
     }
 

@@ -169,7 +169,7 @@ fn points(settings: &Value) -> Vec<String> {
 }
 
 /// Does `work` on every item, some at a time, until one says to stop.
-fn for_each<T: Sync>(items: &[T], work: impl Fn(&T) -> bool + Sync) {
+pub(crate) fn for_each<T: Sync>(items: &[T], work: impl Fn(&T) -> bool + Sync) {
     let (next, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
     std::thread::scope(|scope| {
         for _ in 0..6 {
@@ -302,7 +302,7 @@ fn the_kill_test_catches_children_started_apart_and_unkeyed() {
 }
 
 /// Says a number to whoever runs the tests, past the capture of their output.
-fn report_number(text: &str) {
+pub(crate) fn report_number(text: &str) {
     use std::io::Write as _;
     writeln!(std::io::stderr(), "durability: {text}").expect("stderr");
 }

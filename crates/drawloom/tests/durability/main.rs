@@ -3,11 +3,13 @@
 //! A binary of its own, because it runs for longer than the other tests and drives the example `fixture`, which holds
 //! the faults and fixtures that the shipped binary must not.
 
+mod fallback;
 mod fanout;
 mod golden;
 mod http;
 mod joining;
 mod kill;
 mod process;
+mod storm;
 mod streaming;
 mod sync_probe;

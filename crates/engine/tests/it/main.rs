@@ -11,3 +11,4 @@ mod providers;
 mod resuming;
 mod simple;
 mod stopping;
+mod thinking;

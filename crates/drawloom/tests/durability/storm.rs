@@ -1,0 +1,138 @@
+//! A storm: 200 runs against a provider that bears 5 calls at a time and refuses the rest at once. What happened is read
+//! from the provider's own log.
+
+use std::{
+    io::{BufRead, BufReader},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+};
+
+use drawloom_testkit::providers::{Call, Outcome};
+use serde_json::{Value, json};
+
+use crate::{
+    http::{Answer, get, post},
+    kill::report_number,
+    process::Case,
+};
+
+const RUNS: usize = 200;
+const BORNE: usize = 5;
+const TAKES_MS: f64 = 200.0;
+
+/// A provider in a process of its own.
+struct Provider {
+    child: Child,
+    address: String,
+}
+
+impl Provider {
+    fn start(arguments: &[&str], log: &Path) -> Self {
+        let program: PathBuf = Path::new(env!("CARGO_BIN_EXE_drawloom")).with_file_name("examples").join("provider");
+        assert!(program.exists(), "{} is missing: cargo build -p drawloom-testkit --examples", program.display());
+        let mut child = Command::new(program)
+            .args(["--bear", &BORNE.to_string(), "--delay-ms", &TAKES_MS.to_string()])
+            .args(arguments)
+            .arg("--log")
+            .arg(log)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the provider starts");
+        let mut address = String::new();
+        let stdout = child.stdout.take().expect("a pipe");
+        BufReader::new(stdout).read_line(&mut address).expect("an address");
+        Self { child, address: address.trim().to_owned() }
+    }
+}
+
+impl Drop for Provider {
+    fn drop(&mut self) {
+        // It may be gone already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn config(driver: &str, address: &str) -> String {
+    format!(
+        "providers:\n  busy: {{ driver: {driver}, base_url: 'http://{address}' }}\n\
+         agents:\n  worker: {{ provider: busy, model: m, tools: [] }}\n\
+         concurrency: {{ max_concurrent_runs: {RUNS} }}\n"
+    )
+}
+
+/// Seconds in flight of all calls together between two times.
+fn in_flight(calls: &[&Call], from: f64, to: f64) -> f64 {
+    calls.iter().map(|call| (call.ended_ms.min(to) - call.started_ms.max(from)).max(0.0)).sum()
+}
+
+fn storm(driver: &str, arguments: &[&str]) {
+    let scratch = tempfile::tempdir().expect("a directory");
+    let log = scratch.path().join("calls");
+    let provider = Provider::start(&[&["--shape", driver], arguments].concat(), &log);
+    let case = Case::new(&config(driver, &provider.address));
+    let server = case.start(&json!({}));
+    let mut batches = Vec::new();
+    for part in (0..RUNS).collect::<Vec<_>>().chunks(32) {
+        let spawns: Vec<Value> =
+            part.iter().map(|run| json!({ "agent": "worker", "prompt": format!("say {run}") })).collect();
+        let batch = post(&server.url, "/v1/runs:batch", &json!({ "spawns": spawns, "mode": "detach" }));
+        let batch = batch.and_then(Answer::json).expect("a batch");
+        batches.push(batch["batch_id"].as_str().expect("an id").to_owned());
+    }
+    let mut number = 0;
+    for batch in batches {
+        let done = get(&server.url, &format!("/v1/batches/{batch}?wait_ms=120000"));
+        for result in done["results"].as_array().expect("results") {
+            assert_eq!(result["status"], "completed", "{result}");
+            assert_eq!(result["final_text"], format!("You said: say {number}"));
+            number += 1;
+        }
+    }
+    assert_eq!(number, RUNS);
+    let text = std::fs::read_to_string(&log).expect("a log");
+    let calls: Vec<Call> = text.lines().map(|line| serde_json::from_str(line).expect("a call")).collect();
+    let borne: Vec<&Call> = calls.iter().filter(|call| call.outcome == Outcome::Whole).collect();
+    assert_eq!(borne.len(), RUNS);
+    let begun = calls.iter().map(|call| call.started_ms).fold(f64::INFINITY, f64::min);
+    let ended = borne.iter().map(|call| call.ended_ms).fold(0.0, f64::max);
+    let took = ended - begun;
+    let ideal = RUNS as f64 / BORNE as f64 * TAKES_MS;
+    let third = begun + took * 2.0 / 3.0;
+    let late: Vec<&Call> = calls.iter().filter(|call| call.started_ms >= third).collect();
+    let refused = late.iter().filter(|call| call.outcome == Outcome::Crowded).count();
+    let level = in_flight(&borne, third, ended) / (ended - third);
+    let all = calls.len() - RUNS;
+    report_number(&format!(
+        "storm, {driver} {}: {:.2} times the ideal time, {all} of {} calls refused; in the last third {level:.1} in \
+         flight, {refused} of {} refused",
+        arguments.join(" "),
+        took / ideal,
+        calls.len(),
+        late.len()
+    ));
+    assert!((4.0..=7.0).contains(&level), "{level} calls in flight");
+    assert!(refused * 10 < late.len(), "{refused} of {} calls refused", late.len());
+    assert!(took <= 1.5 * ideal, "{took} ms where {ideal} ms are ideal");
+}
+
+#[test]
+fn a_storm_is_borne_when_the_provider_says_nothing_of_when() {
+    storm("anthropic", &["--retry-after", "none"]);
+}
+
+#[test]
+fn a_storm_is_borne_when_the_provider_says_how_many_seconds() {
+    storm("openai", &["--retry-after", "seconds:1"]);
+}
+
+#[test]
+fn a_storm_is_borne_when_the_provider_says_a_date() {
+    storm("anthropic", &["--retry-after", "date:2"]);
+}
+
+#[test]
+fn a_storm_is_borne_when_the_provider_is_overloaded() {
+    storm("anthropic", &["--retry-after", "none", "--refuse", "529"]);
+}
