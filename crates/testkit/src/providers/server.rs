@@ -78,9 +78,11 @@ fn headers_of(request: &Request<Incoming>) -> Vec<(String, String)> {
 fn check_key(house: &House, headers: &[(String, String)]) -> Result<(), Refusal> {
     let Some(key) = &house.settings.key else { return Ok(()) };
     let find = |name: &str| headers.iter().find(|(header, _)| header == name).map(|(_, value)| value.as_str());
+    let bearer = find("authorization").and_then(|value| value.strip_prefix("Bearer "));
     let shown = match house.settings.shape {
-        Shape::Anthropic => find("x-api-key"),
-        Shape::Openai | Shape::Deepseek => find("authorization").and_then(|value| value.strip_prefix("Bearer ")),
+        // Its newer SDKs show the key as a bearer.
+        Shape::Anthropic => find("x-api-key").or(bearer),
+        Shape::Openai | Shape::Deepseek => bearer,
     };
     if shown == Some(key) {
         return Ok(());
