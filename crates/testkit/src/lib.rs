@@ -1,10 +1,12 @@
 //! Fixtures and faults for test processes: a tool whose effects survive the process, a model that leaves a mark for each
-//! call, points at which the process is killed, and the mistakes that our tests must be able to catch.
+//! call, points at which the process is killed, the mistakes that our tests must be able to catch, and
+//! model servers that are as strict as the real ones.
 
 mod faults;
 mod kill;
 mod marks;
 mod names;
+pub mod providers;
 
 pub use faults::{Fault, with_fault};
 pub use kill::{KillJournal, KillTool, Killer};

@@ -46,6 +46,9 @@ pub(super) fn write(request: &TurnRequest, known: &Known) -> (Value, Vec<(&'stat
         if known.parallel_calls == Some(false) {
             body.insert("tool_choice".into(), json!({ "type": "auto", "disable_parallel_tool_use": true }));
         }
+    } else if let Some(tools) = bygone_tools(request) {
+        body.insert("tools".into(), tools);
+        body.insert("tool_choice".into(), json!({ "type": "none" }));
     }
     body.insert("messages".into(), messages(request, known, mode).into());
     let mut headers = Vec::new();
@@ -116,6 +119,22 @@ fn tools(request: &TurnRequest, known: &Known) -> Value {
         mark(last, known);
     }
     tools.into()
+}
+
+/// A history with calls wants tools on offer, also in a last turn that must make none: the names that were called.
+fn bygone_tools(request: &TurnRequest) -> Option<Value> {
+    let mut names: Vec<&str> = Vec::new();
+    for message in &request.messages {
+        if let Message::Assistant { calls, .. } = &**message {
+            for call in calls {
+                if !names.contains(&call.name.as_str()) {
+                    names.push(&call.name);
+                }
+            }
+        }
+    }
+    let tool = |name: &&str| json!({ "name": name, "input_schema": { "type": "object" } });
+    (!names.is_empty()).then(|| names.iter().map(tool).collect())
 }
 
 /// Ends a prefix that the provider should remember. At most four are allowed: the last tool, the system prompt, and the

@@ -1,0 +1,8 @@
+//! Model APIs over real sockets, against servers on loopback that are as strict as the real ones.
+
+mod conversations;
+mod failures;
+mod house;
+mod mutations;
+mod requests;
+mod streams;

@@ -1,0 +1,79 @@
+//! A request, as a server sees it.
+
+use serde_json::Value;
+
+use super::Shape;
+
+/// A request for a turn.
+#[derive(Debug, Clone)]
+pub struct Asked {
+    /// Whose API it is in.
+    pub shape: Shape,
+    /// Its number among all calls of the server, from 1.
+    pub number: u64,
+    /// Its method.
+    pub method: String,
+    /// Its path.
+    pub path: String,
+    /// Its headers, names in lower case, in alphabetical order.
+    pub headers: Vec<(String, String)>,
+    /// Its body.
+    pub body: Value,
+}
+
+impl Asked {
+    /// A header.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
+    }
+
+    /// The model that is asked.
+    pub fn model(&self) -> &str {
+        self.body["model"].as_str().unwrap_or_default()
+    }
+
+    /// The conversation.
+    pub fn messages(&self) -> &[Value] {
+        self.body["messages"].as_array().map(Vec::as_slice).unwrap_or_default()
+    }
+
+    /// What the user said last.
+    pub fn last_text(&self) -> String {
+        let said = self.messages().iter().rev().filter(|message| message["role"] == "user");
+        said.map(|message| texts(&message["content"])).find(|text| !text.is_empty()).unwrap_or_default()
+    }
+
+    /// What calls came to, when the newest messages say that.
+    pub fn results(&self) -> Vec<String> {
+        if self.shape == Shape::Anthropic {
+            let blocks = self.messages().last().map(|message| blocks(&message["content"])).unwrap_or_default();
+            let results = blocks.iter().filter(|block| block["type"] == "tool_result");
+            return results.map(|block| texts(&block["content"])).collect();
+        }
+        let tail = self.messages().iter().rev().take_while(|message| message["role"] == "tool");
+        let mut results: Vec<String> = tail.map(|message| texts(&message["content"])).collect();
+        results.reverse();
+        results
+    }
+
+    /// The tools on offer.
+    pub fn tools(&self) -> Vec<String> {
+        let tools = self.body["tools"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let name =
+            |tool: &Value| tool["name"].as_str().or_else(|| tool["function"]["name"].as_str()).map(str::to_owned);
+        tools.iter().filter_map(name).collect()
+    }
+}
+
+/// The blocks of a message's content.
+pub(super) fn blocks(content: &Value) -> &[Value] {
+    content.as_array().map(Vec::as_slice).unwrap_or_default()
+}
+
+/// The texts of a message's content.
+pub(super) fn texts(content: &Value) -> String {
+    match content {
+        Value::String(text) => text.clone(),
+        content => blocks(content).iter().filter_map(|block| block["text"].as_str()).collect::<Vec<_>>().join("\n"),
+    }
+}
