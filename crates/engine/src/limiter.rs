@@ -1,7 +1,8 @@
 //! One limiter for each credential, shared by all runs: how many calls at once it bears is learned from what it refuses.
 //!
 //! It starts with a few calls at once and doubles while that is borne. After the first refusal it keeps to what was borne
-//! and asks for one more now and then, the more seldom the more often that was refused. A run that finds no room is
+//! and asks for one more now and then, the more seldom the more often that was refused, and not when the run that would
+//! be refused had to wait for longer than all others together. A run that finds no room is
 //! parked and gives its slot back; whoever makes room says which runs come next, in order. What the provider itself says
 //! comes first: it closes the credential when nothing is borne any more, or when it says that its calls are used up.
 
@@ -42,6 +43,8 @@ pub(crate) enum Entrance {
 pub(crate) enum Ending {
     /// It was answered; the provider may say that this was the last one for a while.
     Borne {
+        /// How long it took.
+        took: Duration,
         /// For how long there will be no more.
         closed_for: Option<Duration>,
     },
@@ -85,6 +88,10 @@ struct Line {
     /// Calls borne at the limit since it last changed.
     borne_at_limit: u32,
     patience: u32,
+    /// How long a call takes, about.
+    takes: Duration,
+    /// How long the provider last told somebody to stay away.
+    told: Duration,
     /// Whether the limit is one above what was last known to be borne.
     probing: bool,
     closed_until: Option<Timestamp>,
@@ -105,6 +112,8 @@ impl Default for Line {
             waiting: HashSet::new(),
             borne_at_limit: 0,
             patience: PATIENCE.0,
+            takes: Duration::ZERO,
+            told: Duration::ZERO,
             probing: false,
             closed_until: None,
             watched: None,
@@ -141,8 +150,12 @@ impl Limiter {
         let at_limit = line.taken >= line.limit;
         line.taken = line.taken.saturating_sub(1);
         match ending {
-            Ending::Borne { closed_for } => {
+            Ending::Borne { took, closed_for } => {
                 line.backoffs = 0;
+                line.takes = match line.takes.is_zero() {
+                    true => took,
+                    false => (line.takes * 7 + took) / 8,
+                };
                 if at_limit {
                     line.borne();
                 }
@@ -218,11 +231,18 @@ impl Line {
             self.probing = false;
             self.patience = (self.patience / 2).max(1);
         }
-        if self.borne_at_limit >= self.limit.saturating_mul(self.patience) {
+        let rounds = self.borne_at_limit / self.limit.max(1);
+        if rounds >= self.patience && (self.is_worth_a_refusal() || rounds >= PATIENCE.1) {
             self.limit = self.limit.saturating_add(1);
             self.borne_at_limit = 0;
             self.probing = true;
         }
+    }
+
+    /// Whether those who wait would keep the credential busy for as long as somebody who is refused has to stay away.
+    fn is_worth_a_refusal(&self) -> bool {
+        let waiting = u32::try_from(self.waiting.len()).unwrap_or(u32::MAX);
+        self.takes.saturating_mul(waiting) / self.limit.max(1) >= self.told * 2
     }
 
     fn refused(&mut self, retry_after: Option<Duration>, now: Timestamp) {
@@ -233,6 +253,7 @@ impl Line {
         }
         .max(1);
         self.growing = false;
+        self.told = retry_after.unwrap_or_default();
         self.borne_at_limit = 0;
         if std::mem::take(&mut self.probing) {
             self.patience = self.patience.saturating_mul(2).min(PATIENCE.1);
@@ -240,6 +261,8 @@ impl Line {
         if borne > 0 {
             return;
         }
+        // Nothing is borne, so it was not the number at once that was too large: begin again from one.
+        self.growing = true;
         let wait = retry_after.unwrap_or_else(|| {
             let wait = BACKOFF.0.saturating_mul(1 << self.backoffs.min(8)).min(BACKOFF.1);
             self.backoffs += 1;

@@ -7,6 +7,7 @@ use drawloom_contract::{
     journal::WaitChange,
     model::{Turn, TurnError},
     record::{Body, ParkedOn},
+    time::Timestamp,
 };
 
 use crate::{
@@ -24,18 +25,22 @@ pub(crate) struct Permit {
     engine: Arc<Engine>,
     /// Nothing for a provider without limits, and once it was given back.
     credential: Option<String>,
+    since: Timestamp,
 }
 
 impl Permit {
     /// Gives it back with what the call came to.
     pub(crate) fn end(mut self, result: &Result<Turn, TurnError>) {
+        let took = self.engine.parts.clock.now().since(self.since);
         let ending = match result {
-            Ok(turn) => Ending::Borne { closed_for: turn.headroom.closed_for },
+            Ok(turn) => Ending::Borne { took, closed_for: turn.headroom.closed_for },
             Err(TurnError::Throttled { retry_after, .. } | TurnError::Overloaded { retry_after, .. }) => {
                 Ending::Refused { retry_after: *retry_after }
             }
             // The provider took the call and thought about it.
-            Err(TurnError::Refused { .. } | TurnError::ContextTooLong { .. }) => Ending::Borne { closed_for: None },
+            Err(TurnError::Refused { .. } | TurnError::ContextTooLong { .. }) => {
+                Ending::Borne { took, closed_for: None }
+            }
             Err(
                 TurnError::Unavailable { .. }
                 | TurnError::Cut { .. }
@@ -70,7 +75,7 @@ impl Driver {
         {
             return None;
         }
-        Some(Permit { engine: self.engine.clone(), credential })
+        Some(Permit { engine: self.engine.clone(), credential, since: self.now() })
     }
 
     /// Parks the run until somebody makes room for it.

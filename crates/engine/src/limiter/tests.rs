@@ -53,7 +53,8 @@ fn storm(runs: u32, most: usize, retry_after: Option<Duration>) -> (i64, usize, 
         ready.extend(resting.extract_if(.., |(time, _)| *time <= now).map(|(_, run)| run));
         for _ in in_flight.extract_if(.., |(time, _)| *time <= now) {
             done += 1;
-            let next = limiter.leave(NAME, Ending::Borne { closed_for: None }, at(now));
+            let next =
+                limiter.leave(NAME, Ending::Borne { took: Duration::from_millis(200), closed_for: None }, at(now));
             ready.extend(next.wake);
         }
     }
@@ -70,7 +71,8 @@ fn storm(runs: u32, most: usize, retry_after: Option<Duration>) -> (i64, usize, 
 
 #[test]
 fn a_storm_settles_at_what_the_provider_bears() {
-    for retry_after in [None, Some(Duration::from_secs(1)), Some(Duration::from_millis(150))] {
+    for retry_after in [None, Some(150), Some(1_000), Some(2_000), Some(3_000)] {
+        let retry_after = retry_after.map(Duration::from_millis);
         let (took, refused, calls, level) = storm(200, 5, retry_after);
         let ideal = 200 / 5 * 200;
         assert!(took <= ideal * 5 / 4, "{retry_after:?}: {took} of {ideal}");
@@ -99,7 +101,7 @@ fn a_credential_that_bears_nothing_is_left_alone_as_long_as_it_says() {
     assert_eq!(limiter.look(NAME, at(3_000)).wake, [run(1)]);
     assert_eq!(limiter.look(NAME, at(3_000)).wake, []);
     assert_eq!(limiter.enter(NAME, &run(1), at(3_001)), Entrance::Go);
-    let borne = Ending::Borne { closed_for: Some(Duration::from_secs(1)) };
+    let borne = Ending::Borne { took: Duration::from_millis(99), closed_for: Some(Duration::from_secs(1)) };
     assert_eq!(limiter.leave(NAME, borne, at(3_100)), Next { wake: vec![], look_again: Some(at(4_100)) });
     assert_eq!(limiter.look(NAME, at(4_100)).wake, [run(2)]);
 }

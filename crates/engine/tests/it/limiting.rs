@@ -51,7 +51,6 @@ async fn a_storm_is_borne_and_no_run_fails_for_it() {
         let busy = &load.providers["busy"];
         assert_eq!((busy.calls_in_flight, busy.throttled), (0, 0), "{busy:?}");
         assert!(busy.call_limit.is_some_and(|limit| (4..=7).contains(&limit)), "{busy:?}");
-        assert_eq!((load.active, load.queued), (0, 0));
     }
 }
 
