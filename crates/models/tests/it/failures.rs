@@ -155,6 +155,17 @@ async fn an_answer_without_end_is_bounded() {
 }
 
 #[tokio::test]
+async fn a_connection_is_used_again() {
+    for (shape, model) in SHAPES {
+        let house = House::new(shape, parrot).await;
+        for _ in 0..10 {
+            house.ask(request(model)).await.expect("a turn");
+        }
+        assert_eq!(house.provider.connections(), 1, "{shape:?}");
+    }
+}
+
+#[tokio::test]
 async fn an_abandoned_call_ends_at_the_server_too() {
     let settings = Settings::new(Shape::Anthropic).key(KEY).delay(Duration::from_secs(60));
     let house = House::with(settings, json!({}), parrot).await;

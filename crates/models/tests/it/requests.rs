@@ -18,7 +18,9 @@ fn shown(asked: &Asked) -> Value {
         .headers
         .iter()
         .filter(|(name, _)| name != "host" && name != "content-length")
-        .map(|(name, value)| (name.clone(), value.replace(KEY, "***").into()))
+        .map(|(name, value)| {
+            (name.clone(), value.replace(KEY, "***").replace(env!("CARGO_PKG_VERSION"), "VERSION").into())
+        })
         .collect();
     json!({ "method": asked.method, "path": asked.path, "headers": headers, "body": asked.body })
 }
