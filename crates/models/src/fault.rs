@@ -43,7 +43,10 @@ impl Fault {
 
     /// What an answer that is no success means.
     pub(crate) fn of_answer(status: u16, body: &[u8], retry_after: Option<Duration>) -> Self {
-        let said = Said::read(body);
+        let mut said = Said::read(body);
+        if (300..400).contains(&status) {
+            said.text = "it sends us elsewhere, where we do not go: check `base_url`".into();
+        }
         let kind = said.kind(Some(status));
         Self { kind, message: format!("{} (HTTP {status})", said.message(kind)), retry_after }
     }

@@ -142,6 +142,8 @@ async fn nobody_at_home_is_unavailable() {
     let model = open(json!({ "driver": "openai", "base_url": url }), None);
     let error = model.turn(request("m"), &crate::house::Heard::default()).await.expect_err("nobody");
     assert_eq!(error.code(), "model_unavailable");
+    let nowhere = open(json!({ "driver": "openai", "base_url": "http://[x" }), None);
+    assert_eq!(nowhere.list().await.expect_err("no address").code(), "model_bad_request");
     assert!(error.to_string().contains("no connection to http://127.0.0.1:"), "{error}");
 }
 
