@@ -84,7 +84,7 @@ enum Mode {
 impl Mode {
     /// A history that lacks reasoning where it is demanded would be rejected: then the model is told not to think.
     fn of(request: &TurnRequest, known: &Known, demanded: &[bool]) -> Self {
-        if request.model.ends_with(PLAIN_SUFFIX) {
+        if known.hushed || request.model.ends_with(PLAIN_SUFFIX) {
             return Self::Plain;
         }
         let whole = request.messages.iter().zip(demanded).all(|(message, demanded)| match &**message {

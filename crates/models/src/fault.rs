@@ -43,7 +43,10 @@ impl Fault {
 
     /// What an answer that is no success means.
     pub(crate) fn of_answer(status: u16, body: &[u8], retry_after: Option<Duration>) -> Self {
-        let said = Said::read(body);
+        let mut said = Said::read(body);
+        if (300..400).contains(&status) {
+            said.text = "it sends us elsewhere, where we do not go: check `base_url`".into();
+        }
         let kind = said.kind(Some(status));
         Self { kind, message: format!("{} (HTTP {status})", said.message(kind)), retry_after }
     }
@@ -120,7 +123,7 @@ impl Said {
         let says = |list: &[&str]| self.words.iter().any(|word| list.contains(&word.as_str()));
         let lower = self.text.to_ascii_lowercase();
         let mentions = |list: &[&str]| list.iter().any(|part| lower.contains(part));
-        if says(NO_CREDIT) || status == Some(402) || mentions(&["credit balance is too low"]) {
+        if says(NO_CREDIT) || status == Some(402) || mentions(NO_CREDIT_SHAPES) {
             // The key is good but buys nothing: no wait mends that, another provider does.
             return Kind::Auth;
         }
@@ -140,6 +143,8 @@ impl Said {
             Some(401 | 403) => Kind::Auth,
             Some(408 | 409 | 425) => Kind::Unavailable,
             Some(413) => Kind::ContextTooLong,
+            // One request that is larger than what a minute allows fits in no minute.
+            Some(429) if mentions(&["request too large"]) => Kind::ContextTooLong,
             Some(429) => Kind::Throttled,
             Some(529) => Kind::Overloaded,
             Some(503) if mentions(&["overloaded"]) => Kind::Overloaded,
@@ -163,6 +168,9 @@ impl Said {
 }
 
 const NO_CREDIT: &[&str] = &["insufficient_quota", "billing_error", "insufficient_balance", "billing_not_active"];
+
+/// How providers without a code for it say the same.
+const NO_CREDIT_SHAPES: &[&str] = &["credit balance is too low", "reached your specified api usage limits"];
 
 const TOO_LONG: &[&str] = &["context_length_exceeded", "request_too_large", "exceed_context_size_error"];
 
@@ -228,6 +236,11 @@ mod tests {
             (400, code("", "This model's maximum context length is 8192 tokens."), Kind::ContextTooLong),
             (429, code("insufficient_quota", "You exceeded your current quota"), Kind::Auth),
             (429, code("rate_limit_exceeded", "Rate limit reached"), Kind::Throttled),
+            (
+                429,
+                code("rate_limit_exceeded", "Request too large for gpt-4.1 on tokens per min: Limit 1, Requested 2"),
+                Kind::ContextTooLong,
+            ),
             (400, code("content_filter", "filtered"), Kind::Refused),
             (422, json!({ "detail": [{ "msg": "field required" }] }), Kind::BadRequest),
             (302, json!(null), Kind::BadRequest),

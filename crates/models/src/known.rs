@@ -15,6 +15,8 @@ pub(crate) struct Known {
     /// Output tokens of a turn, unless the agent says otherwise.
     pub(crate) max_tokens: u32,
     pub(crate) thinking: Thinking,
+    /// Whether it thinks by itself and must be told not to.
+    pub(crate) hushed: bool,
     pub(crate) knobs: Knobs,
     pub(crate) vision: bool,
     /// Whether the provider keeps a cache of what it has read.
@@ -180,7 +182,7 @@ impl Known {
             known.parallel_calls = None;
         }
         if model.ends_with(PLAIN_SUFFIX) {
-            known.thinking = Thinking::Never;
+            known.hush();
         }
         known.told(driver, says)
     }
@@ -191,6 +193,7 @@ impl Known {
             context: Some(row.context),
             max_tokens: row.max_tokens,
             thinking: row.thinking,
+            hushed: false,
             knobs: row.knobs,
             vision: row.sees,
             cache: true,
@@ -211,6 +214,7 @@ impl Known {
             context: None,
             max_tokens: 8_192,
             thinking: Thinking::Never,
+            hushed: false,
             knobs: Knobs::All,
             vision: true,
             cache: true,
@@ -220,9 +224,14 @@ impl Known {
         }
     }
 
+    fn hush(&mut self) {
+        self.hushed |= matches!(self.thinking, Thinking::Adaptive | Thinking::Always);
+        self.thinking = Thinking::Never;
+    }
+
     fn told(mut self, driver: Driver, says: &Capabilities) -> Self {
         match (says.supports_thinking, self.thinking, driver) {
-            (Some(false), _, _) => self.thinking = Thinking::Never,
+            (Some(false), _, _) => self.hush(),
             (Some(true), Thinking::Never, Driver::Anthropic) => self.thinking = Thinking::Budget,
             (Some(true), Thinking::Never, _) => self.thinking = Thinking::Always,
             (Some(true), _, _) | (None, _, _) => {}
@@ -309,5 +318,8 @@ mod tests {
         assert_eq!((told.parallel_calls, told.context), (Some(false), Some(4_096)));
         let silent = Capabilities { supports_thinking: Some(false), ..Capabilities::default() };
         assert_eq!(Known::of(Driver::Openai, "gpt-5", &silent).thinking, Thinking::Never);
+        let hushed = Known::of(Driver::Deepseek, "deepseek-flash", &silent);
+        assert_eq!((hushed.thinking, hushed.hushed), (Thinking::Never, true));
+        assert_eq!(hushed.card(Driver::Deepseek, "deepseek-flash").plain_sibling, None);
     }
 }

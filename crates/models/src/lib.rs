@@ -66,12 +66,10 @@ pub enum Error {
         provider: String,
     },
     /// An address that is none.
-    #[error("providers.{provider}.base_url {base_url:?} is no address")]
+    #[error("providers.{provider}.base_url is no address, or holds a password")]
     BadAddress {
         /// The provider.
         provider: String,
-        /// As it was given.
-        base_url: String,
     },
     /// The HTTP client does not start.
     #[error("providers.{provider} cannot be opened: {problem}")]
@@ -164,9 +162,7 @@ fn open_remote(
     match (&key, &config.base_url) {
         (None, None) => return Err(Error::MissingKey { provider: provider(), home: dialect.home() }),
         (Some(key), _) if !key.fits_header() => return Err(Error::BadKey { provider: provider() }),
-        (_, Some(base_url)) if !is_address(base_url) => {
-            return Err(Error::BadAddress { provider: provider(), base_url: base_url.clone() });
-        }
+        (_, Some(base_url)) if !is_address(base_url) => return Err(Error::BadAddress { provider: provider() }),
         _ => {}
     }
     let client =
@@ -175,10 +171,12 @@ fn open_remote(
     Ok(Remote::new(id, dialect, address, key, client, &config.options, clock))
 }
 
-/// Whether `url` begins with a scheme that we speak and has a host.
+/// Whether `url` begins with a scheme that we speak and has a host. Addresses are shown in errors, so no password may be
+/// in one.
 fn is_address(url: &str) -> bool {
     let host = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"));
-    host.is_some_and(|host| !host.is_empty() && !host.starts_with('/') && !url.contains(char::is_whitespace))
+    host.is_some_and(|host| !host.is_empty() && !host.starts_with('/'))
+        && !url.contains(|c: char| c == '@' || c.is_whitespace())
 }
 
 #[cfg(test)]

@@ -135,6 +135,9 @@ impl Remote {
         let patience = self.options.header_timeout_ms.map_or(HEADER_TIMEOUT, Duration::from_millis);
         match self.within(patience, self.client.send(request)).await {
             Some(Ok(response)) => Ok(response),
+            Some(Err(error @ drawloom_net::Error::BadAddress { .. })) => {
+                Err(Fault::new(Kind::BadRequest, explain(&error)))
+            }
             Some(Err(error)) => Err(Fault::new(Kind::Unavailable, explain(&error))),
             None => Err(Fault::new(Kind::Unavailable, format!("no answer within {} ms", patience.as_millis()))),
         }

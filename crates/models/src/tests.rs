@@ -45,8 +45,9 @@ fn what_means_nothing_to_a_driver_is_named() {
         ),
         (json!({ "driver": "openai", "options": { "rules": [{ "text": "x" }] } }), "providers.p.options.rules"),
         (json!({ "driver": "openai", "options": { "seed": 1 } }), "to the driver `openai`"),
-        (json!({ "driver": "openai", "base_url": "ftp://x" }), "is no address; write it like https://"),
+        (json!({ "driver": "openai", "base_url": "ftp://x" }), "password; write it like https://"),
         (json!({ "driver": "openai", "base_url": "http://" }), "is no address"),
+        (json!({ "driver": "openai", "base_url": "http://me:hunter2@h" }), "providers.p.base_url is no address"),
     ];
     for (config, expected) in cases {
         let error = opened(config.clone(), None).expect_err("it cannot be opened");

@@ -16,7 +16,10 @@ use std::{
     io,
     net::SocketAddr,
     path::PathBuf,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
@@ -111,6 +114,7 @@ struct House {
     script: Box<Script>,
     log: Log,
     kept: Mutex<Vec<Asked>>,
+    connections: AtomicUsize,
 }
 
 /// A server that runs until it is dropped.
@@ -129,7 +133,13 @@ impl Provider {
         let listener = TcpListener::bind(settings.listen).await?;
         let address = listener.local_addr()?;
         let log = Log::new(settings.log.as_deref())?;
-        let house = Arc::new(House { settings, script: Box::new(script), log, kept: Mutex::default() });
+        let house = Arc::new(House {
+            settings,
+            script: Box::new(script),
+            log,
+            kept: Mutex::default(),
+            connections: AtomicUsize::new(0),
+        });
         let task = tokio::spawn(server::serve(listener, Arc::clone(&house)));
         Ok(Self { address, house, task })
     }
@@ -152,6 +162,11 @@ impl Provider {
     /// The first requests for turns that it got, in order.
     pub fn asked(&self) -> Vec<Asked> {
         self.house.kept.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// How many connections were made to it.
+    pub fn connections(&self) -> usize {
+        self.house.connections.load(Ordering::Relaxed)
     }
 
     /// Runs until the process ends.

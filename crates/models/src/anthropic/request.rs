@@ -53,6 +53,9 @@ pub(super) fn write(request: &TurnRequest, known: &Known) -> (Value, Vec<(&'stat
     body.insert("messages".into(), messages(request, known, mode).into());
     let mut headers = Vec::new();
     match mode {
+        Mode::Unsaid(None) if known.hushed => {
+            body.insert("thinking".into(), json!({ "type": "disabled" }));
+        }
         Mode::Unsaid(None) => {}
         Mode::Unsaid(Some(effort)) => {
             body.insert("output_config".into(), json!({ "effort": effort.as_str() }));

@@ -8,7 +8,7 @@ use drawloom_contract::{
     model::{ListedModel, TurnRequest},
     record::StopReason,
 };
-use drawloom_testkit::providers::{RetryAfter, Settings, Shape, parrot};
+use drawloom_testkit::providers::{Reply, RetryAfter, Settings, Shape, parrot};
 use serde_json::json;
 
 use crate::house::{House, KEY, after, request, with_tools};
@@ -66,6 +66,22 @@ async fn a_loop_that_another_model_began_is_gone_on_with() {
         let thinks = model == "claude-opus-5-5";
         assert_eq!(!turn.thoughts.is_empty(), thinks, "{model} thinks only if it may begin to in the middle");
     }
+}
+
+#[tokio::test]
+async fn a_model_that_thought_nothing_is_told_so() {
+    let house = House::new(Shape::Deepseek, |asked| match asked.results().is_empty() {
+        true => Reply::text("").call("Read", &json!({ "path": "a" })).into(),
+        false => Reply::text("Done.").into(),
+    })
+    .await;
+    let request = asking("deepseek-v4-pro");
+    let turn = house.ask(request.clone()).await.expect("a call");
+    assert_eq!(turn.thoughts, [Thought::default()]);
+    house.ask(after(request, turn, &[("x", false)])).await.expect("the server takes it");
+    let body = &house.provider.asked()[1].body;
+    assert_eq!(body["messages"][2]["reasoning_content"], "");
+    assert_eq!(body["thinking"], json!({ "type": "enabled" }));
 }
 
 #[tokio::test]

@@ -142,6 +142,8 @@ async fn nobody_at_home_is_unavailable() {
     let model = open(json!({ "driver": "openai", "base_url": url }), None);
     let error = model.turn(request("m"), &crate::house::Heard::default()).await.expect_err("nobody");
     assert_eq!(error.code(), "model_unavailable");
+    let nowhere = open(json!({ "driver": "openai", "base_url": "http://[x" }), None);
+    assert_eq!(nowhere.list().await.expect_err("no address").code(), "model_bad_request");
     assert!(error.to_string().contains("no connection to http://127.0.0.1:"), "{error}");
 }
 
@@ -152,6 +154,17 @@ async fn an_answer_without_end_is_bounded() {
     let house = House::new(Shape::Openai, move |_| Raw { status: 200, headers: vec![], pieces: pieces.clone() }.into());
     let error = house.await.ask(request("gpt-4.1")).await.expect_err("too much");
     assert!(error.to_string().contains("longer than 67108864 bytes"), "{error}");
+}
+
+#[tokio::test]
+async fn a_connection_is_used_again() {
+    for (shape, model) in SHAPES {
+        let house = House::new(shape, parrot).await;
+        for _ in 0..10 {
+            house.ask(request(model)).await.expect("a turn");
+        }
+        assert_eq!(house.provider.connections(), 1, "{shape:?}");
+    }
 }
 
 #[tokio::test]

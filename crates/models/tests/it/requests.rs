@@ -7,7 +7,7 @@ use drawloom_contract::{
     message::{Message, Part, ToolResult, ToolUse},
     model::TurnRequest,
 };
-use drawloom_testkit::providers::{Asked, Reply, Shape};
+use drawloom_testkit::providers::{Asked, Reply, Settings, Shape};
 use serde_json::{Map, Value, json};
 
 use crate::house::{House, KEY, after, request, with_tools};
@@ -18,7 +18,9 @@ fn shown(asked: &Asked) -> Value {
         .headers
         .iter()
         .filter(|(name, _)| name != "host" && name != "content-length")
-        .map(|(name, value)| (name.clone(), value.replace(KEY, "***").into()))
+        .map(|(name, value)| {
+            (name.clone(), value.replace(KEY, "***").replace(env!("CARGO_PKG_VERSION"), "VERSION").into())
+        })
         .collect();
     json!({ "method": asked.method, "path": asked.path, "headers": headers, "body": asked.body })
 }
@@ -163,4 +165,24 @@ async fn at_most_four_breakpoints_and_the_last_two_are_on_our_newest_messages() 
     let messages = body["messages"].as_array().expect("messages");
     let marks: Vec<usize> = (0..messages.len()).filter(|at| marked(&messages[*at]["content"][0])).collect();
     assert_eq!((messages.len(), marks), (11, vec![8, 10]));
+}
+
+#[tokio::test]
+async fn what_the_operator_says_of_the_models_changes_the_request() {
+    let body = async |shape, model: &str| {
+        let says = json!({ "capabilities": {
+            "parallel_tool_calls": false, "supports_thinking": false, "native_prompt_cache": false,
+        } });
+        let house = House::with(Settings::new(shape).key(KEY), says, |_| Reply::text("Yes.").into()).await;
+        house.ask(thinking(with_tools(request(model)), Effort::High)).await.expect("the server takes it");
+        house.provider.asked().remove(0).body
+    };
+    let anthropic = body(Shape::Anthropic, "claude-opus-5").await;
+    assert_eq!(anthropic["tool_choice"], json!({ "type": "auto", "disable_parallel_tool_use": true }));
+    assert_eq!(anthropic["thinking"], json!({ "type": "disabled" }));
+    assert!(!anthropic.to_string().contains("cache_control"));
+    let openai = body(Shape::Openai, "gpt-4.1").await;
+    assert_eq!((&openai["parallel_tool_calls"], &openai["reasoning_effort"]), (&json!(false), &Value::Null));
+    let deepseek = body(Shape::Deepseek, "deepseek-flash").await;
+    assert_eq!(deepseek["thinking"], json!({ "type": "disabled" }));
 }

@@ -1,6 +1,9 @@
 //! The HTTP side: takes requests, lets the shape judge them, and sends what the script says.
 
-use std::{collections::VecDeque, convert::Infallible, io, sync::Arc, sync::PoisonError, time::Duration};
+use std::{
+    collections::VecDeque, convert::Infallible, io, sync::Arc, sync::PoisonError, sync::atomic::Ordering,
+    time::Duration,
+};
 
 use bytes::Bytes;
 use drawloom_contract::time::{Clock, Timestamp};
@@ -35,6 +38,7 @@ pub(super) async fn serve(listener: TcpListener, house: Arc<House>) {
             continue;
         };
         drop(stream.set_nodelay(true));
+        house.connections.fetch_add(1, Ordering::Relaxed);
         let house = Arc::clone(&house);
         tokio::spawn(async move {
             let service = service_fn(move |request| {
