@@ -57,6 +57,8 @@ pub struct Config {
     pub agents: BTreeMap<String, AgentConfig>,
     /// Directories that agents may touch, by name.
     pub volumes: BTreeMap<String, VolumeConfig>,
+    /// What tools may do on this machine.
+    pub tools: drawloom_tools::Config,
     /// How much may happen at once.
     pub concurrency: drawloom_engine::Config,
     /// Where the server listens: `IP:PORT`. Without a token only a loopback address is accepted.
@@ -82,6 +84,7 @@ impl Default for Config {
             pricing: Pricing::default(),
             agents: BTreeMap::new(),
             volumes: BTreeMap::new(),
+            tools: drawloom_tools::Config::default(),
             concurrency: drawloom_engine::Config::default(),
             listen: DEFAULT_LISTEN.into(),
             auth: AuthConfig::default(),

@@ -21,5 +21,5 @@ mod resolve;
 mod start;
 
 pub use parts::{Parts, Surface};
-pub use resolve::{Resolved, resolve};
+pub use resolve::{LAUNCHER, Resolved, resolve};
 pub use start::{Running, start, stop_signal};

@@ -69,7 +69,11 @@ impl Parts {
         surface: Surface,
         extra: &[Arc<dyn Tool>],
     ) -> Result<Self, CommandError> {
-        let resolved = resolve::resolve(&loaded, extra).map_err(config::refuse)?;
+        let temporary = lock.directory().path().join("tmp");
+        std::fs::create_dir_all(&temporary).map_err(|error| {
+            CommandError::usage("bad_data_dir", format!("cannot make {}: {error}", temporary.display()))
+        })?;
+        let resolved = resolve::resolve_in(&temporary, &loaded, extra).map_err(config::refuse)?;
         Ok(Self {
             store: Options::new(lock.directory().path()),
             lock,
@@ -126,6 +130,7 @@ pub(crate) fn secret_names(loaded: &Loaded) -> Vec<String> {
     names.extend(config.providers.values().filter_map(|provider| provider.api_key_env.clone()));
     names.extend(config.redaction.values_env.iter().cloned());
     names.extend(loaded.env_names.iter().filter(sounds_secret).cloned());
+    names.extend(config.tools.bash.env.iter().filter(sounds_secret).cloned());
     names.sort();
     names.dedup();
     names

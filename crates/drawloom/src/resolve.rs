@@ -1,9 +1,11 @@
 //! A config's form is right; here its meaning is checked: every name exists, every directory opens, every provider too.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, path::Path, sync::Arc};
 
 use drawloom_contract::{choice::ModelName, failure::Explain as _, model::Model, money::Price, tool::Tool};
 use drawloom_models::Secret;
+use drawloom_net::guarded::{SystemDialer, SystemResolver};
+use drawloom_process::Launcher;
 use drawloom_substrate::{Catalog, Finding, Inputs, Problem, VolumeTable, Weight};
 
 use crate::{
@@ -11,6 +13,9 @@ use crate::{
     config::{Config, Loaded, Mistake},
     environment,
 };
+
+/// The hidden argument with which this program is the launcher of a command.
+pub const LAUNCHER: &str = "__launch";
 
 /// What a config means.
 pub struct Resolved {
@@ -30,9 +35,14 @@ pub struct Resolved {
 
 /// Resolves the config, or says all that is wrong with it. `extra` tools are there beside the built-in ones.
 pub fn resolve(loaded: &Loaded, extra: &[Arc<dyn Tool>]) -> Result<Resolved, Vec<Mistake>> {
+    resolve_in(&std::env::temp_dir(), loaded, extra)
+}
+
+/// The same, for an instance whose commands keep their temporary files below `temporary`.
+pub(crate) fn resolve_in(temporary: &Path, loaded: &Loaded, extra: &[Arc<dyn Tool>]) -> Result<Resolved, Vec<Mistake>> {
     let config = &loaded.config;
     let mut problems = Vec::new();
-    let mut tools = drawloom_tools::builtin();
+    let mut tools = drawloom_tools::builtin(&tool_parts(&config.tools, temporary));
     tools.extend(extra.iter().cloned());
     let providers: Vec<String> = config.providers.keys().cloned().collect();
     let unusable = keyless(config);
@@ -65,6 +75,7 @@ pub fn resolve(loaded: &Loaded, extra: &[Arc<dyn Tool>]) -> Result<Resolved, Vec
         providers: &providers,
         unusable: &unusable,
         tools: &tools.iter().map(|tool| tool.card().name).collect::<Vec<_>>(),
+        off: &drawloom_tools::off(&config.tools).iter().map(|off| (off.name.into(), off.switch.into())).collect(),
         volumes: &volumes,
     };
     match Catalog::resolve(&inputs) {
@@ -92,6 +103,20 @@ pub fn resolve(loaded: &Loaded, extra: &[Arc<dyn Tool>]) -> Result<Resolved, Vec
     Err(mistakes)
 }
 
+/// What the built-in tools are made of. Commands keep their temporary files below `temporary`.
+fn tool_parts(config: &drawloom_tools::Config, temporary: &Path) -> drawloom_tools::Parts {
+    let variable = |name: &str| Some((name.to_owned(), environment::variable(name)?));
+    drawloom_tools::Parts {
+        config: config.clone(),
+        launcher: Launcher::this_program(&[LAUNCHER]),
+        temporary: temporary.to_owned(),
+        environment: drawloom_tools::variables(config).filter_map(variable).collect(),
+        clock: Arc::new(SystemClock),
+        resolve: Arc::new(SystemResolver),
+        dial: Arc::new(SystemDialer),
+    }
+}
+
 /// The providers whose key is not set.
 fn keyless(config: &Config) -> Vec<String> {
     let is_keyless = |name: &str| environment::variable(name).is_none();
@@ -112,8 +137,8 @@ fn provider_problem(error: &drawloom_models::Error) -> Problem {
         drawloom_models::Error::BadKey { provider } => {
             Problem::new(["providers", provider, "api_key_env"], "the key has characters that no key has")
         }
-        drawloom_models::Error::BadAddress { provider, base_url } => {
-            Problem::new(["providers", provider, "base_url"], format!("{base_url:?} is no address"))
+        drawloom_models::Error::BadAddress { provider, .. } => {
+            Problem::new(["providers", provider, "base_url"], "this is no address")
         }
         drawloom_models::Error::Client { provider, problem } => {
             Problem::new(["providers", provider], format!("it cannot be opened: {problem}"))

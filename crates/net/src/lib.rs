@@ -1,8 +1,11 @@
 //! Outbound HTTP: the only home of reqwest.
 //!
-//! There is one kind today, `Configured`: its addresses come from operator config, a flag or the data directory, so it
-//! may go anywhere. Addresses that a model or a caller chose must not reach it.
+//! There are two kinds and no default. `Configured` is for addresses from operator config, a flag or the data directory:
+//! it may go anywhere. `Guarded` is for addresses that a model or a caller chose: public ones, checked at the moment of
+//! connecting, plus what the operator excepted. An address of the second kind must never reach the first.
 
 mod configured;
+pub mod guarded;
 
 pub use configured::{Configured, Error, Method, Request, Response};
+pub use guarded::Guarded;

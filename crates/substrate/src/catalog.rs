@@ -41,6 +41,8 @@ pub struct Inputs<'a> {
     pub unusable: &'a [String],
     /// The names of all tools.
     pub tools: &'a [String],
+    /// Tools that there are but that the operator has left off, each with what turns it on.
+    pub off: &'a BTreeMap<String, String>,
     /// The volumes.
     pub volumes: &'a VolumeTable,
 }
@@ -63,7 +65,7 @@ impl Catalog {
             let definition = resolving.definition();
             problems.append(&mut resolving.problems);
             if let Some(definition) = definition {
-                findings.extend(lint::agent(config, &definition, inputs.tools, inputs.volumes));
+                findings.extend(lint::agent(config, &definition, inputs));
                 catalog.agents.insert(definition.name.clone(), Arc::new(definition));
             }
         }
@@ -162,7 +164,8 @@ impl Resolving<'_> {
         let name = self.name.parse::<AgentName>().map_err(|error| self.report(&[], error.to_string(), None)).ok();
         let (provider, model, choices) = self.models();
         let system_prompt = self.system_prompt();
-        let tools = self.names("tools", self.config.tools.as_deref(), "tool", self.inputs.tools);
+        let known: Vec<String> = self.inputs.tools.iter().chain(self.inputs.off.keys()).cloned().collect();
+        let tools = self.names("tools", self.config.tools.as_deref(), "tool", &known);
         let agents: Vec<String> = self.inputs.agents.keys().cloned().collect();
         let agents = self.names("agents", self.config.agents.as_deref(), "agent", &agents);
         let volumes = self.volumes();

@@ -7,7 +7,7 @@ use drawloom_contract::{
     tool::Mode,
 };
 
-use crate::{agents::AgentConfig, volumes::VolumeTable};
+use crate::{agents::AgentConfig, catalog::Inputs};
 
 /// How much a finding matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -30,15 +30,17 @@ pub struct Finding {
 }
 
 /// The tools that reach files.
-const FILE_TOOLS: [&str; 2] = ["Read", "Write"];
+const FILE_TOOLS: [&str; 6] = ["Read", "Write", "Edit", "Glob", "Grep", "Bash"];
+
+/// The tools that change files.
+const WRITING_TOOLS: [&str; 2] = ["Write", "Edit"];
+
+/// The tools that reach hosts.
+const NET_TOOLS: [&str; 2] = ["HTTP", "WebFetch"];
 
 /// All findings about one agent.
-pub(crate) fn agent(
-    config: &AgentConfig,
-    definition: &Definition,
-    tools: &[String],
-    volumes: &VolumeTable,
-) -> Vec<Finding> {
+pub(crate) fn agent(config: &AgentConfig, definition: &Definition, inputs: &Inputs<'_>) -> Vec<Finding> {
+    let (tools, volumes) = (inputs.tools, inputs.volumes);
     let name = definition.name.as_str();
     let mut findings = Vec::new();
     let mut find = |weight, key: Option<&str>, message: String| {
@@ -46,11 +48,17 @@ pub(crate) fn agent(
         findings.push(Finding { weight, at, message });
     };
     let lists = |tool: &str| definition.tools.iter().any(|pattern| matches(pattern, tool));
+    for (tool, switch) in inputs.off {
+        if definition.tools.contains(tool) {
+            find(Weight::Warning, Some("tools"), format!("agent {name} lists the tool {tool}, which is off: {switch}"));
+        }
+    }
 
     let left_empty: Vec<&str> = [
         ("tools", config.tools.is_none()),
         ("agents", config.agents.is_none()),
         ("volumes", config.volumes.is_none() && definition.volumes.is_empty()),
+        ("hosts", config.hosts.is_none()),
     ]
     .into_iter()
     .filter_map(|(gate, empty)| empty.then_some(gate))
@@ -91,12 +99,24 @@ pub(crate) fn agent(
         }
     }
     let read_only = |volume: &String| volumes.mode(volume) == Some(Mode::ReadOnly);
-    if lists("Write") && !definition.volumes.is_empty() && definition.volumes.iter().all(read_only) {
-        find(
+    for tool in WRITING_TOOLS.into_iter().filter(|tool| lists(tool)) {
+        if !definition.volumes.is_empty() && definition.volumes.iter().all(read_only) {
+            let message = "but all its volumes are read only: every call will be denied";
+            find(Weight::Warning, Some("volumes"), format!("agent {name} lists the tool {tool} {message}"));
+        }
+    }
+    match (NET_TOOLS.into_iter().find(|tool| lists(tool)), definition.hosts.is_empty()) {
+        (Some(tool), true) => find(
             Weight::Warning,
-            Some("volumes"),
-            format!("agent {name} lists the tool Write but all its volumes are read only: every call will be denied"),
-        );
+            Some("hosts"),
+            format!("agent {name} lists the tool {tool} but its gate `hosts` is empty: every call will be denied"),
+        ),
+        (None, false) => find(
+            Weight::Warning,
+            Some("hosts"),
+            format!("agent {name} has a gate `hosts` but lists no tool that reaches hosts"),
+        ),
+        _ => {}
     }
     findings
 }

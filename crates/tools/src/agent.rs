@@ -10,7 +10,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-pub(crate) struct Agent;
+/// The tool `Agent`.
+pub struct Agent;
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

@@ -3,7 +3,7 @@
 use std::{io, path::Path};
 
 use cap_std::fs::Dir;
-use drawloom_contract::tool::{Place, ToolContext, ToolError};
+use drawloom_contract::tool::{Mode, Place, ToolContext, ToolError};
 
 /// A place and its volume's directory, ready for I/O through the handle.
 pub(crate) struct Opened {
@@ -11,15 +11,30 @@ pub(crate) struct Opened {
     pub(crate) place: Place,
 }
 
-/// The place that `path` names, for this call's gates.
+/// The file that `path` names, for this call's gates.
 pub(crate) fn open(context: &ToolContext, volume: Option<&str>, path: &str) -> Result<Opened, ToolError> {
-    let place = context.volumes.locate(&context.definition, volume, path)?;
-    if place.path.as_os_str().is_empty() {
-        return Err(ToolError::Invalid(format!(
+    let opened = open_any(context, volume, path)?;
+    match opened.place.path.as_os_str().is_empty() {
+        true => Err(ToolError::Invalid(format!(
             "{path}: this is the volume `{}` itself, not a file in it",
-            place.volume
-        )));
+            opened.place.volume
+        ))),
+        false => Ok(opened),
     }
+}
+
+/// The file that `path` names, if its volume may be written.
+pub(crate) fn open_to_write(context: &ToolContext, volume: Option<&str>, path: &str) -> Result<Opened, ToolError> {
+    let opened = open(context, volume, path)?;
+    match opened.place.mode {
+        Mode::ReadWrite => Ok(opened),
+        Mode::ReadOnly => Err(ToolError::Denied(format!("{path}: the volume `{}` is read-only", opened.place.volume))),
+    }
+}
+
+/// The file or directory that `path` names, the volume itself included.
+pub(crate) fn open_any(context: &ToolContext, volume: Option<&str>, path: &str) -> Result<Opened, ToolError> {
+    let place = context.volumes.locate(&context.definition, volume, path)?;
     let root = place.root.try_clone().map_err(|error| failed(&place.path, &error))?;
     Ok(Opened { dir: Dir::from_std_file(root), place })
 }

@@ -3,18 +3,24 @@
 //! A tool does its work and says what came of it; who may use which tool is the substrate's to say.
 
 mod agent;
+mod bash;
+mod builtin;
+mod config;
+mod edit;
+mod fetch;
 mod files;
+mod gate;
+mod glob;
+mod grep;
+mod http;
+mod page;
 mod read;
+mod replace;
+mod search;
+mod walk;
+mod web_fetch;
 mod write;
 
-use std::sync::Arc;
-
-use drawloom_contract::tool::Tool;
-
-/// Every built-in tool, one line each.
-pub fn builtin() -> Vec<Arc<dyn Tool>> {
-    vec![Arc::new(agent::Agent), Arc::new(read::Read), Arc::new(write::Write)]
-}
-
-#[cfg(test)]
-mod tests;
+pub use agent::Agent;
+pub use builtin::{BUILT_IN, BuiltIn, Off, Parts, builtin, off, variables};
+pub use config::{BashConfig, Config, HttpConfig};

@@ -1,9 +1,13 @@
-//! `Read`: returns part of a text file inside a volume.
+//! `Read`: returns lines of a text file inside a volume, with their numbers.
+
+mod lines;
 
 use std::io::{Read as _, Seek, SeekFrom};
 
 use async_trait::async_trait;
+use cap_std::fs::{File, OpenOptions, OpenOptionsExt};
 use drawloom_contract::tool::{Repeat, Step, Tool, ToolCard, ToolContext, ToolError};
+use rustix::fs::OFlags;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -11,7 +15,10 @@ use serde_json::Value;
 use crate::files::{Opened, failed, off_thread, open};
 
 /// Most bytes that one call returns.
-const MOST_BYTES: u64 = 256 * 1024;
+const MOST_BYTES: usize = 256 * 1024;
+
+/// Most lines that one call returns when it does not say.
+const USUAL_LINES: u64 = 2000;
 
 pub(crate) struct Read;
 
@@ -22,11 +29,13 @@ struct Input {
     path: String,
     /// The volume that a relative path is in; the default one when absent.
     volume: Option<String>,
-    /// Byte to start at; 0 when absent. The notice at the end of a cut result says where to go on.
-    #[serde(default)]
-    offset: u64,
-    /// Most bytes to return; 262144 when absent, and never more.
+    /// The first line to return; 1 when absent.
+    offset: Option<u64>,
+    /// Most lines to return; 2000 when absent.
     limit: Option<u64>,
+    /// Return exact text without line numbers; `offset` (from 0) and `limit` then count bytes. For very long lines.
+    #[serde(default)]
+    bytes: bool,
 }
 
 #[async_trait]
@@ -34,7 +43,8 @@ impl Tool for Read {
     fn card(&self) -> ToolCard {
         ToolCard::new::<Input>(
             "Read",
-            "Read part of a text file. At most 256 KiB at once; a cut result ends with a notice that says how to read on.",
+            "Read lines of a text file; each comes with its number and a tab, which are not part of the file. At most \
+             256 KiB at once: a cut result ends with a notice that says how to read on.",
         )
     }
 
@@ -49,26 +59,48 @@ impl Tool for Read {
     }
 }
 
-fn read(Opened { dir, place }: &Opened, input: &Input) -> Result<String, ToolError> {
-    let path = &place.path;
-    let mut file = dir.open(path).map_err(|error| failed(path, &error))?;
-    let metadata = file.metadata().map_err(|error| failed(path, &error))?;
-    if !metadata.is_file() {
-        return Err(ToolError::Failed(format!("{}: this is not a regular file", path.display())));
+fn read(opened: &Opened, input: &Input) -> Result<String, ToolError> {
+    let path = &opened.place.path;
+    let (file, size) = open_regular(opened)?;
+    if size == 0 && input.offset.unwrap_or(0) <= 1 {
+        return Ok("[the file is empty]".into());
     }
-    let limit = input.limit.unwrap_or(MOST_BYTES).min(MOST_BYTES);
-    file.seek(SeekFrom::Start(input.offset)).map_err(|error| failed(path, &error))?;
+    if input.bytes {
+        return exact(opened, file, size, input);
+    }
+    let first = input.offset.unwrap_or(1).max(1);
+    lines::numbered(file, first, input.limit.unwrap_or(USUAL_LINES).max(1), MOST_BYTES).map_err(|error| match error {
+        lines::Error::Io(error) => failed(path, &error),
+        lines::Error::NotText(reason) => ToolError::Failed(format!("{}: {reason}", path.display())),
+    })
+}
+
+/// Opens a regular file. Whatever else has that name is not waited for: a pipe that nobody writes to would be for ever.
+pub(crate) fn open_regular(Opened { dir, place }: &Opened) -> Result<(File, u64), ToolError> {
+    let path = &place.path;
+    let mut options = OpenOptions::new();
+    options.read(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed());
+    let file = dir.open_with(path, &options).map_err(|error| failed(path, &error))?;
+    let metadata = file.metadata().map_err(|error| failed(path, &error))?;
+    match metadata.is_file() {
+        true => Ok((file, metadata.len())),
+        false => Err(ToolError::Failed(format!("{}: this is not a regular file", path.display()))),
+    }
+}
+
+fn exact(opened: &Opened, mut file: File, size: u64, input: &Input) -> Result<String, ToolError> {
+    let path = &opened.place.path;
+    let from = input.offset.unwrap_or(0);
+    let limit = input.limit.unwrap_or(MOST_BYTES as u64).min(MOST_BYTES as u64);
+    file.seek(SeekFrom::Start(from)).map_err(|error| failed(path, &error))?;
     let mut bytes = Vec::new();
     file.take(limit).read_to_end(&mut bytes).map_err(|error| failed(path, &error))?;
-    let end = input.offset + bytes.len() as u64;
-    let text = match whole_characters(&bytes) {
-        Some(text) => text,
-        None => return Err(ToolError::Failed(format!("{}: this is not UTF-8 text", path.display()))),
+    let Some(text) = whole_characters(&bytes) else {
+        return Err(ToolError::Failed(format!("{}: this is not UTF-8 text from byte {from} on", path.display())));
     };
-    let end = end - (bytes.len() - text.len()) as u64;
-    let size = metadata.len();
+    let end = from + text.len() as u64;
     Ok(match end < size {
-        true => format!("{text}\n[cut: bytes {} to {end} of {size}; go on with offset={end}]", input.offset),
+        true => format!("{text}\n[cut: bytes {from} to {end} of {size}; go on with offset={end}]"),
         false => text.to_owned(),
     })
 }

@@ -116,7 +116,9 @@ fn crash_at(providers: &Providers, point: Option<&str>) -> Result<Report, String
             let words = ["failed_model", "new_model", "reason"].map(|key| change[key].as_str().unwrap_or_default());
             Some(words.join(" "))
         }
-        "cache_invalidated" | "reasoning_invalidated" | "model_downgraded" | "fallback_suppressed" => Some(name.clone()),
+        "cache_invalidated" | "reasoning_invalidated" | "model_downgraded" | "fallback_suppressed" => {
+            Some(name.clone())
+        }
         _ => None,
     });
     let told = told.collect();
@@ -168,7 +170,8 @@ fn a_thinking_conversation_goes_to_a_strict_provider_and_back_also_through_crash
     report_number(&format!("fallback: killed at {} points, the same end each time", points.len()));
     // The strict providers were never shown what they reject.
     for provider in [&providers.claude, &providers.deep] {
-        let statuses: Vec<u16> = provider.calls().iter().map(|call| call.status).filter(|status| *status == 400).collect();
+        let statuses: Vec<u16> =
+            provider.calls().iter().map(|call| call.status).filter(|status| *status == 400).collect();
         assert!(statuses.is_empty(), "{} requests were rejected", statuses.len());
     }
 }

@@ -218,7 +218,7 @@ impl House {
         let probed = Arc::<Mutex<Vec<Value>>>::default();
         let options = serde_json::from_value(json!({ "rules": plan.rules })).expect("rules of the test");
         let script = Script::new("script", &options, Arc::new(Wall)).expect("rules of the test");
-        let mut tools = drawloom_tools::builtin();
+        let mut tools: Vec<Arc<dyn Tool>> = vec![Arc::new(drawloom_tools::Agent)];
         tools.push(Arc::new(Probe(probed.clone())));
         let model: Arc<dyn Model> = Arc::new(Metered(script, meter.clone()));
         let script = Provider { model, max_concurrent: plan.provider_cap, credential: None };

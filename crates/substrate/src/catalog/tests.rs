@@ -35,6 +35,7 @@ fn resolve(config: Value) -> Result<(Catalog, Vec<Finding>), Vec<String>> {
         unusable: &["keyless".to_owned()],
         providers: &["script", "anthropic", "deepseek", "keyless"].map(str::to_owned),
         tools: &["Read".to_owned(), "Write".to_owned(), "Agent".to_owned()],
+        off: &BTreeMap::from([("Bash".to_owned(), "set tools.bash.enabled: true".to_owned())]),
         volumes: &volumes,
     };
     Catalog::resolve(&inputs).map_err(|problems| {

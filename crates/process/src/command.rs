@@ -1,0 +1,229 @@
+//! What to run, within what, and through which launcher.
+
+use std::{
+    ffi::OsString,
+    fs::File,
+    io,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use drawloom_contract::failure::{Explain, FailureKind};
+use serde::{Deserialize, Serialize};
+
+/// The program that stands between drawloom and a command: one whose `main` calls [`crate::launcher::main`] with what
+/// follows `args` on its command line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Launcher {
+    /// The program.
+    pub program: PathBuf,
+    /// Arguments that bring it to the launcher.
+    pub args: Vec<String>,
+}
+
+impl Launcher {
+    /// This very program, also when its file has been replaced since it was started.
+    pub fn this_program(args: &[&str]) -> Self {
+        Self {
+            program: Path::new("/proc/self/exe").to_owned(),
+            args: args.iter().map(|arg| (*arg).to_owned()).collect(),
+        }
+    }
+}
+
+/// A command.
+#[derive(Debug, Clone)]
+pub struct Command {
+    /// The program, by an absolute path or a name that its `PATH` finds.
+    pub program: String,
+    /// Its arguments.
+    pub args: Vec<String>,
+    /// The directory to run in, open; nothing is looked up by its path.
+    pub directory: Arc<File>,
+    /// What it may do there.
+    pub access: Access,
+    /// More that it may read and execute, besides the system's own directories.
+    pub readable: Vec<PathBuf>,
+    /// More that it may change.
+    pub writable: Vec<PathBuf>,
+    /// The whole environment; nothing is inherited.
+    pub environment: Vec<(String, String)>,
+    /// A directory of its own that does not exist yet: made before, removed with all that is in it after. `HOME` and
+    /// `TMPDIR` name it.
+    pub temporary: PathBuf,
+    /// What the kernel holds it to.
+    pub limits: Limits,
+    /// How long it may take.
+    pub time_limit: Duration,
+    /// How long processes have between being asked to end and being killed.
+    pub grace: Duration,
+    /// How many bytes of its output are kept, half from the beginning and half from the end.
+    pub most_output: usize,
+}
+
+/// What a command may do in its directory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Access {
+    /// Read and execute. A kernel that cannot enforce it is an error.
+    ReadOnly,
+    /// Change too.
+    ReadWrite,
+}
+
+/// What the kernel holds each process of a command to; no limit where absent. Core dumps are always off.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Limits {
+    /// Address space, in bytes.
+    pub memory_bytes: Option<u64>,
+    /// The size of a file that it writes, in bytes.
+    pub file_bytes: Option<u64>,
+    /// Open files.
+    pub open_files: Option<u64>,
+    /// Processes of the user that runs it. The kernel does not hold root to it.
+    pub processes: Option<u64>,
+    /// Processor time, in seconds.
+    pub cpu_seconds: Option<u64>,
+}
+
+/// Why a command did not run.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The launcher could not be started.
+    #[error("the launcher {} could not be started", program.display())]
+    Launcher {
+        /// Which.
+        program: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// A path or value of the command cannot be handed over.
+    #[error("the command cannot be handed to the launcher: {reason}")]
+    Unsendable {
+        /// Why.
+        reason: String,
+    },
+    /// The launcher could not start the command within its walls.
+    #[error("the command could not be started: {reason}")]
+    Refused {
+        /// Why.
+        reason: String,
+    },
+    /// The pipes to the launcher broke.
+    #[error("the launcher could not be reached")]
+    Broken(#[source] io::Error),
+}
+
+impl Explain for Error {
+    fn kind(&self) -> FailureKind {
+        match self {
+            Self::Launcher { .. } | Self::Broken(_) => FailureKind::Unavailable,
+            Self::Unsendable { .. } => FailureKind::Invalid,
+            Self::Refused { .. } => FailureKind::Denied,
+        }
+    }
+
+    fn code(&self) -> &'static str {
+        match self {
+            Self::Launcher { .. } => "launcher_not_started",
+            Self::Unsendable { .. } => "command_unsendable",
+            Self::Refused { .. } => "command_refused",
+            Self::Broken(_) => "launcher_broken",
+        }
+    }
+
+    fn hint(&self) -> Option<String> {
+        match self {
+            Self::Launcher { .. } => Some("check that more processes may be started".into()),
+            Self::Unsendable { .. } => Some("use paths and values that are UTF-8 text".into()),
+            Self::Refused { .. } => Some("`drawloom doctor` says what this machine can confine".into()),
+            Self::Broken(_) => None,
+        }
+    }
+}
+
+/// A command on its way to the launcher: one line of JSON on the control pipe, so that nobody sees its environment in a
+/// list of processes.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Order {
+    pub(crate) launcher_args: Vec<String>,
+    pub(crate) environment: Vec<(String, String)>,
+    pub(crate) temporary: PathBuf,
+    pub(crate) grace_ms: u64,
+    pub(crate) inner: Inner,
+}
+
+/// The part of an order that is carried out inside the walls.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Inner {
+    pub(crate) program: String,
+    pub(crate) args: Vec<String>,
+    pub(crate) access: Access,
+    pub(crate) readable: Vec<PathBuf>,
+    pub(crate) writable: Vec<PathBuf>,
+    pub(crate) limits: Limits,
+}
+
+/// The longest order, in bytes; a system would take no longer command line either.
+pub(crate) const LONGEST_ORDER: usize = 4 * 1024 * 1024;
+
+impl Command {
+    /// As the launcher reads it.
+    pub(crate) fn order(&self, launcher: &Launcher) -> Result<Vec<u8>, Error> {
+        let mut writable = self.writable.clone();
+        writable.push(self.temporary.clone());
+        let order = Order {
+            launcher_args: launcher.args.clone(),
+            environment: self.environment_with_home()?,
+            temporary: self.temporary.clone(),
+            grace_ms: u64::try_from(self.grace.as_millis()).unwrap_or(u64::MAX),
+            inner: Inner {
+                program: self.program.clone(),
+                args: self.args.clone(),
+                access: self.access,
+                readable: self.readable.clone(),
+                writable,
+                limits: self.limits,
+            },
+        };
+        let mut line = serde_json::to_vec(&order).map_err(|error| Error::Unsendable { reason: error.to_string() })?;
+        line.push(b'\n');
+        match line.len() <= LONGEST_ORDER {
+            true => Ok(line),
+            false => Err(Error::Unsendable {
+                reason: format!("it has {} bytes, and {LONGEST_ORDER} are allowed", line.len()),
+            }),
+        }
+    }
+
+    fn environment_with_home(&self) -> Result<Vec<(String, String)>, Error> {
+        let unsendable = |name: &str| Error::Unsendable { reason: format!("{name} cannot hold a zero byte") };
+        if [&self.program].into_iter().chain(&self.args).any(|text| text.contains('\0')) {
+            return Err(unsendable("a command"));
+        }
+        let temporary = self
+            .temporary
+            .to_str()
+            .ok_or_else(|| Error::Unsendable { reason: format!("{} is not UTF-8", self.temporary.display()) })?;
+        let mut environment = self.environment.clone();
+        for name in ["HOME", "TMPDIR"] {
+            environment.retain(|(given, _)| given != name);
+            environment.push((name.into(), temporary.into()));
+        }
+        match environment
+            .iter()
+            .find(|(name, value)| name.is_empty() || name.contains(['\0', '=']) || value.contains('\0'))
+        {
+            Some((name, _)) => Err(unsendable(&format!("the variable {name:?}"))),
+            None => Ok(environment),
+        }
+    }
+
+    /// Its directory, as a path that holds for this process while the handle is open.
+    pub(crate) fn directory_path(&self) -> OsString {
+        use std::os::fd::AsRawFd;
+        format!("/proc/self/fd/{}", self.directory.as_raw_fd()).into()
+    }
+}

@@ -1,0 +1,220 @@
+//! Running a command from drawloom's side: hands it to a launcher, listens, and keeps the time.
+
+use std::{
+    process::{ExitStatus, Stdio},
+    time::Duration,
+};
+
+use drawloom_contract::time::Clock;
+use rustix::process::{Pid, Signal, kill_process_group};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    process::{Child, ChildStderr, ChildStdin, ChildStdout},
+};
+
+use crate::{
+    capture::{Capture, Captured},
+    command::{Command, Error, Launcher},
+    landlock::Landlock,
+    report::{Gone, Report},
+};
+
+/// How long a launcher may take beyond the grace to end everything; the kernel holds what takes longer.
+const SLACK: Duration = Duration::from_secs(10);
+
+/// How long output may still come once the launcher is gone. With the launcher all writers are gone, unless it was
+/// killed.
+const DRAIN: Duration = Duration::from_secs(2);
+
+/// The longest report, in bytes.
+const LONGEST_REPORT: usize = 64 * 1024;
+
+/// A command that has ended, with everything it started.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finished {
+    /// How.
+    pub end: End,
+    /// What it printed: standard output and error in the order of writing.
+    pub output: Captured,
+    /// How many processes it had left running; they were ended.
+    pub left: u32,
+    /// How it was confined.
+    pub landlock: Landlock,
+    /// What could not be cleared up.
+    pub trouble: Option<String>,
+}
+
+/// How a command ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// By itself, with this code.
+    Exited(i32),
+    /// By this signal.
+    Signalled(i32),
+    /// It took longer than its limit and was ended.
+    TimedOut,
+    /// Its launcher was killed, so nobody knows; what was still in the command's group was killed.
+    Lost,
+}
+
+impl Launcher {
+    /// Runs `command` to its end. When the future is dropped before, everything that the command started is ended too.
+    pub async fn run(&self, command: &Command, clock: &dyn Clock) -> Result<Finished, Error> {
+        let order = command.order(self)?;
+        let mut child = self.start(command)?;
+        let mut listener = Listener {
+            control: child.stdin.take(),
+            output: child.stdout.take(),
+            reports: child.stderr.take(),
+            kept: Capture::new(command.most_output),
+            told: Vec::new(),
+        };
+        let control = listener.control.as_mut().expect("its standard input was asked for");
+        if let Err(error) = control.write_all(&order).await {
+            // Closing the pipe ends the launcher; it cannot have started anything without its order.
+            return Err(Error::Broken(error));
+        }
+        let timed_out = listener.listen(&mut child, command, clock).await.map_err(Error::Broken)?;
+        finish(timed_out, listener)
+    }
+
+    fn start(&self, command: &Command) -> Result<Child, Error> {
+        tokio::process::Command::new(&self.program)
+            .args(&self.args)
+            .env_clear()
+            .current_dir(command.directory_path())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            // A group of its own: what a terminal sends to drawloom's is not meant for it.
+            .process_group(0)
+            .spawn()
+            .map_err(|source| Error::Launcher { program: self.program.clone(), source })
+    }
+}
+
+/// Whether the limit was reached first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Limit {
+    Kept,
+    Reached,
+}
+
+/// What is being waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Running,
+    Ending,
+    Draining,
+}
+
+struct Listener {
+    /// While this is open the command may run.
+    control: Option<ChildStdin>,
+    output: Option<ChildStdout>,
+    reports: Option<ChildStderr>,
+    kept: Capture,
+    told: Vec<u8>,
+}
+
+impl Listener {
+    /// Listens until the launcher is gone and has nothing more to say.
+    async fn listen(&mut self, child: &mut Child, command: &Command, clock: &dyn Clock) -> std::io::Result<Limit> {
+        let (mut buffer, mut line) = (vec![0; 64 * 1024], vec![0; 4096]);
+        let (mut phase, mut limit, mut status) = (Phase::Running, Limit::Kept, None::<ExitStatus>);
+        let mut timer = clock.sleep_until(clock.now().after(command.time_limit));
+        loop {
+            if status.is_some() && self.output.is_none() && self.reports.is_none() {
+                return Ok(limit);
+            }
+            tokio::select! {
+                read = read(&mut self.output, &mut buffer) => match read? {
+                    0 => self.output = None,
+                    count => self.kept.push(&buffer[..count]),
+                },
+                read = read(&mut self.reports, &mut line) => match read? {
+                    0 => self.reports = None,
+                    count if self.told.len() < LONGEST_REPORT => self.told.extend_from_slice(&line[..count]),
+                    _ => {}
+                },
+                ended = child.wait(), if status.is_none() => {
+                    status = Some(ended?);
+                    phase = Phase::Draining;
+                    timer = clock.sleep_until(clock.now().after(DRAIN));
+                    if !self.said_gone() {
+                        self.kill_group();
+                    }
+                },
+                () = &mut timer => match phase {
+                    Phase::Running => {
+                        limit = Limit::Reached;
+                        self.control = None;
+                        phase = Phase::Ending;
+                        timer = clock.sleep_until(clock.now().after(command.grace + SLACK));
+                    }
+                    Phase::Ending => {
+                        child.start_kill()?;
+                        phase = Phase::Draining;
+                        timer = clock.sleep_until(clock.now().after(DRAIN));
+                    }
+                    Phase::Draining => return Ok(limit),
+                },
+            }
+        }
+    }
+
+    fn reports(&self) -> impl Iterator<Item = Report> {
+        self.told.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok())
+    }
+
+    fn said_gone(&self) -> bool {
+        self.reports().any(|report| matches!(report, Report::Gone(_) | Report::Refused(_)))
+    }
+
+    /// The launcher cannot do it any more: at least the command's own group is ended.
+    fn kill_group(&self) {
+        let started = self.reports().find_map(|report| match report {
+            Report::Started(pid) => Pid::from_raw(pid),
+            Report::Confined(_) | Report::Refused(_) | Report::Gone(_) => None,
+        });
+        if let Some(group) = started {
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+    }
+}
+
+/// Reads when there is something to read from, and otherwise never returns.
+async fn read<R: AsyncReadExt + Unpin>(from: &mut Option<R>, buffer: &mut [u8]) -> std::io::Result<usize> {
+    match from {
+        Some(from) => from.read(buffer).await,
+        None => std::future::pending().await,
+    }
+}
+
+fn finish(limit: Limit, listener: Listener) -> Result<Finished, Error> {
+    let (mut landlock, mut gone, mut refused) = (None, None::<Gone>, None);
+    for report in listener.reports() {
+        match report {
+            Report::Started(_) => {}
+            Report::Confined(how) => landlock = Some(how),
+            Report::Refused(reason) => refused = Some(reason),
+            Report::Gone(how) => gone = Some(how),
+        }
+    }
+    if let Some(reason) = refused {
+        return Err(Error::Refused { reason });
+    }
+    let end = match (&gone, limit) {
+        (Some(_), Limit::Reached) => End::TimedOut,
+        (Some(Gone { code: Some(code), .. }), Limit::Kept) => End::Exited(*code),
+        (Some(Gone { signal: Some(signal), .. }), Limit::Kept) => End::Signalled(*signal),
+        (Some(Gone { code: None, signal: None, .. }), Limit::Kept) | (None, _) => End::Lost,
+    };
+    Ok(Finished {
+        end,
+        output: listener.kept.finish(),
+        left: gone.as_ref().map_or(0, |gone| gone.left),
+        landlock: landlock.unwrap_or_else(|| Landlock::Off("the launcher ended before it could say".into())),
+        trouble: gone.and_then(|gone| gone.trouble),
+    })
+}

@@ -1,0 +1,115 @@
+//! A launcher, a clock, commands with a mark, and a look at who is still alive.
+
+use std::{
+    fs::File,
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use async_trait::async_trait;
+use drawloom_contract::time::{Clock, Timestamp};
+use drawloom_process::{Access, Command, Error, Finished, Launcher, Limits};
+use tempfile::TempDir;
+
+/// Longer than anything here takes; whoever waits so long hangs.
+pub(crate) const HANGS: Duration = Duration::from_secs(60);
+
+pub(crate) struct TestClock(Instant);
+
+impl Default for TestClock {
+    fn default() -> Self {
+        Self(Instant::now())
+    }
+}
+
+#[async_trait]
+impl Clock for TestClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_millis(i64::try_from(self.0.elapsed().as_millis()).expect("a short test"))
+    }
+
+    async fn sleep_until(&self, time: Timestamp) {
+        tokio::time::sleep(time.since(self.now())).await;
+    }
+}
+
+/// The program that cargo built beside this one.
+pub(crate) fn program() -> PathBuf {
+    let own = std::env::current_exe().expect("this program");
+    let program = own.parent().and_then(Path::parent).expect("deps").join("examples/launcher");
+    assert!(program.exists(), "{} is missing: cargo build -p drawloom-process --examples", program.display());
+    program
+}
+
+pub(crate) fn launcher() -> Launcher {
+    Launcher { program: program(), args: vec!["launch".into()] }
+}
+
+/// A volume, a place for temporary directories, and a mark that every process of a command carries.
+pub(crate) struct Room {
+    pub(crate) volume: TempDir,
+    pub(crate) temporary: TempDir,
+    pub(crate) mark: String,
+}
+
+impl Room {
+    pub(crate) fn new() -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let mark = format!("drawloom-{}-{}-mark", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let dir = || tempfile::tempdir().expect("a directory");
+        Self { volume: dir(), temporary: dir(), mark }
+    }
+
+    pub(crate) fn command(&self, script: &str) -> Command {
+        Command {
+            program: "/bin/sh".into(),
+            args: vec!["-c".into(), script.into()],
+            directory: Arc::new(File::open(self.volume.path()).expect("the volume")),
+            access: Access::ReadWrite,
+            readable: vec![],
+            writable: vec![],
+            environment: vec![("PATH".into(), "/usr/bin:/bin".into()), ("MARK".into(), self.mark.clone())],
+            temporary: self.temporary.path().join("private"),
+            limits: Limits::default(),
+            time_limit: Duration::from_secs(30),
+            grace: Duration::from_millis(300),
+            most_output: 64 * 1024,
+        }
+    }
+
+    pub(crate) async fn run(&self, command: &Command) -> Result<Finished, Error> {
+        let (launcher, clock) = (launcher(), TestClock::default());
+        tokio::time::timeout(HANGS, launcher.run(command, &clock)).await.expect("it does not hang")
+    }
+
+    pub(crate) async fn shell(&self, script: &str) -> Finished {
+        self.run(&self.command(script)).await.expect("it runs")
+    }
+
+    /// The processes that carry the mark, by what they are.
+    pub(crate) fn alive(&self) -> Vec<String> {
+        let wanted = format!("MARK={}", self.mark);
+        let entries = std::fs::read_dir("/proc").expect("/proc").flatten();
+        entries
+            .filter(|entry| {
+                let environment = std::fs::read(entry.path().join("environ")).unwrap_or_default();
+                environment.split(|byte| *byte == 0).any(|variable| variable == wanted.as_bytes())
+            })
+            .map(|entry| std::fs::read_to_string(entry.path().join("cmdline")).unwrap_or_default().replace('\0', " "))
+            .collect()
+    }
+
+    /// Waits until as many processes with the mark are alive as `wanted` says.
+    pub(crate) async fn until_alive(&self, wanted: impl Fn(usize) -> bool) {
+        let done = async {
+            while !wanted(self.alive().len()) {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::time::timeout(HANGS, done).await.unwrap_or_else(|_| panic!("alive: {:?}", self.alive()));
+    }
+}

@@ -1,0 +1,196 @@
+//! Everything that a command may try in order to outlive its end or to reach what is not its own.
+
+use std::{os::unix::process::ExitStatusExt, process::Stdio, time::Duration};
+
+use drawloom_process::{Access, End, Error, Landlock, landlock_status};
+
+use crate::support::{HANGS, Room, TestClock, launcher, program};
+
+/// Ways to leave something behind: what it is, the script, and whether it ends by itself.
+const SURVIVORS: &[(&str, &str, bool)] = &[
+    ("a background child that holds the output", "sleep 1000 & echo done", true),
+    ("a background child of a background child", "sh -c 'sleep 1000 & sleep 1000' & echo done", true),
+    ("a session of its own", "setsid sleep 1000 & echo done", true),
+    ("a daemon by double fork", "setsid sh -c '(sleep 1000 &) & exit 0' & wait; echo done", true),
+    ("nohup", "nohup sleep 1000 >/dev/null 2>&1 & echo done", true),
+    (
+        "a daemon that ignores SIGTERM",
+        "setsid sh -c 'trap \"\" TERM HUP INT; while :; do sleep 1; done' & echo done",
+        true,
+    ),
+    ("a stopped process", "sleep 1000 & kill -STOP $!; echo done", true),
+    ("a hundred processes", "i=0; while [ $i -lt 100 ]; do setsid sleep 1000 & i=$((i+1)); done; echo done", true),
+    ("closed output", "exec >&- 2>&-; sleep 1000", false),
+    ("SIGTERM ignored", "trap '' TERM; while :; do sleep 0.1; done", false),
+    ("SIGTERM ignored by a tree", "trap '' TERM; sh -c 'trap \"\" TERM; sleep 1000; sleep 1000' ; sleep 1000", false),
+    ("SIGTERM forks again", "trap 'setsid sleep 1000 &' TERM; while :; do sleep 0.1; done", false),
+    ("stopped itself", "kill -STOP $$", false),
+    ("a process that hops from child to child", "hop() { sleep 0.01; hop & }; hop; sleep 1000", false),
+    ("endless output", "yes", false),
+];
+
+#[tokio::test]
+async fn nothing_that_a_command_starts_outlives_it() {
+    for (what, script, ends) in SURVIVORS {
+        let room = Room::new();
+        let mut command = room.command(script);
+        command.time_limit = if *ends { HANGS } else { Duration::from_millis(400) };
+        let finished = room.run(&command).await.expect(what);
+        assert_eq!(finished.end, if *ends { End::Exited(0) } else { End::TimedOut }, "{what}");
+        assert!(finished.left > 0 || !ends, "{what}: what was left is told");
+        assert_eq!(room.alive(), Vec::<String>::new(), "{what}");
+        assert_eq!(finished.trouble, None, "{what}");
+    }
+    eprint(&format!("{} ways to outlive a command tried, 0 got through", SURVIVORS.len()));
+}
+
+/// The count, for whoever reads the test's output.
+fn eprint(line: &str) {
+    use std::io::Write;
+    writeln!(std::io::stderr(), "{line}").expect("standard error");
+}
+
+#[tokio::test]
+async fn dropping_the_call_ends_everything() {
+    for script in ["sleep 1000", "setsid sh -c 'trap \"\" TERM; sleep 1000; sleep 1000' & sleep 1000"] {
+        let room = Room::new();
+        let command = room.command(script);
+        let call = tokio::spawn(async move { launcher().run(&command, &TestClock::default()).await });
+        room.until_alive(|count| count >= 1).await;
+        call.abort();
+        assert!(call.await.expect_err("it was dropped").is_cancelled());
+        room.until_alive(|count| count == 0).await;
+        let empty = async {
+            while std::fs::read_dir(room.temporary.path()).expect("the directory").count() > 0 {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::time::timeout(HANGS, empty).await.expect("its temporary directory goes too");
+    }
+}
+
+#[tokio::test]
+async fn when_drawloom_is_killed_nothing_survives() {
+    let room = Room::new();
+    let mut parent = tokio::process::Command::new(program())
+        .args(["parent".as_ref(), room.volume.path().as_os_str(), room.temporary.path().join("private").as_os_str()])
+        .args([&room.mark, "setsid sh -c 'trap \"\" TERM; sleep 1000; sleep 1000' & sleep 1000"])
+        .stdin(Stdio::null())
+        .kill_on_drop(true)
+        .spawn()
+        .expect("the parent");
+    room.until_alive(|count| count >= 3).await;
+    parent.start_kill().expect("SIGKILL");
+    assert_eq!(parent.wait().await.expect("its end").signal(), Some(9));
+    room.until_alive(|count| count == 0).await;
+}
+
+#[tokio::test]
+async fn a_launcher_that_is_killed_takes_the_command_with_it_and_nobody_hangs() {
+    let room = Room::new();
+    let command = room.command("echo $PPID; sleep 1000");
+    let (launcher, clock) = (launcher(), TestClock::default());
+    let kill = async {
+        room.until_alive(|count| count >= 1).await;
+        // The launcher is the parent of the marked shell.
+        let shell = marked_shell(&room);
+        let stat = std::fs::read_to_string(format!("/proc/{shell}/stat")).expect("stat");
+        let parent = stat.rsplit_once(") ").expect("stat").1.split(' ').nth(1).expect("a parent").to_owned();
+        std::process::Command::new("kill").args(["-9", &parent]).status().expect("kill");
+    };
+    let run = tokio::time::timeout(HANGS, launcher.run(&command, &clock));
+    let (finished, ()) = tokio::join!(run, kill);
+    let finished = finished.expect("it does not hang").expect("it ran");
+    assert_eq!(finished.end, End::Lost);
+    room.until_alive(|count| count == 0).await;
+}
+
+fn marked_shell(room: &Room) -> String {
+    let wanted = format!("MARK={}", room.mark);
+    let carries = |path: &std::path::Path| {
+        let environment = std::fs::read(path.join("environ")).unwrap_or_default();
+        let command = std::fs::read(path.join("cmdline")).unwrap_or_default();
+        command.starts_with(b"/bin/sh") && environment.split(|byte| *byte == 0).any(|held| held == wanted.as_bytes())
+    };
+    loop {
+        let mut entries = std::fs::read_dir("/proc").expect("/proc").flatten();
+        if let Some(entry) = entries.find(|entry| carries(&entry.path())) {
+            return entry.file_name().to_string_lossy().into_owned();
+        }
+        std::thread::yield_now();
+    }
+}
+
+/// Ways to reach what is not its own; each script must fail. `OUT` is a directory beside the volume, `US` this process.
+const ESCAPES: &[(&str, &str)] = &[
+    ("read beside the volume", "cat OUT/secret"),
+    ("list beside the volume", "ls OUT"),
+    ("climb", "cat ../$(basename OUT)/secret"),
+    ("a link that leads out", "ln -s OUT/secret link && cat link"),
+    ("a linked directory", "ln -s OUT dir && cat dir/secret"),
+    ("a hard link", "ln OUT/secret hard && cat hard"),
+    ("the root of /proc", "cat /proc/self/root/OUT/secret"),
+    ("the directory of /proc", "cat /proc/self/cwd/../$(basename OUT)/secret"),
+    ("write beside the volume", "echo x > OUT/new"),
+    ("empty a file outside", "truncate -s 0 OUT/secret"),
+    ("remove outside", "rm OUT/secret"),
+    ("move out", "echo x > here && mv here OUT/moved"),
+    ("move in", "mv OUT/secret ."),
+    ("write to /etc", "echo x > /etc/drawloom-test"),
+    ("write to /tmp", "echo x > /tmp/drawloom-test-$$"),
+    ("our environment", "cat /proc/US/environ"),
+    ("our memory", "head -c 1 /proc/US/mem"),
+    ("our open files", "ls -l /proc/US/fd/ && cat /proc/US/fd/0"),
+    ("our directory", "cat /proc/US/root/etc/hostname && cat /proc/US/cwd/Cargo.toml"),
+    ("signal us", "kill -CONT US"),
+    ("signal the launcher", "kill -9 $PPID"),
+];
+
+#[tokio::test]
+async fn a_command_reaches_nothing_but_its_own() {
+    let Landlock::On(version) = landlock_status() else {
+        return eprint("not tried: this kernel has no Landlock");
+    };
+    let mut tried = 0;
+    for (what, script) in ESCAPES {
+        if version < 6 && script.contains("kill") {
+            continue;
+        }
+        let room = Room::new();
+        let outside = tempfile::tempdir().expect("a directory");
+        let secret = outside.path().join("secret");
+        std::fs::write(&secret, "s3cret").expect("a file");
+        let script =
+            script.replace("OUT", &outside.path().display().to_string()).replace("US", &std::process::id().to_string());
+        let finished = room.shell(&script).await;
+        assert!(matches!(finished.end, End::Exited(1..)), "{what}: {:?} {}", finished.end, finished.output.into_text());
+        assert!(!finished.output.into_text().contains("s3cret"), "{what}");
+        assert_eq!(std::fs::read_to_string(&secret).expect("still there"), "s3cret", "{what}");
+        assert_eq!(std::fs::read_dir(outside.path()).expect("the directory").count(), 1, "{what}");
+        tried += 1;
+    }
+    eprint(&format!("{tried} ways out of a volume tried, 0 got through"));
+}
+
+#[tokio::test]
+async fn a_read_only_directory_stays_as_it_is_or_nothing_runs() {
+    let room = Room::new();
+    std::fs::write(room.volume.path().join("kept"), "as it was").expect("a file");
+    for script in
+        ["echo x > new", "echo x > kept", "rm kept", "mv kept other", "truncate -s 0 kept", "mkdir d", "ln -s a b"]
+    {
+        let mut command = room.command(script);
+        command.access = Access::ReadOnly;
+        match room.run(&command).await {
+            Ok(finished) => assert!(matches!(finished.end, End::Exited(1..)), "{script}: {:?}", finished.end),
+            Err(error) => assert!(matches!(error, Error::Refused { .. }), "{script}: {error}"),
+        }
+        assert_eq!(std::fs::read_to_string(room.volume.path().join("kept")).expect("kept"), "as it was", "{script}");
+        assert_eq!(std::fs::read_dir(room.volume.path()).expect("the directory").count(), 1, "{script}");
+    }
+    let mut command = room.command("cat kept; echo x > $TMPDIR/y && cat $TMPDIR/y");
+    command.access = Access::ReadOnly;
+    if let Ok(finished) = room.run(&command).await {
+        assert_eq!(finished.output.into_text(), "as it wasx\n");
+    }
+}

@@ -1,0 +1,180 @@
+//! `Edit`: replaces a piece of a text file inside a volume.
+
+mod nearest;
+
+use std::{io::Read as _, ops::Range};
+
+use async_trait::async_trait;
+use drawloom_contract::{
+    ids::Digest,
+    tool::{Check, Repeat, Step, Tool, ToolCard, ToolContext, ToolError, Verdict},
+};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::{
+    files::{Opened, failed, off_thread, open_to_write},
+    read::open_regular,
+    replace::{self, Change, MOST_BYTES, real_path, temporary_name},
+};
+
+/// Lines shown before and after the change.
+const AROUND: usize = 3;
+
+/// Most lines of the new text that are shown.
+const MOST_SHOWN: usize = 30;
+
+/// Most bytes of a line that are shown.
+const LONGEST_LINE: usize = 300;
+
+pub(crate) struct Edit;
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Input {
+    /// Path inside a volume, absolute or relative.
+    path: String,
+    /// The volume that a relative path is in; the default one when absent.
+    volume: Option<String>,
+    /// The text to replace, exactly as it is in the file, without line numbers. It must be there once, unless
+    /// `replace_all` is set.
+    old_string: String,
+    /// What stands there afterwards.
+    new_string: String,
+    /// Replace every place where the text is.
+    #[serde(default)]
+    replace_all: bool,
+}
+
+#[async_trait]
+impl Tool for Edit {
+    fn card(&self) -> ToolCard {
+        ToolCard::new::<Input>(
+            "Edit",
+            "Replace a piece of a text file of at most 1 MiB. Give enough of the lines around it to make the piece unique. \
+             The file changes in one step or not at all.",
+        )
+    }
+
+    fn repeat(&self) -> Repeat<'_> {
+        Repeat::Check(self)
+    }
+
+    async fn call(&self, context: &ToolContext, input: Value) -> Result<Step, ToolError> {
+        let (opened, input) = prepare(context, input)?;
+        let temporary = temporary_name(context);
+        off_thread(move || plan(&opened, &input)?.make(&opened, &temporary)).await.map(Step::Done)
+    }
+}
+
+#[async_trait]
+impl Check for Edit {
+    async fn evidence(&self, context: &ToolContext, input: &Value) -> Result<Value, ToolError> {
+        let (opened, input) = prepare(context, input.clone())?;
+        let change = off_thread(move || plan(&opened, &input)).await?;
+        Ok(serde_json::to_value(change.evidence())?)
+    }
+
+    async fn verdict(&self, context: &ToolContext, input: &Value, evidence: &Value) -> Verdict {
+        let (Ok((opened, _)), Ok(evidence)) =
+            (prepare(context, input.clone()), serde_json::from_value(evidence.clone()))
+        else {
+            return Verdict::InDoubt;
+        };
+        off_thread(move || replace::verdict(&opened, &evidence)).await
+    }
+}
+
+fn prepare(context: &ToolContext, input: Value) -> Result<(Opened, Input), ToolError> {
+    let input: Input = serde_json::from_value(input)?;
+    if input.old_string.is_empty() {
+        return Err(ToolError::Invalid("old_string is empty; to make a new file, use Write".into()));
+    }
+    if input.old_string == input.new_string {
+        return Err(ToolError::Invalid("old_string and new_string are the same: there is nothing to change".into()));
+    }
+    Ok((open_to_write(context, input.volume.as_deref(), &input.path)?, input))
+}
+
+fn plan(opened: &Opened, input: &Input) -> Result<Change, ToolError> {
+    let path = real_path(opened)?;
+    let shown = opened.place.path.display();
+    let (file, size) = open_regular(opened)?;
+    let too_large =
+        |size: u64| ToolError::Failed(format!("{shown}: it has {size} bytes; at most {MOST_BYTES} can be edited"));
+    if size > MOST_BYTES as u64 {
+        return Err(too_large(size));
+    }
+    let mut bytes = Vec::new();
+    file.take(MOST_BYTES as u64 + 1).read_to_end(&mut bytes).map_err(|error| failed(&opened.place.path, &error))?;
+    let before = Digest::of(&bytes);
+    let text = String::from_utf8(bytes)
+        .map_err(|_| ToolError::Failed(format!("{shown}: this is not UTF-8 text and cannot be edited")))?;
+    let (old, new) = as_the_file_has_it(&text, input);
+    let places: Vec<usize> = text.match_indices(&old).map(|(at, _)| at).collect();
+    let (first, note) = match places.as_slice() {
+        [] => {
+            let nearest = nearest::describe(&text, &old).map(|line| format!("; {line}")).unwrap_or_default();
+            return Err(ToolError::Failed(format!("{shown}: old_string is not in the file{nearest}")));
+        }
+        [one] => (*one, "replaced 1 place".to_owned()),
+        [first, ..] if input.replace_all => (*first, format!("replaced {} places", places.len())),
+        [..] => {
+            let lines: Vec<String> = places.iter().take(10).map(|at| line_of(&text, *at).to_string()).collect();
+            return Err(ToolError::Failed(format!(
+                "{shown}: old_string is in the file {} times (lines {}{}); give more of the text around it, or set \
+                 replace_all",
+                places.len(),
+                lines.join(", "),
+                if places.len() > 10 { ", …" } else { "" }
+            )));
+        }
+    };
+    let content = text.replace(&old, &new);
+    if content.len() > MOST_BYTES {
+        return Err(too_large(content.len() as u64));
+    }
+    let window = window(&content, first..first + new.len());
+    let said = format!("{note} in {}; it now reads\n{window}", input.path);
+    Ok(Change { path, before: Some(before), content: content.into_bytes(), said })
+}
+
+/// The two texts, with the file's line ends: `Read` does not show a `\r`, so a model cannot know of it.
+fn as_the_file_has_it(text: &str, input: &Input) -> (String, String) {
+    let (old, new) = (&input.old_string, &input.new_string);
+    let exact = old.contains('\r') || !text.contains("\r\n") || (old.contains('\n') && text.contains(old.as_str()));
+    match exact {
+        true => (old.clone(), new.clone()),
+        false => (old.replace('\n', "\r\n"), new.replace("\r\n", "\n").replace('\n', "\r\n")),
+    }
+}
+
+/// The number of the line that holds this byte, from 1.
+fn line_of(text: &str, at: usize) -> usize {
+    text[..at].matches('\n').count() + 1
+}
+
+/// The changed lines and a few around them, with their numbers.
+fn window(text: &str, changed: Range<usize>) -> String {
+    let (first, last) = (line_of(text, changed.start), line_of(text, changed.end));
+    let from = first.saturating_sub(AROUND + 1);
+    let lines: Vec<String> = text
+        .lines()
+        .enumerate()
+        .skip(from)
+        .take((last + AROUND - from).min(MOST_SHOWN))
+        .map(|(index, line)| format!("{:>6}\t{}", index + 1, shorten(line)))
+        .collect();
+    let rest = (last + AROUND).min(text.lines().count()).saturating_sub(from + lines.len());
+    let notice = if rest > 0 { format!("\n[cut: {rest} more lines]") } else { String::new() };
+    format!("{}{notice}", lines.join("\n"))
+}
+
+/// The line, cut and marked when it is long.
+fn shorten(line: &str) -> String {
+    match line.len() > LONGEST_LINE {
+        true => format!("{}… [line cut: {} bytes]", &line[..line.floor_char_boundary(LONGEST_LINE)], line.len()),
+        false => line.to_owned(),
+    }
+}

@@ -1,0 +1,143 @@
+//! `Glob`: finds files inside a volume by their names.
+
+use std::{
+    cmp::Reverse,
+    collections::BinaryHeap,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError, atomic::AtomicBool},
+};
+
+use async_trait::async_trait;
+use drawloom_contract::tool::{Repeat, Step, Tool, ToolCard, ToolContext, ToolError};
+use globset::{GlobBuilder, GlobMatcher};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::{
+    files::Opened,
+    search::{begin, elsewhere, until_dropped, walk},
+    walk::{LeftOut, Scope},
+};
+
+/// Most files that one call names.
+const MOST_FILES: usize = 100;
+
+pub(crate) struct Glob;
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Input {
+    /// What the files' paths look like, from `path` on: `**` for any directories, `*`, `?`, `[a-z]`, `{rs,toml}`. It may
+    /// be absolute.
+    pattern: String,
+    /// The directory to look in, absolute or relative; the whole volume when absent.
+    path: Option<String>,
+    /// The volume that a relative path is in; the default one when absent.
+    volume: Option<String>,
+    /// Also name files and directories that begin with a dot.
+    #[serde(default)]
+    hidden: bool,
+    /// Also name what ignore files leave out.
+    #[serde(default)]
+    ignored: bool,
+}
+
+#[async_trait]
+impl Tool for Glob {
+    fn card(&self) -> ToolCard {
+        ToolCard::new::<Input>(
+            "Glob",
+            "Find files by a pattern such as src/**/*.rs. Paths are from the volume's root, newest first, at most 100; \
+             hidden and ignored files are left out unless asked for.",
+        )
+    }
+
+    fn repeat(&self) -> Repeat<'_> {
+        Repeat::Safe
+    }
+
+    async fn call(&self, context: &ToolContext, input: Value) -> Result<Step, ToolError> {
+        let mut input: Input = serde_json::from_value(input)?;
+        if let Some((directory, rest)) = split_absolute(&input.pattern) {
+            if input.path.is_some() {
+                return Err(ToolError::Invalid("pattern is absolute: leave `path` out".into()));
+            }
+            (input.path, input.pattern) = (Some(directory), rest);
+        }
+        let matcher = compile(&input.pattern)?;
+        let opened = begin(context, input.volume.as_deref(), input.path.as_deref())?;
+        let elsewhere = elsewhere(context, input.volume.as_deref(), &opened);
+        let scope = Scope { hidden: input.hidden, ignored: input.ignored };
+        let mut said = until_dropped(move |stop| find(&opened, scope, &matcher, stop)).await?;
+        said.extend(elsewhere);
+        Ok(Step::Done(said.join("\n")))
+    }
+}
+
+/// The directory that an absolute pattern begins with, up to the first part with a special character, and the rest.
+fn split_absolute(pattern: &str) -> Option<(String, String)> {
+    let parts: Vec<&str> = pattern.strip_prefix('/')?.split('/').collect();
+    let plain =
+        parts.iter().take(parts.len() - 1).take_while(|part| !part.contains(['*', '?', '[', '{', '\\'])).count();
+    Some((format!("/{}", parts[..plain].join("/")), parts[plain..].join("/")))
+}
+
+/// The pattern as a matcher in which `*` stays within one directory.
+pub(crate) fn compile(pattern: &str) -> Result<GlobMatcher, ToolError> {
+    let pattern = pattern.strip_prefix("./").unwrap_or(pattern);
+    if pattern.is_empty() || pattern.split('/').any(|part| part == "..") {
+        return Err(ToolError::Invalid(format!("{pattern:?}: a pattern is not empty and does not hold \"..\"")));
+    }
+    let glob = GlobBuilder::new(pattern).literal_separator(true).build();
+    glob.map(|glob| glob.compile_matcher()).map_err(|error| ToolError::Invalid(format!("pattern: {error}")))
+}
+
+/// The newest files so far.
+#[derive(Default)]
+struct Newest {
+    heap: BinaryHeap<Reverse<Entry>>,
+    total: u64,
+}
+
+/// A file by its age; of the same age, the first by name counts as newer.
+type Entry = ((i64, i64), Reverse<PathBuf>);
+
+impl Newest {
+    fn add(&mut self, modified: (i64, i64), path: &Path) {
+        self.total += 1;
+        self.heap.push(Reverse((modified, Reverse(path.to_owned()))));
+        if self.heap.len() > MOST_FILES {
+            self.heap.pop();
+        }
+    }
+}
+
+fn find(opened: &Opened, scope: Scope, matcher: &GlobMatcher, stop: Arc<AtomicBool>) -> Result<Vec<String>, ToolError> {
+    let walk = walk(opened, scope, stop)?;
+    let (start, newest, left_out) = (walk.path.clone(), Mutex::new(Newest::default()), LeftOut::default());
+    walk.run(&left_out, || {
+        |found| {
+            let below = found.path.strip_prefix(&start).unwrap_or(found.path);
+            if !matcher.is_match(below) {
+                return;
+            }
+            match found.modified() {
+                Ok(modified) => newest.lock().unwrap_or_else(PoisonError::into_inner).add(modified, found.path),
+                Err(_) => left_out.unreadable(),
+            }
+        }
+    });
+    let Newest { heap, total } = newest.into_inner().unwrap_or_else(PoisonError::into_inner);
+    // Sorted by the reverse, the newest comes first.
+    let mut said: Vec<String> =
+        heap.into_sorted_vec().into_iter().map(|Reverse((_, Reverse(path)))| path.display().to_string()).collect();
+    if said.is_empty() {
+        said.push("[no file fits]".into());
+    }
+    if total > said.len() as u64 {
+        said.push(format!("[cut: the newest {} of {total} files; use a narrower pattern or path]", said.len()));
+    }
+    said.extend(left_out.notices());
+    Ok(said)
+}

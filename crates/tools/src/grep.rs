@@ -1,0 +1,262 @@
+//! `Grep`: finds text in files inside a volume, on ripgrep's own crates.
+
+mod collect;
+mod show;
+
+use std::{
+    path::{Path, PathBuf},
+    sync::{Arc, atomic::AtomicBool},
+};
+
+use async_trait::async_trait;
+use drawloom_contract::tool::{Repeat, Step, Tool, ToolCard, ToolContext, ToolError};
+use globset::GlobMatcher;
+use grep_regex::{RegexMatcher, RegexMatcherBuilder};
+use grep_searcher::{BinaryDetection, SearcherBuilder};
+use ignore::types::{Types, TypesBuilder};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::{
+    files::Opened,
+    glob::compile,
+    read::open_regular,
+    search::{begin, elsewhere, until_dropped, walk},
+    walk::{LeftOut, Scope},
+};
+use collect::{Collector, Reader, Wanted};
+
+/// Results that one call shows when it does not say, and at most.
+const USUAL_RESULTS: usize = 100;
+const MOST_RESULTS: usize = 1000;
+
+/// How many results can be skipped.
+const MOST_OFFSET: usize = 10_000;
+
+/// Most lines shown before or after a match.
+const MOST_CONTEXT: usize = 50;
+
+/// The most memory that one file's search may take: a file of one long line, or all of it when searched across lines.
+const MOST_MEMORY: usize = 64 * 1024 * 1024;
+
+/// The largest compiled pattern, in bytes.
+const LARGEST_PATTERN: usize = 10 * 1024 * 1024;
+
+pub(crate) struct Grep;
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Input {
+    /// The regular expression to find (Rust's syntax, much like RE2's).
+    pattern: String,
+    /// The file or directory to search, absolute or relative; the whole volume when absent.
+    path: Option<String>,
+    /// The volume that a relative path is in; the default one when absent.
+    volume: Option<String>,
+    /// Only files whose path fits this, such as `*.rs` or `src/**/*.{ts,tsx}`; with `!` in front, only others.
+    glob: Option<String>,
+    /// Only files of this type, such as `rust`, `py` or `js`.
+    r#type: Option<String>,
+    /// What to show.
+    #[serde(default)]
+    output_mode: OutputMode,
+    /// Upper and lower case are the same.
+    #[serde(default, alias = "-i")]
+    case_insensitive: bool,
+    /// The pattern may match across lines, and `.` matches line ends too.
+    #[serde(default)]
+    multiline: bool,
+    /// `content`: lines to show before each match.
+    #[serde(alias = "-B")]
+    before: Option<usize>,
+    /// `content`: lines to show after each match.
+    #[serde(alias = "-A")]
+    after: Option<usize>,
+    /// `content`: lines to show before and after each match.
+    #[serde(alias = "-C")]
+    context: Option<usize>,
+    /// Most results to show (matches for `content`, else files); 100 when absent, at most 1000.
+    head_limit: Option<usize>,
+    /// Results to skip; the notice at the end of a cut result says how to go on.
+    #[serde(default)]
+    offset: usize,
+    /// Also search files and directories that begin with a dot.
+    #[serde(default)]
+    hidden: bool,
+    /// Also search what ignore files leave out.
+    #[serde(default)]
+    ignored: bool,
+}
+
+/// What is shown.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum OutputMode {
+    /// The paths of files with a match.
+    #[default]
+    FilesWithMatches,
+    /// Matching lines with path and line number.
+    Content,
+    /// How many matching lines each file has.
+    Count,
+}
+
+#[async_trait]
+impl Tool for Grep {
+    fn card(&self) -> ToolCard {
+        ToolCard::new::<Input>(
+            "Grep",
+            "Find a regular expression in files. Paths are from the volume's root, in order; hidden, ignored and binary \
+             files are left out. A cut result ends with a notice that says how to go on.",
+        )
+    }
+
+    fn repeat(&self) -> Repeat<'_> {
+        Repeat::Safe
+    }
+
+    async fn call(&self, context: &ToolContext, input: Value) -> Result<Step, ToolError> {
+        let input: Input = serde_json::from_value(input)?;
+        let plan = Plan::new(&input)?;
+        let opened = begin(context, input.volume.as_deref(), input.path.as_deref())?;
+        let elsewhere = elsewhere(context, input.volume.as_deref(), &opened);
+        let mut said = until_dropped(move |stop| search(&opened, &plan, stop)).await?;
+        said.extend(elsewhere.map(|notice| format!("\n{notice}")));
+        Ok(Step::Done(said))
+    }
+}
+
+/// A search that has been checked.
+struct Plan {
+    matcher: RegexMatcher,
+    searcher: SearcherBuilder,
+    glob: Option<(GlobMatcher, Sense)>,
+    types: Types,
+    scope: Scope,
+    wanted: Wanted,
+}
+
+/// Whether a pattern names what is wanted or what is not.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Sense {
+    Only,
+    Not,
+}
+
+impl Plan {
+    fn new(input: &Input) -> Result<Self, ToolError> {
+        let limit = input.head_limit.unwrap_or(USUAL_RESULTS);
+        let context = [input.before, input.after, input.context].into_iter().flatten().max().unwrap_or(0);
+        for (name, value, most) in [
+            ("head_limit", limit, MOST_RESULTS),
+            ("offset", input.offset, MOST_OFFSET),
+            ("context", context, MOST_CONTEXT),
+        ] {
+            if value > most {
+                return Err(ToolError::Invalid(format!("{name} is {value}; at most {most}")));
+            }
+        }
+        let before = input.before.or(input.context).unwrap_or(0);
+        let after = input.after.or(input.context).unwrap_or(0);
+        let lines = input.output_mode == OutputMode::Content;
+        let mut searcher = SearcherBuilder::new();
+        searcher
+            .line_number(lines)
+            .before_context(if lines { before } else { 0 })
+            .after_context(if lines { after } else { 0 })
+            .multi_line(input.multiline)
+            .binary_detection(BinaryDetection::quit(0))
+            .heap_limit(Some(MOST_MEMORY));
+        Ok(Self {
+            matcher: matcher(input)?,
+            searcher,
+            glob: input.glob.as_deref().map(filter).transpose()?,
+            types: types(input.r#type.as_deref())?,
+            scope: Scope { hidden: input.hidden, ignored: input.ignored },
+            wanted: Wanted { mode: input.output_mode, offset: input.offset, limit: limit.max(1) },
+        })
+    }
+
+    /// Whether a file's path passes the filters; `below` is seen from where the search began.
+    fn fits(&self, below: &Path) -> bool {
+        let by_glob = match &self.glob {
+            Some((glob, sense)) => glob.is_match(below) == (*sense == Sense::Only),
+            None => true,
+        };
+        by_glob && !self.types.matched(below, false).is_ignore()
+    }
+}
+
+fn matcher(input: &Input) -> Result<RegexMatcher, ToolError> {
+    let mut builder = RegexMatcherBuilder::new();
+    builder
+        .case_insensitive(input.case_insensitive)
+        .multi_line(true)
+        .dot_matches_new_line(input.multiline)
+        .size_limit(LARGEST_PATTERN)
+        .dfa_size_limit(LARGEST_PATTERN);
+    if !input.multiline {
+        builder.line_terminator(Some(b'\n'));
+    }
+    builder.build(&input.pattern).map_err(|error| {
+        let hint = if input.pattern.contains('\n') || input.pattern.contains("\\n") {
+            "; to match across lines, set multiline"
+        } else {
+            "; to find text as it stands, escape special characters with \\"
+        };
+        ToolError::Invalid(format!("pattern: {error}{hint}"))
+    })
+}
+
+/// A filter by path. Without a slash it is about names in any directory.
+fn filter(glob: &str) -> Result<(GlobMatcher, Sense), ToolError> {
+    let (sense, glob) = match glob.strip_prefix('!') {
+        Some(rest) => (Sense::Not, rest),
+        None => (Sense::Only, glob),
+    };
+    let glob = glob.strip_prefix('/').unwrap_or(glob);
+    let glob = if glob.contains('/') { glob.to_owned() } else { format!("**/{glob}") };
+    Ok((compile(&glob)?, sense))
+}
+
+fn types(name: Option<&str>) -> Result<Types, ToolError> {
+    let mut builder = TypesBuilder::new();
+    if let Some(name) = name {
+        builder.add_defaults().select(name);
+    }
+    builder.build().map_err(|_| {
+        let name = name.unwrap_or_default();
+        ToolError::Invalid(format!("type: there is no file type {name:?}; use `glob`, such as *.{name}"))
+    })
+}
+
+fn search(opened: &Opened, plan: &Plan, stop: Arc<AtomicBool>) -> Result<String, ToolError> {
+    let collector = Collector::new(plan.wanted);
+    let left_out = LeftOut::default();
+    let path = &opened.place.path;
+    if !path.as_os_str().is_empty() && opened.dir.metadata(path).is_ok_and(|metadata| !metadata.is_dir()) {
+        let (file, _) = open_regular(opened)?;
+        let mut searcher = plan.searcher.build();
+        collector.search(&mut searcher, &plan.matcher, Reader { file: file.into_std(), stop: &stop }, path, &left_out);
+    } else {
+        let walk = walk(opened, plan.scope, stop.clone())?;
+        let start: PathBuf = walk.path.clone();
+        walk.run(&left_out, || {
+            let (mut searcher, matcher) = (plan.searcher.build(), plan.matcher.clone());
+            let (collector, left_out, stop, start) = (&collector, &left_out, &stop, &start);
+            move |found| {
+                if !plan.fits(found.path.strip_prefix(start).unwrap_or(found.path)) {
+                    return;
+                }
+                match found.open() {
+                    Ok(file) => {
+                        collector.search(&mut searcher, &matcher, Reader { file, stop }, found.path, left_out);
+                    }
+                    Err(_) => left_out.unreadable(),
+                }
+            }
+        });
+    }
+    Ok(show::show(collector.finish(), plan.wanted, &left_out))
+}

@@ -1,0 +1,139 @@
+//! `HTTP`: one request to a host that the gates allow.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use async_trait::async_trait;
+use drawloom_contract::{
+    VERSION,
+    tool::{Repeat, Step, Tool, ToolCard, ToolContext, ToolError},
+};
+use drawloom_net::guarded::{Address, Method, Request};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::{
+    fetch::{Fetched, Outbound, explain},
+    page::decode,
+};
+
+/// Most bytes of a body, each way.
+const MOST_BYTES: usize = 256 * 1024;
+
+/// Most bytes of one header that are shown.
+const LONGEST_HEADER: usize = 1000;
+
+/// Most headers that can be sent.
+const MOST_HEADERS: usize = 50;
+
+pub(crate) struct Http(pub(crate) Arc<Outbound>);
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Input {
+    /// The method; GET when absent.
+    #[serde(default)]
+    method: Verb,
+    /// The address, http or https.
+    url: String,
+    /// Headers by name.
+    #[serde(default)]
+    headers: BTreeMap<String, String>,
+    /// The body, at most 256 KiB.
+    #[serde(default)]
+    body: String,
+}
+
+#[derive(Debug, Clone, Copy, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "UPPERCASE")]
+enum Verb {
+    #[default]
+    Get,
+    Head,
+    Post,
+    Put,
+    Patch,
+    Delete,
+}
+
+impl From<Verb> for Method {
+    fn from(verb: Verb) -> Self {
+        match verb {
+            Verb::Get => Self::Get,
+            Verb::Head => Self::Head,
+            Verb::Post => Self::Post,
+            Verb::Put => Self::Put,
+            Verb::Patch => Self::Patch,
+            Verb::Delete => Self::Delete,
+        }
+    }
+}
+
+#[async_trait]
+impl Tool for Http {
+    fn card(&self) -> ToolCard {
+        ToolCard::new::<Input>(
+            "HTTP",
+            "Send an HTTP request to an allowed host and return status, headers and body. At most 256 KiB each way and 30 \
+             seconds; up to 5 redirects are followed, without credentials when the host changes.",
+        )
+    }
+
+    fn repeat(&self) -> Repeat<'_> {
+        Repeat::Never
+    }
+
+    async fn call(&self, context: &ToolContext, input: Value) -> Result<Step, ToolError> {
+        let input: Input = serde_json::from_value(input)?;
+        if input.body.len() > MOST_BYTES {
+            return Err(ToolError::Invalid(format!("body has {} bytes; at most {MOST_BYTES}", input.body.len())));
+        }
+        if input.headers.len() > MOST_HEADERS {
+            return Err(ToolError::Invalid(format!("{} headers; at most {MOST_HEADERS}", input.headers.len())));
+        }
+        let address = Address::parse(&input.url).map_err(|error| explain(&error))?;
+        let headers = with_agent(input.headers.into_iter().collect());
+        let request = Request { method: input.method.into(), address, headers, body: input.body.into() };
+        let fetched = self.0.fetch(&context.hosts, request, MOST_BYTES).await?;
+        Ok(Step::Done(said(fetched)))
+    }
+}
+
+/// The headers, saying who asks where the call does not.
+pub(crate) fn with_agent(mut headers: Vec<(String, String)>) -> Vec<(String, String)> {
+    if !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("user-agent")) {
+        headers.push(("user-agent".into(), format!("drawloom/{VERSION}")));
+    }
+    headers
+}
+
+fn said(fetched: Fetched) -> String {
+    let mut lines = fetched.notices.clone();
+    lines.push(format!("HTTP {} from {}", fetched.status, fetched.address));
+    for (name, value) in &fetched.headers {
+        let short = &value[..value.floor_char_boundary(LONGEST_HEADER)];
+        let mark = if short.len() < value.len() { "… [cut]" } else { "" };
+        lines.push(format!("{name}: {short}{mark}"));
+    }
+    lines.push(String::new());
+    lines.push(body(&fetched));
+    if fetched.cut {
+        let whole = fetched.header("content-length").map(|length| format!(" of {length}")).unwrap_or_default();
+        lines.push(format!("[cut: the first {} bytes{whole} of the body]", fetched.body.len()));
+    }
+    lines.join("\n")
+}
+
+fn body(fetched: &Fetched) -> String {
+    let kind = fetched.header("content-type").unwrap_or("an unnamed type");
+    if fetched.body.is_empty() {
+        return "[no body]".into();
+    }
+    if let Some(encoding) = fetched.header("content-encoding").filter(|encoding| *encoding != "identity") {
+        return format!("[{} bytes of {kind}, encoded as {encoding}, which is not shown]", fetched.body.len());
+    }
+    match decode(&fetched.body, kind) {
+        Some(text) => text,
+        None => format!("[{} bytes of {kind}, which is not text]", fetched.body.len()),
+    }
+}

@@ -1,0 +1,113 @@
+//! What `Glob` and `Grep` share: the place to begin, the call that can be dropped, and how results name files.
+
+use std::{
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use cap_std::fs::Dir;
+use drawloom_contract::tool::{ToolContext, ToolError};
+use rustix::fd::OwnedFd;
+
+use crate::{
+    files::{Opened, failed, off_thread, open_any},
+    walk::{Ignored, Scope, Walk},
+};
+
+/// Sets a flag when the call is dropped, so that its threads stop.
+struct StopOnDrop(Arc<AtomicBool>);
+
+impl Drop for StopOnDrop {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Does blocking work off the runtime's threads; the flag tells it when nobody waits for it any more.
+pub(crate) async fn until_dropped<T: Send + 'static>(work: impl FnOnce(Arc<AtomicBool>) -> T + Send + 'static) -> T {
+    let stop = Arc::new(AtomicBool::new(false));
+    let guard = StopOnDrop(stop.clone());
+    let value = off_thread(move || work(stop)).await;
+    drop(guard);
+    value
+}
+
+/// Where a search begins, for this call's gates.
+pub(crate) fn begin(context: &ToolContext, volume: Option<&str>, path: Option<&str>) -> Result<Opened, ToolError> {
+    open_any(context, volume, path.filter(|path| !path.is_empty()).unwrap_or("."))
+}
+
+/// A notice when a path of the result would mean another file without the volume's name.
+pub(crate) fn elsewhere(context: &ToolContext, volume: Option<&str>, opened: &Opened) -> Option<String> {
+    let name = &opened.place.volume;
+    let implied = context.volumes.locate(&context.definition, None, ".");
+    let same = implied.is_ok_and(|place| place.volume == *name);
+    (volume.is_none() && !same).then(|| format!("[paths are in volume {name:?}: give volume={name:?} with them]"))
+}
+
+/// A walk of the directory that `opened` names.
+pub(crate) fn walk(opened: &Opened, scope: Scope, stop: Arc<AtomicBool>) -> Result<Walk, ToolError> {
+    let path = &opened.place.path;
+    // A search may begin behind a link inside the volume; results are named by where they really are.
+    let real = match path.as_os_str().is_empty() {
+        true => path.clone(),
+        false => opened.dir.canonicalize(path).map_err(|error| failed(path, &error))?,
+    };
+    let start = directory(&opened.dir, &real).map_err(|error| failed(path, &error))?;
+    let mut ignored = None;
+    for above in real.ancestors().skip(1).collect::<Vec<_>>().into_iter().rev() {
+        if let Ok(dir) = directory(&opened.dir, above) {
+            ignored = Ignored::at(&dir, above, ignored);
+        }
+    }
+    Ok(Walk { start, path: real, ignored, scope, stop })
+}
+
+fn directory(dir: &Dir, path: &Path) -> std::io::Result<OwnedFd> {
+    let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
+    Ok(dir.open_dir(path)?.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs::File, sync::mpsc, time::Duration};
+
+    use super::*;
+    use crate::walk::LeftOut;
+
+    #[tokio::test]
+    async fn work_learns_that_nobody_waits_for_it_any_more() {
+        let ((began, has_begun), (ended, has_ended)) = (tokio::sync::oneshot::channel(), mpsc::channel());
+        let work = tokio::spawn(until_dropped(move |stop| {
+            began.send(()).expect("somebody listens");
+            while !stop.load(Ordering::Relaxed) {
+                std::thread::yield_now();
+            }
+            ended.send(()).expect("somebody listens");
+        }));
+        has_begun.await.expect("it begins");
+        work.abort();
+        assert!(work.await.expect_err("it was dropped").is_cancelled());
+        has_ended.recv_timeout(Duration::from_secs(60)).expect("it ends");
+    }
+
+    #[test]
+    fn a_walk_that_is_told_to_stop_stops() {
+        let dir = tempfile::tempdir().expect("a directory");
+        (0..2000).for_each(|number| drop(File::create(dir.path().join(number.to_string())).expect("a file")));
+        let (stop, seen) = (Arc::new(AtomicBool::new(false)), std::sync::atomic::AtomicU64::new(0));
+        let start = OwnedFd::from(File::open(dir.path()).expect("the directory"));
+        let scope = Scope { hidden: false, ignored: false };
+        let walk = Walk { start, path: "".into(), ignored: None, scope, stop: stop.clone() };
+        walk.run(&LeftOut::default(), || {
+            |_| {
+                seen.fetch_add(1, Ordering::Relaxed);
+                stop.store(true, Ordering::Relaxed);
+            }
+        });
+        assert!((1..=8).contains(&seen.load(Ordering::Relaxed)), "one for each thread at most");
+    }
+}

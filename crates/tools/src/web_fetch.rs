@@ -1,0 +1,104 @@
+//! `WebFetch`: a web page as readable text.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use drawloom_contract::tool::{Repeat, Step, Tool, ToolCard, ToolContext, ToolError};
+use drawloom_net::guarded::{Address, Method, Request};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::{
+    fetch::{Fetched, Outbound, explain},
+    files::off_thread,
+    http::with_agent,
+    page::{self, Page},
+};
+
+/// Most bytes of text that one call returns.
+const MOST_TEXT: usize = 256 * 1024;
+
+/// Most bytes of a page that are fetched: markup is longer than its text.
+const MOST_BYTES: usize = 4 * 1024 * 1024;
+
+pub(crate) struct WebFetch(pub(crate) Arc<Outbound>);
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Input {
+    /// The address, http or https.
+    url: String,
+    /// Byte of the text to start at; 0 when absent. The notice at the end of a cut result says where to go on.
+    #[serde(default)]
+    offset: usize,
+}
+
+#[async_trait]
+impl Tool for WebFetch {
+    fn card(&self) -> ToolCard {
+        ToolCard::new::<Input>(
+            "WebFetch",
+            "Fetch a web page from an allowed host and return its text, with headings, lists and links kept. Other text is \
+             returned as it is. At most 256 KiB at once; a cut result ends with a notice that says how to go on.",
+        )
+    }
+
+    fn repeat(&self) -> Repeat<'_> {
+        Repeat::Safe
+    }
+
+    async fn call(&self, context: &ToolContext, input: Value) -> Result<Step, ToolError> {
+        let input: Input = serde_json::from_value(input)?;
+        let address = Address::parse(&input.url).map_err(|error| explain(&error))?;
+        let headers = vec![("accept".into(), "text/html, application/xhtml+xml, text/*;q=0.9, */*;q=0.5".into())];
+        let request = Request { method: Method::Get, address, headers: with_agent(headers), body: Bytes::new() };
+        let fetched = self.0.fetch(&context.hosts, request, MOST_BYTES).await?;
+        off_thread(move || said(&fetched, input.offset)).await.map(Step::Done)
+    }
+}
+
+fn said(fetched: &Fetched, offset: usize) -> Result<String, ToolError> {
+    let address = &fetched.address;
+    if !(200..300).contains(&fetched.status) {
+        return Err(ToolError::Failed(format!("{address} answered with status {}", fetched.status)));
+    }
+    if let Some(encoding) = fetched.header("content-encoding").filter(|encoding| *encoding != "identity") {
+        return Err(ToolError::Failed(format!("{address} is encoded as {encoding}, which was not asked for")));
+    }
+    let kind = fetched.header("content-type").unwrap_or("text/html").to_ascii_lowercase();
+    let name = kind.split(';').next().unwrap_or_default().trim();
+    let not_text = || ToolError::Failed(format!("{address} is {name}, which is not text; HTTP shows its headers"));
+    if !page::is_text(name) {
+        return Err(not_text());
+    }
+    let text = page::decode(&fetched.body, &kind).ok_or_else(not_text)?;
+    let Page { title, text } = match page::is_html(name) {
+        true => page::readable(&text, address),
+        false => Page { title: None, text },
+    };
+    let mut lines = fetched.notices.clone();
+    lines.push(address.to_string());
+    lines.extend(title.map(|title| format!("Title: {title}")));
+    lines.push(String::new());
+    lines.push(part(&text, offset));
+    if fetched.cut {
+        lines.push(format!("[cut: only the first {} KiB of the page were fetched]", MOST_BYTES / 1024));
+    }
+    Ok(lines.join("\n"))
+}
+
+/// The text from `offset` on, within the limit.
+fn part(text: &str, offset: usize) -> String {
+    let from = text.floor_char_boundary(offset);
+    let end = text.floor_char_boundary(from.saturating_add(MOST_TEXT));
+    match &text[from..end] {
+        "" if text.is_empty() => "[the page has no text]".into(),
+        "" => format!("[the text ends before byte {offset}: it has {} bytes]", text.len()),
+        part if end < text.len() => {
+            format!("{part}\n[cut: bytes {from} to {end} of {}; go on with offset={end}]", text.len())
+        }
+        part => part.to_owned(),
+    }
+}

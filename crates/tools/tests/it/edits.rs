@@ -1,0 +1,138 @@
+//! `Write` and `Edit`.
+
+use std::os::unix::fs::PermissionsExt;
+
+use drawloom_contract::tool::{Mode, Repeat, Step, Verdict};
+use serde_json::json;
+
+use crate::support::Room;
+
+#[tokio::test]
+async fn write_makes_directories_and_keeps_permissions() {
+    let room = Room::new();
+    let said = room.done("Write", json!({ "path": "a/b/c.txt", "content": "new" })).await;
+    assert_eq!(said, "wrote 3 bytes to a/b/c.txt (made the directory a/b)");
+    let path = room.volume.path().join("a/b/c.txt");
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o750)).expect("permissions");
+    assert_eq!(
+        room.done("Write", json!({ "path": "a/b/c.txt", "content": "newer" })).await,
+        "wrote 5 bytes to a/b/c.txt"
+    );
+    assert_eq!(std::fs::metadata(&path).expect("the file").permissions().mode() & 0o777, 0o750);
+    let said = room.done("Edit", json!({ "path": "a/b/c.txt", "old_string": "newer", "new_string": "newest" })).await;
+    assert!(said.starts_with("replaced 1 place in a/b/c.txt"), "{said}");
+    assert_eq!(std::fs::metadata(&path).expect("the file").permissions().mode() & 0o777, 0o750);
+    assert_eq!(
+        std::fs::read_dir(path.parent().expect("a parent")).expect("the directory").count(),
+        1,
+        "nothing else stays"
+    );
+    let error = room.fails("Write", json!({ "path": "big", "content": "x".repeat(1024 * 1024 + 1) })).await;
+    assert!(error.contains("at most 1048576"), "{error}");
+    assert!(room.fails("Write", json!({ "path": "a", "content": "x" })).await.contains("directory"));
+}
+
+#[tokio::test]
+async fn a_link_inside_the_volume_stays_a_link() {
+    let room = Room::new();
+    room.put("real", "text");
+    std::os::unix::fs::symlink("real", room.volume.path().join("link")).expect("a link");
+    room.done("Write", json!({ "path": "link", "content": "written" })).await;
+    room.done("Edit", json!({ "path": "link", "old_string": "written", "new_string": "edited" })).await;
+    assert_eq!(room.get("real"), "edited");
+    assert!(std::fs::symlink_metadata(room.volume.path().join("link")).expect("the link").is_symlink());
+}
+
+#[tokio::test]
+async fn edit_replaces_one_place_or_all_and_shows_what_is_there_now() {
+    let room = Room::new();
+    room.put("a.rs", "fn one() {}\nfn two() {}\nfn three() {}\nfn four() {}\nfn five() {}\nfn six() {}\n");
+    let said =
+        room.done("Edit", json!({ "path": "a.rs", "old_string": "fn five() {}", "new_string": "fn 5() {\n}" })).await;
+    assert_eq!(
+        said,
+        "replaced 1 place in a.rs; it now reads\n     2\tfn two() {}\n     3\tfn three() {}\n     4\tfn four() {}\n     \
+         5\tfn 5() {\n     6\t}\n     7\tfn six() {}"
+    );
+    let error = room.fails("Edit", json!({ "path": "a.rs", "old_string": "fn ", "new_string": "def " })).await;
+    assert_eq!(
+        error,
+        "a.rs: old_string is in the file 6 times (lines 1, 2, 3, 4, 5, 7); give more of the text around it, or set replace_all"
+    );
+    let said = room
+        .done("Edit", json!({ "path": "a.rs", "old_string": "fn ", "new_string": "def ", "replace_all": true }))
+        .await;
+    assert!(said.starts_with("replaced 6 places in a.rs"), "{said}");
+    assert!(room.get("a.rs").starts_with("def one() {}\ndef two"));
+    for (old, says) in [
+        ("  def two() {}", "line 2 has its first line, perhaps with other white space"),
+        ("def tow() {}", "line 2 comes closest: \"def two() {}\""),
+    ] {
+        let error = room.fails("Edit", json!({ "path": "a.rs", "old_string": old, "new_string": "x" })).await;
+        assert!(error.contains(says), "{error}");
+    }
+    let far = room.fails("Edit", json!({ "path": "a.rs", "old_string": "zzzz", "new_string": "x" })).await;
+    assert_eq!(far, "a.rs: old_string is not in the file");
+    for bad in [
+        json!({ "path": "a.rs", "old_string": "", "new_string": "x" }),
+        json!({ "path": "a.rs", "old_string": "x", "new_string": "x" }),
+    ] {
+        room.fails("Edit", bad).await;
+    }
+    room.put("large", "x".repeat(1024 * 1024 + 1));
+    assert!(
+        room.fails("Edit", json!({ "path": "large", "old_string": "y", "new_string": "z" })).await.contains("at most")
+    );
+    room.put("binary", [b'a', 0xff]);
+    assert!(
+        room.fails("Edit", json!({ "path": "binary", "old_string": "a", "new_string": "b" })).await.contains("UTF-8")
+    );
+}
+
+#[tokio::test]
+async fn edit_follows_the_line_ends_of_the_file() {
+    let room = Room::new();
+    room.put("w", "one\r\ntwo\r\nthree\r\n");
+    room.done("Edit", json!({ "path": "w", "old_string": "one\ntwo", "new_string": "1\n2" })).await;
+    room.done("Edit", json!({ "path": "w", "old_string": "three", "new_string": "3\n4" })).await;
+    assert_eq!(room.get("w"), "1\r\n2\r\n3\r\n4\r\n");
+}
+
+#[tokio::test]
+async fn after_a_crash_the_file_itself_says_whether_it_was_changed() {
+    for (name, input) in [
+        ("Write", json!({ "path": "a.txt", "content": "new" })),
+        ("Edit", json!({ "path": "a.txt", "old_string": "old", "new_string": "new" })),
+    ] {
+        let room = Room::new();
+        room.put("a.txt", "old");
+        let (tool, context) = (room.tool(name), room.context());
+        let Repeat::Check(check) = tool.repeat() else { panic!("{name} keeps evidence") };
+        let evidence = check.evidence(&context, &input).await.expect("evidence");
+        assert_eq!(check.verdict(&context, &input, &evidence).await, Verdict::DidNot, "{name}");
+        let Ok(Step::Done(said)) = tool.call(&context, input.clone()).await else { panic!("{name} works") };
+        assert_eq!(check.verdict(&context, &input, &evidence).await, Verdict::Happened(said), "{name}");
+        room.put("a.txt", "somebody else's");
+        assert_eq!(check.verdict(&context, &input, &evidence).await, Verdict::InDoubt, "{name}");
+        std::fs::remove_file(room.volume.path().join("a.txt")).expect("the file");
+        assert_eq!(check.verdict(&context, &input, &evidence).await, Verdict::InDoubt, "{name}");
+        // What a crash left beside the file is in nobody's way.
+        room.put("a.txt", "old");
+        room.put(&format!(".drawloom-{}-{}.tmp", context.run.run, context.call), "half");
+        tool.call(&context, input.clone()).await.expect("it works again");
+        assert_eq!(std::fs::read_dir(room.volume.path()).expect("the directory").count(), 1, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_read_only_volume_is_not_changed() {
+    let mut room = Room::new();
+    room.put("a", "old");
+    room.mode = Mode::ReadOnly;
+    assert!(room.fails("Write", json!({ "path": "b", "content": "x" })).await.contains("read-only"));
+    let edit = json!({ "path": "a", "old_string": "old", "new_string": "new" });
+    assert!(room.fails("Edit", edit).await.contains("read-only"));
+    let bash = room.call("Bash", json!({ "command": "echo new > a" })).await;
+    assert!(!matches!(bash, Ok(Step::Done(ref text)) if text.contains("exit code 0")), "{bash:?}");
+    assert_eq!(room.get("a"), "old");
+}

@@ -1,0 +1,11 @@
+//! The tools as a run calls them: real files, real processes, and sockets that never leave the machine.
+
+mod agent;
+mod bash;
+mod edits;
+mod list;
+mod reads;
+mod searches;
+mod support;
+mod walls;
+mod web;

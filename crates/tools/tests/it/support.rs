@@ -1,0 +1,184 @@
+//! A volume, the parts of the tools, and a way to call one.
+
+use std::{
+    fs::File,
+    io,
+    net::{IpAddr, SocketAddr},
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use async_trait::async_trait;
+use drawloom_contract::{
+    definition::Definition,
+    ids::{RunId, RunKey, Tenant},
+    time::{Clock, Timestamp},
+    tool::{Mode, Place, Step, Tool, ToolContext, ToolError, Volumes},
+};
+use drawloom_net::guarded::{Dial, Resolve, Stream};
+use drawloom_process::Launcher;
+use drawloom_tools::{Config, Parts, builtin};
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// Longer than anything here takes; whoever waits so long hangs.
+pub(crate) const HANGS: Duration = Duration::from_secs(60);
+
+/// One volume that lets every path through as it is, so that the tools' own walls are tested; the substrate's are not.
+struct Open {
+    path: PathBuf,
+    root: Arc<File>,
+    mode: Mode,
+}
+
+impl Volumes for Open {
+    fn locate(&self, _: &Definition, _: Option<&str>, path: &str) -> Result<Place, ToolError> {
+        let path = Path::new(path);
+        let inside = path.strip_prefix(&self.path).unwrap_or(path);
+        let inside = if inside == Path::new(".") { Path::new("") } else { inside };
+        Ok(Place { volume: "v".into(), root: self.root.clone(), mode: self.mode, path: inside.into() })
+    }
+}
+
+/// Answers every name with one address, notes every dial and goes nowhere unless there is a server of its own.
+#[derive(Default)]
+pub(crate) struct Network {
+    pub(crate) names: Mutex<Vec<(String, Vec<IpAddr>)>>,
+    pub(crate) server: Mutex<Option<SocketAddr>>,
+    pub(crate) dialled: Mutex<Vec<SocketAddr>>,
+}
+
+#[async_trait]
+impl Resolve for Network {
+    async fn resolve(&self, host: &str) -> io::Result<Vec<IpAddr>> {
+        let mut names = self.names.lock().expect("the lock");
+        // A name with several answers gives them one after the other, the last one for ever.
+        match names.iter().position(|(name, _)| name == host) {
+            Some(at) if names[at].1.len() > 1 => Ok(vec![names[at].1.remove(0)]),
+            Some(at) => Ok(names[at].1.clone()),
+            None => Ok(vec!["93.184.216.34".parse().expect("an address")]),
+        }
+    }
+}
+
+#[async_trait]
+impl Dial for Network {
+    async fn dial(&self, address: SocketAddr) -> io::Result<Box<dyn Stream>> {
+        self.dialled.lock().expect("the lock").push(address);
+        let server = *self.server.lock().expect("the lock");
+        match server {
+            Some(server) => Ok(Box::new(tokio::net::TcpStream::connect(server).await?)),
+            None => Err(io::ErrorKind::ConnectionRefused.into()),
+        }
+    }
+}
+
+struct TestClock(Instant);
+
+#[async_trait]
+impl Clock for TestClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_millis(i64::try_from(self.0.elapsed().as_millis()).expect("a short test"))
+    }
+
+    async fn sleep_until(&self, time: Timestamp) {
+        tokio::time::sleep(time.since(self.now())).await;
+    }
+}
+
+/// A volume with tools around it.
+pub(crate) struct Room {
+    pub(crate) volume: TempDir,
+    pub(crate) temporary: TempDir,
+    pub(crate) mode: Mode,
+    pub(crate) config: Config,
+    pub(crate) hosts: Vec<String>,
+    pub(crate) network: Arc<Network>,
+    calls: AtomicU64,
+}
+
+impl Room {
+    pub(crate) fn new() -> Self {
+        let mut config = Config::default();
+        config.bash.enabled = true;
+        config.http.hosts = vec!["*".into()];
+        let dir = || tempfile::tempdir().expect("a directory");
+        Self {
+            volume: dir(),
+            temporary: dir(),
+            mode: Mode::ReadWrite,
+            config,
+            hosts: vec!["*".into()],
+            network: Arc::default(),
+            calls: AtomicU64::new(1),
+        }
+    }
+
+    pub(crate) fn parts(&self) -> Parts {
+        let own = std::env::current_exe().expect("this program");
+        let program = own.parent().and_then(Path::parent).expect("deps").join("examples/tools_launcher");
+        Parts {
+            config: self.config.clone(),
+            launcher: Launcher { program, args: vec![] },
+            temporary: self.temporary.path().to_owned(),
+            environment: [("PATH".to_owned(), "/usr/bin:/bin".to_owned()), ("SECRET".to_owned(), "s3cret".to_owned())]
+                .into(),
+            clock: Arc::new(TestClock(Instant::now())),
+            resolve: self.network.clone(),
+            dial: self.network.clone(),
+        }
+    }
+
+    pub(crate) fn context(&self) -> ToolContext {
+        let path = self.volume.path().to_owned();
+        let root = Arc::new(File::open(&path).expect("the volume"));
+        ToolContext {
+            run: RunKey { tenant: Tenant::default_tenant(), run: RunId::from_bytes([1; 16]) },
+            call: self.calls.fetch_add(1, Ordering::Relaxed),
+            depth: 0,
+            definition: Arc::new(Definition::new("tester".parse().expect("a name"), "p", "m")),
+            hosts: self.hosts.clone().into(),
+            volumes: Arc::new(Open { path, root, mode: self.mode }),
+        }
+    }
+
+    pub(crate) fn tool(&self, name: &str) -> Arc<dyn Tool> {
+        builtin(&self.parts()).into_iter().find(|tool| tool.card().name == name).expect("a built-in tool")
+    }
+
+    pub(crate) async fn call(&self, name: &str, input: Value) -> Result<Step, ToolError> {
+        let (tool, context) = (self.tool(name), self.context());
+        tokio::time::timeout(HANGS, tool.call(&context, input)).await.expect("it does not hang")
+    }
+
+    pub(crate) async fn done(&self, name: &str, input: Value) -> String {
+        match self.call(name, input.clone()).await {
+            Ok(Step::Done(text)) => text,
+            other => panic!("{name} {input}: {other:?}"),
+        }
+    }
+
+    pub(crate) async fn fails(&self, name: &str, input: Value) -> String {
+        self.call(name, input.clone()).await.expect_err(&input.to_string()).to_string()
+    }
+
+    pub(crate) fn put(&self, path: &str, content: impl AsRef<[u8]>) {
+        let path = self.volume.path().join(path);
+        std::fs::create_dir_all(path.parent().expect("a parent")).expect("a directory");
+        std::fs::write(path, content).expect("a file");
+    }
+
+    pub(crate) fn get(&self, path: &str) -> String {
+        std::fs::read_to_string(self.volume.path().join(path)).expect(path)
+    }
+}
+
+/// For counts that whoever reads the test's output wants to see.
+pub(crate) fn report(line: &str) {
+    use std::io::Write;
+    writeln!(io::stderr(), "{line}").expect("standard error");
+}
