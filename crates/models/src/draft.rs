@@ -41,6 +41,11 @@ impl Draft {
         }
     }
 
+    /// Whether nothing came at all.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.text.is_empty() && self.thoughts.is_empty() && self.calls.is_empty()
+    }
+
     /// Whether anything was thought.
     pub(crate) fn has_thoughts(&self) -> bool {
         !self.thoughts.is_empty()

@@ -57,9 +57,11 @@ impl Intake {
         if self.taken > MOST_ANSWER {
             return Err(Fault::cut(format!("the answer is longer than {MOST_ANSWER} bytes")));
         }
+        let mut bytes = bytes;
         if matches!(self.form, Form::Unknown) {
+            bytes = bytes.trim_ascii_start();
             // No event stream begins with a brace, and no JSON answer with anything else.
-            match bytes.iter().find(|byte| !byte.is_ascii_whitespace()) {
+            match bytes.first() {
                 None => return Ok(self.progress),
                 Some(b'{') => self.form = Form::Whole(Vec::new()),
                 Some(_) => self.form = Form::Stream(sse::Parser::default()),

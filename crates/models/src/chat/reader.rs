@@ -36,6 +36,8 @@ pub(crate) struct Completion {
     cost: Option<Cost>,
     refusal: String,
     finish: Option<String>,
+    /// `[DONE]` came.
+    done: bool,
 }
 
 impl Completion {
@@ -47,6 +49,7 @@ impl Completion {
             cost: None,
             refusal: String::new(),
             finish: None,
+            done: false,
         }
     }
 
@@ -119,7 +122,10 @@ impl Completion {
 impl Reader for Completion {
     fn event(&mut self, event: &Event, deltas: &dyn Deltas) -> Result<Progress, Fault> {
         match event.data.trim() {
-            "[DONE]" => return Ok(Progress::Over),
+            "[DONE]" => {
+                self.done = true;
+                return Ok(Progress::Over);
+            }
             "" => return Ok(Progress::Open),
             _ => {}
         }
@@ -142,8 +148,11 @@ impl Reader for Completion {
     }
 
     fn finish(mut self: Box<Self>) -> Result<Turn, Fault> {
-        let Some(finish) = self.finish.take() else {
-            return Err(Fault::cut("the stream ended without a `finish_reason`"));
+        let finish = match self.finish.take() {
+            Some(finish) => finish,
+            // Some servers leave the reason out; that they are done is enough, if they said anything.
+            None if self.done && !self.draft.is_empty() => "stop".to_owned(),
+            None => return Err(Fault::cut("the stream ended without a `finish_reason`")),
         };
         if !self.refusal.is_empty() {
             return Err(Fault::new(Kind::Refused, self.refusal));

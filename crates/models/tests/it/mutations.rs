@@ -49,3 +49,13 @@ fn damaged_answers_never_panic_and_cuts_change_nothing() {
         fuzzing::check_deepseek(&bytes);
     });
 }
+
+/// What fuzzing found once.
+#[test]
+fn white_space_before_an_answer_changes_nothing() {
+    for bytes in [b"\t  {".as_slice(), b"\n\n{\n \"id\": \"x", b"\n \tdata: {}\n\n", b"  "] {
+        fuzzing::check_anthropic(bytes);
+        fuzzing::check_openai(bytes);
+        fuzzing::check_deepseek(bytes);
+    }
+}

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use drawloom_contract::{
     choice::{Effort, Sampling},
-    message::{Message, Part, ToolResult, ToolUse},
+    message::{Message, Part, Thought, ToolResult, ToolUse},
     model::TurnRequest,
 };
 use drawloom_testkit::providers::{Asked, Reply, Settings, Shape};
@@ -165,6 +165,28 @@ async fn at_most_four_breakpoints_and_the_last_two_are_on_our_newest_messages() 
     let messages = body["messages"].as_array().expect("messages");
     let marks: Vec<usize> = (0..messages.len()).filter(|at| marked(&messages[*at]["content"][0])).collect();
     assert_eq!((messages.len(), marks), (11, vec![8, 10]));
+}
+
+#[tokio::test]
+async fn thoughts_between_calls_stay_between_them() {
+    let house = House::new(Shape::Anthropic, |asked| match asked.results().is_empty() {
+        true => {
+            let call = json!({ "path": "a" });
+            Reply::text("Reading.").thinking("Hm.").call("Read", &call).call("Read", &call).into()
+        }
+        false => Reply::text("Done.").into(),
+    })
+    .await;
+    let request = thinking(with_tools(request("claude-opus-5-5")), Effort::High);
+    let mut turn = house.ask(request.clone()).await.expect("calls");
+    // The same thought once before each call, and once before a call that is not there.
+    let own = turn.thoughts[0].clone();
+    turn.thoughts.extend((1..=3).map(|place| Thought { place, ..own.clone() }));
+    house.ask(after(request, turn, &[("x", false), ("y", false)])).await.expect("the server takes it");
+    let asked = house.provider.asked();
+    let blocks = asked[1].body["messages"][1]["content"].as_array().expect("blocks");
+    let kinds: Vec<&str> = blocks.iter().filter_map(|block| block["type"].as_str()).collect();
+    assert_eq!(kinds, ["thinking", "thinking", "text", "thinking", "tool_use", "thinking", "tool_use"]);
 }
 
 #[tokio::test]

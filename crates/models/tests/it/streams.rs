@@ -153,6 +153,19 @@ async fn refusals_and_errors_inside_a_stream_are_typed() {
 }
 
 #[tokio::test]
+async fn done_without_a_reason_is_an_end_if_anything_was_said() {
+    let said = async |body: &'static str| {
+        let raw = Raw { status: 200, headers: vec![], pieces: vec![body.into()] };
+        House::new(Shape::Openai, move |_| raw.clone().into()).await.ask(request("m")).await
+    };
+    let turn =
+        said("data: {\"choices\":[{\"delta\":{\"content\":\"Hi\"}}]}\n\ndata: [DONE]\n\n").await.expect("a turn");
+    assert_eq!((turn.text.as_str(), turn.stop_reason), ("Hi", StopReason::EndTurn));
+    assert_eq!(said("data: [DONE]\n\n").await.expect_err("nothing").code(), "model_stream_cut");
+    assert_eq!(said("").await.expect_err("nothing").code(), "model_stream_cut");
+}
+
+#[tokio::test]
 async fn a_stream_that_ends_anywhere_before_its_end_is_cut() {
     for (shape, name) in [
         (Shape::Anthropic, "anthropic/text.sse"),
@@ -167,7 +180,8 @@ async fn a_stream_that_ends_anywhere_before_its_end_is_cut() {
             Shape::Openai => whole.find("\"finish_reason\":\"stop\"").expect("an end"),
             Shape::Deepseek => whole.find("\"finish_reason\":\"tool_calls\"").expect("an end"),
         };
-        let lengths: Vec<usize> = (0..enough).step_by(37).collect();
+        // All ends near the last events, and some before.
+        let lengths: Vec<usize> = (0..enough).filter(|at| at % 37 == 0 || at + 250 > enough).collect();
         let house = House::new(shape, move |asked| {
             let length: usize = asked.last_text().parse().expect("a length");
             Raw { status: 200, headers: vec![], pieces: vec![bytes[..length].to_vec()] }.into()

@@ -19,7 +19,7 @@ async fn it_prints_its_address_refuses_what_it_cannot_bear_and_writes_everything
     program.push("examples/provider");
     let log = std::env::temp_dir().join(format!("drawloom-provider-{}.log", std::process::id()));
     let mut process = Command::new(program)
-        .args(["--shape", "openai", "--bear", "2", "--delay-ms", "300", "--retry-after", "seconds:1", "--log"])
+        .args(["--shape", "openai", "--bear", "2", "--delay-ms", "1000", "--retry-after", "seconds:1", "--log"])
         .arg(&log)
         .stdout(Stdio::piped())
         .kill_on_drop(true)
@@ -43,7 +43,7 @@ async fn it_prints_its_address_refuses_what_it_cannot_bear_and_writes_everything
     let written: Vec<Call> = written.lines().map(|line| serde_json::from_str(line).expect("a call")).collect();
     assert_eq!((status, &told), (200, &written));
     let of = |status: u16| told.iter().filter(move |call| call.status == status);
-    assert!(of(200).all(|call| call.ended_ms - call.started_ms >= 250.0 && call.in_flight <= 2), "{told:?}");
+    assert!(of(200).all(|call| call.ended_ms - call.started_ms >= 900.0 && call.in_flight <= 2), "{told:?}");
     assert_eq!((of(200).count(), of(429).count()), (2, 3));
     std::fs::remove_file(&log).expect("the log");
 }
