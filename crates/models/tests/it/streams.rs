@@ -1,9 +1,9 @@
 //! Answers as the APIs' documentation has them, over a socket, cut at every byte.
 
 use drawloom_contract::{
-    choice::Cost,
     message::{Thought, ToolUse},
     model::{DeltaKind, Turn, TurnError},
+    money::Cost,
     record::StopReason,
     usage::Usage,
 };
