@@ -50,13 +50,13 @@ agents:
   lead:
     tool: [Agent]
     max_iterations: \"3\"
-    tier: high
+    channels: {}
     max_tokens: 0
   other:
     tools: Agent
   other:
     description: again
-tiers: {}
+skills: {}
 concurrency: 4
 volumes:
   work: { mode: rx }
@@ -64,14 +64,14 @@ volumes:
     assert_eq!(
         mistakes(&[text]),
         [
-            "a.yaml:3:13: providers.script.driver: is \"scrpt\"; it must be one of: script (did you mean script?)",
+            "a.yaml:3:13: providers.script.driver: is \"scrpt\"; it must be one of: anthropic, openai, deepseek, script (did you mean script?)",
             "a.yaml:4:5: providers.script.optoins: is not a known key (did you mean options?)",
             "a.yaml:7:5: agents.lead.tool: is not a known key (did you mean tools?)",
             "a.yaml:8:21: agents.lead.max_iterations: must be a whole number, not \"3\" (write the number without quotes)",
-            "a.yaml:9:5: agents.lead.tier: is not built in this version (leave tier out)",
+            "a.yaml:9:5: agents.lead.channels: is not built in this version (leave channels out)",
             "a.yaml:10:17: agents.lead.max_tokens: is 0; 1 is the least",
             "a.yaml:13:3: agents.other: key \"other\" stands here a second time; first in line 11 (keep one of them)",
-            "a.yaml:15:1: tiers: is not built in this version (leave tiers out)",
+            "a.yaml:15:1: skills: is not built in this version (leave skills out)",
             "a.yaml:16:14: concurrency: must be an object, not 4",
             "a.yaml:18:9: volumes.work.path: is missing",
             "a.yaml:18:17: volumes.work.mode: is \"rx\"; it must be one of: rw, ro (did you mean rw?)",
