@@ -12,12 +12,16 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use drawloom_contract::journal::StoreError;
-use rusqlite::{Connection, OpenFlags};
+use drawloom_contract::{
+    ids::{RunId, RunKey},
+    journal::StoreError,
+};
+use rusqlite::{Connection, OpenFlags, types::Type};
 
 use crate::{
     error::{explain, explain_io},
     open::{self, Synchronous, check_header, create_directory},
+    rows::wrong,
     sql::{Bound, natural},
 };
 
@@ -101,6 +105,19 @@ pub fn inspect(file: &Path) -> Result<Backup, StoreError> {
         runs: count("SELECT count(*) FROM runs")?,
         unfinished: count("SELECT count(*) FROM runs WHERE ended_at IS NULL")?,
     })
+}
+
+/// The runs of a copy that have not ended, those that stand above others first.
+pub fn list_unfinished(file: &Path) -> Result<Vec<RunKey>, StoreError> {
+    const UNFINISHED: &str = "SELECT tenant, run FROM runs WHERE ended_at IS NULL ORDER BY depth, tenant, run";
+    let connection = read_only(file).map_err(|error| explain(file, &error))?;
+    let found = Bound::new(&connection, UNFINISHED).and_then(|mut unfinished| {
+        unfinished.all(&[], |row| {
+            let tenant = row.get_ref(0)?.as_str()?.parse().map_err(|error| wrong(0, Type::Text, error))?;
+            Ok(RunKey { tenant, run: RunId::from_bytes(row.get(1)?) })
+        })
+    });
+    found.map_err(|error| explain(file, &error))
 }
 
 /// Puts a copy in the place of the store of `directory`, which nobody may have open. What was there before is gone then;

@@ -18,7 +18,7 @@ mod sql;
 mod store;
 mod writer;
 
-pub use backup::{Backup, backup, inspect, partial, restore};
+pub use backup::{Backup, backup, inspect, list_unfinished, partial, restore};
 pub use drawloom_contract::journal::StoreError;
 pub use open::{Opened, Options, Previous, Synchronous};
 pub use store::{Stats, Store};
