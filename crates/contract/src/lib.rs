@@ -12,6 +12,7 @@ pub mod model;
 pub mod money;
 pub mod record;
 pub mod redact;
+pub mod retention;
 pub mod run;
 pub mod runs;
 pub mod time;

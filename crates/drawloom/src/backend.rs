@@ -11,8 +11,10 @@ use drawloom_wire::{
     client::{Client, ClientError},
     events::Event,
     house::Replay,
+    models::{ListModels, ModelList},
+    retention::{PruneReport, PruneRuns},
     runs::{
-        BatchResult, CancelRun, Cancelled, GetBatch, GetRun, ListRuns, Mode, ReplayRun, RunPage, RunResult, SpawnRun,
+        Amount, BatchResult, CancelBatch, CancelRun, Cancelled, CancelledBatch, GetBatch, GetRun, ListRuns, Mode, ReplayRun, RunPage, RunResult, SpawnRun,
         SpawnRuns, Spawned, SpawnedBatch,
     },
 };
@@ -77,6 +79,29 @@ impl dyn Backend {
     /// The agents that can be run.
     pub(crate) async fn list_agents(&self) -> Result<AgentList, CommandError> {
         self.typed("list_agents", &ListAgents {}).await
+    }
+
+    /// Stops every run of a batch.
+    pub(crate) async fn cancel_batch(&self, ask: CancelBatch) -> Result<CancelledBatch, CommandError> {
+        self.typed("cancel_batch", &ask).await
+    }
+
+    /// The models that agents can ask.
+    pub(crate) async fn list_models(&self, ask: ListModels) -> Result<ModelList, CommandError> {
+        self.typed("list_models", &ask).await
+    }
+
+    /// Removes what ended long ago.
+    pub(crate) async fn prune_runs(&self, ask: PruneRuns) -> Result<PruneReport, CommandError> {
+        self.typed("prune_runs", &ask).await
+    }
+
+    /// The currency of costs; none when nobody knows it. It is asked for only when there is a cost to show.
+    pub(crate) async fn currency(&self, costs: impl IntoIterator<Item = Option<Amount>>) -> String {
+        if costs.into_iter().flatten().next().is_none() {
+            return String::new();
+        }
+        self.list_models(ListModels::default()).await.map(|list| list.currency).unwrap_or_default()
     }
 
     /// Folds a run's journal again.

@@ -4,14 +4,15 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::{commands, environment};
+use crate::{commands, environment, logging::LogFormat, output::Colour};
 
 /// Shown by `drawloom` alone, below the help.
 const NEXT_STEPS: &str = "\
 First steps:
   drawloom demo                      a small fan-out with a scripted model: no key, no network
-  drawloom serve --config FILE       a server for the agents in FILE
+  drawloom init                      a first config, with the keys that the environment has
   drawloom run AGENT PROMPT          one run, followed to its end
+  drawloom serve                     a server for the agents of the config
   drawloom doctor                    what is wrong here, and what to do about it
 
 Exit codes: 0 done, 1 it ran but failed, 2 usage or config, 3 it needs input.";
@@ -46,6 +47,17 @@ pub struct Globals {
     #[arg(long, global = true, value_name = "FILTER", env = environment::LOG, hide_env_values = true)]
     #[arg(help_heading = "Where things are")]
     pub log: Option<String>,
+    /// How logs look: `auto` is text on a terminal and JSON elsewhere
+    #[arg(long, global = true, value_name = "FORMAT", value_enum, default_value_t = LogFormat::Auto)]
+    #[arg(hide_default_value = true, hide_possible_values = true, help_heading = "How it looks")]
+    pub log_format: LogFormat,
+    /// When colours are used: auto, always or never; NO_COLOR is honoured
+    #[arg(long, global = true, value_name = "WHEN", value_enum, default_value_t = Colour::Auto)]
+    #[arg(hide_default_value = true, hide_possible_values = true, help_heading = "How it looks")]
+    pub color: Colour,
+    /// Columns that a line may have, instead of those of the terminal
+    #[arg(long, global = true, value_name = "COLUMNS", hide = true)]
+    pub width: Option<usize>,
 }
 
 /// For whom the output is.
@@ -59,6 +71,8 @@ pub struct Look {
 /// What can be asked.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Write a first config that works at once
+    Init(commands::init::Init),
     /// Serve the agents of the config over HTTP until stopped
     Serve(commands::serve::Serve),
     /// Start one run and follow it to its end
@@ -73,6 +87,9 @@ pub enum Command {
     /// The agents that can be run
     #[command(subcommand)]
     Agents(commands::agents::Agents),
+    /// The models that agents can ask
+    #[command(subcommand)]
+    Models(commands::models::Models),
     /// Check config files; all mistakes at once
     Validate(commands::validate::Validate),
     /// About the config
@@ -80,10 +97,19 @@ pub enum Command {
     Config(commands::config::ConfigCommand),
     /// Find out what is wrong here
     Doctor(commands::doctor::Doctor),
+    /// Copy the store to a file, also while a server runs
+    Backup(commands::backup::Backup),
+    /// Put a backup in the place of the store
+    Restore(commands::restore::Restore),
+    /// Remove runs that ended long ago
+    Prune(commands::prune::Prune),
     /// Show a small fan-out with a scripted model: no key, no network
     Demo(commands::demo::Demo),
     /// Call any operation of the API by name
     Call(commands::call::Call),
     /// Print completions for a shell
     Completions(commands::completions::Completions),
+    /// Write the manual pages
+    #[command(hide = true)]
+    Man(commands::man::Man),
 }

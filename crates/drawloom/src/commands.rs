@@ -1,13 +1,19 @@
 //! Commands, one file each. They add looks; every rule is behind the backend they talk to.
 
 pub mod agents;
+pub mod backup;
 pub mod batch;
 pub mod call;
 pub mod completions;
 pub mod config;
 pub mod demo;
 pub mod doctor;
+pub mod init;
+pub mod man;
+pub mod models;
+pub mod prune;
 pub mod replay;
+pub mod restore;
 pub mod run;
 pub mod runs;
 pub mod serve;
@@ -22,7 +28,7 @@ use crate::{
     environment,
     exit::{CommandError, Exit},
     logging,
-    output::{Format, Output},
+    output::{Appearance, Format, Output},
 };
 
 /// What every command gets: where things are, and where its words go.
@@ -40,7 +46,8 @@ pub fn main() -> ExitCode {
         Err(error) => return crate::output::usage(&error),
     };
     let format = if cli.command.as_ref().is_some_and(wants_json) { Format::Json } else { Format::Human };
-    let session = Session { globals: cli.globals, output: Output::new(format, environment::no_colour()) };
+    let look = appearance(&cli.globals);
+    let session = Session { globals: cli.globals, output: Output::new(format, look) };
     let ended = match cli.command {
         Some(command) => perform(&session, command),
         None => {
@@ -57,26 +64,43 @@ pub fn main() -> ExitCode {
     }
 }
 
+fn appearance(globals: &Globals) -> Appearance {
+    Appearance {
+        colour: globals.color,
+        no_colour: environment::no_colour(),
+        width: globals.width.or_else(environment::columns),
+    }
+}
+
 fn wants_json(command: &Command) -> bool {
     match command {
+        Command::Init(init) => init.look.json,
         Command::Serve(serve) => serve.look.json,
         Command::Run(run) => run.look.json,
         Command::Batch(batch) => batch.look.json,
         Command::Runs(runs) => runs.look().json,
         Command::Replay(replay) => replay.look.json,
         Command::Agents(agents) => agents.look().json,
+        Command::Models(models) => models.look().json,
+        Command::Backup(backup) => backup.look.json,
+        Command::Restore(restore) => restore.look.json,
+        Command::Prune(prune) => prune.look.json,
         Command::Validate(validate) => validate.look.json,
         Command::Doctor(doctor) => doctor.look.json,
         Command::Demo(demo) => demo.look.json,
         // What these print is for programs anyway.
-        Command::Config(_) | Command::Call(_) | Command::Completions(_) => true,
+        Command::Config(_) | Command::Call(_) | Command::Completions(_) | Command::Man(_) => true,
     }
 }
 
 fn perform(session: &Session, command: Command) -> Result<Exit, CommandError> {
     let default_log = if matches!(command, Command::Serve(_)) { "info" } else { "warn" };
-    logging::start(session.globals.log.as_deref().unwrap_or(default_log))?;
+    let globals = &session.globals;
+    let filter = globals.log.as_deref().unwrap_or(default_log);
+    logging::start(filter, globals.log_format, appearance(globals))?;
     match command {
+        Command::Init(init) => return init.perform(session),
+        Command::Man(man) => return man.perform(session),
         Command::Validate(validate) => return validate.perform(session),
         Command::Config(config) => return config.perform(session),
         Command::Completions(completions) => return completions.perform(session),
@@ -94,10 +118,33 @@ fn perform(session: &Session, command: Command) -> Result<Exit, CommandError> {
             Command::Runs(runs) => runs.perform(session).await,
             Command::Replay(replay) => replay.perform(session).await,
             Command::Agents(agents) => agents.perform(session).await,
+            Command::Models(models) => models.perform(session).await,
+            Command::Backup(backup) => backup.perform(session).await,
+            Command::Restore(restore) => restore.perform(session).await,
+            Command::Prune(prune) => prune.perform(session).await,
             Command::Doctor(doctor) => doctor.perform(session).await,
             Command::Demo(demo) => demo.perform(session).await,
             Command::Call(call) => call.perform(session).await,
-            Command::Validate(_) | Command::Config(_) | Command::Completions(_) => Ok(Exit::Done),
+            Command::Init(_)
+            | Command::Man(_)
+            | Command::Validate(_)
+            | Command::Config(_)
+            | Command::Completions(_) => Ok(Exit::Done),
         }
     })
+}
+
+/// Seconds of an age as people write it: `90`, `90s`, `15m`, `2h`, `30d`, `4w`.
+pub(crate) fn age(text: &str) -> Result<u64, String> {
+    let (number, unit) = text.split_at(text.find(|character: char| !character.is_ascii_digit()).unwrap_or(text.len()));
+    let each = match unit.trim() {
+        "" | "s" => 1,
+        "m" | "min" => 60,
+        "h" => 3_600,
+        "d" => 86_400,
+        "w" => 604_800,
+        _ => return Err(format!("{text:?} is not an age; write it like 30d, 12h, 15m or 90s")),
+    };
+    let number: u64 = number.parse().map_err(|_| format!("{text:?} does not begin with a number"))?;
+    number.checked_mul(each).ok_or_else(|| format!("{text:?} is too long"))
 }

@@ -3,6 +3,7 @@
 mod expand;
 mod load;
 mod pricing;
+mod retention;
 mod tree;
 mod yaml;
 
@@ -21,6 +22,7 @@ use drawloom_substrate::{AgentConfig, ModelChoice, Tiers, UserTier, VolumeConfig
 
 pub use load::{Loaded, Mistake, join, schema};
 pub use pricing::{ModelPrice, Pricing};
+pub use retention::Retention;
 
 use crate::{environment, exit::CommandError};
 
@@ -31,7 +33,7 @@ const FILE_NAME: &str = "drawloom.yaml";
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(extend("x-not-built" = [
-    "skills", "channels", "mcp_servers", "memory", "interruption", "budgets", "retention", "webhooks", "schedules", "fleet", "store", "bus", "telemetry",
+    "skills", "channels", "mcp_servers", "memory", "interruption", "budgets", "webhooks", "schedules", "fleet", "store", "bus", "telemetry",
     "memory_backends", "document_sources", "change_subscriptions", "hooks", "context_plugins", "search_providers",
     "search_priority", "scheduled_runs", "a2a_server_cards", "a2a_agents", "storage", "cache", "local_api"
 ]))]
@@ -61,6 +63,8 @@ pub struct Config {
     pub tools: drawloom_tools::Config,
     /// How much may happen at once.
     pub concurrency: drawloom_engine::Config,
+    /// How long what has ended is kept.
+    pub retention: Retention,
     /// Where the server listens: `IP:PORT`. Without a token only a loopback address is accepted.
     pub listen: String,
     /// Who may call.
@@ -86,6 +90,7 @@ impl Default for Config {
             volumes: BTreeMap::new(),
             tools: drawloom_tools::Config::default(),
             concurrency: drawloom_engine::Config::default(),
+            retention: Retention::default(),
             listen: DEFAULT_LISTEN.into(),
             auth: AuthConfig::default(),
             principals: BTreeMap::new(),
@@ -115,7 +120,7 @@ pub fn find(given: &[PathBuf]) -> Result<Vec<PathBuf>, CommandError> {
         None => {
             let there = there.map(|path| format!(" and no {}", path.display())).unwrap_or_default();
             Err(CommandError::usage("no_config", format!("there is no ./{FILE_NAME}{there}"))
-                .with_hint("pass --config FILE; the README has a first config, and `drawloom demo` needs none"))
+                .with_hint("`drawloom init` writes one; or pass --config FILE"))
         }
     }
 }

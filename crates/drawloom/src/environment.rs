@@ -26,6 +26,26 @@ pub(crate) fn no_colour() -> bool {
     variable("NO_COLOR").is_some()
 }
 
+/// The columns of the terminal, as shells say it (`COLUMNS`).
+pub(crate) fn columns() -> Option<usize> {
+    variable("COLUMNS")?.parse().ok().filter(|columns| *columns > 0)
+}
+
+/// The values of all variables whose names sound like a secret.
+pub(crate) fn secret_values() -> Vec<String> {
+    env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .filter(|(name, _)| sounds_secret(name))
+        .map(|(_, value)| value)
+        .collect()
+}
+
+/// Whether a variable of this name likely holds a secret.
+pub(crate) fn sounds_secret(name: &str) -> bool {
+    let name = name.to_ascii_uppercase();
+    ["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "AUTH"].iter().any(|word| name.contains(word))
+}
+
 /// Where data lives when nobody says: the XDG data directory.
 pub(crate) fn default_data_dir() -> Option<PathBuf> {
     base("XDG_DATA_HOME", ".local/share").map(|base| base.join("drawloom"))

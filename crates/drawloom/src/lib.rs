@@ -12,12 +12,14 @@ mod embedded;
 mod environment;
 pub mod exit;
 mod live;
-mod logging;
-mod metrics;
+pub mod logging;
+pub mod metrics;
+mod models;
 mod operations;
 pub mod output;
 pub mod parts;
 mod resolve;
+mod retention;
 mod start;
 
 pub use parts::{Parts, Surface};

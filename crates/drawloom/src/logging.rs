@@ -1,20 +1,146 @@
-//! Logs go to stderr; `--log` or `DRAWLOOM_LOG` says which.
+//! Logs go to stderr; `--log` or `DRAWLOOM_LOG` says which. Every line passes the redactor.
 
-use std::io::{self, IsTerminal as _};
+use std::{
+    io::{self, IsTerminal as _, Write},
+    sync::{Arc, LazyLock, PoisonError, RwLock},
+};
 
-use tracing_subscriber::{EnvFilter, layer::SubscriberExt as _, util::SubscriberInitExt as _};
+use drawloom_contract::redact::Redactor;
+use tracing_subscriber::{EnvFilter, fmt::MakeWriter, layer::SubscriberExt as _, util::SubscriberInitExt as _};
 
-use crate::{environment, exit::CommandError};
+use crate::{
+    environment,
+    exit::CommandError,
+    output::{Appearance, Colour},
+};
+
+/// How logs look.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum LogFormat {
+    /// Text on a terminal, JSON elsewhere.
+    #[default]
+    Auto,
+    /// Lines for people.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// What masks secrets in log lines: first what the environment's names give away, then what the config names too.
+static REDACTOR: LazyLock<RwLock<Arc<Redactor>>> =
+    LazyLock::new(|| RwLock::new(Arc::new(redactor(environment::secret_values()))));
 
 /// Starts logging what `filter` lets through.
-pub(crate) fn start(filter: &str) -> Result<(), CommandError> {
+pub(crate) fn start(filter: &str, format: LogFormat, look: Appearance) -> Result<(), CommandError> {
     let filter = EnvFilter::try_new(filter).map_err(|error| {
         CommandError::usage("bad_log_filter", format!("{filter:?} is not a log filter: {error}"))
             .with_hint("write a level such as `info`, or `drawloom_engine=debug,warn`")
     })?;
-    let colour = io::stderr().is_terminal() && !environment::no_colour();
-    let lines = tracing_subscriber::fmt::layer().with_writer(io::stderr).with_target(false).with_ansi(colour);
+    let terminal = io::stderr().is_terminal();
+    let json = match format {
+        LogFormat::Auto => !terminal,
+        LogFormat::Text => false,
+        LogFormat::Json => true,
+    };
+    let colour = match look.colour {
+        Colour::Auto => terminal && !look.no_colour,
+        Colour::Always => true,
+        Colour::Never => false,
+    };
+    let lines = tracing_subscriber::fmt::layer().with_writer(Masked(io::stderr));
+    let registry = tracing_subscriber::registry().with(filter);
     // A test process may have logs of its own; they stay.
-    drop(tracing_subscriber::registry().with(filter).with(lines).try_init());
+    drop(match json {
+        true => registry.with(lines.json().flatten_event(true)).try_init(),
+        false => registry.with(lines.with_target(false).with_ansi(colour)).try_init(),
+    });
     Ok(())
+}
+
+/// Masks these values too, from now on.
+pub(crate) fn mask_also(values: impl IntoIterator<Item = String>) {
+    let all = redactor(environment::secret_values().into_iter().chain(values));
+    *REDACTOR.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(all);
+}
+
+/// A redactor that knows these values, also as JSON writes them.
+fn redactor(values: impl IntoIterator<Item = String>) -> Redactor {
+    Redactor::new(values.into_iter().flat_map(|value| {
+        let quoted = serde_json::Value::from(value.as_str()).to_string();
+        let escaped = quoted.trim_matches('"').to_owned();
+        [value, escaped]
+    }))
+}
+
+/// Writes lines without their secrets.
+struct Masked<W>(W);
+
+impl<'a, W: MakeWriter<'a>> MakeWriter<'a> for Masked<W> {
+    type Writer = MaskedWriter<W::Writer>;
+
+    fn make_writer(&'a self) -> Self::Writer {
+        MaskedWriter(self.0.make_writer())
+    }
+}
+
+struct MaskedWriter<W>(W);
+
+impl<W: Write> Write for MaskedWriter<W> {
+    /// The layer writes an event in one piece.
+    fn write(&mut self, piece: &[u8]) -> io::Result<usize> {
+        let redactor = REDACTOR.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let mut line = String::from_utf8_lossy(piece).into_owned();
+        redactor.mask(&mut line);
+        // A key that goes to the end of the text takes the end of the line with it.
+        if piece.ends_with(b"\n") && !line.ends_with('\n') {
+            line.push('\n');
+        }
+        self.0.write_all(line.as_bytes())?;
+        Ok(piece.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Kept(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Kept {
+        fn write(&mut self, piece: &[u8]) -> io::Result<usize> {
+            self.0.lock().expect("no panic").extend_from_slice(piece);
+            Ok(piece.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_key_in_an_error_does_not_reach_the_log() {
+        let kept = Kept::default();
+        let (text, json) = (kept.clone(), kept.clone());
+        let key = format!("sk-ant-{}", "a1".repeat(20));
+        let quoted = "a \"quoted\" secret";
+        mask_also([quoted.to_owned()]);
+        let layers = tracing_subscriber::registry()
+            .with(tracing_subscriber::fmt::layer().with_writer(Masked(move || text.clone())))
+            .with(tracing_subscriber::fmt::layer().json().with_writer(Masked(move || json.clone())));
+        tracing::subscriber::with_default(layers, || {
+            tracing::error!(error = %format!("the provider said {key} is wrong"), "a call failed");
+            tracing::error!(error = quoted, "so did another");
+        });
+        let logged = String::from_utf8(kept.0.lock().expect("no panic").clone()).expect("text");
+        assert_eq!(logged.lines().count(), 4, "{logged}");
+        assert_eq!(logged.matches("[redacted]").count(), 4, "{logged}");
+        assert!(!logged.contains("a1a1a1") && !logged.contains("secret"), "{logged}");
+    }
 }

@@ -89,7 +89,12 @@ impl Parts {
 
     /// What masks the secrets that this process knows of.
     pub(crate) fn redactor(&self) -> Redactor {
-        Redactor::new(secret_names(&self.loaded).iter().filter_map(|name| environment::variable(name)))
+        Redactor::new(self.secrets())
+    }
+
+    /// The secrets that this process knows of.
+    pub(crate) fn secrets(&self) -> Vec<String> {
+        secret_names(&self.loaded).iter().filter_map(|name| environment::variable(name)).collect()
     }
 
     /// Who may call a server at `listen`. A principal without a token is left out, and the log says so.
@@ -121,16 +126,12 @@ impl Parts {
 /// and names under `env` that sound like one.
 pub(crate) fn secret_names(loaded: &Loaded) -> Vec<String> {
     let config = &loaded.config;
-    let sounds_secret = |name: &&String| {
-        let name = name.to_ascii_uppercase();
-        ["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "AUTH"].iter().any(|word| name.contains(word))
-    };
     let mut names: Vec<String> = vec![config.auth.token_env.clone(), environment::TOKEN.to_owned()];
     names.extend(config.principals.values().map(|principal| principal.token_env.clone()));
     names.extend(config.providers.values().filter_map(|provider| provider.api_key_env.clone()));
     names.extend(config.redaction.values_env.iter().cloned());
-    names.extend(loaded.env_names.iter().filter(sounds_secret).cloned());
-    names.extend(config.tools.bash.env.iter().filter(sounds_secret).cloned());
+    let listed = loaded.env_names.iter().chain(&config.tools.bash.env);
+    names.extend(listed.filter(|name| environment::sounds_secret(name)).cloned());
     names.sort();
     names.dedup();
     names

@@ -8,13 +8,15 @@ use tokio::{
     signal::unix::{Signal, SignalKind, signal},
     task::JoinHandle,
 };
-use tokio_util::sync::CancellationToken;
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use drawloom_contract::{
     VERSION,
     failure::Failure,
     journal::{Journal, RunReader, StoreError},
+    retention::Retention,
     runs::Runs,
+    time::Timestamp,
 };
 use drawloom_engine::{Engine, Provider, ResumeReport, StopReport};
 use drawloom_models::{Driver, ProviderConfig};
@@ -25,8 +27,11 @@ use drawloom_substrate::Weight;
 use crate::{
     data_dir::{Lock, ServerFile},
     exit::CommandError,
-    metrics,
+    logging,
+    metrics::{self, Facts, ProcessFacts, StoreFiles},
+    models::KnownModels,
     parts::{Parts, Surface},
+    retention::{self, Sweeps},
 };
 
 /// How long a command without a server waits for steps in flight when it is interrupted: somebody waits for the prompt.
@@ -45,6 +50,8 @@ pub struct Running {
     engine: Arc<Engine>,
     store: Arc<Store>,
     serving: Option<Serving>,
+    /// Removes what ended long ago, once an hour.
+    sweeper: Option<AbortOnDropHandle<()>>,
     /// Whether the end before this one was unclean and nobody took up what it left: then the next server must see it.
     unclean_before: bool,
     lock: Lock,
@@ -59,6 +66,7 @@ struct Serving {
 pub async fn start(parts: Parts) -> Result<Running, CommandError> {
     let explain = |error: StoreError| CommandError::of(&error);
     let redactor = Arc::new(parts.redactor());
+    logging::mask_also(parts.secrets());
     let listener = match &parts.surface {
         Surface::Serve { listen } => Some(bind(listen).await?),
         Surface::Embedded => None,
@@ -96,17 +104,28 @@ pub async fn start(parts: Parts) -> Result<Running, CommandError> {
         prices: parts.resolved.prices.clone(),
         tools: parts.resolved.tools.clone(),
         volumes: parts.resolved.volumes.clone(),
-        redactor,
+        redactor: redactor.clone(),
         clock: parts.clock.clone(),
         entropy: parts.entropy.clone(),
     });
     let runs: Arc<dyn Runs> = engine.clone();
+    let sweeps = Arc::<Sweeps>::default();
+    let pulse = Pulse {
+        store: store.clone(),
+        engine: engine.clone(),
+        sweeps: sweeps.clone(),
+        currency: parts.loaded.config.pricing.currency.clone(),
+        started: parts.clock.now(),
+    };
     let app = App::new(drawloom_server::Parts {
-        runs: runs.clone(),
+        runs,
         definitions: parts.resolved.catalog.clone(),
         clock: parts.clock.clone(),
         entropy: parts.entropy.clone(),
-        vitals: Arc::new(Pulse { store: store.clone(), runs }),
+        vitals: Arc::new(pulse),
+        models: Arc::new(KnownModels::new(&parts.loaded.config, &parts.resolved)),
+        retention: store.clone(),
+        redactor,
         auth,
         limits: Limits::default(),
     });
@@ -118,6 +137,7 @@ pub async fn start(parts: Parts) -> Result<Running, CommandError> {
         engine,
         store,
         serving: None,
+        sweeper: None,
         unclean_before: false,
         lock: parts.lock,
     };
@@ -133,6 +153,10 @@ pub async fn start(parts: Parts) -> Result<Running, CommandError> {
             })?;
             running.url = Some(url);
             running.serving = Some(serve(listener, running.app.clone()));
+            let retention: Arc<dyn Retention> = running.store.clone();
+            running.sweeper = parts.loaded.config.retention.max_age().map(|max_age| {
+                AbortOnDropHandle::new(tokio::spawn(retention::keep(retention, parts.clock.clone(), max_age, sweeps)))
+            });
         }
         None => {
             let unfinished = reader.list_unfinished().await.map_err(explain)?;
@@ -145,7 +169,9 @@ pub async fn start(parts: Parts) -> Result<Running, CommandError> {
 
 impl Running {
     /// Stops in order: takes no more requests, lets steps in flight come to their next record, closes the store.
-    pub async fn stop(self) -> StopReport {
+    pub async fn stop(mut self) -> StopReport {
+        // What it has begun goes on with the next server.
+        drop(self.sweeper.take());
         if let Some(serving) = &self.serving {
             serving.stop.cancel();
             self.lock.withdraw();
@@ -248,7 +274,10 @@ async fn received(signal: &mut Option<Signal>) {
 /// How the process feels, for `/healthz` and `/metrics`.
 struct Pulse {
     store: Arc<Store>,
-    runs: Arc<dyn Runs>,
+    engine: Arc<Engine>,
+    sweeps: Arc<Sweeps>,
+    currency: String,
+    started: Timestamp,
 }
 
 #[async_trait]
@@ -258,7 +287,16 @@ impl Vitals for Pulse {
     }
 
     fn metrics(&self) -> String {
-        metrics::render(&self.store.stats(), &self.runs.load_now())
+        metrics::render(&Facts {
+            counts: self.engine.counts(),
+            load: self.engine.load_now(),
+            store: self.store.stats(),
+            files: StoreFiles::of(self.store.file()),
+            sweeps: self.sweeps.counts(),
+            process: ProcessFacts::read(),
+            currency: &self.currency,
+            started: self.started,
+        })
     }
 }
 

@@ -12,10 +12,15 @@ use async_trait::async_trait;
 use drawloom_contract::{
     definition::Definitions,
     failure::Failure,
+    redact::Redactor,
+    retention::Retention,
     runs::Runs,
     time::{Clock, Entropy, Timestamp},
 };
-use drawloom_wire::body::MAX_BODY;
+use drawloom_wire::{
+    body::MAX_BODY,
+    models::{ListedModel, ModelList},
+};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
@@ -29,6 +34,16 @@ pub trait Vitals: Send + Sync {
 
     /// All metrics, in Prometheus' text format.
     fn metrics(&self) -> String;
+}
+
+/// The models that there are, as the binary knows them.
+#[async_trait]
+pub trait Models: Send + Sync {
+    /// All that the config names.
+    fn list(&self) -> ModelList;
+
+    /// Asks a provider which models it has, or fails with `unknown_provider`, or as the provider did.
+    async fn ask(&self, provider: &str) -> Result<Vec<ListedModel>, Failure>;
 }
 
 /// Limits of the surfaces, each with its default.
@@ -79,6 +94,12 @@ pub struct Parts {
     pub entropy: Arc<dyn Entropy>,
     /// How the process feels.
     pub vitals: Arc<dyn Vitals>,
+    /// The models that there are.
+    pub models: Arc<dyn Models>,
+    /// Who removes what ended long ago.
+    pub retention: Arc<dyn Retention>,
+    /// What masks the secrets in errors.
+    pub redactor: Arc<Redactor>,
     /// Who may call.
     pub auth: Auth,
     /// The limits.
@@ -91,6 +112,9 @@ pub struct App {
     pub(crate) definitions: Arc<dyn Definitions>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) vitals: Arc<dyn Vitals>,
+    pub(crate) models: Arc<dyn Models>,
+    pub(crate) retention: Arc<dyn Retention>,
+    pub(crate) redactor: Arc<Redactor>,
     pub(crate) auth: Auth,
     pub(crate) limits: Limits,
     pub(crate) started: Timestamp,
@@ -113,6 +137,9 @@ impl App {
             definitions: parts.definitions,
             clock: parts.clock,
             vitals: parts.vitals,
+            models: parts.models,
+            retention: parts.retention,
+            redactor: parts.redactor,
             auth: parts.auth,
             room_for_bodies: Arc::new(Semaphore::new(parts.limits.bodies / 1024)),
             limits: parts.limits,

@@ -12,7 +12,7 @@ mod operations;
 mod rest;
 mod serve;
 
-pub use app::{App, Limits, Parts, Vitals};
+pub use app::{App, Limits, Models, Parts, Vitals};
 pub use handle::{BatchHandle, Handle, RunHandle};
 pub use operation::{Answer, AnyOperation, Call, Card, Entry, HeaderField, Operation, Precedence, Verb};
 pub use operations::OPERATIONS;

@@ -7,7 +7,9 @@ mod get_batch;
 mod get_load;
 mod get_run;
 mod list_agents;
+mod list_models;
 mod list_runs;
+mod prune_runs;
 mod replay_run;
 mod spawn_run;
 mod spawn_runs;
@@ -32,7 +34,9 @@ pub static OPERATIONS: &[&dyn AnyOperation] = &[
     &get_batch::GetBatch,
     &cancel_batch::CancelBatch,
     &list_agents::ListAgents,
+    &list_models::ListModels,
     &replay_run::ReplayRun,
+    &prune_runs::PruneRuns,
     &get_load::GetLoad,
     &whoami::WhoAmI,
 ];

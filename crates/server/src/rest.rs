@@ -23,6 +23,7 @@ use axum::{
 use drawloom_contract::{
     caller::Caller,
     failure::{Failure, FailureKind},
+    redact::Redactor,
     runs::Interest,
 };
 use drawloom_wire::validate::Validator;
@@ -40,6 +41,9 @@ use crate::{
     operations::OPERATIONS,
 };
 
+/// Where every request is logged, at level `debug`: `--log info,requests=debug` shows them.
+const REQUEST_LOG: &str = "requests";
+
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// The whole REST surface.
@@ -50,7 +54,10 @@ pub(crate) struct Surface {
 
 /// What the handlers know of a request before they look at it.
 #[derive(Clone)]
-struct RequestId(Arc<str>);
+struct Asked {
+    id: Arc<str>,
+    redactor: Arc<Redactor>,
+}
 
 /// An operation with what REST needs of it; its validator is made when it is first used.
 struct Served {
@@ -97,18 +104,20 @@ impl Surface {
             Some(id) => id.into(),
             None => self.app.request_id().into(),
         };
-        let span = tracing::debug_span!("request", id = %id, method = %request.method(), path = request.uri().path());
+        let (began, method, path) = (self.app.clock.now(), request.method().clone(), request.uri().path().to_owned());
+        let span = tracing::debug_span!("request", id = %id, %method, path);
+        let asked = self.asked(id.clone());
         let mut response = match check_origin(self.app.auth.is_open(), request.headers()) {
-            Err(failure) => Refusal::from(failure).answer(&id),
+            Err(failure) => Refusal::from(failure).answer(&asked),
             Ok(()) => {
-                request.extensions_mut().insert(RequestId(id.clone()));
+                request.extensions_mut().insert(asked.clone());
                 let answer = self.router.clone().oneshot(request).instrument(span);
                 match AssertUnwindSafe(answer).catch_unwind().await {
                     Ok(Ok(response)) => response,
                     Err(panic) => {
                         let words = panic_words(&*panic);
                         tracing::error!(request = %id, panic = words, "a handler panicked");
-                        Refusal::from(Failure::new(FailureKind::Bug, "bug", words)).answer(&id)
+                        Refusal::from(Failure::new(FailureKind::Bug, "bug", words)).answer(&asked)
                     }
                 }
             }
@@ -116,8 +125,14 @@ impl Surface {
         if let Ok(value) = HeaderValue::from_str(&id) {
             response.headers_mut().insert(REQUEST_ID, value);
         }
-        tracing::debug!(request = %id, status = response.status().as_u16(), "answered");
+        let took_ms = self.app.clock.now().since(began).as_millis() as u64;
+        let status = response.status().as_u16();
+        tracing::debug!(target: REQUEST_LOG, request = %id, %method, path, status, took_ms, "answered");
         response
+    }
+
+    fn asked(&self, id: Arc<str>) -> Asked {
+        Asked { id, redactor: self.app.redactor.clone() }
     }
 
     /// Answers a request for which there is no room.
@@ -129,7 +144,7 @@ impl Surface {
         )
         .with_hint("close connections that are not used, or ask again later");
         let id = self.app.request_id();
-        let mut response = Refusal::from(failure).answer(&id);
+        let mut response = Refusal::from(failure).answer(&self.asked(id.as_str().into()));
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
         if let Ok(value) = HeaderValue::from_str(&id) {
             response.headers_mut().insert(REQUEST_ID, value);
@@ -150,8 +165,8 @@ fn panic_words(panic: &(dyn std::any::Any + Send)) -> &str {
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("a panic without words")
 }
 
-fn id_of(parts: &request::Parts) -> Arc<str> {
-    parts.extensions.get::<RequestId>().map_or_else(|| "".into(), |id| id.0.clone())
+fn asked(parts: &request::Parts) -> Asked {
+    parts.extensions.get::<Asked>().cloned().expect("the surface puts it into every request")
 }
 
 async fn unknown_route(request: Request) -> Response {
@@ -159,20 +174,20 @@ async fn unknown_route(request: Request) -> Response {
     let message = format!("there is nothing at {}", parts.uri.path());
     let failure = Failure::new(FailureKind::NotFound, "unknown_route", message)
         .with_hint("GET /v1/openapi.json lists every route");
-    Refusal::from(failure).answer(&id_of(&parts))
+    Refusal::from(failure).answer(&asked(&parts))
 }
 
 impl Place {
     async fn answer(&self, app: &Arc<App>, request: Request) -> Response {
         let (parts, body) = request.into_parts();
-        let id = id_of(&parts);
+        let asked = asked(&parts);
         let wanted = if parts.method == Method::HEAD { "GET" } else { parts.method.as_str() };
         let way = self.ways.iter().find(|(verb, _)| verb.as_str() == wanted);
         let answered = match way {
             Some((verb, served)) => served.answer(app, *verb, parts, body).await,
             None => Err(self.other_method(&parts)),
         };
-        answered.unwrap_or_else(|refusal| refusal.answer(&id))
+        answered.unwrap_or_else(|refusal| refusal.answer(&asked))
     }
 
     fn other_method(&self, parts: &request::Parts) -> Refusal {

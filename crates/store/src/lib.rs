@@ -4,11 +4,13 @@
 //! through one writer thread that syncs many entries at once, and
 //! [`RunReader`](drawloom_contract::journal::RunReader), which reads on connections of its own.
 
+mod backup;
 mod blobs;
 mod checkpoint;
 mod error;
 mod open;
 mod prepare;
+mod prune;
 mod reader;
 mod rows;
 mod schema;
@@ -16,6 +18,7 @@ mod sql;
 mod store;
 mod writer;
 
+pub use backup::{Backup, backup, inspect, list_unfinished, partial, restore};
 pub use drawloom_contract::journal::StoreError;
 pub use open::{Opened, Options, Previous, Synchronous};
 pub use store::{Stats, Store};

@@ -13,18 +13,18 @@ use rusqlite::{Connection, OpenFlags};
 
 use crate::{
     error::{explain, explain_io},
-    schema,
+    prune, schema,
     sql::{Bound, natural},
     store::Store,
 };
 
 /// The store's file in its directory.
-const FILE: &str = "drawloom.db";
+pub(crate) const FILE: &str = "drawloom.db";
 /// How a file of SQLite begins, and how much of it there is up to the end of the format's number.
 const MAGIC: &[u8] = b"SQLite format 3\0";
 const HEADER: usize = 64;
 /// Another connection holds the file only for moments.
-const BUSY: Duration = Duration::from_secs(5);
+pub(crate) const BUSY: Duration = Duration::from_secs(5);
 /// The log's file keeps this size for reuse after it was folded.
 const KEPT_LOG: i64 = 64 * 1024 * 1024;
 /// The writer's page cache, in KiB.
@@ -110,7 +110,7 @@ pub(crate) fn connect(file: &Path, synchronous: Synchronous) -> rusqlite::Result
 }
 
 /// Makes the directory and whatever is missing above it, durably.
-fn create_directory(directory: &Path) -> Result<(), StoreError> {
+pub(crate) fn create_directory(directory: &Path) -> Result<(), StoreError> {
     if directory.is_dir() {
         return Ok(());
     }
@@ -125,7 +125,7 @@ fn create_directory(directory: &Path) -> Result<(), StoreError> {
 }
 
 /// Refuses what is no store and what a newer version wrote, before SQLite touches anything.
-fn check_header(file: &Path) -> Result<(), StoreError> {
+pub(crate) fn check_header(file: &Path) -> Result<(), StoreError> {
     let mut header = Vec::with_capacity(HEADER);
     match File::open(file).and_then(|file| file.take(HEADER as u64).read_to_end(&mut header)) {
         Ok(0) => return Ok(()),
@@ -169,6 +169,8 @@ fn begin_boot(connection: &Connection, found: u32, now: Timestamp) -> rusqlite::
     };
     Bound::new(connection, "INSERT INTO boots (epoch, started_at, version, clean) VALUES ($1, $2, $3, 0)")?
         .execute(&[&epoch, &now.as_millis(), &VERSION])?;
+    // Nobody but this boot can pin a definition from here on, and it has not begun.
+    connection.execute_batch(prune::FORGET_DEFINITIONS)?;
     connection.execute_batch("COMMIT")?;
     Ok((natural(epoch), previous))
 }

@@ -3,7 +3,7 @@
 use rusqlite::{Connection, Result};
 
 /// Each step leads from the format that is its index to the next. A step that was released is never changed.
-const STEPS: &[&str] = &[FIRST, MONEY];
+const STEPS: &[&str] = &[FIRST, MONEY, RETENTION];
 
 /// The format that this version writes.
 pub(crate) fn known() -> u32 {
@@ -158,3 +158,40 @@ CREATE TABLE keys (
 
 /// What a run cost, in billionths of the currency; nothing while no model of it has a price.
 const MONEY: &str = "ALTER TABLE runs ADD COLUMN cost INTEGER;";
+
+/// What pruning needs: who refers to which large value, and what is left to remove.
+const RETENTION: &str = r#"
+-- Which runs refer to which large values.
+CREATE TABLE blob_uses (
+    tenant TEXT NOT NULL,
+    run BLOB NOT NULL,
+    digest BLOB NOT NULL,
+    PRIMARY KEY (tenant, run, digest)
+) WITHOUT ROWID;
+CREATE INDEX blob_uses_by_digest ON blob_uses (tenant, digest);
+WITH RECURSIVE found (tenant, run, rest) AS (
+    SELECT tenant, run, substr(body, instr(body, '{"$blob":"') + 10) FROM journal WHERE form = 1
+    UNION ALL
+    SELECT tenant, run, substr(rest, instr(rest, '{"$blob":"') + 10) FROM found WHERE instr(rest, '{"$blob":"') > 0
+)
+INSERT OR IGNORE INTO blob_uses (tenant, run, digest) SELECT tenant, run, unhex(substr(rest, 1, 64)) FROM found;
+INSERT OR IGNORE INTO blob_uses (tenant, run, digest) SELECT tenant, run, unhex(body) FROM journal WHERE form = 2;
+INSERT OR IGNORE INTO blob_uses (tenant, run, digest)
+    SELECT tenant, run, final_blob FROM runs WHERE final_blob IS NOT NULL;
+
+-- Runs whose rows are gone and whose journals are still to go.
+CREATE TABLE pruned_runs (
+    tenant TEXT NOT NULL,
+    run BLOB NOT NULL,
+    PRIMARY KEY (tenant, run)
+) WITHOUT ROWID;
+
+-- Definitions of runs that went. Those that no run has any more go with the next boot, when nobody can pin them anew.
+CREATE TABLE loose_definitions (
+    tenant TEXT NOT NULL,
+    digest BLOB NOT NULL,
+    PRIMARY KEY (tenant, digest)
+) WITHOUT ROWID;
+
+CREATE INDEX keys_by_handle ON keys (tenant, handle);
+"#;

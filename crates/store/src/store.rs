@@ -35,7 +35,7 @@ const REMEMBERED: usize = 4_096;
 /// The journal and everything derived from it, in one SQLite file.
 pub struct Store {
     shared: Arc<Shared>,
-    queue: mpsc::Sender<Job>,
+    pub(crate) queue: mpsc::Sender<Job>,
     writer: Mutex<Option<JoinHandle<()>>>,
     pub(crate) readers: Readers,
 }
@@ -53,6 +53,8 @@ pub struct Stats {
     pub records: u64,
     /// Most entries in one group.
     pub largest_group: u64,
+    /// Runs that were pruned.
+    pub pruned_runs: u64,
 }
 
 /// What the writer, the readers and the store's owner share.
@@ -74,6 +76,7 @@ pub(crate) struct Counters {
     pub(crate) entries: AtomicU64,
     pub(crate) records: AtomicU64,
     pub(crate) largest_group: AtomicU64,
+    pub(crate) pruned_runs: AtomicU64,
 }
 
 impl Shared {
@@ -161,6 +164,7 @@ impl Store {
             entries: counters.entries.load(Ordering::Relaxed),
             records: counters.records.load(Ordering::Relaxed),
             largest_group: counters.largest_group.load(Ordering::Relaxed),
+            pruned_runs: counters.pruned_runs.load(Ordering::Relaxed),
         }
     }
 
@@ -206,7 +210,7 @@ impl Store {
     }
 
     /// Why the writer does not answer.
-    fn gone(&self) -> StoreError {
+    pub(crate) fn gone(&self) -> StoreError {
         self.shared.failure().unwrap_or(StoreError::Closed)
     }
 }

@@ -4,6 +4,7 @@
 //! neighbours; when the database fails, every entry of the group gets the error and none is half written.
 
 mod apply;
+mod prune;
 mod statements;
 
 use std::sync::{Arc, atomic::Ordering};
@@ -17,6 +18,7 @@ use crate::{
     error::{explain, is_sync_failure},
     open::Synchronous,
     prepare::Work,
+    prune::{Removal, Removed},
     sql::{Bound, integer, natural},
     store::Shared,
 };
@@ -36,6 +38,8 @@ pub(crate) enum Job {
     Commit(Box<Work>, oneshot::Sender<Result<Committed, CommitError>>),
     /// Say whether writing works.
     Probe(oneshot::Sender<Result<(), StoreError>>),
+    /// Remove some of what ended long ago.
+    Prune(Removal, oneshot::Sender<Result<Removed, StoreError>>),
     /// Write what was asked before, say that this boot ended well, and stop.
     Close(oneshot::Sender<Result<(), StoreError>>),
 }
@@ -82,6 +86,7 @@ fn serve(
                     group.push((work, answer));
                 }
                 Job::Probe(answer) => _ = answer.send(writer.probe()),
+                Job::Prune(removal, answer) => _ = answer.send(writer.prune(&removal)),
                 Job::Close(answer) => {
                     closing = Some(answer);
                     queue.close();

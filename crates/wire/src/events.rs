@@ -1,5 +1,6 @@
 //! Server-sent events: what happens to a run, as frames, and frames as what happened.
 
+mod list;
 mod mapper;
 mod parser;
 mod rebuild;
@@ -11,6 +12,7 @@ use std::borrow::Cow;
 use drawloom_contract::record::Seq;
 use serde_json::Value;
 
+pub use list::{EVENTS, EventCard, Field};
 pub use mapper::Mapper;
 pub use parser::{MAX_FRAME, Parser, TooLong};
 pub use rebuild::Rebuilder;

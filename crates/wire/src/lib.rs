@@ -6,6 +6,8 @@ pub mod client;
 pub mod error;
 pub mod events;
 pub mod house;
+pub mod models;
 pub mod operations;
+pub mod retention;
 pub mod runs;
 pub mod validate;

@@ -36,7 +36,10 @@ pub static ROUTES: &[Route] = &[
     get("get_batch", "/v1/batches/{batch_id}"),
     post("cancel_batch", "/v1/batches/{batch_id}/cancel"),
     get("list_agents", "/v1/agents"),
+    get("list_models", "/v1/_models"),
+    get("list_models", "/v1/models"),
     get("replay_run", "/v1/runs/{run_id}/replay"),
+    post("prune_runs", "/v1/runs:prune"),
     get("get_load", "/v1/_concurrency/stats"),
     get("whoami", "/v1/_me"),
 ];

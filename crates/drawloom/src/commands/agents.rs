@@ -7,7 +7,7 @@ use crate::{
     commands::Session,
     connect::{self, Need},
     exit::{CommandError, Exit},
-    output::{Format, Style, Text, first_line},
+    output::{Column, Format, Style, Text, first_line},
 };
 
 /// The agents that can be run
@@ -38,7 +38,14 @@ impl Agents {
                 output.line("there are no agents; add some under `agents` in the config");
             }
             Format::Human => output.table(
-                ["agent", "model", "tools", "may spawn", "volumes", "description"],
+                [
+                    Column::new("agent"),
+                    Column::new("model").optional(2),
+                    Column::new("tools").shrinks_to(12).optional(1),
+                    Column::new("may spawn").shrinks_to(9).optional(3),
+                    Column::new("volumes").shrinks_to(7).optional(4),
+                    Column::new("description").shrinks_to(16),
+                ],
                 list.agents.iter().map(|agent| {
                     let gate = |name: &str| names(agent.gates.get(name).map(Vec::as_slice).unwrap_or_default());
                     [

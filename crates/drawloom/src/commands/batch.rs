@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 
 use drawloom_contract::{ids::AgentName, record::Status};
 use drawloom_wire::{
-    runs::{BatchResult, GetBatch, RunResult, SpawnRuns, SpawnedBatch},
+    events::Event,
+    runs::{BatchResult, CancelBatch, GetBatch, RunResult, SpawnRuns, SpawnedBatch},
     validate::Validator,
 };
 
@@ -18,8 +19,7 @@ use crate::{
     config,
     connect::{self, Connection, Need},
     exit::{CommandError, Exit},
-    live::duration,
-    output::{Format, Output, Style, Text, first_line},
+    output::{Column, Format, Output, Style, Text, count, duration, first_line, money},
     start::stop_signal,
 };
 
@@ -50,6 +50,7 @@ impl Batch {
     pub(crate) async fn perform(self, session: &Session) -> Result<Exit, CommandError> {
         let detach = self.detach;
         let request = self.request()?;
+        let prompts = prompts(&request);
         connect::with(session, "batch", Need::Agents, async |connection| {
             if detach {
                 connection.refuse_embedded("--detach")?;
@@ -63,17 +64,22 @@ impl Batch {
                 }
                 return Ok(Exit::Done);
             }
-            let result = tokio::select! {
-                result = wait(session, connection, &spawned) => result?,
-                () = stop => {
-                    let batch = spawned.batch_id;
-                    return Err(CommandError::failed("interrupted", format!("batch {batch} has not ended"))
-                        .with_hint(connection.how_a_batch_goes_on(batch)));
-                }
+            let ended = tokio::select! {
+                result = watch(session, connection, &spawned, &prompts) => Some(result?),
+                () = stop => None,
             };
+            let result = match ended {
+                Some(result) => result,
+                None => cancel(session, connection, &spawned).await?,
+            };
+            let costs = [result.cost];
             match session.output.format() {
                 Format::Json => session.output.json(&result),
-                Format::Human => show(&session.output, &result.results),
+                Format::Human => {
+                    let currency = connection.backend.currency(costs).await;
+                    show(&session.output, &result.results, &currency);
+                    summary(&session.output, &result, &currency);
+                }
             }
             let completed = result.results.iter().all(|run| run.status == Status::Completed);
             Ok(if completed { Exit::Done } else { Exit::Failed })
@@ -119,24 +125,135 @@ impl Batch {
     }
 }
 
-/// Waits for every run, with a bar that counts those that ended.
-async fn wait(session: &Session, connection: &Connection, spawned: &SpawnedBatch) -> Result<BatchResult, CommandError> {
-    let bar = session.output.bar(u64::from(spawned.spawned), "batch");
-    let mut ends: FuturesUnordered<_> =
-        spawned.results.iter().map(|run| super::run::wait(connection, run.run_id)).collect();
+/// The beginning of each prompt, to tell the runs apart.
+fn prompts(request: &SpawnRuns) -> Vec<String> {
+    let spawns = serde_json::to_value(request).map(|value| value["spawns"].clone()).unwrap_or_default();
+    let spawns = spawns.as_array().cloned().unwrap_or_default();
+    spawns
+        .iter()
+        .map(|spawn| {
+            let text = spawn["prompt"].as_str().or_else(|| spawn["segments"][0]["content"][0]["text"].as_str());
+            format!("{}: {}", spawn["agent"].as_str().unwrap_or_default(), first_line(text.unwrap_or_default(), 60))
+        })
+        .collect()
+}
+
+/// Waits for every run, with a line for each that says how far it is.
+async fn watch(
+    session: &Session,
+    connection: &Connection,
+    spawned: &SpawnedBatch,
+    prompts: &[String],
+) -> Result<BatchResult, CommandError> {
+    let (all, lines) = session.output.lines(spawned.results.len());
+    let mut ends: FuturesUnordered<_> = spawned
+        .results
+        .iter()
+        .zip(&lines)
+        .enumerate()
+        .map(|(index, (run, line))| {
+            let head = prompts.get(index).cloned().unwrap_or_default();
+            async move {
+                if session.output.shows_progress() {
+                    let mut progress = Progress { index, head, status: "queued", turn: 0, tokens: 0 };
+                    line.set_message(progress.words());
+                    let mut events = connection.backend.follow(run.run_id, 0).await?;
+                    while let Some(event) = events.next().await {
+                        progress.apply(&event?);
+                        line.set_message(progress.words());
+                    }
+                }
+                let ended = super::run::wait(connection, run.run_id).await?;
+                line.finish();
+                Ok::<_, CommandError>(ended)
+            }
+        })
+        .collect();
     while let Some(ended) = ends.next().await {
-        let ended = ended?;
-        bar.inc(1);
-        bar.set_message(format!("{} {}", ended.agent, ended.status.as_str()));
+        ended?;
     }
-    bar.finish_and_clear();
+    // The table says the same, better.
+    drop(all.clear());
     connection.backend.get_batch(GetBatch { batch_id: spawned.batch_id, wait_ms: None }).await
 }
 
+/// How far a run is.
+struct Progress {
+    index: usize,
+    head: String,
+    status: &'static str,
+    turn: u64,
+    tokens: u64,
+}
+
+impl Progress {
+    fn apply(&mut self, event: &Event) {
+        let data = event.json();
+        match &*event.name {
+            "started" | "retry" | "tool_result" => self.status = "running",
+            "waiting" => self.status = "waiting",
+            "message" => self.turn = data["turn"].as_u64().unwrap_or(self.turn),
+            "usage" => {
+                let tokens = ["input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"];
+                self.tokens += tokens.iter().filter_map(|key| data["usage"][key].as_u64()).sum::<u64>();
+            }
+            "done" => self.status = "completed",
+            "error" => {
+                self.status = Status::ALL
+                    .into_iter()
+                    .find(|status| data["status"] == status.as_str())
+                    .map_or("failed", |status| status.as_str());
+            }
+            _ => {}
+        }
+    }
+
+    fn words(&self) -> String {
+        let Self { index, head, status, turn, tokens } = self;
+        format!("{index:>2}  {status:<9}  turn {turn:<3} {:>8} tokens  {head}", count(*tokens))
+    }
+}
+
+/// Somebody pressed Ctrl-C: every run is told to stop, and this waits until all have; a second Ctrl-C leaves at once.
+async fn cancel(
+    session: &Session,
+    connection: &Connection,
+    spawned: &SpawnedBatch,
+) -> Result<BatchResult, CommandError> {
+    let leave = stop_signal();
+    let batch_id = spawned.batch_id;
+    if session.output.format() == Format::Human {
+        session.output.note(session.output.beside(Style::Notice, "cancelling; Ctrl-C again leaves at once"));
+    }
+    let stopped = async {
+        let reason = Some("interrupted at the command line".to_owned());
+        connection.backend.cancel_batch(CancelBatch { batch_id, reason }).await?;
+        for run in &spawned.results {
+            super::run::wait(connection, run.run_id).await?;
+        }
+        connection.backend.get_batch(GetBatch { batch_id, wait_ms: None }).await
+    };
+    tokio::select! {
+        result = stopped => result,
+        () = leave => Err(CommandError::failed("interrupted", format!("batch {batch_id} has not ended"))
+            .with_hint(connection.how_a_batch_goes_on(batch_id))),
+    }
+}
+
+const COLUMNS: [Column; 7] = [
+    Column::new("#").right(),
+    Column::new("agent").shrinks_to(6).optional(1),
+    Column::new("status"),
+    Column::new("took").right().optional(2),
+    Column::new("tokens").right().optional(3),
+    Column::new("cost").right().optional(4),
+    Column::new("result").shrinks_to(16),
+];
+
 /// A table of runs by index.
-pub(crate) fn show(output: &Output, results: &[RunResult]) {
+pub(crate) fn show(output: &Output, results: &[RunResult], currency: &str) {
     output.table(
-        ["#", "agent", "status", "took", "tokens", "result"],
+        COLUMNS,
         results.iter().enumerate().map(|(place, run)| {
             let result = match (&run.error, &run.final_text) {
                 (Some(error), _) => Text::new(first_line(&error.message, 70)).style(Style::Bad),
@@ -148,9 +265,23 @@ pub(crate) fn show(output: &Output, results: &[RunResult]) {
                 Text::new(run.agent.to_string()).style(Style::Bold),
                 Text::status(run.status),
                 Text::new(run.timings.total_ms.map(duration).unwrap_or_default()),
-                Text::new(run.usage.total().to_string()),
+                Text::new(count(run.usage.total())),
+                Text::new(run.cost.map(|cost| money(cost, currency)).unwrap_or_default()),
                 result,
             ]
         }),
     );
+}
+
+/// What the whole batch came to, beside the table.
+fn summary(output: &Output, result: &BatchResult, currency: &str) {
+    let completed = result.results.iter().filter(|run| run.status == Status::Completed).count();
+    let (mark, style) = if completed == result.results.len() { ("✓", Style::Good) } else { ("✗", Style::Bad) };
+    let mut parts = vec![
+        format!("{completed} of {} completed", result.results.len()),
+        format!("{} tokens", count(result.usage.total())),
+    ];
+    parts.extend(result.cost.map(|cost| money(cost, currency)));
+    parts.push(result.batch_id.to_string());
+    output.note(format!("{} {}", output.beside(style, mark), output.beside(Style::Dim, &parts.join(" · "))));
 }

@@ -20,7 +20,7 @@ use crate::{
     environment,
     exit::{CommandError, Exit},
     live,
-    output::{Format, Style, first_line},
+    output::{Format, Style, duration, first_line},
     parts::{Parts, Surface},
     start::{start, stop_signal},
 };
@@ -100,9 +100,9 @@ async fn show(session: &Session, connection: &Connection, url: Option<&str>) -> 
         output.json(&json!({ "run": result, "children": children, "curl": curl }));
         return Ok(connect::exit_of_status(result.status));
     }
-    batch::show(output, &children);
+    batch::show(output, &children, "");
     output.line(format!("\n{}", result.final_text.as_deref().unwrap_or_default()));
-    let exit = live::summary(output, &result);
+    let exit = live::summary(output, &result, "");
     output.line("\nThe same over the API, while `drawloom demo --keep` serves:");
     output.line(format!("  {}", output.styled(Style::Bold, &curl)));
     Ok(exit)
@@ -145,10 +145,10 @@ async fn find_event(events: &mut Events, name: &str) -> Result<Option<Value>, Co
 fn report(session: &Session, bar: &ProgressBar, result: &RunResult) {
     bar.inc(1);
     if session.output.format() == Format::Human {
-        let took = result.timings.total_ms.map(live::duration).unwrap_or_default();
+        let took = result.timings.total_ms.map(duration).unwrap_or_default();
         let text = first_line(result.final_text.as_deref().unwrap_or_default(), 60);
         let line = format!("{} {} after {took}: {text}", result.agent, result.status.as_str());
-        bar.suspend(|| session.output.note(session.output.styled(Style::Dim, &line)));
+        bar.suspend(|| session.output.note(session.output.beside(Style::Dim, &line)));
     }
 }
 

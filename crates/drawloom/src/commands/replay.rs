@@ -7,7 +7,7 @@ use crate::{
     commands::{Session, runs::Handle},
     connect::{self, Need},
     exit::{CommandError, Exit},
-    output::{Format, Style, Text},
+    output::{Column, Format, Style, Text},
 };
 
 /// Fold a run's journal again and compare every decision with today's
@@ -33,7 +33,7 @@ impl Replay {
             Format::Json => output.json(&replay),
             Format::Human => {
                 output.table(
-                    ["record", "decided then", "decided today"],
+                    [Column::new("record").right(), Column::new("decided then").shrinks_to(12), Column::new("decided today").shrinks_to(12)],
                     replay.steps.iter().map(|step| {
                         let today = match &step.today {
                             Some(today) => Text::new(today).style(Style::Bad),

@@ -5,14 +5,14 @@ use std::io::{IsTerminal as _, Read as _};
 use clap::Args;
 
 use drawloom_contract::ids::{AgentName, RunId, UserId};
-use drawloom_wire::runs::{GetRun, SpawnRun};
+use drawloom_wire::runs::{CancelRun, GetRun, RunResult, SpawnRun};
 
 use crate::{
     cli::Look,
     commands::Session,
     connect::{self, Connection, Need},
     exit::{CommandError, Exit},
-    live::{self, Words},
+    live::{self, Live, Thinking, Words},
     output::{Format, Style},
     start::stop_signal,
 };
@@ -41,6 +41,9 @@ pub struct Run {
     /// For whom it runs
     #[arg(long, value_name = "USER")]
     user: Option<UserId>,
+    /// Show the model's reasoning too
+    #[arg(long)]
+    thinking: bool,
     /// For whom the output is.
     #[command(flatten)]
     pub(crate) look: Look,
@@ -53,9 +56,10 @@ impl Run {
         request.timeout_ms = self.timeout.map(|seconds| seconds * 1_000);
         request.user_id = self.user;
         let detach = self.detach;
+        let thinking = if self.thinking { Thinking::Shown } else { Thinking::Hidden };
         connect::with(session, "run", Need::Agents, async |connection| {
             if !detach {
-                return follow(session, connection, request).await;
+                return follow(session, connection, request, thinking).await;
             }
             connection.refuse_embedded("--detach")?;
             let spawned = connection.backend.spawn_run(request).await?;
@@ -72,46 +76,76 @@ impl Run {
     }
 }
 
-async fn follow(session: &Session, connection: &Connection, request: SpawnRun) -> Result<Exit, CommandError> {
+async fn follow(
+    session: &Session,
+    connection: &Connection,
+    request: SpawnRun,
+    thinking: Thinking,
+) -> Result<Exit, CommandError> {
     let stop = stop_signal();
+    let output = &session.output;
     let run = connection.backend.spawn_run(request).await?.run_id;
-    if session.output.format() == Format::Human {
-        session.output.note(session.output.styled(Style::Dim, &format!("run {run}")));
+    if output.format() == Format::Human {
+        output.note(output.beside(Style::Dim, &format!("run {run}")));
     }
     // A terminal shows the model at work; a file or a program gets the result and nothing else.
-    let words = if session.output.is_terminal() { Words::AsTheyCome } else { Words::None };
+    let words = if output.is_terminal() { Words::AsTheyCome } else { Words::None };
+    let mut live = Live::new(output, words, thinking);
     let to_the_end = async {
-        match session.output.format() {
-            Format::Human => live::show_all(&session.output, words, connection.backend.follow(run, 0).await?).await?,
-            Format::Json => {}
+        if output.format() == Format::Human {
+            live::show_all(&mut live, connection.backend.follow(run, 0).await?).await?;
         }
         wait(connection, run).await
     };
-    let result = tokio::select! {
-        result = to_the_end => result?,
-        () = stop => {
-            return Err(CommandError::failed("interrupted", format!("run {run} has not ended"))
-                .with_hint(connection.how_it_goes_on(run)));
+    let ended = tokio::select! {
+        result = to_the_end => Some(result?),
+        () = stop => None,
+    };
+    let result = match ended {
+        Some(result) => result,
+        None => {
+            live.end();
+            cancel(session, connection, run).await?
         }
     };
-    match session.output.format() {
+    match output.format() {
         Format::Json => {
-            session.output.json(&result);
+            output.json(&result);
             Ok(connect::exit_of_status(result.status))
         }
         Format::Human => {
             if words == Words::None
                 && let Some(text) = &result.final_text
             {
-                session.output.line(text);
+                output.line(text);
             }
-            Ok(live::summary(&session.output, &result))
+            let costs = [result.cost, result.tree.map(|tree| tree.cost).filter(|cost| cost.0.0 > 0)];
+            let currency = connection.backend.currency(costs).await;
+            Ok(live::summary(output, &result, &currency))
         }
     }
 }
 
+/// Somebody pressed Ctrl-C: the run is told to stop, and this waits until it has; a second Ctrl-C leaves at once.
+async fn cancel(session: &Session, connection: &Connection, run: RunId) -> Result<RunResult, CommandError> {
+    let leave = stop_signal();
+    if session.output.format() == Format::Human {
+        session.output.note(session.output.beside(Style::Notice, "cancelling; Ctrl-C again leaves at once"));
+    }
+    let stopped = async {
+        let reason = Some("interrupted at the command line".to_owned());
+        connection.backend.cancel_run(CancelRun { run_id: Some(run), reason, ..CancelRun::default() }).await?;
+        wait(connection, run).await
+    };
+    tokio::select! {
+        result = stopped => result,
+        () = leave => Err(CommandError::failed("interrupted", format!("run {run} has not ended"))
+            .with_hint(connection.how_it_goes_on(run))),
+    }
+}
+
 /// The run when it has ended.
-pub(crate) async fn wait(connection: &Connection, run: RunId) -> Result<drawloom_wire::runs::RunResult, CommandError> {
+pub(crate) async fn wait(connection: &Connection, run: RunId) -> Result<RunResult, CommandError> {
     loop {
         let ask = GetRun { run_id: Some(run), wait_ms: Some(60_000), ..GetRun::default() };
         let result = connection.backend.get_run(ask).await?;

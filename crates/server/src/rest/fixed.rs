@@ -16,7 +16,7 @@ use drawloom_wire::house::Health;
 
 use crate::{
     app::App,
-    rest::{Refusal, id_of, openapi, reply},
+    rest::{Refusal, asked, openapi, reply},
 };
 
 /// What they all allow.
@@ -37,13 +37,13 @@ pub(super) fn routes(app: &Arc<App>) -> Router {
 /// A GET that takes nothing.
 async fn answer(request: Request, get: impl AsyncFnOnce(request::Parts) -> Result<Response, Refusal>) -> Response {
     let (parts, _) = request.into_parts();
-    let id = id_of(&parts);
+    let asked = asked(&parts);
     let answered = match parts.method {
         Method::GET | Method::HEAD => get(parts).await,
         Method::OPTIONS => Err(Refusal::options(ALLOWED)),
         _ => Err(Refusal::wrong_method(&parts, ALLOWED)),
     };
-    answered.unwrap_or_else(|refusal| refusal.answer(&id))
+    answered.unwrap_or_else(|refusal| refusal.answer(&asked))
 }
 
 /// 200 once runs can be taken and the store works. It wants no token, and says nothing that one should protect.

@@ -15,6 +15,8 @@ use drawloom_wire::{
     validate::Problem,
 };
 
+use super::Asked;
+
 /// How soon to ask again after too much at once, in seconds.
 const RETRY_AFTER: &str = "1";
 
@@ -85,10 +87,19 @@ impl Refusal {
         }
     }
 
-    /// The answer.
-    pub(crate) fn answer(self, request_id: &str) -> Response {
+    /// The answer: what it says has passed the redactor.
+    pub(super) fn answer(mut self, asked: &Asked) -> Response {
+        let mut mask = |text: &mut String| _ = asked.redactor.mask(text);
+        if let Some(failure) = &mut self.failure {
+            mask(&mut failure.message);
+            failure.hint.iter_mut().for_each(&mut mask);
+        }
+        for problem in &mut self.problems {
+            mask(&mut problem.message);
+            problem.hint.iter_mut().for_each(&mut mask);
+        }
         let body = self.failure.map_or_else(Body::empty, |failure| {
-            let body = ErrorBody::of(&failure, &self.problems, request_id);
+            let body = ErrorBody::of(&failure, &self.problems, &asked.id);
             Body::from(serde_json::to_vec(&body).expect("error bodies have only text keys"))
         });
         let mut response = Response::new(body);

@@ -47,7 +47,7 @@ async fn the_server_says_who_it_takes_the_caller_for() {
     let server = Setup { principals: true, ..Setup::default() }.start().await;
     let me = server.client(Some("eve-token")).whoami().await.expect("she is known");
     assert_eq!((me.tenant_id.as_str(), me.subject.as_str()), ("other", "eve"));
-    assert_eq!(me.scopes, [Scope::RunsCreate, Scope::RunsRead]);
+    assert_eq!(me.scopes, [Scope::RunsCreate, Scope::RunsRead, Scope::Tenant]);
     assert!(!me.is_admin && !me.open_mode && !me.honours_user_id);
     let idle = server.client(Some("idle-token")).whoami().await.expect("being known is enough");
     assert_eq!(idle.scopes, []);

@@ -5,6 +5,7 @@ mod handles;
 mod house;
 mod idempotency;
 mod identity;
+mod operators;
 mod routes;
 mod setup;
 mod streams;

@@ -1,21 +1,31 @@
 //! A server on loopback and small ways to talk to it.
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{
+    net::SocketAddr,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use async_trait::async_trait;
 use drawloom_contract::{
     caller::Scope,
     failure::{Failure, FailureKind},
+    journal::StoreError,
+    redact::Redactor,
+    retention::{Prune, Pruned, Retention},
     time::{Clock, Entropy, Timestamp},
 };
 use drawloom_net::{Configured, Method, Request, Response};
 use drawloom_server::{
-    App, Limits, Parts, Vitals,
+    App, Limits, Models, Parts, Vitals,
     auth::{Auth, PrincipalToken},
     config::PrincipalConfig,
     serve,
 };
-use drawloom_wire::client::Client;
+use drawloom_wire::{
+    client::Client,
+    models::{ListedModel, ModelList},
+};
 use serde_json::Value;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -61,6 +71,49 @@ impl Vitals for Well {
     }
 }
 
+/// One model, and a provider that can be asked.
+struct OneModel;
+
+#[async_trait]
+impl Models for OneModel {
+    fn list(&self) -> ModelList {
+        ModelList {
+            currency: "USD".into(),
+            models: Vec::new(),
+            providers: Vec::new(),
+            tiers: Default::default(),
+            user_tiers: Default::default(),
+            remote: None,
+        }
+    }
+
+    async fn ask(&self, provider: &str) -> Result<Vec<ListedModel>, Failure> {
+        match provider {
+            "script" => Ok(vec![ListedModel { id: "test".into(), title: None }]),
+            _ => Err(Failure::new(FailureKind::NotFound, "unknown_provider", format!("there is no {provider}"))),
+        }
+    }
+}
+
+/// Remembers what it was asked to remove.
+#[derive(Default)]
+pub(crate) struct Broom(pub(crate) Mutex<Vec<Prune>>);
+
+#[async_trait]
+impl Retention for Broom {
+    async fn find_prunable(&self, _: &Prune) -> Result<Pruned, StoreError> {
+        Ok(Pruned { trees: 1, runs: 2, records: 3, blobs: 0 })
+    }
+
+    async fn prune(&self, prune: &Prune) -> Result<Pruned, StoreError> {
+        self.0.lock().expect("no panic").push(prune.clone());
+        Ok(Pruned { trees: 1, runs: 2, records: 3, blobs: 4 })
+    }
+}
+
+/// A secret that the server knows.
+pub(crate) const SECRET: &str = "hunter2-hunter2";
+
 /// How a test's server is made.
 pub(crate) struct Setup {
     pub(crate) shared: Option<&'static str>,
@@ -78,6 +131,7 @@ impl Default for Setup {
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     pub(crate) fake: Fake,
+    pub(crate) broom: Arc<Broom>,
     http: Configured,
     stop: Option<oneshot::Sender<()>>,
     task: Option<JoinHandle<()>>,
@@ -98,25 +152,22 @@ fn principal(name: &str, tenant: &str, scopes: &[Scope]) -> PrincipalToken {
 }
 
 impl Setup {
-    /// Starts it. Principals are `ann` (default tenant, create and read), `idle` (no scope) and `eve` (another tenant).
+    /// Starts it. Principals are `ann` (default tenant, everything in it), `idle` (no scope) and `eve` (another tenant).
     pub(crate) async fn start(self) -> Server {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback has a port");
         let address = listener.local_addr().expect("it has an address");
         let fake = Fake::new();
-        let (stop, task) = self.serve(listener, fake.clone());
+        let broom = Arc::<Broom>::default();
+        let (stop, task) = self.serve(listener, fake.clone(), broom.clone());
         let http = Configured::new().expect("a client");
-        Server { address, fake, http, stop: Some(stop), task: Some(task) }
+        Server { address, fake, broom, http, stop: Some(stop), task: Some(task) }
     }
 
-    fn serve(self, listener: TcpListener, fake: Fake) -> (oneshot::Sender<()>, JoinHandle<()>) {
+    fn serve(self, listener: TcpListener, fake: Fake, broom: Arc<Broom>) -> (oneshot::Sender<()>, JoinHandle<()>) {
         let address = listener.local_addr().expect("it has an address");
-        let both = [Scope::RunsCreate, Scope::RunsRead];
+        let all = [Scope::RunsCreate, Scope::RunsRead, Scope::Tenant];
         let principals = if self.principals {
-            vec![
-                principal("ann", "default", &both),
-                principal("idle", "default", &[]),
-                principal("eve", "other", &both),
-            ]
+            vec![principal("ann", "default", &all), principal("idle", "default", &[]), principal("eve", "other", &all)]
         } else {
             Vec::new()
         };
@@ -126,6 +177,9 @@ impl Setup {
             clock: clock(),
             entropy: Arc::new(Zeros),
             vitals: Arc::new(Well(self.well)),
+            models: Arc::new(OneModel),
+            retention: broom,
+            redactor: Arc::new(Redactor::new([SECRET])),
             auth: Auth::new(address, self.shared, principals).expect("it is on loopback"),
             limits: self.limits,
         });
@@ -231,7 +285,7 @@ impl Server {
     /// Starts the server again at its old address, open, with the runs that it had.
     pub(crate) async fn restart(&mut self) {
         let listener = TcpListener::bind(self.address).await.expect("the port is free again");
-        let (stop, task) = Setup::default().serve(listener, self.fake.clone());
+        let (stop, task) = Setup::default().serve(listener, self.fake.clone(), self.broom.clone());
         (self.stop, self.task) = (Some(stop), Some(task));
     }
 }

@@ -118,6 +118,7 @@ fn write_run(statements: &mut Statements<'_>, run: &Run, candidates: &mut Vec<Ru
     }
     for blob in &run.blobs {
         statements.insert_blob.execute(&[&tenant, blob.digest.as_bytes(), &blob.text.as_bytes()])?;
+        statements.insert_blob_use.execute(&[&tenant, run.key.run.as_bytes(), blob.digest.as_bytes()])?;
     }
     for row in &run.rows {
         let values: [&dyn ToSql; 7] = [

@@ -60,6 +60,7 @@ statements! {
 
     insert_record: "INSERT INTO journal (tenant, run, seq, at, version, form, body) VALUES ($1, $2, $3, $4, $5, $6, $7)";
     insert_blob: "INSERT OR IGNORE INTO blobs (tenant, digest, bytes) VALUES ($1, $2, $3)";
+    insert_blob_use: "INSERT OR IGNORE INTO blob_uses (tenant, run, digest) VALUES ($1, $2, $3)";
     insert_definition: "INSERT OR IGNORE INTO definitions (tenant, digest, body) VALUES ($1, $2, $3)";
 
     insert_run: "INSERT INTO runs (tenant, run, session, agent_id, agent, definition, user, provider, model, parent_run, \

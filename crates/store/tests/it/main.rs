@@ -1,5 +1,6 @@
 //! The store on real files.
 
+mod backup;
 mod batches;
 mod blobs;
 mod commits;
@@ -11,6 +12,7 @@ mod history;
 mod keys;
 mod log;
 mod ownership;
+mod prune;
 mod reads;
 mod sessions;
 mod waits;

@@ -26,7 +26,7 @@ pub struct Mapper {
     greeted: bool,
     admitted: bool,
     failed: Option<(Timestamp, TurnFailed)>,
-    calls: HashMap<Seq, (String, String)>,
+    calls: HashMap<Seq, (String, String, Timestamp)>,
     finished: Option<Seq>,
     ended: bool,
 }
@@ -51,16 +51,19 @@ impl Mapper {
         self.greeted = true;
         [
             event("session", None, &Session { r#type: "session", text: view.session }),
-            agent(&AgentIs {
-                agent_id: &view.agent_id,
-                run_id: view.run,
-                session_id: view.session,
-                agent: &view.agent,
-                parent: view.parent.as_ref(),
-                parent_context: view.parent_context.as_ref(),
-                batch: view.batch,
-                warnings: &view.warnings,
-            }),
+            stamped(
+                agent(&AgentIs {
+                    agent_id: &view.agent_id,
+                    run_id: view.run,
+                    session_id: view.session,
+                    agent: &view.agent,
+                    parent: view.parent.as_ref(),
+                    parent_context: view.parent_context.as_ref(),
+                    batch: view.batch,
+                    warnings: &view.warnings,
+                }),
+                view.accepted_at,
+            ),
         ]
     }
 
@@ -70,11 +73,12 @@ impl Mapper {
             return None;
         }
         match item {
-            Item::Record(record) => self.record(record),
+            Item::Record(record) => self.record(record).map(|event| stamped(event, record.at)),
             Item::Delta(delta) => Some(piece(delta)),
             Item::Ended(view) => {
                 self.ended = true;
-                Some(end(view, self.finished.unwrap_or(view.seq)))
+                let event = end(view, self.finished.unwrap_or(view.seq));
+                Some(stamped(event, view.ended_at.unwrap_or(view.accepted_at)))
             }
         }
     }
@@ -155,13 +159,14 @@ impl Mapper {
             Body::Notice { notice, text } => Some(event(notice.as_str(), id, &Said { r#type: notice.as_str(), text })),
             Body::CallStarted(started) => {
                 let tool_use = &started.tool_use;
-                self.calls.insert(record.seq, (tool_use.id.clone(), tool_use.name.clone()));
+                self.calls.insert(record.seq, (tool_use.id.clone(), tool_use.name.clone(), record.at));
                 let tool_use = ToolUse { id: &tool_use.id, name: &tool_use.name, input: Some(&tool_use.input) };
                 Some(event("tool_call", id, &Call { r#type: "tool_call", tool_use, call: record.seq }))
             }
             Body::CallDone(done) => {
                 let names = self.calls.remove(&done.call);
-                let tool_use = names.as_ref().map(|(id, name)| ToolUse { id, name, input: None });
+                let tool_use = names.as_ref().map(|(id, name, _)| ToolUse { id, name, input: None });
+                let took_ms = names.as_ref().map(|(_, _, began)| record.at.since(*began).as_millis());
                 let result = CallResult {
                     r#type: "tool_result",
                     text: &done.text,
@@ -169,6 +174,7 @@ impl Mapper {
                     in_doubt: done.in_doubt,
                     tool_use,
                     call: done.call,
+                    took_ms,
                 };
                 Some(event("tool_result", id, &result))
             }
@@ -255,6 +261,14 @@ fn end(view: &Arc<RunView>, seq: Seq) -> Event {
         warnings: &view.warnings,
     };
     event(name, Some(seq), &data)
+}
+
+/// The event with the time of what it shows, as its last field.
+fn stamped(mut event: Event, at: Timestamp) -> Event {
+    debug_assert!(event.data.ends_with('}'), "the data of every event is an object");
+    event.data.pop();
+    event.data.push_str(&format!(",\"at\":\"{}\"}}", at.to_rfc3339()));
+    event
 }
 
 fn event(name: &'static str, id: Option<Seq>, data: &impl Serialize) -> Event {
@@ -408,6 +422,8 @@ struct CallResult<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     tool_use: Option<ToolUse<'a>>,
     call: Seq,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    took_ms: Option<u128>,
 }
 
 #[derive(Serialize)]

@@ -57,7 +57,7 @@ fn accepted() -> Accepted {
 /// A run that retries a turn, calls a tool that is in doubt, parks, is taken up again and completes.
 fn history() -> (RunView, Vec<Item>) {
     let accepted = accepted();
-    let first = RunView::accepted(&accepted, Timestamp::from_millis(1_000));
+    let first = RunView::accepted(&accepted, Timestamp::from_millis(1_010));
     let usage = Usage { input_tokens: 3, output_tokens: 4, ..Usage::default() };
     let call = ToolUse { id: "toolu_1".into(), name: "Read".into(), input: json!({"path": "a"}) };
     let delta = |turn, offset, text: &str| {
@@ -183,7 +183,10 @@ fn a_result_whose_call_was_not_seen_says_what_is_known() {
     let done = CallDone { call: 8, text: "t".into(), is_error: false, in_doubt: false };
     let record = Record { seq: 9, at: Timestamp::from_millis(0), body: Body::CallDone(done) };
     let event = Mapper::new(&view).map(&Item::Record(Arc::new(record))).expect("a result is an event");
-    assert_eq!(event.json(), json!({"type": "tool_result", "text": "t", "is_error": false, "call": 8}));
+    assert_eq!(
+        event.json(),
+        json!({"type": "tool_result", "text": "t", "is_error": false, "call": 8, "at": "1970-01-01T00:00:00.000Z"})
+    );
 }
 
 fn parse(pieces: &[&[u8]]) -> Vec<Event> {
@@ -278,5 +281,36 @@ proptest! {
     fn any_bytes_are_parsed_without_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
         let mut rebuilder = Rebuilder::new();
         parse(&[&bytes]).iter().for_each(|event| rebuilder.apply(event));
+    }
+}
+
+/// The list that the reference page is made from knows every event that a run can show, and every field of it.
+#[test]
+fn the_list_of_events_is_whole_and_names_every_field() {
+    let (view, items) = history();
+    let mut mapper = Mapper::new(&view);
+    let mut events: Vec<Event> = mapper.greet(&view).into();
+    events.extend(items.iter().filter_map(|item| mapper.map(item)));
+    let thought = Delta { kind: DeltaKind::Thinking, turn: 1, attempt: 1, offset: 0, text: "hm".into() };
+    events.extend(Mapper::new(&view).map(&Item::Delta(thought)));
+    let mut failed = view.clone();
+    failed.status = Status::Failed;
+    events.extend(Mapper::new(&view).map(&Item::Ended(Arc::new(failed))));
+    for notice in Notice::ALL {
+        let body = Body::Notice { notice, text: "so it is".into() };
+        let record = Record { seq: 9, at: Timestamp::from_millis(1), body };
+        events.extend(Mapper::new(&view).map(&Item::Record(Arc::new(record))));
+    }
+    let mut seen = Vec::new();
+    for event in &events {
+        let card = EVENTS.iter().find(|card| card.name == event.name).unwrap_or_else(|| panic!("{}", event.name));
+        assert_eq!(card.has_id, event.id.is_some(), "{}", event.name);
+        for key in event.json().as_object().expect("an object").keys().filter(|key| *key != "type") {
+            assert!(card.fields.iter().any(|field| field.name == key), "{} has {key}", event.name);
+        }
+        seen.push(card.name);
+    }
+    for card in EVENTS {
+        assert!(seen.contains(&card.name), "no run shows {}", card.name);
     }
 }

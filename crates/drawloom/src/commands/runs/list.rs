@@ -3,6 +3,7 @@
 use clap::Args;
 
 use drawloom_contract::{
+    time::{Clock as _, Timestamp},
     ids::{AgentName, BatchId, RunId, SessionId, UserId},
     record::Status,
 };
@@ -13,8 +14,8 @@ use crate::{
     commands::Session,
     connect::{self, Need},
     exit::{CommandError, Exit},
-    live::duration,
-    output::{Format, Style, Text, first_line},
+    clock::SystemClock,
+    output::{Column, Format, Style, Text, ago, count, duration, first_line, money},
 };
 
 /// List runs, newest first
@@ -68,17 +69,19 @@ impl List {
             before: self.before,
             limit: Some(self.limit),
         };
-        let page =
-            connect::with(session, "runs list", Need::Journal, async |it| it.backend.list_runs(ask).await).await?;
+        let (page, currency) = connect::with(session, "runs list", Need::Journal, async |it| {
+            let page = it.backend.list_runs(ask).await?;
+            let currency = it.backend.currency(page.runs.iter().map(|run| run.cost)).await;
+            Ok((page, currency))
+        })
+        .await?;
         let output = &session.output;
         match output.format() {
             Format::Json => output.json(&page),
             Format::Human if page.runs.is_empty() => output.line("no runs"),
             Format::Human => {
-                output.table(
-                    ["run", "agent", "status", "accepted", "took", "tokens", "ended by"],
-                    page.runs.iter().map(row),
-                );
+                let now = SystemClock.now();
+                output.table(COLUMNS, page.runs.iter().map(|run| row(run, now, &currency)));
                 if let Some(next) = page.next {
                     output.note(format!("there may be more: --before {next}"));
                 }
@@ -88,12 +91,26 @@ impl List {
     }
 }
 
-fn row(run: &RunResult) -> [Text; 7] {
+const COLUMNS: [Column; 8] = [
+    Column::new("run"),
+    Column::new("agent").shrinks_to(6).optional(1),
+    Column::new("status"),
+    Column::new("accepted").optional(3),
+    Column::new("took").right().optional(5),
+    Column::new("tokens").right().optional(6),
+    Column::new("cost").right().optional(4),
+    Column::new("ended by").shrinks_to(10).optional(2),
+];
+
+fn row(run: &RunResult, now: Timestamp, currency: &str) -> [Text; 8] {
     let status = match run.position {
         Some(position) => Text::new(format!("queued, place {position}")).style(Style::Dim),
         None => Text::status(run.status),
     };
-    let took = run.timings.total_ms.map(duration).unwrap_or_default();
+    let accepted = match since(&run.timings.accepted_at, now) {
+        Some(millis) => Text::new(ago(millis)).style(Style::Dim),
+        None => Text::new(&run.timings.accepted_at),
+    };
     let ended = match (&run.error, run.stop_reason) {
         (Some(error), _) => Text::new(first_line(&format!("{}: {}", error.code, error.message), 60)).style(Style::Bad),
         (None, Some(reason)) => Text::new(reason.as_str()),
@@ -103,9 +120,16 @@ fn row(run: &RunResult) -> [Text; 7] {
         Text::new(run.run_id.to_string()),
         Text::new(run.agent.to_string()).style(Style::Bold),
         status,
-        Text::new(&run.timings.accepted_at),
-        Text::new(took),
-        Text::new(run.usage.total().to_string()),
+        accepted,
+        Text::new(run.timings.total_ms.map(duration).unwrap_or_default()),
+        Text::new(count(run.usage.total())),
+        Text::new(run.cost.map(|cost| money(cost, currency)).unwrap_or_default()),
         ended,
     ]
+}
+
+/// Milliseconds from an RFC 3339 time to `now`.
+fn since(time: &str, now: Timestamp) -> Option<u64> {
+    let time: jiff::Timestamp = time.parse().ok()?;
+    u64::try_from(now.since(Timestamp::from_millis(time.as_millisecond())).as_millis()).ok()
 }

@@ -1,19 +1,32 @@
-//! `drawloom runs show`.
+//! `drawloom runs show`: a run with its turns, its calls and the tree below it.
+
+use std::collections::BTreeMap;
 
 use clap::Args;
+use futures::StreamExt as _;
+use serde_json::json;
 
-use drawloom_wire::runs::RunResult;
+use drawloom_contract::{ids::RunId, money::Cost};
+use drawloom_wire::{
+    events::Event,
+    runs::{Amount, ListRuns, RunResult},
+};
 
 use crate::{
     cli::Look,
     commands::{Session, run, runs::Handle},
-    connect::{self, Need},
+    connect::{self, Connection, Need},
     exit::{CommandError, Exit},
-    live::duration,
-    output::{Format, Output, Style},
+    live::{tool_head, tool_line},
+    output::{Format, Output, Style, Text, count, duration, first_line, fit, money, shown},
 };
 
-/// Show one run
+/// Runs of a tree that are shown at most.
+const MOST_RUNS: usize = 500;
+/// How long a line is, when nobody says.
+const USUAL_WIDTH: usize = 120;
+
+/// Show one run, with its turns and the tree below it
 #[derive(Debug, Args)]
 pub struct Show {
     /// The run, or the caller's handle of it
@@ -27,65 +40,223 @@ pub struct Show {
     pub(crate) look: Look,
 }
 
+/// All that is shown.
+struct Shown {
+    run: RunResult,
+    /// What happened, when it has ended.
+    events: Vec<Event>,
+    tree: Tree,
+    currency: String,
+}
+
+/// The runs below a run, by parent.
+#[derive(Default)]
+struct Tree {
+    children: BTreeMap<RunId, Vec<RunResult>>,
+    size: usize,
+    /// Whether some are left out.
+    cut: bool,
+}
+
 impl Show {
     pub(crate) async fn perform(self, session: &Session) -> Result<Exit, CommandError> {
         let ask = self.run.ask()?;
-        let result = connect::with(session, "runs show", Need::Journal, async |connection| {
+        let found = connect::with(session, "runs show", Need::Journal, async |connection| {
             if self.wait {
                 connection.refuse_embedded("--wait")?;
             }
-            let result = connection.backend.get_run(ask).await?;
-            match self.wait && !result.status.is_terminal() {
-                true => run::wait(connection, result.run_id).await,
-                false => Ok(result),
+            let mut result = connection.backend.get_run(ask).await?;
+            if self.wait && !result.status.is_terminal() {
+                result = run::wait(connection, result.run_id).await?;
             }
+            look(connection, result).await
         })
         .await?;
         match session.output.format() {
-            Format::Json => session.output.json(&result),
-            Format::Human => show(&session.output, &result),
+            Format::Json => {
+                let mut value = serde_json::to_value(&found.run).expect("a result has only text keys");
+                let below: Vec<&RunResult> = found.tree.children.values().flatten().collect();
+                value["below"] = json!(below);
+                session.output.json(&value);
+            }
+            Format::Human => found.show(&session.output),
         }
         Ok(Exit::Done)
     }
 }
 
-fn show(output: &Output, run: &RunResult) {
-    let line = |name: &str, value: String| {
-        output.line(format!("{} {value}", output.styled(Style::Dim, &format!("{name:<9}"))))
-    };
-    line("run", run.run_id.to_string());
-    line("agent", format!("{} ({}/{})", run.agent, run.provider, run.model));
-    let position = run.position.map(|position| format!(", place {position} in the queue")).unwrap_or_default();
-    let reason = run.stop_reason.map(|reason| format!(" ({})", reason.as_str())).unwrap_or_default();
-    line("status", format!("{}{reason}{position}", run.status.as_str()));
-    line("handle", run.agent_id.to_string());
-    line("session", run.session_id.to_string());
-    line("user", run.user_id.to_string());
-    if let Some(parent) = run.parent_run_id {
-        line("parent", format!("{parent} (depth {})", run.depth));
-    }
-    if let Some(batch) = run.batch_id {
-        line("batch", format!("{batch}, index {}", run.index.unwrap_or_default()));
-    }
-    line("accepted", run.timings.accepted_at.clone());
-    if let Some(queued) = run.timings.queued_ms {
-        line("queued", duration(queued));
-    }
-    if let Some(took) = run.timings.run_ms {
-        line("ran", duration(took));
-    }
-    line("tokens", format!("{} in, {} out", run.usage.input_tokens, run.usage.output_tokens));
-    for warning in &run.warnings {
-        line("warning", warning.clone());
-    }
-    if let Some(error) = &run.error {
-        line("error", format!("{} ({})", error.message, error.code));
-        if let Some(hint) = &error.hint {
-            line("hint", hint.clone());
+async fn look(connection: &Connection, run: RunResult) -> Result<Shown, CommandError> {
+    let mut tree = Tree::default();
+    let mut open = vec![run.run_id];
+    while let Some(parent) = open.pop() {
+        let ask = ListRuns { parent_run_id: Some(parent), limit: Some(200), ..ListRuns::default() };
+        let page = connection.backend.list_runs(ask).await?;
+        tree.cut |= page.next.is_some() || tree.size + page.runs.len() > MOST_RUNS;
+        let mut children = page.runs;
+        // Newest first, as lists are; a tree reads the other way.
+        children.reverse();
+        children.truncate(MOST_RUNS - tree.size);
+        tree.size += children.len();
+        open.extend(children.iter().map(|child| child.run_id));
+        if !children.is_empty() {
+            tree.children.insert(parent, children);
         }
     }
-    if let Some(text) = &run.final_text {
-        output.line("");
-        output.line(text);
+    let mut events = Vec::new();
+    // A run that goes on has no last event to read up to.
+    if run.status.is_terminal() {
+        let mut stream = connection.backend.follow(run.run_id, 0).await?;
+        while let Some(event) = stream.next().await {
+            events.push(event?);
+        }
+    }
+    let costs = tree.children.values().flatten().map(|child| child.cost).chain([run.cost]);
+    let currency = connection.backend.currency(costs.collect::<Vec<_>>()).await;
+    Ok(Shown { run, events, tree, currency })
+}
+
+impl Shown {
+    fn show(&self, output: &Output) {
+        self.show_facts(output);
+        self.show_turns(output);
+        if !self.tree.children.is_empty() {
+            output.line("");
+            self.show_branch(output, &self.run, "", "");
+            if self.tree.cut {
+                output.line(output.styled(Style::Notice, "… and more, which `drawloom runs list --parent RUN` shows"));
+            }
+        }
+        if let Some(text) = &self.run.final_text {
+            output.line("");
+            output.line(shown(text));
+        }
+    }
+
+    fn show_facts(&self, output: &Output) {
+        let run = &self.run;
+        let line = |name: &str, value: String| {
+            output.line(format!("{} {value}", output.styled(Style::Dim, &format!("{name:<9}"))));
+        };
+        line("run", output.styled(Style::Bold, &run.run_id.to_string()));
+        line("agent", format!("{} ({}/{})", run.agent, run.provider, run.model));
+        let position = run.position.map(|position| format!(", place {position} in the queue")).unwrap_or_default();
+        let reason = run.stop_reason.map(|reason| format!(" ({})", reason.as_str())).unwrap_or_default();
+        let status = output.styled(Text::status_style(run.status), run.status.as_str());
+        line("status", format!("{status}{reason}{position}"));
+        line("handle", run.agent_id.to_string());
+        line("session", run.session_id.to_string());
+        line("user", run.user_id.to_string());
+        if let Some(parent) = run.parent_run_id {
+            line("parent", format!("{parent} (depth {})", run.depth));
+        }
+        if let Some(batch) = run.batch_id {
+            line("batch", format!("{batch}, index {}", run.index.unwrap_or_default()));
+        }
+        line("accepted", run.timings.accepted_at.clone());
+        let queued = run.timings.queued_ms.map(|queued| format!("{} in the queue", duration(queued)));
+        let ran = run.timings.run_ms.map(|ran| format!("{} at work", duration(ran)));
+        let times: Vec<String> = [queued, ran].into_iter().flatten().collect();
+        if !times.is_empty() {
+            line("took", times.join(", "));
+        }
+        let usage = &run.usage;
+        let cached = match usage.cache_read_input_tokens {
+            0 => String::new(),
+            cached => format!(", {} from the cache", count(cached)),
+        };
+        line("tokens", format!("{} in, {} out{cached}", count(usage.input_tokens), count(usage.output_tokens)));
+        if let Some(cost) = run.cost {
+            line("cost", money(cost, &self.currency));
+        }
+        if let Some(tree) = run.tree.filter(|_| self.tree.size > 0) {
+            let cost = match tree.cost.0 {
+                Cost(0) => String::new(),
+                _ => format!(", {}", money(tree.cost, &self.currency)),
+            };
+            line("tree", format!("{} runs, {} tokens{cost}", self.tree.size + 1, count(tree.tokens)));
+        }
+        for warning in &run.warnings {
+            line("warning", output.styled(Style::Notice, warning));
+        }
+        if let Some(error) = &run.error {
+            line("error", output.styled(Style::Bad, &format!("{} ({})", error.message, error.code)));
+            if let Some(hint) = &error.hint {
+                line("hint", hint.clone());
+            }
+        }
+    }
+
+    /// One line for each turn and each call.
+    fn show_turns(&self, output: &Output) {
+        let room = output.width().unwrap_or(USUAL_WIDTH).saturating_sub(8);
+        let mut heads = BTreeMap::new();
+        let mut lines = Vec::new();
+        for event in &self.events {
+            let data = event.json();
+            match &*event.name {
+                "message" => {
+                    let text = first_line(data["text"].as_str().unwrap_or_default(), room);
+                    lines.push(format!("{:>3}  {text}", data["turn"].as_u64().unwrap_or_default()));
+                }
+                "tool_call" => {
+                    heads.insert(data["call"].as_u64(), tool_head(&data["tool_use"], room));
+                }
+                "tool_result" => {
+                    let head = heads.remove(&data["call"].as_u64()).unwrap_or_default();
+                    let (mark, style) = match data["is_error"].as_bool() {
+                        Some(true) => ("✗", Style::Bad),
+                        _ => ("✓", Style::Good),
+                    };
+                    let text = output.styled(Style::Dim, &fit(&tool_line(&head, &data), room));
+                    lines.push(format!("     {} {text}", output.styled(style, mark)));
+                }
+                "provider_fallback" | "turn_reset" => {
+                    let text = crate::live::describe(event, &self.currency).map(|(_, text)| text).unwrap_or_default();
+                    lines.push(format!("     {} {}", output.styled(Style::Notice, "!"), first_line(&text, room)));
+                }
+                _ => {}
+            }
+        }
+        // A single turn without calls is the text below.
+        if lines.len() > 1 {
+            output.line("");
+            lines.iter().for_each(|line| output.line(line));
+        }
+    }
+
+    fn show_branch(&self, output: &Output, run: &RunResult, before: &str, below: &str) {
+        let (tokens, cost) = self.sums(run);
+        let mut figures = vec![output.styled(Text::status_style(run.status), run.status.as_str())];
+        figures.extend(run.timings.total_ms.map(duration));
+        figures.push(format!("{} tokens", count(tokens)));
+        figures.extend(cost.map(|cost| money(cost, &self.currency)));
+        let name = output.styled(Style::Bold, run.agent.as_str());
+        let id = match run.run_id == self.run.run_id {
+            true => String::new(),
+            false => format!("  {}", output.styled(Style::Dim, &run.run_id.to_string())),
+        };
+        output.line(format!("{}{name}  {}{id}", output.styled(Style::Dim, before), figures.join(", ")));
+        if let Some(error) = run.error.as_ref().filter(|_| run.run_id != self.run.run_id) {
+            let room = output.width().unwrap_or(USUAL_WIDTH).saturating_sub(below.chars().count() + 2);
+            let text = first_line(&format!("{} ({})", error.message, error.code), room);
+            output.line(format!("{}  {}", output.styled(Style::Dim, below), output.styled(Style::Bad, &text)));
+        }
+        let children = self.tree.children.get(&run.run_id).map(Vec::as_slice).unwrap_or_default();
+        for (place, child) in children.iter().enumerate() {
+            let (branch, onward) = if place + 1 == children.len() { ("└─ ", "   ") } else { ("├─ ", "│  ") };
+            self.show_branch(output, child, &format!("{below}{branch}"), &format!("{below}{onward}"));
+        }
+    }
+
+    /// Tokens and money of a run and all that is shown below it.
+    fn sums(&self, run: &RunResult) -> (u64, Option<Amount>) {
+        let below = self.tree.children.get(&run.run_id).into_iter().flatten().map(|child| self.sums(child));
+        below.fold((run.usage.total(), run.cost), |(tokens, cost), (more, dearer)| {
+            let cost = match (cost, dearer) {
+                (Some(Amount(one)), Some(Amount(other))) => Some(Amount(one + other)),
+                (one, other) => one.or(other),
+            };
+            (tokens.saturating_add(more), cost)
+        })
     }
 }

@@ -1,27 +1,36 @@
-//! `drawloom runs tail`.
+//! `drawloom runs tail`: what happens to runs, line by line, like a log.
 
 use clap::Args;
+use futures::{StreamExt as _, stream::select_all};
 
-use drawloom_wire::runs::GetRun;
+use drawloom_contract::{ids::RunId, time::Clock as _};
+use drawloom_wire::{events::Event, runs::GetRun};
 
 use crate::{
     cli::Look,
+    clock::SystemClock,
     commands::{Session, runs::Handle},
     connect::{self, Connection, Need},
     exit::{CommandError, Exit},
-    live::{self, Words},
-    output::Format,
+    live::{clock_of, describe, event_json},
+    output::{Format, Output, Style, first_line, fit},
 };
 
-/// Follow a run: what happened so far, then what happens
+/// How long a line is, when nobody says.
+const USUAL_WIDTH: usize = 160;
+
+/// Follow runs: what happened so far, then what happens
 #[derive(Debug, Args)]
 pub struct Tail {
-    /// The run, or the caller's handle of it
-    #[arg(value_name = "RUN")]
-    run: Handle,
+    /// The runs, or the callers' handles of them
+    #[arg(value_name = "RUN", required = true)]
+    runs: Vec<Handle>,
     /// Only events with a number above this one
     #[arg(long, value_name = "SEQ", default_value_t = 0)]
     from: u64,
+    /// Only what happened since so long ago, such as 30s, 15m, 2h or 1d
+    #[arg(long, value_name = "AGE", value_parser = crate::commands::age)]
+    since: Option<u64>,
     /// For whom the output is.
     #[command(flatten)]
     pub(crate) look: Look,
@@ -34,20 +43,88 @@ impl Tail {
     }
 
     async fn follow(&self, session: &Session, connection: &Connection) -> Result<Exit, CommandError> {
-        let run = self.run.resolve(connection).await?;
-        let ask = GetRun { run_id: Some(run), ..GetRun::default() };
-        let now = connection.backend.get_run(ask.clone()).await?;
-        if connection.is_embedded() && !now.status.is_terminal() {
-            return Err(CommandError::failed("not_served", format!("run {run} has not ended and nobody serves it"))
-                .with_hint("start `drawloom serve`; it takes the run up, and this command follows it"));
+        let mut streams = Vec::new();
+        let mut followed: Vec<(RunId, String)> = Vec::new();
+        for handle in &self.runs {
+            let run = handle.resolve(connection).await?;
+            let now = connection.backend.get_run(GetRun { run_id: Some(run), ..GetRun::default() }).await?;
+            if connection.is_embedded() && !now.status.is_terminal() {
+                return Err(CommandError::failed("not_served", format!("run {run} has not ended and nobody serves it"))
+                    .with_hint("start `drawloom serve`; it takes the run up, and this command follows it"));
+            }
+            let place = followed.len();
+            followed.push((run, now.agent.to_string()));
+            streams.push(connection.backend.follow(run, self.from).await?.map(move |event| (place, event)));
         }
-        let words = if session.output.is_terminal() { Words::AsTheyCome } else { Words::WholeTurns };
-        live::show_all(&session.output, words, connection.backend.follow(run, self.from).await?).await?;
-        let result = connection.backend.get_run(ask).await?;
-        Ok(match session.output.format() {
-            Format::Human if result.status.is_terminal() => live::summary(&session.output, &result),
-            // Nobody reads any more, or programs read the last event themselves.
-            _ => connect::exit_of_status(result.status),
-        })
+        let since = self.since.map(|seconds| {
+            let millis = i64::try_from(seconds.saturating_mul(1_000)).unwrap_or(i64::MAX);
+            SystemClock.now().as_millis().saturating_sub(millis)
+        });
+        let lines = Lines { output: &session.output, followed: &followed };
+        let mut events = select_all(streams);
+        let mut exit = Exit::Done;
+        while let Some((place, event)) = events.next().await {
+            let event = event?;
+            if event.name == "error" {
+                exit = Exit::Failed;
+            }
+            if since.is_none_or(|since| time_of(&event).is_none_or(|time| time >= since)) {
+                lines.show(place, &event);
+            }
+            if session.output.is_closed() {
+                break;
+            }
+        }
+        Ok(exit)
+    }
+}
+
+/// When the event's record was made, in milliseconds since 1970.
+fn time_of(event: &Event) -> Option<i64> {
+    let data = event.json();
+    let time: jiff::Timestamp = data["at"].as_str()?.parse().ok()?;
+    Some(time.as_millisecond())
+}
+
+struct Lines<'a> {
+    output: &'a Output,
+    followed: &'a [(RunId, String)],
+}
+
+impl Lines<'_> {
+    fn show(&self, place: usize, event: &Event) {
+        let (run, agent) = &self.followed[place];
+        if self.output.format() == Format::Json {
+            let mut data = event_json(event);
+            data["run_id"] = run.to_string().into();
+            return self.output.json_line(&data);
+        }
+        let Some((mark, text)) = describe(event, "") else { return };
+        let data = event.json();
+        let time = clock_of(data["at"].as_str().unwrap_or_default());
+        let who = match self.followed.len() {
+            1 => fit(agent, 16),
+            // Ids begin with their time; their ends tell runs apart.
+            _ => format!("{} …{}", fit(agent, 16), &run.to_string()[28..]),
+        };
+        let style = match &*event.name {
+            "done" => Style::Good,
+            "error" | "turn_reset" => Style::Bad,
+            "tool_result" if data["is_error"].as_bool() == Some(true) => Style::Bad,
+            "waiting" | "retry" | "provider_fallback" => Style::Notice,
+            "message" => Style::Bold,
+            _ => Style::Dim,
+        };
+        let name = format!("{:<17}", event.name);
+        let room = self.output.width().unwrap_or(USUAL_WIDTH).saturating_sub(12 + 2 + who.chars().count() + 2 + 17 + 3);
+        // A narrow line has no room for the event's name.
+        let (name, room) = if room < 20 { (String::new(), room + 18) } else { (format!("{name} "), room) };
+        let text = first_line(&text, room.max(10));
+        self.output.line(format!(
+            "{}  {}  {name}{} {text}",
+            self.output.styled(Style::Dim, time),
+            who,
+            self.output.styled(style, mark),
+        ));
     }
 }

@@ -1,0 +1,53 @@
+//! How long what has ended is kept: the seam to whoever removes it.
+
+use async_trait::async_trait;
+
+use crate::{ids::Tenant, journal::StoreError, time::Timestamp};
+
+/// What may go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Prune {
+    /// Only of this tenant; of all, when absent.
+    pub tenant: Option<Tenant>,
+    /// Only what ended before this.
+    pub ended_before: Timestamp,
+}
+
+/// What went, or would go.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Pruned {
+    /// Roots, each with all runs below it.
+    pub trees: u64,
+    /// Runs, roots included.
+    pub runs: u64,
+    /// Records of their journals.
+    pub records: u64,
+    /// Large values that nothing else referred to; not counted ahead.
+    pub blobs: u64,
+}
+
+impl Pruned {
+    /// Adds what else went.
+    pub fn add(&mut self, more: Self) {
+        self.trees += more.trees;
+        self.runs += more.runs;
+        self.records += more.records;
+        self.blobs += more.blobs;
+    }
+}
+
+/// Removes what ended long ago.
+///
+/// A tree goes whole or not at all, and only when every run of it has ended, its root before the cutoff. It stays as long
+/// as another run of a session or batch of it is unfinished or ended later: conversations and batches are never shown
+/// with a part missing. With a run go its journal, its waits, the request keys that made it, and large values that
+/// nothing else refers to; with the last run of a session or batch, that too.
+#[async_trait]
+pub trait Retention: Send + Sync {
+    /// What `prune` would remove now. Nothing is.
+    async fn find_prunable(&self, prune: &Prune) -> Result<Pruned, StoreError>;
+
+    /// Removes it, in many short transactions between those of runs. A run is gone for readers from the first one that
+    /// concerns it. When the future is dropped or the process ends, the rest goes with the next call.
+    async fn prune(&self, prune: &Prune) -> Result<Pruned, StoreError>;
+}

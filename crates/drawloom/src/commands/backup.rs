@@ -1,0 +1,73 @@
+//! `drawloom backup`: a copy of the store, also while a server runs.
+
+use std::{path::PathBuf, time::Duration};
+
+use clap::Args;
+use serde_json::json;
+
+use crate::{
+    cli::Look,
+    commands::Session,
+    connect,
+    exit::{CommandError, Exit},
+    output::{Format, bytes, count},
+};
+
+/// How often the bar looks at how much there is.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Copy the store to a file, also while a server runs
+#[derive(Debug, Args)]
+pub struct Backup {
+    /// The new file; an existing one is never replaced
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// For whom the output is.
+    #[command(flatten)]
+    pub(crate) look: Look,
+}
+
+impl Backup {
+    pub(crate) async fn perform(self, session: &Session) -> Result<Exit, CommandError> {
+        if session.globals.url.is_some() {
+            return Err(CommandError::usage("no_remote_backup", "a backup is made beside the data, not over the network")
+                .with_hint("run `drawloom backup` on the server's machine, with its --data-dir"));
+        }
+        let directory = connect::data_dir(&session.globals)?;
+        let file = std::path::absolute(&self.file)
+            .map_err(|error| CommandError::usage("bad_file", format!("{}: {error}", self.file.display())))?;
+        if file.symlink_metadata().is_ok() {
+            return Err(CommandError::usage("exists", format!("{} exists", file.display()))
+                .with_hint("a backup replaces nothing: choose another name, or remove it first"));
+        }
+        let (source, target) = (directory.path().to_owned(), file.clone());
+        // The log may hold what the file does not have yet.
+        let size = |name: &str| directory.path().join(name).metadata().map_or(0, |found| found.len());
+        let bar = session.output.bytes_bar(size("drawloom.db").max(size("drawloom.db-wal")), "backup");
+        let mut copying = tokio::task::spawn_blocking(move || drawloom_store::backup(&source, &target));
+        let partial = drawloom_store::partial(&file);
+        let made = loop {
+            tokio::select! {
+                made = &mut copying => break made,
+                () = tokio::time::sleep(LOOK) => bar.set_position(partial.metadata().map_or(0, |found| found.len())),
+            }
+        };
+        bar.finish_and_clear();
+        let made = made
+            .map_err(|error| CommandError::failed("bug", format!("the copy ended badly: {error}")))?
+            .map_err(|error| CommandError::of(&error))?;
+        match session.output.format() {
+            Format::Json => session.output.json(&json!({
+                "file": file, "bytes": made.bytes, "runs": made.runs, "unfinished": made.unfinished,
+            })),
+            Format::Human => session.output.line(format!(
+                "{}: {}, {} runs, {} of them unfinished; checked and synced",
+                self.file.display(),
+                bytes(made.bytes),
+                count(made.runs),
+                count(made.unfinished),
+            )),
+        }
+        Ok(Exit::Done)
+    }
+}

@@ -1,0 +1,139 @@
+//! `drawloom init`: a first config that works at once.
+
+mod text;
+
+use std::{
+    fs::OpenOptions,
+    io::{self, BufRead as _, IsTerminal as _, Write as _},
+    path::{Path, PathBuf},
+};
+
+use clap::Args;
+use serde_json::json;
+
+use crate::{
+    cli::Look,
+    commands::Session,
+    environment,
+    exit::{CommandError, Exit},
+    output::{Format, Style},
+};
+
+/// The file that is written when nobody names another.
+const FILE: &str = "drawloom.yaml";
+
+/// Write a first config that works at once
+#[derive(Debug, Args)]
+pub struct Init {
+    /// The file [default: ./drawloom.yaml]
+    #[arg(value_name = "FILE")]
+    file: Option<PathBuf>,
+    /// Ask nothing
+    #[arg(long, short)]
+    yes: bool,
+    /// Replace a file that is there
+    #[arg(long)]
+    force: bool,
+    /// For whom the output is.
+    #[command(flatten)]
+    pub(crate) look: Look,
+}
+
+impl Init {
+    pub(crate) fn perform(self, session: &Session) -> Result<Exit, CommandError> {
+        let file = self.file.clone().unwrap_or_else(|| FILE.into());
+        let asks = !self.yes && session.output.format() == Format::Human && io::stdin().is_terminal();
+        if file.symlink_metadata().is_ok() && !self.force {
+            let replace = asks && ask(session, &format!("{} exists. Replace it?", file.display()), Answer::No)?;
+            if !replace {
+                let message = format!("{} exists", file.display());
+                return Err(CommandError { exit: Exit::NeedsInput, ..CommandError::usage("exists", message) }
+                    .with_hint("pass --force to replace it, or name another file"));
+            }
+        }
+        let found: Vec<&text::Maker> = text::MAKERS.iter().filter(|maker| has_key(maker.key_env)).collect();
+        let mut used = Vec::new();
+        for maker in found {
+            let question = format!("{} is set. Use {}?", maker.key_env, maker.title);
+            if !asks || ask(session, &question, Answer::Yes)? {
+                used.push(maker);
+            }
+        }
+        write(&file, &text::config(&used))?;
+        self.report(session, &file, &used);
+        Ok(Exit::Done)
+    }
+
+    fn report(&self, session: &Session, file: &Path, used: &[&text::Maker]) {
+        let output = &session.output;
+        let names: Vec<&str> = used.iter().map(|maker| maker.provider).collect();
+        if output.format() == Format::Json {
+            return output.json(&json!({
+                "file": file, "providers": if names.is_empty() { vec!["script"] } else { names },
+                "agents": text::AGENTS,
+            }));
+        }
+        output.line(format!("{} {}", output.styled(Style::Good, "✓ wrote"), file.display()));
+        match names.is_empty() {
+            true => {
+                let keys: Vec<&str> = text::MAKERS.iter().map(|maker| maker.key_env).collect();
+                output.line(format!("  no key is set ({}), so a script plays the model for now", keys.join(", ")));
+            }
+            false => output.line(format!("  with the keys of {}, taken from the environment by name", names.join(", "))),
+        }
+        let at = if file == Path::new(FILE) { String::new() } else { format!(" --config {}", file.display()) };
+        output.line("\nNext:");
+        for (command, what) in [
+            (format!("drawloom run assistant 'Say hello'{at}"), "one run, followed to its end"),
+            (format!("drawloom doctor --keys{at}"), "whether everything works, keys included"),
+            (format!("drawloom serve{at}"), "a server at http://127.0.0.1:8787"),
+        ] {
+            output.line(format!("  {}  {}", output.styled(Style::Bold, &format!("{command:<44}")), what));
+        }
+    }
+}
+
+/// Only whether it is set: the value is looked at nowhere.
+fn has_key(name: &str) -> bool {
+    environment::variable(name).is_some()
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Answer {
+    Yes,
+    No,
+}
+
+/// Asks somebody at the terminal; an empty line means `usual`.
+fn ask(session: &Session, question: &str, usual: Answer) -> Result<bool, CommandError> {
+    let choices = if usual == Answer::Yes { "[Y/n]" } else { "[y/N]" };
+    session.output.write(&format!("{question} {choices} "));
+    let mut line = String::new();
+    let read = io::stdin().lock().read_line(&mut line);
+    if read.map_err(|error| CommandError::failed("no_answer", format!("no answer: {error}")))? == 0 {
+        return Err(CommandError { exit: Exit::NeedsInput, ..CommandError::usage("no_answer", "nobody answers") }
+            .with_hint("pass --yes to ask nothing"));
+    }
+    Ok(match line.trim().to_lowercase().as_str() {
+        "" => usual == Answer::Yes,
+        answer => matches!(answer, "y" | "yes"),
+    })
+}
+
+/// Writes the file whole or not at all.
+fn write(file: &Path, text: &str) -> Result<(), CommandError> {
+    let mut name = file.as_os_str().to_owned();
+    name.push(".new");
+    let temporary = PathBuf::from(name);
+    let written = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .open(&temporary)
+        .and_then(|mut to| to.write_all(text.as_bytes()))
+        .and_then(|()| std::fs::rename(&temporary, file));
+    written.map_err(|error| {
+        CommandError::failed("cannot_write", format!("{}: {error}", file.display()))
+            .with_hint("name a file in a directory that can be written")
+    })
+}

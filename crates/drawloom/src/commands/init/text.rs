@@ -1,0 +1,155 @@
+//! What `init` writes.
+
+use std::fmt::Write as _;
+
+/// The agents of a first config.
+pub(super) const AGENTS: [&str; 2] = ["assistant", "coder"];
+
+/// Who makes models, and which of theirs a first config names.
+pub(super) struct Maker {
+    /// What people call them.
+    pub(super) title: &'static str,
+    /// The provider's name in the config, and its driver.
+    pub(super) provider: &'static str,
+    /// The variable that holds the key.
+    pub(super) key_env: &'static str,
+    /// Models by tier: high, middle, low.
+    models: [&'static str; 3],
+}
+
+/// In order of preference.
+pub(super) const MAKERS: &[Maker] = &[
+    Maker {
+        title: "Anthropic",
+        provider: "anthropic",
+        key_env: "ANTHROPIC_API_KEY",
+        models: ["claude-opus-4-5", "claude-sonnet-4-5", "claude-haiku-4-5"],
+    },
+    Maker {
+        title: "OpenAI",
+        provider: "openai",
+        key_env: "OPENAI_API_KEY",
+        models: ["gpt-5.1", "gpt-5-mini", "gpt-5-nano"],
+    },
+    Maker {
+        title: "DeepSeek",
+        provider: "deepseek",
+        key_env: "DEEPSEEK_API_KEY",
+        models: ["deepseek-reasoner", "deepseek-chat", "deepseek-chat"],
+    },
+];
+
+const TIERS: [&str; 3] = ["high", "middle", "low"];
+
+const HEAD: &str = "\
+# Drawloom: who provides models, which agents there are, and what they may touch.
+# `drawloom validate` checks this file, `drawloom config schema` describes every key.
+";
+
+const AGENTS_HEAD: &str = "
+# Agents: a prompt, a model, and what they may use. What is not listed, they do not have.
+agents:";
+
+const TAIL: &str = "
+# Directories that agents may touch. `rw` lets them write.
+volumes:
+  here: { path: ., mode: rw, default: true }
+
+# Runs that ended longer ago than this are removed; 0 keeps them for ever.
+retention:
+  max_age_days: 90
+";
+
+/// The config for these makers; with none, a script plays the model.
+pub(super) fn config(makers: &[&Maker]) -> String {
+    let mut text = HEAD.to_owned();
+    let model = match makers.is_empty() {
+        true => script(&mut text),
+        false => real(&mut text, makers),
+    };
+    let assistant = agent(
+        "assistant",
+        &model[0],
+        "Answers questions, and reads files here when that helps.",
+        "You are a helpful assistant. Answer briefly and say when you do not know.",
+        &["Read", "Glob", "Grep"],
+    );
+    let coder = agent(
+        "coder",
+        &model[1],
+        "Reads and changes the files in this directory.",
+        "You are a careful software engineer. Look before you change, and say what you changed.",
+        &["Read", "Glob", "Grep", "Edit", "Write"],
+    );
+    text.push_str(AGENTS_HEAD);
+    text.push_str(&assistant);
+    text.push_str(&coder);
+    text.push_str(TAIL);
+    text
+}
+
+/// A provider that needs no key; returns how each agent names its model.
+fn script(text: &mut String) -> [String; 2] {
+    text.push_str(
+        "
+# A script plays the model, so that everything can be tried without a key. For a real one, set a key and run
+# `drawloom init --force`, or write: anthropic: { driver: anthropic, api_key_env: ANTHROPIC_API_KEY }
+providers:
+  script:
+    driver: script
+    options:
+      rules:
+        - text: \"A script plays the model here, and it can only repeat what you said: {{prompt}}\"
+
+# Short names for models.
+models:
+  main: { provider: script, model: demo }
+",
+    );
+    ["model: main".into(), "model: main".into()]
+}
+
+fn real(text: &mut String, makers: &[&Maker]) -> [String; 2] {
+    text.push_str("\n# Keys are named here and read from the environment; a key itself never stands in a file.\nproviders:\n");
+    for Maker { provider, key_env, .. } in makers {
+        write!(text, "  {provider}: {{ driver: {provider}, api_key_env: {key_env} }}\n").expect("text takes text");
+    }
+    text.push_str("\n# Short names for models. `drawloom models list --remote PROVIDER` shows what a provider has.\nmodels:\n");
+    for Maker { provider, models, .. } in makers {
+        for (tier, model) in TIERS.iter().zip(models) {
+            write!(text, "  {provider}-{tier}: {{ provider: {provider}, model: {model} }}\n").expect("text takes text");
+        }
+    }
+    text.push_str("\n# How good, and how dear: candidates in order of preference.\ntiers:\n");
+    for tier in TIERS {
+        let names: Vec<String> = makers.iter().map(|maker| format!("{}-{tier}", maker.provider)).collect();
+        write!(text, "  {tier}: [{}]\n", names.join(", ")).expect("text takes text");
+    }
+    if makers.len() > 1 {
+        text.push_str(
+            "\n# When a provider fails or throttles, a run goes on with the next candidate of its tier.\nuser_tiers:\n  default: { fallback_on_error: true }\n",
+        );
+    }
+    ["tier: low".into(), "tier: middle".into()]
+}
+
+fn agent(name: &str, model: &str, description: &str, prompt: &str, wanted: &[&str]) -> String {
+    let tools: Vec<&str> = wanted.iter().copied().filter(|tool| is_built_in(tool)).collect();
+    format!(
+        "
+  {name}:
+    description: {description}
+    {model}
+    system_prompt: {prompt}
+    tools: [{}]
+    agents: []                  # whom it may spawn: nobody
+    volumes: [here]
+    budget: {{ tokens: 500000 }}  # of a run and all below it
+",
+        tools.join(", ")
+    )
+}
+
+fn is_built_in(name: &str) -> bool {
+    drawloom_tools::builtin().iter().any(|tool| tool.card().name == name)
+}

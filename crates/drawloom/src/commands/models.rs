@@ -1,0 +1,118 @@
+//! `drawloom models`: the models that agents can ask.
+
+use clap::Subcommand;
+
+use drawloom_wire::models::{Key, ListModels, Model, ModelList};
+
+use crate::{
+    cli::Look,
+    commands::Session,
+    connect::{self, Need},
+    exit::{CommandError, Exit},
+    output::{Column, Format, Output, Style, Text, count, money},
+};
+
+/// The models that agents can ask
+#[derive(Debug, Subcommand)]
+pub enum Models {
+    /// List them, with tiers, context and price
+    List {
+        /// Ask this provider which models it has: one call, with its key
+        #[arg(long, value_name = "PROVIDER")]
+        remote: Option<String>,
+        /// For whom the output is.
+        #[command(flatten)]
+        look: Look,
+    },
+}
+
+impl Models {
+    pub(crate) fn look(&self) -> Look {
+        match self {
+            Self::List { look, .. } => *look,
+        }
+    }
+
+    pub(crate) async fn perform(self, session: &Session) -> Result<Exit, CommandError> {
+        let Self::List { remote, .. } = self;
+        let ask = ListModels { remote: remote.clone() };
+        let list =
+            connect::with(session, "models list", Need::Agents, async |it| it.backend.list_models(ask).await).await?;
+        let output = &session.output;
+        match (output.format(), &list.remote) {
+            (Format::Json, _) => output.json(&list),
+            (Format::Human, Some(remote)) => output.table(
+                [Column::new("model"), Column::new("title").shrinks_to(10).optional(1)],
+                remote.iter().map(|model| {
+                    [Text::new(&model.id).style(Style::Bold), Text::new(model.title.clone().unwrap_or_default())]
+                }),
+            ),
+            (Format::Human, None) => show(output, &list),
+        }
+        Ok(Exit::Done)
+    }
+}
+
+const COLUMNS: [Column; 8] = [
+    Column::new("model").shrinks_to(16),
+    Column::new("aliases").shrinks_to(8).optional(3),
+    Column::new("tiers").optional(2),
+    Column::new("agents").shrinks_to(8).optional(4),
+    Column::new("context").right().optional(5),
+    Column::new("in / 1M").right().optional(6),
+    Column::new("out / 1M").right().optional(6),
+    Column::new("key"),
+];
+
+fn show(output: &Output, list: &ModelList) {
+    if list.models.is_empty() {
+        output.line("no model is named; `drawloom init` writes a first config");
+    } else {
+        output.table(COLUMNS, list.models.iter().map(|model| row(list, model)));
+    }
+    if !list.tiers.is_empty() {
+        output.line("");
+        let mut rows = Vec::new();
+        for (tier, candidates) in &list.tiers {
+            rows.push(["all users".to_owned(), tier.clone(), candidates.join(", ")]);
+        }
+        for (name, user_tier) in &list.user_tiers {
+            let fallback = if user_tier.fallback { "falls back" } else { "no fallback" };
+            if user_tier.tiers.is_empty() {
+                rows.push([format!("{name} ({fallback})"), "as above".into(), String::new()]);
+            }
+            for (tier, candidates) in &user_tier.tiers {
+                rows.push([format!("{name} ({fallback})"), tier.clone(), candidates.join(", ")]);
+            }
+        }
+        let columns = [Column::new("users"), Column::new("tier"), Column::new("candidates").shrinks_to(20)];
+        output.table(columns, rows.iter().map(|row| row.clone().map(Text::new)));
+    }
+    for provider in list.providers.iter().filter(|provider| provider.key == Key::Missing) {
+        let variable = provider.key_env.as_deref().unwrap_or("its variable");
+        output.note(format!("{} has no key: set {variable}", provider.id));
+    }
+}
+
+fn row(list: &ModelList, model: &Model) -> [Text; 8] {
+    let names = |names: &[String]| Text::new(names.join(", "));
+    let price = |of: fn(&drawloom_wire::models::ModelPrice) -> drawloom_wire::runs::Amount| {
+        Text::new(model.price.as_ref().map(|price| money(of(price), &list.currency)).unwrap_or_default())
+    };
+    let provider = list.providers.iter().find(|provider| provider.id == model.provider);
+    let key = match provider.map(|provider| provider.key) {
+        Some(Key::Set) => Text::new("set").style(Style::Good),
+        Some(Key::Missing) => Text::new("missing").style(Style::Bad),
+        Some(Key::None) | None => Text::new("not needed").style(Style::Dim),
+    };
+    [
+        Text::new(format!("{}/{}", model.provider, model.model)).style(Style::Bold),
+        names(&model.aliases),
+        names(&model.tiers),
+        names(&model.agents),
+        Text::new(model.context_tokens.map(count).unwrap_or_default()),
+        price(|price| price.input),
+        price(|price| price.output),
+        key,
+    ]
+}

@@ -1,0 +1,107 @@
+//! `drawloom restore`: a backup in the place of the store.
+
+use std::{path::PathBuf, sync::Arc};
+
+use clap::Args;
+use serde_json::json;
+
+use drawloom_contract::{
+    caller::{Caller, Proof},
+    ids::RunKey,
+    runs::Runs,
+};
+
+use crate::{
+    cli::Look,
+    commands::Session,
+    config, connect,
+    data_dir::Lock,
+    exit::{CommandError, Exit},
+    output::{Format, count},
+    parts::{Parts, Surface},
+    start::start,
+};
+
+/// Put a backup in the place of the store
+#[derive(Debug, Args)]
+pub struct Restore {
+    /// A file that `drawloom backup` made
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// Replace the store that is there
+    #[arg(long)]
+    force: bool,
+    /// Let unfinished runs go on from where they were when the backup was made: they may do things twice
+    #[arg(long, conflicts_with = "cancel")]
+    resume: bool,
+    /// Cancel unfinished runs
+    #[arg(long)]
+    cancel: bool,
+    /// For whom the output is.
+    #[command(flatten)]
+    pub(crate) look: Look,
+}
+
+impl Restore {
+    pub(crate) async fn perform(self, session: &Session) -> Result<Exit, CommandError> {
+        let explain = |error: drawloom_store::StoreError| CommandError::of(&error);
+        let directory = connect::data_dir(&session.globals)?;
+        let found = drawloom_store::inspect(&self.file).map_err(explain)?;
+        if found.unfinished > 0 && !self.resume && !self.cancel {
+            let message = format!("the backup holds {} unfinished runs", count(found.unfinished));
+            return Err(CommandError { exit: Exit::NeedsInput, ..CommandError::usage("unfinished_runs", message) }
+                .with_hint(
+                    "--resume lets them go on from an older step, so they may do things twice; --cancel ends them",
+                ));
+        }
+        let lock = directory.lock("restore")?;
+        if directory.path().join("drawloom.db").exists() && !self.force {
+            let message = format!("{} holds a store already", directory.path().display());
+            return Err(CommandError::usage("not_empty", message)
+                .with_hint("make a backup of it, then pass --force to replace it; or choose another --data-dir"));
+        }
+        drawloom_store::restore(&self.file, directory.path()).map_err(explain)?;
+        let unfinished = drawloom_store::list_unfinished(&self.file).map_err(explain)?;
+        let cancelled = match self.cancel && !unfinished.is_empty() {
+            true => cancel_all(session, lock, &unfinished).await?,
+            false => 0,
+        };
+        match session.output.format() {
+            Format::Json => session.output.json(&json!({
+                "data_dir": directory.path(), "runs": found.runs, "unfinished": found.unfinished,
+                "cancelled": cancelled,
+            })),
+            Format::Human => {
+                session.output.line(format!("{} runs are back in {}", count(found.runs), directory.path().display()));
+                match (found.unfinished, self.cancel) {
+                    (0, _) => {}
+                    (_, true) => session.output.line(format!("{cancelled} unfinished runs were cancelled")),
+                    (left, false) => session.output.line(format!(
+                        "{} unfinished runs go on from where they were when `drawloom serve` starts",
+                        count(left)
+                    )),
+                }
+            }
+        }
+        Ok(Exit::Done)
+    }
+}
+
+/// Cancels every unfinished run of every tenant; returns how many there were.
+async fn cancel_all(session: &Session, lock: Lock, unfinished: &[RunKey]) -> Result<u64, CommandError> {
+    // The runs' own tools and agents are not needed to end them.
+    let files = config::find(&session.globals.config).unwrap_or_default();
+    let loaded = config::load_files(&files)?;
+    let running = start(Parts::from_config(loaded, lock, Surface::Embedded, &[])?).await?;
+    let runs: Arc<dyn Runs> = running.runs();
+    let mut cancelled = 0;
+    for key in unfinished {
+        let caller = Caller { tenant: key.tenant.clone(), ..Caller::open(Proof::Open) };
+        let reason = Some("it was unfinished in a backup that was restored".to_owned());
+        runs.cancel(&caller, key.run, reason).await?;
+        runs.wait(&caller, key.run, None).await?;
+        cancelled += 1;
+    }
+    running.stop().await;
+    Ok(cancelled)
+}

@@ -1,0 +1,29 @@
+//! The config section `retention`.
+
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// How long what has ended is kept. `serve` looks once an hour; `drawloom prune` does it at once.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Retention {
+    /// Trees of runs whose root ended longer ago than so many days are removed with their journals. 0 keeps everything
+    /// for ever. What is unfinished always stays.
+    #[schemars(range(max = 36_500))]
+    pub max_age_days: u32,
+}
+
+impl Default for Retention {
+    fn default() -> Self {
+        Self { max_age_days: 90 }
+    }
+}
+
+impl Retention {
+    /// How old what has ended may become; nothing when it is kept for ever.
+    pub(crate) fn max_age(&self) -> Option<Duration> {
+        (self.max_age_days > 0).then(|| Duration::from_secs(u64::from(self.max_age_days) * 86_400))
+    }
+}

@@ -1,0 +1,157 @@
+//! An event in a few words.
+
+use drawloom_wire::{events::Event, runs::Amount};
+use serde_json::Value;
+
+use crate::output::{bytes, count, duration, first_line, fit, money, shown};
+
+/// Fields of a tool's input that say most of it.
+const TELLING: [&str; 8] = ["command", "path", "pattern", "url", "query", "agent", "prompt", "text"];
+
+/// A mark and the event in words; nothing for pieces of a turn and greetings. It may be longer than a line.
+pub(crate) fn describe(event: &Event, currency: &str) -> Option<(&'static str, String)> {
+    let data = event.json();
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    Some(match &*event.name {
+        "session" | "text" | "thinking" => return None,
+        "agent" => ("●", format!("accepted as {}", text(&data["run_id"]))),
+        "started" => ("▶", "has a slot".into()),
+        "message" => {
+            let calls = data["tool_uses"].as_array().map_or(0, Vec::len);
+            let said = text(&data["text"]);
+            match (said.trim().is_empty(), calls) {
+                (true, calls) => ("»", format!("asks for {}", calls_in_words(calls))),
+                (false, 0) => ("»", said),
+                (false, calls) => ("»", format!("{} (and asks for {})", first_line(&said, 200), calls_in_words(calls))),
+            }
+        }
+        "usage" => ("·", usage(&data["usage"], currency)),
+        "tool_call" => ("→", tool_head(&data["tool_use"], 200)),
+        "tool_result" => {
+            let mark = if data["is_error"].as_bool() == Some(true) { "✗" } else { "✓" };
+            let said = first_line(data["text"].as_str().unwrap_or_default(), 200);
+            (mark, format!("{}: {said}", tool_line(&text(&data["tool_use"]["name"]), &data)))
+        }
+        "waiting" => {
+            let until = data["until"].as_str().map(|until| format!(" until {}", clock_of(until))).unwrap_or_default();
+            match data["on"].as_str() {
+                Some("rate_limit") => ("…", format!("waits for the provider's rate limit{until}")),
+                Some("budget") => ("…", format!("waits for the tree's budget{until}")),
+                Some(other) => ("…", format!("waits for {other}{until}")),
+                None if until.is_empty() => ("…", "waits for its children".into()),
+                None => ("…", format!("waits{until}")),
+            }
+        }
+        "turn_reset" => {
+            let paid = if data["maybe_paid"].as_bool() == Some(true) { "; it may be charged" } else { "" };
+            ("!", format!("turn {} came to nothing{paid}: {}", data["turn"], text(&data["error"]["message"])))
+        }
+        "retry" => {
+            let wait = data["retry"]["wait_ms"].as_u64().map(|wait| format!(" after {}", duration(wait)));
+            ("↻", format!("turn {}, try {}{}", data["retry"]["turn"], data["retry"]["attempt"], wait.unwrap_or_default()))
+        }
+        "provider_fallback" => {
+            let change = &data["fallback"];
+            let name = |provider: &str, model: &str| format!("{}/{}", text(&change[provider]), text(&change[model]));
+            let (from, to) = (name("failed_provider", "failed_model"), name("new_provider", "new_model"));
+            ("⇄", format!("{from} → {to}: {}", text(&change["cause_error"])))
+        }
+        "done" => ("✓", format!("completed, {}", usage(&data["usage"], currency))),
+        "error" => {
+            let error = &data["error"];
+            ("✗", format!("{}: {} ({})", text(&data["status"]), text(&error["message"]), text(&error["code"])))
+        }
+        _ => ("!", text(&data["text"])),
+    })
+}
+
+fn calls_in_words(calls: usize) -> String {
+    if calls == 1 { "1 call".into() } else { format!("{calls} calls") }
+}
+
+fn usage(usage: &Value, currency: &str) -> String {
+    let tokens = |key: &str| usage[key].as_u64().unwrap_or_default();
+    let cached = match tokens("cache_read_input_tokens") {
+        0 => String::new(),
+        cached => format!(" and {} from the cache", count(cached)),
+    };
+    let cost = serde_json::from_value::<Amount>(usage["cost"].clone())
+        .map(|cost| format!(", {}", money(cost, currency)))
+        .unwrap_or_default();
+    format!("{} tokens in{cached}, {} out{cost}", count(tokens("input_tokens")), count(tokens("output_tokens")))
+}
+
+/// A call: the tool and the most telling part of its input, on one line.
+pub(crate) fn tool_head(tool_use: &Value, most: usize) -> String {
+    let name = tool_use["name"].as_str().unwrap_or("a tool");
+    let input = &tool_use["input"];
+    let telling = TELLING.iter().find_map(|key| input[key].as_str());
+    let input = match (telling, input) {
+        (Some(telling), _) => first_line(telling, most),
+        (None, Value::Null) => String::new(),
+        (None, Value::Object(fields)) if fields.is_empty() => String::new(),
+        (None, input) => fit(&shown(&input.to_string()), most),
+    };
+    fit(format!("{name} {input}").trim_end(), most)
+}
+
+/// A call that is done: what it was, how long it took and how much it brought.
+pub(crate) fn tool_line(head: &str, result: &Value) -> String {
+    let size = bytes(result["text"].as_str().unwrap_or_default().len() as u64);
+    let took = result["took_ms"].as_u64().map(|took| format!("{}, ", duration(took))).unwrap_or_default();
+    let doubt = if result["in_doubt"].as_bool() == Some(true) { ", in doubt" } else { "" };
+    format!("{head}  {took}{size}{doubt}")
+}
+
+/// The time of day of an RFC 3339 time in UTC.
+pub(crate) fn clock_of(time: &str) -> &str {
+    time.split_once('T').map_or(time, |(_, clock)| clock.trim_end_matches('Z'))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn words(name: &'static str, data: Value) -> String {
+        let event = Event { name: name.into(), id: Some(1), data: data.to_string() };
+        describe(&event, "USD").map(|(mark, text)| format!("{mark} {text}")).unwrap_or_default()
+    }
+
+    #[test]
+    fn events_are_said_in_a_few_words() {
+        let result = json!({ "text": "remember\nthe milk", "is_error": false, "took_ms": 12,
+            "tool_use": { "name": "Read" } });
+        let fallback = json!({ "fallback": { "failed_provider": "a", "failed_model": "x", "new_provider": "b",
+            "new_model": "y", "cause_error": "too busy" } });
+        let usage = json!({ "usage": { "input_tokens": 1200, "output_tokens": 34, "cost": 0.0123 } });
+        insta::assert_snapshot!([
+            words("tool_call", json!({ "tool_use": { "name": "Bash", "input": { "command": "cargo test\n-q" } } })),
+            words("tool_call", json!({ "tool_use": { "name": "Odd", "input": { "n": 1 } } })),
+            words("tool_result", result),
+            words("message", json!({ "text": "", "tool_uses": [1, 2] })),
+            words("usage", usage),
+            words("waiting", json!({ "until": "2026-11-16T04:00:01.500Z", "on": "rate_limit" })),
+            words("waiting", json!({})),
+            words("provider_fallback", fallback),
+            words("retry", json!({ "retry": { "turn": 1, "attempt": 2, "wait_ms": 500 } })),
+            words("turn_reset", json!({ "turn": 1, "maybe_paid": true, "error": { "message": "cut" } })),
+            words("error", json!({ "status": "failed", "error": { "code": "c", "message": "m" } })),
+            words("model_downgraded", json!({ "text": "asked another" })),
+        ].join("\n"), @r#"
+        → Bash cargo test…
+        → Odd {"n":1}
+        ✓ Read  12 ms, 17 B: remember…
+        » asks for 2 calls
+        · 1,200 tokens in, 34 out, $0.012
+        … waits for the provider's rate limit until 04:00:01.500
+        … waits for its children
+        ⇄ a/x → b/y: too busy
+        ↻ turn 1, try 2 after 500 ms
+        ! turn 1 came to nothing; it may be charged: cut
+        ✗ failed: m (c)
+        ! asked another
+        "#);
+    }
+}

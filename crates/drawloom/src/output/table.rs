@@ -1,0 +1,239 @@
+//! Tables that fit: columns shrink, the least important ones are left out, and what then is still too wide is stacked.
+
+use drawloom_contract::record::Status;
+use unicode_width::UnicodeWidthStr as _;
+
+use super::{
+    Style,
+    text::{fit, shown},
+};
+
+/// Between two columns.
+const GAP: usize = 2;
+
+/// A column.
+#[derive(Debug, Clone, Copy)]
+pub struct Column {
+    title: &'static str,
+    right: bool,
+    /// Not narrower than this; not at all, when absent.
+    shrinks_to: Option<usize>,
+    /// Left out when there is no room: the highest first.
+    leave_out: Option<u8>,
+}
+
+impl Column {
+    /// A column that is shown whole.
+    pub const fn new(title: &'static str) -> Self {
+        Self { title, right: false, shrinks_to: None, leave_out: None }
+    }
+
+    /// A column of numbers.
+    #[must_use]
+    pub const fn right(mut self) -> Self {
+        self.right = true;
+        self
+    }
+
+    /// It may be cut, but not to less than so many columns.
+    #[must_use]
+    pub const fn shrinks_to(mut self, least: usize) -> Self {
+        self.shrinks_to = Some(least);
+        self
+    }
+
+    /// It may be left out; of those that may, the highest rank goes first.
+    #[must_use]
+    pub const fn optional(mut self, rank: u8) -> Self {
+        self.leave_out = Some(rank);
+        self
+    }
+}
+
+/// A text with a style, as a table shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Text {
+    text: String,
+    style: Option<Style>,
+}
+
+impl Text {
+    /// Plain text, on one line.
+    pub fn new(text: impl AsRef<str>) -> Self {
+        Self { text: shown(text.as_ref()).replace('\n', " "), style: None }
+    }
+
+    /// The same text in a style.
+    #[must_use]
+    pub fn style(mut self, style: Style) -> Self {
+        self.style = Some(style);
+        self
+    }
+
+    /// A status, in its colour.
+    pub fn status(status: Status) -> Self {
+        Self::new(status.as_str()).style(Self::status_style(status))
+    }
+
+    /// The colour of a status.
+    pub fn status_style(status: Status) -> Style {
+        match status {
+            Status::Completed => Style::Good,
+            Status::Failed | Status::TimedOut => Style::Bad,
+            Status::Cancelled => Style::Notice,
+            Status::Queued | Status::Running | Status::Waiting => Style::Dim,
+        }
+    }
+}
+
+type Paint<'a> = &'a dyn Fn(Style, &str) -> String;
+
+/// The lines of a table, header included.
+pub(super) fn lay_out(columns: &[Column], rows: &[Vec<Text>], width: Option<usize>, paint: Paint<'_>) -> Vec<String> {
+    let mut columns: Vec<(usize, Column, usize)> = columns
+        .iter()
+        .enumerate()
+        .map(|(place, column)| {
+            let cells = rows.iter().map(|row| row[place].text.width());
+            (place, *column, cells.chain([column.title.width()]).max().unwrap_or(0))
+        })
+        // A column with nothing in it says nothing.
+        .filter(|(place, _, _)| rows.is_empty() || rows.iter().any(|row| !row[*place].text.is_empty()))
+        .collect();
+    if let Some(width) = width {
+        make_fit(&mut columns, width);
+        if total(&columns) > width && columns.len() > 1 {
+            return stack(&columns, rows, width, paint);
+        }
+    }
+    let mut lines = vec![line(&columns, paint, &|column| Text::new(column.1.title).style(Style::Bold))];
+    lines.extend(rows.iter().map(|row| line(&columns, paint, &|column| row[column.0].clone())));
+    lines
+}
+
+fn total(columns: &[(usize, Column, usize)]) -> usize {
+    columns.iter().map(|(_, _, width)| width + GAP).sum::<usize>().saturating_sub(GAP)
+}
+
+/// Cuts columns, then leaves some out, until the rest fits or nothing more can be done.
+fn make_fit(columns: &mut Vec<(usize, Column, usize)>, width: usize) {
+    loop {
+        let over = total(columns).saturating_sub(width);
+        if over == 0 {
+            return;
+        }
+        let spare = |(_, column, has): &(usize, Column, usize)| {
+            column.shrinks_to.map_or(0, |least| has.saturating_sub(least.max(column.title.width())))
+        };
+        if columns.iter().map(spare).sum::<usize>() >= over {
+            // The one with most to spare gives first.
+            let mut left = over;
+            while left > 0 {
+                let widest = columns.iter_mut().max_by_key(|column| spare(column)).expect("there is one to shrink");
+                widest.2 -= 1;
+                left -= 1;
+            }
+            return;
+        }
+        let least = columns.iter().enumerate().filter_map(|(at, (_, column, _))| Some((column.leave_out?, at))).max();
+        match least {
+            Some((_, at)) => _ = columns.remove(at),
+            None => {
+                for column in columns.iter_mut() {
+                    column.2 -= spare(column);
+                }
+                return;
+            }
+        }
+    }
+}
+
+/// The first column on a line of its own, everything else below it.
+fn stack(columns: &[(usize, Column, usize)], rows: &[Vec<Text>], width: usize, paint: Paint<'_>) -> Vec<String> {
+    let (first, rest) = columns.split_first().expect("there are several");
+    let mut rest: Vec<(usize, Column, usize)> = rest.to_vec();
+    make_fit(&mut rest, width.saturating_sub(GAP));
+    let mut lines = Vec::new();
+    for row in rows {
+        lines.push(line(std::slice::from_ref(first), paint, &|column| row[column.0].clone()));
+        let below = line(&rest, paint, &|column| row[column.0].clone());
+        lines.push(format!("{}{below}", " ".repeat(GAP)));
+    }
+    lines
+}
+
+fn line(
+    columns: &[(usize, Column, usize)],
+    paint: Paint<'_>,
+    cell: &dyn Fn(&(usize, Column, usize)) -> Text,
+) -> String {
+    let mut line = String::new();
+    for (at, column) in columns.iter().enumerate() {
+        let Text { text, style } = cell(column);
+        let text = fit(&text, column.2);
+        let room = " ".repeat(column.2.saturating_sub(text.width()));
+        let text = style.map_or_else(|| text.clone(), |style| paint(style, &text));
+        if at > 0 {
+            line.push_str(&" ".repeat(GAP));
+        }
+        match (column.1.right, at + 1 == columns.len()) {
+            (true, _) => line.extend([room, text]),
+            (false, false) => line.extend([text, room]),
+            // Trailing spaces would only make copied tables ragged.
+            (false, true) => line.push_str(&text),
+        }
+    }
+    line.trim_end().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table(width: Option<usize>) -> String {
+        let columns = [
+            Column::new("name"),
+            Column::new("status").optional(1),
+            Column::new("count").right().optional(2),
+            Column::new("text").shrinks_to(8),
+        ];
+        let row = |cells: [&str; 4]| cells.map(Text::new).to_vec();
+        let rows =
+            [row(["warp", "completed", "12", "a long text that goes on"]), row(["織機", "failed", "1,024", "short"])];
+        lay_out(&columns, &rows, width, &|_, text| text.to_owned()).join("\n")
+    }
+
+    #[test]
+    fn a_table_is_whole_when_there_is_room() {
+        insta::assert_snapshot!(table(None), @r"
+        name  status     count  text
+        warp  completed     12  a long text that goes on
+        織機  failed     1,024  short
+        ");
+    }
+
+    #[test]
+    fn a_table_shrinks_then_leaves_columns_out_then_stacks() {
+        insta::assert_snapshot!(table(Some(36)), @r"
+        name  status     count  text
+        warp  completed     12  a long text…
+        織機  failed     1,024  short
+        ");
+        insta::assert_snapshot!(table(Some(26)), @r"
+        name  status     text
+        warp  completed  a long t…
+        織機  failed     short
+        ");
+        insta::assert_snapshot!(table(Some(14)), @r"
+        name  text
+        warp  a long …
+        織機  short
+        ");
+        insta::assert_snapshot!(table(Some(11)), @r"
+        warp
+          a long t…
+        織機
+          short
+        ");
+    }
+}

@@ -1,0 +1,223 @@
+//! Copies of a store: made while it is in use, checked, and put back.
+//!
+//! A backup is one read transaction that writes a whole new file (`VACUUM INTO`), so it holds exactly what was committed
+//! when it began, whatever is written meanwhile, and none of the free pages. The write-ahead log cannot be folded while it
+//! lasts.
+
+use std::{
+    ffi::OsString,
+    fs::{self, File, OpenOptions},
+    io::{self, Read as _},
+    os::unix::fs::OpenOptionsExt as _,
+    path::{Path, PathBuf},
+};
+
+use drawloom_contract::{
+    ids::{RunId, RunKey},
+    journal::StoreError,
+};
+use rusqlite::{Connection, OpenFlags, types::Type};
+
+use crate::{
+    error::{explain, explain_io},
+    open::{self, Synchronous, check_header, create_directory},
+    rows::wrong,
+    sql::{Bound, natural},
+};
+
+/// Where a file of SQLite says how it is written, and what says "with a log beside it".
+const WRITE_FORMAT: usize = 18;
+const WITH_LOG: u8 = 2;
+
+/// A copy of a store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Backup {
+    /// Its size.
+    pub bytes: u64,
+    /// Its format.
+    pub format: u32,
+    /// Runs in it.
+    pub runs: u64,
+    /// Those of them that have not ended.
+    pub unfinished: u64,
+}
+
+/// Where a copy to `target` is while it is made.
+pub fn partial(target: &Path) -> PathBuf {
+    let mut name = OsString::from(target);
+    name.push(format!(".{}.part", std::process::id()));
+    PathBuf::from(name)
+}
+
+/// Copies the store of `directory` to `target`, which must not exist. The store may be in use, by this process or another.
+/// The copy is whole, checked and synced when it appears under its name; only this user can read it.
+pub fn backup(directory: &Path, target: &Path) -> Result<Backup, StoreError> {
+    let source = directory.join(open::FILE);
+    if !source.exists() {
+        return Err(StoreError::Failed { file: source.display().to_string(), detail: "there is no store".into() });
+    }
+    refuse_existing(target)?;
+    let part = Partial::create(partial(target))?;
+    let connection = read_only(&source).map_err(|error| explain(&source, &error))?;
+    let part_name = part.path.to_str().ok_or_else(|| StoreError::Failed {
+        file: target.display().to_string(),
+        detail: "the name of a backup must be UTF-8".into(),
+    })?;
+    let copied = Bound::new(&connection, "VACUUM INTO $1").and_then(|mut vacuum| vacuum.execute(&[&part_name]));
+    copied.map_err(|error| explain(&part.path, &error))?;
+    drop(connection);
+    let made = inspect(&part.path)?;
+    part.keep_as(target)?;
+    Ok(made)
+}
+
+/// Checks every page and every index of a copy, and says what is in it.
+pub fn inspect(file: &Path) -> Result<Backup, StoreError> {
+    let corrupt = |detail: String| StoreError::Corrupt { file: file.display().to_string(), detail };
+    let mut header = Vec::new();
+    let opened = File::open(file).map_err(|error| explain_io(file, "cannot read it", &error))?;
+    let bytes = opened.metadata().map_err(|error| explain_io(file, "cannot read it", &error))?.len();
+    opened.take(100).read_to_end(&mut header).map_err(|error| explain_io(file, "cannot read it", &error))?;
+    if header.is_empty() {
+        return Err(corrupt("it is empty".into()));
+    }
+    check_header(file)?;
+    if header.get(WRITE_FORMAT) == Some(&WITH_LOG) {
+        return Err(corrupt(
+            "it is the file of a live store without its log, not a backup: commits may be missing".into(),
+        ));
+    }
+    let connection = read_only(file).map_err(|error| explain(file, &error))?;
+    let explained = |error: rusqlite::Error| explain(file, &error);
+    let problems = Bound::new(&connection, "PRAGMA integrity_check")
+        .and_then(|mut check| check.all(&[], |row| row.get::<_, String>(0)))
+        .map_err(explained)?;
+    if problems != ["ok"] {
+        return Err(corrupt(problems.join("; ")));
+    }
+    let count = |text: &str| -> Result<u64, StoreError> {
+        let counted = Bound::new(&connection, text).and_then(|mut count| count.first(&[], |row| row.get::<_, i64>(0)));
+        Ok(natural(counted.map_err(explained)?.unwrap_or_default()))
+    };
+    Ok(Backup {
+        bytes,
+        format: u32::try_from(count("PRAGMA user_version")?).unwrap_or(u32::MAX),
+        runs: count("SELECT count(*) FROM runs")?,
+        unfinished: count("SELECT count(*) FROM runs WHERE ended_at IS NULL")?,
+    })
+}
+
+/// The runs of a copy that have not ended, those that stand above others first.
+pub fn list_unfinished(file: &Path) -> Result<Vec<RunKey>, StoreError> {
+    const UNFINISHED: &str = "SELECT tenant, run FROM runs WHERE ended_at IS NULL ORDER BY depth, tenant, run";
+    let connection = read_only(file).map_err(|error| explain(file, &error))?;
+    let found = Bound::new(&connection, UNFINISHED).and_then(|mut unfinished| {
+        unfinished.all(&[], |row| {
+            let tenant = row.get_ref(0)?.as_str()?.parse().map_err(|error| wrong(0, Type::Text, error))?;
+            Ok(RunKey { tenant, run: RunId::from_bytes(row.get(1)?) })
+        })
+    });
+    found.map_err(|error| explain(file, &error))
+}
+
+/// Puts a copy in the place of the store of `directory`, which nobody may have open. What was there before is gone then;
+/// until the last moment it is as it was.
+pub fn restore(file: &Path, directory: &Path) -> Result<Backup, StoreError> {
+    let found = inspect(file)?;
+    create_directory(directory)?;
+    let target = directory.join(open::FILE);
+    let part = Partial::create(partial(&target))?;
+    let copied = File::open(file).and_then(|mut from| {
+        let mut to = OpenOptions::new().write(true).open(&part.path)?;
+        io::copy(&mut from, &mut to)?;
+        to.sync_all()
+    });
+    copied.map_err(|error| explain_io(&target, "cannot copy the backup", &error))?;
+    if target.exists() {
+        fold_log(&target);
+    }
+    part.replace(&target)?;
+    Ok(found)
+}
+
+/// Folds the log of the store that is replaced into its file and removes it: beside another file it would be poison.
+fn fold_log(target: &Path) {
+    let folded = open::connect(target, Synchronous::Full)
+        .and_then(|connection| connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())));
+    if let Err(error) = folded {
+        tracing::warn!(%error, "the store that is replaced could not be closed in order");
+    }
+    for ending in ["-wal", "-shm"] {
+        let mut name = OsString::from(target);
+        name.push(ending);
+        // Usually they are gone by now.
+        drop(fs::remove_file(name));
+    }
+}
+
+fn read_only(file: &Path) -> rusqlite::Result<Connection> {
+    let connection =
+        Connection::open_with_flags(file, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+    connection.busy_timeout(open::BUSY)?;
+    connection.execute_batch("PRAGMA temp_store = MEMORY;")?;
+    Ok(connection)
+}
+
+fn refuse_existing(target: &Path) -> Result<(), StoreError> {
+    match target.symlink_metadata() {
+        Ok(_) => Err(exists(target)),
+        Err(_) => Ok(()),
+    }
+}
+
+fn exists(target: &Path) -> StoreError {
+    StoreError::Failed { file: target.display().to_string(), detail: "it exists, and a backup replaces nothing".into() }
+}
+
+/// A file in the making, removed unless it is kept.
+struct Partial {
+    path: PathBuf,
+}
+
+impl Partial {
+    fn create(path: PathBuf) -> Result<Self, StoreError> {
+        let made = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&path);
+        made.map_err(|error| explain_io(&path, "cannot make the copy", &error))?;
+        Ok(Self { path })
+    }
+
+    /// Gives it its name, unless somebody took that meanwhile.
+    fn keep_as(self, target: &Path) -> Result<(), StoreError> {
+        let synced = File::open(&self.path).and_then(|file| file.sync_all());
+        synced.map_err(|error| explain_io(&self.path, "cannot sync the copy", &error))?;
+        match fs::hard_link(&self.path, target) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Err(exists(target)),
+            // Not every file system knows links.
+            Err(_) => {
+                refuse_existing(target)?;
+                fs::rename(&self.path, target).map_err(|error| explain_io(target, "cannot name the copy", &error))?;
+            }
+        }
+        sync_directory(target)
+    }
+
+    /// Puts it in the place of `target`.
+    fn replace(self, target: &Path) -> Result<(), StoreError> {
+        fs::rename(&self.path, target).map_err(|error| explain_io(target, "cannot replace the store", &error))?;
+        sync_directory(target)
+    }
+}
+
+impl Drop for Partial {
+    fn drop(&mut self) {
+        // After a rename there is nothing to remove.
+        drop(fs::remove_file(&self.path));
+    }
+}
+
+fn sync_directory(file: &Path) -> Result<(), StoreError> {
+    let directory = file.parent().filter(|path| !path.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let synced = File::open(directory).and_then(|directory| directory.sync_all());
+    synced.map_err(|error| explain_io(directory, "cannot sync the directory", &error))
+}

@@ -1,0 +1,224 @@
+//! What ended long ago goes, whole; everything else stays.
+
+use drawloom_contract::{
+    ids::{Digest, Tenant},
+    journal::{Entry, HandleId, Journal as _, NewBatch, RequestKey, RunFilter, RunReader as _},
+    record::{Accepted, Body, Record},
+    retention::{Prune, Pruned, Retention as _},
+    time::Timestamp,
+};
+use drawloom_store::{Options, Store};
+
+use crate::fixtures::{
+    Bench, accepted, after, at, batch_id, begin, child, clean, completed, key, member, note, open, run_id, session_id,
+    tenant, turn_done,
+};
+
+/// All times of the fixtures are before this.
+fn late() -> Prune {
+    Prune { tenant: None, ended_before: at(1_000_000) }
+}
+
+fn large(letter: char) -> String {
+    letter.to_string().repeat(40 * 1024)
+}
+
+async fn count(bench: &Bench) -> usize {
+    let filter = RunFilter { limit: 200, ..RunFilter::default() };
+    bench.store.list_runs(&Tenant::default_tenant(), &filter).await.expect("a readable store").len()
+}
+
+/// How many rows a table has, as another process sees it.
+fn rows(bench: &Bench, table: &str) -> i64 {
+    let connection = rusqlite::Connection::open(bench.store.file()).expect("the store's file");
+    connection.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0)).expect("a count")
+}
+
+#[tokio::test]
+async fn a_tree_goes_whole_with_all_that_was_kept_for_it() {
+    let bench = Bench::new();
+    bench.append(begin(accepted(1), [note(&large('a')), note(&large('b'))])).await;
+    bench.append(begin(child(2, 1, 2, 0), [note(&large('a')), completed()])).await;
+    bench.append(after(key(1), 3, [turn_done(1, &large('c')), completed()])).await;
+    // Another run shares one of the large texts and is not done.
+    bench.append(begin(accepted(3), [note(&large('b'))])).await;
+    let prunable = bench.store.find_prunable(&late()).await.expect("a readable store");
+    assert_eq!(prunable, Pruned { trees: 1, runs: 2, records: 8, blobs: 0 });
+    assert_eq!(count(&bench).await, 3, "looking removes nothing");
+
+    let pruned = bench.store.prune(&late()).await.expect("a writable store");
+    assert_eq!(pruned, Pruned { trees: 1, runs: 2, records: 8, blobs: 2 });
+    assert_eq!(bench.store.find_run(&key(1)).await, Ok(None));
+    assert_eq!(bench.records(&key(1)).await, []);
+    assert_eq!(bench.records(&key(3)).await.len(), 2, "the text that it shared is still there");
+    for (table, left) in
+        [("runs", 1), ("journal", 2), ("blobs", 1), ("blob_uses", 1), ("sessions", 1), ("pruned_runs", 0)]
+    {
+        assert_eq!(rows(&bench, table), left, "{table}");
+    }
+    assert_eq!(bench.store.stats().pruned_runs, 2);
+    assert_eq!(bench.store.prune(&late()).await, Ok(Pruned::default()), "there is nothing more");
+    bench.store.integrity().await.expect("a store in order");
+}
+
+#[tokio::test]
+async fn nothing_goes_that_is_unfinished_or_ended_later_or_belongs_to_such_a_thing() {
+    let bench = Bench::new();
+    // Ended, but a run below it has not.
+    bench.append(begin(accepted(1), [completed()])).await;
+    bench.append(begin(child(2, 1, 2, 0), [])).await;
+    // Ended, but its session goes on.
+    bench.append(begin(accepted(3), [completed()])).await;
+    bench.append(begin(Accepted { session: session_id(3), ..accepted(4) }, [])).await;
+    // Ended, but the session of a run below it goes on.
+    bench.append(begin(accepted(5), [completed()])).await;
+    bench.append(begin(child(6, 5, 2, 0), [completed()])).await;
+    bench.append(begin(Accepted { session: session_id(6), ..accepted(7) }, [])).await;
+    // Ended, but another of its batch has not.
+    let batch = NewBatch {
+        tenant: Tenant::default_tenant(),
+        batch: batch_id(1),
+        user: "ada".parse().expect("a valid name"),
+        size: 2,
+    };
+    let runs = vec![begin(member(8, 1, 0), [completed()]), begin(member(9, 1, 1), [])];
+    let entry = Entry { runs, batch: Some(batch), ..Entry::append(bench.epoch, begin(accepted(99), [])) };
+    bench.commit(entry).await.expect("a batch");
+    // Ended too late.
+    let mut append = begin(accepted(10), [completed()]);
+    append.records[1] = clean(Record { seq: 2, at: late().ended_before, body: completed() });
+    bench.append(append).await;
+    assert_eq!(bench.store.find_prunable(&late()).await, Ok(Pruned::default()));
+    assert_eq!(bench.store.prune(&late()).await, Ok(Pruned::default()));
+    assert_eq!(count(&bench).await, 10);
+
+    // Once the others have ended, all of it goes.
+    for number in [2, 4, 7, 9] {
+        bench.append(after(key(number), 1, [completed()])).await;
+    }
+    let pruned = bench.store.prune(&late()).await.expect("a writable store");
+    assert_eq!((pruned.trees, pruned.runs), (7, 9));
+    assert_eq!(bench.store.list_batch(&Tenant::default_tenant(), batch_id(1)).await, Ok(None));
+    assert_eq!(count(&bench).await, 1, "the one that ended too late");
+}
+
+#[tokio::test]
+async fn a_request_key_goes_with_what_it_made() {
+    let bench = Bench::new();
+    let key_of = |number| RequestKey {
+        tenant: Tenant::default_tenant(),
+        subject: "ada".parse().expect("a valid name"),
+        operation: "spawn_run",
+        key: Digest::of(b"key"),
+        body: Digest::of(b"body"),
+        handle: HandleId::Run(run_id(number)),
+    };
+    let entry = Entry { key: Some(key_of(1)), ..Entry::append(bench.epoch, begin(accepted(1), [completed()])) };
+    bench.commit(entry).await.expect("a run");
+    bench.store.prune(&late()).await.expect("a writable store");
+    assert_eq!(bench.store.find_request(&key_of(1)).await, Ok(None));
+    let entry = Entry { key: Some(key_of(2)), ..Entry::append(bench.epoch, begin(accepted(2), [])) };
+    bench.commit(entry).await.expect("the key can be used again");
+}
+
+#[tokio::test]
+async fn one_tenant_is_pruned_without_the_others() {
+    let bench = Bench::new();
+    for (number, name) in [(1, "acme"), (2, "brook"), (3, "coral")] {
+        bench.append(begin(Accepted { tenant: tenant(name), ..accepted(number) }, [completed()])).await;
+    }
+    let pruned = bench.store.prune(&Prune { tenant: Some(tenant("brook")), ..late() }).await;
+    assert_eq!(pruned.map(|pruned| pruned.runs), Ok(1));
+    assert_eq!(rows(&bench, "runs"), 2);
+    assert_eq!(bench.store.prune(&late()).await.map(|pruned| pruned.runs), Ok(2));
+}
+
+#[tokio::test]
+async fn many_trees_and_a_long_journal_go_in_pieces_between_commits() {
+    let bench = Bench::new();
+    bench.append(begin(accepted(1), (0..3_000).map(|_| note("x")).chain([completed()]))).await;
+    for number in 2..=600 {
+        bench.append(begin(accepted(number), [completed()])).await;
+    }
+    let writes = async {
+        for number in 1_000..1_050 {
+            bench.append(begin(accepted(number), [note("meanwhile")])).await;
+        }
+    };
+    let everything = late();
+    let (pruned, ()) = tokio::join!(bench.store.prune(&everything), writes);
+    assert_eq!(pruned, Ok(Pruned { trees: 600, runs: 600, records: 3_002 + 599 * 2, blobs: 0 }));
+    assert_eq!((rows(&bench, "runs"), rows(&bench, "journal")), (50, 100));
+}
+
+#[tokio::test]
+async fn what_a_crash_left_of_a_removal_goes_with_the_next() {
+    let bench = Bench::new();
+    bench.append(begin(accepted(1), [note(&large('a')), completed()])).await;
+    bench.append(begin(accepted(2), [])).await;
+    let file = bench.store.file().to_owned();
+    bench.store.close().await.expect("an orderly end");
+    let connection = rusqlite::Connection::open(&file).expect("the store's file");
+    // As the first transaction of a removal leaves it.
+    connection
+        .execute_batch(
+            "INSERT INTO pruned_runs SELECT tenant, run FROM runs WHERE ended_at IS NOT NULL;
+             DELETE FROM runs WHERE ended_at IS NOT NULL;",
+        )
+        .expect("a writable file");
+    drop(connection);
+    let bench = Bench { store: open(&bench.directory).store, ..bench };
+    let pruned = bench.store.prune(&Prune { tenant: None, ended_before: Timestamp::from_millis(0) }).await;
+    assert_eq!(pruned, Ok(Pruned { trees: 0, runs: 0, records: 3, blobs: 1 }));
+    assert_eq!((rows(&bench, "journal"), rows(&bench, "blobs")), (1, 0));
+}
+
+#[tokio::test]
+async fn a_definition_goes_when_no_run_has_it_any_more() {
+    let bench = Bench::new();
+    let definition = |name: &str| {
+        let definition =
+            drawloom_contract::definition::Definition::new(name.parse().expect("a valid name"), "script", "m");
+        (definition.digest(), std::sync::Arc::new(definition))
+    };
+    let redactor = drawloom_contract::redact::Redactor::new::<&str>([]);
+    for (number, name, more) in [(1, "gone", vec![completed()]), (2, "kept", vec![completed()]), (3, "kept", vec![])] {
+        let (digest, definition) = definition(name);
+        let agent = name.parse().expect("a valid name");
+        let append = begin(Accepted { definition: digest, agent, ..accepted(number) }, more);
+        let entry = Entry { definitions: vec![redactor.clean(definition)], ..Entry::append(bench.epoch, append) };
+        bench.store.commit(entry).await.expect("a run");
+    }
+    bench.store.prune(&late()).await.expect("a writable store");
+    bench.store.close().await.expect("an orderly end");
+    let store = open(&bench.directory).store;
+    let find = |name: &str| {
+        let (digest, _) = definition(name);
+        let store = store.clone();
+        async move { store.find_definition(&Tenant::default_tenant(), &digest).await.expect("readable").is_some() }
+    };
+    assert_eq!([find("gone").await, find("kept").await], [false, true]);
+}
+
+#[tokio::test]
+async fn a_store_of_the_format_before_knows_its_large_texts_after_the_step() {
+    let bench = Bench::new();
+    let marked = Body::Note { version: 1, value: serde_json::json!({ "$blob": large('m') }) };
+    bench.append(begin(accepted(1), [note(&large('a')), marked, turn_done(1, &"t".repeat(10_000)), completed()])).await;
+    let uses = rows(&bench, "blob_uses");
+    assert_eq!(uses, 3);
+    bench.store.close().await.expect("an orderly end");
+    let file = bench.directory.path().join("drawloom.db");
+    let connection = rusqlite::Connection::open(&file).expect("the store's file");
+    connection
+        .execute_batch(
+            "DROP TABLE blob_uses; DROP TABLE pruned_runs; DROP TABLE loose_definitions; DROP INDEX keys_by_handle;
+             PRAGMA user_version = 2;",
+        )
+        .expect("a writable file");
+    drop(connection);
+    let opened = Store::open(&Options::new(bench.directory.path()), at(1)).expect("it is brought up to date");
+    let bench = Bench { store: opened.store, ..bench };
+    assert_eq!(rows(&bench, "blob_uses"), uses);
+    assert_eq!(bench.store.prune(&late()).await.map(|pruned| pruned.blobs), Ok(3));
+}
