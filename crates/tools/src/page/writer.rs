@@ -109,11 +109,9 @@ impl<'a> Writer<'a> {
                 self.preformatted += 1;
             }
             "code" if self.preformatted == 0 => self.push("`"),
-            "td" | "th" => {
-                if self.owed == 0 && !self.out.is_empty() && !self.out.ends_with('\n') {
-                    self.out.push_str(" | ");
-                    self.space = false;
-                }
+            "td" | "th" if self.owed == 0 && !self.out.is_empty() && !self.out.ends_with('\n') => {
+                self.out.push_str(" | ");
+                self.space = false;
             }
             "a" => {
                 self.close_link();
