@@ -79,7 +79,9 @@ impl Init {
                 let keys: Vec<&str> = text::MAKERS.iter().map(|maker| maker.key_env).collect();
                 output.line(format!("  no key is set ({}), so a script plays the model for now", keys.join(", ")));
             }
-            false => output.line(format!("  with the keys of {}, taken from the environment by name", names.join(", "))),
+            false => {
+                output.line(format!("  with the keys of {}, taken from the environment by name", names.join(", ")))
+            }
         }
         let at = if file == Path::new(FILE) { String::new() } else { format!(" --config {}", file.display()) };
         output.line("\nNext:");

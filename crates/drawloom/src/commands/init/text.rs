@@ -110,11 +110,15 @@ models:
 }
 
 fn real(text: &mut String, makers: &[&Maker]) -> [String; 2] {
-    text.push_str("\n# Keys are named here and read from the environment; a key itself never stands in a file.\nproviders:\n");
+    text.push_str(
+        "\n# Keys are named here and read from the environment; a key itself never stands in a file.\nproviders:\n",
+    );
     for Maker { provider, key_env, .. } in makers {
         write!(text, "  {provider}: {{ driver: {provider}, api_key_env: {key_env} }}\n").expect("text takes text");
     }
-    text.push_str("\n# Short names for models. `drawloom models list --remote PROVIDER` shows what a provider has.\nmodels:\n");
+    text.push_str(
+        "\n# Short names for models. `drawloom models list --remote PROVIDER` shows what a provider has.\nmodels:\n",
+    );
     for Maker { provider, models, .. } in makers {
         for (tier, model) in TIERS.iter().zip(models) {
             write!(text, "  {provider}-{tier}: {{ provider: {provider}, model: {model} }}\n").expect("text takes text");
@@ -134,7 +138,6 @@ fn real(text: &mut String, makers: &[&Maker]) -> [String; 2] {
 }
 
 fn agent(name: &str, model: &str, description: &str, prompt: &str, wanted: &[&str]) -> String {
-    let tools: Vec<&str> = wanted.iter().copied().filter(|tool| is_built_in(tool)).collect();
     format!(
         "
   {name}:
@@ -146,10 +149,6 @@ fn agent(name: &str, model: &str, description: &str, prompt: &str, wanted: &[&st
     volumes: [here]
     budget: {{ tokens: 500000 }}  # of a run and all below it
 ",
-        tools.join(", ")
+        wanted.join(", ")
     )
-}
-
-fn is_built_in(name: &str) -> bool {
-    drawloom_tools::builtin().iter().any(|tool| tool.card().name == name)
 }
