@@ -92,7 +92,7 @@ fn every_name_that_does_not_exist_is_reported_at_once() {
         "agents": {
             "a b": { "provider": "script", "model": "m" },
             "b": {
-                "model": "fats", "tools": ["Raed", "Bash", "Wri*"], "agents": ["c", "d", "x*"],
+                "model": "fats", "tools": ["Raed", "Zsh", "Wri*"], "agents": ["c", "d", "x*"],
                 "volumes": ["shelve", "work", "work/sub"],
                 "system_prompt": "x", "system_prompt_file": "y"
             },
@@ -113,7 +113,7 @@ fn every_name_that_does_not_exist_is_reported_at_once() {
              `provider`)",
             "agents.b.system_prompt_file: `system_prompt` and `system_prompt_file` are both given (keep one of them)",
             "agents.b.tools.0: there is no tool \"Raed\" (did you mean \"Read\"?)",
-            "agents.b.tools.1: there is no tool \"Bash\" (there are Read, Write, Agent)",
+            "agents.b.tools.1: there is no tool \"Zsh\" (there are Read, Write, Agent, Bash)",
             "agents.b.volumes.0: there is no volume \"shelve\" (did you mean \"shelf\"?)",
             "agents.b.volumes.2: volumes \"work\" and \"work/sub\" overlap, so that one file would have two answers (let \
              an agent touch only one of them)",
@@ -161,12 +161,16 @@ fn gates_that_cannot_work_are_found() {
     assert_eq!(
         texts,
         [
+            "note agents.lead: agent lead leaves these gates empty, by absent keys: hosts",
+            "note agents.loner: agent loner leaves these gates empty, by absent keys: hosts",
             "warning agents.loner.agents: agent loner lists the tool Agent but its gate `agents` is empty: it can spawn \
              nobody",
-            "note agents.mute: agent mute leaves these gates empty, by absent keys: tools",
+            "note agents.mute: agent mute leaves these gates empty, by absent keys: tools, hosts",
             "warning agents.mute: agent mute has no `tools`: it can call nothing (`tools: []` says so)",
+            "note agents.reader: agent reader leaves these gates empty, by absent keys: hosts",
             "warning agents.reader.volumes: agent reader lists the tool Read but may touch no volume: every call will be \
              denied",
+            "note agents.scribe: agent scribe leaves these gates empty, by absent keys: hosts",
             "warning agents.scribe.tools: no tool has a name like \"Mcp*\"",
             "warning agents.scribe.agents: agent scribe has a gate `agents` but does not list the tool Agent: it can \
              spawn nobody",
