@@ -206,6 +206,9 @@ pub trait Model: Send + Sync {
     /// What is known of `model` without asking.
     fn card(&self, model: &str) -> ModelCard;
 
+    /// What of these wishes `model` does not take, by name: it is left out of the request.
+    fn ignored(&self, model: &str, sampling: &Sampling, effort: Option<Effort>) -> Vec<&'static str>;
+
     /// Asks for one turn. Dropping the future abandons the call.
     async fn turn(&self, request: TurnRequest, deltas: &dyn Deltas) -> Result<Turn, TurnError>;
 

@@ -246,7 +246,8 @@ impl Engine {
             }
             (asked, limit) => asked.or(limit),
         };
-        let (model, models) = self.choose(definition, start.user_tier.as_deref(), start.sampling, budget_cost)?;
+        let (model, models) =
+            self.choose(definition, start.user_tier.as_deref(), start.sampling, budget_cost, &mut warnings)?;
         let run_timeout_ms = match (start.run_timeout_ms, definition.run_timeout_ms) {
             (asked, Some(limit)) => Some(narrower("run_timeout_seconds", asked, limit, &mut warnings)),
             (asked, None) => asked,
@@ -299,7 +300,8 @@ impl Engine {
         let mut warnings = Vec::new();
         let tools = narrowed(&pinned.tools, parent.narrowed_tools.as_deref(), &mut warnings);
         let user_tier = parent.models.user_tier.as_deref();
-        let (model, models) = self.choose(definition, user_tier, Sampling::default(), parent.budget_cost)?;
+        let (model, models) =
+            self.choose(definition, user_tier, Sampling::default(), parent.budget_cost, &mut warnings)?;
         let accepted = Accepted {
             version: drawloom_contract::VERSION.into(),
             tenant: parent.tenant.clone(),

@@ -17,6 +17,7 @@ impl Engine {
         user_tier: Option<&str>,
         sampling: Sampling,
         budget_cost: Option<Cost>,
+        warnings: &mut Vec<String>,
     ) -> Result<(ModelName, ModelPlan), Failure> {
         let mut plan = ModelPlan { sampling: sampling.or(&definition.sampling), ..ModelPlan::default() };
         let only = ModelName::new(&definition.provider, &definition.model);
@@ -30,17 +31,25 @@ impl Engine {
                 self.first_of(choice).unwrap_or(only)
             }
         };
-        let Some(_) = self.parts.providers.get(&first.provider) else {
+        let Some(provider) = self.parts.providers.get(&first.provider) else {
             let message = format!(
                 "agent `{}` uses the provider `{}`, which is not configured or has no key",
                 definition.name, first.provider
             );
-            return Err(Failure::new(FailureKind::Invalid, "unknown_provider", message));
+            return Err(Failure::new(FailureKind::Invalid, "unknown_provider", message)
+                .with_hint("`drawloom doctor` says which keys are missing"));
         };
         if budget_cost.is_some() && self.price(&first).is_none() {
             let message = format!("there is a budget in money, but nobody knows what {first} costs");
             return Err(Failure::new(FailureKind::Invalid, "unpriced_model", message)
                 .with_hint(format!("give its price under `pricing.models`, as \"{first}\", or use budget.tokens")));
+        }
+        let ignored = match plan.sampling.is_empty() {
+            true => Vec::new(),
+            false => provider.model.ignored(&first.model, &plan.sampling, definition.effort),
+        };
+        for name in ignored {
+            warnings.push(format!("sampling.{name}: {first} does not take it, so it is left out"));
         }
         Ok((first, plan))
     }

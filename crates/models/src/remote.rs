@@ -9,6 +9,9 @@ use std::{
 use async_trait::async_trait;
 use bytes::Bytes;
 use drawloom_contract::{
+    choice::{Effort, Sampling},
+    ids::{RunId, RunKey, Tenant},
+    message::Message,
     model::{Deltas, Headroom, ListedModel, Model, ModelCard, Turn, TurnError, TurnRequest},
     time::{Clock, Timestamp},
 };
@@ -215,6 +218,35 @@ impl Remote {
 impl Model for Remote {
     fn card(&self, model: &str) -> ModelCard {
         self.known(model).card(self.dialect.driver(), model)
+    }
+
+    /// The request itself says what is in it, so that no rule stands here a second time.
+    fn ignored(&self, model: &str, sampling: &Sampling, effort: Option<Effort>) -> Vec<&'static str> {
+        let request = TurnRequest {
+            run: RunKey { tenant: Tenant::default_tenant(), run: RunId::from_bytes([0; 16]) },
+            agent: "probe".parse().expect("a plain name"),
+            model: model.into(),
+            turn: 1,
+            attempt: 1,
+            system: "".into(),
+            messages: vec![Arc::new(Message::user("?"))],
+            tools: Arc::new([]),
+            max_tokens: u32::MAX,
+            effort,
+            sampling: Arc::new(sampling.clone()),
+        };
+        let body = self.dialect.letter(&request, &self.known(model)).body;
+        let wishes: [(&'static str, bool, &[&str]); 7] = [
+            ("temperature", sampling.temperature.is_some(), &["temperature"]),
+            ("top_p", sampling.top_p.is_some(), &["top_p"]),
+            ("top_k", sampling.top_k.is_some(), &["top_k"]),
+            ("frequency_penalty", sampling.frequency_penalty.is_some(), &["frequency_penalty"]),
+            ("presence_penalty", sampling.presence_penalty.is_some(), &["presence_penalty"]),
+            ("seed", sampling.seed.is_some(), &["seed"]),
+            ("stop", sampling.stop.is_some(), &["stop", "stop_sequences"]),
+        ];
+        let is_missing = |keys: &[&str]| keys.iter().all(|key| body.get(key).is_none());
+        wishes.into_iter().filter(|(_, asked, keys)| *asked && is_missing(keys)).map(|(name, ..)| name).collect()
     }
 
     async fn turn(&self, request: TurnRequest, deltas: &dyn Deltas) -> Result<Turn, TurnError> {

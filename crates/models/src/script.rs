@@ -9,6 +9,7 @@ use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use drawloom_contract::{
+    choice::{Effort, Sampling},
     message::{Thought, ToolUse},
     model::{DeltaKind, Deltas, ListedModel, Model, ModelCard, Turn, TurnError, TurnRequest},
     record::StopReason,
@@ -69,6 +70,10 @@ impl Model for Script {
             plain_sibling: None,
             price: None,
         }
+    }
+
+    fn ignored(&self, _: &str, _: &Sampling, _: Option<Effort>) -> Vec<&'static str> {
+        Vec::new()
     }
 
     async fn list(&self) -> Result<Vec<ListedModel>, TurnError> {

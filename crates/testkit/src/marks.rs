@@ -9,6 +9,7 @@ use std::{
 
 use async_trait::async_trait;
 use drawloom_contract::{
+    choice::{Effort, Sampling},
     model::{Deltas, ListedModel, Model, ModelCard, Turn, TurnError, TurnRequest},
     tool::{Repeat, Step, Tool, ToolCard, ToolContext, ToolError},
 };
@@ -63,6 +64,10 @@ pub struct MarkedModel {
 impl Model for MarkedModel {
     fn card(&self, model: &str) -> ModelCard {
         self.inner.card(model)
+    }
+
+    fn ignored(&self, model: &str, sampling: &Sampling, effort: Option<Effort>) -> Vec<&'static str> {
+        self.inner.ignored(model, sampling, effort)
     }
 
     async fn list(&self) -> Result<Vec<ListedModel>, TurnError> {

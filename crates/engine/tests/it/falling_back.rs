@@ -82,6 +82,20 @@ async fn a_conversation_with_images_stays_where_they_are_seen() {
 }
 
 #[tokio::test]
+async fn wishes_that_the_model_does_not_take_are_said() {
+    let house = House::new(
+        Plan::new(json!([]))
+            .provider("first", thinker("first", &[], card()))
+            .agent("alice", |agent| agent.provider = "first".into()),
+    );
+    let mut start = ask("alice", "x");
+    start.sampling.top_k = Some(3);
+    start.sampling.seed = Some(1);
+    let view = house.finish(house.start(start, Interest::Outcome).await).await;
+    assert_eq!(view.warnings, ["sampling.top_k: first/scripted does not take it, so it is left out"]);
+}
+
+#[tokio::test]
 async fn an_unknown_user_tier_is_refused_by_name() {
     let plan = Plan::new(json!([])).provider("first", thinker("first", &[], card())).agent("alice", may_fall_back);
     let house = House::new(plan);

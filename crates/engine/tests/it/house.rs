@@ -13,7 +13,7 @@ use std::{
 use async_trait::async_trait;
 use drawloom_contract::{
     caller::{Caller, Proof},
-    choice::ModelName,
+    choice::{Effort, ModelName, Sampling},
     definition::{Definition, Definitions},
     ids::{AgentName, RunKey, Tenant},
     journal::RunReader,
@@ -97,6 +97,10 @@ struct Metered(Script, Arc<Meter>);
 impl Model for Metered {
     fn card(&self, model: &str) -> ModelCard {
         self.0.card(model)
+    }
+
+    fn ignored(&self, model: &str, sampling: &Sampling, effort: Option<Effort>) -> Vec<&'static str> {
+        self.0.ignored(model, sampling, effort)
     }
 
     async fn list(&self) -> Result<Vec<ListedModel>, TurnError> {

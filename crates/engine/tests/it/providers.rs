@@ -10,6 +10,7 @@ use std::{
 
 use async_trait::async_trait;
 use drawloom_contract::{
+    choice::{Effort, Sampling},
     message::{Message, Thought, ToolUse},
     model::{Deltas, ListedModel, Model, ModelCard, Turn, TurnError, TurnRequest},
     money::{Cost, Price},
@@ -96,6 +97,10 @@ impl Model for Bearing {
         Ok(answer("borne", u64::from(request.max_tokens.min(900))))
     }
 
+    fn ignored(&self, _: &str, sampling: &Sampling, _: Option<Effort>) -> Vec<&'static str> {
+        if sampling.top_k.is_some() { vec!["top_k"] } else { vec![] }
+    }
+
     async fn list(&self) -> Result<Vec<ListedModel>, TurnError> {
         Ok(Vec::new())
     }
@@ -167,6 +172,10 @@ impl Model for Thinker {
         let stop_reason = if calls.is_empty() { StopReason::EndTurn } else { StopReason::ToolUse };
         let thoughts = if thinks { vec![thought] } else { vec![] };
         Ok(Turn { thoughts, calls, stop_reason, ..answer(&format!("{} {turn}", self.name), 50) })
+    }
+
+    fn ignored(&self, _: &str, sampling: &Sampling, _: Option<Effort>) -> Vec<&'static str> {
+        if sampling.top_k.is_some() { vec!["top_k"] } else { vec![] }
     }
 
     async fn list(&self) -> Result<Vec<ListedModel>, TurnError> {
