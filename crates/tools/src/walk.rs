@@ -86,12 +86,12 @@ impl LeftOut {
     /// One line for each reason that there is.
     pub(crate) fn notices(&self) -> Vec<String> {
         let reasons = [
-            (&self.links, "links were not followed"),
-            (&self.unreadable, "files or directories could not be opened"),
-            (&self.too_deep, "directories are too deep to be searched"),
+            (&self.links, "links not followed"),
+            (&self.unreadable, "files or directories that could not be opened"),
+            (&self.too_deep, "directories too deep to be searched"),
         ];
         let counts = reasons.into_iter().map(|(count, what)| (count.load(Ordering::Relaxed), what));
-        counts.filter(|(count, _)| *count > 0).map(|(count, what)| format!("[{count} {what}]")).collect()
+        counts.filter(|(count, _)| *count > 0).map(|(count, what)| format!("[{what}: {count}]")).collect()
     }
 }
 
