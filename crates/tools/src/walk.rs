@@ -86,12 +86,12 @@ impl LeftOut {
     /// One line for each reason that there is.
     pub(crate) fn notices(&self) -> Vec<String> {
         let reasons = [
-            (&self.links, "links were not followed"),
-            (&self.unreadable, "files or directories could not be opened"),
-            (&self.too_deep, "directories are too deep to be searched"),
+            (&self.links, "links not followed"),
+            (&self.unreadable, "files or directories that could not be opened"),
+            (&self.too_deep, "directories too deep to be searched"),
         ];
         let counts = reasons.into_iter().map(|(count, what)| (count.load(Ordering::Relaxed), what));
-        counts.filter(|(count, _)| *count > 0).map(|(count, what)| format!("[{count} {what}]")).collect()
+        counts.filter(|(count, _)| *count > 0).map(|(count, what)| format!("[{what}: {count}]")).collect()
     }
 }
 
@@ -104,8 +104,15 @@ pub(crate) struct Walk {
     /// The rules of the directories above it.
     pub(crate) ignored: Option<Arc<Ignored>>,
     pub(crate) scope: Scope,
+    /// How many threads work on it.
+    pub(crate) threads: usize,
     /// Set by whoever does not want the walk any more.
     pub(crate) stop: Arc<AtomicBool>,
+}
+
+/// As many threads as there are processors, within bounds.
+pub(crate) fn usual_threads() -> usize {
+    std::thread::available_parallelism().map_or(1, |count| count.get().min(MOST_THREADS))
 }
 
 /// A piece of work.
@@ -117,10 +124,9 @@ enum Task {
 impl Walk {
     /// Shows every file to a visitor; each thread has one, made by `visitor`. Returns when all is seen or told to stop.
     pub(crate) fn run<V: FnMut(Found<'_>)>(self, left_out: &LeftOut, visitor: impl Fn() -> V + Sync) {
-        let Self { start, path, ignored, scope, stop } = self;
+        let Self { start, path, ignored, scope, threads, stop } = self;
         let first = Task::Directory { above: Arc::new(start), name: c".".to_owned(), path, depth: 0, ignored };
         let queue = Queue::new(first);
-        let threads = std::thread::available_parallelism().map_or(1, |count| count.get().min(MOST_THREADS));
         let worker = || {
             let mut visit = visitor();
             let mut buffer = Vec::with_capacity(32 * 1024);
@@ -226,3 +232,6 @@ impl Listing<'_> {
         shown && !ignored.is_some_and(|ignored| ignored.names(above, OsStr::from_bytes(name.to_bytes()), is_dir))
     }
 }
+
+#[cfg(test)]
+mod tests;

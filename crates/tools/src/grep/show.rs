@@ -40,7 +40,7 @@ pub(super) fn show(results: Results, wanted: Wanted, left_out: &LeftOut) -> Stri
         notices.push("[long lines end with … where they are cut; Read shows them whole]".into());
     }
     if results.binary > 0 {
-        notices.push(format!("[{} binary files were left out]", results.binary));
+        notices.push(format!("[binary files left out: {}]", results.binary));
     }
     notices.extend(left_out.notices());
     page.text.push_str(&notices.join("\n"));

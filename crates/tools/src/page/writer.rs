@@ -204,7 +204,7 @@ impl<'a> Writer<'a> {
     /// Writes what is owed.
     fn settle(&mut self) {
         if self.owed > 0 {
-            let there = self.out.bytes().rev().take_while(|byte| *byte == b'\n').count();
+            let there = self.out.bytes().rev().take(self.owed).take_while(|byte| *byte == b'\n').count();
             let begun = !self.out.is_empty();
             self.out.extend(std::iter::repeat_n('\n', if begun { self.owed.saturating_sub(there) } else { 0 }));
         } else if self.space && !self.out.is_empty() && !self.out.ends_with(char::is_whitespace) {

@@ -22,6 +22,10 @@ async fn a_command_runs_in_the_volume_and_its_end_is_told() {
         room.done("Bash", json!({ "command": "sleep 1000 & sleep 1000 & echo on" })).await,
         "on\n[exit code 0]\n[2 processes that it had left running were ended]"
     );
+    assert_eq!(
+        room.done("Bash", json!({ "command": "printf 'a\\0b\\377'" })).await,
+        "a\u{fffd}b\u{fffd}\n[exit code 0]\n[what is not text in the output is shown as \u{fffd}]"
+    );
     assert_eq!(std::fs::read_dir(room.temporary.path()).expect("the directory").count(), 0, "nothing temporary stays");
     assert!(matches!(room.tool("Bash").repeat(), Repeat::Never));
 }

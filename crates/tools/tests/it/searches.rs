@@ -30,7 +30,7 @@ async fn glob_names_files_from_the_root_newest_first() {
         let file = std::fs::File::options().write(true).open(room.volume.path().join(path)).expect(path);
         file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000 - age)).expect("a time");
     }
-    let link = "\n[1 links were not followed]";
+    let link = "\n[links not followed: 1]";
     assert_eq!(room.done("Glob", json!({ "pattern": "**/*.rs" })).await, format!("src/lib/deep.rs\nsrc/main.rs{link}"));
     let both = room.done("Glob", json!({ "pattern": "{docs,src}/**/*.{md,rs}" })).await;
     assert_eq!(both, format!("src/lib/deep.rs\ndocs/guide.md\nsrc/main.rs{link}"));
@@ -60,7 +60,7 @@ async fn glob_names_a_hundred_and_says_how_many_there_are() {
 #[tokio::test]
 async fn grep_shows_files_lines_or_counts_and_what_it_left_out() {
     let room = tree();
-    let left_out = "[1 binary files were left out]\n[1 links were not followed]";
+    let left_out = "[binary files left out: 1]\n[links not followed: 1]";
     assert_eq!(
         room.done("Grep", json!({ "pattern": "needle" })).await,
         format!("docs/guide.md\nsrc/keep.log\nsrc/main.rs\n{left_out}")
@@ -71,7 +71,7 @@ async fn grep_shows_files_lines_or_counts_and_what_it_left_out() {
             json!({ "pattern": "NEEDLE", "case_insensitive": true, "output_mode": "content", "glob": "*.rs" })
         )
         .await,
-        "src/lib/deep.rs:3:// Needle\nsrc/main.rs:2:    println!(\"needle\");\n[1 links were not followed]"
+        "src/lib/deep.rs:3:// Needle\nsrc/main.rs:2:    println!(\"needle\");\n[links not followed: 1]"
     );
     assert_eq!(
         room.done("Grep", json!({ "pattern": "//", "output_mode": "count", "path": "src", "type": "rust" })).await,
@@ -179,6 +179,6 @@ async fn hostile_trees_are_searched_without_harm() {
     let deep = format!("{}f.txt", "d/".repeat(80));
     room.put(&deep, "needle");
     let said = room.done("Grep", json!({ "pattern": "needle" })).await;
-    assert_eq!(said, "a.txt\nsub/b.txt\n[2 links were not followed]\n[1 directories are too deep to be searched]");
+    assert_eq!(said, "a.txt\nsub/b.txt\n[links not followed: 2]\n[directories too deep to be searched: 1]");
     assert!(room.done("Glob", json!({ "pattern": "**/*.txt" })).await.contains("sub/b.txt"));
 }

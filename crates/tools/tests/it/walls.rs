@@ -6,6 +6,7 @@ use std::sync::{
 };
 
 use drawloom_contract::tool::{Step, ToolError};
+use rustix::fs::{RenameFlags, renameat_with};
 use serde_json::{Value, json};
 
 use crate::{
@@ -143,18 +144,17 @@ async fn a_link_that_is_swapped_in_meanwhile_leads_nowhere() {
     let racer = {
         let (stop, swaps) = (stop.clone(), swaps.clone());
         std::thread::spawn(move || {
-            // Now a directory, now a link to the outside, as fast as it goes.
+            // Now a directory, now a link to the outside, as fast as it goes, and never neither.
             std::os::unix::fs::symlink(&outside, root.join("evil")).expect("a link");
+            let directory = std::fs::File::open(&root).expect("the volume");
             while !stop.load(Ordering::Relaxed) {
-                let swap = |from: &str, to: &str| std::fs::rename(root.join(from), root.join(to));
-                let done = swap("swap", "held").and_then(|()| swap("evil", "swap"));
-                let back = swap("swap", "evil").and_then(|()| swap("held", "swap"));
-                swaps.fetch_add(u32::from(done.is_ok() && back.is_ok()), Ordering::Relaxed);
+                renameat_with(&directory, "swap", &directory, "evil", RenameFlags::EXCHANGE).expect("both are there");
+                swaps.fetch_add(1, Ordering::Relaxed);
             }
         })
     };
     let (mut tried, mut answered) = (0, 0);
-    while tried < 400 || (swaps.load(Ordering::Relaxed) < 100 && tried < 20_000) {
+    while tried < 600 {
         let calls = [
             ("Read", json!({ "path": "swap/secret" })),
             ("Grep", json!({ "pattern": "s3cret|inside", "output_mode": "content" })),
