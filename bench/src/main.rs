@@ -4,6 +4,7 @@
 //! server as it is shipped.
 
 mod floor;
+mod grep;
 mod http;
 mod load;
 mod memory;
@@ -19,7 +20,7 @@ mod throughput;
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use clap::{Parser, Subcommand, ValueEnum};
 
 use server::Bench;
@@ -37,8 +38,23 @@ struct Arguments {
     /// The server to measure; without it, `drawloom` is built in release first
     #[arg(long, value_name = "PATH")]
     server: Option<PathBuf>,
+    /// The tree that `grep` searches; the sources of crates, when absent
+    #[arg(long, value_name = "DIRECTORY")]
+    tree: Option<PathBuf>,
     #[command(subcommand)]
     role: Option<Role>,
+}
+
+impl Arguments {
+    /// A large tree of text: what was given, or the sources that cargo keeps.
+    fn tree(&self) -> Result<PathBuf> {
+        if let Some(tree) = &self.tree {
+            return Ok(tree.clone());
+        }
+        let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
+        let home = home.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo")));
+        Ok(home.context("neither CARGO_HOME nor HOME is set; give --tree")?.join("registry/src"))
+    }
 }
 
 /// What to measure.
@@ -54,6 +70,8 @@ enum Section {
     Models,
     /// What `drawloom run` adds to a model's stream
     Run,
+    /// The tool `Grep` beside ripgrep, on the sources of this build's dependencies
+    Grep,
     /// Memory: idle, a parked run, a run in flight
     Memory,
     /// Start to the first answer
@@ -105,6 +123,9 @@ async fn measure(arguments: &Arguments) -> Result<()> {
     }
     if wants(Section::Run) {
         models::measure_run(&bench, &mut figures).await?;
+    }
+    if wants(Section::Grep) {
+        figures.grep = grep::measure(&arguments.tree()?)?;
     }
     if wants(Section::Memory) {
         memory::measure(&bench, &mut figures).await?;

@@ -19,6 +19,8 @@ pub(crate) struct Figures {
     pub(crate) called: Option<(Row, Row, Row)>,
     /// What `drawloom run` adds to the model's own time, as a share of it.
     pub(crate) run_added: Option<f64>,
+    /// How many times as long as ripgrep `Grep` takes, at worst.
+    pub(crate) grep: Option<f64>,
     /// Bytes of the idle server.
     pub(crate) idle: Option<u64>,
     /// Bytes a parked run.
@@ -64,6 +66,7 @@ fn verdicts(figures: &Figures) -> Vec<Verdict> {
     };
     let milliseconds = |time: Duration| time.as_secs_f64() * 1e3;
     below("drawloom run adds to the model's stream", 5.0, "%", figures.run_added.map(|share| share * 100.0));
+    below("Grep beside ripgrep, at worst", 1.2, "times", figures.grep);
     below("memory of an idle server", 25.0, "MB", figures.idle.map(|bytes| bytes as f64 / 1e6));
     below("memory of a parked run", 4.0, "KiB", figures.parked.map(|bytes| bytes / 1024.0));
     below("memory of a detached run in flight", 16.0, "KiB", figures.in_flight.map(|bytes| bytes / 1024.0));
