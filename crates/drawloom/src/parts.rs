@@ -11,6 +11,7 @@ use drawloom_contract::{
 };
 use drawloom_server::auth::{Auth, PrincipalToken};
 use drawloom_store::Options;
+use drawloom_substrate::{Finding, Weight};
 
 use crate::{
     clock::{SystemClock, SystemEntropy},
@@ -73,7 +74,14 @@ impl Parts {
         std::fs::create_dir_all(&temporary).map_err(|error| {
             CommandError::usage("bad_data_dir", format!("cannot make {}: {error}", temporary.display()))
         })?;
-        let resolved = resolve::resolve_in(&temporary, &loaded, extra).map_err(config::refuse)?;
+        let mut resolved = resolve::resolve_in(&temporary, &loaded, extra).map_err(config::refuse)?;
+        let data = lock.directory().path().canonicalize().unwrap_or_else(|_| lock.directory().path().to_owned());
+        let exposed: Vec<String> = resolved.volumes.holding(&data).map(str::to_owned).collect();
+        resolved.findings.extend(exposed.into_iter().map(|name| Finding {
+            weight: Weight::Warning,
+            message: format!("the data directory is inside volume {name}: its agents can read and change every run"),
+            at: vec!["volumes".into(), name],
+        }));
         Ok(Self {
             store: Options::new(lock.directory().path()),
             lock,

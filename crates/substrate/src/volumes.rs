@@ -103,6 +103,12 @@ impl VolumeTable {
         self.volumes.get(name).map(|volume| volume.mode)
     }
 
+    /// The volumes in which `path` is, by name. `path` is absolute and without links.
+    pub fn holding<'a>(&'a self, path: &'a Path) -> impl Iterator<Item = &'a str> + 'a {
+        let holds = |volume: &Volume| volume.spellings.iter().any(|spelling| path.starts_with(spelling));
+        self.volumes.iter().filter(move |(_, volume)| holds(volume)).map(|(name, _)| name.as_str())
+    }
+
     /// Whether one volume holds the other, or both are one directory.
     pub(crate) fn overlap(&self, left: &str, right: &str) -> bool {
         let (Some(left), Some(right)) = (self.volumes.get(left), self.volumes.get(right)) else { return false };
