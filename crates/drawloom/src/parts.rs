@@ -76,7 +76,7 @@ impl Parts {
         })?;
         let mut resolved = resolve::resolve_in(&temporary, &loaded, extra).map_err(config::refuse)?;
         let data = lock.directory().path().canonicalize().unwrap_or_else(|_| lock.directory().path().to_owned());
-        let exposed: Vec<String> = resolved.volumes.holding(&data).map(str::to_owned).collect();
+        let exposed: Vec<String> = resolved.volumes.that_hold(&data).map(str::to_owned).collect();
         resolved.findings.extend(exposed.into_iter().map(|name| Finding {
             weight: Weight::Warning,
             message: format!("the data directory is inside volume {name}: its agents can read and change every run"),

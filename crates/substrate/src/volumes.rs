@@ -104,7 +104,7 @@ impl VolumeTable {
     }
 
     /// The volumes in which `path` is, by name. `path` is absolute and without links.
-    pub fn holding<'a>(&'a self, path: &'a Path) -> impl Iterator<Item = &'a str> + 'a {
+    pub fn that_hold<'a>(&'a self, path: &'a Path) -> impl Iterator<Item = &'a str> + 'a {
         let holds = |volume: &Volume| volume.spellings.iter().any(|spelling| path.starts_with(spelling));
         self.volumes.iter().filter(move |(_, volume)| holds(volume)).map(|(name, _)| name.as_str())
     }
