@@ -14,8 +14,8 @@ use drawloom_wire::{
     models::{ListModels, ModelList},
     retention::{PruneReport, PruneRuns},
     runs::{
-        Amount, BatchResult, CancelBatch, CancelRun, Cancelled, CancelledBatch, GetBatch, GetRun, ListRuns, Mode, ReplayRun, RunPage, RunResult, SpawnRun,
-        SpawnRuns, Spawned, SpawnedBatch,
+        Amount, BatchResult, CancelBatch, CancelRun, Cancelled, CancelledBatch, GetBatch, GetRun, ListRuns, Mode,
+        ReplayRun, RunPage, RunResult, SpawnRun, SpawnRuns, Spawned, SpawnedBatch,
     },
 };
 

@@ -136,7 +136,11 @@ impl<'a> Live<'a> {
         };
         if line && let Some((mark, text)) = describe(event, "") {
             let text = first_line(&text, self.room());
-            self.note(&format!("{} {}", self.output.beside(Style::Notice, mark), self.output.beside(Style::Dim, &text)));
+            self.note(&format!(
+                "{} {}",
+                self.output.beside(Style::Notice, mark),
+                self.output.beside(Style::Dim, &text)
+            ));
         }
         if event.name == "waiting" {
             let text = describe(event, "").map(|(_, text)| text).unwrap_or_default();

@@ -116,7 +116,10 @@ fn runs(page: &mut Page, counts: &Counts, load: &Load, store: &Stats) {
 
 fn providers(page: &mut Page, load: &Load) {
     for (metric, value) in [
-        (list::PROVIDER_ACTIVE, (|load| Some(load.active)) as fn(&drawloom_contract::runs::ProviderLoad) -> Option<u64>),
+        (
+            list::PROVIDER_ACTIVE,
+            (|load| Some(load.active)) as fn(&drawloom_contract::runs::ProviderLoad) -> Option<u64>,
+        ),
         (list::PROVIDER_QUEUED, |load| Some(load.queued)),
         (list::PROVIDER_CALLS, |load| Some(load.calls_in_flight)),
         (list::PROVIDER_LIMIT, |load| load.call_limit),
@@ -235,8 +238,10 @@ impl Page {
 fn labels(metric: &Metric, values: &[&str], bucket: Option<&str>) -> String {
     debug_assert_eq!(metric.labels.len(), values.len(), "{}", metric.name);
     let own = metric.labels.iter().copied().zip(values.iter().copied());
-    let pairs: Vec<String> =
-        own.chain(bucket.map(|bucket| ("le", bucket))).map(|(name, value)| format!("{name}=\"{}\"", escape(value))).collect();
+    let pairs: Vec<String> = own
+        .chain(bucket.map(|bucket| ("le", bucket)))
+        .map(|(name, value)| format!("{name}=\"{}\"", escape(value)))
+        .collect();
     if pairs.is_empty() { String::new() } else { format!("{{{}}}", pairs.join(",")) }
 }
 

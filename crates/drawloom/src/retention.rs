@@ -39,12 +39,7 @@ impl Sweeps {
 }
 
 /// Removes what ended longer ago than `max_age`, now and then every hour, for ever.
-pub(crate) async fn keep(
-    retention: Arc<dyn Retention>,
-    clock: Arc<dyn Clock>,
-    max_age: Duration,
-    sweeps: Arc<Sweeps>,
-) {
+pub(crate) async fn keep(retention: Arc<dyn Retention>, clock: Arc<dyn Clock>, max_age: Duration, sweeps: Arc<Sweeps>) {
     loop {
         let now = clock.now();
         let ended_before = earlier(now, max_age);
@@ -120,8 +115,7 @@ mod tests {
     #[tokio::test]
     async fn it_looks_at_once_and_then_every_hour_also_after_a_failure() {
         let day = 86_400_000;
-        let clock =
-            Arc::new(Jumps { now: Mutex::new(Timestamp::from_millis(100 * day)), may_jump: Semaphore::new(0) });
+        let clock = Arc::new(Jumps { now: Mutex::new(Timestamp::from_millis(100 * day)), may_jump: Semaphore::new(0) });
         let broom = Arc::new(Broom { asked: Mutex::default(), told: Semaphore::new(0) });
         let sweeps = Arc::<Sweeps>::default();
         let max_age = Duration::from_secs(90 * 86_400);

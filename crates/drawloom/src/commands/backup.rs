@@ -30,8 +30,11 @@ pub struct Backup {
 impl Backup {
     pub(crate) async fn perform(self, session: &Session) -> Result<Exit, CommandError> {
         if session.globals.url.is_some() {
-            return Err(CommandError::usage("no_remote_backup", "a backup is made beside the data, not over the network")
-                .with_hint("run `drawloom backup` on the server's machine, with its --data-dir"));
+            return Err(CommandError::usage(
+                "no_remote_backup",
+                "a backup is made beside the data, not over the network",
+            )
+            .with_hint("run `drawloom backup` on the server's machine, with its --data-dir"));
         }
         let directory = connect::data_dir(&session.globals)?;
         let file = std::path::absolute(&self.file)

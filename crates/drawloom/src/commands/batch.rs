@@ -194,7 +194,8 @@ impl Progress {
             "waiting" => self.status = "waiting",
             "message" => self.turn = data["turn"].as_u64().unwrap_or(self.turn),
             "usage" => {
-                let tokens = ["input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"];
+                let tokens =
+                    ["input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"];
                 self.tokens += tokens.iter().filter_map(|key| data["usage"][key].as_u64()).sum::<u64>();
             }
             "done" => self.status = "completed",

@@ -51,7 +51,8 @@ impl Init {
                     .with_hint("pass --force to replace it, or name another file"));
             }
         }
-        let found: Vec<&text::Maker> = text::MAKERS.iter().filter(|maker| has_key(maker.key_env)).collect();
+        let known = text::MAKERS.iter().filter(|maker| maker.is_known());
+        let found: Vec<&text::Maker> = known.filter(|maker| has_key(maker.key_env)).collect();
         let mut used = Vec::new();
         for maker in found {
             let question = format!("{} is set. Use {}?", maker.key_env, maker.title);
@@ -79,7 +80,9 @@ impl Init {
                 let keys: Vec<&str> = text::MAKERS.iter().map(|maker| maker.key_env).collect();
                 output.line(format!("  no key is set ({}), so a script plays the model for now", keys.join(", ")));
             }
-            false => output.line(format!("  with the keys of {}, taken from the environment by name", names.join(", "))),
+            false => {
+                output.line(format!("  with the keys of {}, taken from the environment by name", names.join(", ")))
+            }
         }
         let at = if file == Path::new(FILE) { String::new() } else { format!(" --config {}", file.display()) };
         output.line("\nNext:");

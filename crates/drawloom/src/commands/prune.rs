@@ -31,11 +31,8 @@ pub struct Prune {
 
 impl Prune {
     pub(crate) async fn perform(self, session: &Session) -> Result<Exit, CommandError> {
-        let ask = PruneRuns {
-            older_than_seconds: self.older_than,
-            dry_run: self.dry_run,
-            all_tenants: self.all_tenants,
-        };
+        let ask =
+            PruneRuns { older_than_seconds: self.older_than, dry_run: self.dry_run, all_tenants: self.all_tenants };
         let report =
             connect::with(session, "prune", Need::Journal, async |it| it.backend.prune_runs(ask).await).await?;
         let output = &session.output;

@@ -33,7 +33,11 @@ impl Replay {
             Format::Json => output.json(&replay),
             Format::Human => {
                 output.table(
-                    [Column::new("record").right(), Column::new("decided then").shrinks_to(12), Column::new("decided today").shrinks_to(12)],
+                    [
+                        Column::new("record").right(),
+                        Column::new("decided then").shrinks_to(12),
+                        Column::new("decided today").shrinks_to(12),
+                    ],
                     replay.steps.iter().map(|step| {
                         let today = match &step.today {
                             Some(today) => Text::new(today).style(Style::Bad),

@@ -48,7 +48,10 @@ pub(crate) fn describe(event: &Event, currency: &str) -> Option<(&'static str, S
         }
         "retry" => {
             let wait = data["retry"]["wait_ms"].as_u64().map(|wait| format!(" after {}", duration(wait)));
-            ("↻", format!("turn {}, try {}{}", data["retry"]["turn"], data["retry"]["attempt"], wait.unwrap_or_default()))
+            (
+                "↻",
+                format!("turn {}, try {}{}", data["retry"]["turn"], data["retry"]["attempt"], wait.unwrap_or_default()),
+            )
         }
         "provider_fallback" => {
             let change = &data["fallback"];

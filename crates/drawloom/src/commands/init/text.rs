@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use drawloom_models::Driver;
+
 /// The agents of a first config.
 pub(super) const AGENTS: [&str; 2] = ["assistant", "coder"];
 
@@ -110,20 +112,24 @@ models:
 }
 
 fn real(text: &mut String, makers: &[&Maker]) -> [String; 2] {
-    text.push_str("\n# Keys are named here and read from the environment; a key itself never stands in a file.\nproviders:\n");
+    text.push_str(
+        "\n# Keys are named here and read from the environment; a key itself never stands in a file.\nproviders:\n",
+    );
     for Maker { provider, key_env, .. } in makers {
-        write!(text, "  {provider}: {{ driver: {provider}, api_key_env: {key_env} }}\n").expect("text takes text");
+        writeln!(text, "  {provider}: {{ driver: {provider}, api_key_env: {key_env} }}").expect("text takes text");
     }
-    text.push_str("\n# Short names for models. `drawloom models list --remote PROVIDER` shows what a provider has.\nmodels:\n");
+    text.push_str(
+        "\n# Short names for models. `drawloom models list --remote PROVIDER` shows what a provider has.\nmodels:\n",
+    );
     for Maker { provider, models, .. } in makers {
         for (tier, model) in TIERS.iter().zip(models) {
-            write!(text, "  {provider}-{tier}: {{ provider: {provider}, model: {model} }}\n").expect("text takes text");
+            writeln!(text, "  {provider}-{tier}: {{ provider: {provider}, model: {model} }}").expect("text takes text");
         }
     }
     text.push_str("\n# How good, and how dear: candidates in order of preference.\ntiers:\n");
     for tier in TIERS {
         let names: Vec<String> = makers.iter().map(|maker| format!("{}-{tier}", maker.provider)).collect();
-        write!(text, "  {tier}: [{}]\n", names.join(", ")).expect("text takes text");
+        writeln!(text, "  {tier}: [{}]", names.join(", ")).expect("text takes text");
     }
     if makers.len() > 1 {
         text.push_str(
@@ -148,6 +154,13 @@ fn agent(name: &str, model: &str, description: &str, prompt: &str, wanted: &[&st
 ",
         tools.join(", ")
     )
+}
+
+impl Maker {
+    /// Whether this build speaks their API.
+    pub(super) fn is_known(&self) -> bool {
+        serde_json::from_value::<Driver>(self.provider.into()).is_ok()
+    }
 }
 
 fn is_built_in(name: &str) -> bool {

@@ -3,18 +3,18 @@
 use clap::Args;
 
 use drawloom_contract::{
-    time::{Clock as _, Timestamp},
     ids::{AgentName, BatchId, RunId, SessionId, UserId},
     record::Status,
+    time::{Clock as _, Timestamp},
 };
 use drawloom_wire::runs::{ListRuns, RunResult};
 
 use crate::{
     cli::Look,
+    clock::SystemClock,
     commands::Session,
     connect::{self, Need},
     exit::{CommandError, Exit},
-    clock::SystemClock,
     output::{Column, Format, Style, Text, ago, count, duration, first_line, money},
 };
 

@@ -49,8 +49,11 @@ impl Tail {
             let run = handle.resolve(connection).await?;
             let now = connection.backend.get_run(GetRun { run_id: Some(run), ..GetRun::default() }).await?;
             if connection.is_embedded() && !now.status.is_terminal() {
-                return Err(CommandError::failed("not_served", format!("run {run} has not ended and nobody serves it"))
-                    .with_hint("start `drawloom serve`; it takes the run up, and this command follows it"));
+                return Err(CommandError::failed(
+                    "not_served",
+                    format!("run {run} has not ended and nobody serves it"),
+                )
+                .with_hint("start `drawloom serve`; it takes the run up, and this command follows it"));
             }
             let place = followed.len();
             followed.push((run, now.agent.to_string()));
