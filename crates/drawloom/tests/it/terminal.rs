@@ -11,15 +11,14 @@ use crate::{looks::normal, support::Home};
 const DEADLINE: Duration = Duration::from_secs(60);
 
 /// A tmux server of its own, with one window.
-struct Terminal<'a> {
-    home: &'a Home,
+struct Terminal {
     socket: String,
 }
 
-impl<'a> Terminal<'a> {
-    fn open(home: &'a Home) -> Self {
+impl Terminal {
+    fn open(home: &Home) -> Self {
         let socket = home.path().join("tmux").to_str().expect("a name").to_owned();
-        let terminal = Self { home, socket };
+        let terminal = Self { socket };
         let binary = env!("CARGO_BIN_EXE_drawloom");
         let folder = std::path::Path::new(binary).parent().expect("a folder").display().to_string();
         let shell = format!(
@@ -85,10 +84,9 @@ impl<'a> Terminal<'a> {
     }
 }
 
-impl Drop for Terminal<'_> {
+impl Drop for Terminal {
     fn drop(&mut self) {
         self.tmux(&["kill-server"]);
-        drop(self.home);
     }
 }
 
