@@ -10,6 +10,7 @@ mod connect;
 pub mod data_dir;
 mod embedded;
 mod environment;
+pub mod errors;
 pub mod exit;
 mod live;
 pub mod logging;

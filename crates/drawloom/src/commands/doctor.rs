@@ -1,6 +1,7 @@
 //! `drawloom doctor`: what is wrong here, and what to do about it.
 
 mod checks;
+mod machine;
 
 use clap::Args;
 use serde::Serialize;
@@ -9,12 +10,15 @@ use crate::{
     cli::Look,
     commands::Session,
     exit::{CommandError, Exit},
-    output::{Format, Style},
+    output::{Format, Output, Style, shown, wrap},
 };
 
 /// Find out what is wrong here
 #[derive(Debug, Args)]
 pub struct Doctor {
+    /// Ask every provider for its models: one call each, which tells whether its key is good
+    #[arg(long)]
+    keys: bool,
     /// For whom the output is.
     #[command(flatten)]
     pub(crate) look: Look,
@@ -24,7 +28,7 @@ pub struct Doctor {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Verdict {
-    Pass,
+    Ok,
     Warn,
     Fail,
 }
@@ -50,13 +54,12 @@ impl Report {
         self.checks.push(Check { verdict, what, message: message.into(), hint });
     }
 
-    fn pass(&mut self, what: &'static str, message: impl Into<String>) {
-        self.add(Verdict::Pass, what, message, None);
+    fn ok(&mut self, what: &'static str, message: impl Into<String>) {
+        self.add(Verdict::Ok, what, message, None);
     }
 
     fn fail(&mut self, what: &'static str, error: &CommandError) {
-        let details =
-            error.details.iter().fold(error.message.clone(), |text, detail| format!("{text}\n       {detail}"));
+        let details = error.details.iter().fold(error.message.clone(), |text, detail| format!("{text}\n{detail}"));
         self.add(Verdict::Fail, what, details, error.hint.clone());
     }
 }
@@ -64,25 +67,42 @@ impl Report {
 impl Doctor {
     pub(crate) async fn perform(self, session: &Session) -> Result<Exit, CommandError> {
         let mut report = Report::default();
-        checks::all(session, &mut report).await;
+        checks::all(session, &mut report, self.keys).await;
         let failed = report.checks.iter().any(|check| check.verdict == Verdict::Fail);
-        let output = &session.output;
-        match output.format() {
-            Format::Json => output.json(&report),
-            Format::Human => {
-                for check in &report.checks {
-                    let word = match check.verdict {
-                        Verdict::Pass => output.styled(Style::Good, "PASS"),
-                        Verdict::Warn => output.styled(Style::Notice, "WARN"),
-                        Verdict::Fail => output.styled(Style::Bad, "FAIL"),
-                    };
-                    output.line(format!("{word}   {}: {}", check.what, check.message));
-                    if let Some(hint) = &check.hint {
-                        output.line(format!("       {hint}"));
-                    }
-                }
-            }
+        match session.output.format() {
+            Format::Json => session.output.json(&report),
+            Format::Human => report.show(&session.output),
         }
         Ok(if failed { Exit::Failed } else { Exit::Done })
+    }
+}
+
+impl Report {
+    fn show(&self, output: &Output) {
+        let name_width = self.checks.iter().map(|check| check.what.len()).max().unwrap_or(0);
+        let indent = 4 + 2 + name_width + 2;
+        let room = output.width().map_or(usize::MAX, |width| width.saturating_sub(indent).max(20));
+        for check in &self.checks {
+            let (word, style) = match check.verdict {
+                Verdict::Ok => ("ok  ", Style::Good),
+                Verdict::Warn => ("warn", Style::Notice),
+                Verdict::Fail => ("FAIL", Style::Bad),
+            };
+            let mut lines = check.message.lines().flat_map(|line| wrap(&shown(line), room));
+            let first = lines.next().unwrap_or_default();
+            let name = output.styled(Style::Bold, &format!("{:<name_width$}", check.what));
+            output.line(format!("{}  {name}  {first}", output.styled(style, word)));
+            let hint = check.hint.iter().flat_map(|hint| wrap(&format!("→ {hint}"), room));
+            let hint = hint.map(|line| output.styled(Style::Notice, &line));
+            for line in lines.chain(hint) {
+                output.line(format!("{}{line}", " ".repeat(indent)));
+            }
+        }
+        let count = |verdict: Verdict| self.checks.iter().filter(|check| check.verdict == verdict).count();
+        output.line(match (count(Verdict::Fail), count(Verdict::Warn)) {
+            (0, 0) => format!("\n{}", output.styled(Style::Good, "all is well")),
+            (0, warnings) => format!("\nit works; {warnings} things to look at"),
+            (failures, warnings) => format!("\n{failures} things do not work, {warnings} to look at"),
+        });
     }
 }

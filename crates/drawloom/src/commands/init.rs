@@ -51,7 +51,8 @@ impl Init {
                     .with_hint("pass --force to replace it, or name another file"));
             }
         }
-        let found: Vec<&text::Maker> = text::MAKERS.iter().filter(|maker| has_key(maker.key_env)).collect();
+        let known = text::MAKERS.iter();
+        let found: Vec<&text::Maker> = known.filter(|maker| has_key(maker.key_env)).collect();
         let mut used = Vec::new();
         for maker in found {
             let question = format!("{} is set. Use {}?", maker.key_env, maker.title);

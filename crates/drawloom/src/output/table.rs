@@ -101,9 +101,11 @@ pub(super) fn lay_out(columns: &[Column], rows: &[Vec<Text>], width: Option<usiz
         .filter(|(place, _, _)| rows.is_empty() || rows.iter().any(|row| !row[*place].text.is_empty()))
         .collect();
     if let Some(width) = width {
+        let whole = columns.clone();
         make_fit(&mut columns, width);
-        if total(&columns) > width && columns.len() > 1 {
-            return stack(&columns, rows, width, paint);
+        // A first column alone says too little.
+        if (total(&columns) > width || columns.len() == 1) && whole.len() > 1 {
+            return stack(&whole, rows, width, paint);
         }
     }
     let mut lines = vec![line(&columns, paint, &|column| Text::new(column.1.title).style(Style::Bold))];

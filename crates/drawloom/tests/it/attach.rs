@@ -21,7 +21,8 @@ fn commands_beside_a_server_are_its_clients() {
     let run = run["run_id"].as_str().expect("a run");
     let shown = home.run(&["runs", "show", run, "--wait", "--json"]).exits(0).json();
     assert_eq!(shown["final_text"], "hello");
-    assert_eq!(home.run(&["runs", "tail", run]).exits(0).stdout, "hello\n");
+    let tail = home.run(&["runs", "tail", run]).exits(0).stdout;
+    assert!(tail.contains("» hello\n"), "{tail}");
     assert_eq!(home.run(&["run", "echo", "live"]).exits(0).stdout, "live\n");
     assert_eq!(home.run(&["runs", "list", "--json"]).exits(0).json()["runs"].as_array().map(Vec::len), Some(2));
     assert_eq!(home.run(&["replay", run, "--json"]).exits(0).json()["ok"], true);

@@ -62,7 +62,7 @@ fn without_any_config_the_error_says_where_it_was_looked_for() {
     assert_eq!(
         ran.stderr,
         "error: there is no ./drawloom.yaml and no <home>/.config/drawloom/drawloom.yaml\n\
-         hint: pass --config FILE; the README has a first config, and `drawloom demo` needs none\n"
+         hint: `drawloom init` writes one; or pass --config FILE\n"
     );
     let missing = home.run(&["serve", "--config", "nowhere.yaml"]).exits(2);
     assert!(missing.stderr.contains("nowhere.yaml: cannot be read: No such file"), "{missing:?}");

@@ -19,18 +19,20 @@ fn a_healthy_place_passes() {
     assert_eq!(
         verdicts(&ran),
         [
-            "pass config",
-            "pass data directory",
-            "pass permissions",
-            "pass store",
-            "pass listen",
-            "pass room",
-            "pass token"
+            "ok config",
+            "ok data directory",
+            "ok permissions",
+            "ok store",
+            "ok listen",
+            "ok room",
+            "ok clock",
+            "ok limits",
+            "ok token"
         ]
     );
     home.run(&["run", "echo", "hi"]).exits(0);
     let ran = home.run(&["doctor", "--json"]).exits(0);
-    assert!(verdicts(&ran).contains(&"pass runs".to_owned()), "{ran:?}");
+    assert!(verdicts(&ran).contains(&"ok runs".to_owned()), "{ran:?}");
 }
 
 #[test]
@@ -39,7 +41,7 @@ fn a_server_is_asked_how_it_is() {
     let _server = home.serve();
     let ran = home.run(&["doctor", "--json"]).exits(0);
     let verdicts = verdicts(&ran);
-    for expected in ["pass server", "pass access", "pass load"] {
+    for expected in ["ok server", "ok access", "ok load"] {
         assert!(verdicts.iter().any(|verdict| verdict == expected), "{verdicts:?}");
     }
 }
@@ -50,13 +52,16 @@ fn what_is_wrong_is_said_with_what_to_do() {
     home.write("drawloom.yaml", "listen: 0.0.0.0:0\nagents: { a: { tols: [] } }\n");
     let ran = home.run(&["doctor"]).exits(1);
     assert!(
-        ran.stdout.contains("FAIL   config: the config has a mistake\n       drawloom.yaml:2:16: agents.a.tols"),
+        ran.stdout.contains(
+            "FAIL  config          the config has a mistake\n                      drawloom.yaml:2:16: agents.a.tols"
+        ),
         "{ran:?}"
     );
     home.write("drawloom.yaml", "listen: 0.0.0.0:0\n");
     let ran = home.run(&["doctor"]).exits(1);
     assert!(
-        ran.stdout.contains("FAIL   token: DRAWLOOM_TOKEN is not set, and 0.0.0.0:0 is not a loopback address\n"),
+        ran.stdout
+            .contains("FAIL  token           DRAWLOOM_TOKEN is not set, and 0.0.0.0:0 is not a loopback address\n"),
         "{ran:?}"
     );
 }
@@ -73,7 +78,7 @@ fn a_damaged_store_is_found() {
     }
     std::fs::write(&file, bytes).expect("a writable store");
     let ran = home.run(&["doctor"]).exits(1);
-    assert!(ran.stdout.contains("FAIL   store: "), "{ran:?}");
+    assert!(ran.stdout.contains("FAIL  store "), "{ran:?}");
     std::fs::write(&file, "something else, which is long enough to have a header of sixty-four bytes").expect("a file");
     let ran = home.run(&["doctor"]).exits(1);
     assert!(ran.stdout.contains("it is not a drawloom store"), "{ran:?}");

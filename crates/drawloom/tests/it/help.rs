@@ -14,6 +14,7 @@ fn every_command_has_help() {
     let home = Home::new();
     let mut all = String::new();
     for command in [
+        "init",
         "serve",
         "run",
         "batch",
@@ -25,10 +26,15 @@ fn every_command_has_help() {
         "replay",
         "agents",
         "agents list",
+        "models",
+        "models list",
         "validate",
         "config",
         "config schema",
         "doctor",
+        "backup",
+        "restore",
+        "prune",
         "demo",
         "call",
         "completions",

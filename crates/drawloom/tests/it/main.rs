@@ -1,12 +1,18 @@
 //! The binary as people and programs use it: real processes, real files, real sockets.
 
 mod attach;
+mod backup;
 mod call;
 mod config;
 mod demo;
+mod docs;
 mod doctor;
 mod help;
 mod house;
+mod init;
+mod looks;
+mod operate;
 mod run;
 mod runs;
 mod support;
+mod terminal;

@@ -30,7 +30,11 @@ fn the_journal_can_be_read_without_a_config() {
     home.run(&["run", "echo", "hello"]).exits(0);
     std::fs::remove_file(home.path().join("drawloom.yaml")).expect("it is there");
     let run = first_run(&home);
-    assert_eq!(home.run(&["runs", "tail", &run]).exits(0).stdout, "hello\n");
+    let tail = home.run(&["runs", "tail", &run]).exits(0).stdout;
+    assert!(
+        tail.contains("» hello\n") && tail.lines().last().is_some_and(|line| line.contains("✓ completed")),
+        "{tail}"
+    );
     home.run(&["replay", &run]).exits(0);
     home.run(&["run", "echo", "hello"]).exits(2);
 }
@@ -68,7 +72,9 @@ fn the_events_of_a_run_that_ended_can_be_read_again() {
     let seq = last["seq"].as_u64().expect("a number");
     let rest = home.run(&["runs", "tail", &run, "--json", "--from", &(seq - 1).to_string()]).exits(0).stdout;
     assert_eq!(rest.lines().count(), 1, "{rest}");
-    assert_eq!(home.run(&["runs", "tail", &run]).exits(0).stdout, "the note says: remember the milk\n");
+    let tail = home.run(&["runs", "tail", &run, "--since", "1h"]).exits(0).stdout;
+    assert!(tail.contains("→ Read note.txt\n") && tail.contains("remember the milk"), "{tail}");
+    assert_eq!(home.run(&["runs", "tail", &run, &run]).exits(0).stdout.lines().count(), tail.lines().count() * 2);
 }
 
 #[test]

@@ -93,7 +93,18 @@ impl Home {
     /// A command in this home, with nothing of the tester's own environment that matters.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_drawloom"));
-        for name in ["DRAWLOOM_TOKEN", "DRAWLOOM_URL", "DRAWLOOM_LOG", "XDG_CONFIG_HOME", "XDG_DATA_HOME"] {
+        for name in [
+            "DRAWLOOM_TOKEN",
+            "DRAWLOOM_URL",
+            "DRAWLOOM_LOG",
+            "XDG_CONFIG_HOME",
+            "XDG_DATA_HOME",
+            "COLUMNS",
+            "NO_COLOR",
+            "ANTHROPIC_API_KEY",
+            "OPENAI_API_KEY",
+            "DEEPSEEK_API_KEY",
+        ] {
             command.env_remove(name);
         }
         command
@@ -160,6 +171,16 @@ impl Server {
         let pid = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("it runs");
         self.child.wait().expect("it ends").code()
+    }
+
+    /// Stops it in order and returns all that it logged.
+    pub(crate) fn stop_and_read(&mut self) -> String {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("it runs");
+        let mut said = String::new();
+        self.child.stderr.take().expect("a pipe").read_to_string(&mut said).expect("text");
+        self.child.wait().expect("it ends");
+        said
     }
 
     /// Kills it as a crash would.

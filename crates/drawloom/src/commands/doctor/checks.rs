@@ -1,6 +1,6 @@
 //! What the doctor looks at, one function each.
 
-use std::{net::SocketAddr, os::unix::fs::PermissionsExt as _, path::Path};
+use std::{net::SocketAddr, path::Path, time::Duration};
 
 use drawloom_contract::{
     journal::{RunReader as _, StoreError},
@@ -17,23 +17,22 @@ use crate::{
     data_dir::{self, DataDir, Lock, ServerFile},
     environment,
     exit::CommandError,
-    resolve,
+    output::duration,
+    resolve::{self, Resolved},
 };
 
-use super::{Report, Verdict};
+use super::{Report, Verdict, machine};
 
-/// Below this much room a warning is due.
-const LITTLE_ROOM: u64 = 512 * 1024 * 1024;
-/// Below this much room runs will soon park.
-const NO_ROOM: u64 = 32 * 1024 * 1024;
+/// A provider that has not answered by then does not work.
+const KEY_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Looks at everything.
-pub(super) async fn all(session: &Session, report: &mut Report) {
+/// Looks at everything; at keys only when somebody wants it, because that asks the providers.
+pub(super) async fn all(session: &Session, report: &mut Report, with_keys: bool) {
     if let Some(url) = &session.globals.url {
         // The config and the data directory of a server elsewhere are elsewhere too.
         return server(report, url).await;
     }
-    let loaded = config(session, report);
+    let (loaded, resolved) = config(session, report);
     let directory = match connect::data_dir(&session.globals) {
         Ok(directory) => directory,
         Err(error) => return report.fail("data directory", &error),
@@ -48,51 +47,82 @@ pub(super) async fn all(session: &Session, report: &mut Report) {
         Err(data_dir::Error::InUse { server: Some(found), .. }) => served(report, &directory, &found).await,
         Err(error) => report.fail("data directory", &error.into()),
     }
-    room(report, directory.path());
+    // What is the machine's, one function each: a further check is a line here.
+    for check in [machine::room, machine::clock, machine::open_files] {
+        check(report, directory.path());
+    }
     if let Some(loaded) = &loaded {
         tokens(report, &loaded.config);
     }
+    if let Some(resolved) = resolved.filter(|_| with_keys) {
+        keys(report, &resolved).await;
+    }
 }
 
-fn config(session: &Session, report: &mut Report) -> Option<Loaded> {
+/// Asks every provider for its models.
+async fn keys(report: &mut Report, resolved: &Resolved) {
+    for (id, model) in &resolved.models {
+        let began = SystemClock.now();
+        let asked = tokio::time::timeout(KEY_TIMEOUT, model.list()).await;
+        let took = duration(SystemClock.now().since(began).as_millis() as u64);
+        match asked {
+            Ok(Ok(models)) => report.ok("key", format!("{id}: it answers in {took} and has {} models", models.len())),
+            Ok(Err(error)) => {
+                let failure = crate::models::failure(&error);
+                report.add(Verdict::Fail, "key", format!("{id}: {} ({took})", failure.message), failure.hint);
+            }
+            Err(_) => report.add(
+                Verdict::Fail,
+                "key",
+                format!("{id}: no answer in {took}"),
+                Some("check `base_url` and the network".into()),
+            ),
+        }
+    }
+}
+
+fn config(session: &Session, report: &mut Report) -> (Option<Loaded>, Option<Resolved>) {
     let loaded = match config::find(&session.globals.config).and_then(|files| config::load_files(&files)) {
         Ok(loaded) => loaded,
         Err(error) => {
             report.fail("config", &error);
-            return None;
+            return (None, None);
         }
     };
     match resolve::resolve(&loaded, &[]) {
         Ok(resolved) => {
             let files: Vec<String> = loaded.files.iter().map(|file| file.display().to_string()).collect();
             let agents = resolved.catalog.names().count();
-            report.pass("config", format!("{}: no mistakes, {agents} agents", files.join(", ")));
+            report.ok("config", format!("{}: no mistakes, {agents} agents", files.join(", ")));
             for finding in &resolved.findings {
                 let verdict = match finding.weight {
-                    Weight::Note => Verdict::Pass,
+                    Weight::Note => Verdict::Ok,
                     Weight::Warning => Verdict::Warn,
                 };
-                report.add(verdict, "gates", format!("{}: {}", loaded.place(&finding.at), finding.message), None);
+                report.add(verdict, "agents", format!("{}: {}", loaded.place(&finding.at), finding.message), None);
             }
+            (Some(loaded), Some(resolved))
         }
-        Err(mistakes) => report.fail("config", &config::refuse(mistakes)),
+        Err(mistakes) => {
+            report.fail("config", &config::refuse(mistakes));
+            (Some(loaded), None)
+        }
     }
-    Some(loaded)
 }
 
 /// The directory is ours while this looks at it.
 async fn owned(report: &mut Report, lock: Lock) {
     let path = lock.directory().path().to_owned();
-    report.pass("data directory", format!("{} is free: no server runs on it", path.display()));
-    permissions(report, &path);
+    report.ok("data directory", format!("{} is free: no server runs on it", path.display()));
+    machine::permissions(report, &path);
     if !path.join("drawloom.db").exists() {
-        return report.pass("store", "there is none yet; the first command that runs something makes it");
+        return report.ok("store", "there is none yet; the first command that runs something makes it");
     }
     match integrity(&path).await {
         Ok(unfinished) => {
-            report.pass("store", "every page is in order, and every commit waits for a real sync");
+            report.ok("store", "every page is in order, and every commit waits for a real sync");
             match unfinished {
-                0 => report.pass("runs", "none is unfinished"),
+                0 => report.ok("runs", "none is unfinished"),
                 count => report.add(
                     Verdict::Warn,
                     "runs",
@@ -117,21 +147,8 @@ async fn integrity(path: &Path) -> Result<u64, StoreError> {
     Ok(unfinished.runs.len() as u64 + unfinished.parked)
 }
 
-fn permissions(report: &mut Report, path: &Path) {
-    match std::fs::metadata(path).map(|metadata| metadata.permissions().mode() & 0o777) {
-        Ok(mode) if mode & 0o077 == 0 => report.pass("permissions", "only this user can look into the data directory"),
-        Ok(mode) => report.add(
-            Verdict::Warn,
-            "permissions",
-            format!("others on this machine can look into the data directory (mode {mode:o})"),
-            Some(format!("chmod 700 {}", path.display())),
-        ),
-        Err(error) => report.add(Verdict::Fail, "permissions", error.to_string(), None),
-    }
-}
-
 async fn served(report: &mut Report, directory: &DataDir, found: &ServerFile) {
-    report.pass(
+    report.ok(
         "data directory",
         format!("{} is served by process {} at {}", directory.path().display(), found.pid, found.url),
     );
@@ -144,16 +161,16 @@ async fn server(report: &mut Report, url: &str) {
         Err(error) => return report.fail("server", &error),
     };
     match client.health().await {
-        Ok(health) => report.pass("server", format!("{url} answers, version {}, and can take runs", health.version)),
+        Ok(health) => report.ok("server", format!("{url} answers, version {}, and can take runs", health.version)),
         Err(error) => return report.fail("server", &error.into()),
     }
     match client.whoami().await {
-        Ok(me) if me.open_mode => report.pass("access", "the server is open to programs on this machine"),
-        Ok(me) => report.pass("access", format!("you are {} of tenant {}", me.subject, me.tenant_id)),
+        Ok(me) if me.open_mode => report.ok("access", "the server is open to programs on this machine"),
+        Ok(me) => report.ok("access", format!("you are {} of tenant {}", me.subject, me.tenant_id)),
         Err(error) => report.fail("access", &error.into()),
     }
     match client.load().await {
-        Ok(load) => report.pass(
+        Ok(load) => report.ok(
             "load",
             format!("{} runs active of at most {}, {} queued", load.active, load.max_concurrent_runs, load.queued),
         ),
@@ -170,7 +187,7 @@ async fn listen(report: &mut Report, listen: &str) {
             Some("write it like 127.0.0.1:8787".into()),
         ),
         Ok(address) => match tokio::net::TcpListener::bind(address).await {
-            Ok(_) => report.pass("listen", format!("{address} is free")),
+            Ok(_) => report.ok("listen", format!("{address} is free")),
             Err(error) => report.add(
                 Verdict::Fail,
                 "listen",
@@ -181,34 +198,15 @@ async fn listen(report: &mut Report, listen: &str) {
     }
 }
 
-fn room(report: &mut Report, path: &Path) {
-    let existing = path.ancestors().find(|above| above.exists()).unwrap_or(Path::new("/"));
-    let room = match rustix::fs::statvfs(existing) {
-        Ok(found) => found.f_bavail.saturating_mul(found.f_frsize),
-        Err(error) => return report.add(Verdict::Warn, "room", format!("cannot ask for free space: {error}"), None),
-    };
-    let message = format!("{} MiB free", room / (1024 * 1024));
-    match room {
-        0..NO_ROOM => report.add(
-            Verdict::Fail,
-            "room",
-            message,
-            Some("free some space: on a full disk runs park until there is room".into()),
-        ),
-        NO_ROOM..LITTLE_ROOM => report.add(Verdict::Warn, "room", message, Some("free some space soon".into())),
-        _ => report.pass("room", message),
-    }
-}
-
 fn tokens(report: &mut Report, config: &Config) {
     let is_set = |name: &str| environment::variable(name).is_some();
     let loopback = config.listen.parse::<SocketAddr>().is_ok_and(|address| address.ip().is_loopback());
     match is_set(&config.auth.token_env) {
-        true => report.pass("token", format!("the shared token is set in {}", config.auth.token_env)),
+        true => report.ok("token", format!("the shared token is set in {}", config.auth.token_env)),
         false if !config.principals.is_empty() => {
-            report.pass("token", format!("no shared token ({} is not set)", config.auth.token_env));
+            report.ok("token", format!("no shared token ({} is not set)", config.auth.token_env));
         }
-        false if loopback => report.pass(
+        false if loopback => report.ok(
             "token",
             format!(
                 "{} is not set: the server is open to programs on this machine, and to nobody else",
@@ -224,7 +222,7 @@ fn tokens(report: &mut Report, config: &Config) {
     }
     for (name, principal) in &config.principals {
         match is_set(&principal.token_env) {
-            true => report.pass("principal", format!("{name}: the token is set in {}", principal.token_env)),
+            true => report.ok("principal", format!("{name}: the token is set in {}", principal.token_env)),
             false => report.add(
                 Verdict::Warn,
                 "principal",
@@ -236,7 +234,7 @@ fn tokens(report: &mut Report, config: &Config) {
     for (id, provider) in &config.providers {
         if let Some(name) = &provider.api_key_env {
             match is_set(name) {
-                true => report.pass("key", format!("{id}: the key is set in {name}")),
+                true => report.ok("key", format!("{id}: the key is set in {name}")),
                 false => report.add(
                     Verdict::Warn,
                     "key",

@@ -114,20 +114,20 @@ fn real(text: &mut String, makers: &[&Maker]) -> [String; 2] {
         "\n# Keys are named here and read from the environment; a key itself never stands in a file.\nproviders:\n",
     );
     for Maker { provider, key_env, .. } in makers {
-        write!(text, "  {provider}: {{ driver: {provider}, api_key_env: {key_env} }}\n").expect("text takes text");
+        writeln!(text, "  {provider}: {{ driver: {provider}, api_key_env: {key_env} }}").expect("text takes text");
     }
     text.push_str(
         "\n# Short names for models. `drawloom models list --remote PROVIDER` shows what a provider has.\nmodels:\n",
     );
     for Maker { provider, models, .. } in makers {
         for (tier, model) in TIERS.iter().zip(models) {
-            write!(text, "  {provider}-{tier}: {{ provider: {provider}, model: {model} }}\n").expect("text takes text");
+            writeln!(text, "  {provider}-{tier}: {{ provider: {provider}, model: {model} }}").expect("text takes text");
         }
     }
     text.push_str("\n# How good, and how dear: candidates in order of preference.\ntiers:\n");
     for tier in TIERS {
         let names: Vec<String> = makers.iter().map(|maker| format!("{}-{tier}", maker.provider)).collect();
-        write!(text, "  {tier}: [{}]\n", names.join(", ")).expect("text takes text");
+        writeln!(text, "  {tier}: [{}]", names.join(", ")).expect("text takes text");
     }
     if makers.len() > 1 {
         text.push_str(
@@ -147,6 +147,7 @@ fn agent(name: &str, model: &str, description: &str, prompt: &str, wanted: &[&st
     tools: [{}]
     agents: []                  # whom it may spawn: nobody
     volumes: [here]
+    hosts: []                   # what it may reach over HTTP: nothing
     budget: {{ tokens: 500000 }}  # of a run and all below it
 ",
         wanted.join(", ")

@@ -1,0 +1,97 @@
+//! What the doctor looks at in the machine: disk, permissions, clock, limits.
+
+use std::{os::unix::fs::PermissionsExt as _, path::Path, time::UNIX_EPOCH};
+
+use drawloom_contract::time::{Clock as _, Timestamp};
+use rustix::process::{Resource, getrlimit};
+
+use crate::{clock::SystemClock, output::bytes};
+
+use super::{Report, Verdict};
+
+/// Below this much room a warning is due.
+const LITTLE_ROOM: u64 = 1024 * 1024 * 1024;
+/// Below this much room runs will soon park.
+const NO_ROOM: u64 = 32 * 1024 * 1024;
+/// Files that were written so long after now were not: the clock is wrong.
+const SLACK_MS: i64 = 5 * 60 * 1_000;
+/// Nobody ran this version before.
+const OLDEST: Timestamp = Timestamp::from_millis(1_767_225_600_000);
+/// As many connections as the server takes, and some files.
+const FILES: u64 = 4_096 + 64;
+
+/// Whether only this user can look into the data directory.
+pub(super) fn permissions(report: &mut Report, path: &Path) {
+    match std::fs::metadata(path).map(|metadata| metadata.permissions().mode() & 0o777) {
+        Ok(mode) if mode & 0o077 == 0 => report.ok("permissions", "only this user can look into the data directory"),
+        Ok(mode) => report.add(
+            Verdict::Warn,
+            "permissions",
+            format!("others on this machine can look into the data directory (mode {mode:o})"),
+            Some(format!("chmod 700 {}", path.display())),
+        ),
+        Err(error) => report.add(Verdict::Fail, "permissions", error.to_string(), None),
+    }
+}
+
+/// Whether the disk has room.
+pub(super) fn room(report: &mut Report, path: &Path) {
+    let existing = path.ancestors().find(|above| above.exists()).unwrap_or(Path::new("/"));
+    let room = match rustix::fs::statvfs(existing) {
+        Ok(found) => found.f_bavail.saturating_mul(found.f_frsize),
+        Err(error) => return report.add(Verdict::Warn, "room", format!("cannot ask for free space: {error}"), None),
+    };
+    let message = format!("{} free", bytes(room));
+    match room {
+        0..NO_ROOM => report.add(
+            Verdict::Fail,
+            "room",
+            message,
+            Some("free some space: on a full disk runs park until there is room".into()),
+        ),
+        NO_ROOM..LITTLE_ROOM => report.add(
+            Verdict::Warn,
+            "room",
+            message,
+            Some("free some space soon; `drawloom prune` removes old runs".into()),
+        ),
+        _ => report.ok("room", message),
+    }
+}
+
+/// Whether the clock can be right: not before this version was made, and not before files were written here.
+pub(super) fn clock(report: &mut Report, path: &Path) {
+    let now = SystemClock.now();
+    let written = std::fs::read_dir(path).into_iter().flatten().flatten().filter_map(|entry| {
+        let modified = entry.metadata().ok()?.modified().ok()?;
+        i64::try_from(modified.duration_since(UNIX_EPOCH).ok()?.as_millis()).ok()
+    });
+    let newest = written.max().unwrap_or(0);
+    let hint =
+        || Some("set the clock, or let it be set (timedatectl set-ntp true): deadlines and ages depend on it".into());
+    if now < OLDEST {
+        let message = format!("it says {}, which is long ago", now.to_rfc3339());
+        report.add(Verdict::Fail, "clock", message, hint());
+    } else if newest > now.as_millis() + SLACK_MS {
+        let newest = Timestamp::from_millis(newest).to_rfc3339();
+        let message = format!("it says {}, but a file here was written at {newest}", now.to_rfc3339());
+        report.add(Verdict::Warn, "clock", message, hint());
+    } else {
+        report.ok("clock", format!("{}, not before the newest file here", now.to_rfc3339()));
+    }
+}
+
+/// Whether the server may open as many files as it has connections.
+pub(super) fn open_files(report: &mut Report, _: &Path) {
+    let limit = getrlimit(Resource::Nofile);
+    match limit.maximum {
+        Some(most) if most < FILES => report.add(
+            Verdict::Warn,
+            "limits",
+            format!("a process may open {most} files, and the server takes 4096 connections"),
+            Some("raise it: ulimit -Hn 65536, or LimitNOFILE= in the systemd unit".into()),
+        ),
+        Some(most) => report.ok("limits", format!("a process may open {most} files")),
+        None => report.ok("limits", "a process may open any number of files"),
+    }
+}

@@ -1,0 +1,190 @@
+//! Every error code with what it means and what to do: the reference page is made from this list, and a test looks in the
+//! sources for codes that are missing here.
+
+/// Where a code is met.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Group {
+    /// In a run's result, once it was accepted.
+    Run,
+    /// In the answer to a request that was not accepted.
+    Request,
+    /// When a server starts, or cannot take more.
+    Server,
+    /// From the store.
+    Store,
+    /// From a client that reaches a server.
+    Client,
+    /// From a command.
+    Command,
+}
+
+impl Group {
+    /// All of them, in the order of the page.
+    pub const ALL: [Self; 6] = [Self::Run, Self::Request, Self::Server, Self::Store, Self::Client, Self::Command];
+
+    /// Its title on the page.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Run => "Of runs",
+            Self::Request => "Of requests",
+            Self::Server => "Of the server",
+            Self::Store => "Of the store",
+            Self::Client => "Of clients",
+            Self::Command => "Of commands",
+        }
+    }
+}
+
+/// An error code.
+#[derive(Debug, Clone, Copy)]
+pub struct ErrorCard {
+    /// The code.
+    pub code: &'static str,
+    /// Where it is met.
+    pub group: Group,
+    /// What it means.
+    pub means: &'static str,
+    /// What to do.
+    pub next: &'static str,
+}
+
+macro_rules! errors {
+    ($($group:ident { $($code:literal: $means:literal, $next:literal;)* })*) => {
+        /// All of them.
+        pub static ERRORS: &[ErrorCard] =
+            &[$($(ErrorCard { code: $code, group: Group::$group, means: $means, next: $next },)*)*];
+    };
+}
+
+errors! {
+    Run {
+        "budget_exhausted": "The budget of the run's tree is spent, and not even a last turn could be paid.", "Raise `budget`, or ask for less.";
+        "cancelled": "Somebody stopped the run.", "Nothing, if that was meant; its reason is in the message.";
+        "context_too_long": "The conversation does not fit the model.", "Ask for less, or use a model with a larger context.";
+        "interrupted": "The step was in flight when the process ended.", "The run goes on by itself; for a command, see its hint.";
+        "model_auth": "The provider rejected the credential.", "Check the variable that `api_key_env` names; `drawloom doctor --keys` asks the provider.";
+        "model_bad_request": "The provider does not understand the request.", "Check the model's name and the agent's settings.";
+        "model_overloaded": "The provider has too much to do.", "Runs wait by themselves; list other models under `tiers` to fall back on.";
+        "model_refused": "The model declined.", "Ask differently, or ask another model.";
+        "model_stream_cut": "The model's stream ended before the turn did.", "The turn is tried again; if it persists, look at the network.";
+        "model_unavailable": "The provider cannot be reached or failed inside.", "`drawloom doctor --keys` asks the provider; `user_tiers` can name others.";
+        "parent_ended": "The run that spawned it ended.", "Look at the parent: `drawloom runs show`.";
+        "quarantined": "The process died several times at the same step of this run.", "Look at its last step with `drawloom replay`, and start it anew.";
+        "queue_timeout": "The run waited too long for its first slot.", "Raise `concurrency`, or send less at once.";
+        "throttled": "The provider says \"slow down\".", "Runs wait by themselves; nothing fails for it.";
+        "timeout": "The run's wall-clock limit is over.", "Raise `timeout_ms` or `run_timeout_seconds`.";
+        "unknown_provider": "The provider is not in the config any more.", "Put it back under `providers`, or start the run anew.";
+        "unknown_user_tier": "There is no user tier of that name.", "Define it under `user_tiers`, or leave `user_tier` out.";
+        "unpriced_model": "A money budget is set, and the model has no price.", "Add its price under `pricing`, or use a token budget.";
+        "unreadable": "The run's journal cannot be folded.", "Use the version that wrote it, or restore a backup.";
+    }
+    Request {
+        "agent_id_in_use": "A live run has this handle.", "Pick another agent_id, or cancel the run that has it.";
+        "backpressure": "The queue is full.", "Ask again later, or raise `max_queue_depth`.";
+        "bad_authorization": "The Authorization header is not `Bearer TOKEN`.", "Send it in that form.";
+        "bad_batch_size": "A batch has no run, or more than 32.", "Split it.";
+        "bad_form": "A value does not have the form it must have.", "The message says which form.";
+        "bad_from_seq": "The run has no record of that number.", "Use an id that the stream gave.";
+        "bad_header": "A header is not text.", "Send plain text.";
+        "bad_path": "The path cannot be read.", "Check its escapes.";
+        "bad_query": "The query cannot be read.", "Check its escapes.";
+        "bad_value": "A value is not one of those that are possible.", "The message lists them.";
+        "body_too_slow": "The body did not come in time.", "Send it faster; 30 s is the limit.";
+        "both_spellings": "A field and its other spelling are both there.", "Leave one of them out.";
+        "broken_body": "The connection broke in the middle of the body.", "Send it again.";
+        "child_exists": "The child of this call was started before.", "Nothing: it is the same child.";
+        "conflict": "Somebody else wrote to the run.", "Ask again.";
+        "contradiction": "The path and the body say different things.", "Leave one of them out.";
+        "host_denied": "The Host header names no address of this server.", "Use the address that the server announced.";
+        "idempotency_key_reused": "The key was used before with a different request.", "Use a new key for a new request.";
+        "insufficient_scope": "The token may not do this.", "Add the scope to the principal, or use another token.";
+        "invalid_json": "The body is not JSON.", "The message says where.";
+        "invalid_request": "The request is not as it must be.", "The problems say where and how.";
+        "missing_key": "A field that must be there is not.", "Add it.";
+        "more_problems": "There are more problems than are listed.", "Fix these first.";
+        "no_token": "The server wants a token.", "Send `Authorization: Bearer …`; commands read DRAWLOOM_TOKEN.";
+        "not_built": "The field belongs to something that this version does not have.", "Leave it out.";
+        "origin_denied": "A browser's page from elsewhere called an open server.", "Set a token, or call from the server's own page.";
+        "out_of_range": "A number is too small or too large.", "The message says the limit.";
+        "repeated": "Something is there twice.", "Leave one out.";
+        "repeated_key": "A JSON object has a key twice.", "Leave one out.";
+        "secret_agent_id": "The handle looks like a secret.", "Pick another agent_id.";
+        "session_busy": "Another run of the session is unfinished.", "Wait for it, cancel it, or leave session_id out.";
+        "stopping": "The server is stopping.", "Ask again when it is back.";
+        "too_deep": "The JSON is nested too deeply.", "Flatten it.";
+        "too_large": "The body is longer than allowed.", "Send less.";
+        "too_long": "A text or list is too long.", "The message says the limit.";
+        "too_short": "A text or list is too short.", "The message says the limit.";
+        "too_many_bodies": "Too many large bodies are held at once.", "Ask again later.";
+        "unexpected_body": "A GET has a body.", "Put the fields into the query.";
+        "unexpected_query": "A POST has a query.", "Put the fields into the body.";
+        "unknown_agent": "There is no agent of that name.", "`drawloom agents list` shows them.";
+        "unknown_agent_id": "No run has this handle.", "`drawloom runs list` shows runs.";
+        "unknown_batch": "There is no such batch here.", "Check its id; it may have been pruned.";
+        "unknown_key": "A key is not known.", "The hint says what was probably meant.";
+        "unknown_route": "There is nothing at that address.", "GET /v1/openapi.json lists every route.";
+        "unknown_run": "There is no such run here.", "Check its id; it may have been pruned.";
+        "unknown_session": "There is no such session.", "Leave session_id out to begin a new one.";
+        "unknown_token": "Nobody has this token.", "Check it.";
+        "wrong_method": "The route has no such method.", "The hint says which it has.";
+        "wrong_type": "A value has the wrong type.", "The message says which it must have.";
+    }
+    Server {
+        "bad_listen": "The address to listen on cannot be read.", "Write it like 127.0.0.1:8787.";
+        "bad_provider": "A provider cannot be opened.", "The message says which key of it.";
+        "bug": "A mistake of ours.", "See the server's log for the request id, and report it.";
+        "cannot_listen": "The address cannot be had.", "Another program may have the port; pass --listen.";
+        "empty_token": "A token's variable is set to nothing.", "Set it to a long random text, or unset it.";
+        "no_tokens": "Principals are configured, and none has its token.", "Set their variables.";
+        "open_to_the_network": "Without a token the server listens on loopback only.", "Set DRAWLOOM_TOKEN, or listen on 127.0.0.1.";
+        "same_token": "Two callers have the same token.", "Give each its own.";
+        "too_many_connections": "The server has as many connections as it takes.", "Close some, or ask again later.";
+    }
+    Store {
+        "lost_ownership": "Another process owns the data now.", "Stop one of them.";
+        "store_closed": "The store was closed.", "Ask again when the server is back.";
+        "store_corrupt": "The file is damaged, or is no store.", "Restore a backup.";
+        "store_failed": "The database or the file system said no.", "See the message; `drawloom doctor` checks the data directory.";
+        "store_full": "The disk is full.", "Free some space; runs go on by themselves after that.";
+        "store_locked": "Another process has the store.", "Wait for it to end, or pass another --data-dir.";
+        "store_read_only": "The file cannot be written.", "Make it and its directory writable.";
+        "store_too_new": "A newer version wrote the store.", "Use that version, or another --data-dir.";
+    }
+    Client {
+        "answer_too_large": "An answer is longer than a client takes.", "Ask for less.";
+        "bad_address": "The server's address cannot be read.", "Write it like http://127.0.0.1:8787.";
+        "connection_broken": "The connection broke.", "Ask again; with an idempotency key nothing happens twice.";
+        "event_too_large": "An event is longer than a client takes.", "Read the run instead of following it.";
+        "http_setup": "The HTTP client cannot be made.", "See the message.";
+        "no_connection": "Nobody answers at the address.", "Start `drawloom serve`, or check --url.";
+        "not_drawloom": "What answers there is no drawloom server.", "Check --url.";
+        "refused": "The server refused, in words that this version does not know.", "Use the same version on both sides.";
+        "stream_cut": "A stream of events ended before its run.", "Follow it again: nothing is lost.";
+        "unknown_answer": "An answer has an unknown form.", "Use the same version on both sides.";
+        "unknown_operation": "There is no operation of that name.", "`drawloom call` lists them.";
+    }
+    Command {
+        "bad_config": "The config has mistakes.", "Each is listed with file, line and column.";
+        "bad_data_dir": "The data directory cannot be used.", "Make it writable, or pass --data-dir.";
+        "bad_field": "A field is not of the form key=value.", "Write it so, or pass --json FILE.";
+        "bad_file": "A file cannot be read.", "See the message.";
+        "bad_id": "What was given is neither a run's id nor a handle.", "`drawloom runs list` shows the ids.";
+        "bad_log_filter": "The log filter cannot be read.", "Write a level such as `info`.";
+        "bad_prompt": "The prompt cannot be read, or is too long.", "See the message.";
+        "cannot_write": "A file cannot be written.", "Choose a directory that can be.";
+        "exists": "The file exists, and is not replaced.", "Choose another, or pass --force where there is one.";
+        "in_use": "Another process owns the data directory.", "Use its server, wait, or pass another --data-dir.";
+        "needs_server": "What was asked makes sense only when a server goes on with it.", "Start `drawloom serve`.";
+        "no_agent": "Several prompts need an agent to go to.", "Add --agent.";
+        "no_answer": "A question was asked and nobody answered.", "Pass --yes.";
+        "no_config": "There is no config.", "`drawloom init` writes one.";
+        "no_data_dir": "There is no home directory to keep data in.", "Pass --data-dir.";
+        "no_prompt": "There is no prompt.", "Give one, or pipe one.";
+        "no_remote_backup": "A backup is made beside the data, not over the network.", "Run it on the server's machine.";
+        "no_runtime": "The process cannot start its threads.", "Look at its limits.";
+        "no_temporary_directory": "No temporary directory can be made.", "Set TMPDIR.";
+        "not_empty": "The data directory holds a store already.", "Make a backup of it, then pass --force.";
+        "not_served": "The run has not ended and nobody serves it.", "Start `drawloom serve`.";
+        "unfinished_runs": "The backup holds unfinished runs.", "Pass --resume or --cancel to `drawloom restore`.";
+    }
+}

@@ -1,0 +1,80 @@
+//! `init`: a first config that works at once.
+
+use std::fs;
+
+use crate::support::{Home, Ran};
+
+const KEYS: [(&str, &str); 3] =
+    [("anthropic", "ANTHROPIC_API_KEY"), ("openai", "OPENAI_API_KEY"), ("deepseek", "DEEPSEEK_API_KEY")];
+const VALUE: &str = "a-key-that-nobody-may-see";
+
+/// A home without a config.
+fn empty() -> Home {
+    let home = Home::new();
+    fs::remove_file(home.path().join("drawloom.yaml")).expect("it is there");
+    home
+}
+
+/// Runs a command with the keys whose bit is set.
+fn with_keys(home: &Home, bits: u8, arguments: &[&str]) -> Ran {
+    let mut command = home.command(arguments);
+    for (bit, (_, variable)) in KEYS.iter().enumerate() {
+        if bits & (1 << bit) != 0 {
+            command.env(variable, VALUE);
+        }
+    }
+    home.finish(&mut command)
+}
+
+/// Whether this build has the driver.
+fn is_built(home: &Home, driver: &str) -> bool {
+    home.run(&["config", "schema"]).exits(0).stdout.contains(&format!("\"const\": \"{driver}\""))
+}
+
+#[test]
+fn what_it_writes_is_valid_for_every_combination_of_keys_and_shows_none() {
+    for bits in 0..8 {
+        let home = empty();
+        let made = with_keys(&home, bits, &["init"]).exits(0);
+        let text = fs::read_to_string(home.path().join("drawloom.yaml")).expect("a config");
+        for shown in [&made.stdout, &made.stderr, &text] {
+            assert!(!shown.contains(VALUE), "{shown}");
+        }
+        let checked = with_keys(&home, bits, &["validate"]).exits(0);
+        assert!(checked.stdout.contains("no mistakes"), "{bits}: {checked:?}");
+        for (bit, (provider, variable)) in KEYS.iter().enumerate() {
+            let line = format!("{provider}: {{ driver: {provider}, api_key_env: {variable} }}\n");
+            let wanted = bits & (1 << bit) != 0 && is_built(&home, provider);
+            assert_eq!(text.contains(&format!("\n  {line}")), wanted, "{bits} {provider}: {text}");
+        }
+        let agents = with_keys(&home, bits, &["agents", "list", "--json"]).exits(0).json();
+        let names: Vec<&str> =
+            agents["agents"].as_array().expect("agents").iter().filter_map(|a| a["name"].as_str()).collect();
+        assert_eq!(names, ["assistant", "coder"], "{bits}");
+    }
+}
+
+#[test]
+fn without_a_key_a_run_works_right_away() {
+    let home = empty();
+    let made = home.run(&["init", "--yes"]).exits(0);
+    assert!(made.stdout.contains("drawloom run assistant"), "{made:?}");
+    let ran = home.run(&["run", "assistant", "hello"]).exits(0);
+    assert!(ran.stdout.contains("hello"), "{ran:?}");
+    home.run(&["doctor"]).exits(0);
+}
+
+#[test]
+fn a_file_that_is_there_is_replaced_only_when_somebody_says_so() {
+    let home = Home::new();
+    let before = fs::read_to_string(home.path().join("drawloom.yaml")).expect("a config");
+    let refused = home.run(&["init"]).exits(3);
+    assert!(refused.stderr.contains("--force"), "{refused:?}");
+    assert_eq!(fs::read_to_string(home.path().join("drawloom.yaml")).expect("a config"), before);
+    let json = home.run(&["init", "--force", "--json"]).exits(0).json();
+    assert_eq!(json["providers"], serde_json::json!(["script"]));
+    assert_ne!(fs::read_to_string(home.path().join("drawloom.yaml")).expect("a config"), before);
+    home.run(&["init", "elsewhere.yaml"]).exits(0);
+    home.run(&["validate", "elsewhere.yaml"]).exits(0);
+    home.run(&["init", "no/such/folder.yaml"]).exits(1);
+}

@@ -1,0 +1,152 @@
+//! How things look: committed snapshots of what people read, at three widths, with and without colours.
+
+use regex::Regex;
+
+use crate::support::Home;
+
+/// What differs from run to run, replaced by something of the same width.
+pub(crate) fn normal(text: &str) -> String {
+    let mut text = text.to_owned();
+    for (pattern, with) in [
+        (r"r_[0-9a-f]{32}", "r_00000000000000000000000000000000"),
+        (r"b_[0-9a-f]{32}", "b_00000000000000000000000000000000"),
+        (r"s_[0-9a-f]{32}", "s_00000000000000000000000000000000"),
+        (r"a_[0-9a-f]{32}", "a_00000000000000000000000000000000"),
+        (r"…[0-9a-f]{6}", "…000000"),
+        (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", "2026-01-01T00:00:00.000Z"),
+        (r"\d\d:\d\d:\d\d\.\d{3}", "00:00:00.000"),
+        (r"\b\d+(\.\d)? m?s\b", "N ms"),
+        (r" +N ms", " N ms"),
+        (r"\d+\.\d [KMG]iB free", "N GiB free"),
+        (r"may open \d+ files", "may open N files"),
+        (r"127\.0\.0\.1:\d+", "127.0.0.1:N"),
+        (r"process \d+", "process N"),
+    ] {
+        text = Regex::new(pattern).expect("a pattern").replace_all(&text, with).into_owned();
+    }
+    text
+}
+
+/// A home with a tree of runs, a failure and a batch in its journal.
+fn lived_in() -> Home {
+    let home = Home::new();
+    home.write(
+        "drawloom.yaml",
+        "\
+listen: 127.0.0.1:0
+providers:
+  script:
+    driver: script
+    options:
+      rules:
+        - when: { contains: boom }
+          fail: { kind: refused, message: it went boom }
+        - when: { agent: lead, turn: 1 }
+          calls: [{ tool: Agent, input: { agents: [{ agent: reader, prompt: read the first }, { agent: reader, prompt: boom goes the second }] } }]
+        - when: { agent: lead }
+          text: \"Both are back: one has read, one went wrong.\"
+        - when: { contains: read, turn: 1 }
+          calls: [{ tool: Read, input: { path: note.txt } }]
+        - when: { contains: read }
+          text: \"the note says: {{last}}\"
+        - text: \"{{prompt}}\"
+defaults: { provider: script, model: test }
+pricing: { models: { script/test: { input: 3, output: 15 } } }
+agents:
+  lead: { description: Hands work to readers., tools: [Agent], agents: [reader] }
+  reader: { description: Reads 織機 and says what is in it., tools: [Read], agents: [] }
+volumes:
+  notes: { path: notes, mode: ro, default: true }
+",
+    );
+    home
+}
+
+fn newest(home: &Home, agent: &str) -> String {
+    let list = home.run(&["runs", "list", "--agent", agent, "--json"]).exits(0).json();
+    list["runs"][0]["run_id"].as_str().expect("a run").to_owned()
+}
+
+/// The answer at three widths and once in colour.
+fn at_widths(home: &Home, arguments: &[&str]) -> String {
+    let mut all = String::new();
+    for (width, colour) in [("40", "never"), ("80", "never"), ("120", "never"), ("80", "always")] {
+        let ran = home.run(&[arguments, &["--width", width, "--color", colour]].concat());
+        let shown = normal(&ran.stdout).replace('\u{1b}', "␛");
+        let longest = ran.stdout.lines().map(|line| unicode_width::UnicodeWidthStr::width(line)).max().unwrap_or(0);
+        if colour == "never" && arguments == ["runs", "list"] {
+            assert!(longest <= width.parse().expect("a number"), "{width}: {longest}\n{shown}");
+        }
+        all.push_str(&format!("── {width} columns, colours {colour}\n{shown}\n"));
+    }
+    all
+}
+
+#[test]
+fn lists_and_trees_fit_the_width() {
+    let home = lived_in();
+    let run = home.run(&["run", "lead", "Have both read."]).exits(0);
+    insta::assert_snapshot!("run_beside", normal(&run.stderr));
+    home.run(&["run", "reader", "boom"]).exits(1);
+    insta::assert_snapshot!("runs_list", at_widths(&home, &["runs", "list"]));
+    let lead = newest(&home, "lead");
+    insta::assert_snapshot!("runs_show", at_widths(&home, &["runs", "show", &lead]));
+    insta::assert_snapshot!("runs_tail", at_widths(&home, &["runs", "tail", &lead]));
+    insta::assert_snapshot!("agents_list", at_widths(&home, &["agents", "list"]));
+    insta::assert_snapshot!("models_list", at_widths(&home, &["models", "list"]));
+    insta::assert_snapshot!("doctor", at_widths(&home, &["doctor"]));
+    let batch = home.run(&["batch", "--agent", "reader", "read it", "boom", "三 words 織機"]).exits(1);
+    insta::assert_snapshot!("batch", normal(&format!("{}{}", batch.stdout, batch.stderr)));
+}
+
+#[test]
+fn errors_say_what_to_do_next() {
+    let home = Home::new();
+    let mut all = String::new();
+    for arguments in [
+        &["run", "eco", "hi"][..],
+        &["runs", "show", "r_00000000000000000000000000000000"],
+        &["runs", "show", "not a run"],
+        &["run", "echo", "hi", "--detach"],
+        &["--config", "absent.yaml", "validate"],
+        &["call", "spawn_rum"],
+        &["call", "spawn_run", "agent=echo", "promt=hi"],
+        &["prune", "--older-than", "soon"],
+        &["serve", "--listen", "nowhere"],
+        &["batch", "absent.json"],
+        &["restore", "absent"],
+        &["init"],
+        &["completions", "csh"],
+    ] {
+        let ran = home.run(arguments);
+        all.push_str(&format!("$ drawloom {}\n{}exit {}\n\n", arguments.join(" "), normal(&ran.stderr), ran.code));
+        assert_ne!(ran.code, 0);
+        let coloured = home.run(&[arguments, &["--color", "always"]].concat());
+        assert!(
+            arguments[0] == "completions" || arguments[0] == "prune" || coloured.stderr.contains("\u{1b}[31merror:")
+        );
+    }
+    insta::assert_snapshot!("errors", all);
+}
+
+#[test]
+fn no_color_and_pipes_have_no_colours() {
+    let home = Home::new();
+    home.run(&["run", "echo", "hi"]).exits(0);
+    let mut plain = home.command(&["runs", "list"]);
+    assert!(!home.finish(plain.env("NO_COLOR", "1")).stdout.contains('\u{1b}'));
+    assert!(!home.run(&["runs", "list"]).stdout.contains('\u{1b}'));
+    assert!(home.run(&["runs", "list", "--color", "always"]).stdout.contains('\u{1b}'));
+    assert!(!home.run(&["runs", "list", "--color", "always", "--json"]).stdout.contains('\u{1b}'));
+}
+
+#[test]
+fn completions_name_every_command_in_each_shell() {
+    let home = Home::new();
+    for shell in ["bash", "zsh", "fish"] {
+        let script = home.run(&["completions", shell]).exits(0).stdout;
+        for command in ["init", "serve", "batch", "models", "doctor", "backup", "restore", "prune", "older-than"] {
+            assert!(script.contains(command), "{shell} lacks {command}");
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! What an operator needs: pruning, metrics, logs, models.
+
+use std::process::Stdio;
+
+use serde_json::Value;
+
+use crate::support::Home;
+
+fn count(home: &Home) -> usize {
+    home.run(&["runs", "list", "--json"]).exits(0).json()["runs"].as_array().expect("runs").len()
+}
+
+#[test]
+fn old_runs_are_pruned_and_a_dry_run_only_says_so() {
+    let home = Home::new();
+    let server = home.serve();
+    home.run(&["run", "echo", "one"]).exits(0);
+    home.run(&["run", "echo", "two"]).exits(0);
+    home.run(&["run", "echo", "slow", "--detach"]).exits(0);
+    assert_eq!(home.run(&["prune", "--older-than", "30d", "--json"]).exits(0).json()["runs"], 0);
+    let dry = home.run(&["prune", "--older-than", "0s", "--dry-run"]).exits(0);
+    assert!(dry.stdout.starts_with("2 runs in 2 trees would go"), "{dry:?}");
+    assert_eq!(count(&home), 3);
+    let done = home.run(&["prune", "--older-than", "0s", "--json"]).exits(0).json();
+    assert_eq!((&done["runs"], &done["dry_run"]), (&Value::from(2), &Value::from(false)));
+    assert_eq!(count(&home), 1, "what is unfinished stays");
+    for bad in ["soon", "5y", "-1d", ""] {
+        home.run(&["prune", "--older-than", bad]).exits(2);
+    }
+    assert_eq!(server.stop(), Some(0));
+    home.run(&["prune", "--older-than", "0s"]).exits(0);
+}
+
+#[test]
+fn metrics_count_what_happened() {
+    let home = Home::new();
+    let server = home.serve();
+    home.run(&["run", "echo", "read it"]).exits(0);
+    home.run(&["run", "echo", "boom"]).exits(1);
+    let text = get(&server.url, "/metrics");
+    for line in [
+        "drawloom_runs_accepted_total 2",
+        "drawloom_runs_ended_total{status=\"completed\"} 1",
+        "drawloom_runs_ended_total{status=\"failed\"} 1",
+        "drawloom_run_duration_seconds_count 2",
+        "drawloom_model_calls_total{provider=\"script\",model=\"test\",outcome=\"ok\"} 2",
+        "drawloom_tool_calls_total{tool=\"Read\",outcome=\"ok\"} 1",
+        "drawloom_retention_passes_total{outcome=\"ok\"} 1",
+    ] {
+        assert!(text.lines().any(|found| found == line), "{line} is not in\n{text}");
+    }
+    for metric in ["drawloom_store_bytes ", "drawloom_process_resident_memory_bytes ", "drawloom_process_open_fds "] {
+        let value = text.lines().find_map(|line| line.strip_prefix(metric)).expect("it is there");
+        assert!(value.parse::<f64>().is_ok_and(|value| value > 0.0), "{metric}{value}");
+    }
+}
+
+/// The body of a GET, by hand.
+fn get(url: &str, path: &str) -> String {
+    use std::io::{Read as _, Write as _};
+    let address = url.strip_prefix("http://").expect("an address");
+    let mut stream = std::net::TcpStream::connect(address).expect("it listens");
+    let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).expect("it reads");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("text");
+    answer.split_once("\r\n\r\n").expect("a head").1.to_owned()
+}
+
+#[test]
+fn logs_are_json_lines_without_secrets_when_nobody_watches() {
+    let home = Home::new();
+    let token = "a-token-that-nobody-may-see";
+    let mut command = home.command(&["serve", "--json", "--log", "info,requests=debug"]);
+    command.env("DRAWLOOM_TOKEN", token);
+    let mut server = home.serve_with(command);
+    let mut ask = home.command(&["runs", "list"]);
+    home.finish(ask.env("DRAWLOOM_TOKEN", token)).exits(0);
+    // A secret in a path ends up in the request log.
+    get(&server.url, &format!("/v1/{token}"));
+    let logged = server.stop_and_read();
+    assert!(!logged.contains(token), "{logged}");
+    let lines: Vec<Value> = logged
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}")))
+        .collect();
+    let answered: Vec<&Value> = lines.iter().filter(|line| line["message"] == "answered").collect();
+    assert_eq!(answered.len(), 2, "{logged}");
+    assert_eq!(answered[1]["path"], "/v1/[redacted]");
+    assert!(answered[0]["took_ms"].is_u64() && answered[0]["status"] == 200 && answered[0]["request"].is_string());
+    let mut text = home.command(&["serve", "--json", "--log-format", "text"]);
+    let mut server = home.serve_with({
+        text.stdin(Stdio::null());
+        text
+    });
+    let logged = server.stop_and_read();
+    assert!(logged.contains("serving") && !logged.contains("{\""), "{logged}");
+}
+
+#[test]
+fn models_are_listed_with_what_they_cost_and_who_asks_them() {
+    let home = Home::new();
+    home.write(
+        "drawloom.yaml",
+        "\
+providers:
+  script: { driver: script }
+models:
+  small: { provider: script, model: mini }
+  large: { provider: script, model: maxi }
+tiers: { low: [small], high: [large, small] }
+user_tiers:
+  default: { fallback_on_error: true }
+  free: { tiers: { high: [small] } }
+pricing:
+  currency: EUR
+  models: { script/mini: { input: 0.25, output: 2 } }
+agents:
+  cheap: { tier: low, tools: [], agents: [], volumes: [] }
+  dear: { tier: high, tools: [], agents: [], volumes: [] }
+",
+    );
+    let list = home.run(&["models", "list", "--json"]).exits(0).json();
+    assert_eq!(list["currency"], "EUR");
+    let mini =
+        list["models"].as_array().expect("models").iter().find(|model| model["model"] == "mini").expect("it").clone();
+    assert_eq!(mini["aliases"], serde_json::json!(["small"]));
+    assert_eq!(mini["tiers"], serde_json::json!(["high", "low"]));
+    assert_eq!(mini["agents"], serde_json::json!(["cheap", "dear"]));
+    assert_eq!(mini["price"]["output"], 2.0);
+    insta::assert_snapshot!(home.run(&["models", "list"]).exits(0).stdout);
+    let remote = home.run(&["models", "list", "--remote", "script", "--json"]).exits(0).json();
+    assert!(remote["remote"].is_array(), "{remote}");
+    let unknown = home.run(&["models", "list", "--remote", "nobody"]).exits(2);
+    assert!(unknown.stderr.contains("there are script"), "{unknown:?}");
+}
+
+#[test]
+fn the_doctor_asks_providers_when_told() {
+    let home = Home::new();
+    let ran = home.run(&["doctor", "--keys", "--json"]).exits(0).json();
+    let key =
+        ran["checks"].as_array().expect("checks").iter().find(|check| check["what"] == "key").expect("it").clone();
+    assert!(key["message"].as_str().is_some_and(|text| text.starts_with("script: it answers in")), "{key}");
+}
+
+#[test]
+fn the_archive_holds_all_that_an_operator_installs_and_is_made_the_same_twice() {
+    let home = Home::new();
+    let workspace = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let make = |folder: &str| {
+        let output = home.path().join(folder);
+        let made = std::process::Command::new(workspace.join("dist/make"))
+            .args(["--binary", env!("CARGO_BIN_EXE_drawloom"), "--output"])
+            .arg(&output)
+            .env("SOURCE_DATE_EPOCH", "1700000000")
+            .output()
+            .expect("bash");
+        assert!(made.status.success(), "{made:?}");
+        let name = String::from_utf8(made.stdout).expect("text").trim().to_owned();
+        std::fs::read(name).expect("an archive")
+    };
+    let archive = make("one");
+    assert!(archive == make("two"), "the archives differ");
+    let file = std::fs::read_dir(home.path().join("one")).expect("a folder").flatten().map(|entry| entry.path());
+    let file = file.into_iter().find(|path| path.extension().is_some_and(|ending| ending == "gz")).expect("an archive");
+    let listed = std::process::Command::new("tar").arg("-tzf").arg(&file).output().expect("tar");
+    let listed = String::from_utf8(listed.stdout).expect("text");
+    for name in [
+        "drawloom",
+        "README.md",
+        "LICENSE-MIT",
+        "LICENSE-APACHE",
+        "drawloom.service",
+        "completions/drawloom.bash",
+        "completions/_drawloom",
+        "completions/drawloom.fish",
+        "man/man1/drawloom.1",
+        "man/man1/drawloom-runs-show.1",
+        "docs/operating.md",
+    ] {
+        assert!(listed.lines().any(|line| line.ends_with(&format!("/{name}"))), "{name} is not in\n{listed}");
+    }
+    let sum = std::fs::read_to_string(file.with_extension("gz.sha256")).expect("a sum");
+    assert!(sum.trim_end().ends_with(&*file.file_name().expect("a name").to_string_lossy()), "{sum}");
+}

@@ -1,0 +1,130 @@
+//! A terminal session, driven in tmux: what somebody sees who sits in front of it.
+
+use std::{
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use crate::{looks::normal, support::Home};
+
+/// Longer than anything here takes; only a hang meets it.
+const DEADLINE: Duration = Duration::from_secs(60);
+
+/// A tmux server of its own, with one window.
+struct Terminal {
+    socket: String,
+}
+
+impl Terminal {
+    fn open(home: &Home) -> Self {
+        let socket = home.path().join("tmux").to_str().expect("a name").to_owned();
+        let terminal = Self { socket };
+        let binary = env!("CARGO_BIN_EXE_drawloom");
+        let folder = std::path::Path::new(binary).parent().expect("a folder").display().to_string();
+        let shell = format!(
+            "env -i PATH={folder}:/usr/bin:/bin HOME={home} DRAWLOOM_DATA_DIR={data} LC_ALL=C.UTF-8 TERM=screen-256color PS1='$ ' sh",
+            home = home.path().display(),
+            data = home.data().display()
+        );
+        let folder = home.path().to_str().expect("a name");
+        terminal.tmux(&["-f", "/dev/null", "-u", "new-session", "-d", "-x", "100", "-y", "30", "-c", folder, &shell]);
+        terminal.tmux(&["set-option", "-g", "status", "off"]);
+        terminal.wait_until("a prompt", |screen| screen.starts_with('$'));
+        terminal
+    }
+
+    fn tmux(&self, arguments: &[&str]) -> String {
+        let output = Command::new("tmux")
+            .args(["-S", &self.socket])
+            .args(arguments)
+            .stdin(Stdio::null())
+            .env_remove("TMUX")
+            .output()
+            .expect("tmux is there; ./test installs it");
+        String::from_utf8(output.stdout).expect("text")
+    }
+
+    /// Types a line.
+    fn type_line(&self, line: &str) {
+        self.tmux(&["send-keys", "-l", line]);
+        self.tmux(&["send-keys", "Enter"]);
+    }
+
+    fn screen(&self) -> String {
+        self.tmux(&["capture-pane", "-p"])
+            .lines()
+            .map(str::trim_end)
+            .collect::<Vec<_>>()
+            .join("\n")
+            .trim_end()
+            .to_owned()
+    }
+
+    /// The screen once it is as `wanted` says.
+    fn wait_until(&self, what: &str, wanted: impl Fn(&str) -> bool) -> String {
+        let began = Instant::now();
+        loop {
+            let screen = self.screen();
+            if wanted(&screen) {
+                return screen;
+            }
+            assert!(began.elapsed() < DEADLINE, "{what} did not come:\n{screen}");
+            std::thread::yield_now();
+        }
+    }
+
+    /// Types a command on a clear screen and returns what it left there, when it has ended.
+    fn command(&self, line: &str) -> String {
+        self.type_line("clear");
+        self.wait_until("a clear screen", |screen| screen == "$");
+        self.type_line(&format!("{line}; echo \"exit $?\""));
+        let ended = |screen: &str| screen.lines().rev().nth(1).is_some_and(|line| line.starts_with("exit "));
+        let screen = self.wait_until(line, |screen| ended(screen) && screen.ends_with('$'));
+        normal(&screen)
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        self.tmux(&["kill-server"]);
+    }
+}
+
+#[test]
+fn somebody_at_a_terminal_sees_runs_at_work() {
+    let home = Home::new();
+    let terminal = Terminal::open(&home);
+    let mut session = Vec::new();
+    session.push(terminal.command("drawloom run echo 'read it'"));
+    session.push(terminal.command("drawloom run echo 'Hello there'"));
+    session.push(terminal.command("drawloom batch --agent echo one two 'read it'"));
+    session.push(terminal.command("drawloom runs list --limit 3"));
+    session.push(terminal.command("drawloom agents list"));
+    insta::assert_snapshot!("terminal", session.join("\n\n────────\n\n"));
+    let coloured = terminal.tmux(&["capture-pane", "-p", "-e"]);
+    assert!(coloured.contains('\u{1b}'), "a terminal has colours: {coloured:?}");
+}
+
+#[test]
+fn ctrl_c_cancels_the_run_and_says_so() {
+    let home = Home::new();
+    let terminal = Terminal::open(&home);
+    terminal.type_line("drawloom run echo 'so slow'; echo \"exit $?\"");
+    terminal.wait_until("a run at work", |screen| screen.contains("asking the model"));
+    terminal.tmux(&["send-keys", "C-c"]);
+    let screen = terminal.wait_until("an end", |screen| screen.contains("exit 1"));
+    assert!(screen.contains("cancelling") && screen.contains("✗ cancelled"), "{screen}");
+    let runs = home.run(&["runs", "list", "--json"]).exits(0).json();
+    assert_eq!(runs["runs"][0]["status"], "cancelled");
+}
+
+#[test]
+fn init_asks_at_a_terminal_before_it_replaces_something() {
+    let home = Home::new();
+    let terminal = Terminal::open(&home);
+    terminal.type_line("drawloom init; echo \"exit $?\"");
+    terminal.wait_until("a question", |screen| screen.contains("drawloom.yaml exists. Replace it? [y/N]"));
+    terminal.type_line("y");
+    let screen = terminal.wait_until("an end", |screen| screen.contains("exit 0"));
+    assert!(screen.contains("✓ wrote drawloom.yaml"), "{screen}");
+}
