@@ -47,7 +47,11 @@ impl Fault {
         if (300..400).contains(&status) {
             said.text = "it sends us elsewhere, where we do not go: check `base_url`".into();
         }
-        let kind = said.kind(Some(status));
+        let kind = match (said.kind(Some(status)), retry_after) {
+            // Whoever says when to come back is not down.
+            (Kind::Unavailable, Some(_)) if status == 503 => Kind::Overloaded,
+            (kind, _) => kind,
+        };
         Self { kind, message: format!("{} (HTTP {status})", said.message(kind)), retry_after }
     }
 
@@ -147,7 +151,7 @@ impl Said {
             Some(429) if mentions(&["request too large"]) => Kind::ContextTooLong,
             Some(429) => Kind::Throttled,
             Some(529) => Kind::Overloaded,
-            Some(503) if mentions(&["overloaded"]) => Kind::Overloaded,
+            Some(503) if mentions(&["overloaded", "slow down", "too many requests", "capacity"]) => Kind::Overloaded,
             // Some servers count tokens too late and answer 500.
             Some(500..) if !too_long => Kind::Unavailable,
             _ if says_throttled => Kind::Throttled,
@@ -217,6 +221,7 @@ mod tests {
             (529, error("overloaded_error", "Overloaded"), Kind::Overloaded),
             (503, error("overloaded_error", "Overloaded"), Kind::Overloaded),
             (503, json!({ "error": { "message": "The server is overloaded or not ready yet." } }), Kind::Overloaded),
+            (503, json!({ "error": { "message": "Slow down" } }), Kind::Overloaded),
             (503, json!({ "error": { "message": "Maintenance" } }), Kind::Unavailable),
             (500, error("api_error", "Internal server error"), Kind::Unavailable),
             (504, error("timeout_error", "late"), Kind::Unavailable),
