@@ -2,9 +2,10 @@
 //!
 //! It starts with a few calls at once and doubles while that is borne. After the first refusal it keeps to what was borne
 //! and asks for one more now and then, the more seldom the more often that was refused, and not when the run that would
-//! be refused had to wait for longer than all others together. A run that finds no room is
-//! parked and gives its slot back; whoever makes room says which runs come next, in order. What the provider itself says
-//! comes first: it closes the credential when nothing is borne any more, or when it says that its calls are used up.
+//! be refused had to wait for longer than all others together. A run that finds no room is parked and gives its slot
+//! back; whoever makes room says which runs come next, in order. One or a few stand at the door with their turn
+//! journaled, so that the place of a call that ends is taken at once. What the provider itself says comes first: it
+//! closes the credential when nothing is borne any more, or when it says that its calls are used up.
 
 use std::{
     collections::{HashMap, HashSet, VecDeque},
@@ -13,6 +14,7 @@ use std::{
 };
 
 use drawloom_contract::{ids::RunKey, time::Timestamp};
+use tokio::sync::oneshot;
 
 /// Calls at once before anything was learned.
 const FIRST_LIMIT: u32 = 8;
@@ -32,7 +34,7 @@ pub(crate) struct Limiter {
 /// Whether a run may call now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Entrance {
-    /// It may, and counts until it leaves.
+    /// It may come to the door, and counts until it leaves.
     Go,
     /// It is in the queue, and will be woken.
     Wait,
@@ -76,11 +78,17 @@ pub(crate) struct Standing {
 }
 
 struct Line {
+    /// Most calls at once.
     limit: u32,
     /// Until the first refusal.
     growing: bool,
-    /// Calls in flight, and those promised to runs that were woken.
+    /// Calls in flight.
+    calling: u32,
+    /// Those who were let in: in flight, at the door, or woken and on their way.
     taken: u32,
+    /// Who stands at the door, in order; the number names the place.
+    door: VecDeque<(u64, oneshot::Sender<()>)>,
+    next_place: u64,
     promised: HashSet<RunKey>,
     /// Who waits, in order; those who were forgotten are only in here.
     queue: VecDeque<RunKey>,
@@ -106,7 +114,10 @@ impl Default for Line {
         Self {
             limit: FIRST_LIMIT,
             growing: true,
+            calling: 0,
             taken: 0,
+            door: VecDeque::new(),
+            next_place: 0,
             promised: HashSet::new(),
             queue: VecDeque::new(),
             waiting: HashSet::new(),
@@ -133,7 +144,7 @@ impl Limiter {
         if line.promised.remove(run) {
             return Entrance::Go;
         }
-        if !line.is_closed(now) && line.waiting.is_empty() && line.taken < line.limit {
+        if !line.is_closed(now) && line.waiting.is_empty() && line.has_room() {
             line.taken += 1;
             return Entrance::Go;
         }
@@ -143,11 +154,40 @@ impl Limiter {
         Entrance::Wait
     }
 
+    /// Somebody who was let in wants to call now. Gives a place at the door when others call already.
+    pub(crate) fn call(&self, credential: &str, now: Timestamp) -> Option<(u64, oneshot::Receiver<()>)> {
+        let mut credentials = self.lock();
+        let line = credentials.get_mut(credential)?;
+        if !line.is_closed(now) && line.door.is_empty() && line.calling < line.limit {
+            line.calling += 1;
+            return None;
+        }
+        let (sender, receiver) = oneshot::channel();
+        line.next_place += 1;
+        line.door.push_back((line.next_place, sender));
+        Some((line.next_place, receiver))
+    }
+
+    /// Somebody who was let in goes without having called; `place` is where they stood at the door, if they did.
+    pub(crate) fn give_up(&self, credential: &str, place: Option<u64>, now: Timestamp) -> Next {
+        let mut credentials = self.lock();
+        let Some(line) = credentials.get_mut(credential) else { return Next::default() };
+        let stood = line.door.len();
+        line.door.retain(|(at, _)| Some(*at) != place);
+        if place.is_some() && stood == line.door.len() {
+            // Called in while they were leaving.
+            line.calling = line.calling.saturating_sub(1);
+        }
+        line.taken = line.taken.saturating_sub(1);
+        line.next(now)
+    }
+
     /// A call has ended.
     pub(crate) fn leave(&self, credential: &str, ending: Ending, now: Timestamp) -> Next {
         let mut credentials = self.lock();
         let Some(line) = credentials.get_mut(credential) else { return Next::default() };
         let at_limit = line.taken >= line.limit;
+        line.calling = line.calling.saturating_sub(1);
         line.taken = line.taken.saturating_sub(1);
         match ending {
             Ending::Borne { took, closed_for } => {
@@ -195,7 +235,7 @@ impl Limiter {
     /// How a credential stands.
     pub(crate) fn standing(&self, credential: &str) -> Standing {
         self.lock().get(credential).map_or_else(Standing::default, |line| Standing {
-            in_flight: line.taken - line.promised_count(),
+            in_flight: line.calling,
             limit: (!line.growing).then_some(line.limit),
             waiting: u32::try_from(line.waiting.len() + line.promised.len()).unwrap_or(u32::MAX),
         })
@@ -215,8 +255,9 @@ impl Line {
         self.closed_until = self.closed_until.max(Some(until));
     }
 
-    fn promised_count(&self) -> u32 {
-        u32::try_from(self.promised.len()).unwrap_or(u32::MAX).min(self.taken)
+    /// Whether another may come to the door.
+    fn has_room(&self) -> bool {
+        self.taken < self.limit.saturating_add(1 + self.limit / 8)
     }
 
     /// A call was borne while there were as many as allowed: more may be.
@@ -246,7 +287,7 @@ impl Line {
     }
 
     fn refused(&mut self, retry_after: Option<Duration>, now: Timestamp) {
-        let borne = self.taken - self.promised_count();
+        let borne = self.calling;
         self.limit = match self.growing {
             true => self.limit.min(borne),
             false => self.limit.min(borne.max(self.limit.saturating_sub(1))),
@@ -271,15 +312,22 @@ impl Line {
         self.close(now.after(wait));
     }
 
-    /// Promises what is free to those who wait, in order.
+    /// Lets call who stands at the door, and in who waits, in order.
     fn next(&mut self, now: Timestamp) -> Next {
         if self.is_closed(now) {
             let look_again = self.closed_until.filter(|time| self.watched != Some(*time));
             self.watched = self.closed_until;
             return Next { wake: Vec::new(), look_again };
         }
+        while self.calling < self.limit
+            && let Some((_, sender)) = self.door.pop_front()
+        {
+            // Whoever is just going is counted, too, and says so by giving up.
+            self.calling += 1;
+            drop(sender.send(()));
+        }
         let mut wake = Vec::new();
-        while self.taken < self.limit
+        while self.has_room()
             && let Some(run) = self.queue.pop_front()
         {
             if self.waiting.remove(&run) {

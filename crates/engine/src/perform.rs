@@ -36,13 +36,14 @@ impl Task {
     /// Does it. A panic inside becomes a failure of this effect.
     pub(crate) fn perform(self, driver: &Driver) -> BoxFuture<'static, Done> {
         match self {
-            Self::Turn { request, permit } => {
+            Self::Turn { request, mut permit } => {
                 let (turn, attempt) = (request.turn, request.attempt);
                 let model = driver.model();
                 let name = driver.run.model.clone();
                 let engine = driver.engine.clone();
                 async move {
                     let key = request.run.clone();
+                    permit.call().await;
                     let began = engine.parts.clock.now();
                     let work = async {
                         let deltas = TurnDeltas::new(&engine.feed, &engine.parts.redactor, &key, turn, attempt);

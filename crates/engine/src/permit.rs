@@ -20,15 +20,41 @@ use crate::{
 /// A run that waits for room looks again after this long, in case that whoever was to wake it is gone.
 pub(crate) const LOOK_AGAIN: Duration = Duration::from_secs(5);
 
-/// The right to one call. It is given back when the call has ended, or will not be made.
+/// The right to come to the door and make one call. It is given back when the call has ended, or will not be made.
 pub(crate) struct Permit {
     engine: Arc<Engine>,
     /// Nothing for a provider without limits, and once it was given back.
     credential: Option<String>,
     since: Timestamp,
+    stage: Stage,
+}
+
+/// How far the holder of a permit has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// On the way.
+    Before,
+    /// At the door, at this place.
+    Door(u64),
+    /// Calling.
+    Calling,
 }
 
 impl Permit {
+    /// Returns when the call may be made.
+    pub(crate) async fn call(&mut self) {
+        let clock = self.engine.parts.clock.clone();
+        if let Some(credential) = &self.credential
+            && let Some((place, called)) = self.engine.limiter.call(credential, clock.now())
+        {
+            self.stage = Stage::Door(place);
+            // The limiter lives as long as the engine, which this holds.
+            drop(called.await);
+        }
+        self.stage = Stage::Calling;
+        self.since = clock.now();
+    }
+
     /// Gives it back with what the call came to.
     pub(crate) fn end(mut self, result: &Result<Turn, TurnError>) {
         let took = self.engine.parts.clock.now().since(self.since);
@@ -53,7 +79,12 @@ impl Permit {
 
     fn give_back(&mut self, ending: Ending) {
         if let Some(credential) = self.credential.take() {
-            let next = self.engine.limiter.leave(&credential, ending, self.engine.parts.clock.now());
+            let (limiter, now) = (&self.engine.limiter, self.engine.parts.clock.now());
+            let next = match self.stage {
+                Stage::Before => limiter.give_up(&credential, None, now),
+                Stage::Door(place) => limiter.give_up(&credential, Some(place), now),
+                Stage::Calling => limiter.leave(&credential, ending, now),
+            };
             self.engine.go_on(&credential, next);
         }
     }
@@ -75,7 +106,7 @@ impl Driver {
         {
             return None;
         }
-        Some(Permit { engine: self.engine.clone(), credential, since: self.now() })
+        Some(Permit { engine: self.engine.clone(), credential, since: self.now(), stage: Stage::Before })
     }
 
     /// Parks the run until somebody makes room for it.

@@ -20,16 +20,29 @@ fn storm(runs: u32, most: usize, retry_after: Option<Duration>) -> (i64, usize, 
     let limiter = Limiter::default();
     let mut now = 0;
     let mut ready: VecDeque<RunKey> = (0..runs).map(run).collect();
+    let mut door: VecDeque<(oneshot::Receiver<()>, RunKey)> = VecDeque::new();
     let mut in_flight: Vec<(i64, RunKey)> = Vec::new();
     let mut resting: Vec<(i64, RunKey)> = Vec::new();
     let mut look: Vec<i64> = Vec::new();
     let (mut done, mut log) = (0, Vec::new());
     let mut levels: Vec<(i64, usize)> = Vec::new();
     while done < runs {
-        while let Some(run) = ready.pop_front() {
-            if limiter.enter(NAME, &run, at(now)) == Entrance::Wait {
-                continue;
-            }
+        loop {
+            let called = door.iter_mut().position(|(called, _)| called.try_recv().is_ok());
+            let run = match called.and_then(|place| door.remove(place)) {
+                Some((_, run)) => run,
+                None => {
+                    let Some(run) = ready.pop_front() else { break };
+                    if limiter.enter(NAME, &run, at(now)) == Entrance::Wait {
+                        continue;
+                    }
+                    if let Some((_, called)) = limiter.call(NAME, at(now)) {
+                        door.push_back((called, run));
+                        continue;
+                    }
+                    run
+                }
+            };
             let refused = in_flight.len() >= most;
             log.push((now, refused));
             match refused {
@@ -92,18 +105,25 @@ fn a_provider_that_bears_everything_is_soon_given_everything() {
 fn a_credential_that_bears_nothing_is_left_alone_as_long_as_it_says() {
     let limiter = Limiter::default();
     assert_eq!(limiter.enter(NAME, &run(1), at(0)), Entrance::Go);
+    assert!(limiter.call(NAME, at(0)).is_none());
     let refused = Ending::Refused { retry_after: Some(Duration::from_secs(3)) };
     assert_eq!(limiter.leave(NAME, refused, at(0)), Next { wake: vec![], look_again: Some(at(3_000)) });
     assert_eq!(limiter.enter(NAME, &run(1), at(2_999)), Entrance::Wait);
     assert_eq!(limiter.enter(NAME, &run(2), at(2_999)), Entrance::Wait);
     assert_eq!(limiter.look(NAME, at(2_999)).wake, []);
-    // One at a time to begin with, in order.
-    assert_eq!(limiter.look(NAME, at(3_000)).wake, [run(1)]);
+    assert_eq!(limiter.enter(NAME, &run(3), at(2_999)), Entrance::Wait);
+    // One at a time to begin with, in order, and one at the door.
+    assert_eq!(limiter.look(NAME, at(3_000)).wake, [run(1), run(2)]);
     assert_eq!(limiter.look(NAME, at(3_000)).wake, []);
     assert_eq!(limiter.enter(NAME, &run(1), at(3_001)), Entrance::Go);
+    assert!(limiter.call(NAME, at(3_001)).is_none());
+    assert_eq!(limiter.enter(NAME, &run(2), at(3_001)), Entrance::Go);
+    let (_, mut second) = limiter.call(NAME, at(3_001)).expect("a place at the door");
     let borne = Ending::Borne { took: Duration::from_millis(99), closed_for: Some(Duration::from_secs(1)) };
     assert_eq!(limiter.leave(NAME, borne, at(3_100)), Next { wake: vec![], look_again: Some(at(4_100)) });
-    assert_eq!(limiter.look(NAME, at(4_100)).wake, [run(2)]);
+    assert!(second.try_recv().is_err());
+    assert_eq!(limiter.look(NAME, at(4_100)).wake, [run(3)]);
+    assert!(second.try_recv().is_ok());
 }
 
 #[test]
@@ -113,6 +133,7 @@ fn without_a_word_from_the_provider_the_pauses_grow() {
     let mut pauses = Vec::new();
     for _ in 0..8 {
         assert_eq!(limiter.enter(NAME, &run(1), at(now)), Entrance::Go);
+        assert!(limiter.call(NAME, at(now)).is_none());
         let next = limiter.leave(NAME, Ending::Refused { retry_after: None }, at(now));
         let again = next.look_again.expect("it is closed").as_millis();
         pauses.push((again - now) / 1_000);
@@ -126,13 +147,26 @@ fn a_run_that_is_forgotten_makes_room() {
     let limiter = Limiter::default();
     for number in 0..FIRST_LIMIT {
         assert_eq!(limiter.enter(NAME, &run(number), at(0)), Entrance::Go);
+        assert!(limiter.call(NAME, at(0)).is_none());
     }
-    for number in 100..103 {
+    let mut door = Vec::new();
+    for number in 90..92 {
+        assert_eq!(limiter.enter(NAME, &run(number), at(0)), Entrance::Go);
+        door.push(limiter.call(NAME, at(0)).expect("a place at the door"));
+    }
+    for number in 100..104 {
         assert_eq!(limiter.enter(NAME, &run(number), at(0)), Entrance::Wait);
     }
     limiter.forget(&run(100), at(0));
-    assert_eq!(limiter.leave(NAME, Ending::Other, at(0)).wake, [run(101)]);
+    // Whoever leaves the door makes room there.
+    assert_eq!(limiter.give_up(NAME, Some(door[0].0), at(0)).wake, [run(101)]);
     assert!(limiter.holds(&run(101)) && !limiter.holds(&run(100)));
     assert_eq!(limiter.forget(&run(101), at(0)).wake, [run(102)]);
-    assert_eq!(limiter.standing(NAME), Standing { in_flight: FIRST_LIMIT - 1, limit: None, waiting: 1 });
+    // A call that ends is followed by who stands at the door.
+    assert_eq!(limiter.leave(NAME, Ending::Other, at(0)).wake, [run(103)]);
+    assert!(door[1].1.try_recv().is_ok());
+    assert_eq!(limiter.standing(NAME), Standing { in_flight: FIRST_LIMIT, limit: None, waiting: 2 });
+    // Who was called in just while leaving counts no more.
+    limiter.give_up(NAME, Some(door[1].0), at(0));
+    assert_eq!(limiter.standing(NAME).in_flight, FIRST_LIMIT - 1);
 }
