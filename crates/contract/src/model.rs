@@ -10,6 +10,7 @@ use crate::{
     message::{Message, Thought, ToolUse},
     money::{Cost, Price},
     record::StopReason,
+    time::Timestamp,
     tool::ToolCard,
     usage::Usage,
 };
@@ -63,8 +64,8 @@ pub struct Turn {
 /// What a provider says of its limits.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Headroom {
-    /// When calls or tokens are used up: how long until there are more.
-    pub closed_for: Option<Duration>,
+    /// When calls or tokens are used up: when there are more.
+    pub closed_until: Option<Timestamp>,
 }
 
 /// Which text a delta belongs to.

@@ -66,6 +66,9 @@ pub enum Body {
         /// What they cost; absent when the model has no price.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cost: Option<Cost>,
+        /// Whether the provider did not say: then it is what was set aside from the budget, which is rather too much.
+        #[serde(default, skip_serializing_if = "is_false")]
+        assumed: bool,
     },
     /// From here on another model is asked, because the one before failed.
     Switched(Box<Switched>),

@@ -2,7 +2,7 @@
 
 use crate::{
     choice::{Effort, ModelName},
-    money::Cost,
+    money::{Cost, Spent},
     record::{Accepted, Body, CallStarted, Record, Seq, Status, Stop, WaitOn},
     time::Timestamp,
     usage::Usage,
@@ -37,6 +37,8 @@ pub struct Run {
     pub stop: Option<Stop>,
     /// The turn in flight: its intent has no outcome.
     pub turn_in_flight: Option<(u32, u32)>,
+    /// What is set aside for it.
+    pub reserved: Spent,
     /// Tries of the turn that comes next that failed and count against `retry_attempts`.
     pub counted_failures: u32,
     /// Calls whose intent has no outcome, in call order.
@@ -113,6 +115,7 @@ impl Run {
                 made: Vec::new(),
                 stop: None,
                 turn_in_flight: None,
+                reserved: Spent::default(),
                 counted_failures: 0,
                 open_calls: Vec::new(),
                 versions: vec![accepted.version.clone()],
@@ -139,7 +142,11 @@ impl Run {
                 self.started_at = self.started_at.or(Some(record.at));
                 self.deadline = deadline.or(self.deadline);
             }
-            Body::TurnStarted(started) => self.turn_in_flight = Some((started.turn, started.attempt)),
+            Body::TurnStarted(started) => {
+                self.turn_in_flight = Some((started.turn, started.attempt));
+                let cost = started.reserved_cost.unwrap_or_default();
+                self.reserved = Spent { tokens: started.reserved, cost };
+            }
             Body::TurnDone(done) => {
                 self.end_turn(record.seq, done.turn)?;
                 self.counted_failures = 0;
@@ -226,6 +233,7 @@ impl Run {
         match self.turn_in_flight.take() {
             Some((open, _)) if open == turn => {
                 self.strikes = 0;
+                self.reserved = Spent::default();
                 Ok(())
             }
             _ => Err(FoldError::NoIntent { seq, what: format!("turn {turn}") }),

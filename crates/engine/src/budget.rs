@@ -2,13 +2,15 @@
 
 use std::{
     collections::{HashMap, VecDeque},
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use drawloom_contract::{
     ids::{RunId, RunKey},
     money::{Cost, Price, Spent},
 };
+
+use crate::Engine;
 
 /// A turn that has less room than this for its answer is not worth asking for.
 const SMALLEST_ANSWER: u64 = 16;
@@ -66,6 +68,39 @@ struct Account {
     waiting: VecDeque<RunKey>,
 }
 
+/// What a turn has set aside; given back when it is dropped without having been settled.
+pub(crate) struct Reservation {
+    engine: Arc<Engine>,
+    root: RunId,
+    reserved: Spent,
+}
+
+impl Reservation {
+    pub(crate) fn new(engine: &Arc<Engine>, root: RunId, reserved: Spent) -> Self {
+        Self { engine: engine.clone(), root, reserved }
+    }
+
+    /// Books what the turn cost.
+    pub(crate) fn settle(mut self, spent: Spent) {
+        self.end(spent);
+    }
+
+    fn end(&mut self, spent: Spent) {
+        let reserved = std::mem::take(&mut self.reserved);
+        if let Some(next) = self.engine.budgets.settle(self.root, reserved, spent) {
+            self.engine.wake(next);
+        }
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        if self.reserved != Spent::default() {
+            self.end(Spent::default());
+        }
+    }
+}
+
 /// The accounts of the trees that have runs in this process.
 #[derive(Default)]
 pub(crate) struct Budgets {
@@ -116,11 +151,27 @@ impl Budgets {
     }
 
     /// Whether a run waits here.
+    #[cfg(test)]
     pub(crate) fn holds(&self, root: RunId, run: &RunKey) -> bool {
         self.lock().get(&root).is_some_and(|account| account.waiting.contains(run))
     }
 
-    /// A run will not come. Gives another that waits in its place.
+    /// A run that was woken cannot go on for another reason: gives the next one that waits.
+    pub(crate) fn pass_on(&self, root: RunId, run: &RunKey) -> Option<RunKey> {
+        let mut accounts = self.lock();
+        let account = accounts.get_mut(&root)?;
+        account.waiting.retain(|waiting| waiting != run);
+        account.waiting.pop_front()
+    }
+
+    /// Books what was spent and never set aside in this process.
+    pub(crate) fn book(&self, root: RunId, spent: Spent) {
+        if let Some(account) = self.lock().get_mut(&root) {
+            account.spent = account.spent + spent;
+        }
+    }
+
+    /// A run will not come.
     pub(crate) fn forget(&self, root: RunId, run: &RunKey) {
         if let Some(account) = self.lock().get_mut(&root) {
             account.waiting.retain(|waiting| waiting != run);

@@ -1,7 +1,7 @@
 //! Which model a run asks: by its definition, the caller's tier, and who is to be left alone now.
 
 use drawloom_contract::{
-    choice::{Choice, ModelName, ModelPlan, Sampling},
+    choice::{Choice, Effort, ModelName, ModelPlan, Sampling},
     definition::{DEFAULT_USER_TIER, Definition},
     failure::{Failure, FailureKind},
     money::Cost,
@@ -28,7 +28,7 @@ impl Engine {
                 plan.retry_attempts = choice.retry_attempts;
                 plan.fallback = choice.fallback;
                 plan.candidates.clone_from(&choice.candidates);
-                self.first_of(choice).unwrap_or(only)
+                self.first_of(choice, budget_cost).unwrap_or(only)
             }
         };
         let Some(provider) = self.parts.providers.get(&first.provider) else {
@@ -48,6 +48,10 @@ impl Engine {
             true => Vec::new(),
             false => provider.model.ignored(&first.model, &plan.sampling, definition.effort),
         };
+        let thinks = provider.model.card(&first.model).thinks;
+        if let Some(effort @ (Effort::Medium | Effort::High)) = definition.effort.filter(|_| !thinks) {
+            warnings.push(format!("effort: {first} does not think, so `{}` means nothing to it", effort.as_str()));
+        }
         for name in ignored {
             warnings.push(format!("sampling.{name}: {first} does not take it, so it is left out"));
         }
@@ -76,9 +80,10 @@ impl Engine {
     }
 
     /// The first candidate; one that is not left alone, when the run may change anyway.
-    fn first_of(&self, choice: &Choice) -> Option<ModelName> {
+    fn first_of(&self, choice: &Choice, budget_cost: Option<Cost>) -> Option<ModelName> {
         let now = self.parts.clock.now();
-        let rested = |name: &&ModelName| self.cooldowns.is_cool(&name.provider, now);
+        let payable = |name: &ModelName| budget_cost.is_none() || self.price(name).is_some();
+        let rested = |name: &&ModelName| self.cooldowns.is_cool(name, now) && payable(name);
         let rested = choice.fallback.and_then(|_| choice.candidates.iter().find(rested));
         rested.or_else(|| choice.candidates.first()).cloned()
     }

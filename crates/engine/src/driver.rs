@@ -2,14 +2,17 @@
 //!
 //! Its state is its own until a commit says that it is true; when a commit fails for good, the state goes with the task.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use drawloom_contract::{
     executor::{Drive, Effect, Executor},
     failure::RunError,
     ids::RunKey,
     journal::{Append, CommitError, Entry, WaitChange},
-    money::Spent,
     record::{Accepted, Body, Outcome, Record, Seq, Status, Stop},
     redact::Redacted,
     run::{FoldError, Run},
@@ -24,6 +27,7 @@ use crate::{
     Engine,
     accept::Planned,
     admission::Class,
+    budget::Reservation,
     control::{Claim, Order},
     engine::{Slot, ticket},
     model_executor::ModelExecutor,
@@ -55,7 +59,11 @@ pub(crate) struct Driver {
     /// Inputs of the newest turn's calls that the redactor changed, as the model wrote them.
     pub(crate) unmasked: HashMap<u32, Value>,
     /// What is set aside for the turn in flight.
-    pub(crate) reserved: Spent,
+    pub(crate) reserved: Option<Reservation>,
+    /// Most output tokens of the turn in flight.
+    pub(crate) granted: u32,
+    /// The ids of all calls so far.
+    pub(crate) call_ids: HashSet<String>,
     /// Where it was last parked for a time, and until when.
     pub(crate) parked: Option<(Seq, Timestamp)>,
 }
@@ -112,7 +120,9 @@ impl Driver {
             children: Vec::new(),
             tasks: Vec::new(),
             unmasked: HashMap::new(),
-            reserved: Spent::default(),
+            reserved: None,
+            granted: 0,
+            call_ids: HashSet::new(),
             parked: None,
         }))
     }
@@ -122,6 +132,9 @@ impl Driver {
         self.run.apply(record)?;
         self.drive.apply(&self.run, record);
         self.view.apply(Patch::of([record]));
+        if let Body::TurnDone(done) = &record.body {
+            self.call_ids.extend(done.calls.iter().map(|call| call.id.clone()));
+        }
         if let Body::Parked { until: Some(until), .. } = record.body {
             self.parked = Some((record.seq, until));
         }

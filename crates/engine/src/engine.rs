@@ -264,6 +264,8 @@ impl Engine {
         if view.status.is_terminal() {
             return;
         }
+        self.forget_waiting(key);
+        self.budgets.forget(view.root, key);
         let (status, error) = stop::verdict(&stop);
         let outcome = Outcome {
             status,

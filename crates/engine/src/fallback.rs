@@ -17,22 +17,24 @@ use drawloom_contract::{
 
 use crate::{Engine, driver::Driver};
 
-/// Providers that refused lately, and until when they are left alone.
+/// Providers and models that refused lately, and until when they are left alone.
 #[derive(Default)]
 pub(crate) struct Cooldowns {
     until: Mutex<HashMap<String, Timestamp>>,
 }
 
 impl Cooldowns {
-    pub(crate) fn cool(&self, provider: &str, until: Timestamp) {
+    /// Leaves a provider, or one `provider/model`, alone.
+    pub(crate) fn cool(&self, name: String, until: Timestamp) {
         let mut cooling = self.until.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = cooling.entry(provider.to_owned()).or_insert(until);
+        let known = cooling.entry(name).or_insert(until);
         *known = (*known).max(until);
     }
 
-    pub(crate) fn is_cool(&self, provider: &str, now: Timestamp) -> bool {
+    pub(crate) fn is_cool(&self, name: &ModelName, now: Timestamp) -> bool {
         let cooling = self.until.lock().unwrap_or_else(PoisonError::into_inner);
-        cooling.get(provider).is_none_or(|until| *until <= now)
+        let is_cool = |key: &str| cooling.get(key).is_none_or(|until| *until <= now);
+        is_cool(&name.provider) && is_cool(&name.to_string())
     }
 }
 
@@ -81,14 +83,19 @@ impl Driver {
             TurnError::Throttled { .. }
             | TurnError::Overloaded { .. }
             | TurnError::Unavailable { .. }
-            | TurnError::Cut { .. } => Duration::from_millis(fallback.cooldown_ms),
-            TurnError::Refused { .. }
-            | TurnError::BadRequest { .. }
             | TurnError::Auth { .. }
-            | TurnError::ContextTooLong { .. } => return Way::Stay,
+            | TurnError::Cut { .. } => Duration::from_millis(fallback.cooldown_ms),
+            TurnError::Refused { .. } | TurnError::BadRequest { .. } | TurnError::ContextTooLong { .. } => {
+                return Way::Stay;
+            }
         };
         let from = &self.run.model;
-        self.engine.cooldowns.cool(&from.provider, now.after(left_alone));
+        // A limit or a key is the provider's; what a model suffers from, another of the same provider may not.
+        let left = match error {
+            TurnError::Throttled { .. } | TurnError::Auth { .. } => from.provider.clone(),
+            _ => from.to_string(),
+        };
+        self.engine.cooldowns.cool(left, now.after(left_alone));
         let attempt = self.run.switched.map_or(0, |(attempt, _)| attempt) + 1;
         if attempt > fallback.max_attempts {
             return Way::Stay;
@@ -117,7 +124,7 @@ impl Driver {
                 _ => candidate.clone(),
             };
             let payable = accepted.budget_cost.is_none() || self.engine.price(&to).is_some();
-            (!is_same && payable && self.engine.cooldowns.is_cool(&candidate.provider, now)).then(|| Target {
+            (!is_same && payable && self.engine.cooldowns.is_cool(candidate, now)).then(|| Target {
                 wanted: candidate.clone(),
                 to,
                 card,

@@ -22,6 +22,9 @@ const FIRST_LIMIT: u32 = 8;
 /// Rounds of borne calls before one more is tried, after the first refusal and at most.
 const PATIENCE: (u32, u32) = (4, 64);
 
+/// How long a run that was woken is waited for before another is woken beside it.
+const ON_THE_WAY: Duration = Duration::from_millis(500);
+
 /// How long a credential is left alone that bears nothing and does not say for how long: at first, and at most.
 const BACKOFF: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 
@@ -47,8 +50,8 @@ pub(crate) enum Ending {
     Borne {
         /// How long it took.
         took: Duration,
-        /// For how long there will be no more.
-        closed_for: Option<Duration>,
+        /// Until when there will be no more.
+        closed_until: Option<Timestamp>,
     },
     /// It was refused because there are too many.
     Refused {
@@ -68,6 +71,15 @@ pub(crate) struct Next {
     pub(crate) look_again: Option<Timestamp>,
 }
 
+/// Whether somebody at the door may call, or has to go and wait like the others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Word {
+    /// Call.
+    Call,
+    /// The credential was closed.
+    Back,
+}
+
 /// How a credential stands.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Standing {
@@ -84,12 +96,14 @@ struct Line {
     growing: bool,
     /// Calls in flight.
     calling: u32,
-    /// Those who were let in: in flight, at the door, or woken and on their way.
+    /// Those who were let in: in flight or at the door.
     taken: u32,
     /// Who stands at the door, in order; the number names the place.
-    door: VecDeque<(u64, oneshot::Sender<()>)>,
+    door: VecDeque<(u64, oneshot::Sender<Word>)>,
     next_place: u64,
-    promised: HashSet<RunKey>,
+    /// Who was woken and has not come yet, and when. A place is not kept for them: one that waits for a slot must not
+    /// keep others from calling.
+    woken: HashMap<RunKey, Timestamp>,
     /// Who waits, in order; those who were forgotten are only in here.
     queue: VecDeque<RunKey>,
     waiting: HashSet<RunKey>,
@@ -118,7 +132,7 @@ impl Default for Line {
             taken: 0,
             door: VecDeque::new(),
             next_place: 0,
-            promised: HashSet::new(),
+            woken: HashMap::new(),
             queue: VecDeque::new(),
             waiting: HashSet::new(),
             borne_at_limit: 0,
@@ -141,21 +155,23 @@ impl Limiter {
             credentials.insert(credential.to_owned(), Line::default());
         }
         let Some(line) = credentials.get_mut(credential) else { return Entrance::Go };
-        if line.promised.remove(run) {
-            return Entrance::Go;
-        }
-        if !line.is_closed(now) && line.waiting.is_empty() && line.has_room() {
+        let woken = line.woken.remove(run).is_some();
+        if !line.is_closed(now) && (woken || line.waiting.is_empty()) && line.has_room() {
             line.taken += 1;
             return Entrance::Go;
         }
         if line.waiting.insert(run.clone()) {
-            line.queue.push_back(run.clone());
+            match woken {
+                true => line.queue.push_front(run.clone()),
+                false => line.queue.push_back(run.clone()),
+            }
         }
         Entrance::Wait
     }
 
-    /// Somebody who was let in wants to call now. Gives a place at the door when others call already.
-    pub(crate) fn call(&self, credential: &str, now: Timestamp) -> Option<(u64, oneshot::Receiver<()>)> {
+    /// Somebody who was let in wants to call now. Gives a place at the door when others call already, and the word of
+    /// what to do when it comes.
+    pub(crate) fn call(&self, credential: &str, now: Timestamp) -> Option<(u64, oneshot::Receiver<Word>)> {
         let mut credentials = self.lock();
         let line = credentials.get_mut(credential)?;
         if !line.is_closed(now) && line.door.is_empty() && line.calling < line.limit {
@@ -164,20 +180,21 @@ impl Limiter {
         }
         let (sender, receiver) = oneshot::channel();
         line.next_place += 1;
-        line.door.push_back((line.next_place, sender));
+        match line.is_closed(now) {
+            true => {
+                let _ = sender.send(Word::Back);
+            }
+            false => line.door.push_back((line.next_place, sender)),
+        }
         Some((line.next_place, receiver))
     }
 
-    /// Somebody who was let in goes without having called; `place` is where they stood at the door, if they did.
-    pub(crate) fn give_up(&self, credential: &str, place: Option<u64>, now: Timestamp) -> Next {
+    /// Somebody who was let in goes without having called; `called` says that the door had told them to.
+    pub(crate) fn give_up(&self, credential: &str, place: Option<u64>, called: bool, now: Timestamp) -> Next {
         let mut credentials = self.lock();
         let Some(line) = credentials.get_mut(credential) else { return Next::default() };
-        let stood = line.door.len();
         line.door.retain(|(at, _)| Some(*at) != place);
-        if place.is_some() && stood == line.door.len() {
-            // Called in while they were leaving.
-            line.calling = line.calling.saturating_sub(1);
-        }
+        line.calling = line.calling.saturating_sub(u32::from(called));
         line.taken = line.taken.saturating_sub(1);
         line.next(now)
     }
@@ -186,11 +203,11 @@ impl Limiter {
     pub(crate) fn leave(&self, credential: &str, ending: Ending, now: Timestamp) -> Next {
         let mut credentials = self.lock();
         let Some(line) = credentials.get_mut(credential) else { return Next::default() };
-        let at_limit = line.taken >= line.limit;
+        let at_limit = line.taken >= line.limit || !line.waiting.is_empty() || !line.woken.is_empty();
         line.calling = line.calling.saturating_sub(1);
         line.taken = line.taken.saturating_sub(1);
         match ending {
-            Ending::Borne { took, closed_for } => {
+            Ending::Borne { took, closed_until } => {
                 line.backoffs = 0;
                 line.takes = match line.takes.is_zero() {
                     true => took,
@@ -199,8 +216,8 @@ impl Limiter {
                 if at_limit {
                     line.borne();
                 }
-                if let Some(time) = closed_for {
-                    line.close(now.after(time));
+                if let Some(time) = closed_until.filter(|time| now < *time) {
+                    line.close(time);
                 }
             }
             Ending::Refused { retry_after } => line.refused(retry_after, now),
@@ -216,7 +233,7 @@ impl Limiter {
 
     /// Whether a run is in a queue here.
     pub(crate) fn holds(&self, run: &RunKey) -> bool {
-        self.lock().values().any(|line| line.promised.contains(run) || line.waiting.contains(run))
+        self.lock().values().any(|line| line.waiting.contains(run))
     }
 
     /// A run will not come: it ended, or was stopped. Its place is somebody else's.
@@ -224,8 +241,7 @@ impl Limiter {
         let mut next = Next::default();
         for line in self.lock().values_mut() {
             line.waiting.remove(run);
-            if line.promised.remove(run) {
-                line.taken = line.taken.saturating_sub(1);
+            if line.woken.remove(run).is_some() {
                 next = line.next(now);
             }
         }
@@ -237,7 +253,7 @@ impl Limiter {
         self.lock().get(credential).map_or_else(Standing::default, |line| Standing {
             in_flight: line.calling,
             limit: (!line.growing).then_some(line.limit),
-            waiting: u32::try_from(line.waiting.len() + line.promised.len()).unwrap_or(u32::MAX),
+            waiting: u32::try_from(line.waiting.len() + line.woken.len()).unwrap_or(u32::MAX),
         })
     }
 
@@ -253,11 +269,21 @@ impl Line {
 
     fn close(&mut self, until: Timestamp) {
         self.closed_until = self.closed_until.max(Some(until));
+        for (_, sender) in self.door.drain(..) {
+            // Whoever is just going needs no word.
+            let _ = sender.send(Word::Back);
+        }
     }
 
     /// Whether another may come to the door.
     fn has_room(&self) -> bool {
-        self.taken < self.limit.saturating_add(1 + self.limit / 8)
+        self.has_room_beside(0)
+    }
+
+    /// The same, when so many are on their way.
+    fn has_room_beside(&self, coming: usize) -> bool {
+        let coming = u32::try_from(coming).unwrap_or(u32::MAX);
+        self.taken.saturating_add(coming) < self.limit.saturating_add(1 + self.limit / 8)
     }
 
     /// A call was borne while there were as many as allowed: more may be.
@@ -312,7 +338,7 @@ impl Line {
         self.close(now.after(wait));
     }
 
-    /// Lets call who stands at the door, and in who waits, in order.
+    /// Lets call who stands at the door, and wakes who waits, in order.
     fn next(&mut self, now: Timestamp) -> Next {
         if self.is_closed(now) {
             let look_again = self.closed_until.filter(|time| self.watched != Some(*time));
@@ -322,21 +348,30 @@ impl Line {
         while self.calling < self.limit
             && let Some((_, sender)) = self.door.pop_front()
         {
-            // Whoever is just going is counted, too, and says so by giving up.
+            // Whoever is just going finds the word and gives the call back.
             self.calling += 1;
-            drop(sender.send(()));
+            if sender.send(Word::Call).is_err() {
+                self.calling -= 1;
+            }
         }
+        // Who does not come soon waits for something else, such as a slot: then somebody else is woken beside them.
+        self.woken.retain(|_, since| now < since.after(ON_THE_WAY));
         let mut wake = Vec::new();
-        while self.has_room()
+        while self.has_room_beside(self.woken.len())
             && let Some(run) = self.queue.pop_front()
         {
             if self.waiting.remove(&run) {
-                self.taken += 1;
-                self.promised.insert(run.clone());
+                self.woken.insert(run.clone(), now);
                 wake.push(run);
             }
         }
-        Next { wake, look_again: None }
+        let look_again = match self.waiting.is_empty() {
+            true => None,
+            false => self.woken.values().min().map(|since| since.after(ON_THE_WAY)),
+        };
+        let look_again = look_again.filter(|time| self.watched.is_none_or(|watched| watched <= now || *time < watched));
+        self.watched = look_again.or(self.watched);
+        Next { wake, look_again }
     }
 }
 

@@ -7,10 +7,11 @@ use drawloom_contract::{
     failure::RunError,
     message::{Thought, ToolUse},
     model::{Model, Turn, TurnError, TurnRequest},
-    money::Spent,
+    money::{Cost, Spent},
     record::{Body, CallDone, CallStarted, Notice, RepeatClass, Seq, TurnDone, TurnFailed},
     time::Timestamp,
     tool::{Repeat, Step, Tool, ToolContext, ToolError, Wait},
+    usage::Usage,
 };
 use futures::{FutureExt, future::BoxFuture};
 use serde_json::Value;
@@ -28,8 +29,20 @@ pub(crate) enum Task {
 
 /// What an effect came to.
 pub(crate) enum Done {
-    Turn { turn: u32, attempt: u32, result: Result<Turn, TurnError> },
-    Call { call: Seq, result: Result<Step, ToolError> },
+    Turn {
+        turn: u32,
+        attempt: u32,
+        result: Result<Turn, TurnError>,
+    },
+    /// The turn was not asked for: the provider's credential was closed before.
+    Postponed {
+        turn: u32,
+        attempt: u32,
+    },
+    Call {
+        call: Seq,
+        result: Result<Step, ToolError>,
+    },
 }
 
 impl Task {
@@ -43,7 +56,9 @@ impl Task {
                 let engine = driver.engine.clone();
                 async move {
                     let key = request.run.clone();
-                    permit.call().await;
+                    if !permit.call().await {
+                        return Done::Postponed { turn, attempt };
+                    }
                     let began = engine.parts.clock.now();
                     let work = async {
                         let deltas = TurnDeltas::new(&engine.feed, &engine.parts.redactor, &key, turn, attempt);
@@ -92,6 +107,20 @@ impl Driver {
         match done {
             Done::Turn { turn, result: Ok(result), .. } => self.end_turn(turn, result),
             Done::Turn { turn, attempt, result: Err(error) } => self.fail_turn(turn, attempt, &error),
+            Done::Postponed { turn, attempt } => {
+                self.settle(Spent::default());
+                let error =
+                    RunError::new("throttled", "the provider takes no calls now, so that this one was not made");
+                let retry_at = Some(self.now());
+                self.push(Body::TurnFailed(TurnFailed {
+                    turn,
+                    attempt,
+                    error,
+                    retry_at,
+                    counted: false,
+                    maybe_paid: false,
+                }));
+            }
             Done::Call { call, result: Ok(Step::Done(text)) } => self.end_call(call, text, false),
             Done::Call { call, result: Ok(Step::Wait(Wait::Children { starts, collect })) } => {
                 self.spawn_children(call, starts, collect);
@@ -101,11 +130,19 @@ impl Driver {
     }
 
     fn end_turn(&mut self, turn: u32, mut result: Turn) {
+        let assumed = result.usage.total() == 0 && self.run.reserved.tokens > 0;
+        if assumed {
+            result.usage = self.reserved_usage();
+        }
         let cost = result.cost.or_else(|| Some(self.engine.price(&self.run.model)?.of(&result.usage)));
         self.settle(Spent { tokens: result.usage.total(), cost: cost.unwrap_or_default() });
         self.engine.meters.spent(&self.run.model, result.usage, cost);
-        for (index, call) in result.calls.iter_mut().enumerate().filter(|(_, call)| call.id.is_empty()) {
-            call.id = format!("call_{turn}_{index}");
+        // Providers that count anew in each turn, or leave the id out, would mix the calls of a conversation up.
+        for (index, call) in result.calls.iter_mut().enumerate() {
+            if call.id.is_empty() || !self.call_ids.insert(call.id.clone()) {
+                call.id = format!("call_{turn}_{index}");
+                self.call_ids.insert(call.id.clone());
+            }
         }
         let masked = |(_, call): &(u32, &ToolUse)| self.engine.parts.redactor.clean(call.input.clone()).is_masked();
         let unmasked: HashMap<u32, Value> =
@@ -123,7 +160,11 @@ impl Driver {
             masked,
             stop_reason: result.stop_reason,
         }));
-        self.push(Body::Usage { turn, usage: result.usage, cost });
+        self.push(Body::Usage { turn, usage: result.usage, cost, assumed });
+        if assumed {
+            let text = format!("{} did not say what turn {turn} cost", self.run.model);
+            self.push(Body::Notice { notice: Notice::UsageAssumed, text });
+        }
         if masked_thoughts > 0 {
             let text = format!("{masked_thoughts} thoughts held a secret; they are kept without text and not replayed");
             self.push(Body::Notice { notice: Notice::ReasoningMasked, text });
@@ -142,7 +183,9 @@ impl Driver {
     }
 
     fn fail_turn(&mut self, turn: u32, attempt: u32, error: &TurnError) {
-        self.settle(Spent::default());
+        let reserved = self.run.reserved;
+        let maybe_paid = matches!(error, TurnError::Cut { .. });
+        self.settle(if maybe_paid { reserved } else { Spent::default() });
         let (mut retry_at, counted) = self.retry(error);
         // Those who say "slow down" are left alone; others get their tries first.
         let way = match error {
@@ -158,14 +201,10 @@ impl Driver {
         }
         let mut said = RunError::new(error.code(), error.to_string());
         said.hint = error.hint().map(str::to_owned);
-        self.push(Body::TurnFailed(TurnFailed {
-            turn,
-            attempt,
-            error: said.clone(),
-            retry_at,
-            counted,
-            maybe_paid: matches!(error, TurnError::Cut { .. }),
-        }));
+        self.push(Body::TurnFailed(TurnFailed { turn, attempt, error: said.clone(), retry_at, counted, maybe_paid }));
+        if maybe_paid {
+            self.assume_paid(turn, reserved);
+        }
         match way {
             Way::Stay => {}
             Way::Suppressed(text) => {
@@ -173,6 +212,25 @@ impl Driver {
             }
             Way::Switch { attempt, target } => self.switch(turn, attempt, *target, said),
         }
+    }
+
+    /// Takes what was set aside for a turn as spent: it was begun, and nobody says what it cost.
+    pub(crate) fn assume_paid(&mut self, turn: u32, reserved: Spent) {
+        if reserved.tokens == 0 {
+            return;
+        }
+        let usage = Usage { input_tokens: reserved.tokens, ..Usage::default() };
+        let cost = Some(reserved.cost).filter(|cost| *cost > Cost(0));
+        self.push(Body::Usage { turn, usage, cost, assumed: true });
+        let text = format!("turn {turn} broke off, and {} did not say what it cost", self.run.model);
+        self.push(Body::Notice { notice: Notice::UsageAssumed, text });
+    }
+
+    /// What is set aside for the turn in flight, as tokens read and written.
+    fn reserved_usage(&self) -> Usage {
+        let output = u64::from(self.granted).min(self.run.reserved.tokens);
+        let input_tokens = self.run.reserved.tokens - output;
+        Usage { input_tokens, output_tokens: output, ..Usage::default() }
     }
 
     /// When a failed turn is tried again, and whether that counts.
@@ -211,19 +269,19 @@ impl Driver {
         provider.is_some_and(|provider| provider.credential.is_some())
     }
 
-    /// Ends the reservation of the turn in flight.
+    /// Ends the reservation of the turn in flight and books what it cost.
     pub(crate) fn settle(&mut self, spent: Spent) {
-        if self.limits().is_any() {
-            let reserved = std::mem::take(&mut self.reserved);
-            if let Some(next) = self.engine.budgets.settle(self.accepted().root, reserved, spent) {
-                self.engine.wake(next);
-            }
+        if let Some(reservation) = self.reserved.take() {
+            reservation.settle(spent);
         }
     }
 
     pub(crate) fn end_call(&mut self, call: Seq, text: String, is_error: bool) {
         if let Some(open) = self.run.open_calls.iter().find(|open| open.call == call) {
-            self.engine.meters.tool(&open.started.tool_use.name, is_error);
+            let name = open.started.tool_use.name.as_str();
+            // Models invent names; only those that there are count by name.
+            let name = if self.engine.toolbox.find(name).is_some() { name } else { "unknown" };
+            self.engine.meters.tool(name, is_error);
         }
         self.push(Body::CallDone(CallDone {
             call,

@@ -10,11 +10,13 @@ use drawloom_contract::{
     time::Timestamp,
 };
 
+use tokio::sync::oneshot;
+
 use crate::{
     Engine,
     control::Claim,
     driver::Driver,
-    limiter::{Ending, Entrance, Next},
+    limiter::{Ending, Entrance, Next, Word},
 };
 
 /// A run that waits for room looks again after this long, in case that whoever was to wake it is gone.
@@ -30,42 +32,50 @@ pub(crate) struct Permit {
 }
 
 /// How far the holder of a permit has come.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug)]
 enum Stage {
     /// On the way.
     Before,
-    /// At the door, at this place.
-    Door(u64),
+    /// At the door, at this place, listening for the word.
+    Door(u64, oneshot::Receiver<Word>),
     /// Calling.
     Calling,
 }
 
 impl Permit {
-    /// Returns when the call may be made.
-    pub(crate) async fn call(&mut self) {
+    /// Returns when the call may be made; says no when it may not after all, because the credential was closed.
+    pub(crate) async fn call(&mut self) -> bool {
         let clock = self.engine.parts.clock.clone();
         if let Some(credential) = &self.credential
-            && let Some((place, called)) = self.engine.limiter.call(credential, clock.now())
+            && let Some((place, word)) = self.engine.limiter.call(credential, clock.now())
         {
-            self.stage = Stage::Door(place);
-            // The limiter lives as long as the engine, which this holds.
-            drop(called.await);
+            self.stage = Stage::Door(place, word);
+            let said = match &mut self.stage {
+                Stage::Door(_, word) => word.await,
+                Stage::Before | Stage::Calling => Ok(Word::Back),
+            };
+            if said != Ok(Word::Call) {
+                self.stage = Stage::Before;
+                self.give_back(Ending::Other);
+                return false;
+            }
         }
         self.stage = Stage::Calling;
         self.since = clock.now();
+        true
     }
 
     /// Gives it back with what the call came to.
     pub(crate) fn end(mut self, result: &Result<Turn, TurnError>) {
         let took = self.engine.parts.clock.now().since(self.since);
         let ending = match result {
-            Ok(turn) => Ending::Borne { took, closed_for: turn.headroom.closed_for },
+            Ok(turn) => Ending::Borne { took, closed_until: turn.headroom.closed_until },
             Err(TurnError::Throttled { retry_after, .. } | TurnError::Overloaded { retry_after, .. }) => {
                 Ending::Refused { retry_after: *retry_after }
             }
             // The provider took the call and thought about it.
             Err(TurnError::Refused { .. } | TurnError::ContextTooLong { .. }) => {
-                Ending::Borne { took, closed_for: None }
+                Ending::Borne { took, closed_until: None }
             }
             Err(
                 TurnError::Unavailable { .. }
@@ -80,9 +90,14 @@ impl Permit {
     fn give_back(&mut self, ending: Ending) {
         if let Some(credential) = self.credential.take() {
             let (limiter, now) = (&self.engine.limiter, self.engine.parts.clock.now());
-            let next = match self.stage {
-                Stage::Before => limiter.give_up(&credential, None, now),
-                Stage::Door(place) => limiter.give_up(&credential, Some(place), now),
+            let next = match &mut self.stage {
+                Stage::Before => limiter.give_up(&credential, None, false, now),
+                Stage::Door(place, word) => {
+                    // From here on nothing can be said, so that what was said is all.
+                    word.close();
+                    let called = word.try_recv() == Ok(Word::Call);
+                    limiter.give_up(&credential, Some(*place), called, now)
+                }
                 Stage::Calling => limiter.leave(&credential, ending, now),
             };
             self.engine.go_on(&credential, next);

@@ -241,6 +241,11 @@ impl Driver {
         let before = self.run.strikes;
         let mut same_step = self.run.turn_in_flight.is_some();
         if let Some((turn, attempt)) = self.run.turn_in_flight {
+            let reserved = self.run.reserved;
+            if reserved.tokens > 0 {
+                self.open_account().await;
+                self.engine.budgets.book(self.accepted().root, reserved);
+            }
             self.push(Body::TurnFailed(TurnFailed {
                 turn,
                 attempt,
@@ -249,6 +254,7 @@ impl Driver {
                 counted: false,
                 maybe_paid: true,
             }));
+            self.assume_paid(turn, reserved);
         }
         let open: Vec<OpenCall> = self.run.open_calls.iter().filter(|open| open.waiting.is_none()).cloned().collect();
         for open in open {

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use drawloom_contract::{
     failure::RunError,
     ids::{RunId, RunKey},
-    money::Spent,
     record::{Body, Outcome, Status, Stop},
     time::Timestamp,
     view::RunView,
@@ -25,7 +24,11 @@ use crate::{
 impl Driver {
     /// Ends the run for a reason from outside: first the reason is journaled, then all below it end, then it does.
     pub(crate) async fn end_by(&mut self, stop: Stop) {
-        self.settle(Spent::default());
+        let reserved = self.run.reserved;
+        self.settle(reserved);
+        if let Some((turn, _)) = self.run.turn_in_flight {
+            self.assume_paid(turn, reserved);
+        }
         if self.run.stop.is_none() {
             self.push(Body::StopRequested(stop.clone()));
         }
@@ -155,16 +158,18 @@ impl Engine {
         if self.is_stopping() {
             return;
         }
+        if due == Due::Wake && self.limiter.holds(&key) {
+            // Whoever makes room wakes it; this is only the last resort.
+            self.timers.set(self.parts.clock.now().after(LOOK_AGAIN), &key, Due::Wake);
+            return;
+        }
         let Some(Some(view)) = self.read(|| self.parts.reader.find_run(&key)).await else { return };
         if view.status.is_terminal() {
             return;
         }
         match due {
             Due::Wake => {
-                if self.limiter.holds(&key) || self.budgets.holds(view.root, &key) {
-                    // Whoever makes room wakes it; this is only the last resort.
-                    self.timers.set(self.parts.clock.now().after(LOOK_AGAIN), &key, Due::Wake);
-                } else if view.status == Status::Waiting {
+                if view.status == Status::Waiting {
                     self.enqueue(ticket(&view, Class::Resumed), false);
                 }
             }

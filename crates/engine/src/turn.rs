@@ -13,7 +13,7 @@ use drawloom_contract::{
 };
 
 use crate::{
-    budget::{Ask, Grant, Limits},
+    budget::{Ask, Grant, Limits, Reservation},
     driver::Driver,
     perform::Task,
 };
@@ -22,7 +22,7 @@ use crate::{
 const USUAL_MAX_TOKENS: u32 = 8_192;
 
 /// What an image counts for at most.
-const MOST_IMAGE_TOKENS: usize = 5_000;
+const MOST_IMAGE_TOKENS: usize = 25_000;
 
 /// What a provider adds by itself when tools are offered.
 const TOOL_PREAMBLE_TOKENS: usize = 512;
@@ -37,16 +37,27 @@ impl Driver {
     /// not allow the turn: then something else comes next.
     pub(crate) async fn begin_turn(&mut self, plan: TurnPlan) -> bool {
         let Some(permit) = self.permit() else {
+            // If it was woken because there is room in the budget, that is for somebody else now.
+            if let Some(next) = self.engine.budgets.pass_on(self.accepted().root, &self.key) {
+                self.engine.wake(next);
+            }
             self.park(ParkedOn::RateLimit);
             return true;
         };
         let model = self.run.model.clone();
         let usual = || self.engine.card(&model).map_or(USUAL_MAX_TOKENS, |card| card.max_tokens);
-        let mut max_tokens = self.pinned.definition.max_tokens.unwrap_or_else(usual);
+        let mut max_tokens = match (self.pinned.definition.max_tokens, self.run.switched) {
+            (Some(asked), None) => asked,
+            // What was meant for another model may be more than this one takes.
+            (Some(asked), Some(_)) => asked.min(usual()),
+            (None, _) => usual(),
+        };
+        let mut reserved = Spent::default();
         if self.limits().is_any() {
             match self.reserve(&plan, max_tokens).await {
-                Grant::Granted { reserved, max_tokens: granted } => {
-                    self.reserved = reserved;
+                Grant::Granted { reserved: taken, max_tokens: granted } => {
+                    reserved = taken;
+                    self.reserved = Some(Reservation::new(&self.engine, self.accepted().root, taken));
                     max_tokens = granted;
                 }
                 Grant::Later => {
@@ -63,9 +74,10 @@ impl Driver {
             turn: plan.turn,
             attempt: plan.attempt,
             tools: plan.tools,
-            reserved: self.reserved.tokens,
-            reserved_cost: Some(self.reserved.cost).filter(|cost| *cost > Cost(0)),
+            reserved: reserved.tokens,
+            reserved_cost: Some(reserved.cost).filter(|cost| *cost > Cost(0)),
         }));
+        self.granted = max_tokens;
         let effort = self.run.switched.map_or(self.pinned.definition.effort, |(_, effort)| effort);
         let request = TurnRequest {
             run: self.key.clone(),
@@ -87,6 +99,24 @@ impl Driver {
     /// Sets aside what a turn may take from the tree's budget.
     async fn reserve(&mut self, plan: &TurnPlan, max_tokens: u32) -> Grant {
         let root = self.accepted().root;
+        self.open_account().await;
+        let counts_tools = self.engine.card(&self.run.model).is_none_or(|card| card.counts_tools);
+        let ask = Ask {
+            input: estimate(plan, if counts_tools { &self.cards } else { &[] }),
+            max_tokens,
+            price: self.engine.price(&self.run.model),
+            last_turn: !plan.tools,
+        };
+        let (grant, next) = self.engine.budgets.reserve(root, &self.key, ask);
+        if let Some(next) = next {
+            self.engine.wake(next);
+        }
+        grant
+    }
+
+    /// Sees to it that the tree's account is open.
+    pub(crate) async fn open_account(&mut self) {
+        let root = self.accepted().root;
         if !self.engine.budgets.is_open(root) {
             let spent = match self.run.seq <= 2 && self.accepted().depth == 0 {
                 true => Spent::default(),
@@ -98,18 +128,6 @@ impl Driver {
             };
             self.engine.budgets.open(root, self.limits(), spent);
         }
-        let counts_tools = self.engine.card(&self.run.model).is_none_or(|card| card.counts_tools);
-        let ask = Ask {
-            input: estimate(plan, if plan.tools && counts_tools { &self.cards } else { &[] }),
-            max_tokens,
-            price: self.engine.price(&self.run.model),
-            last_turn: !plan.tools,
-        };
-        let (grant, next) = self.engine.budgets.reserve(root, &self.key, ask);
-        if let Some(next) = next {
-            self.engine.wake(next);
-        }
-        grant
     }
 }
 
@@ -128,12 +146,12 @@ pub(crate) fn hosts(allowed: &[String], asked: Option<&[String]>) -> Arc<[String
     both.into_iter().collect()
 }
 
-/// Tokens that a conversation may take to read: rather too many, because what is set aside must be enough. Plain text has
-/// about one for four bytes, dense text one for two, and other scripts up to one a byte.
+/// Tokens that a conversation may take to read: rather too many, because what is set aside must be enough. Plain words
+/// have about one for four bytes, dense ones one for two; digits, signs and other scripts up to one a byte.
 fn estimate(plan: &TurnPlan, cards: &[ToolCard]) -> u64 {
     let text = |text: &str| {
-        let wide = text.bytes().filter(|byte| !byte.is_ascii()).count();
-        (text.len() - wide).div_ceil(2) + wide
+        let light = text.bytes().filter(|byte| byte.is_ascii_alphabetic() || *byte == b' ').count();
+        light.div_ceil(2) + text.len() - light
     };
     let message = |message: &Message| match message {
         Message::User(parts) => parts

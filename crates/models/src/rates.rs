@@ -31,7 +31,7 @@ pub(crate) fn retry_after(header: Header<'_>, now: Timestamp) -> Option<Duration
 
 /// How much more a provider that answered would bear.
 pub(crate) fn headroom(header: Header<'_>, now: Timestamp) -> Headroom {
-    Headroom { closed_for: closed_for(header, now).map(|wait| wait.min(MOST_WAIT)) }
+    Headroom { closed_until: closed_for(header, now).map(|wait| now.after(wait.min(MOST_WAIT))) }
 }
 
 /// The longest of the waits of all limits that are used up.

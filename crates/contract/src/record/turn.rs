@@ -108,17 +108,20 @@ pub enum Notice {
     ModelDowngraded,
     /// No other model was asked, although one is configured.
     FallbackSuppressed,
+    /// The provider did not say what a turn cost, so that what was set aside for it is taken as spent.
+    UsageAssumed,
     /// A thought held a secret: it was journaled without its text and is not replayed.
     ReasoningMasked,
 }
 
 impl Notice {
     /// Every notice.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::CacheInvalidated,
         Self::ReasoningInvalidated,
         Self::ModelDowngraded,
         Self::FallbackSuppressed,
+        Self::UsageAssumed,
         Self::ReasoningMasked,
     ];
 
@@ -129,6 +132,7 @@ impl Notice {
             Self::ReasoningInvalidated => "reasoning_invalidated",
             Self::ModelDowngraded => "model_downgraded",
             Self::FallbackSuppressed => "fallback_suppressed",
+            Self::UsageAssumed => "usage_assumed",
             Self::ReasoningMasked => "reasoning_masked",
         }
     }

@@ -20,7 +20,7 @@ fn storm(runs: u32, most: usize, retry_after: Option<Duration>) -> (i64, usize, 
     let limiter = Limiter::default();
     let mut now = 0;
     let mut ready: VecDeque<RunKey> = (0..runs).map(run).collect();
-    let mut door: VecDeque<(oneshot::Receiver<()>, RunKey)> = VecDeque::new();
+    let mut door: VecDeque<(oneshot::Receiver<Word>, RunKey)> = VecDeque::new();
     let mut in_flight: Vec<(i64, RunKey)> = Vec::new();
     let mut resting: Vec<(i64, RunKey)> = Vec::new();
     let mut look: Vec<i64> = Vec::new();
@@ -28,7 +28,19 @@ fn storm(runs: u32, most: usize, retry_after: Option<Duration>) -> (i64, usize, 
     let mut levels: Vec<(i64, usize)> = Vec::new();
     while done < runs {
         loop {
-            let called = door.iter_mut().position(|(called, _)| called.try_recv().is_ok());
+            let mut back = Vec::new();
+            let called = door.iter_mut().position(|(word, run)| match word.try_recv() {
+                Ok(Word::Call) => true,
+                Ok(Word::Back) => {
+                    back.push(run.clone());
+                    false
+                }
+                Err(_) => false,
+            });
+            for run in back {
+                limiter.give_up(NAME, None, false, at(now));
+                ready.push_back(run);
+            }
             let run = match called.and_then(|place| door.remove(place)) {
                 Some((_, run)) => run,
                 None => {
@@ -67,7 +79,7 @@ fn storm(runs: u32, most: usize, retry_after: Option<Duration>) -> (i64, usize, 
         for _ in in_flight.extract_if(.., |(time, _)| *time <= now) {
             done += 1;
             let next =
-                limiter.leave(NAME, Ending::Borne { took: Duration::from_millis(200), closed_for: None }, at(now));
+                limiter.leave(NAME, Ending::Borne { took: Duration::from_millis(200), closed_until: None }, at(now));
             ready.extend(next.wake);
         }
     }
@@ -119,11 +131,13 @@ fn a_credential_that_bears_nothing_is_left_alone_as_long_as_it_says() {
     assert!(limiter.call(NAME, at(3_001)).is_none());
     assert_eq!(limiter.enter(NAME, &run(2), at(3_001)), Entrance::Go);
     let (_, mut second) = limiter.call(NAME, at(3_001)).expect("a place at the door");
-    let borne = Ending::Borne { took: Duration::from_millis(99), closed_for: Some(Duration::from_secs(1)) };
+    let borne = Ending::Borne { took: Duration::from_millis(99), closed_until: Some(at(4_100)) };
     assert_eq!(limiter.leave(NAME, borne, at(3_100)), Next { wake: vec![], look_again: Some(at(4_100)) });
-    assert!(second.try_recv().is_err());
-    assert_eq!(limiter.look(NAME, at(4_100)).wake, [run(3)]);
-    assert!(second.try_recv().is_ok());
+    // Nobody stands at a door that is closed.
+    assert_eq!(second.try_recv(), Ok(Word::Back));
+    limiter.give_up(NAME, None, false, at(3_100));
+    assert_eq!(limiter.enter(NAME, &run(2), at(3_100)), Entrance::Wait);
+    assert_eq!(limiter.look(NAME, at(4_100)).wake, [run(3), run(2)]);
 }
 
 #[test]
@@ -159,14 +173,34 @@ fn a_run_that_is_forgotten_makes_room() {
     }
     limiter.forget(&run(100), at(0));
     // Whoever leaves the door makes room there.
-    assert_eq!(limiter.give_up(NAME, Some(door[0].0), at(0)).wake, [run(101)]);
-    assert!(limiter.holds(&run(101)) && !limiter.holds(&run(100)));
+    assert_eq!(limiter.give_up(NAME, Some(door[0].0), false, at(0)).wake, [run(101)]);
+    assert!(limiter.holds(&run(102)) && !limiter.holds(&run(100)) && !limiter.holds(&run(101)));
     assert_eq!(limiter.forget(&run(101), at(0)).wake, [run(102)]);
     // A call that ends is followed by who stands at the door.
     assert_eq!(limiter.leave(NAME, Ending::Other, at(0)).wake, [run(103)]);
-    assert!(door[1].1.try_recv().is_ok());
+    assert_eq!(door[1].1.try_recv(), Ok(Word::Call));
     assert_eq!(limiter.standing(NAME), Standing { in_flight: FIRST_LIMIT, limit: None, waiting: 2 });
     // Who was called in just while leaving counts no more.
-    limiter.give_up(NAME, Some(door[1].0), at(0));
+    limiter.give_up(NAME, Some(door[1].0), true, at(0));
     assert_eq!(limiter.standing(NAME).in_flight, FIRST_LIMIT - 1);
+}
+
+#[test]
+fn who_was_woken_and_does_not_come_keeps_nobody_from_calling() {
+    let limiter = Limiter::default();
+    assert_eq!(limiter.enter(NAME, &run(0), at(0)), Entrance::Go);
+    assert!(limiter.call(NAME, at(0)).is_none());
+    limiter.leave(NAME, Ending::Refused { retry_after: Some(Duration::from_secs(1)) }, at(0));
+    for number in 1..=5 {
+        assert_eq!(limiter.enter(NAME, &run(number), at(10)), Entrance::Wait);
+    }
+    let next = limiter.look(NAME, at(1_000));
+    assert_eq!(next, Next { wake: vec![run(1), run(2)], look_again: Some(at(1_500)) });
+    // They wait for a slot, say. After a while others are woken, and may call at once.
+    assert_eq!(limiter.look(NAME, at(1_500)).wake, [run(3), run(4)]);
+    assert_eq!(limiter.enter(NAME, &run(3), at(1_510)), Entrance::Go);
+    assert!(limiter.call(NAME, at(1_510)).is_none());
+    // Who comes late finds the door or a place in the queue like everybody else.
+    assert_eq!(limiter.enter(NAME, &run(1), at(1_520)), Entrance::Wait);
+    assert!(limiter.holds(&run(1)));
 }

@@ -128,3 +128,30 @@ async fn a_budget_in_money_needs_a_price() {
     let failure = house.engine.start(&house.caller, start, None, Interest::None).await.map(drop).expect_err("refused");
     assert_eq!(failure.code, "unpriced_model");
 }
+
+#[tokio::test]
+async fn what_nobody_says_the_cost_of_is_taken_as_spent() {
+    let rules = json!([
+        { "when": { "agent": "alice", "turn": 1, "attempt": 1 }, "fail": { "kind": "cut", "message": "gone" } },
+        { "when": { "agent": "bob" }, "text": "silent", "usage": {} },
+        { "text": "words", "usage": { "input_tokens": 2, "output_tokens": 3 } } ]);
+    let plan = Plan::new(rules)
+        .agent("alice", |agent| agent.max_tokens = Some(50))
+        .agent("bob", |agent| agent.max_tokens = Some(50));
+    let house = House::new(plan);
+    let run = async |agent: &str, budget: Option<u64>| {
+        let mut start = ask(agent, "x");
+        start.budget_tokens = budget;
+        house.finish(house.start(start, Interest::Outcome).await).await
+    };
+    for (agent, least) in [("alice", 55), ("bob", 50)] {
+        let view = run(agent, Some(10_000)).await;
+        assert_eq!(view.status, Status::Completed, "{:?}", view.error);
+        assert!(view.usage.total() > least, "{:?}", view.usage);
+        let kinds = house.kinds(&view).await;
+        assert_eq!(kinds.iter().filter(|kind| **kind == "notice").count(), 1, "{kinds:?}");
+    }
+    // Without a budget nothing is set aside, and nothing is made up.
+    assert_eq!(run("alice", None).await.usage.total(), 5);
+    assert_eq!(run("bob", None).await.usage.total(), 0);
+}

@@ -106,7 +106,7 @@ impl Model for Bearing {
     }
 }
 
-/// Thinks with signatures of its own, calls `Probe` in every turn but its last, and fails in the turns it is told to.
+/// Thinks with signatures of its own, counts its calls anew in each turn, calls `Probe` in every turn but its last, and fails in the turns it is told to.
 pub(crate) struct Thinker {
     pub(crate) name: &'static str,
     /// Turns in which it says "slow down", as long as it has refusals left.
@@ -124,8 +124,12 @@ impl Thinker {
     /// What is wrong with a conversation, for a strict provider.
     fn complain(&self, request: &TurnRequest) -> Option<String> {
         let mut own = 0;
+        let mut ids = std::collections::HashSet::new();
         for message in &request.messages {
-            let Message::Assistant { thoughts, .. } = &**message else { continue };
+            let Message::Assistant { thoughts, calls, .. } = &**message else { continue };
+            if !calls.iter().all(|call| ids.insert(call.id.clone())) {
+                return Some("tool_use ids must be unique".into());
+            }
             own += u32::from(!thoughts.is_empty());
             let prefix = format!("{}/{}/", self.name, request.model);
             let foreign = thoughts.iter().filter_map(|thought| thought.signature.as_ref());
@@ -167,7 +171,7 @@ impl Model for Thinker {
         let thought = Thought { text: format!("thought {turn}"), signature, ..Thought::default() };
         let calls = match turn >= self.last_turn {
             true => vec![],
-            false => vec![ToolUse { id: format!("t{turn}"), name: "Probe".into(), input: serde_json::json!({}) }],
+            false => vec![ToolUse { id: "call_0".into(), name: "Probe".into(), input: serde_json::json!({}) }],
         };
         let stop_reason = if calls.is_empty() { StopReason::EndTurn } else { StopReason::ToolUse };
         let thoughts = if thinks { vec![thought] } else { vec![] };

@@ -183,10 +183,10 @@ fn messages(request: &TurnRequest, known: &Known, mode: Mode) -> Vec<Value> {
     turns.into_iter().map(|(role, content)| json!({ "role": role, "content": content })).collect()
 }
 
-/// A part of what the user says; the API takes no empty text.
+/// A part of what the user says; the API takes no text without a word.
 fn part(part: &Part) -> Option<Value> {
     match part {
-        Part::Text(text) if text.is_empty() => None,
+        Part::Text(text) if text.trim().is_empty() => None,
         Part::Text(text) => Some(json!({ "type": "text", "text": text })),
         Part::Image { media_type, data } => Some(json!({
             "type": "image", "source": { "type": "base64", "media_type": media_type, "data": &**data },
@@ -212,7 +212,7 @@ fn said(text: &str, thoughts: &[Thought], calls: &[ToolUse]) -> Vec<Value> {
     };
     // A message cannot end with a thought: what comes before a call that is not there comes before the text.
     let mut blocks = at(&|place| place == 0 || place > count);
-    if !text.is_empty() {
+    if !text.trim().is_empty() {
         blocks.push(json!({ "type": "text", "text": text }));
     }
     for (index, call) in (1..).zip(calls) {

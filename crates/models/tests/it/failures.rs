@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use drawloom_contract::model::{Headroom, TurnError};
+use drawloom_contract::time::Clock as _;
 use drawloom_testkit::providers::{
-    Answer, Ending, Outcome, Provider, Raw, Refusal, Reply, RetryAfter, Settings, Shape, parrot,
+    Answer, Ending, Outcome, Provider, Raw, Refusal, Reply, RetryAfter, Settings, Shape, WallClock, parrot,
 };
 use serde_json::json;
 
@@ -69,8 +70,9 @@ async fn a_provider_that_answers_says_when_nothing_is_left() {
         reply.header("x-ratelimit-reset-requests", "1m30s").into()
     })
     .await;
-    let closed = Headroom { closed_for: Some(Duration::from_secs(90)) };
-    assert_eq!(house.ask(request("gpt-4.1")).await.expect("a turn").headroom, closed);
+    let began = WallClock.now();
+    let until = house.ask(request("gpt-4.1")).await.expect("a turn").headroom.closed_until.expect("nothing is left");
+    assert!((began.after(Duration::from_secs(90))..=WallClock.now().after(Duration::from_secs(90))).contains(&until));
     assert_eq!(house.ask(request("gpt-4.1")).await.expect("a turn").headroom, Headroom::default());
 }
 

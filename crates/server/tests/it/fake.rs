@@ -114,7 +114,7 @@ impl Run {
             masked: vec![],
             stop_reason,
         }));
-        self.record(Body::Usage { turn, usage, cost: None });
+        self.record(Body::Usage { turn, usage, cost: None, assumed: false });
     }
 }
 

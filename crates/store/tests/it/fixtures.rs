@@ -181,6 +181,7 @@ pub(crate) fn usage(turn: u32, tokens: u64) -> Body {
         turn,
         usage: Usage { input_tokens: tokens, output_tokens: 1, ..Usage::default() },
         cost: Some(Cost(10)),
+        assumed: false,
     }
 }
 

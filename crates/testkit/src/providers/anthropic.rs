@@ -169,7 +169,7 @@ fn check_block(model: &str, role: &str, block: &Value) -> Result<(), String> {
     }
     let text = |key: &str| block[key].as_str().unwrap_or_default();
     match kind {
-        "text" if text("text").is_empty() => Err("text content blocks must be non-empty".into()),
+        "text" if text("text").trim().is_empty() => Err("text content blocks must contain non-whitespace text".into()),
         "thinking" if text("signature") != signature(model, text("thinking")) => {
             Err("Invalid `signature` in `thinking` block".into())
         }

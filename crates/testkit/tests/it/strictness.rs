@@ -54,7 +54,7 @@ async fn anthropic_rejects_what_the_real_one_rejects() {
         ("/messages/1/content/0/input", json!("x"), "should be a valid dictionary"),
         ("/messages/1/content", forged, "Invalid `signature` in `thinking` block"),
         ("/messages/2/content", json!("never mind"), "without `tool_result` blocks"),
-        ("/messages/0/content", json!([{ "type": "text", "text": "" }]), "must be non-empty"),
+        ("/messages/0/content", json!([{ "type": "text", "text": " \n" }]), "must contain non-whitespace"),
         ("/messages/0/content", json!([]), "non-empty content"),
         ("/messages/0/content", json!([marked, marked, marked, marked, marked]), "A maximum of 4 blocks"),
     ];

@@ -94,7 +94,14 @@ pub static EVENTS: &[EventCard] = &[
         name: "usage",
         has_id: true,
         when: "What a turn took.",
-        fields: &[TURN, field("usage", "tokens by kind, model, provider, and cost when the model has a price"), AT],
+        fields: &[
+            TURN,
+            field(
+                "usage",
+                "tokens by kind, model, provider, cost when the model has a price, and whether they are assumed",
+            ),
+            AT,
+        ],
     },
     EventCard {
         name: "tool_call",
@@ -177,6 +184,12 @@ pub static EVENTS: &[EventCard] = &[
         name: "fallback_suppressed",
         has_id: true,
         when: "No other model was asked, although one is configured.",
+        fields: NOTICE,
+    },
+    EventCard {
+        name: "usage_assumed",
+        has_id: true,
+        when: "The provider did not say what a turn cost: what was set aside for it is taken as spent.",
         fields: NOTICE,
     },
     EventCard {

@@ -117,7 +117,7 @@ impl Mapper {
                     stop_reason: done.stop_reason,
                 },
             )),
-            Body::Usage { turn, usage, cost } => {
+            Body::Usage { turn, usage, cost, assumed } => {
                 let usage = Tokens {
                     input_tokens: usage.input_tokens,
                     output_tokens: usage.output_tokens,
@@ -126,6 +126,7 @@ impl Mapper {
                     model: &self.model,
                     provider: &self.provider,
                     cost: cost.map(Amount),
+                    assumed: *assumed,
                 };
                 Some(event("usage", id, &Used { r#type: "usage", turn: *turn, usage }))
             }
@@ -342,6 +343,8 @@ struct Tokens<'a> {
     provider: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     cost: Option<Amount>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    assumed: bool,
 }
 
 #[derive(Serialize)]

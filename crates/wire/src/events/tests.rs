@@ -100,7 +100,7 @@ fn history() -> (RunView, Vec<Item>) {
         stop_reason: StopReason::ToolUse,
     };
     record(&mut items, Body::TurnDone(done));
-    record(&mut items, Body::Usage { turn: 1, usage, cost: Some(Cost(1_500_000)) });
+    record(&mut items, Body::Usage { turn: 1, usage, cost: Some(Cost(1_500_000)), assumed: false });
     let started =
         CallStarted { turn: 1, index: 0, tool_use: call, repeat: RepeatClass::Never, evidence: None, masked: false };
     record(&mut items, Body::CallStarted(started));
@@ -125,7 +125,7 @@ fn history() -> (RunView, Vec<Item>) {
     items.push(delta(2, 0, "Done."));
     let done = TurnDone { masked: vec![], turn: 2, text: "Done.".into(), ..TurnDone::default() };
     record(&mut items, Body::TurnDone(done));
-    record(&mut items, Body::Usage { turn: 2, usage, cost: None });
+    record(&mut items, Body::Usage { turn: 2, usage, cost: None, assumed: false });
     let outcome = Outcome {
         status: Status::Completed,
         stop_reason: Some(StopReason::EndTurn),
