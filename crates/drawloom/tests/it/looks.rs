@@ -16,6 +16,7 @@ pub(crate) fn normal(text: &str) -> String {
         (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", "2026-01-01T00:00:00.000Z"),
         (r"\d\d:\d\d:\d\d\.\d{3}", "00:00:00.000"),
         (r"\b[rbsa]_[0-9a-f]+…", "id…"),
+        (r"just now|\b\d\d s ago|\b\d s ago ", "just now"),
         (r"\b\d\.\d s\b", "N.N s"),
         (r"\b\d+ ms\b", "N ms"),
         (r"\d+\.\d [KMG]iB free", "N GiB free"),
@@ -46,7 +47,7 @@ providers:
           fail: { kind: refused, message: it went boom }
           delay_ms: 1100
         - when: { agent: lead, turn: 1 }
-          calls: [{ tool: Agent, input: { op: parallel_spawn, spawns: [{ name: reader, prompt: read the first }, { name: reader, prompt: boom goes the second }] } }]
+          calls: [{ tool: Agent, input: { op: parallel_spawn, spawns: [{ name: reader, prompt: read the first }, { name: second, prompt: boom goes the second }] } }]
         - when: { agent: lead }
           text: \"Both are back: one has read, one went wrong.\"
         - when: { contains: read, turn: 1 }
@@ -59,7 +60,8 @@ providers:
 defaults: { provider: script, model: test }
 pricing: { models: { script/test: { input: 3, output: 15 } } }
 agents:
-  lead: { description: Hands work to readers., tools: [Agent], agents: [reader] }
+  lead: { description: Hands work to readers., tools: [Agent], agents: [reader, second] }
+  second: { description: Goes wrong., tools: [], agents: [] }
   reader: { description: Reads 織機 and says what is in it., tools: [Read], agents: [] }
 volumes:
   notes: { path: notes, mode: ro, default: true }
@@ -96,10 +98,12 @@ fn at_widths(home: &Home, arguments: &[&str]) -> String {
 #[test]
 fn lists_and_trees_fit_the_width() {
     let home = lived_in();
-    let run = home.run(&["run", "lead", "Have both read."]).exits(0);
-    insta::assert_snapshot!("run_beside", normal(&run.stderr));
+    // Runs that begin in the same moment are listed in any order, so these come one after the other.
+    home.run(&["run", "reader", "read it"]).exits(0);
     home.run(&["run", "reader", "boom"]).exits(1);
     insta::assert_snapshot!("runs_list", at_widths(&home, &["runs", "list"]));
+    let run = home.run(&["run", "lead", "Have both read."]).exits(0);
+    insta::assert_snapshot!("run_beside", normal(&run.stderr));
     let lead = newest(&home, "lead");
     insta::assert_snapshot!("runs_show", at_widths(&home, &["runs", "show", &lead]));
     insta::assert_snapshot!("runs_tail", at_widths(&home, &["runs", "tail", &lead]));

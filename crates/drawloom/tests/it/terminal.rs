@@ -98,8 +98,8 @@ fn somebody_at_a_terminal_sees_runs_at_work() {
     let session = [
         "drawloom run echo 'read it'",
         "drawloom run echo 'Hello there'",
-        "drawloom batch --agent echo one two 'read it'",
         "drawloom runs list --limit 3",
+        "drawloom batch --agent echo one two 'read it'",
         "drawloom agents list",
     ]
     .map(|line| terminal.command(line));

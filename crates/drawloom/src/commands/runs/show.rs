@@ -109,8 +109,12 @@ async fn look(connection: &Connection, run: RunResult) -> Result<Shown, CommandE
         let page = connection.backend.list_runs(ask).await?;
         tree.cut |= page.next.is_some() || tree.size + page.runs.len() > MOST_RUNS;
         let mut children = page.runs;
-        // Newest first, as lists are; a tree reads the other way.
-        children.reverse();
+        // Oldest first, other than in a list; those of one call begin in the same moment.
+        children.sort_by(|one, other| {
+            let key =
+                |run: &RunResult| (run.timings.accepted_at.clone(), run.agent.to_string(), run.run_id.to_string());
+            key(one).cmp(&key(other))
+        });
         children.truncate(MOST_RUNS - tree.size);
         tree.size += children.len();
         open.extend(children.iter().map(|child| child.run_id));
