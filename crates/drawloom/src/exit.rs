@@ -6,6 +6,8 @@ use serde_json::{Value, json};
 
 use drawloom_contract::failure::{Explain, Failure, FailureKind};
 
+use crate::logging::masked;
+
 /// What the exit code of a command means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
@@ -67,6 +69,16 @@ impl CommandError {
     /// What an error says of itself.
     pub fn of(error: &dyn Explain) -> Self {
         Failure::of(error).into()
+    }
+
+    /// The same error without the secrets that this process knows of.
+    pub(crate) fn masked(&self) -> Self {
+        Self {
+            message: masked(&self.message),
+            details: self.details.iter().map(|detail| masked(detail)).collect(),
+            hint: self.hint.as_deref().map(masked),
+            ..self.clone()
+        }
     }
 
     /// For programs.

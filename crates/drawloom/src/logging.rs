@@ -63,6 +63,13 @@ pub(crate) fn mask_also(values: impl IntoIterator<Item = String>) {
     *REDACTOR.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(all);
 }
 
+/// The text without the secrets that are known by now.
+pub(crate) fn masked(text: &str) -> String {
+    let mut text = text.to_owned();
+    REDACTOR.read().unwrap_or_else(PoisonError::into_inner).mask(&mut text);
+    text
+}
+
 /// A redactor that knows these values, also as JSON writes them.
 fn redactor(values: impl IntoIterator<Item = String>) -> Redactor {
     Redactor::new(values.into_iter().flat_map(|value| {

@@ -182,8 +182,10 @@ impl Output {
         !text.ends_with('\n')
     }
 
-    /// Why the command failed: for people on stderr, for programs on stdout.
+    /// Why the command failed: for people on stderr, for programs on stdout. Secrets in it are masked: what others said,
+    /// such as a provider, may hold one.
     pub fn error(&self, error: &CommandError) {
+        let error = &error.masked();
         if self.format == Format::Json {
             self.json(&error.to_json());
             return;

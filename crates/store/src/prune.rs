@@ -27,17 +27,19 @@ pub(crate) const FORGET_DEFINITIONS: &str = "\
     (SELECT 1 FROM runs WHERE runs.tenant = definitions.tenant AND runs.definition = definitions.digest); \
     DELETE FROM loose_definitions;";
 
-/// The condition on a root, as `root`, that ended before `$1`.
+/// The condition on a root, as `root`, that ended before `$1`. Without being told, SQLite would look at all runs of the
+/// tenant for each.
 macro_rules! prunable {
     () => {
         "root.depth = 0 AND root.ended_at < $1 \
-         AND NOT EXISTS (SELECT 1 FROM runs AS below WHERE below.tenant = root.tenant AND below.root = root.run \
+         AND NOT EXISTS (SELECT 1 FROM runs AS below INDEXED BY runs_by_root WHERE below.tenant = root.tenant AND below.root = root.run \
          AND below.depth > 0 AND (below.ended_at IS NULL OR EXISTS (SELECT 1 FROM runs AS other \
-         WHERE other.tenant = below.tenant AND other.session = below.session \
+         INDEXED BY runs_by_session WHERE other.tenant = below.tenant AND other.session = below.session \
          AND (other.ended_at IS NULL OR other.ended_at >= $1)))) \
-         AND NOT EXISTS (SELECT 1 FROM runs AS other WHERE other.tenant = root.tenant AND other.session = root.session \
+         AND NOT EXISTS (SELECT 1 FROM runs AS other INDEXED BY runs_by_session \
+         WHERE other.tenant = root.tenant AND other.session = root.session \
          AND (other.ended_at IS NULL OR other.ended_at >= $1)) \
-         AND (root.batch IS NULL OR NOT EXISTS (SELECT 1 FROM runs AS other WHERE other.tenant = root.tenant \
+         AND (root.batch IS NULL OR NOT EXISTS (SELECT 1 FROM runs AS other INDEXED BY runs_by_batch WHERE other.tenant = root.tenant \
          AND other.batch = root.batch AND other.batch IS NOT NULL \
          AND (other.ended_at IS NULL OR other.ended_at >= $1)))"
     };
@@ -50,8 +52,8 @@ const ROOTS: &str = concat!(
     prunable!(),
     " ORDER BY run LIMIT $5"
 );
-const TREE: &str = "SELECT count(*), coalesce(sum(seq), 0) FROM runs WHERE tenant = $1 AND (run = $2 OR run IN \
-    (SELECT run FROM runs WHERE tenant = $1 AND root = $2 AND depth > 0))";
+const TREE: &str = "SELECT count(*), coalesce(sum(seq), 0) FROM (SELECT seq FROM runs WHERE tenant = $1 AND run = $2 \
+    UNION ALL SELECT seq FROM runs INDEXED BY runs_by_root WHERE tenant = $1 AND root = $2 AND depth > 0)";
 const NEXT_TENANT: &str = "SELECT min(tenant) FROM runs WHERE tenant > $1";
 
 /// What the writer is to remove in one transaction.

@@ -23,6 +23,9 @@ use crate::{
     start::stop_signal,
 };
 
+/// A terminal with fewer columns has no room for figures beside the prompts.
+const NARROW: usize = 72;
+
 /// Start many runs at once and wait for all of them
 #[derive(Debug, Args)]
 pub struct Batch {
@@ -146,6 +149,7 @@ async fn watch(
     prompts: &[String],
 ) -> Result<BatchResult, CommandError> {
     let (all, lines) = session.output.lines(spawned.results.len());
+    let room = session.output.width();
     let mut ends: FuturesUnordered<_> = spawned
         .results
         .iter()
@@ -156,11 +160,11 @@ async fn watch(
             async move {
                 if session.output.shows_progress() {
                     let mut progress = Progress { index, head, status: "queued", turn: 0, tokens: 0 };
-                    line.set_message(progress.words());
+                    line.set_message(progress.words(room));
                     let mut events = connection.backend.follow(run.run_id, 0).await?;
                     while let Some(event) = events.next().await {
                         progress.apply(&event?);
-                        line.set_message(progress.words());
+                        line.set_message(progress.words(room));
                     }
                 }
                 let ended = super::run::wait(connection, run.run_id).await?;
@@ -209,8 +213,11 @@ impl Progress {
         }
     }
 
-    fn words(&self) -> String {
+    fn words(&self, room: Option<usize>) -> String {
         let Self { index, head, status, turn, tokens } = self;
+        if room.is_some_and(|room| room < NARROW) {
+            return format!("{index:>2}  {status:<9}  {head}");
+        }
         format!("{index:>2}  {status:<9}  turn {turn:<3} {:>8} tokens  {head}", count(*tokens))
     }
 }

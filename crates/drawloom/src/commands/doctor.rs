@@ -10,6 +10,7 @@ use crate::{
     cli::Look,
     commands::Session,
     exit::{CommandError, Exit},
+    logging::masked,
     output::{Format, Output, Style, shown, wrap},
 };
 
@@ -51,7 +52,9 @@ struct Report {
 
 impl Report {
     fn add(&mut self, verdict: Verdict, what: &'static str, message: impl Into<String>, hint: Option<String>) {
-        self.checks.push(Check { verdict, what, message: message.into(), hint });
+        // A provider may repeat the key that it was given.
+        let (message, hint) = (masked(&message.into()), hint.as_deref().map(masked));
+        self.checks.push(Check { verdict, what, message, hint });
     }
 
     fn ok(&mut self, what: &'static str, message: impl Into<String>) {

@@ -46,6 +46,10 @@ impl Restore {
     pub(crate) async fn perform(self, session: &Session) -> Result<Exit, CommandError> {
         let explain = |error: drawloom_store::StoreError| CommandError::of(&error);
         let directory = connect::data_dir(&session.globals)?;
+        if let Err(error) = std::fs::File::open(&self.file) {
+            return Err(CommandError::usage("bad_file", format!("{}: {error}", self.file.display()))
+                .with_hint("name a file that `drawloom backup` made"));
+        }
         let found = drawloom_store::inspect(&self.file).map_err(explain)?;
         if found.unfinished > 0 && !self.resume && !self.cancel {
             let message = format!("the backup holds {} unfinished runs", count(found.unfinished));

@@ -119,6 +119,9 @@ async fn follow(
             {
                 output.line(text);
             }
+            // What the whole tree came to is told of a run that is looked at, not of one that is waited for.
+            let ask = GetRun { run_id: Some(run), ..GetRun::default() };
+            let result = connection.backend.get_run(ask).await.unwrap_or(result);
             let costs = [result.cost, result.tree.map(|tree| tree.cost).filter(|cost| cost.0.0 > 0)];
             let currency = connection.backend.currency(costs).await;
             Ok(live::summary(output, &result, &currency))

@@ -90,12 +90,32 @@ pub(crate) fn tool_head(tool_use: &Value, most: usize) -> String {
     let input = &tool_use["input"];
     let telling = TELLING.iter().find_map(|key| input[key].as_str());
     let input = match (telling, input) {
-        (Some(telling), _) => first_line(telling, most),
+        _ if input["spawns"].is_array() => spawns(input),
+        (Some(telling), _) => match input["name"].as_str() {
+            Some(name) => format!("{}: {}", shown(name), first_line(telling, most)),
+            None => first_line(telling, most),
+        },
         (None, Value::Null) => String::new(),
         (None, Value::Object(fields)) if fields.is_empty() => String::new(),
         (None, input) => fit(&shown(&input.to_string()), most),
     };
     fit(format!("{name} {input}").trim_end(), most)
+}
+
+/// Several agents at once: whom, and how many of each.
+fn spawns(input: &Value) -> String {
+    let mut names: Vec<(&str, usize)> = Vec::new();
+    for name in input["spawns"].as_array().into_iter().flatten().filter_map(|spawn| spawn["name"].as_str()) {
+        match names.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, number)) => *number += 1,
+            None => names.push((name, 1)),
+        }
+    }
+    let names = names.iter().map(|(name, number)| match number {
+        1 => shown(name),
+        number => format!("{number} × {}", shown(name)),
+    });
+    names.collect::<Vec<_>>().join(", ")
 }
 
 /// A call that is done: what it was, how long it took and how much it brought.
@@ -132,6 +152,8 @@ mod tests {
         insta::assert_snapshot!([
             words("tool_call", json!({ "tool_use": { "name": "Bash", "input": { "command": "cargo test\n-q" } } })),
             words("tool_call", json!({ "tool_use": { "name": "Odd", "input": { "n": 1 } } })),
+            words("tool_call", json!({ "tool_use": { "name": "Agent", "input": { "name": "reader", "prompt": "go" } } })),
+            words("tool_call", json!({ "tool_use": { "name": "Agent", "input": { "spawns": [{ "name": "a" }, { "name": "b" }, { "name": "a" }] } } })),
             words("tool_result", result),
             words("message", json!({ "text": "", "tool_uses": [1, 2] })),
             words("usage", usage),
@@ -145,6 +167,8 @@ mod tests {
         ].join("\n"), @r#"
         → Bash cargo test…
         → Odd {"n":1}
+        → Agent reader: go
+        → Agent 2 × a, b
         ✓ Read  12 ms, 17 B: remember…
         » asks for 2 calls
         · 1,200 tokens in, 34 out, $0.012

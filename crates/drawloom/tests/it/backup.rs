@@ -65,7 +65,7 @@ fn what_is_no_backup_is_refused_and_a_server_keeps_its_store() {
     home.write("text", "this is no backup");
     let refused = home.run(&["restore", "text", "--force"]).exits(1);
     assert!(refused.stderr.contains("it is not a drawloom store"), "{refused:?}");
-    home.run(&["restore", "absent", "--force"]).exits(1);
+    home.run(&["restore", "absent", "--force"]).exits(2);
     assert_eq!(ids(&home).len(), 1, "the store is as it was");
     home.run(&["backup", "copy"]).exits(0);
     let _server = home.serve();

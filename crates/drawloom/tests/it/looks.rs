@@ -15,10 +15,12 @@ pub(crate) fn normal(text: &str) -> String {
         (r"…[0-9a-f]{6}", "…000000"),
         (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", "2026-01-01T00:00:00.000Z"),
         (r"\d\d:\d\d:\d\d\.\d{3}", "00:00:00.000"),
-        (r"\b\d+(\.\d)? m?s\b", "N ms"),
-        (r" +N ms", " N ms"),
+        (r"\b[rbsa]_[0-9a-f]+…", "id…"),
+        (r"just now|\b\d\d s ago|\b\d s ago ", "just now"),
+        (r"\b\d\.\d s\b", "N.N s"),
+        (r"\b\d+ ms\b", "N ms"),
         (r"\d+\.\d [KMG]iB free", "N GiB free"),
-        (r"may open \d+ files", "may open N files"),
+        (r"\b\d{3,7} files", "N files"),
         (r"127\.0\.0\.1:\d+", "127.0.0.1:N"),
         (r"process \d+", "process N"),
     ] {
@@ -27,6 +29,8 @@ pub(crate) fn normal(text: &str) -> String {
     text
 }
 
+/// Times are a little over a second, so that they are always as wide.
+///
 /// A home with a tree of runs, a failure and a batch in its journal.
 fn lived_in() -> Home {
     let home = Home::new();
@@ -41,19 +45,23 @@ providers:
       rules:
         - when: { contains: boom }
           fail: { kind: refused, message: it went boom }
+          delay_ms: 1100
         - when: { agent: lead, turn: 1 }
-          calls: [{ tool: Agent, input: { agents: [{ agent: reader, prompt: read the first }, { agent: reader, prompt: boom goes the second }] } }]
+          calls: [{ tool: Agent, input: { op: parallel_spawn, spawns: [{ name: reader, prompt: read the first }, { name: second, prompt: boom goes the second }] } }]
         - when: { agent: lead }
           text: \"Both are back: one has read, one went wrong.\"
         - when: { contains: read, turn: 1 }
           calls: [{ tool: Read, input: { path: note.txt } }]
         - when: { contains: read }
           text: \"the note says: {{last}}\"
+          delay_ms: 1100
         - text: \"{{prompt}}\"
+          delay_ms: 1100
 defaults: { provider: script, model: test }
 pricing: { models: { script/test: { input: 3, output: 15 } } }
 agents:
-  lead: { description: Hands work to readers., tools: [Agent], agents: [reader] }
+  lead: { description: Hands work to readers., tools: [Agent], agents: [reader, second] }
+  second: { description: Goes wrong., tools: [], agents: [] }
   reader: { description: Reads 織機 and says what is in it., tools: [Read], agents: [] }
 volumes:
   notes: { path: notes, mode: ro, default: true }
@@ -70,10 +78,15 @@ fn newest(home: &Home, agent: &str) -> String {
 /// The answer at three widths and once in colour.
 fn at_widths(home: &Home, arguments: &[&str]) -> String {
     let mut all = String::new();
-    for (width, colour) in [("40", "never"), ("80", "never"), ("120", "never"), ("80", "always")] {
+    // The doctor names a directory, whose length is the machine's.
+    let widths: &[(&str, &str)] = match arguments {
+        ["doctor"] => &[("120", "never"), ("120", "always")],
+        _ => &[("40", "never"), ("80", "never"), ("120", "never"), ("80", "always")],
+    };
+    for (width, colour) in widths.iter().copied() {
         let ran = home.run(&[arguments, &["--width", width, "--color", colour]].concat());
         let shown = normal(&ran.stdout).replace('\u{1b}', "␛");
-        let longest = ran.stdout.lines().map(|line| unicode_width::UnicodeWidthStr::width(line)).max().unwrap_or(0);
+        let longest = ran.stdout.lines().map(unicode_width::UnicodeWidthStr::width).max().unwrap_or(0);
         if colour == "never" && arguments == ["runs", "list"] {
             assert!(longest <= width.parse().expect("a number"), "{width}: {longest}\n{shown}");
         }
@@ -85,10 +98,12 @@ fn at_widths(home: &Home, arguments: &[&str]) -> String {
 #[test]
 fn lists_and_trees_fit_the_width() {
     let home = lived_in();
-    let run = home.run(&["run", "lead", "Have both read."]).exits(0);
-    insta::assert_snapshot!("run_beside", normal(&run.stderr));
+    // Runs that begin in the same moment are listed in any order, so these come one after the other.
+    home.run(&["run", "reader", "read it"]).exits(0);
     home.run(&["run", "reader", "boom"]).exits(1);
     insta::assert_snapshot!("runs_list", at_widths(&home, &["runs", "list"]));
+    let run = home.run(&["run", "lead", "Have both read."]).exits(0);
+    insta::assert_snapshot!("run_beside", normal(&run.stderr));
     let lead = newest(&home, "lead");
     insta::assert_snapshot!("runs_show", at_widths(&home, &["runs", "show", &lead]));
     insta::assert_snapshot!("runs_tail", at_widths(&home, &["runs", "tail", &lead]));
@@ -119,12 +134,13 @@ fn errors_say_what_to_do_next() {
         &["completions", "csh"],
     ] {
         let ran = home.run(arguments);
-        all.push_str(&format!("$ drawloom {}\n{}exit {}\n\n", arguments.join(" "), normal(&ran.stderr), ran.code));
+        let said = normal(&format!("{}{}", ran.stdout, ran.stderr));
+        all.push_str(&format!("$ drawloom {}\n{said}exit {}\n\n", arguments.join(" "), ran.code));
         assert_ne!(ran.code, 0);
-        let coloured = home.run(&[arguments, &["--color", "always"]].concat());
-        assert!(
-            arguments[0] == "completions" || arguments[0] == "prune" || coloured.stderr.contains("\u{1b}[31merror:")
-        );
+        if ran.stderr.contains("\nhint: ") {
+            let coloured = home.run(&[arguments, &["--color", "always"]].concat());
+            assert!(coloured.stderr.contains("\u{1b}[31merror:"), "{coloured:?}");
+        }
     }
     insta::assert_snapshot!("errors", all);
 }

@@ -140,3 +140,19 @@ fn a_reader_who_goes_away_is_no_error() {
     assert_eq!(String::from_utf8_lossy(&output.stderr), "");
     assert_eq!(output.status.code(), Some(0));
 }
+
+#[test]
+fn reasoning_is_shown_beside_the_text_when_somebody_wants_it() {
+    let home = Home::new();
+    home.write(
+        "drawloom.yaml",
+        "providers: { script: { driver: script, options: { rules: [{ thinking: let me see, text: it is so }] } } }\n\
+         defaults: { provider: script, model: test }\n\
+         agents: { echo: { tools: [], agents: [], volumes: [] } }\n",
+    );
+    let plain = home.run(&["run", "echo", "is it?"]).exits(0);
+    assert!(!plain.stderr.contains("let me see"), "{plain:?}");
+    let thinking = home.run(&["run", "echo", "is it?", "--thinking"]).exits(0);
+    assert_eq!(thinking.stdout, "it is so\n");
+    assert!(thinking.stderr.contains("let me see\n"), "{thinking:?}");
+}

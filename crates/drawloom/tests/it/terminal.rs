@@ -16,7 +16,7 @@ struct Terminal {
 }
 
 impl Terminal {
-    fn open(home: &Home) -> Self {
+    fn open(home: &Home, columns: &str) -> Self {
         let socket = home.path().join("tmux").to_str().expect("a name").to_owned();
         let terminal = Self { socket };
         let binary = env!("CARGO_BIN_EXE_drawloom");
@@ -27,7 +27,7 @@ impl Terminal {
             data = home.data().display()
         );
         let folder = home.path().to_str().expect("a name");
-        terminal.tmux(&["-f", "/dev/null", "-u", "new-session", "-d", "-x", "100", "-y", "30", "-c", folder, &shell]);
+        terminal.tmux(&["-f", "/dev/null", "-u", "new-session", "-d", "-x", columns, "-y", "30", "-c", folder, &shell]);
         terminal.tmux(&["set-option", "-g", "status", "off"]);
         terminal.wait_until("a prompt", |screen| screen.starts_with('$'));
         terminal
@@ -80,7 +80,8 @@ impl Terminal {
         self.type_line(&format!("{line}; echo \"exit $?\""));
         let ended = |screen: &str| screen.lines().rev().nth(1).is_some_and(|line| line.starts_with("exit "));
         let screen = self.wait_until(line, |screen| ended(screen) && screen.ends_with('$'));
-        normal(&screen)
+        // How wide a time is depends on the machine.
+        regex::Regex::new(" {2,}").expect("a pattern").replace_all(&normal(&screen), "  ").into_owned()
     }
 }
 
@@ -93,13 +94,15 @@ impl Drop for Terminal {
 #[test]
 fn somebody_at_a_terminal_sees_runs_at_work() {
     let home = Home::new();
-    let terminal = Terminal::open(&home);
-    let mut session = Vec::new();
-    session.push(terminal.command("drawloom run echo 'read it'"));
-    session.push(terminal.command("drawloom run echo 'Hello there'"));
-    session.push(terminal.command("drawloom batch --agent echo one two 'read it'"));
-    session.push(terminal.command("drawloom runs list --limit 3"));
-    session.push(terminal.command("drawloom agents list"));
+    let terminal = Terminal::open(&home, "100");
+    let session = [
+        "drawloom run echo 'read it'",
+        "drawloom run echo 'Hello there'",
+        "drawloom runs list --limit 3",
+        "drawloom batch --agent echo one two 'read it'",
+        "drawloom agents list",
+    ]
+    .map(|line| terminal.command(line));
     insta::assert_snapshot!("terminal", session.join("\n\n────────\n\n"));
     let coloured = terminal.tmux(&["capture-pane", "-p", "-e"]);
     assert!(coloured.contains('\u{1b}'), "a terminal has colours: {coloured:?}");
@@ -108,7 +111,7 @@ fn somebody_at_a_terminal_sees_runs_at_work() {
 #[test]
 fn ctrl_c_cancels_the_run_and_says_so() {
     let home = Home::new();
-    let terminal = Terminal::open(&home);
+    let terminal = Terminal::open(&home, "100");
     terminal.type_line("drawloom run echo 'so slow'; echo \"exit $?\"");
     terminal.wait_until("a run at work", |screen| screen.contains("asking the model"));
     terminal.tmux(&["send-keys", "C-c"]);
@@ -121,10 +124,31 @@ fn ctrl_c_cancels_the_run_and_says_so() {
 #[test]
 fn init_asks_at_a_terminal_before_it_replaces_something() {
     let home = Home::new();
-    let terminal = Terminal::open(&home);
+    let terminal = Terminal::open(&home, "100");
     terminal.type_line("drawloom init; echo \"exit $?\"");
     terminal.wait_until("a question", |screen| screen.contains("drawloom.yaml exists. Replace it? [y/N]"));
     terminal.type_line("y");
     let screen = terminal.wait_until("an end", |screen| screen.contains("exit 0"));
     assert!(screen.contains("✓ wrote drawloom.yaml"), "{screen}");
+}
+
+#[test]
+fn a_batch_has_a_line_for_each_run_that_fits_the_terminal() {
+    let mut shown = String::new();
+    for columns in ["40", "80", "120"] {
+        let home = Home::new();
+        let terminal = Terminal::open(&home, columns);
+        terminal.type_line("drawloom batch --agent echo 'slow, and long enough to be cut off somewhere' 'slow 織機'");
+        let screen = terminal.wait_until("two runs at work", |screen| screen.matches("running").count() == 2);
+        let lines: Vec<&str> = screen.lines().filter(|line| line.contains("running")).collect();
+        for line in &lines {
+            let spinner = line.chars().next().expect("a spinner");
+            shown.push_str(&line.replacen(spinner, "⠋", 1));
+            shown.push('\n');
+        }
+        shown.push_str(&format!("── {columns} columns\n"));
+        terminal.tmux(&["send-keys", "C-c"]);
+        terminal.wait_until("a table", |screen| screen.contains("0 of 2 completed"));
+    }
+    insta::assert_snapshot!("batch_progress", shown);
 }

@@ -73,7 +73,8 @@ impl RunReader for Store {
 
     async fn list_live_children(&self, parent: &RunKey) -> Read<Vec<RunView>> {
         const LIVE: &str = select_runs!(
-            "WHERE tenant = $1 AND parent_run = $2 AND ended_at IS NULL ORDER BY parent_call, parent_index"
+            "INDEXED BY runs_by_parent WHERE tenant = $1 AND parent_run = $2 AND ended_at IS NULL \
+             ORDER BY parent_call, parent_index"
         );
         let parent = parent.clone();
         self.readers
@@ -89,7 +90,7 @@ impl RunReader for Store {
         const SPENT: &str = "SELECT input_tokens, output_tokens, cache_creation_input_tokens, cache_read_input_tokens, \
             coalesce(cost, 0) FROM runs WHERE tenant = $1 AND run = $2 UNION ALL \
             SELECT input_tokens, output_tokens, cache_creation_input_tokens, cache_read_input_tokens, \
-            coalesce(cost, 0) FROM runs WHERE tenant = $1 AND root = $2 AND depth > 0";
+            coalesce(cost, 0) FROM runs INDEXED BY runs_by_root WHERE tenant = $1 AND root = $2 AND depth > 0";
         let root = root.clone();
         self.readers
             .read(move |connection| {

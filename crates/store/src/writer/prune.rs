@@ -21,8 +21,9 @@ use crate::{
 const PIECE: usize = 512;
 
 const IS_PRUNABLE: &str = concat!("SELECT 1 FROM runs AS root WHERE tenant = $2 AND run = $3 AND ", prunable!());
-const TREE: &str = "SELECT run, session, batch, definition FROM runs WHERE tenant = $1 AND (run = $2 OR run IN \
-    (SELECT run FROM runs WHERE tenant = $1 AND root = $2 AND depth > 0))";
+const TREE: &str = "SELECT run, session, batch, definition FROM runs WHERE tenant = $1 AND run = $2 UNION ALL \
+    SELECT run, session, batch, definition FROM runs INDEXED BY runs_by_root \
+    WHERE tenant = $1 AND root = $2 AND depth > 0";
 const MARK: &str = "INSERT OR IGNORE INTO pruned_runs (tenant, run) VALUES ($1, $2)";
 const LOOSEN: &str = "INSERT OR IGNORE INTO loose_definitions (tenant, digest) VALUES ($1, $2)";
 const REMOVE_RUN: &str = "DELETE FROM runs WHERE tenant = $1 AND run = $2";

@@ -39,6 +39,10 @@ macro_rules! statements {
                 Ok(Self { $($name: Bound::new(connection, $text)?,)* })
             }
         }
+
+        /// Their names and texts, for the test below.
+        #[cfg(test)]
+        const ALL: &[(&str, &str)] = &[$((stringify!($name), $text),)*];
     };
 }
 
@@ -81,7 +85,8 @@ statements! {
     insert_session: "INSERT OR IGNORE INTO sessions (tenant, session, agent, user, created_at) \
         VALUES ($1, $2, $3, $4, $5)";
     find_session: "SELECT 1 FROM sessions WHERE tenant = $1 AND session = $2";
-    find_busy: "SELECT run FROM runs WHERE tenant = $1 AND session = $2 AND ended_at IS NULL AND run <> $3 LIMIT 1";
+    /// Without being told, SQLite would look at all runs of the tenant.
+    find_busy: "SELECT run FROM runs INDEXED BY runs_by_session WHERE tenant = $1 AND session = $2 AND ended_at IS NULL AND run <> $3 LIMIT 1";
 
     insert_key: "INSERT INTO keys (tenant, subject, operation, key, body, handle_kind, handle) \
         VALUES ($1, $2, $3, $4, $5, $6, $7)";
@@ -91,7 +96,7 @@ statements! {
     /// A wait for children begins with those that have not ended yet.
     wait_for_children: "INSERT OR REPLACE INTO waits (tenant, run, call, kind, remaining, due) \
         SELECT $1, $2, $3, 'children', max(0, $4 - count(*)), NULL FROM runs \
-        WHERE tenant = $1 AND parent_run = $2 AND parent_call = $3 AND ended_at IS NOT NULL";
+        INDEXED BY runs_by_parent WHERE tenant = $1 AND parent_run = $2 AND parent_call = $3 AND ended_at IS NOT NULL";
     wait_until: "INSERT OR REPLACE INTO waits (tenant, run, call, kind, remaining, due) \
         VALUES ($1, $2, $3, 'until', NULL, $4)";
     end_wait: "DELETE FROM waits WHERE tenant = $1 AND run = $2 AND call = $3";
@@ -101,4 +106,27 @@ statements! {
     /// A parked run with nothing left to wait for. Only the engine's clock can tell that a time has come.
     find_woken: "SELECT 1 FROM runs WHERE tenant = $1 AND run = $2 AND status = 'waiting' AND NOT EXISTS \
         (SELECT 1 FROM waits WHERE tenant = $1 AND run = $2 AND (kind = 'until' OR remaining > 0))";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The writer's time is everybody's: no statement of it may look at more rows than it is about.
+    #[test]
+    fn no_statement_looks_at_all_runs_of_a_tenant() {
+        let connection = Connection::open_in_memory().expect("memory can be opened");
+        crate::schema::migrate(&connection, 0).expect("an empty file");
+        for (name, text) in ALL.iter().filter(|(name, _)| *name != "delete_ballast") {
+            let mut plan = connection.prepare(&format!("EXPLAIN QUERY PLAN {text}")).expect("a valid text");
+            let nothing = vec![rusqlite::types::Null; plan.parameter_count()];
+            let steps = plan.query_map(rusqlite::params_from_iter(nothing), |row| row.get::<_, String>(3));
+            for step in steps.expect("a plan") {
+                let step = step.expect("a step");
+                let wide =
+                    step.ends_with("(tenant=?)") || step.starts_with("SCAN runs") || step.starts_with("SCAN journal");
+                assert!(!wide, "{name}: {step}");
+            }
+        }
+    }
 }

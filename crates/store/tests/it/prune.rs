@@ -222,3 +222,50 @@ async fn a_store_of_the_format_before_knows_its_large_texts_after_the_step() {
     assert_eq!(rows(&bench, "blob_uses"), uses);
     assert_eq!(bench.store.prune(&late()).await.map(|pruned| pruned.blobs), Ok(3));
 }
+
+/// `cargo test -p drawloom-store --test it -- --ignored --nocapture prune::what` prints how long commits wait while much
+/// is pruned, and what that does to the file.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "it measures; run it alone"]
+async fn what_pruning_costs_those_who_commit_meanwhile() {
+    use std::time::{Duration, Instant};
+    let bench = std::sync::Arc::new(Bench::new());
+    let size = || std::fs::metadata(bench.store.file()).map_or(0, |found| found.len()) / 1024;
+    let begun = Instant::now();
+    let mut writing = tokio::task::JoinSet::new();
+    for number in 1..=20_000 {
+        let bench = bench.clone();
+        let records = (0..8).map(|_| note("a record")).chain([completed()]);
+        writing.spawn(async move { bench.append(begin(accepted(number), records)).await });
+    }
+    writing.join_all().await;
+    report(&format!("20,000 runs of 10 records in {:?}, {} KiB", begun.elapsed(), size()));
+    let measure = async |from: u64, until: &dyn Fn() -> bool| {
+        let mut waits = Vec::new();
+        let mut number = from;
+        while !until() || waits.len() < 200 {
+            let began = Instant::now();
+            bench.append(begin(accepted(number), [note("meanwhile")])).await;
+            waits.push(began.elapsed());
+            number += 1;
+        }
+        waits.sort_unstable();
+        let at = |part: f64| waits[((waits.len() - 1) as f64 * part) as usize];
+        report(&format!("  {} commits: median {:?}, p99 {:?}, worst {:?}", waits.len(), at(0.5), at(0.99), at(1.0)));
+    };
+    measure(1_000_000, &|| true).await;
+    let (pruner, everything, began) = (bench.clone(), late(), Instant::now());
+    let pruning = tokio::spawn(async move { pruner.store.prune(&everything).await });
+    measure(2_000_000, &|| pruning.is_finished()).await;
+    let pruned = pruning.await.expect("no panic").expect("a writable store");
+    let took: Duration = began.elapsed();
+    report(&format!("{} runs pruned in {took:?}, {} KiB", pruned.runs, size()));
+    let copy = bench.directory.path().join("copy");
+    drawloom_store::backup(bench.directory.path(), &copy).expect("a copy");
+    report(&format!("a copy has {} KiB", std::fs::metadata(copy).expect("a file").len() / 1024));
+}
+
+fn report(line: &str) {
+    use std::io::Write as _;
+    writeln!(std::io::stderr(), "{line}").expect("somebody reads");
+}

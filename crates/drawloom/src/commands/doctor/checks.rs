@@ -17,7 +17,9 @@ use crate::{
     data_dir::{self, DataDir, Lock, ServerFile},
     environment,
     exit::CommandError,
+    logging,
     output::duration,
+    parts,
     resolve::{self, Resolved},
 };
 
@@ -89,6 +91,8 @@ fn config(session: &Session, report: &mut Report) -> (Option<Loaded>, Option<Res
             return (None, None);
         }
     };
+    let secrets = parts::secret_names(&loaded);
+    logging::mask_also(secrets.iter().filter_map(|name| environment::variable(name)));
     match resolve::resolve(&loaded, &[]) {
         Ok(resolved) => {
             let files: Vec<String> = loaded.files.iter().map(|file| file.display().to_string()).collect();

@@ -153,3 +153,27 @@ fn agent(name: &str, model: &str, description: &str, prompt: &str, wanted: &[&st
         wanted.join(", ")
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whatever a driver needs is checked elsewhere: here a script stands for each of them.
+    #[test]
+    fn aliases_tiers_and_agents_fit_together_for_every_choice_of_makers() {
+        let folder = tempfile::tempdir().expect("a temporary directory");
+        for bits in 0..1 << MAKERS.len() {
+            let used = MAKERS.iter().enumerate().filter(|(bit, _)| bits & (1 << bit) != 0).map(|(_, maker)| maker);
+            let mut text = config(&used.collect::<Vec<_>>());
+            for Maker { provider, key_env, .. } in MAKERS {
+                text = text.replace(&format!("driver: {provider}, api_key_env: {key_env}"), "driver: script");
+            }
+            let file = folder.path().join("drawloom.yaml");
+            std::fs::write(&file, &text).expect("a writable file");
+            let loaded = crate::config::load_files(&[file]).unwrap_or_else(|error| panic!("{error:?}\n{text}"));
+            let resolved =
+                crate::resolve::resolve(&loaded, &[]).unwrap_or_else(|mistakes| panic!("{mistakes:?}\n{text}"));
+            assert_eq!(resolved.catalog.names().collect::<Vec<_>>(), AGENTS, "{text}");
+        }
+    }
+}

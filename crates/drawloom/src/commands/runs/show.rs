@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use clap::Args;
 use futures::StreamExt as _;
 use serde_json::json;
+use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 use drawloom_contract::{ids::RunId, money::Cost};
 use drawloom_wire::{
@@ -17,7 +18,7 @@ use crate::{
     commands::{Session, run, runs::Handle},
     connect::{self, Connection, Need},
     exit::{CommandError, Exit},
-    live::{tool_head, tool_line},
+    live::{describe, tool_head, tool_line},
     output::{Format, Output, Style, Text, count, duration, first_line, fit, money, shown},
 };
 
@@ -85,6 +86,21 @@ impl Show {
     }
 }
 
+/// How wide figures are, joined and without colours.
+fn plain_width(figures: &[String]) -> usize {
+    let joined = figures.join(", ");
+    let mut width = 0;
+    let mut in_code = false;
+    for character in joined.chars() {
+        match (in_code, character) {
+            (false, '\u{1b}') => in_code = true,
+            (false, character) => width += character.width().unwrap_or(0),
+            (true, character) => in_code = character != 'm',
+        }
+    }
+    width
+}
+
 async fn look(connection: &Connection, run: RunResult) -> Result<Shown, CommandError> {
     let mut tree = Tree::default();
     let mut open = vec![run.run_id];
@@ -93,8 +109,12 @@ async fn look(connection: &Connection, run: RunResult) -> Result<Shown, CommandE
         let page = connection.backend.list_runs(ask).await?;
         tree.cut |= page.next.is_some() || tree.size + page.runs.len() > MOST_RUNS;
         let mut children = page.runs;
-        // Newest first, as lists are; a tree reads the other way.
-        children.reverse();
+        // Oldest first, other than in a list; those of one call begin in the same moment.
+        children.sort_by(|one, other| {
+            let key =
+                |run: &RunResult| (run.timings.accepted_at.clone(), run.agent.to_string(), run.run_id.to_string());
+            key(one).cmp(&key(other))
+        });
         children.truncate(MOST_RUNS - tree.size);
         tree.size += children.len();
         open.extend(children.iter().map(|child| child.run_id));
@@ -195,7 +215,8 @@ impl Shown {
             let data = event.json();
             match &*event.name {
                 "message" => {
-                    let text = first_line(data["text"].as_str().unwrap_or_default(), room);
+                    let text = describe(event, &self.currency).map(|(_, text)| text).unwrap_or_default();
+                    let text = first_line(&text, room);
                     lines.push(format!("{:>3}  {text}", data["turn"].as_u64().unwrap_or_default()));
                 }
                 "tool_call" => {
@@ -211,7 +232,7 @@ impl Shown {
                     lines.push(format!("     {} {text}", output.styled(style, mark)));
                 }
                 "provider_fallback" | "turn_reset" => {
-                    let text = crate::live::describe(event, &self.currency).map(|(_, text)| text).unwrap_or_default();
+                    let text = describe(event, &self.currency).map(|(_, text)| text).unwrap_or_default();
                     lines.push(format!("     {} {}", output.styled(Style::Notice, "!"), first_line(&text, room)));
                 }
                 _ => {}
@@ -231,11 +252,17 @@ impl Shown {
         figures.push(format!("{} tokens", count(tokens)));
         figures.extend(cost.map(|cost| money(cost, &self.currency)));
         let name = output.styled(Style::Bold, run.agent.as_str());
-        let id = match run.run_id == self.run.run_id {
-            true => String::new(),
-            false => format!("  {}", output.styled(Style::Dim, &run.run_id.to_string())),
-        };
-        output.line(format!("{}{name}  {}{id}", output.styled(Style::Dim, before), figures.join(", ")));
+        let line = format!("{}{name}  {}", output.styled(Style::Dim, before), figures.join(", "));
+        let id = run.run_id.to_string();
+        let plain = before.width() + run.agent.as_str().width() + 2 + plain_width(&figures) + 2 + id.width();
+        match (run.run_id == self.run.run_id, output.width().is_none_or(|width| plain <= width)) {
+            (true, _) => output.line(line),
+            (false, true) => output.line(format!("{line}  {}", output.styled(Style::Dim, &id))),
+            (false, false) => {
+                output.line(line);
+                output.line(output.styled(Style::Dim, &format!("{below}  {id}")));
+            }
+        }
         if let Some(error) = run.error.as_ref().filter(|_| run.run_id != self.run.run_id) {
             let room = output.width().unwrap_or(USUAL_WIDTH).saturating_sub(below.chars().count() + 2);
             let text = first_line(&format!("{} ({})", error.message, error.code), room);

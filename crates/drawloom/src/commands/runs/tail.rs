@@ -4,7 +4,10 @@ use clap::Args;
 use futures::{StreamExt as _, stream::select_all};
 
 use drawloom_contract::{ids::RunId, time::Clock as _};
-use drawloom_wire::{events::Event, runs::GetRun};
+use drawloom_wire::{
+    events::Event,
+    runs::{Amount, GetRun},
+};
 
 use crate::{
     cli::Look,
@@ -63,7 +66,11 @@ impl Tail {
             let millis = i64::try_from(seconds.saturating_mul(1_000)).unwrap_or(i64::MAX);
             SystemClock.now().as_millis().saturating_sub(millis)
         });
-        let lines = Lines { output: &session.output, followed: &followed };
+        let currency = match session.output.format() {
+            Format::Human => connection.backend.currency([Some(Amount::default())]).await,
+            Format::Json => String::new(),
+        };
+        let lines = Lines { output: &session.output, followed: &followed, currency };
         let mut events = select_all(streams);
         let mut exit = Exit::Done;
         while let Some((place, event)) = events.next().await {
@@ -92,6 +99,7 @@ fn time_of(event: &Event) -> Option<i64> {
 struct Lines<'a> {
     output: &'a Output,
     followed: &'a [(RunId, String)],
+    currency: String,
 }
 
 impl Lines<'_> {
@@ -102,7 +110,7 @@ impl Lines<'_> {
             data["run_id"] = run.to_string().into();
             return self.output.json_line(&data);
         }
-        let Some((mark, text)) = describe(event, "") else { return };
+        let Some((mark, text)) = describe(event, &self.currency) else { return };
         let data = event.json();
         let time = clock_of(data["at"].as_str().unwrap_or_default());
         let who = match self.followed.len() {
