@@ -60,15 +60,23 @@ errors! {
     Run {
         "budget_exhausted": "The budget of the run's tree is spent, and not even a last turn could be paid.", "Raise `budget`, or ask for less.";
         "cancelled": "Somebody stopped the run.", "Nothing, if that was meant; its reason is in the message.";
+        "command_refused": "A command could not be confined as asked.", "`drawloom doctor` says what this machine can confine.";
+        "command_unsendable": "A command has text that no process can be given.", "Use paths and values that are UTF-8 text.";
         "context_too_long": "The conversation does not fit the model.", "Ask for less, or use a model with a larger context.";
+        "insecure_connection": "A host's certificate was not accepted.", "Check the address and the machine's clock.";
         "interrupted": "The step was in flight when the process ended.", "The run goes on by itself; for a command, see its hint.";
+        "launcher_broken": "The process between drawloom and a command broke off.", "The run goes on; see the tool's result.";
+        "launcher_not_started": "A command's launcher could not be started.", "Check that more processes may be started.";
         "model_auth": "The provider rejected the credential.", "Check the variable that `api_key_env` names; `drawloom doctor --keys` asks the provider.";
         "model_bad_request": "The provider does not understand the request.", "Check the model's name and the agent's settings.";
         "model_overloaded": "The provider has too much to do.", "Runs wait by themselves; list other models under `tiers` to fall back on.";
         "model_refused": "The model declined.", "Ask differently, or ask another model.";
         "model_stream_cut": "The model's stream ended before the turn did.", "The turn is tried again; if it persists, look at the network.";
         "model_unavailable": "The provider cannot be reached or failed inside.", "`drawloom doctor --keys` asks the provider; `user_tiers` can name others.";
+        "no_address": "A host's name has no address.", "Check its spelling.";
         "parent_ended": "The run that spawned it ended.", "Look at the parent: `drawloom runs show`.";
+        "port_denied": "A tool wanted a port that is not allowed.", "List it under `tools.http.ports`.";
+        "private_address": "A host is at an address that is not public.", "The operator can except it under `tools.http.private_hosts`.";
         "quarantined": "The process died several times at the same step of this run.", "Look at its last step with `drawloom replay`, and start it anew.";
         "queue_timeout": "The run waited too long for its first slot.", "Raise `concurrency`, or send less at once.";
         "throttled": "The provider says \"slow down\".", "Runs wait by themselves; nothing fails for it.";

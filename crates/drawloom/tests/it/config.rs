@@ -48,7 +48,7 @@ fn validate_shows_findings_and_passes() {
     let ran = home.run(&["validate", "fine.yaml"]).exits(0);
     assert_eq!(
         ran.stdout,
-        "note: fine.yaml:3:14: agent a leaves these gates empty, by absent keys: tools, agents, volumes\n\
+        "note: fine.yaml:3:14: agent a leaves these gates empty, by absent keys: tools, agents, volumes, hosts\n\
          warning: fine.yaml:3:14: agent a has no `tools`: it can call nothing (`tools: []` says so)\n\
          fine.yaml: no mistakes\n"
     );

@@ -27,6 +27,7 @@ fn a_healthy_place_passes() {
             "ok room",
             "ok clock",
             "ok limits",
+            "ok walls",
             "ok token"
         ]
     );

@@ -51,7 +51,7 @@ providers:
         - when: { agent: lead }
           text: \"Both are back: one has read, one went wrong.\"
         - when: { contains: read, turn: 1 }
-          calls: [{ tool: Read, input: { path: note.txt } }]
+          calls: [{ tool: Read, input: { path: note.txt, bytes: true } }]
         - when: { contains: read }
           text: \"the note says: {{last}}\"
           delay_ms: 1100

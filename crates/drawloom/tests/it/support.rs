@@ -23,14 +23,14 @@ providers:
           text: never said
           delay_ms: 600000
         - when: { contains: read, turn: 1 }
-          calls: [{ tool: Read, input: { path: note.txt } }]
+          calls: [{ tool: Read, input: { path: note.txt, bytes: true } }]
         - when: { contains: read }
           text: \"the note says: {{last}}\"
         - text: \"{{prompt}}\"
           chunks: 3
 defaults: { provider: script, model: test }
 agents:
-  echo: { description: Says it again., tools: [Read], agents: [] }
+  echo: { description: Says it again., tools: [Read], agents: [], hosts: [] }
 volumes:
   notes: { path: notes, mode: ro, default: true }
 ";

@@ -50,7 +50,7 @@ pub(super) async fn all(session: &Session, report: &mut Report, with_keys: bool)
         Err(error) => report.fail("data directory", &error.into()),
     }
     // What is the machine's, one function each: a further check is a line here.
-    for check in [machine::room, machine::clock, machine::open_files] {
+    for check in [machine::room, machine::clock, machine::open_files, machine::walls] {
         check(report, directory.path());
     }
     if let Some(loaded) = &loaded {

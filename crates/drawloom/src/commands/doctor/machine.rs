@@ -3,6 +3,7 @@
 use std::{os::unix::fs::PermissionsExt as _, path::Path, time::UNIX_EPOCH};
 
 use drawloom_contract::time::{Clock as _, Timestamp};
+use drawloom_process::Landlock;
 use rustix::process::{Resource, getrlimit};
 
 use crate::{clock::SystemClock, output::bytes};
@@ -93,5 +94,22 @@ pub(super) fn open_files(report: &mut Report, _: &Path) {
         ),
         Some(most) => report.ok("limits", format!("a process may open {most} files")),
         None => report.ok("limits", "a process may open any number of files"),
+    }
+}
+
+/// How far this machine can confine commands.
+pub(super) fn walls(report: &mut Report, _: &Path) {
+    let landlock = drawloom_process::landlock_status();
+    match (landlock.notice(), &landlock) {
+        (None, Landlock::On(version)) => report.ok(
+            "walls",
+            format!("Landlock {version} confines the files of Bash; its network and sockets are not confined"),
+        ),
+        (notice, _) => report.add(
+            Verdict::Warn,
+            "walls",
+            notice.unwrap_or_else(|| "Bash is confined".into()),
+            Some("keep tools.bash.enabled off, or run drawloom in a container".into()),
+        ),
     }
 }
