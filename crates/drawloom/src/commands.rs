@@ -110,7 +110,7 @@ fn perform(session: &Session, command: Command) -> Result<Exit, CommandError> {
         .enable_all()
         .build()
         .map_err(|error| CommandError::failed("no_runtime", format!("cannot start the async runtime: {error}")))?;
-    runtime.block_on(async {
+    let code = runtime.block_on(async {
         match command {
             Command::Serve(serve) => serve.perform(session).await,
             Command::Run(run) => run.perform(session).await,
@@ -131,8 +131,14 @@ fn perform(session: &Session, command: Command) -> Result<Exit, CommandError> {
             | Command::Config(_)
             | Command::Completions(_) => Ok(Exit::Done),
         }
-    })
+    });
+    // A file operation that hangs must not keep the process: all that counts is journaled.
+    runtime.shutdown_timeout(LEAVE);
+    code
 }
+
+/// How long the process waits for operations that cannot be interrupted, such as a read of a dead disk.
+const LEAVE: std::time::Duration = std::time::Duration::from_millis(500);
 
 /// Seconds of an age as people write it: `90`, `90s`, `15m`, `2h`, `30d`, `4w`.
 pub(crate) fn age(text: &str) -> Result<u64, String> {

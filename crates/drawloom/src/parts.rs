@@ -122,6 +122,12 @@ impl Parts {
                 ),
             }
         }
+        if shared.is_none() && config.principals.is_empty() && config.tools.bash.enabled {
+            tracing::warn!(
+                variable = %config.auth.token_env,
+                "Bash is enabled and there is no token: commands of agents can call this server as anybody; set one"
+            );
+        }
         if principals.is_empty() && !config.principals.is_empty() && shared.is_none() {
             return Err(CommandError::usage("no_tokens", "principals are configured, but none of their tokens is set")
                 .with_hint("set their variables; without any token the server would be open to this whole machine"));

@@ -13,13 +13,19 @@ use drawloom_contract::{
     tool::{Repeat, Step, Tool, ToolContext, ToolError, Wait},
     usage::Usage,
 };
-use futures::{FutureExt, future::BoxFuture};
+use futures::{
+    FutureExt,
+    future::{BoxFuture, Either, select},
+};
 use serde_json::Value;
 
 use crate::{deltas::TurnDeltas, driver::Driver, fallback::Way, permit::Permit};
 
 /// Most bytes of a tool's result that the model is shown.
 const MOST_RESULT_BYTES: usize = 1024 * 1024;
+
+/// How long a tool may take to look at what its call will change.
+const EVIDENCE_TIME: Duration = Duration::from_secs(30);
 
 /// An effect whose intent is journaled.
 pub(crate) enum Task {
@@ -309,10 +315,18 @@ impl Driver {
         if let (Some(tool), None) = (&tool, &refusal)
             && let Repeat::Check(check) = tool.repeat()
         {
-            match AssertUnwindSafe(check.evidence(&context, &input)).catch_unwind().await {
-                Ok(Ok(value)) => evidence = Some(value),
-                Ok(Err(error)) => refusal = Some(error.to_string()),
-                Err(_) => refusal = Some("the tool failed unexpectedly (it panicked) and was not called".into()),
+            let clock = self.engine.parts.clock.clone();
+            let late = clock.sleep_until(self.now().after(EVIDENCE_TIME));
+            let taken = AssertUnwindSafe(check.evidence(&context, &input)).catch_unwind();
+            match select(Box::pin(taken), late).await {
+                Either::Left((Ok(Ok(value)), _)) => evidence = Some(value),
+                Either::Left((Ok(Err(error)), _)) => refusal = Some(error.to_string()),
+                Either::Left((Err(_), _)) => {
+                    refusal = Some("the tool failed unexpectedly (it panicked) and was not called".into());
+                }
+                Either::Right(_) => {
+                    refusal = Some("what is there now could not be looked at in time, so that nothing was done".into());
+                }
             }
         }
         let repeat = tool.as_ref().map_or(RepeatClass::Safe, |tool| tool.repeat().class());

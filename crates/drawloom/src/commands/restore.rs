@@ -1,6 +1,9 @@
 //! `drawloom restore`: a backup in the place of the store.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use clap::Args;
 use serde_json::json;
@@ -15,7 +18,7 @@ use crate::{
     cli::Look,
     commands::Session,
     config, connect,
-    data_dir::Lock,
+    data_dir::DataDir,
     exit::{CommandError, Exit},
     output::{Format, count},
     parts::{Parts, Surface},
@@ -64,12 +67,22 @@ impl Restore {
             return Err(CommandError::usage("not_empty", message)
                 .with_hint("make a backup of it, then pass --force to replace it; or choose another --data-dir"));
         }
-        drawloom_store::restore(&self.file, directory.path()).map_err(explain)?;
         let unfinished = drawloom_store::list_unfinished(&self.file).map_err(explain)?;
-        let cancelled = match self.cancel && !unfinished.is_empty() {
-            true => cancel_all(session, lock, &unfinished).await?,
-            false => 0,
-        };
+        let mut cancelled = 0;
+        match self.cancel && !unfinished.is_empty() {
+            false => drop(drawloom_store::restore(&self.file, directory.path()).map_err(explain)?),
+            true => {
+                // They are ended in a copy beside, so that nothing can take them up before that is done.
+                let beside = tempfile::tempdir_in(directory.path())
+                    .map_err(|error| CommandError::usage("bad_data_dir", error.to_string()))?;
+                drawloom_store::restore(&self.file, beside.path()).map_err(explain)?;
+                cancelled = cancel_all(beside.path(), &unfinished).await?;
+                let ended = beside.path().join("ended");
+                drawloom_store::backup(beside.path(), &ended).map_err(explain)?;
+                drawloom_store::restore(&ended, directory.path()).map_err(explain)?;
+            }
+        }
+        drop(lock);
         match session.output.format() {
             Format::Json => session.output.json(&json!({
                 "data_dir": directory.path(), "runs": found.runs, "unfinished": found.unfinished,
@@ -91,11 +104,11 @@ impl Restore {
     }
 }
 
-/// Cancels every unfinished run of every tenant; returns how many there were.
-async fn cancel_all(session: &Session, lock: Lock, unfinished: &[RunKey]) -> Result<u64, CommandError> {
-    // The runs' own tools and agents are not needed to end them.
-    let files = config::find(&session.globals.config).unwrap_or_default();
-    let loaded = config::load_files(&files)?;
+/// Cancels every unfinished run of every tenant in a directory; returns how many there were.
+async fn cancel_all(directory: &Path, unfinished: &[RunKey]) -> Result<u64, CommandError> {
+    // The runs' own tools and agents are not needed to end them, so no config is, either.
+    let loaded = config::load_files(&[])?;
+    let lock = DataDir::new(directory.to_owned()).lock("restore")?;
     let running = start(Parts::from_config(loaded, lock, Surface::Embedded, &[])?).await?;
     let runs: Arc<dyn Runs> = running.runs();
     let mut cancelled = 0;

@@ -2,10 +2,12 @@
 
 use std::{
     io::{BufRead, BufReader},
+    os::unix::process::CommandExt as _,
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
 };
 
+use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -58,6 +60,7 @@ impl Case {
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
+            .process_group(0)
             .spawn()
             .expect("the fixture starts");
         let mut line = String::new();
@@ -76,8 +79,8 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) fn kill(&mut self) {
-        // It may be dead already, which is as good.
-        let _ = self.child.kill();
+        // The whole group, because the server may run under another program. It may be dead already, which is as good.
+        let _ = kill_process_group(Pid::from_child(&self.child), Signal::KILL);
         self.ended();
     }
 

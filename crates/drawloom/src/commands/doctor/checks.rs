@@ -210,6 +210,15 @@ fn tokens(report: &mut Report, config: &Config) {
         false if !config.principals.is_empty() => {
             report.ok("token", format!("no shared token ({} is not set)", config.auth.token_env));
         }
+        false if loopback && config.tools.bash.enabled => report.add(
+            Verdict::Warn,
+            "token",
+            format!(
+                "{} is not set and Bash is enabled: commands of agents can call the server as anybody",
+                config.auth.token_env
+            ),
+            Some("set a token".into()),
+        ),
         false if loopback => report.ok(
             "token",
             format!(
