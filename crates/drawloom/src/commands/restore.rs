@@ -70,7 +70,9 @@ impl Restore {
         let unfinished = drawloom_store::list_unfinished(&self.file).map_err(explain)?;
         let mut cancelled = 0;
         match self.cancel && !unfinished.is_empty() {
-            false => drop(drawloom_store::restore(&self.file, directory.path()).map_err(explain)?),
+            false => {
+                drawloom_store::restore(&self.file, directory.path()).map_err(explain)?;
+            }
             true => {
                 // They are ended in a copy beside, so that nothing can take them up before that is done.
                 let beside = tempfile::tempdir_in(directory.path())
