@@ -209,7 +209,7 @@ impl Running {
 /// What a provider's limits are counted by: the same key at the same address is the same credential.
 fn credential(provider: &ProviderConfig) -> Option<String> {
     let ProviderConfig { driver, base_url, api_key_env, .. } = provider;
-    let address = base_url.as_deref().unwrap_or_default();
+    let address = base_url.as_deref().unwrap_or_default().trim_end_matches('/');
     (*driver != Driver::Script).then(|| format!("{driver:?} {address} {}", api_key_env.as_deref().unwrap_or_default()))
 }
 

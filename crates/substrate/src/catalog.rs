@@ -221,7 +221,8 @@ impl Resolving<'_> {
                 (first.provider, first.model, choices)
             }
             Err(message) => {
-                let hint = Some("list candidates under `tiers`, and set the keys of their providers".to_owned());
+                let hint =
+                    Some("list candidates under `tiers`, with providers that the priority lists have".to_owned());
                 self.report(&["tier"], message, hint);
                 Default::default()
             }

@@ -149,17 +149,22 @@ pub(crate) fn choices(
         let candidates = lists.into_iter().flatten().find_map(|tiers| tiers.get(&tier)).map_or(&[][..], Vec::as_slice);
         let named = candidates.iter().filter_map(|candidate| resolve(inputs, &[], candidate).ok());
         let order = order(inputs, config, user_tier);
-        let mut named: Vec<ModelName> = named.filter(|name| !inputs.unusable.contains(&name.provider)).collect();
+        let mut named: Vec<ModelName> = named.collect();
         if let Some(order) = &order {
             named.retain(|name| order.contains(&name.provider));
             named.sort_by_key(|name| order.iter().position(|provider| *provider == name.provider));
+        }
+        // Where no key at all is set, the config is still right; a finding says which keys are missing.
+        let usable = |name: &ModelName| !inputs.unusable.contains(&name.provider);
+        if named.iter().any(usable) {
+            named.retain(usable);
         }
         if named.is_empty() {
             return Err(match candidates.is_empty() {
                 true => format!("tier `{}` has no candidates for user tier `{name}`", tier.as_str()),
                 false => format!(
-                    "none of the candidates of tier `{}` can be used by user tier `{name}`: their providers have no key \
-                     or are not in the priority list",
+                    "none of the candidates of tier `{}` can be used by user tier `{name}`: their providers are not in the \
+                     priority list",
                     tier.as_str()
                 ),
             });

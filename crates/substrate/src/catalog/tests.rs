@@ -204,6 +204,11 @@ fn a_tier_becomes_candidates_in_the_order_of_priority_for_each_user_tier() {
     assert_eq!(candidates(plain.clone()), ["default: anthropic/haiku deepseek/chat"]);
     assert_eq!(one(plain.clone()).provider, "anthropic");
 
+    // Without any key the candidates stay: the config is right, and the keys may be set elsewhere.
+    let mut config = plain.clone();
+    config["tiers"] = json!({ "low": [{ "provider": "keyless", "model": "k" }] });
+    assert_eq!(candidates(config), ["default: keyless/k"]);
+
     let mut config = plain.clone();
     config["provider_priority"] = json!(["deepseek", "anthropic"]);
     assert_eq!(candidates(config.clone()), ["default: deepseek/chat anthropic/haiku"]);
@@ -246,8 +251,8 @@ fn mistakes_about_tiers_are_all_found() {
         "user_tiers": { "gold": {} },
     });
     let problems = resolve(config).map(drop).expect_err("mistakes");
-    let keys = "(list candidates under `tiers`, and set the keys of their providers)";
-    let unusable = "can be used by user tier `gold`: their providers have no key or are not in the priority list";
+    let keys = "(list candidates under `tiers`, with providers that the priority lists have)";
+    let unusable = "can be used by user tier `gold`: their providers are not in the priority list";
     assert_eq!(
         problems,
         [

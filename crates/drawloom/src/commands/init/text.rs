@@ -29,13 +29,13 @@ pub(super) const MAKERS: &[Maker] = &[
         title: "OpenAI",
         provider: "openai",
         key_env: "OPENAI_API_KEY",
-        models: ["gpt-5.1", "gpt-5-mini", "gpt-5-nano"],
+        models: ["gpt-5.2", "gpt-5-mini", "gpt-5-mini"],
     },
     Maker {
         title: "DeepSeek",
         provider: "deepseek",
         key_env: "DEEPSEEK_API_KEY",
-        models: ["deepseek-reasoner", "deepseek-chat", "deepseek-chat"],
+        models: ["deepseek-v4-pro", "deepseek-v4-flash", "deepseek-v4-flash"],
     },
 ];
 
