@@ -120,6 +120,11 @@ impl Draft {
         }
     }
 
+    /// Whether no call breaks off in the middle.
+    pub(crate) fn has_whole_calls(&self) -> bool {
+        self.calls.iter().all(|call| call.raw.trim().is_empty() || is_json(&call.raw))
+    }
+
     /// The whole: text, thoughts, calls.
     pub(crate) fn finish(mut self, ending: Ending) -> (String, Vec<Thought>, Vec<ToolUse>) {
         if ending == Ending::Clipped && self.calls.last().is_some_and(|call| !is_json(&call.raw)) {

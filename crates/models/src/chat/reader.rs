@@ -150,8 +150,8 @@ impl Reader for Completion {
     fn finish(mut self: Box<Self>) -> Result<Turn, Fault> {
         let finish = match self.finish.take() {
             Some(finish) => finish,
-            // Some servers leave the reason out; that they are done is enough, if they said anything.
-            None if self.done && !self.draft.is_empty() => "stop".to_owned(),
+            // Some servers leave the reason out; that they are done is enough, if they said something whole.
+            None if self.done && !self.draft.is_empty() && self.draft.has_whole_calls() => "stop".to_owned(),
             None => return Err(Fault::cut("the stream ended without a `finish_reason`")),
         };
         if !self.refusal.is_empty() {
