@@ -44,6 +44,26 @@ async fn nothing_that_a_command_starts_outlives_it() {
     eprint(&format!("{} ways to outlive a command tried, 0 got through", SURVIVORS.len()));
 }
 
+/// `MANY` processes that ignore SIGTERM and never live long: each forks and ends, in a session that it has for itself.
+/// `EACH` is what every new one does first. They give up by themselves should we fail.
+const CHAINS: &str = "use POSIX; $SIG{TERM} = $SIG{HUP} = 'IGNORE'; for (1 .. MANY) { next if fork; POSIX::setsid(); \
+                      while (time - $^T < 40) { my $child = fork; POSIX::_exit(0) if $child; EACH } POSIX::_exit(0) } sleep 1";
+
+#[tokio::test]
+async fn who_forks_and_ends_all_the_time_is_ended_too() {
+    for (many, each) in [("64", ""), ("16", "POSIX::setsid() if rand() < 0.5;")] {
+        let room = Room::new();
+        let mut command = room.command("");
+        (command.program, command.args) =
+            ("perl".into(), vec!["-e".into(), CHAINS.replace("MANY", many).replace("EACH", each)]);
+        let finished = room.run(&command).await.expect("perl is needed for this test");
+        assert_eq!(finished.end, End::Exited(0), "{each} {}", finished.output.into_text());
+        assert_eq!(finished.trouble, None, "{each}");
+        assert!(finished.left > 0, "{each}");
+        assert_eq!(room.alive(), Vec::<String>::new(), "{each}");
+    }
+}
+
 /// The count, for whoever reads the test's output.
 fn eprint(line: &str) {
     use std::io::Write;
@@ -102,6 +122,7 @@ async fn a_launcher_that_is_killed_takes_the_command_with_it_and_nobody_hangs() 
     let (finished, ()) = tokio::join!(run, kill);
     let finished = finished.expect("it does not hang").expect("it ran");
     assert_eq!(finished.end, End::Lost);
+    assert!(finished.trouble.is_some_and(|trouble| trouble.contains("may still run")), "and what that means is said");
     room.until_alive(|count| count == 0).await;
 }
 
