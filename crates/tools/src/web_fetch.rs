@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::{
     fetch::{Fetched, Outbound, explain},
-    files::off_thread,
+    files::until_dropped,
     http::with_agent,
     page::{self, Page},
 };
@@ -55,7 +55,7 @@ impl Tool for WebFetch {
         let headers = vec![("accept".into(), "text/html, application/xhtml+xml, text/*;q=0.9, */*;q=0.5".into())];
         let request = Request { method: Method::Get, address, headers: with_agent(headers), body: Bytes::new() };
         let fetched = self.0.fetch(&context.hosts, request, MOST_BYTES).await?;
-        off_thread(move || said(&fetched, input.offset)).await.map(Step::Done)
+        until_dropped(move |_| said(&fetched, input.offset)).await.map(Step::Done)
     }
 }
 
