@@ -1,5 +1,7 @@
 //! Landlock: the kernel holds a process, and all that it starts, to a list of paths.
 
+mod shared;
+
 use std::path::{Path, PathBuf};
 
 use landlock::{
@@ -11,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::command::{Access, Inner};
 
 /// The newest version that we ask for; an older kernel gives what it has.
-const ASKED: ABI = ABI::V6;
+const ASKED: ABI = ABI::V9;
 
 /// From this version on a file cannot be emptied without the right to write it.
 const GUARDS_TRUNCATION: i32 = 3;
@@ -19,10 +21,12 @@ const GUARDS_TRUNCATION: i32 = 3;
 /// From this version on a process cannot signal what is outside its walls.
 const GUARDS_SIGNALS: i32 = 6;
 
+/// From this version on a process cannot connect to the sockets of others by their paths.
+const GUARDS_SOCKETS: i32 = 9;
+
 /// What a command needs of the system in order to run at all. Never a home directory, never `/var`, `/run` or `/tmp`.
 const SYSTEM: &[&str] = &[
     "/bin",
-    "/etc",
     "/lib",
     "/lib32",
     "/lib64",
@@ -33,10 +37,12 @@ const SYSTEM: &[&str] = &[
     "/run/systemd/resolve",
     "/sbin",
     "/usr",
-    "/dev",
 ];
 
-/// Devices that everybody may use.
+/// Settings that every program may need, and some that only root may read.
+const SETTINGS: &str = "/etc";
+
+/// Devices that everybody may use, and no others: no disks, and no terminals, which would be other people's.
 const DEVICES: &[&str] = &["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"];
 
 /// How far this kernel can confine a command. The network is never confined by it.
@@ -64,6 +70,26 @@ impl Landlock {
                 "not confined, because {reason}: the command could read and change whatever drawloom's user can"
             )),
         }
+    }
+
+    /// What it does not hold even where it holds all that it can, for the operator to know.
+    pub fn limits(&self) -> Vec<String> {
+        let mut limits = vec!["commands reach whatever network this machine reaches".to_owned()];
+        if !matches!(self, Self::On(version) if *version >= GUARDS_SOCKETS) {
+            limits.push(
+                "commands can connect to Unix sockets by path wherever drawloom's user may (a container engine, a database): \
+                 this needs Landlock version 9"
+                    .into(),
+            );
+        }
+        if rustix::process::geteuid().is_root() {
+            limits.push(
+                "drawloom runs as root: commands read what root owns in /usr, /opt, /bin, /sbin and /lib, and keep root's \
+                 power over files of others in their volume; run it as a user of its own"
+                    .into(),
+            );
+        }
+        limits
     }
 
     /// Whether a read-only directory stays as it is.
@@ -98,11 +124,20 @@ fn restrict(inner: &Inner, directory: &Path) -> Result<RestrictionStatus, Rulese
         .scope(Scope::from_all(ASKED))?
         .create()?
         .add_rules(path_beneath_rules(SYSTEM, look))?
+        .add_rules(path_beneath_rules(settings(), look))?
         .add_rules(path_beneath_rules(DEVICES, change))?
         .add_rules(path_beneath_rules(absolute(&inner.readable), look))?
         .add_rules(path_beneath_rules(absolute(&inner.writable), change))?
         .add_rules(path_beneath_rules([directory], here))?
         .restrict_self()
+}
+
+/// The settings that a command may read. The kernel keeps the others from everybody but root, so from root we do.
+fn settings() -> Vec<PathBuf> {
+    match rustix::process::geteuid().is_root() {
+        true => shared::parts(Path::new(SETTINGS)),
+        false => vec![SETTINGS.into()],
+    }
 }
 
 fn read(status: Result<RestrictionStatus, RulesetError>) -> Landlock {

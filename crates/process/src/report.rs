@@ -27,6 +27,8 @@ pub(crate) struct Gone {
     pub(crate) code: Option<i32>,
     /// The signal that ended it.
     pub(crate) signal: Option<i32>,
+    /// Whether it ended before anybody asked it to.
+    pub(crate) by_itself: bool,
     /// How many processes it had left running.
     pub(crate) left: u32,
     /// What went wrong while clearing up.

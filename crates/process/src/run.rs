@@ -53,7 +53,7 @@ pub enum End {
     Signalled(i32),
     /// It took longer than its limit and was ended.
     TimedOut,
-    /// Its launcher was killed, so nobody knows; what was still in the command's group was killed.
+    /// Its launcher was killed, so nobody knows; what was still in the command's group was killed, the rest may still run.
     Lost,
 }
 
@@ -205,16 +205,21 @@ fn finish(limit: Limit, listener: Listener) -> Result<Finished, Error> {
         return Err(Error::Refused { reason });
     }
     let end = match (&gone, limit) {
-        (Some(_), Limit::Reached) => End::TimedOut,
-        (Some(Gone { code: Some(code), .. }), Limit::Kept) => End::Exited(*code),
-        (Some(Gone { signal: Some(signal), .. }), Limit::Kept) => End::Signalled(*signal),
-        (Some(Gone { code: None, signal: None, .. }), Limit::Kept) | (None, _) => End::Lost,
+        // When it was done and only what it left took so long, it kept its time.
+        (Some(Gone { by_itself: false, .. }), Limit::Reached) => End::TimedOut,
+        (Some(Gone { code: Some(code), .. }), _) => End::Exited(*code),
+        (Some(Gone { signal: Some(signal), .. }), _) => End::Signalled(*signal),
+        (Some(Gone { code: None, signal: None, .. }) | None, _) => End::Lost,
+    };
+    let trouble = match gone.as_ref() {
+        Some(gone) => gone.trouble.clone(),
+        None => Some("its supervisor was lost: processes that it started may still run".into()),
     };
     Ok(Finished {
         end,
         output: listener.kept.finish(),
         left: gone.as_ref().map_or(0, |gone| gone.left),
         landlock: landlock.unwrap_or_else(|| Landlock::Off("the launcher ended before it could say".into())),
-        trouble: gone.and_then(|gone| gone.trouble),
+        trouble,
     })
 }

@@ -73,7 +73,8 @@ impl Tool for Bash {
         ToolCard::new::<Input>(
             "Bash",
             "Run a command with /bin/sh in a volume and return what it prints, standard error included, and its exit code. \
-             Only the volume and $TMPDIR can be changed. Everything that it starts ends with it, so nothing can be left \
+             Only the volume and $TMPDIR can be changed; the network and local services are reached as this machine reaches \
+             them. Everything that it starts ends with it, so nothing can be left \
              running. Of long output the beginning and the end are returned.",
         )
     }

@@ -2,7 +2,7 @@
 
 mod nearest;
 
-use std::{io::Read as _, ops::Range};
+use std::{io::Read as _, ops::Range, sync::atomic::AtomicBool};
 
 use async_trait::async_trait;
 use drawloom_contract::{
@@ -14,9 +14,9 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::{
-    files::{Opened, failed, off_thread, open_to_write},
+    files::{Opened, Stoppable, failed, open_to_write, until_dropped},
     read::open_regular,
-    replace::{self, Change, MOST_BYTES, real_path, temporary_name},
+    replace::{self, Change, MOST_BYTES, real_path},
 };
 
 /// Lines shown before and after the change.
@@ -63,8 +63,7 @@ impl Tool for Edit {
 
     async fn call(&self, context: &ToolContext, input: Value) -> Result<Step, ToolError> {
         let (opened, input) = prepare(context, input)?;
-        let temporary = temporary_name(context);
-        off_thread(move || plan(&opened, &input)?.make(&opened, &temporary)).await.map(Step::Done)
+        replace::change(context, opened, move |opened, stop| plan(opened, &input, stop)).await.map(Step::Done)
     }
 }
 
@@ -72,7 +71,7 @@ impl Tool for Edit {
 impl Check for Edit {
     async fn evidence(&self, context: &ToolContext, input: &Value) -> Result<Value, ToolError> {
         let (opened, input) = prepare(context, input.clone())?;
-        let change = off_thread(move || plan(&opened, &input)).await?;
+        let change = until_dropped(move |stop| plan(&opened, &input, &stop)).await?;
         Ok(serde_json::to_value(change.evidence())?)
     }
 
@@ -82,7 +81,7 @@ impl Check for Edit {
         else {
             return Verdict::InDoubt;
         };
-        off_thread(move || replace::verdict(&opened, &evidence)).await
+        until_dropped(move |stop| replace::verdict(&opened, &evidence, &stop)).await
     }
 }
 
@@ -97,7 +96,7 @@ fn prepare(context: &ToolContext, input: Value) -> Result<(Opened, Input), ToolE
     Ok((open_to_write(context, input.volume.as_deref(), &input.path)?, input))
 }
 
-fn plan(opened: &Opened, input: &Input) -> Result<Change, ToolError> {
+fn plan(opened: &Opened, input: &Input, stop: &AtomicBool) -> Result<Change, ToolError> {
     let path = real_path(opened)?;
     let shown = opened.place.path.display();
     let (file, size) = open_regular(opened)?;
@@ -107,7 +106,8 @@ fn plan(opened: &Opened, input: &Input) -> Result<Change, ToolError> {
         return Err(too_large(size));
     }
     let mut bytes = Vec::new();
-    file.take(MOST_BYTES as u64 + 1).read_to_end(&mut bytes).map_err(|error| failed(&opened.place.path, &error))?;
+    let mut file = Stoppable { file: file.take(MOST_BYTES as u64 + 1), stop };
+    file.read_to_end(&mut bytes).map_err(|error| failed(&opened.place.path, &error))?;
     let before = Digest::of(&bytes);
     let text = String::from_utf8(bytes)
         .map_err(|_| ToolError::Failed(format!("{shown}: this is not UTF-8 text and cannot be edited")))?;

@@ -1,6 +1,13 @@
 //! What the file tools share: the way from a path to an open directory, and errors that say which path.
 
-use std::{io, path::Path};
+use std::{
+    io,
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
 use cap_std::fs::Dir;
 use drawloom_contract::tool::{Mode, Place, ToolContext, ToolError};
@@ -51,10 +58,43 @@ pub(crate) fn failed(path: &Path, error: &io::Error) -> ToolError {
     }
 }
 
-/// Does blocking work off the runtime's threads. A panic in it goes on in the caller.
-pub(crate) async fn off_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
-    match tokio::task::spawn_blocking(work).await {
+/// Sets a flag when the call is dropped, so that its threads stop.
+struct StopOnDrop(Arc<AtomicBool>);
+
+impl Drop for StopOnDrop {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Does blocking work off the runtime's threads; the flag tells it when nobody waits for it any more. A panic in it goes
+/// on in the caller.
+pub(crate) async fn until_dropped<T: Send + 'static>(work: impl FnOnce(Arc<AtomicBool>) -> T + Send + 'static) -> T {
+    let stop = Arc::new(AtomicBool::new(false));
+    let guard = StopOnDrop(stop.clone());
+    let done = tokio::task::spawn_blocking(move || work(stop)).await;
+    drop(guard);
+    match done {
         Ok(value) => value,
         Err(error) => std::panic::resume_unwind(error.into_panic()),
     }
 }
+
+/// A file that fails when nobody waits for what is read from it any more.
+pub(crate) struct Stoppable<'a, R> {
+    pub(crate) file: R,
+    pub(crate) stop: &'a AtomicBool,
+}
+
+impl<R: io::Read> io::Read for Stoppable<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self.stop.load(Ordering::Relaxed) {
+            // Not the kind that readers try again by themselves.
+            true => Err(io::Error::other("nobody waits for it any more")),
+            false => self.file.read(buffer),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -15,8 +15,8 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::{
-    files::Opened,
-    search::{begin, elsewhere, until_dropped, walk},
+    files::{Opened, until_dropped},
+    search::{begin, elsewhere, walk},
     walk::{LeftOut, Scope},
 };
 

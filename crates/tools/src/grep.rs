@@ -19,10 +19,10 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::{
-    files::Opened,
+    files::{Opened, until_dropped},
     glob::compile,
     read::open_regular,
-    search::{begin, elsewhere, until_dropped, walk},
+    search::{begin, elsewhere, walk},
     walk::{LeftOut, Scope},
 };
 use collect::{Collector, Reader, Wanted};

@@ -2,10 +2,13 @@
 
 mod writer;
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use drawloom_net::guarded::Address;
 use encoding_rs::{Encoding, UTF_8, WINDOWS_1252};
-use html5gum::{Token, Tokenizer};
+use html5gum::{DefaultEmitter, State, Token, Tokenizer};
 
+pub(crate) use writer::MOST_TEXT;
 use writer::Writer;
 
 /// How far into a page its own word about its character set is looked for.
@@ -16,6 +19,8 @@ const CHARSET_WITHIN: usize = 2048;
 pub(crate) struct Page {
     pub(crate) title: Option<String>,
     pub(crate) text: String,
+    /// Whether the text was longer than can be kept.
+    pub(crate) cut: bool,
 }
 
 /// Whether a type of content is text.
@@ -61,18 +66,30 @@ fn whole_utf8(bytes: &[u8]) -> bool {
 }
 
 /// A web page as text: headings, lists, code and links kept, everything that is not for reading left out. One pass, no
-/// tree: no page can be too deep.
-pub(crate) fn readable(html: &str, base: &Address) -> Page {
+/// tree: no page can be too deep. It ends early when nobody waits for it any more.
+pub(crate) fn readable(html: &str, base: &Address, stop: &AtomicBool) -> Page {
     let mut writer = Writer::new(base);
-    for token in Tokenizer::new(html) {
-        let Ok(token) = token;
+    let mut emitter = DefaultEmitter::<()>::default();
+    // What is in a script is no markup: `a<b` begins no tag there.
+    emitter.naively_switch_states(true);
+    let mut tokens = Tokenizer::new_with_emitter(html, emitter);
+    while let Some(Ok(token)) = tokens.next() {
+        if writer.is_full() || stop.load(Ordering::Relaxed) {
+            break;
+        }
         match token {
             Token::StartTag(tag) => {
+                let name = String::from_utf8_lossy(&tag.name);
+                if tag.self_closing && writer.is_foreign(&name) {
+                    // It has no content, whatever an element of that name has elsewhere.
+                    tokens.set_state(State::Data);
+                    continue;
+                }
                 let attribute = |name: &str| {
                     let value = tag.attributes.iter().find(|(key, _)| key.as_slice() == name.as_bytes());
                     value.map(|(_, value)| String::from_utf8_lossy(value).into_owned())
                 };
-                writer.start(&String::from_utf8_lossy(&tag.name), &attribute);
+                writer.start(&name, &attribute);
             }
             Token::EndTag(tag) => writer.end(&String::from_utf8_lossy(&tag.name)),
             Token::String(text) => writer.text(&String::from_utf8_lossy(&text)),

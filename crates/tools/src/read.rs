@@ -2,20 +2,27 @@
 
 mod lines;
 
-use std::io::{Read as _, Seek, SeekFrom};
+use std::{
+    io::{Read as _, Seek, SeekFrom},
+    path::Path,
+    sync::atomic::AtomicBool,
+};
 
 use async_trait::async_trait;
 use cap_std::fs::{File, OpenOptions, OpenOptionsExt};
 use drawloom_contract::tool::{Repeat, Step, Tool, ToolCard, ToolContext, ToolError};
-use rustix::fs::OFlags;
+use rustix::{fs::OFlags, io::Errno};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::files::{Opened, failed, off_thread, open};
+use crate::files::{Opened, Stoppable, failed, open, until_dropped};
 
 /// Most bytes that one call returns.
 const MOST_BYTES: usize = 256 * 1024;
+
+/// Most bytes of a character.
+const LONGEST_CHARACTER: u64 = 4;
 
 /// Most lines that one call returns when it does not say.
 const USUAL_LINES: u64 = 2000;
@@ -55,11 +62,11 @@ impl Tool for Read {
     async fn call(&self, context: &ToolContext, input: Value) -> Result<Step, ToolError> {
         let input: Input = serde_json::from_value(input)?;
         let opened = open(context, input.volume.as_deref(), &input.path)?;
-        off_thread(move || read(&opened, &input)).await.map(Step::Done)
+        until_dropped(move |stop| read(&opened, &input, &stop)).await.map(Step::Done)
     }
 }
 
-fn read(opened: &Opened, input: &Input) -> Result<String, ToolError> {
+fn read(opened: &Opened, input: &Input, stop: &AtomicBool) -> Result<String, ToolError> {
     let path = &opened.place.path;
     let (file, size) = open_regular(opened)?;
     if size == 0 && input.offset.unwrap_or(0) <= 1 {
@@ -69,6 +76,7 @@ fn read(opened: &Opened, input: &Input) -> Result<String, ToolError> {
         return exact(opened, file, size, input);
     }
     let first = input.offset.unwrap_or(1).max(1);
+    let file = Stoppable { file, stop };
     lines::numbered(file, first, input.limit.unwrap_or(USUAL_LINES).max(1), MOST_BYTES).map_err(|error| match error {
         lines::Error::Io(error) => failed(path, &error),
         lines::Error::NotText(reason) => ToolError::Failed(format!("{}: {reason}", path.display())),
@@ -76,28 +84,48 @@ fn read(opened: &Opened, input: &Input) -> Result<String, ToolError> {
 }
 
 /// Opens a regular file. Whatever else has that name is not waited for: a pipe that nobody writes to would be for ever.
-pub(crate) fn open_regular(Opened { dir, place }: &Opened) -> Result<(File, u64), ToolError> {
-    let path = &place.path;
+pub(crate) fn open_regular(opened: &Opened) -> Result<(File, u64), ToolError> {
+    let path = &opened.place.path;
+    let found = find_regular(opened, path)?;
+    found.ok_or_else(|| failed(path, &std::io::ErrorKind::NotFound.into()))
+}
+
+/// The same for another path in the volume, if anything is there.
+pub(crate) fn find_regular(Opened { dir, .. }: &Opened, path: &Path) -> Result<Option<(File, u64)>, ToolError> {
     let mut options = OpenOptions::new();
     options.read(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed());
-    let file = dir.open_with(path, &options).map_err(|error| failed(path, &error))?;
+    let file = match dir.open_with(path, &options) {
+        Ok(file) => file,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        // What a device or a socket says to being opened like this.
+        Err(error) if error.raw_os_error() == Some(Errno::NXIO.raw_os_error()) => return Err(not_regular(path)),
+        Err(error) => return Err(failed(path, &error)),
+    };
     let metadata = file.metadata().map_err(|error| failed(path, &error))?;
     match metadata.is_file() {
-        true => Ok((file, metadata.len())),
-        false => Err(ToolError::Failed(format!("{}: this is not a regular file", path.display()))),
+        true => Ok(Some((file, metadata.len()))),
+        false => Err(not_regular(path)),
     }
+}
+
+fn not_regular(path: &Path) -> ToolError {
+    ToolError::Failed(format!("{}: this is not a regular file", path.display()))
 }
 
 fn exact(opened: &Opened, mut file: File, size: u64, input: &Input) -> Result<String, ToolError> {
     let path = &opened.place.path;
     let from = input.offset.unwrap_or(0);
-    let limit = input.limit.unwrap_or(MOST_BYTES as u64).min(MOST_BYTES as u64);
+    // A character has at most four bytes; fewer than that may show nothing, and whoever goes on from there never ends.
+    let limit = input.limit.unwrap_or(MOST_BYTES as u64).clamp(LONGEST_CHARACTER, MOST_BYTES as u64);
     file.seek(SeekFrom::Start(from)).map_err(|error| failed(path, &error))?;
     let mut bytes = Vec::new();
     file.take(limit).read_to_end(&mut bytes).map_err(|error| failed(path, &error))?;
     let Some(text) = whole_characters(&bytes) else {
         return Err(ToolError::Failed(format!("{}: this is not UTF-8 text from byte {from} on", path.display())));
     };
+    if text.is_empty() && !bytes.is_empty() {
+        return Err(ToolError::Failed(format!("{}: the file ends within a character, at byte {from}", path.display())));
+    }
     let end = from + text.len() as u64;
     Ok(match end < size {
         true => format!("{text}\n[cut: bytes {from} to {end} of {size}; go on with offset={end}]"),

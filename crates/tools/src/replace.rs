@@ -1,9 +1,12 @@
 //! Changing a file in one step, and the evidence that says after a crash whether it was changed: what `Write` and `Edit`
 //! share.
 
+mod lock;
+
 use std::{
     io::{self, Read as _, Write as _},
     path::{Path, PathBuf},
+    sync::atomic::AtomicBool,
 };
 
 use cap_std::fs::{Dir, OpenOptions};
@@ -13,10 +16,16 @@ use drawloom_contract::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::files::{Opened, failed};
+use crate::{
+    files::{Opened, Stoppable, failed, until_dropped},
+    read::find_regular,
+};
 
 /// Most bytes of a file that is changed.
 pub(crate) const MOST_BYTES: usize = 1024 * 1024;
+
+/// Most bytes of a file that is replaced; what it was is kept as evidence, so all of it is looked through.
+const MOST_REPLACED: u64 = 64 * 1024 * 1024;
 
 /// What the file was before, what it will be, and what the call then says: after a crash the file itself tells which.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -42,7 +51,8 @@ impl Change {
     }
 
     /// Writes beside the file, then renames: whoever reads sees the old content or the new one. Permissions stay.
-    pub(crate) fn make(&self, Opened { dir, .. }: &Opened, temporary: &str) -> Result<String, ToolError> {
+    fn make(&self, opened: &Opened, temporary: &str, stop: &AtomicBool) -> Result<String, ToolError> {
+        let dir = &opened.dir;
         let beside = self.path.with_file_name(temporary);
         let put = || -> io::Result<()> {
             if let Some(parent) = self.path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
@@ -54,18 +64,39 @@ impl Change {
                 file.set_permissions(dir.metadata(&self.path)?.permissions())?;
             }
             file.write_all(&self.content)?;
-            file.sync_all()?;
-            dir.rename(&beside, dir, &self.path)
+            file.sync_all()
         };
-        match put() {
-            Ok(()) => Ok(self.said.clone()),
-            Err(error) => {
-                // What is left of the attempt is of no use to anybody; when it cannot be removed either, the first error tells.
-                let _ = dir.remove_file(&beside);
-                Err(failed(&self.path, &error))
+        let made = put().map_err(|error| failed(&self.path, &error)).and_then(|()| {
+            // Our own calls wait for each other; others, such as a command that runs meanwhile, do not.
+            if digest(opened, &self.path, stop)? != self.before {
+                let path = self.path.display();
+                return Err(ToolError::Failed(format!("{path}: it was changed meanwhile; read it again")));
             }
+            dir.rename(&beside, dir, &self.path).map_err(|error| failed(&self.path, &error))
+        });
+        if made.is_err() {
+            // What is left of the attempt is of no use to anybody; when it cannot be removed either, the first error tells.
+            let _ = dir.remove_file(&beside);
         }
+        made.map(|()| self.said.clone())
     }
+}
+
+/// Plans a change and makes it, while no other call changes the same file.
+pub(crate) async fn change(
+    context: &ToolContext,
+    opened: Opened,
+    plan: impl FnOnce(&Opened, &AtomicBool) -> Result<Change, ToolError> + Send + 'static,
+) -> Result<String, ToolError> {
+    let temporary = temporary_name(context);
+    let key = lock::key(&opened)?;
+    let held = lock::hold(key).await;
+    until_dropped(move |stop| {
+        // Also when nobody waits any more: it is held until nothing is being changed.
+        let _held = held;
+        plan(&opened, &stop)?.make(&opened, &temporary, &stop)
+    })
+    .await
 }
 
 /// What an earlier try of the same call left behind.
@@ -77,7 +108,7 @@ fn remove(dir: &Dir, path: &Path) -> io::Result<()> {
 }
 
 /// The name of the file beside; nobody else's call has the same.
-pub(crate) fn temporary_name(context: &ToolContext) -> String {
+fn temporary_name(context: &ToolContext) -> String {
     format!(".drawloom-{}-{}.tmp", context.run.run, context.call)
 }
 
@@ -93,18 +124,27 @@ pub(crate) fn real_path(Opened { dir, place }: &Opened) -> Result<PathBuf, ToolE
     }
 }
 
-/// The digest of the file's content; nothing when there is no file.
-pub(crate) fn digest(Opened { dir, .. }: &Opened, path: &Path) -> Result<Option<Digest>, ToolError> {
-    match dir.open(path) {
-        Ok(mut file) => Digest::of_parts(|buffer| file.read(buffer)).map(Some).map_err(|error| failed(path, &error)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(failed(path, &error)),
+/// The digest of a regular file's content; nothing when there is no file.
+pub(crate) fn digest(opened: &Opened, path: &Path, stop: &AtomicBool) -> Result<Option<Digest>, ToolError> {
+    let Some((file, size)) = find_regular(opened, path)? else { return Ok(None) };
+    let too_large = || {
+        let path = path.display();
+        ToolError::Failed(format!("{path}: it has more than {MOST_REPLACED} bytes, too many to be replaced safely"))
+    };
+    if size > MOST_REPLACED {
+        return Err(too_large());
     }
+    let mut read = 0;
+    let mut file = Stoppable { file: file.take(MOST_REPLACED + 1), stop };
+    let digest = Digest::of_parts(|buffer| file.read(buffer).inspect(|count| read += *count as u64))
+        .map_err(|error| failed(path, &error))?;
+    // It may have grown meanwhile.
+    if read > MOST_REPLACED { Err(too_large()) } else { Ok(Some(digest)) }
 }
 
 /// What the file says about a call whose outcome is unknown.
-pub(crate) fn verdict(opened: &Opened, evidence: &Evidence) -> Verdict {
-    match real_path(opened).and_then(|path| digest(opened, &path)) {
+pub(crate) fn verdict(opened: &Opened, evidence: &Evidence, stop: &AtomicBool) -> Verdict {
+    match real_path(opened).and_then(|path| digest(opened, &path, stop)) {
         // Evidence of an older version does not hold what was said.
         Ok(now) if now == Some(evidence.after) && evidence.said.is_empty() => {
             Verdict::Happened(format!("wrote {}", opened.place.path.display()))
@@ -112,5 +152,31 @@ pub(crate) fn verdict(opened: &Opened, evidence: &Evidence) -> Verdict {
         Ok(now) if now == Some(evidence.after) => Verdict::Happened(evidence.said.clone()),
         Ok(now) if now == evidence.before => Verdict::DidNot,
         Ok(_) | Err(_) => Verdict::InDoubt,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use drawloom_contract::tool::{Mode, Place};
+
+    use super::*;
+
+    #[test]
+    fn what_somebody_else_changed_after_the_plan_is_not_overwritten() {
+        let volume = tempfile::tempdir().expect("a directory");
+        std::fs::write(volume.path().join("a"), "somebody else's").expect("a file");
+        let root = Arc::new(std::fs::File::open(volume.path()).expect("the volume"));
+        let dir = Dir::from_std_file(root.try_clone().expect("a handle"));
+        let place = Place { volume: "v".into(), root, mode: Mode::ReadWrite, path: "a".into() };
+        let opened = Opened { dir, place };
+        for before in [None, Some(Digest::of(b"planned on"))] {
+            let change = Change { path: "a".into(), before, content: b"ours".into(), said: String::new() };
+            let error = change.make(&opened, "temporary", &AtomicBool::new(false)).expect_err("it changed");
+            assert_eq!(error.to_string(), "a: it was changed meanwhile; read it again");
+            assert_eq!(std::fs::read_to_string(volume.path().join("a")).expect("the file"), "somebody else's");
+            assert_eq!(std::fs::read_dir(volume.path()).expect("the directory").count(), 1);
+        }
     }
 }

@@ -1,11 +1,8 @@
-//! What `Glob` and `Grep` share: the place to begin, the call that can be dropped, and how results name files.
+//! What `Glob` and `Grep` share: the place to begin, and how results name files.
 
 use std::{
     path::Path,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, atomic::AtomicBool},
 };
 
 use cap_std::fs::Dir;
@@ -13,27 +10,9 @@ use drawloom_contract::tool::{ToolContext, ToolError};
 use rustix::fd::OwnedFd;
 
 use crate::{
-    files::{Opened, failed, off_thread, open_any},
+    files::{Opened, failed, open_any},
     walk::{Ignored, Scope, Walk, usual_threads},
 };
-
-/// Sets a flag when the call is dropped, so that its threads stop.
-struct StopOnDrop(Arc<AtomicBool>);
-
-impl Drop for StopOnDrop {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
-
-/// Does blocking work off the runtime's threads; the flag tells it when nobody waits for it any more.
-pub(crate) async fn until_dropped<T: Send + 'static>(work: impl FnOnce(Arc<AtomicBool>) -> T + Send + 'static) -> T {
-    let stop = Arc::new(AtomicBool::new(false));
-    let guard = StopOnDrop(stop.clone());
-    let value = off_thread(move || work(stop)).await;
-    drop(guard);
-    value
-}
 
 /// Where a search begins, for this call's gates.
 pub(crate) fn begin(context: &ToolContext, volume: Option<&str>, path: Option<&str>) -> Result<Opened, ToolError> {
@@ -69,27 +48,4 @@ pub(crate) fn walk(opened: &Opened, scope: Scope, stop: Arc<AtomicBool>) -> Resu
 fn directory(dir: &Dir, path: &Path) -> std::io::Result<OwnedFd> {
     let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
     Ok(dir.open_dir(path)?.into())
-}
-
-#[cfg(test)]
-mod tests {
-    use std::{sync::mpsc, time::Duration};
-
-    use super::*;
-
-    #[tokio::test]
-    async fn work_learns_that_nobody_waits_for_it_any_more() {
-        let ((began, has_begun), (ended, has_ended)) = (tokio::sync::oneshot::channel(), mpsc::channel());
-        let work = tokio::spawn(until_dropped(move |stop| {
-            began.send(()).expect("somebody listens");
-            while !stop.load(Ordering::Relaxed) {
-                std::thread::yield_now();
-            }
-            ended.send(()).expect("somebody listens");
-        }));
-        has_begun.await.expect("it begins");
-        work.abort();
-        assert!(work.await.expect_err("it was dropped").is_cancelled());
-        has_ended.recv_timeout(Duration::from_secs(60)).expect("it ends");
-    }
 }

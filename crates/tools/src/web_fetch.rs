@@ -1,6 +1,6 @@
 //! `WebFetch`: a web page as readable text.
 
-use std::sync::Arc;
+use std::sync::{Arc, atomic::AtomicBool};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::{
     fetch::{Fetched, Outbound, explain},
-    files::off_thread,
+    files::until_dropped,
     http::with_agent,
     page::{self, Page},
 };
@@ -55,11 +55,11 @@ impl Tool for WebFetch {
         let headers = vec![("accept".into(), "text/html, application/xhtml+xml, text/*;q=0.9, */*;q=0.5".into())];
         let request = Request { method: Method::Get, address, headers: with_agent(headers), body: Bytes::new() };
         let fetched = self.0.fetch(&context.hosts, request, MOST_BYTES).await?;
-        off_thread(move || said(&fetched, input.offset)).await.map(Step::Done)
+        until_dropped(move |stop| said(&fetched, input.offset, &stop)).await.map(Step::Done)
     }
 }
 
-fn said(fetched: &Fetched, offset: usize) -> Result<String, ToolError> {
+fn said(fetched: &Fetched, offset: usize, stop: &AtomicBool) -> Result<String, ToolError> {
     let address = &fetched.address;
     if !(200..300).contains(&fetched.status) {
         return Err(ToolError::Failed(format!("{address} answered with status {}", fetched.status)));
@@ -74,15 +74,21 @@ fn said(fetched: &Fetched, offset: usize) -> Result<String, ToolError> {
         return Err(not_text());
     }
     let text = page::decode(&fetched.body, &kind).ok_or_else(not_text)?;
-    let Page { title, text } = match page::is_html(name) {
-        true => page::readable(&text, address),
-        false => Page { title: None, text },
+    let Page { title, text, cut } = match page::is_html(name) {
+        true => page::readable(&text, address, stop),
+        false => Page { title: None, text, cut: false },
     };
     let mut lines = fetched.notices.clone();
     lines.push(address.to_string());
     lines.extend(title.map(|title| format!("Title: {title}")));
     lines.push(String::new());
     lines.push(part(&text, offset));
+    if cut {
+        lines.push(format!(
+            "[cut: the page has more than {} KiB of text; the rest is left out]",
+            page::MOST_TEXT / 1024
+        ));
+    }
     if fetched.cut {
         lines.push(format!("[cut: only the first {} KiB of the page were fetched]", MOST_BYTES / 1024));
     }

@@ -1,6 +1,6 @@
 //! `Write`: writes a whole text file inside a volume.
 
-use std::path::Path;
+use std::{path::Path, sync::atomic::AtomicBool};
 
 use async_trait::async_trait;
 use drawloom_contract::tool::{Check, Repeat, Step, Tool, ToolCard, ToolContext, ToolError, Verdict};
@@ -9,8 +9,8 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::{
-    files::{Opened, off_thread, open_to_write},
-    replace::{self, Change, MOST_BYTES, digest, real_path, temporary_name},
+    files::{Opened, open_to_write, until_dropped},
+    replace::{self, Change, MOST_BYTES, digest, real_path},
 };
 
 pub(crate) struct Write;
@@ -42,8 +42,7 @@ impl Tool for Write {
 
     async fn call(&self, context: &ToolContext, input: Value) -> Result<Step, ToolError> {
         let (opened, input) = prepare(context, input)?;
-        let temporary = temporary_name(context);
-        off_thread(move || plan(&opened, input)?.make(&opened, &temporary)).await.map(Step::Done)
+        replace::change(context, opened, move |opened, stop| plan(opened, input, stop)).await.map(Step::Done)
     }
 }
 
@@ -51,7 +50,7 @@ impl Tool for Write {
 impl Check for Write {
     async fn evidence(&self, context: &ToolContext, input: &Value) -> Result<Value, ToolError> {
         let (opened, input) = prepare(context, input.clone())?;
-        let change = off_thread(move || plan(&opened, input)).await?;
+        let change = until_dropped(move |stop| plan(&opened, input, &stop)).await?;
         Ok(serde_json::to_value(change.evidence())?)
     }
 
@@ -61,7 +60,7 @@ impl Check for Write {
         else {
             return Verdict::InDoubt;
         };
-        off_thread(move || replace::verdict(&opened, &evidence)).await
+        until_dropped(move |stop| replace::verdict(&opened, &evidence, &stop)).await
     }
 }
 
@@ -76,9 +75,9 @@ fn prepare(context: &ToolContext, input: Value) -> Result<(Opened, Input), ToolE
     Ok((open_to_write(context, input.volume.as_deref(), &input.path)?, input))
 }
 
-fn plan(opened: &Opened, input: Input) -> Result<Change, ToolError> {
+fn plan(opened: &Opened, input: Input, stop: &AtomicBool) -> Result<Change, ToolError> {
     let path = real_path(opened)?;
-    let before = digest(opened, &path)?;
+    let before = digest(opened, &path, stop)?;
     let made = missing_parent(opened, &path).map(|parent| format!(" (made the directory {})", parent.display()));
     let said = format!("wrote {} bytes to {}{}", input.content.len(), input.path, made.unwrap_or_default());
     Ok(Change { path, before, content: input.content.into_bytes(), said })

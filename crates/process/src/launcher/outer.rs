@@ -10,8 +10,9 @@ use std::{
 };
 
 use rustix::{
-    event::{PollFd, PollFlags, poll},
-    process::{Pid, PidfdFlags, WaitStatus, getpid, pidfd_open, set_child_subreaper},
+    event::{PollFd, PollFlags, Timespec, poll},
+    io::Errno,
+    process::{Pid, PidfdFlags, WaitStatus, getpid, pidfd_open, set_child_subreaper, setpriority_process},
 };
 
 use super::{INNER, tree::Tree};
@@ -19,6 +20,12 @@ use crate::{
     command::{LONGEST_ORDER, Order},
     report::{Gone, Report, tell},
 };
+
+/// How often orphans that have ended are taken in while the command runs; each holds a number that others may need.
+const ORPHANS_EVERY: Duration = Duration::from_millis(50);
+
+/// The priority before all others'.
+const FIRST: i32 = -20;
 
 pub(super) fn main() -> Result<ExitCode, String> {
     set_child_subreaper(Some(getpid())).map_err(|error| format!("orphans cannot be adopted: {error}"))?;
@@ -30,12 +37,13 @@ pub(super) fn main() -> Result<ExitCode, String> {
         .map_err(|error| format!("the temporary directory {} could not be made: {error}", order.temporary.display()))?;
     let done = start(&order).map(|command| supervise(command, Duration::from_millis(order.grace_ms)));
     let trouble = remove(&order.temporary);
-    done.map(|(status, tree)| {
+    done.map(|(by_itself, tree)| {
+        let status = tree.status();
         let left = tree.left();
         let trouble = tree.trouble().or(trouble);
         let (code, signal) =
             (status.and_then(WaitStatus::exit_status), status.and_then(WaitStatus::terminating_signal));
-        tell(&Report::Gone(Gone { code, signal, left, trouble }));
+        tell(&Report::Gone(Gone { code, signal, by_itself, left, trouble }));
         // The code as a shell would give it; what drawloom reads is the report.
         let code = code.or(signal.map(|signal| 128 + signal)).and_then(|code| u8::try_from(code).ok());
         ExitCode::from(code.unwrap_or(1))
@@ -70,8 +78,10 @@ fn start(order: &Order) -> Result<Pid, String> {
     Ok(pid)
 }
 
-/// Waits until the command ends or drawloom wants its end, then ends everything.
-fn supervise(command: Pid, grace: Duration) -> (Option<WaitStatus>, Tree) {
+/// Waits until the command ends or drawloom wants its end, then ends everything. True when the command ended first.
+fn supervise(command: Pid, grace: Duration) -> (bool, Tree) {
+    // Whoever fills the machine with processes must not keep us from ending them. Only root may; others stay as they are.
+    let _ = setpriority_process(None, FIRST);
     let mut tree = Tree::new(command);
     if let Ok(process) = pidfd_open(command, PidfdFlags::empty()) {
         let control = io::stdin();
@@ -79,11 +89,16 @@ fn supervise(command: Pid, grace: Duration) -> (Option<WaitStatus>, Tree) {
             PollFd::from_borrowed_fd(process.as_fd(), PollFlags::IN),
             PollFd::from_borrowed_fd(control.as_fd(), PollFlags::IN),
         ];
-        while poll(&mut watched, None) == Err(rustix::io::Errno::INTR) {}
+        let timeout = Timespec { tv_sec: 0, tv_nsec: ORPHANS_EVERY.subsec_nanos().into() };
+        // Nothing or an interruption: look again.
+        while matches!(poll(&mut watched, Some(&timeout)), Ok(0) | Err(Errno::INTR)) && tree.status().is_none() {
+            tree.reap();
+        }
     }
     tree.reap();
+    let by_itself = tree.status().is_some();
     tree.end(grace);
-    (tree.status(), tree)
+    (by_itself, tree)
 }
 
 /// Removes the command's temporary directory, or says why not.

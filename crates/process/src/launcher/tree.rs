@@ -1,7 +1,9 @@
 //! Everything that a command started, daemons included: whoever loses its parent becomes a child of this process.
 
+mod family;
+
 use std::{
-    fs,
+    collections::BTreeSet,
     os::fd::{AsFd, OwnedFd},
     time::{Duration, Instant},
 };
@@ -9,13 +11,21 @@ use std::{
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     io::Errno,
-    process::{
-        Pid, PidfdFlags, Signal, WaitOptions, WaitStatus, getpid, kill_process, kill_process_group, pidfd_open, wait,
-    },
+    process::{Pid, PidfdFlags, Signal, WaitOptions, WaitStatus, kill_process, kill_process_group, pidfd_open, wait},
 };
 
-/// How long a killed process may take to be gone; longer means that the kernel holds it.
+/// How long killed processes may take to be gone; what takes longer is held by the kernel, or forks faster than we look.
 const GONE_WITHIN: Duration = Duration::from_secs(5);
+
+/// How long processes are brought to a stop before they are killed as they are.
+const STOPPED_WITHIN: Duration = Duration::from_secs(1);
+
+/// How long ends are taken in at once: who makes new processes all the time must not keep us from everything else.
+const TAKEN_IN_WITHIN: Duration = Duration::from_millis(20);
+
+/// Most processes whose end is waited for at once, and how long when that is not all of them.
+const MOST_WATCHED: usize = 256;
+const NOT_ALL_WATCHED: Duration = Duration::from_millis(50);
 
 /// The command and what it started.
 pub(super) struct Tree {
@@ -43,12 +53,17 @@ impl Tree {
 
     /// What could not be ended.
     pub(super) fn trouble(&self) -> Option<String> {
-        self.stuck.then(|| "a process that it started cannot be killed: the kernel holds it".into())
+        self.stuck.then(|| {
+            let seconds = GONE_WITHIN.as_secs();
+            format!("not all that it started was gone {seconds} s after being killed; processes of it may still run")
+        })
     }
 
-    /// Takes in what has ended. False when no child is left: then nothing is, because every orphan is a child of ours.
+    /// Takes in what has ended, as far as it can be done at once. False when no child is left: then nothing is, because
+    /// every orphan is a child of ours.
     pub(super) fn reap(&mut self) -> bool {
-        loop {
+        let until = Instant::now() + TAKEN_IN_WITHIN;
+        while Instant::now() < until {
             match wait(WaitOptions::NOHANG) {
                 Ok(Some((pid, status))) if pid == self.command => self.status = Some(status),
                 Ok(Some((_, status))) => {
@@ -60,36 +75,64 @@ impl Tree {
                 Err(_) => return false,
             }
         }
+        true
     }
 
-    /// Ends all: asks first, and kills what is still there after `grace`.
+    /// Ends all: asks first, and after `grace` stops what is still there, so that nothing new comes, and kills it.
     pub(super) fn end(&mut self, grace: Duration) {
         if self.reap() {
             // The group may be gone; its members are then among the children.
             let _ = kill_process_group(self.command, Signal::TERM);
-            self.signal_until_gone(Signal::TERM, grace);
+            if self.ask_until_gone(grace) {
+                return;
+            }
+            self.stop_all();
         }
-        self.stuck = !self.signal_until_gone(Signal::KILL, GONE_WITHIN);
+        self.stuck = !self.kill_until_gone();
     }
 
-    /// Signals every child, and every orphan as it comes, until none is left (true) or the time is over.
-    fn signal_until_gone(&mut self, signal: Signal, most: Duration) -> bool {
+    /// Asks every child, and every orphan as it comes, to end, until none is left (true) or the time is over.
+    fn ask_until_gone(&mut self, most: Duration) -> bool {
         let until = Instant::now() + most;
-        let mut asked: Vec<Pid> = Vec::new();
+        let mut asked = BTreeSet::new();
         while self.reap() {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return false;
             }
-            let now = children();
-            for pid in &now {
-                // A repeated SIGTERM would only run its handler again; SIGKILL cannot be too often.
-                if signal == Signal::KILL || !asked.contains(pid) {
-                    let _ = kill_process(*pid, signal);
+            let children = family::children();
+            for pid in &children {
+                // A repeated SIGTERM would only run its handler again.
+                if !asked.contains(&pid.as_raw_nonzero()) {
+                    let _ = kill_process(*pid, Signal::TERM);
                 }
             }
-            asked = now;
-            wait_for_any(&asked, left);
+            wait_for_any(&children, left);
+            asked = children.into_iter().map(Pid::as_raw_nonzero).collect();
+        }
+        true
+    }
+
+    /// Stops the whole family until nobody in it moves. Who is quicker than that for too long is killed as he goes.
+    fn stop_all(&mut self) {
+        let until = Instant::now() + STOPPED_WITHIN;
+        let mut quiet = 0;
+        // One quiet look is not enough: the child of one that ended meanwhile may have come to us behind our back.
+        while quiet < 2 && Instant::now() < until && self.reap() {
+            quiet = if family::signal_all(Signal::STOP) { 0 } else { quiet + 1 };
+        }
+    }
+
+    /// Kills the whole family, until none is left (true) or the time is over.
+    fn kill_until_gone(&mut self) -> bool {
+        let until = Instant::now() + GONE_WITHIN;
+        while self.reap() {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return false;
+            }
+            family::signal_all(Signal::KILL);
+            wait_for_any(&family::children(), left);
         }
         true
     }
@@ -97,6 +140,8 @@ impl Tree {
 
 /// Returns when one of them has ended, a new one may have come, or the time is over.
 fn wait_for_any(pids: &[Pid], most: Duration) {
+    let most = if pids.len() > MOST_WATCHED { most.min(NOT_ALL_WATCHED) } else { most };
+    let pids = &pids[..pids.len().min(MOST_WATCHED)];
     let opened: Vec<OwnedFd> = pids.iter().filter_map(|pid| pidfd_open(*pid, PidfdFlags::empty()).ok()).collect();
     if opened.len() < pids.len() || opened.is_empty() {
         // One was gone already, or orphans are just being handed over: look again at once.
@@ -106,26 +151,4 @@ fn wait_for_any(pids: &[Pid], most: Duration) {
     let timeout = Timespec { tv_sec: most.as_secs().cast_signed(), tv_nsec: most.subsec_nanos().into() };
     // Interrupted or over: the caller looks at the clock.
     let _ = poll(&mut watched, Some(&timeout));
-}
-
-/// Our children: from the kernel's list, or where that is not built in, from everybody's parent.
-fn children() -> Vec<Pid> {
-    let own = getpid();
-    let list = fs::read_to_string(format!("/proc/self/task/{own}/children"));
-    let numbers: Vec<i32> = match list {
-        Ok(list) => list.split_whitespace().filter_map(|pid| pid.parse().ok()).collect(),
-        Err(_) => everybody().filter(|pid| parent(*pid) == Some(own.as_raw_nonzero().get())).collect(),
-    };
-    numbers.into_iter().filter_map(Pid::from_raw).collect()
-}
-
-fn everybody() -> impl Iterator<Item = i32> {
-    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-}
-
-fn parent(pid: i32) -> Option<i32> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name stands in brackets and may hold anything; behind the last bracket come the state and the parent.
-    stat.rsplit_once(") ")?.1.split_whitespace().nth(1)?.parse().ok()
 }

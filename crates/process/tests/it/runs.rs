@@ -69,6 +69,16 @@ async fn what_takes_too_long_is_asked_to_end_and_then_killed() {
 }
 
 #[tokio::test]
+async fn what_ends_by_itself_kept_its_time_whatever_it_leaves() {
+    let room = Room::new();
+    let mut command = room.command("setsid sh -c 'trap \"\" TERM; echo up; sleep 1000; sleep 1000' & exit 3");
+    (command.time_limit, command.grace) = (Duration::from_secs(2), Duration::from_secs(4));
+    let finished = room.run(&command).await.expect("it runs");
+    assert_eq!(finished.end, End::Exited(3));
+    assert!(finished.left > 0);
+}
+
+#[tokio::test]
 async fn what_cannot_be_started_is_an_error_that_says_why() {
     let room = Room::new();
     let mut command = room.command("");

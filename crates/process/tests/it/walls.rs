@@ -44,6 +44,26 @@ async fn nothing_that_a_command_starts_outlives_it() {
     eprint(&format!("{} ways to outlive a command tried, 0 got through", SURVIVORS.len()));
 }
 
+/// `MANY` processes that ignore SIGTERM and never live long: each forks and ends, in a session that it has for itself.
+/// `EACH` is what every new one does first. They give up by themselves should we fail.
+const CHAINS: &str = "use POSIX; $SIG{TERM} = $SIG{HUP} = 'IGNORE'; for (1 .. MANY) { next if fork; POSIX::setsid(); \
+                      while (time - $^T < 40) { my $child = fork; POSIX::_exit(0) if $child; EACH } POSIX::_exit(0) } sleep 1";
+
+#[tokio::test]
+async fn who_forks_and_ends_all_the_time_is_ended_too() {
+    for (many, each) in [("64", ""), ("16", "POSIX::setsid() if rand() < 0.5;")] {
+        let room = Room::new();
+        let mut command = room.command("");
+        (command.program, command.args) =
+            ("perl".into(), vec!["-e".into(), CHAINS.replace("MANY", many).replace("EACH", each)]);
+        let finished = room.run(&command).await.expect("perl is needed for this test");
+        assert_eq!(finished.end, End::Exited(0), "{each} {}", finished.output.into_text());
+        assert_eq!(finished.trouble, None, "{each}");
+        assert!(finished.left > 0, "{each}");
+        assert_eq!(room.alive(), Vec::<String>::new(), "{each}");
+    }
+}
+
 /// The count, for whoever reads the test's output.
 fn eprint(line: &str) {
     use std::io::Write;
@@ -102,6 +122,7 @@ async fn a_launcher_that_is_killed_takes_the_command_with_it_and_nobody_hangs() 
     let (finished, ()) = tokio::join!(run, kill);
     let finished = finished.expect("it does not hang").expect("it ran");
     assert_eq!(finished.end, End::Lost);
+    assert!(finished.trouble.is_some_and(|trouble| trouble.contains("may still run")), "and what that means is said");
     room.until_alive(|count| count == 0).await;
 }
 
@@ -138,6 +159,10 @@ const ESCAPES: &[(&str, &str)] = &[
     ("move in", "mv OUT/secret ."),
     ("write to /etc", "echo x > /etc/drawloom-test"),
     ("write to /tmp", "echo x > /tmp/drawloom-test-$$"),
+    ("the passwords", "head -c 1 /etc/shadow"),
+    ("the kernel's log", "head -c 1 /dev/kmsg"),
+    ("the devices", "ls /dev"),
+    ("a disk", "for disk in /dev/[shv]d? /dev/vd? /dev/nvme0n1 /dev/loop0; do head -c 1 $disk && exit 0; done; exit 1"),
     ("our environment", "cat /proc/US/environ"),
     ("our memory", "head -c 1 /proc/US/mem"),
     ("our open files", "ls -l /proc/US/fd/ && cat /proc/US/fd/0"),
@@ -170,6 +195,32 @@ async fn a_command_reaches_nothing_but_its_own() {
         tried += 1;
     }
     eprint(&format!("{tried} ways out of a volume tried, 0 got through"));
+}
+
+/// What is *not* held: should this fail on a newer kernel, the wall has become higher and the words are to be changed.
+#[tokio::test]
+async fn a_socket_by_its_path_is_reached_where_the_kernel_cannot_hold_it_and_that_is_said() {
+    let status = landlock_status();
+    let (room, outside) = (Room::new(), tempfile::tempdir().expect("a directory"));
+    let path = outside.path().join("socket");
+    let _listener = std::os::unix::net::UnixListener::bind(&path).expect("a socket");
+    let mut command = room.command("");
+    let script =
+        "use Socket; my $s; socket($s, AF_UNIX, SOCK_STREAM, 0) && connect($s, sockaddr_un($ARGV[0])) || exit 1";
+    command.program = "perl".into();
+    command.args = vec!["-e".into(), script.into(), path.display().to_string()];
+    let finished = room.run(&command).await.expect("perl is needed for this test");
+    let reached = finished.end == End::Exited(0);
+    assert_eq!(reached, status.limits().iter().any(|limit| limit.contains("Unix sockets")), "{:?}", finished.end);
+}
+
+#[tokio::test]
+async fn what_every_program_needs_is_there() {
+    let room = Room::new();
+    let script = "set -e; head -c 1 /dev/zero > /dev/null; head -c 1 /dev/urandom > /dev/null; echo x > /dev/stdout; \
+                  cat /etc/passwd > /dev/null; cat /etc/hosts > /dev/null; echo in > /dev/stderr; echo y | cat /dev/stdin";
+    let finished = room.shell(script).await;
+    assert_eq!((finished.end, finished.output.into_text().as_str()), (End::Exited(0), "x\nin\ny\n"));
 }
 
 #[tokio::test]

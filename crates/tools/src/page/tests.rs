@@ -3,7 +3,11 @@ use drawloom_net::guarded::Address;
 use super::*;
 
 fn read(html: &str) -> Page {
-    readable(html, &Address::parse("https://example.com/docs/page.html").expect("an address"))
+    read_at(html, "https://example.com/docs/page.html")
+}
+
+fn read_at(html: &str, address: &str) -> Page {
+    readable(html, &Address::parse(address).expect("an address"), &AtomicBool::new(false))
 }
 
 #[test]
@@ -38,6 +42,28 @@ fn broken_and_hostile_pages_do_no_harm() {
     assert!(read(&deep).text.ends_with("(https://example.com/docs/x)"));
     let tags = "<".repeat(100_000) + &"<a href='".repeat(10_000);
     let _ = read(&tags);
+}
+
+#[test]
+fn scripts_pictures_and_an_open_head_hide_nothing_but_themselves() {
+    assert_eq!(read("<script>if (a<b && c) { x = '<svg>' }</script>shown").text, "shown");
+    assert_eq!(read("<style>a<b{}</style><p>shown<title>no</title> too").text, "shown too");
+    assert_eq!(read("<svg/>one<math />two<svg><title/><style/><svg/><path d='x'/></svg>three").text, "onetwothree");
+    assert_eq!(read("<head><meta charset=utf-8><link rel=x><p>shown</p>").text, "shown");
+    let page = read("<head><noscript><img alt=no></noscript><title>T</title>text in the head");
+    assert_eq!((page.title.as_deref(), page.text.as_str()), (Some("T"), "text in the head"));
+}
+
+#[test]
+fn no_page_becomes_far_longer_than_it_is() {
+    let address = format!("https://example.com/{}/", "d".repeat(8000));
+    let page = read_at(&"<a href=x>a</a> ".repeat(20_000), &address);
+    assert!(!page.cut && page.text.len() < 40_000 && page.text.starts_with("a a a"), "{}", page.text.len());
+    let address = format!("https://example.com/{}/", "d".repeat(400));
+    let page = read_at(&"<a href=x>a</a> ".repeat(20_000), &address);
+    assert!(page.cut && page.text.len() <= MOST_TEXT, "{}", page.text.len());
+    let stopped = readable("<p>text", &Address::parse("https://a.b/").expect("an address"), &AtomicBool::new(true));
+    assert_eq!(stopped.text, "");
 }
 
 #[test]

@@ -4,9 +4,16 @@ use drawloom_net::guarded::Address;
 
 use super::Page;
 
-/// Elements that are not for reading, with everything in them.
+/// Most bytes of text that are written down; a page of short links behind a long address has far more than its source.
+pub(crate) const MOST_TEXT: usize = 4 * 1024 * 1024;
+
+/// The longest address of a link, and the longest title, in bytes.
+const LONGEST_TARGET: usize = 500;
+const LONGEST_TITLE: usize = 1000;
+
+/// Elements that are not for reading, with everything in them. What else can be in a `head` shows nothing by itself.
 const UNSEEN: &[&str] =
-    &["canvas", "head", "iframe", "math", "noscript", "object", "script", "style", "svg", "template", "title"];
+    &["canvas", "iframe", "math", "noscript", "object", "script", "style", "svg", "template", "title"];
 
 /// Elements that stand apart from what is around them.
 const APART: &[&str] = &[
@@ -74,8 +81,7 @@ impl<'a> Writer<'a> {
             self.hidden_by = None;
         }
         // Only the page's own title; pictures have titles too.
-        self.in_title =
-            name == "title" && self.title.is_empty() && self.hidden_by.as_ref().is_none_or(|(by, _)| by == "head");
+        self.in_title = name == "title" && self.title.is_empty() && self.hidden_by.is_none();
         if let Some((by, count)) = &mut self.hidden_by {
             *count += u32::from(by == name);
             return;
@@ -129,6 +135,17 @@ impl<'a> Writer<'a> {
             _ if LINE.contains(&name) => self.owe(1),
             _ => {}
         }
+    }
+
+    /// Whether nothing more can be written.
+    pub(super) fn is_full(&self) -> bool {
+        self.out.len() > MOST_TEXT
+    }
+
+    /// Whether an element follows the rules of pictures and formulas, where it can be closed in its own tag.
+    pub(super) fn is_foreign(&self, name: &str) -> bool {
+        let foreign = |name: &str| matches!(name, "svg" | "math");
+        foreign(name) || self.hidden_by.as_ref().is_some_and(|(by, _)| foreign(by))
     }
 
     pub(super) fn end(&mut self, name: &str) {
@@ -186,8 +203,14 @@ impl<'a> Writer<'a> {
 
     pub(super) fn finish(mut self) -> Page {
         self.close_link();
-        let title = self.title.split_whitespace().collect::<Vec<_>>().join(" ");
-        Page { title: (!title.is_empty()).then_some(title), text: self.out.trim().to_owned() }
+        let cut = self.is_full();
+        self.out.truncate(self.out.floor_char_boundary(MOST_TEXT));
+        let mut title = self.title.split_whitespace().collect::<Vec<_>>().join(" ");
+        if title.len() > LONGEST_TITLE {
+            title.truncate(title.floor_char_boundary(LONGEST_TITLE));
+            title.push('…');
+        }
+        Page { title: (!title.is_empty()).then_some(title), text: self.out.trim().to_owned(), cut }
     }
 
     /// At least so many line ends come before the next text.
@@ -227,8 +250,12 @@ impl<'a> Writer<'a> {
         self.space = true;
     }
 
-    /// Where a link leads, if that is anywhere outside this page.
+    /// Where a link leads, if that is anywhere outside this page and no longer than what people would write down.
     fn target(&self, href: &str) -> Option<String> {
+        self.any_target(href).filter(|target| target.len() <= LONGEST_TARGET)
+    }
+
+    fn any_target(&self, href: &str) -> Option<String> {
         let href = href.trim();
         if href.is_empty() || href.starts_with('#') {
             return None;

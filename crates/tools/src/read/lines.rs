@@ -5,6 +5,9 @@ use std::io::{self, BufRead, BufReader};
 /// Most bytes of one line that are shown.
 const LONGEST_LINE: usize = 4000;
 
+/// Most bytes that a line is looked through for its end.
+const MOST_LOOKED_THROUGH: u64 = 8 * 1024 * 1024;
+
 /// Why there are no lines.
 pub(super) enum Error {
     Io(io::Error),
@@ -25,6 +28,14 @@ struct Line {
     /// How long it is, without its end.
     length: u64,
     crlf: bool,
+    end: End,
+}
+
+/// Where looking for a line's end stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    Found,
+    TooFar,
 }
 
 /// The file's lines.
@@ -34,9 +45,9 @@ struct Lines<R> {
 }
 
 impl<R: io::Read> Lines<R> {
-    /// The next line with at most `keep` bytes of it; nothing at the end.
-    fn next(&mut self, keep: usize) -> io::Result<Option<Line>> {
-        let mut line = Line { kept: Vec::new(), start: self.at, length: 0, crlf: false };
+    /// Line `number`, which is the next, with at most `keep` bytes of it; nothing at the end.
+    fn next(&mut self, number: u64, keep: usize) -> Result<Option<Line>, Error> {
+        let mut line = Line { kept: Vec::new(), start: self.at, length: 0, crlf: false, end: End::Found };
         loop {
             let buffer = self.reader.fill_buf()?;
             if buffer.is_empty() {
@@ -44,6 +55,9 @@ impl<R: io::Read> Lines<R> {
             }
             let end = buffer.iter().position(|byte| *byte == b'\n');
             let part = &buffer[..end.unwrap_or(buffer.len())];
+            if part.contains(&0) {
+                return Err(Error::NotText(format!("this is a binary file (line {number} holds a zero byte)")));
+            }
             line.kept.extend_from_slice(&part[..part.len().min(keep - line.kept.len())]);
             line.length += part.len() as u64;
             line.crlf = part.last().map_or(line.crlf, |byte| *byte == b'\r');
@@ -51,6 +65,10 @@ impl<R: io::Read> Lines<R> {
             self.reader.consume(used);
             self.at += used as u64;
             if end.is_some() {
+                return Ok(Some(line));
+            }
+            if line.length >= MOST_LOOKED_THROUGH {
+                line.end = End::TooFar;
                 return Ok(Some(line));
             }
         }
@@ -62,14 +80,17 @@ pub(super) fn numbered(file: impl io::Read, first: u64, limit: u64, most: usize)
     let mut lines = Lines { reader: BufReader::with_capacity(64 * 1024, file), at: 0 };
     let mut number = 0;
     while number + 1 < first {
-        if lines.next(0)?.is_none() {
+        let Some(line) = lines.next(number + 1, 0)? else {
             return Ok(format!("[the file ends before line {first}: it has {number} lines]"));
-        }
+        };
         number += 1;
+        if line.end == End::TooFar {
+            return Ok(too_far(number, &line));
+        }
     }
     let (mut text, mut notices, mut crlf) = (String::new(), Vec::new(), false);
     let notice = loop {
-        let Some(line) = lines.next(LONGEST_LINE)? else { break None };
+        let Some(line) = lines.next(number + 1, LONGEST_LINE)? else { break None };
         if number + 1 >= first.saturating_add(limit) {
             break Some(format!("[lines {first} to {number}; more follow: go on with offset={}]", number + 1));
         }
@@ -83,6 +104,10 @@ pub(super) fn numbered(file: impl io::Read, first: u64, limit: u64, most: usize)
         }
         number += 1;
         crlf |= line.crlf;
+        if line.end == End::TooFar {
+            text.push_str(&format!("{number:>6}\t{shown}\n"));
+            break Some(too_far(number, &line));
+        }
         if line.length > LONGEST_LINE as u64 {
             notices.push(format!(
                 "[line {number} is cut: it has {} bytes; read it whole with bytes=true, offset={}]",
@@ -102,13 +127,19 @@ pub(super) fn numbered(file: impl io::Read, first: u64, limit: u64, most: usize)
     Ok(text.trim_end_matches('\n').to_owned())
 }
 
+/// What is said of a line whose end is too far away to be looked for.
+fn too_far(number: u64, line: &Line) -> String {
+    format!(
+        "[line {number} does not end within {} MiB, so lines after it are not found; read on with bytes=true, offset={}]",
+        MOST_LOOKED_THROUGH / 1024 / 1024,
+        line.start
+    )
+}
+
 /// A line as text, without a character that was cut in two.
 fn shown(line: &Line, number: u64) -> Result<String, Error> {
     let cut = line.length > line.kept.len() as u64;
     let kept = line.kept.strip_suffix(b"\r").filter(|_| !cut).unwrap_or(&line.kept);
-    if kept.contains(&0) {
-        return Err(Error::NotText(format!("this is a binary file (line {number} holds a zero byte)")));
-    }
     match std::str::from_utf8(kept) {
         Ok(text) => Ok(text.to_owned()),
         Err(error) if cut && error.error_len().is_none() => {

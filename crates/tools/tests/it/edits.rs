@@ -136,3 +136,44 @@ async fn a_read_only_volume_is_not_changed() {
     assert!(!matches!(bash, Ok(Step::Done(ref text)) if text.contains("exit code 0")), "{bash:?}");
     assert_eq!(room.get("a"), "old");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn changes_of_one_file_wait_for_each_other_and_none_is_lost() {
+    let room = Room::new();
+    std::fs::create_dir(room.volume.path().join("sub")).expect("a directory");
+    std::os::unix::fs::symlink("../a.txt", room.volume.path().join("sub/link")).expect("a link");
+    room.put("a.txt", (0..32).map(|number| format!("<{number}>\n")).collect::<String>());
+    let mut calls = tokio::task::JoinSet::new();
+    for number in 0..32 {
+        let (tool, context) = (room.tool("Edit"), room.context());
+        // The same file by another name, too.
+        let path = if number % 2 == 0 { "a.txt" } else { "sub/link" };
+        let input = json!({ "path": path, "old_string": format!("<{number}>"), "new_string": format!("[{number}]") });
+        calls.spawn(async move { tool.call(&context, input).await });
+    }
+    let ended = calls.join_all().await;
+    assert!(ended.iter().all(|ended| matches!(ended, Ok(Step::Done(_)))), "{ended:?}");
+    assert_eq!(room.get("a.txt"), (0..32).map(|number| format!("[{number}]\n")).collect::<String>());
+}
+
+#[tokio::test]
+async fn what_is_no_regular_file_is_neither_waited_for_nor_replaced() {
+    let room = Room::new();
+    rustix::fs::mkfifoat(rustix::fs::CWD, room.volume.path().join("pipe"), rustix::fs::Mode::RWXU).expect("a pipe");
+    let _socket = std::os::unix::net::UnixListener::bind(room.volume.path().join("socket")).expect("a socket");
+    for path in ["pipe", "socket"] {
+        for (name, input) in [
+            ("Write", json!({ "path": path, "content": "x" })),
+            ("Edit", json!({ "path": path, "old_string": "x", "new_string": "y" })),
+        ] {
+            let error = room.fails(name, input).await;
+            assert!(error.contains("not a regular file"), "{name} {path}: {error}");
+        }
+    }
+    std::fs::File::create(room.volume.path().join("huge")).expect("a file").set_len(1 << 40).expect("a sparse file");
+    let error = room.fails("Write", json!({ "path": "huge", "content": "x" })).await;
+    assert!(error.contains("more than 67108864 bytes"), "{error}");
+    assert!(
+        room.fails("Edit", json!({ "path": "huge", "old_string": "x", "new_string": "y" })).await.contains("at most")
+    );
+}

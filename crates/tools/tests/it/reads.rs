@@ -78,4 +78,28 @@ async fn exact_bytes_can_be_had_and_no_character_is_cut() {
         "abcd\n[cut: bytes 0 to 4 of 7; go on with offset=4]"
     );
     assert_eq!(room.done("Read", json!({ "path": "a.txt", "bytes": true, "offset": 4 })).await, "éf");
+    assert_eq!(
+        room.done("Read", json!({ "path": "a.txt", "bytes": true, "offset": 3, "limit": 1 })).await,
+        "déf",
+        "a limit below the longest character would never get past one"
+    );
+    room.put("half", [b'a', 0xc3]);
+    let error = room.fails("Read", json!({ "path": "half", "bytes": true, "offset": 1 })).await;
+    assert!(error.contains("ends within a character"), "{error}");
+}
+
+#[tokio::test]
+async fn a_file_without_an_end_in_sight_is_left_early() {
+    let room = Room::new();
+    std::fs::File::create(room.volume.path().join("sparse")).expect("a file").set_len(1 << 40).expect("a sparse file");
+    for offset in [1, 2] {
+        let error = room.fails("Read", json!({ "path": "sparse", "offset": offset })).await;
+        assert!(error.contains("binary file (line 1 holds a zero byte)"), "{error}");
+    }
+    room.put("long", format!("one\n{}\nthree\n", "x".repeat(20 << 20)));
+    let notice =
+        "[line 2 does not end within 8 MiB, so lines after it are not found; read on with bytes=true, offset=4]";
+    let said = room.done("Read", json!({ "path": "long" })).await;
+    assert!(said.starts_with("     1\tone\n     2\txxx") && said.ends_with(notice) && said.len() < 5000);
+    assert_eq!(room.done("Read", json!({ "path": "long", "offset": 3 })).await, notice);
 }
