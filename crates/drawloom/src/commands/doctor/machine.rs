@@ -103,7 +103,7 @@ pub(super) fn walls(report: &mut Report, _: &Path) {
     match (landlock.notice(), &landlock) {
         (None, Landlock::On(version)) => report.ok(
             "walls",
-            format!("Landlock {version} confines the files of Bash; its network and sockets are not confined"),
+            format!("Landlock {version} confines the files of Bash; not held: {}", landlock.limits().join("; ")),
         ),
         (notice, _) => report.add(
             Verdict::Warn,
