@@ -1,6 +1,6 @@
 //! The config section `tools`: what the operator allows tools to do on this machine.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -13,6 +13,31 @@ pub struct Config {
     pub bash: BashConfig,
     /// The network.
     pub http: HttpConfig,
+}
+
+impl Config {
+    /// What is wrong with it on this machine: the keys that lead there, and a sentence. A path that is not there or that
+    /// depends on where drawloom was started would give commands less than it says, without a word.
+    pub fn problems(&self) -> Vec<(Vec<String>, String)> {
+        let lists = [("readable_paths", &self.bash.readable_paths), ("writable_paths", &self.bash.writable_paths)];
+        let paths =
+            lists.iter().flat_map(|(key, paths)| paths.iter().enumerate().map(move |(at, path)| (key, at, path)));
+        paths
+            .filter_map(|(key, at, path)| {
+                let keys = vec!["bash".to_owned(), (*key).to_owned(), at.to_string()];
+                Some((keys, problem(path)?))
+            })
+            .collect()
+    }
+}
+
+fn problem(path: &Path) -> Option<String> {
+    let shown = path.display();
+    if !path.is_absolute() {
+        return Some(format!("{shown:?} is not absolute; write the whole path, beginning with a slash"));
+    }
+    let error = path.metadata().err()?;
+    Some(format!("{shown:?} cannot be reached ({error}); make it, or take it out of the list"))
 }
 
 /// The tool `Bash`: commands in a volume. Their files are confined (see `drawloom doctor`), their network is not.

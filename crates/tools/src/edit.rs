@@ -16,7 +16,7 @@ use serde_json::Value;
 use crate::{
     files::{Opened, Stoppable, failed, open_to_write, until_dropped},
     read::open_regular,
-    replace::{self, Change, MOST_BYTES, real_path},
+    replace::{self, Change, MOST_BYTES, other_names, real_path},
 };
 
 /// Lines shown before and after the change.
@@ -111,7 +111,7 @@ fn plan(opened: &Opened, input: &Input, stop: &AtomicBool) -> Result<Change, Too
     let before = Digest::of(&bytes);
     let text = String::from_utf8(bytes)
         .map_err(|_| ToolError::Failed(format!("{shown}: this is not UTF-8 text and cannot be edited")))?;
-    let (old, new) = as_the_file_has_it(&text, input);
+    let old = as_the_file_has_it(&text, &input.old_string);
     let places: Vec<usize> = text.match_indices(&old).map(|(at, _)| at).collect();
     let (first, note) = match places.as_slice() {
         [] => {
@@ -131,22 +131,45 @@ fn plan(opened: &Opened, input: &Input, stop: &AtomicBool) -> Result<Change, Too
             )));
         }
     };
-    let content = text.replace(&old, &new);
+    let length = text.len() - places.len() * old.len() + places.len() * input.new_string.len();
+    if length > MOST_BYTES {
+        return Err(too_large(length as u64));
+    }
+    let (mut content, mut from, mut changed) = (String::with_capacity(length), 0, first..first);
+    for at in places {
+        let new = as_the_place_has_it(&text, at..at + old.len(), input);
+        content.push_str(&text[from..at]);
+        content.push_str(&new);
+        from = at + old.len();
+        changed.end = if at == first { first + new.len() } else { changed.end };
+    }
+    content.push_str(&text[from..]);
     if content.len() > MOST_BYTES {
         return Err(too_large(content.len() as u64));
     }
-    let window = window(&content, first..first + new.len());
-    let said = format!("{note} in {}; it now reads\n{window}", input.path);
+    let window = window(&content, changed);
+    let names = other_names(opened, &path);
+    let said = format!("{note} in {}; it now reads\n{window}{names}", input.path);
     Ok(Change { path, before: Some(before), content: content.into_bytes(), said })
 }
 
-/// The two texts, with the file's line ends: `Read` does not show a `\r`, so a model cannot know of it.
-fn as_the_file_has_it(text: &str, input: &Input) -> (String, String) {
-    let (old, new) = (&input.old_string, &input.new_string);
-    let exact = old.contains('\r') || !text.contains("\r\n") || (old.contains('\n') && text.contains(old.as_str()));
-    match exact {
-        true => (old.clone(), new.clone()),
-        false => (old.replace('\n', "\r\n"), new.replace("\r\n", "\n").replace('\n', "\r\n")),
+/// The text to find, with the file's line ends: `Read` does not show a `\r`, so a model cannot know of it.
+fn as_the_file_has_it(text: &str, old: &str) -> String {
+    match old.contains('\r') || text.contains(old) {
+        true => old.to_owned(),
+        false => old.replace('\n', "\r\n"),
+    }
+}
+
+/// The text to put there, with the line ends of the place: of what is replaced, or else of the line that it is in.
+fn as_the_place_has_it(text: &str, place: Range<usize>, input: &Input) -> String {
+    let (old, new) = (&text[place.clone()], &input.new_string);
+    let ends_with_both = |text: &str| text.find('\n').map(|at| text[..at].ends_with('\r'));
+    let before = || text[..place.start].rfind('\n').map(|at| text[..at].ends_with('\r'));
+    let both = ends_with_both(old).or_else(|| ends_with_both(&text[place.end..])).or_else(before).unwrap_or(false);
+    match both && !input.old_string.contains('\r') {
+        true => new.replace("\r\n", "\n").replace('\n', "\r\n"),
+        false => new.clone(),
     }
 }
 

@@ -55,27 +55,51 @@ impl Outbound {
     /// Fetches with at most `most` bytes of body, for an agent that may reach `hosts`.
     pub(crate) async fn fetch(&self, hosts: &[String], request: Request, most: usize) -> Result<Fetched, ToolError> {
         let over = self.clock.sleep_until(self.clock.now().after(TIME_LIMIT));
-        let host = request.address.host().to_owned();
+        let (host, method) = (request.address.host().to_owned(), request.method);
         tokio::select! {
             fetched = self.follow(hosts, request, most) => fetched,
-            () = over => Err(ToolError::Failed(format!("{host}: no whole answer within {} s", TIME_LIMIT.as_secs()))),
+            () = over => {
+                let error = ToolError::Failed(format!("{host}: no whole answer within {} s", TIME_LIMIT.as_secs()));
+                Err(after_sending(method, error))
+            }
         }
     }
 
     async fn follow(&self, hosts: &[String], mut request: Request, most: usize) -> Result<Fetched, ToolError> {
         let mut notices = Vec::new();
+        let method = request.method;
         for _ in 0..=MOST_REDIRECTS {
-            self.gate.check(&request.address, hosts)?;
-            let response = self.client.send(request.clone()).await.map_err(|error| explain(&error))?;
-            match next(&request, &response)? {
+            // After the first redirect something has been sent, whatever becomes of the rest.
+            let sent = |error| if notices.is_empty() { error } else { after_sending(method, error) };
+            self.gate.check(&request.address, hosts).map_err(sent)?;
+            let response = self.client.send(request.clone()).await.map_err(|error| match error {
+                Error::Broken { .. } => after_sending(method, explain(&error)),
+                error => sent(explain(&error)),
+            })?;
+            match next(&request, &response).map_err(|error| after_sending(method, error))? {
                 Some(redirected) => {
                     notices.push(notice(&request, &redirected, response.status()));
                     request = redirected;
                 }
-                None => return read(request.address, response, most, notices).await,
+                None => {
+                    let read = read(request.address, response, most, notices).await;
+                    return read.map_err(|error| after_sending(method, error));
+                }
             }
         }
-        Err(ToolError::Failed(format!("more than {MOST_REDIRECTS} redirects, the last one to {}", request.address)))
+        let error = format!("more than {MOST_REDIRECTS} redirects, the last one to {}", request.address);
+        Err(after_sending(method, ToolError::Failed(error)))
+    }
+}
+
+/// An error that came when the request may have been carried out: who asked for a change must not just ask again.
+fn after_sending(method: Method, error: ToolError) -> ToolError {
+    let doubt = |text: String| format!("{text}; it may have been done all the same: look before you send it again");
+    match (method, error) {
+        (Method::Get | Method::Head, error) => error,
+        (_, ToolError::Failed(text)) => ToolError::Failed(doubt(text)),
+        (_, ToolError::Denied(text)) => ToolError::Denied(doubt(text)),
+        (_, ToolError::Invalid(text)) => ToolError::Invalid(doubt(text)),
     }
 }
 

@@ -46,6 +46,14 @@ pub(crate) fn open_any(context: &ToolContext, volume: Option<&str>, path: &str) 
     Ok(Opened { dir: Dir::from_std_file(root), place })
 }
 
+/// A path in a list of results: as it is, or quoted when it could be taken for something else.
+pub(crate) fn shown(path: &Path) -> String {
+    match path.to_str() {
+        Some(text) if !text.contains(|c: char| c.is_control()) => text.to_owned(),
+        Some(_) | None => format!("{path:?} (quoted: its name holds what is not plain text)"),
+    }
+}
+
 /// What the file system said of a path in a volume.
 pub(crate) fn failed(path: &Path, error: &io::Error) -> ToolError {
     let path = path.display();

@@ -15,7 +15,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::{
-    files::{Opened, until_dropped},
+    files::{Opened, shown, until_dropped},
     search::{begin, elsewhere, walk},
     walk::{LeftOut, Scope},
 };
@@ -131,7 +131,7 @@ fn find(opened: &Opened, scope: Scope, matcher: &GlobMatcher, stop: Arc<AtomicBo
     let Newest { heap, total } = newest.into_inner().unwrap_or_else(PoisonError::into_inner);
     // Sorted by the reverse, the newest comes first.
     let mut said: Vec<String> =
-        heap.into_sorted_vec().into_iter().map(|Reverse((_, Reverse(path)))| path.display().to_string()).collect();
+        heap.into_sorted_vec().into_iter().map(|Reverse((_, Reverse(path)))| shown(&path)).collect();
     if said.is_empty() {
         said.push("[no file fits]".into());
     }

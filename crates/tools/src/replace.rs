@@ -5,15 +5,17 @@ mod lock;
 
 use std::{
     io::{self, Read as _, Write as _},
+    os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     sync::atomic::AtomicBool,
 };
 
-use cap_std::fs::{Dir, OpenOptions};
+use cap_std::fs::{Dir, File, Metadata, MetadataExt as _, OpenOptions, Permissions};
 use drawloom_contract::{
     ids::Digest,
     tool::{ToolContext, ToolError, Verdict},
 };
+use rustix::fs::{Gid, Uid, fchown};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -50,35 +52,60 @@ impl Change {
         Evidence { before: self.before, after: Digest::of(&self.content), said: self.said.clone() }
     }
 
-    /// Writes beside the file, then renames: whoever reads sees the old content or the new one. Permissions stay.
+    /// Writes beside the file, then renames: whoever reads sees the old content or the new one. Permissions and the owner
+    /// stay; the right to run as the owner does not, for who wrote this is not who was trusted with it.
     fn make(&self, opened: &Opened, temporary: &str, stop: &AtomicBool) -> Result<String, ToolError> {
         let dir = &opened.dir;
         let beside = self.path.with_file_name(temporary);
-        let put = || -> io::Result<()> {
+        let put = || -> io::Result<Option<&'static str>> {
             if let Some(parent) = self.path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
                 dir.create_dir_all(parent)?;
             }
             remove(dir, &beside)?;
             let mut file = dir.open_with(&beside, OpenOptions::new().write(true).create_new(true))?;
-            if self.before.is_some() {
-                file.set_permissions(dir.metadata(&self.path)?.permissions())?;
-            }
             file.write_all(&self.content)?;
-            file.sync_all()
+            let notice = match self.before {
+                Some(_) => give_back(&file, &dir.metadata(&self.path)?)?,
+                None => None,
+            };
+            file.sync_all()?;
+            Ok(notice)
         };
-        let made = put().map_err(|error| failed(&self.path, &error)).and_then(|()| {
+        let made = put().map_err(|error| failed(&self.path, &error)).and_then(|notice| {
             // Our own calls wait for each other; others, such as a command that runs meanwhile, do not.
             if digest(opened, &self.path, stop)? != self.before {
                 let path = self.path.display();
                 return Err(ToolError::Failed(format!("{path}: it was changed meanwhile; read it again")));
             }
-            dir.rename(&beside, dir, &self.path).map_err(|error| failed(&self.path, &error))
+            dir.rename(&beside, dir, &self.path).map_err(|error| failed(&self.path, &error))?;
+            Ok(notice)
         });
         if made.is_err() {
             // What is left of the attempt is of no use to anybody; when it cannot be removed either, the first error tells.
             let _ = dir.remove_file(&beside);
         }
-        made.map(|()| self.said.clone())
+        made.map(|notice| notice.map_or(self.said.clone(), |notice| format!("{}\n{notice}", self.said)))
+    }
+}
+
+/// Gives the new file the owner and permissions of the old one, or says what could not be.
+fn give_back(file: &File, old: &Metadata) -> io::Result<Option<&'static str>> {
+    let new = file.metadata()?;
+    let same = (new.uid(), new.gid()) == (old.uid(), old.gid());
+    let owner = (Some(Uid::from_raw(old.uid())), Some(Gid::from_raw(old.gid())));
+    let notice = match same || fchown(file, owner.0, owner.1).is_ok() {
+        true => None,
+        false => Some("[the file has another owner now: only root could keep it]"),
+    };
+    file.set_permissions(Permissions::from_std(std::fs::Permissions::from_mode(old.mode() & 0o777)))?;
+    Ok(notice)
+}
+
+/// What to say of a file that has other names, which a change does not reach.
+pub(crate) fn other_names(Opened { dir, .. }: &Opened, path: &Path) -> String {
+    match dir.symlink_metadata(path).map_or(1, |metadata| metadata.nlink()) {
+        0 | 1 => String::new(),
+        names => format!("\n[the file had {} other names (hard links); they keep what it was before]", names - 1),
     }
 }
 

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::{
     files::{Opened, open_to_write, until_dropped},
-    replace::{self, Change, MOST_BYTES, digest, real_path},
+    replace::{self, Change, MOST_BYTES, digest, other_names, real_path},
 };
 
 pub(crate) struct Write;
@@ -79,7 +79,8 @@ fn plan(opened: &Opened, input: Input, stop: &AtomicBool) -> Result<Change, Tool
     let path = real_path(opened)?;
     let before = digest(opened, &path, stop)?;
     let made = missing_parent(opened, &path).map(|parent| format!(" (made the directory {})", parent.display()));
-    let said = format!("wrote {} bytes to {}{}", input.content.len(), input.path, made.unwrap_or_default());
+    let names = other_names(opened, &path);
+    let said = format!("wrote {} bytes to {}{}{names}", input.content.len(), input.path, made.unwrap_or_default());
     Ok(Change { path, before, content: input.content.into_bytes(), said })
 }
 

@@ -21,7 +21,7 @@ const GONE_WITHIN: Duration = Duration::from_secs(5);
 const STOPPED_WITHIN: Duration = Duration::from_secs(1);
 
 /// How long ends are taken in at once: who makes new processes all the time must not keep us from everything else.
-const TAKEN_IN_WITHIN: Duration = Duration::from_millis(20);
+const TAKEN_IN_WITHIN: Duration = Duration::from_millis(100);
 
 /// Most processes whose end is waited for at once, and how long when that is not all of them.
 const MOST_WATCHED: usize = 256;

@@ -57,6 +57,8 @@ pub(super) enum Kind {
     Context,
     /// A gap before the next line.
     Gap,
+    /// The match goes on with this line, which is not kept.
+    Cut,
 }
 
 /// What was found in one file.
@@ -188,6 +190,7 @@ impl Sink for FileSink {
             let mut block = std::mem::take(&mut self.before);
             for (number, line) in (found.line_number().unwrap_or(1)..).zip(found.lines()) {
                 if self.kept > MOST_KEPT {
+                    block.push(Line { number, text: String::new(), kind: Kind::Cut });
                     break;
                 }
                 block.push(self.line(number, line, Kind::Match));

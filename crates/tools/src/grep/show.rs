@@ -6,7 +6,7 @@ use super::{
     OutputMode,
     collect::{InFile, Kind, Line, Results, Wanted, units},
 };
-use crate::walk::LeftOut;
+use crate::{files::shown, walk::LeftOut};
 
 /// Most bytes that one call returns.
 const MOST_BYTES: usize = 256 * 1024;
@@ -62,8 +62,8 @@ impl Page {
             return;
         }
         match mode {
-            OutputMode::FilesWithMatches => self.add(&format!("{}\n", path.display())),
-            OutputMode::Count => self.add(&format!("{}:{}\n", path.display(), found.matches)),
+            OutputMode::FilesWithMatches => self.add(&format!("{}\n", shown(path))),
+            OutputMode::Count => self.add(&format!("{}:{}\n", shown(path), found.matches)),
             OutputMode::Content => {
                 for block in &found.blocks[std::mem::take(&mut self.skip)..] {
                     self.add(&lines(path, block));
@@ -82,17 +82,30 @@ impl Page {
         }
         // Nothing stands before the first result, so nothing has to be set apart from it.
         let result = if self.text.is_empty() { result.strip_prefix("--\n").unwrap_or(result) } else { result };
-        self.text.push_str(&result[..result.floor_char_boundary(MOST_BYTES)]);
+        self.text.push_str(result);
         self.shown += 1;
     }
 }
 
+/// One result, cut where it alone would be too long.
 fn lines(path: &Path, block: &[Line]) -> String {
-    let path = path.display();
-    let line = |line: &Line| match line.kind {
-        Kind::Match => format!("{path}:{}:{}\n", line.number, line.text),
-        Kind::Context => format!("{path}-{}-{}\n", line.number, line.text),
-        Kind::Gap => "--\n".into(),
-    };
-    block.iter().map(line).collect()
+    let path = shown(path);
+    let mut text = String::new();
+    for line in block {
+        let next = match line.kind {
+            Kind::Match => format!("{path}:{}:{}\n", line.number, line.text),
+            Kind::Context => format!("{path}-{}-{}\n", line.number, line.text),
+            Kind::Gap => "--\n".into(),
+            Kind::Cut => goes_on(&path, line.number),
+        };
+        if text.len() + next.len() > MOST_BYTES {
+            return text + &goes_on(&path, line.number);
+        }
+        text.push_str(&next);
+    }
+    text
+}
+
+fn goes_on(path: &str, number: u64) -> String {
+    format!("[this match is cut: it goes on in {path} at line {number}; Read it with offset={number}]\n")
 }

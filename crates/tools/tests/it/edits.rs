@@ -1,6 +1,6 @@
 //! `Write` and `Edit`.
 
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
 use drawloom_contract::tool::{Mode, Repeat, Step, Verdict};
 use serde_json::json;
@@ -96,6 +96,13 @@ async fn edit_follows_the_line_ends_of_the_file() {
     room.done("Edit", json!({ "path": "w", "old_string": "one\ntwo", "new_string": "1\n2" })).await;
     room.done("Edit", json!({ "path": "w", "old_string": "three", "new_string": "3\n4" })).await;
     assert_eq!(room.get("w"), "1\r\n2\r\n3\r\n4\r\n");
+    // Where both are in one file, the place decides.
+    room.put("m", "a\r\nb\nc\r\nb");
+    let both = json!({ "path": "m", "old_string": "b", "new_string": "x\ny", "replace_all": true });
+    room.done("Edit", both).await;
+    assert_eq!(room.get("m"), "a\r\nx\ny\nc\r\nx\r\ny");
+    room.done("Edit", json!({ "path": "m", "old_string": "a", "new_string": "1\n2" })).await;
+    assert_eq!(room.get("m"), "1\r\n2\r\nx\ny\nc\r\nx\r\ny");
 }
 
 #[tokio::test]
@@ -176,4 +183,25 @@ async fn what_is_no_regular_file_is_neither_waited_for_nor_replaced() {
     assert!(
         room.fails("Edit", json!({ "path": "huge", "old_string": "x", "new_string": "y" })).await.contains("at most")
     );
+}
+
+#[tokio::test]
+async fn the_owner_stays_the_right_to_run_as_him_does_not_and_other_names_are_said() {
+    let room = Room::new();
+    room.put("a", "old");
+    let path = room.volume.path().join("a");
+    if rustix::process::geteuid().is_root() {
+        std::os::unix::fs::chown(&path, Some(12345), Some(23456)).expect("root may");
+    }
+    let owner = |path: &std::path::Path| std::fs::metadata(path).map(|found| (found.uid(), found.gid())).expect("it");
+    let before = owner(&path);
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o6755)).expect("permissions");
+    std::fs::hard_link(&path, room.volume.path().join("b")).expect("a hard link");
+    let said = room.done("Edit", json!({ "path": "a", "old_string": "old", "new_string": "new" })).await;
+    assert!(said.ends_with("[the file had 1 other names (hard links); they keep what it was before]"), "{said}");
+    assert_eq!((room.get("a"), room.get("b")), ("new".into(), "old".into()));
+    assert_eq!(owner(&path), before);
+    assert_eq!(std::fs::metadata(&path).expect("the file").permissions().mode() & 0o7777, 0o755);
+    let said = room.done("Write", json!({ "path": "b", "content": "newer" })).await;
+    assert_eq!((said.as_str(), owner(&room.volume.path().join("b"))), ("wrote 5 bytes to b", before));
 }

@@ -52,3 +52,16 @@ fn the_config_is_strict_and_its_defaults_are_closed() {
     let config: Config = serde_json::from_value(json!({ "bash": { "env": ["TOKEN"] } })).expect("a config");
     assert_eq!(variables(&config).collect::<Vec<_>>(), ["PATH", "LANG", "TOKEN"]);
 }
+
+#[test]
+fn a_path_that_would_open_nothing_is_a_problem_of_the_config() {
+    let here = tempfile::tempdir().expect("a directory");
+    let bash = json!({ "readable_paths": [here.path(), "relative"], "writable_paths": [here.path().join("none")] });
+    let config: Config = serde_json::from_value(json!({ "bash": bash })).expect("a config");
+    let problems = config.problems();
+    let keys: Vec<_> = problems.iter().map(|(keys, _)| keys.join(".")).collect();
+    assert_eq!(keys, ["bash.readable_paths.1", "bash.writable_paths.0"]);
+    assert!(problems[0].1.contains("\"relative\" is not absolute"), "{problems:?}");
+    assert!(problems[1].1.contains("cannot be reached"), "{problems:?}");
+    assert!(Config::default().problems().is_empty());
+}

@@ -182,3 +182,32 @@ async fn hostile_trees_are_searched_without_harm() {
     assert_eq!(said, "a.txt\nsub/b.txt\n[links not followed: 2]\n[directories too deep to be searched: 1]");
     assert!(room.done("Glob", json!({ "pattern": "**/*.txt" })).await.contains("sub/b.txt"));
 }
+
+#[tokio::test]
+async fn one_long_match_is_cut_and_it_is_said_where_it_goes_on() {
+    let room = Room::new();
+    room.put("long", format!("begin\n{}end\n", "a line of a long match\n".repeat(30_000)));
+    let input = json!({ "pattern": "begin.*end", "multiline": true, "output_mode": "content" });
+    let said = room.done("Grep", input).await;
+    let last = said.lines().last().expect("a line");
+    let shown = said.lines().filter(|line| line.starts_with("long:")).count();
+    let next = shown + 1;
+    assert_eq!(last, format!("[this match is cut: it goes on in long at line {next}; Read it with offset={next}]"));
+    assert!(said.len() < 257 * 1024);
+}
+
+#[tokio::test]
+async fn names_that_are_not_plain_text_are_quoted() {
+    use std::os::unix::ffi::OsStrExt;
+    let room = Room::new();
+    for name in [b"a\nb:1:c".as_slice(), b"\xff"] {
+        std::fs::write(room.volume.path().join(std::ffi::OsStr::from_bytes(name)), "text").expect("a file");
+    }
+    for (tool, input) in [("Glob", json!({ "pattern": "*" })), ("Grep", json!({ "pattern": "text" }))] {
+        let said = room.done(tool, input).await;
+        let mut lines: Vec<_> = said.lines().collect();
+        lines.sort_unstable();
+        let note = "(quoted: its name holds what is not plain text)";
+        assert_eq!(lines, [format!("\"\\xFF\" {note}"), format!("\"a\\nb:1:c\" {note}")], "{tool}");
+    }
+}

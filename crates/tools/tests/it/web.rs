@@ -209,3 +209,25 @@ async fn both_gates_must_name_the_host_and_the_error_says_which_does_not() {
     assert!(room.fails("HTTP", json!({ "url": "http://a.example/" })).await.contains("(none)"));
     assert_eq!(room.network.dialled.lock().expect("the lock").len(), 0);
 }
+
+#[tokio::test]
+async fn a_change_whose_answer_is_missing_may_have_been_done_and_that_is_said() {
+    let room = Room::new();
+    let broken = "HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nhalf";
+    let pages = vec![("/none", String::new()), ("/half", broken.into()), ("/off", redirect(307, "ftp://a.example/"))];
+    serve(&room, pages).await;
+    for path in ["/none", "/half", "/off"] {
+        for (method, doubtful) in [("GET", false), ("HEAD", false), ("POST", true), ("DELETE", true)] {
+            let input = json!({ "method": method, "url": format!("http://api.example{path}") });
+            // Without a body there is nothing to miss in the answer to HEAD.
+            let Err(error) = room.call("HTTP", input).await else {
+                assert_eq!((method, path), ("HEAD", "/half"));
+                continue;
+            };
+            assert_eq!(error.to_string().contains("it may have been done"), doubtful, "{method} {path}: {error}");
+        }
+    }
+    *room.network.server.lock().expect("the lock") = None;
+    let error = room.fails("HTTP", json!({ "method": "POST", "url": "http://api.example/" })).await;
+    assert!(!error.contains("it may have been done"), "nothing was sent: {error}");
+}

@@ -1,0 +1,64 @@
+//! Clearing up after a drawloom that could not.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+/// What was found in the place for temporary directories.
+#[derive(Debug, Default)]
+pub struct Swept {
+    /// How many leftovers were removed.
+    pub removed: u32,
+    /// What could not be removed, and why.
+    pub kept: Vec<(PathBuf, io::Error)>,
+}
+
+/// Removes whatever is in `temporary`: the directories of commands whose launcher was killed before it could. Call it before
+/// the first command, and only for a directory that no other instance uses. Links are removed, never followed; nothing to do
+/// when there is no such directory.
+pub fn sweep(temporary: &Path) -> io::Result<Swept> {
+    let entries = match fs::read_dir(temporary) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Swept::default()),
+        Err(error) => return Err(error),
+    };
+    let mut swept = Swept::default();
+    for entry in entries {
+        let entry = entry?;
+        let path = entry.path();
+        let removed = match entry.file_type()?.is_dir() {
+            true => fs::remove_dir_all(&path),
+            false => fs::remove_file(&path),
+        };
+        match removed {
+            Ok(()) => swept.removed += 1,
+            // A launcher that is still at it was quicker.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => swept.kept.push((path, error)),
+        }
+    }
+    Ok(swept)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn leftovers_go_and_what_they_link_to_stays() {
+        let (temporary, outside) = (tempfile::tempdir().expect("one"), tempfile::tempdir().expect("another"));
+        fs::write(outside.path().join("kept"), "x").expect("a file");
+        fs::create_dir_all(temporary.path().join("bash-1-2/deep")).expect("a directory");
+        fs::write(temporary.path().join("bash-1-2/deep/file"), "x").expect("a file");
+        fs::write(temporary.path().join("file"), "x").expect("a file");
+        for link in ["link", "bash-1-2/link"] {
+            std::os::unix::fs::symlink(outside.path(), temporary.path().join(link)).expect("a link");
+        }
+        let swept = sweep(temporary.path()).expect("it can be read");
+        assert_eq!((swept.removed, swept.kept.len()), (3, 0));
+        assert_eq!(fs::read_dir(temporary.path()).expect("the directory").count(), 0);
+        assert!(outside.path().join("kept").exists());
+        assert_eq!(sweep(&temporary.path().join("none")).expect("nothing to do").removed, 0);
+    }
+}
