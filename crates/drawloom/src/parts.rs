@@ -74,6 +74,14 @@ impl Parts {
         std::fs::create_dir_all(&temporary).map_err(|error| {
             CommandError::usage("bad_data_dir", format!("cannot make {}: {error}", temporary.display()))
         })?;
+        match drawloom_process::sweep(&temporary) {
+            Ok(swept) => {
+                for (path, error) in swept.kept {
+                    tracing::warn!(path = %path.display(), %error, "what a command left behind could not be removed");
+                }
+            }
+            Err(error) => tracing::warn!(%error, "what commands left behind could not be looked at"),
+        }
         let mut resolved = resolve::resolve_in(&temporary, &loaded, extra).map_err(config::refuse)?;
         let data = lock.directory().path().canonicalize().unwrap_or_else(|_| lock.directory().path().to_owned());
         let exposed: Vec<String> = resolved.volumes.that_hold(&data).map(str::to_owned).collect();

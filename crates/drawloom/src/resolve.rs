@@ -50,6 +50,10 @@ pub(crate) fn resolve_in(temporary: &Path, loaded: &Loaded, extra: &[Arc<dyn Too
         problems.extend(found);
         BTreeMap::new()
     });
+    problems.extend(config.tools.problems().into_iter().map(|(keys, message)| {
+        let keys: Vec<&str> = ["tools"].into_iter().chain(keys.iter().map(String::as_str)).collect();
+        Problem::new(keys, message)
+    }));
     let mut models = BTreeMap::new();
     for (id, provider) in &config.providers {
         let key = provider.api_key_env.as_deref().and_then(environment::variable).map(Secret::new);
