@@ -165,3 +165,47 @@ fn a_secret_of_the_environment_never_reaches_the_journal() {
         assert!(!found, "the secret is in {}", path.display());
     }
 }
+
+#[test]
+fn a_secret_on_a_command_line_is_used_and_never_kept_or_shown() {
+    let home = Home::new();
+    home.write(
+        "more.yaml",
+        r#"
+redaction: { values_env: [SECRET_WORD] }
+tools: { bash: { enabled: true } }
+providers:
+  shell:
+    driver: script
+    options:
+      rules:
+        - when: { turn: 1 }
+          text: "I use open-ses"
+          calls: [{ tool: Bash, input: { command: "echo open-sesame-42 | rev; echo open-sesame-42; echo [$SECRET_WORD]" } }]
+        - { text: "it said {{last}} and open-sesame-42", chunks: 12 }
+volumes: { box: { path: ".", mode: rw } }
+agents:
+  shell: { provider: shell, model: m, tools: [Bash], agents: [], volumes: [box], hosts: [] }
+"#,
+    );
+    let mut command =
+        home.command(&["run", "shell", "go", "--json", "--config", "drawloom.yaml", "--config", "more.yaml"]);
+    let ran = home.finish(command.env("SECRET_WORD", "open-sesame-42")).exits(0);
+    let all = format!("{}{}", ran.stdout, ran.stderr);
+    // The command had the word itself; what came back, and all that was kept, has the mask.
+    assert!(all.contains("24-emases-nepo") && all.contains("[redacted]") && all.contains("[]"), "{all}");
+    assert!(!all.contains("open-sesame-42"), "{all}");
+    let mut folders = vec![home.data()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).expect("a directory") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let bytes = std::fs::read(&path).expect("a file");
+            let found = bytes.windows(14).any(|window| window == b"open-sesame-42");
+            assert!(!found, "the secret is in {}", path.display());
+        }
+    }
+}
