@@ -18,7 +18,8 @@ use crate::fixtures::{accepted, after, at, begin, key, note};
 /// Tells the second process where its directory is.
 const DIRECTORY: &str = "DRAWLOOM_STORE_TEST_DIRECTORY";
 
-/// Runs the ignored test `name` of this binary in a shell that did `prepare` first; `$1` is the directory there.
+/// Runs the test `name` of this binary again, in a shell that did `prepare` first; `$1` is the directory there. The second
+/// time the test finds itself in its place and does its work.
 fn run_in(prepare: &str, wrap: &[&str], directory: &Path, name: &str) -> std::process::Output {
     let this = std::env::current_exe().expect("a test has a file");
     let script = format!("{prepare}; shift; exec \"$@\"");
@@ -28,7 +29,7 @@ fn run_in(prepare: &str, wrap: &[&str], directory: &Path, name: &str) -> std::pr
         .args(words)
         .arg(directory)
         .arg(this)
-        .args(["--exact", name, "--ignored", "--nocapture"])
+        .args(["--exact", name, "--nocapture"])
         .env(DIRECTORY, directory)
         .output()
         .expect("a shell")
@@ -55,8 +56,9 @@ fn mounts() -> Option<Vec<&'static str>> {
     way
 }
 
-fn directory_of_child() -> PathBuf {
-    std::env::var_os(DIRECTORY).expect("started by another test").into()
+/// Where the work is to be done, in the second process.
+fn place() -> Option<PathBuf> {
+    std::env::var_os(DIRECTORY).map(PathBuf::from)
 }
 
 /// Appends notes to run 1 until that fails; the last acknowledged record, and why.
@@ -82,21 +84,27 @@ async fn assert_whole(store: &Store, seq: Seq) {
     assert_eq!(store.integrity().await, Ok(()));
 }
 
-#[test]
-fn on_a_full_disk_nothing_is_half_written_and_writing_goes_on_when_there_is_room() {
+#[tokio::test]
+async fn on_a_full_disk_nothing_is_half_written_and_writing_goes_on_when_there_is_room() {
+    if let Some(directory) = place() {
+        return on_a_small_disk(&directory).await;
+    }
     let Some(way) = mounts() else { return };
     let directory = tempfile::tempdir().expect("a temporary directory");
     let mount = "mount -t tmpfs -o size=3m none \"$1\"";
-    assert_passed(&run_in(mount, &way, directory.path(), "full_disk::on_a_small_disk"));
+    assert_passed(&run_in(
+        mount,
+        &way,
+        directory.path(),
+        "full_disk::on_a_full_disk_nothing_is_half_written_and_writing_goes_on_when_there_is_room",
+    ));
 }
 
-#[tokio::test]
-#[ignore = "started by the test above, on a disk of 3 MiB"]
-async fn on_a_small_disk() {
-    let directory = directory_of_child();
+/// On a disk of 3 MiB.
+async fn on_a_small_disk(directory: &Path) {
     let ballast = directory.join("ballast");
     std::fs::write(&ballast, vec![1; 1024 * 1024]).expect("room for the ballast");
-    let opened = Store::open(&Options::new(&directory), at(1)).expect("a store that opens");
+    let opened = Store::open(&Options::new(directory), at(1)).expect("a store that opens");
     opened.store.commit(Entry::append(opened.epoch, begin(accepted(1), []))).await.expect("room for a run");
     let (seq, error) = fill(&opened, 1).await;
     let full = StoreError::Full { file: opened.store.file().display().to_string() };
@@ -110,7 +118,7 @@ async fn on_a_small_disk() {
     assert!(more > seq + 20, "only {} records fit into 1 MiB", more - seq);
     assert_whole(&opened.store, more).await;
     drop(opened);
-    let again = Store::open(&Options::new(&directory), at(2)).map(|opened| opened.store);
+    let again = Store::open(&Options::new(directory), at(2)).map(|opened| opened.store);
     // There may be no room to open it for writing; then the reason is the same.
     match again {
         Ok(store) => assert_whole(&store, more).await,
@@ -118,18 +126,25 @@ async fn on_a_small_disk() {
     }
 }
 
-#[test]
-fn when_the_file_cannot_grow_nothing_is_half_written_and_writing_goes_on_when_it_can() {
+#[tokio::test]
+async fn when_the_file_cannot_grow_nothing_is_half_written_and_writing_goes_on_when_it_can() {
+    if let Some(directory) = place() {
+        return with_a_limit_on_files(&directory).await;
+    }
     let directory = tempfile::tempdir().expect("a temporary directory");
     // No rights are needed for this: 512 KiB a file, and no signal when a write goes beyond it.
     let limit = "trap '' XFSZ; ulimit -S -f 1024";
-    assert_passed(&run_in(limit, &[], directory.path(), "full_disk::with_a_limit_on_files"));
+    assert_passed(&run_in(
+        limit,
+        &[],
+        directory.path(),
+        "full_disk::when_the_file_cannot_grow_nothing_is_half_written_and_writing_goes_on_when_it_can",
+    ));
 }
 
-#[tokio::test]
-#[ignore = "started by the test above, with a limit on the size of files"]
-async fn with_a_limit_on_files() {
-    let opened = Store::open(&Options::new(directory_of_child()), at(1)).expect("a store that opens");
+/// With a limit on the size of files.
+async fn with_a_limit_on_files(directory: &Path) {
+    let opened = Store::open(&Options::new(directory), at(1)).expect("a store that opens");
     opened.store.commit(Entry::append(opened.epoch, begin(accepted(1), []))).await.expect("room for a run");
     let (seq, error) = fill(&opened, 1).await;
     assert!(matches!(error, StoreError::Failed { .. } | StoreError::Full { .. }), "{error:?}");
@@ -146,22 +161,24 @@ async fn with_a_limit_on_files() {
 
 #[tokio::test]
 async fn a_file_that_may_not_be_written_is_refused_with_the_reason() {
+    if let Some(directory) = place() {
+        return where_nothing_may_be_written(&directory);
+    }
+    let name = "full_disk::a_file_that_may_not_be_written_is_refused_with_the_reason";
     let Some(way) = mounts() else { return };
     let directory = tempfile::tempdir().expect("a temporary directory");
     let read_only = "mount --bind \"$1\" \"$1\"; mount -o remount,bind,ro \"$1\"";
-    assert_passed(&run_in(read_only, &way, directory.path(), "full_disk::where_nothing_may_be_written"));
+    assert_passed(&run_in(read_only, &way, directory.path(), name));
     let opened = Store::open(&Options::new(directory.path()), at(1)).expect("a store that opens");
     opened.store.commit(Entry::append(opened.epoch, begin(accepted(1), []))).await.expect("a run");
     opened.store.close().await.expect("an orderly end");
-    assert_passed(&run_in(read_only, &way, directory.path(), "full_disk::where_nothing_may_be_written"));
+    assert_passed(&run_in(read_only, &way, directory.path(), name));
 }
 
-#[test]
-#[ignore = "started by the test above, where the directory is read-only"]
-fn where_nothing_may_be_written() {
-    let directory = directory_of_child();
+/// Where the directory is read-only.
+fn where_nothing_may_be_written(directory: &Path) {
     let file = directory.join("drawloom.db").display().to_string();
-    let refused = Store::open(&Options::new(&directory), at(2)).err();
+    let refused = Store::open(&Options::new(directory), at(2)).err();
     assert_eq!(refused, Some(StoreError::ReadOnly { file }));
     let below = directory.join("below");
     let refused = Store::open(&Options::new(&below), at(2)).err();
