@@ -11,6 +11,7 @@ mod help;
 mod house;
 mod init;
 mod looks;
+mod mcp;
 mod operate;
 mod run;
 mod runs;

@@ -1,0 +1,148 @@
+//! What there is: tools by scope and toolset, resources, prompts; who is let in.
+
+use serde_json::{Value, json};
+
+use super::{
+    client::{Client, Era},
+    home, run, server,
+};
+
+const CORE: [&str; 8] =
+    ["spawn_run", "spawn_runs", "get_run", "list_runs", "cancel_run", "get_batch", "read_artifact", "list_agents"];
+
+fn names(list: &Value) -> Vec<&str> {
+    let tools = list["result"]["tools"].as_array().expect("tools");
+    tools.iter().map(|tool| tool["name"].as_str().expect("a name")).collect()
+}
+
+#[test]
+fn both_eras_and_every_version_list_the_same_tools_in_the_same_order() {
+    let (_home, server) = server();
+    for era in [Era::Sessions, Era::Stateless] {
+        for path in ["/mcp", "/v1/_mcp"] {
+            let client = Client::new(&server.url, era).at(path).opened();
+            for _ in 0..3 {
+                assert_eq!(names(&client.ask("tools/list", json!({}))), CORE);
+            }
+        }
+    }
+    for version in ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"] {
+        let mut client = Client::new(&server.url, Era::Sessions);
+        let mut opened = client.send(&json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+            "protocolVersion": version, "capabilities": {}, "clientInfo": { "name": "old", "version": "1" },
+        } }));
+        client.session = opened.header("mcp-session-id").map(str::to_owned);
+        assert_eq!(opened.answer()["result"]["protocolVersion"], version);
+    }
+}
+
+#[test]
+fn the_small_list_of_tools_is_this() {
+    let (_home, server) = server();
+    let list = Client::open(&server.url, Era::Sessions).ask("tools/list", json!({}));
+    insta::assert_json_snapshot!("mcp_tools", list["result"]["tools"]);
+}
+
+#[test]
+fn every_operation_is_a_tool_of_some_toolset() {
+    let (_home, server) = server();
+    let client = Client::new(&server.url, Era::Stateless).at("/mcp?toolsets=all");
+    let list = client.ask("tools/list", json!({}));
+    let mut operations: Vec<&str> = drawloom_wire::operations::names().collect();
+    let mut tools = names(&list);
+    operations.sort_unstable();
+    tools.sort_unstable();
+    assert_eq!(tools, operations);
+    for tool in list["result"]["tools"].as_array().expect("tools") {
+        assert_eq!(tool["inputSchema"]["type"], "object", "{tool}");
+        assert_eq!(tool["outputSchema"]["type"], "object", "{tool}");
+        assert!(!tool.to_string().contains("$ref"), "{tool}");
+        let hints = &tool["annotations"];
+        for hint in ["readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"] {
+            assert!(hints[hint].is_boolean(), "{tool}");
+        }
+    }
+    let unknown = Client::new(&server.url, Era::Stateless).at("/mcp?toolsets=cor");
+    let mut refused = unknown.send(&unknown.request(1, "tools/list", json!({})));
+    assert_eq!(refused.status, 400);
+    let body = refused.next().expect("an error");
+    assert_eq!(body["error"]["code"], "unknown_toolset");
+    assert!(body["error"]["hint"].as_str().is_some_and(|hint| hint.contains("did you mean core?")), "{body}");
+}
+
+#[test]
+fn a_token_decides_who_is_let_in_and_what_they_see() {
+    let home = home();
+    let mut config = std::fs::read_to_string(home.path().join("drawloom.yaml")).expect("a config");
+    config.push_str(
+        "principals:\n  looker: { tenant: default, subject: looker, scopes: [\"runs:read\"], token_env: LOOKER }\n",
+    );
+    home.write("drawloom.yaml", &config);
+    let mut command = home.command(&["serve", "--json", "--log", "warn"]);
+    command.env("LOOKER", "a-token-to-look").env("DRAWLOOM_TOKEN", "a-token-for-all");
+    let server = home.serve_with(command);
+
+    let stranger = Client::new(&server.url, Era::Stateless);
+    let mut refused = stranger.send(&stranger.request(1, "tools/list", json!({})));
+    assert_eq!(refused.status, 401);
+    assert!(refused.header("www-authenticate").is_some());
+    assert_eq!(refused.next().expect("an error")["error"]["code"], "no_token");
+
+    let looker = Client::new(&server.url, Era::Sessions).with_token("a-token-to-look").opened();
+    let seen = looker.ask("tools/list", json!({}));
+    assert_eq!(names(&seen), ["get_run", "list_runs", "get_batch", "read_artifact", "list_agents"]);
+    let denied = looker.call("spawn_run", json!({ "agent": "echo", "prompt": "x" }));
+    assert_eq!(denied["isError"], true);
+    assert!(denied["content"][0]["text"].as_str().is_some_and(|text| text.starts_with("insufficient_scope")));
+
+    // A session belongs to whoever opened it.
+    let mut thief = Client::new(&server.url, Era::Sessions).with_token("a-token-for-all");
+    thief.session = looker.session.clone();
+    assert_eq!(thief.send(&thief.request(1, "tools/list", json!({}))).status, 404);
+}
+
+#[test]
+fn a_web_page_of_another_site_is_refused() {
+    let (_home, server) = server();
+    let client = Client::new(&server.url, Era::Stateless).at("/mcp HTTP/1.1\r\nOrigin: http://evil.example\r\nX: y");
+    let mut refused = client.send(&client.request(1, "tools/list", json!({})));
+    assert_eq!(refused.status, 403);
+    assert_eq!(refused.next().expect("an error")["error"]["code"], "origin_denied");
+}
+
+#[test]
+fn runs_are_resources_and_recipes_are_prompts() {
+    let (_home, server) = server();
+    let client = Client::open(&server.url, Era::Sessions);
+    let result = client.call("spawn_run", json!({ "agent": "echo", "prompt": "hello" }));
+    let id = result["structuredContent"]["run_id"].as_str().expect("an id").to_owned();
+    assert_eq!(run(&server.url, &id)["status"], "completed");
+    let listed = client.ask("resources/list", json!({}));
+    let uri = format!("drawloom://runs/{id}/final_text");
+    let uris: Vec<&Value> =
+        listed["result"]["resources"].as_array().expect("a list").iter().map(|one| &one["uri"]).collect();
+    assert!(uris.contains(&&json!(uri)), "{uris:?}");
+    let text = client.ask("resources/read", json!({ "uri": uri }));
+    assert_eq!(text["result"]["contents"][0]["text"], "you said hello");
+    let journal = client.ask("resources/read", json!({ "uri": format!("drawloom://runs/{id}/journal") }));
+    let journal = journal["result"]["contents"][0]["text"].as_str().expect("a text").to_owned();
+    let records: Vec<Value> = journal.lines().map(|line| serde_json::from_str(line).expect("JSON lines")).collect();
+    assert_eq!(records.len() as u64, run(&server.url, &id)["seq"]);
+    assert_eq!(records[0]["body"]["kind"], "accepted");
+
+    let listed = client.ask("prompts/list", json!({}));
+    let prompts: Vec<&str> =
+        listed["result"]["prompts"].as_array().expect("a list").iter().filter_map(|one| one["name"].as_str()).collect();
+    assert_eq!(prompts, ["fan_out", "review_in_slices", "second_opinion", "pick_up"]);
+    let arguments = json!({ "agent": "echo", "job": "{parts} of it" });
+    let filled = client.ask("prompts/get", json!({ "name": "fan_out", "arguments": arguments }));
+    let text = filled["result"]["messages"][0]["content"]["text"].as_str().expect("a text").to_owned();
+    assert!(text.contains("at most 10") && text.contains("{parts} of it") && text.contains("agent echo"), "{text}");
+    let missing = client.ask("prompts/get", json!({ "name": "fan_out", "arguments": {} }));
+    assert_eq!(missing["error"]["code"], -32602);
+    let completed = client.ask(
+        "completion/complete",
+        json!({ "ref": { "type": "ref/prompt", "name": "fan_out" }, "argument": { "name": "agent", "value": "la" } }),
+    );
+    assert_eq!(completed["result"]["completion"]["values"], json!(["later"]));
+}
