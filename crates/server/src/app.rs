@@ -158,6 +158,11 @@ impl App {
         })
     }
 
+    /// A name for this process, to tell it from those before it.
+    pub(crate) fn boot_name(&self) -> String {
+        format!("{:08x}", self.boot)
+    }
+
     /// A name for a request: the process's own part, then a number.
     pub(crate) fn request_id(&self) -> String {
         format!("q_{:08x}{:08x}", self.boot, self.requests.fetch_add(1, Ordering::Relaxed))

@@ -8,6 +8,8 @@ mod calls;
 mod clients;
 mod endpoint;
 mod handler;
+mod manager;
+mod notes;
 mod offered;
 mod pending;
 mod prompts;

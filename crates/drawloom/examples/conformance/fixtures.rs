@@ -1,6 +1,9 @@
 //! The table: which fixture is where.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
+use drawloom_server::App;
 use drawloom_server::mcp::{
     Ask, Outcome, Pending, Table, View,
     rmcp::{
@@ -54,7 +57,7 @@ impl Table for Fixtures {
         self.jobs.call(ask, params)
     }
 
-    async fn find_task(&self, _: &Ask, id: &str) -> Option<Result<Box<dyn Pending>, ErrorData>> {
+    async fn find_task(&self, _: &Arc<App>, _: &View, id: &str) -> Option<Result<Box<dyn Pending>, ErrorData>> {
         self.jobs.find(id).map(Ok)
     }
 

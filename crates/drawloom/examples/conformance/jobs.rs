@@ -173,6 +173,10 @@ struct Waited(Arc<Job>);
 
 #[async_trait]
 impl Pending for Waited {
+    fn id(&self) -> String {
+        self.0.id.clone()
+    }
+
     fn belongs_to_call(&self) -> bool {
         true
     }

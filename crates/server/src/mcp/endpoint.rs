@@ -27,7 +27,7 @@ use rmcp::{
     model::InitializeRequestParams,
     transport::{
         StreamableHttpServerConfig, StreamableHttpService,
-        streamable_http_server::session::{SessionId, SessionManager, local::LocalSessionManager},
+        streamable_http_server::session::{SessionId, SessionManager},
     },
 };
 use serde::Deserialize;
@@ -39,16 +39,15 @@ use crate::{
         CALL_KEY, Offered,
         calls::Calls,
         handler::Handler,
+        manager::Manager,
         sessions::Sessions,
         table::{Change, Table, View},
     },
     rest::{Refusal, read_body},
 };
 
-const SESSION_ID: &str = "mcp-session-id";
+pub(super) const SESSION_ID: &str = "mcp-session-id";
 
-/// A session of the older protocol that nobody used for so long is put away; it is taken up again when it is used.
-const SESSION_IDLE: Duration = Duration::from_secs(30 * 60);
 /// Silence on a stream of events before a comment is sent.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// How many sessions are open at once. When there are more, the one that was not used for the longest time is put away.
@@ -81,8 +80,8 @@ pub(super) struct Shared {
 pub(crate) struct Endpoint {
     shared: Arc<Shared>,
     sessions: Arc<Sessions>,
-    service: StreamableHttpService<Handler, LocalSessionManager>,
-    manager: Arc<LocalSessionManager>,
+    service: StreamableHttpService<Handler, Manager>,
+    manager: Arc<Manager>,
     /// The sessions that were used lately.
     known: Mutex<HashMap<String, Known>>,
     uses: AtomicU64,
@@ -96,8 +95,6 @@ impl Endpoint {
         let (changes, _) = broadcast::channel(64);
         let shared = Arc::new(Shared { app: app.clone(), tables, calls: Arc::default(), changes });
         let sessions = Arc::new(Sessions::new(app.clone()));
-        let mut manager = LocalSessionManager::default();
-        manager.session_config.keep_alive = Some(SESSION_IDLE);
         // Origin and Host are checked for every surface alike, before this.
         let mut config = StreamableHttpServerConfig::default()
             .disable_allowed_hosts()
@@ -108,7 +105,7 @@ impl Endpoint {
             .with_max_request_body_bytes(app.limits.body);
         config.session_store = Some(sessions.clone());
         let for_handlers = shared.clone();
-        let manager = Arc::new(manager);
+        let manager = Arc::new(Manager::new(shared.clone(), sessions.clone()));
         let make = move || Ok(Handler::new(for_handlers.clone()));
         let service = StreamableHttpService::new(make, manager.clone(), config);
         Arc::new(Self { shared, sessions, service, manager, known: Mutex::default(), uses: AtomicU64::new(0) })

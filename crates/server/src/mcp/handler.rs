@@ -68,7 +68,7 @@ impl Handler {
 
     async fn task(&self, ask: &Ask, id: &str) -> Result<Box<dyn Pending>, ErrorData> {
         for table in self.tables() {
-            if let Some(found) = table.find_task(ask, id).await {
+            if let Some(found) = table.find_task(&ask.app, &ask.view, id).await {
                 return found;
             }
         }

@@ -202,8 +202,8 @@ impl Table for Offered {
         Some(Ok(tool.call(ask, params.arguments.clone()).await))
     }
 
-    async fn find_task(&self, ask: &Ask, id: &str) -> Option<Result<Box<dyn Pending>, ErrorData>> {
-        let (app, caller) = (&ask.app, &ask.view.caller);
+    async fn find_task(&self, app: &Arc<App>, view: &View, id: &str) -> Option<Result<Box<dyn Pending>, ErrorData>> {
+        let caller = &view.caller;
         let found = if let Ok(run) = id.parse::<RunId>() {
             app.runs.load(caller, run).await.map(|view| Waited::found(app, caller, None, vec![view], RESULT_BYTES))
         } else if let Ok(batch) = id.parse::<BatchId>() {

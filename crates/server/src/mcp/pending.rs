@@ -97,14 +97,6 @@ impl Waited {
         }
     }
 
-    fn id(&self) -> String {
-        match (self.batch, self.runs.first()) {
-            (Some(batch), _) => batch.to_string(),
-            (None, Some((view, _))) => view.run.to_string(),
-            (None, None) => String::new(),
-        }
-    }
-
     fn ended(&self) -> bool {
         self.runs.iter().all(|(view, _)| view.status.is_terminal())
     }
@@ -203,6 +195,14 @@ pub(super) fn advise_run(result: &mut RunResult) {
 
 #[async_trait]
 impl Pending for Waited {
+    fn id(&self) -> String {
+        match (self.batch, self.runs.first()) {
+            (Some(batch), _) => batch.to_string(),
+            (None, Some((view, _))) => view.run.to_string(),
+            (None, None) => String::new(),
+        }
+    }
+
     fn belongs_to_call(&self) -> bool {
         self.belongs_to_call
     }

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use drawloom_contract::{
     caller::Caller,
     failure::{Explain, Failure},
-    ids::Tenant,
+    ids::{Tenant, UserId},
     values::{ValueChange, ValueKey},
 };
 use rmcp::{
@@ -60,6 +60,12 @@ impl Sessions {
     pub(super) async fn is_of(&self, id: &str, caller: &Caller) -> Result<Option<bool>, Failure> {
         let kept = self.find(id).await?;
         Ok(kept.map(|kept| kept.tenant == caller.tenant.as_str() && kept.subject == caller.subject.as_str()))
+    }
+
+    /// Who opened a session.
+    pub(super) async fn owner(&self, id: &str) -> Option<(Tenant, UserId)> {
+        let kept = self.find(id).await.ok().flatten()?;
+        Some((kept.tenant.parse().ok()?, kept.subject.parse().ok()?))
     }
 
     async fn find(&self, id: &str) -> Result<Option<Kept>, Failure> {

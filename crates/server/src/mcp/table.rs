@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use axum::http::request::Parts;
 use drawloom_contract::{caller::Caller, time::Timestamp};
 use rmcp::{
     ErrorData, RoleServer,
@@ -20,7 +21,7 @@ use rmcp::{
 use serde_json::Value;
 use tokio::sync::broadcast;
 
-use crate::app::App;
+use crate::{app::App, mcp::endpoint::SESSION_ID};
 
 /// Who looks, and at what.
 #[derive(Debug, Clone)]
@@ -50,6 +51,12 @@ impl Ask {
     pub fn announce(&self, change: Change) {
         // Nobody may be listening.
         _ = self.changes.send(change);
+    }
+
+    /// The session that it is part of, in the older protocol.
+    pub(super) fn session(&self) -> Option<&str> {
+        let parts = self.context.extensions.get::<Parts>()?;
+        parts.headers.get(SESSION_ID)?.to_str().ok().filter(|_| self.context.meta.protocol_version().is_none())
     }
 
     /// Whether the client takes tasks in place of an answer.
@@ -105,6 +112,9 @@ pub struct Progress {
 /// request that names its id.
 #[async_trait]
 pub trait Pending: Send {
+    /// Its id: what `find_task` knows it by, here and after a restart.
+    fn id(&self) -> String;
+
     /// Whether the explicit cancel of the call cancels this too: not, when the call only looks.
     fn belongs_to_call(&self) -> bool;
 
@@ -140,7 +150,7 @@ pub trait Table: Send + Sync {
     async fn call(&self, ask: &Ask, params: &CallToolRequestParams) -> Option<Result<Outcome, ErrorData>>;
 
     /// What a task's id stands for.
-    async fn find_task(&self, ask: &Ask, id: &str) -> Option<Result<Box<dyn Pending>, ErrorData>>;
+    async fn find_task(&self, app: &Arc<App>, view: &View, id: &str) -> Option<Result<Box<dyn Pending>, ErrorData>>;
 
     /// The resources that there are now.
     async fn resources(&self, ask: &Ask) -> Result<Vec<Resource>, ErrorData>;

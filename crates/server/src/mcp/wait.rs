@@ -3,17 +3,23 @@
 
 use std::{sync::Arc, time::Duration};
 
+use async_trait::async_trait;
 use drawloom_contract::time::Timestamp;
 use rmcp::{
-    ErrorData,
-    model::{CallToolResponse, CreateTaskResult, ErrorCode, ProgressNotificationParam, ProgressToken},
+    ErrorData, RoleServer,
+    model::{CallToolResponse, CallToolResult, CreateTaskResult, ErrorCode, ProgressNotificationParam, ProgressToken},
+    service::Peer,
 };
 
-use crate::mcp::{
-    CALL_KEY, PATIENCE,
-    calls::{Cancel, is_timeout},
-    clients,
-    table::{Ask, Pending},
+use crate::{
+    app::App,
+    mcp::{
+        CALL_KEY, PATIENCE,
+        calls::{Cancel, is_timeout},
+        clients,
+        notes::{Note, Notes},
+        table::{Ask, Pending},
+    },
 };
 
 /// Until then no word of progress is sent: most calls are over.
@@ -22,8 +28,26 @@ const FIRST_BEAT: Duration = Duration::from_secs(2);
 const BEAT: Duration = Duration::from_secs(5);
 /// How long a caller who takes tasks waits for the end itself: what is over by then needs no task.
 const TASK_GRACE: Duration = Duration::from_millis(200);
+/// How long a call of a session may take before it is noted, so that it can be taken up after a restart.
+const NOTE_GRACE: Duration = Duration::from_millis(50);
 /// How long the reason of a cancel may take after the cancel.
 const REASON_GRACE: Duration = Duration::from_secs(1);
+
+/// Whoever hears of progress.
+#[async_trait]
+pub(super) trait Listener: Send + Sync {
+    /// Tells them. They may be gone.
+    async fn tell(&self, notice: ProgressNotificationParam);
+}
+
+#[async_trait]
+impl Listener for Peer<RoleServer> {
+    async fn tell(&self, notice: ProgressNotificationParam) {
+        if let Err(error) = self.notify_progress(notice).await {
+            tracing::debug!(%error, "word of progress could not be sent");
+        }
+    }
+}
 
 /// Waits for `pending` on behalf of a call.
 pub(super) async fn answer(
@@ -38,12 +62,11 @@ pub(super) async fn answer(
             None => Ok(CreateTaskResult::new(pending.task().await?.task).into()),
         };
     }
-    let mut waiting = Waiting::new(ask, began);
     let waited = tokio::select! {
         biased;
         reason = cancel.said() => Ended::Cancelled(reason),
         () = ask.context.ct.cancelled() => Ended::Gone,
-        answered = waiting.until_answered(ask, &mut *pending) => Ended::Answered(answered),
+        answered = until_answered(ask, &mut *pending, began) => Ended::Answered(answered),
     };
     let waited = match waited {
         // In a session the cancel comes first and its reason right after it; a connection that broke has none.
@@ -54,26 +77,24 @@ pub(super) async fn answer(
         other => other,
     };
     match waited {
-        Ended::Answered(answered) => answered,
+        Ended::Answered(answered) => answered.map(Into::into),
         Ended::Gone => Err(gone("the connection is gone; what was started goes on")),
         Ended::Cancelled(reason) if is_timeout(reason.as_deref()) || !pending.belongs_to_call() => {
             Err(gone("the client stopped waiting; what was started goes on"))
         }
         Ended::Cancelled(reason) => {
-            let reason = reason.filter(|reason| !reason.is_empty());
-            pending
-                .cancel(Some(reason.map_or_else(
-                    || "the call was cancelled over MCP".to_owned(),
-                    |reason| format!("the call was cancelled over MCP: {}", clip(&reason)),
-                )))
-                .await?;
+            let words = match reason.filter(|reason| !reason.is_empty()) {
+                Some(reason) => format!("the call was cancelled over MCP: {}", clip(&reason)),
+                None => "the call was cancelled over MCP".to_owned(),
+            };
+            pending.cancel(Some(words)).await?;
             Err(gone("the call was cancelled"))
         }
     }
 }
 
 enum Ended {
-    Answered(Result<CallToolResponse, ErrorData>),
+    Answered(Result<CallToolResult, ErrorData>),
     Cancelled(Option<String>),
     Gone,
 }
@@ -87,7 +108,25 @@ fn clip(text: &str) -> &str {
     &text[..text.floor_char_boundary(900)]
 }
 
-struct Waiting {
+async fn until_answered(ask: &Ask, pending: &mut dyn Pending, began: Timestamp) -> Result<CallToolResult, ErrorData> {
+    let meta = &ask.context.meta;
+    let token = meta.get_progress_token();
+    let own = meta.get(PATIENCE).and_then(serde_json::Value::as_u64).map(Duration::from_millis);
+    let client = ask.context.client_info().map(|client| client.name);
+    let patience = clients::patience(client.as_deref(), token.is_some(), own);
+    if let Some(session) = ask.session() {
+        if let Some(done) = pending.wait(began.after(NOTE_GRACE.min(patience))).await {
+            return done;
+        }
+        let note = Note { handle: pending.id(), token: token.clone(), client };
+        Notes::new(ask.app.clone()).keep(session, &ask.context.id, &note).await;
+    }
+    let asks_again = meta.contains_key(CALL_KEY);
+    Waiting::new(began, patience, token, asks_again).until_answered(&ask.app, pending, &ask.context.peer).await
+}
+
+/// One wait.
+pub(super) struct Waiting {
     began: Timestamp,
     deadline: Timestamp,
     token: Option<ProgressToken>,
@@ -98,23 +137,18 @@ struct Waiting {
 }
 
 impl Waiting {
-    fn new(ask: &Ask, began: Timestamp) -> Self {
-        let token = ask.context.meta.get_progress_token();
-        let own = ask.context.meta.get(PATIENCE).and_then(serde_json::Value::as_u64).map(Duration::from_millis);
-        let client = ask.context.client_info();
-        let patience = clients::patience(client.as_ref().map(|client| client.name.as_str()), token.is_some(), own);
-        Self {
-            began,
-            deadline: began.after(patience),
-            token,
-            asks_again: ask.context.meta.contains_key(CALL_KEY),
-            beats: 0,
-            said: 0.0,
-        }
+    pub(super) fn new(began: Timestamp, patience: Duration, token: Option<ProgressToken>, asks_again: bool) -> Self {
+        Self { began, deadline: began.after(patience), token, asks_again, beats: 0, said: 0.0 }
     }
 
-    async fn until_answered(&mut self, ask: &Ask, pending: &mut dyn Pending) -> Result<CallToolResponse, ErrorData> {
-        let clock = &ask.app.clock;
+    /// The end, or how it stands when the caller cannot wait any longer.
+    pub(super) async fn until_answered(
+        &mut self,
+        app: &App,
+        pending: &mut dyn Pending,
+        listener: &dyn Listener,
+    ) -> Result<CallToolResult, ErrorData> {
+        let clock = &app.clock;
         loop {
             let beat = self.token.is_some().then(|| {
                 let pause = if self.beats == 0 { FIRST_BEAT } else { BEAT };
@@ -124,39 +158,37 @@ impl Waiting {
             let ended = tokio::select! {
                 biased;
                 ended = pending.wait(until) => ended,
-                () = ask.app.stopping.cancelled() => {
+                () = app.stopping.cancelled() => {
                     if self.asks_again {
                         // The connection ends with the server, and the caller comes back with the same call.
                         std::future::pending::<()>().await;
                     }
-                    return Ok(pending.so_far().await.into());
+                    return Ok(pending.so_far().await);
                 }
             };
             if let Some(done) = ended {
-                return done.map(Into::into);
+                return done;
             }
             if clock.now() >= self.deadline {
-                return Ok(pending.so_far().await.into());
+                return Ok(pending.so_far().await);
             }
-            self.beat(ask, pending).await;
+            self.beat(app, pending, listener).await;
         }
     }
 
     /// Word of progress: its number grows with every beat, as the protocol wants.
-    async fn beat(&mut self, ask: &Ask, pending: &mut dyn Pending) {
+    async fn beat(&mut self, app: &App, pending: &mut dyn Pending, listener: &dyn Listener) {
         let Some(token) = self.token.clone() else { return };
         self.beats += 1;
         let progress = pending.progress().await;
         let beats = f64::from(self.beats);
         let now = match progress.total {
             Some(_) => f64::from(progress.done) + 0.9 * beats / (beats + 1.0),
-            None => ask.app.clock.now().since(self.began).as_secs_f64(),
+            None => app.clock.now().since(self.began).as_secs_f64(),
         };
         self.said = if now > self.said { now } else { self.said + 0.001 };
         let mut notice = ProgressNotificationParam::new(token, self.said).with_message(progress.message);
         notice.total = progress.total.map(f64::from);
-        if let Err(error) = ask.context.peer.notify_progress(notice).await {
-            tracing::debug!(%error, "word of progress could not be sent");
-        }
+        listener.tell(notice).await;
     }
 }
