@@ -12,6 +12,7 @@ use crate::{
     record::{Epoch, Record, Seq, Status},
     redact::Redacted,
     time::Timestamp,
+    values::ValueChange,
     view::RunView,
 };
 
@@ -30,12 +31,27 @@ pub struct Entry {
     pub batch: Option<NewBatch>,
     /// Definitions that runs of this entry pin; known ones are left as they are.
     pub definitions: Vec<Redacted<Arc<Definition>>>,
+    /// Values that begin, change or go.
+    pub values: Vec<ValueChange>,
 }
 
 impl Entry {
     /// An entry with records of one run.
     pub fn append(epoch: Epoch, append: Append) -> Self {
-        Self { epoch, runs: vec![append], waits: Vec::new(), key: None, batch: None, definitions: Vec::new() }
+        Self { runs: vec![append], ..Self::empty(epoch) }
+    }
+
+    /// An entry with nothing in it.
+    pub fn empty(epoch: Epoch) -> Self {
+        Self {
+            epoch,
+            runs: Vec::new(),
+            waits: Vec::new(),
+            key: None,
+            batch: None,
+            definitions: Vec::new(),
+            values: Vec::new(),
+        }
     }
 }
 

@@ -18,6 +18,7 @@ pub mod runs;
 pub mod time;
 pub mod tool;
 pub mod usage;
+pub mod values;
 pub mod view;
 
 /// This version of drawloom, as records and answers carry it.

@@ -42,7 +42,7 @@ impl Embedded {
     async fn invoke(&self, name: &str, mut input: Value, interest: Interest) -> Result<Answer<Value>, CommandError> {
         let known = operations::find(name)?;
         known.validator.check(&mut input).map_err(|problems| CommandError::from(body::refuse(&problems)))?;
-        let call = Call { app: &self.app, caller: &self.caller, interest };
+        let call = Call { app: &self.app, caller: &self.caller, interest, result_bytes: None };
         Ok(known.operation.invoke(call, input).await?)
     }
 }

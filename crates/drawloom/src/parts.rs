@@ -9,7 +9,10 @@ use drawloom_contract::{
     time::{Clock, Entropy},
     tool::Tool,
 };
-use drawloom_server::auth::{Auth, PrincipalToken};
+use drawloom_server::{
+    auth::{Auth, PrincipalToken},
+    mcp::Table,
+};
 use drawloom_store::Options;
 use drawloom_substrate::{Finding, Weight};
 
@@ -56,6 +59,8 @@ pub struct Parts {
     pub wrap_journal: WrapJournal,
     /// Stands between the engine and each provider's model.
     pub wrap_model: WrapModel,
+    /// Tables of tools beside the operations, over MCP.
+    pub tables: Vec<Arc<dyn Table>>,
     /// The clock.
     pub clock: Arc<dyn Clock>,
     /// The source of random bytes.
@@ -98,6 +103,7 @@ impl Parts {
             resolved,
             wrap_journal: Box::new(|journal| journal),
             wrap_model: Box::new(|_, model| model),
+            tables: Vec::new(),
             clock: Arc::new(SystemClock),
             entropy: Arc::new(SystemEntropy::default()),
         })

@@ -125,6 +125,8 @@ pub async fn start(parts: Parts) -> Result<Running, CommandError> {
         vitals: Arc::new(pulse),
         models: Arc::new(KnownModels::new(&parts.loaded.config, &parts.resolved)),
         retention: store.clone(),
+        values: store.clone(),
+        tables: parts.tables,
         redactor,
         auth,
         limits: Limits::default(),

@@ -145,12 +145,11 @@ impl Engine {
             .with_hint("try again later, or raise concurrency.max_queue_depth")
         })?;
         let mut entry = Entry {
-            epoch: self.parts.epoch,
             runs: Vec::with_capacity(planned.len()),
-            waits: Vec::new(),
             key: key.map(|key| request_key(caller, &key, handle)),
             batch,
             definitions: self.new_definitions(planned.iter()),
+            ..Entry::empty(self.parts.epoch)
         };
         let mut begun = Vec::with_capacity(planned.len());
         for (planned, granted) in planned.into_iter().zip(granted) {

@@ -328,12 +328,10 @@ impl Driver {
                 exclusive_session: false,
             });
             Entry {
-                epoch: self.engine.parts.epoch,
                 runs: std::iter::once(mine).chain(born).collect(),
                 waits: waits.clone(),
-                key: None,
-                batch: None,
                 definitions: definitions.clone(),
+                ..Entry::empty(self.engine.parts.epoch)
             }
         };
         let mut wait = Duration::from_millis(200);

@@ -16,6 +16,7 @@ use drawloom_contract::{
     retention::Retention,
     runs::Runs,
     time::{Clock, Entropy, Timestamp},
+    values::KeyValue,
 };
 use drawloom_wire::{
     body::MAX_BODY,
@@ -24,7 +25,7 @@ use drawloom_wire::{
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-use crate::auth::Auth;
+use crate::{auth::Auth, mcp::Table};
 
 /// How the process feels, as the binary knows it.
 #[async_trait]
@@ -98,6 +99,10 @@ pub struct Parts {
     pub models: Arc<dyn Models>,
     /// Who removes what ended long ago.
     pub retention: Arc<dyn Retention>,
+    /// Small values that outlive the process.
+    pub values: Arc<dyn KeyValue>,
+    /// Tables of tools beside the operations, over MCP.
+    pub tables: Vec<Arc<dyn Table>>,
     /// What masks the secrets in errors.
     pub redactor: Arc<Redactor>,
     /// Who may call.
@@ -114,6 +119,8 @@ pub struct App {
     pub(crate) vitals: Arc<dyn Vitals>,
     pub(crate) models: Arc<dyn Models>,
     pub(crate) retention: Arc<dyn Retention>,
+    pub(crate) values: Arc<dyn KeyValue>,
+    pub(crate) tables: Vec<Arc<dyn Table>>,
     pub(crate) redactor: Arc<Redactor>,
     pub(crate) auth: Auth,
     pub(crate) limits: Limits,
@@ -139,6 +146,8 @@ impl App {
             vitals: parts.vitals,
             models: parts.models,
             retention: parts.retention,
+            values: parts.values,
+            tables: parts.tables,
             redactor: parts.redactor,
             auth: parts.auth,
             room_for_bodies: Arc::new(Semaphore::new(parts.limits.bodies / 1024)),

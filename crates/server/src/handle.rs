@@ -13,7 +13,7 @@ use drawloom_contract::{
     usage::Usage,
     view::RunView,
 };
-use drawloom_wire::runs::{Amount, BatchResult, BatchStatus, How, RunResult, Spawned, SpawnedBatch};
+use drawloom_wire::runs::{Amount, BatchResult, BatchStatus, How, RunResult, Spawned, SpawnedBatch, fit};
 
 pub(crate) use guard::CancelGuard;
 
@@ -76,7 +76,7 @@ impl RunHandle {
             let until = wait::until(&app, &self.how);
             let (view, cut_short) = wait::run(&app, &self.caller, self.view, self.live, until).await;
             guard.disarm();
-            let mut result = RunResult::of(&view, position(&app, &view));
+            let mut result = run_result(&app, &view, self.how.result_bytes);
             result.warnings.extend(cut_short);
             result
         }
@@ -108,24 +108,38 @@ impl BatchHandle {
             let until = wait::until(&app, &self.how);
             let (views, cut_short) = wait::batch(&app, &self.caller, self.batch, self.runs, until).await;
             guard.disarm();
-            batch_result(&app, self.batch, views.iter().map(|view| &**view), cut_short)
+            batch_result(&app, self.batch, views.iter().map(|view| &**view), cut_short, self.how.result_bytes)
         }
     }
 
     /// The results by index, ended or not.
     pub fn as_it_stands(&self, app: &App) -> BatchResult {
-        batch_result(app, self.batch, self.runs.iter().map(|started| &*started.view), None)
+        batch_result(app, self.batch, self.runs.iter().map(|started| &*started.view), None, self.how.result_bytes)
     }
 }
 
-fn batch_result<'a>(
+/// A run as it stands; a text of more than `most` bytes comes as an artifact.
+pub(crate) fn run_result(app: &App, view: &RunView, most: Option<u64>) -> RunResult {
+    let mut result = RunResult::of(view, position(app, view));
+    if let Some(most) = most {
+        fit(std::slice::from_mut(&mut result), most);
+    }
+    result
+}
+
+pub(crate) fn batch_result<'a>(
     app: &App,
     batch_id: BatchId,
     views: impl Iterator<Item = &'a RunView> + Clone,
     cut_short: Option<String>,
+    most: Option<u64>,
 ) -> BatchResult {
     let positions = positions(app, views.clone());
-    let results: Vec<RunResult> = views.map(|view| RunResult::of(view, positions.get(&view.run).copied())).collect();
+    let mut results: Vec<RunResult> =
+        views.map(|view| RunResult::of(view, positions.get(&view.run).copied())).collect();
+    if let Some(most) = most {
+        fit(&mut results, most);
+    }
     BatchResult {
         batch_id,
         status: BatchStatus::of(results.iter().map(|result| result.status)),
@@ -137,6 +151,7 @@ fn batch_result<'a>(
         cost: results.iter().filter_map(|result| result.cost).reduce(|sum, more| Amount(sum.0 + more.0)),
         results,
         warnings: cut_short.into_iter().collect(),
+        hint: None,
     }
 }
 

@@ -1,12 +1,13 @@
 //! The operations list and the protocols that reach it.
 //!
-//! An operation is declared once, in `operations/`; `rest/` turns the list into routes, OpenAPI and streams. No surface
-//! holds a rule of its own.
+//! An operation is declared once, in `operations/`; `rest/` turns the list into routes, OpenAPI and streams, `mcp/` into
+//! tools. No surface holds a rule of its own.
 
 mod app;
 pub mod auth;
 pub mod config;
 mod handle;
+pub mod mcp;
 mod operation;
 mod operations;
 mod rest;

@@ -70,6 +70,10 @@ pub struct Card {
     pub read_only: bool,
     /// Whether a repeat is harmless.
     pub idempotent: bool,
+    /// Whether it stops or removes what is there.
+    pub destructive: bool,
+    /// What a model should know of it, over the summary: when to use it, and what comes back.
+    pub advice: &'static str,
     /// Whether it answers a stream of events unless JSON is asked for.
     pub streams: bool,
     /// Most bytes of its body, when that is less than the server's limit.
@@ -96,6 +100,8 @@ impl Card {
             toolset: "",
             read_only: false,
             idempotent: false,
+            destructive: false,
+            advice: "",
             streams: false,
             body_limit: None,
             headers: Vec::new(),
@@ -129,6 +135,20 @@ impl Card {
     #[must_use]
     pub fn idempotent(mut self) -> Self {
         self.idempotent = true;
+        self
+    }
+
+    /// It stops or removes what is there.
+    #[must_use]
+    pub fn destructive(mut self) -> Self {
+        self.destructive = true;
+        self
+    }
+
+    /// What a model should know of it.
+    #[must_use]
+    pub fn advice(mut self, advice: &'static str) -> Self {
+        self.advice = advice;
         self
     }
 
@@ -169,6 +189,8 @@ pub struct Call<'a> {
     pub caller: &'a Caller,
     /// What the surface wants to hear of a run that starts. It must be said before the start, so that nothing is missed.
     pub interest: Interest,
+    /// Most bytes of texts in an answer, where the input says nothing; no bound, when absent.
+    pub result_bytes: Option<u64>,
 }
 
 /// A value, or a handle whose wait yields one.

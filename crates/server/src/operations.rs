@@ -10,6 +10,7 @@ mod list_agents;
 mod list_models;
 mod list_runs;
 mod prune_runs;
+pub(crate) mod read_artifact;
 mod replay_run;
 mod spawn_run;
 mod spawn_runs;
@@ -20,6 +21,9 @@ use drawloom_contract::{
     ids::{AgentId, RunId},
     view::RunView,
 };
+
+use drawloom_wire::validate::Validator;
+use schemars::SchemaGenerator;
 
 use crate::operation::{AnyOperation, Call};
 
@@ -33,6 +37,7 @@ pub static OPERATIONS: &[&dyn AnyOperation] = &[
     &cancel_run::CancelRun,
     &get_batch::GetBatch,
     &cancel_batch::CancelBatch,
+    &read_artifact::ReadArtifact,
     &list_agents::ListAgents,
     &list_models::ListModels,
     &replay_run::ReplayRun,
@@ -40,6 +45,17 @@ pub static OPERATIONS: &[&dyn AnyOperation] = &[
     &get_load::GetLoad,
     &whoami::WhoAmI,
 ];
+
+/// What an operation takes, made ready to check input.
+pub(crate) fn validator(operation: &dyn AnyOperation) -> Validator {
+    let mut generator = SchemaGenerator::default();
+    let mut schema = (operation.entry().input)(&mut generator).to_value();
+    let definitions = generator.take_definitions(true);
+    if let Some(map) = schema.as_object_mut() {
+        map.insert("$defs".into(), definitions.into());
+    }
+    Validator::new(&schema).expect("inputs use only keywords that the validator knows; a test walks them")
+}
 
 /// The run that an input names, by id or by handle.
 async fn named_run(call: &Call<'_>, run: Option<RunId>, agent_id: Option<AgentId>) -> Result<RunView, Failure> {

@@ -1,7 +1,7 @@
 //! REST: routes out of the operations list, one generic handler for all of them.
 
 mod fixed;
-mod input;
+pub(crate) mod input;
 pub(crate) mod openapi;
 mod refusal;
 mod reply;
@@ -28,17 +28,18 @@ use drawloom_contract::{
 };
 use drawloom_wire::validate::Validator;
 use futures::FutureExt;
-use schemars::SchemaGenerator;
 use tower::ServiceExt;
 use tracing::Instrument;
 
+pub(crate) use input::read_body;
 pub(crate) use refusal::Refusal;
 
 use crate::{
     app::App,
     auth::check_origin,
+    mcp::Endpoint,
     operation::{Answer, AnyOperation, Call, Card, Verb},
-    operations::OPERATIONS,
+    operations::{OPERATIONS, validator},
 };
 
 /// Where every request is logged, at level `debug`: `--log info,requests=debug` shows them.
@@ -92,6 +93,19 @@ impl Surface {
             let handler = move |request: Request| {
                 let (app, place) = (app.clone(), place.clone());
                 async move { place.answer(&app, request).await }
+            };
+            router = router.route(path, any(handler));
+        }
+        let endpoint = Endpoint::new(&app);
+        for path in ["/mcp", "/v1/_mcp"] {
+            let endpoint = endpoint.clone();
+            let handler = move |request: Request| {
+                let endpoint = endpoint.clone();
+                async move {
+                    let asked = request.extensions().get::<Asked>().cloned();
+                    let asked = asked.expect("the surface puts it into every request");
+                    endpoint.answer(request).await.unwrap_or_else(|refusal| refusal.answer(&asked))
+                }
             };
             router = router.route(path, any(handler));
         }
@@ -230,7 +244,7 @@ impl Served {
         let input = input::assemble(&self.card, validator, &parts, &path, body.as_ref().map(|held| &*held.bytes))?;
         let wants_stream = self.card.streams && !asks_for_json(&parts.headers);
         let interest = if wants_stream { Interest::Events } else { Interest::Outcome };
-        match self.operation.invoke(Call { app, caller: &caller, interest }, input).await? {
+        match self.operation.invoke(Call { app, caller: &caller, interest, result_bytes: None }, input).await? {
             Answer::Value(value) => Ok(reply::json(StatusCode::OK, &value)),
             Answer::Handle(handle) if wants_stream => reply::stream(app, handle).await,
             Answer::Handle(handle) => Ok(reply::waiting(app, handle).await),
@@ -243,16 +257,6 @@ impl Served {
             _ => Ok(()),
         }
     }
-}
-
-fn validator(operation: &dyn AnyOperation) -> Validator {
-    let mut generator = SchemaGenerator::default();
-    let mut schema = (operation.entry().input)(&mut generator).to_value();
-    let definitions = generator.take_definitions(true);
-    if let Some(map) = schema.as_object_mut() {
-        map.insert("$defs".into(), definitions.into());
-    }
-    Validator::new(&schema).expect("inputs use only keywords that the validator knows; a test walks them")
 }
 
 /// Whether JSON is named before (or without) an event stream.

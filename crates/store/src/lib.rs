@@ -16,6 +16,7 @@ mod rows;
 mod schema;
 mod sql;
 mod store;
+mod values;
 mod writer;
 
 pub use backup::{Backup, backup, inspect, list_unfinished, partial, restore};

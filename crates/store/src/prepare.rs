@@ -10,6 +10,7 @@ use drawloom_contract::{
     journal::{Append, Entry, NewBatch, RequestKey, WaitChange},
     record::{Body, Epoch, Record, Seq},
     time::Timestamp,
+    values::ValueChange,
     view::{Patch, RunView},
 };
 
@@ -23,6 +24,7 @@ pub(crate) struct Work {
     pub(crate) key: Option<RequestKey>,
     pub(crate) batch: Option<NewBatch>,
     pub(crate) definitions: Vec<Pinned>,
+    pub(crate) values: Vec<ValueChange>,
 }
 
 /// One run's part of an entry.
@@ -82,7 +84,15 @@ impl Work {
 pub(crate) fn prepare(entry: Entry, is_known: impl Fn(&Tenant, &Digest) -> bool) -> Result<Work, String> {
     let definitions = pin(&entry, is_known);
     let runs = entry.runs.into_iter().map(prepare_run).collect::<Result<_, _>>()?;
-    Ok(Work { epoch: entry.epoch, runs, waits: entry.waits, key: entry.key, batch: entry.batch, definitions })
+    Ok(Work {
+        epoch: entry.epoch,
+        runs,
+        waits: entry.waits,
+        key: entry.key,
+        batch: entry.batch,
+        definitions,
+        values: entry.values,
+    })
 }
 
 fn prepare_run(append: Append) -> Result<Run, String> {

@@ -3,7 +3,7 @@
 use rusqlite::{Connection, Result};
 
 /// Each step leads from the format that is its index to the next. A step that was released is never changed.
-const STEPS: &[&str] = &[FIRST, MONEY, RETENTION];
+const STEPS: &[&str] = &[FIRST, MONEY, RETENTION, VALUES];
 
 /// The format that this version writes.
 pub(crate) fn known() -> u32 {
@@ -195,3 +195,16 @@ CREATE TABLE loose_definitions (
 
 CREATE INDEX keys_by_handle ON keys (tenant, handle);
 "#;
+
+/// Small values under a key, each until its time is over.
+const VALUES: &str = "
+CREATE TABLE kept (
+    tenant TEXT NOT NULL,
+    space TEXT NOT NULL,
+    key TEXT NOT NULL,
+    value TEXT NOT NULL,
+    expires_at INTEGER NOT NULL,
+    PRIMARY KEY (tenant, space, key)
+) WITHOUT ROWID;
+CREATE INDEX kept_by_expiry ON kept (space, expires_at);
+";

@@ -204,6 +204,11 @@ impl Store {
         Err(StoreError::Corrupt { file: self.file().display().to_string(), detail: problems.join("; ") })
     }
 
+    /// What this process writes under.
+    pub(crate) fn epoch(&self) -> Epoch {
+        self.shared.epoch
+    }
+
     /// The store's file.
     pub fn file(&self) -> &Path {
         &self.shared.file

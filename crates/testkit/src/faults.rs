@@ -68,12 +68,9 @@ impl Faulty {
     async fn commit_apart(&self, mut entry: Entry) -> Result<Committed, CommitError> {
         let children = entry.runs.split_off(1);
         let apart = Entry {
-            epoch: entry.epoch,
             runs: children.into_iter().map(|child| self.without_key(child)).collect(),
-            waits: Vec::new(),
-            key: None,
-            batch: None,
             definitions: std::mem::take(&mut entry.definitions),
+            ..Entry::empty(entry.epoch)
         };
         self.inner.commit(apart).await?;
         self.inner.commit(entry).await

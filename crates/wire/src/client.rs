@@ -123,7 +123,7 @@ impl Client {
 
     /// Looks at a batch, or waits for it.
     pub async fn get_batch(&self, batch_id: BatchId, wait_ms: Option<u64>) -> Result<BatchResult, ClientError> {
-        self.typed("get_batch", &GetBatch { batch_id, wait_ms }).await
+        self.typed("get_batch", &GetBatch { batch_id, wait_ms, result_bytes: None }).await
     }
 
     /// Stops every run of a batch.

@@ -39,6 +39,7 @@ pub static ROUTES: &[Route] = &[
     get("list_models", "/v1/_models"),
     get("list_models", "/v1/models"),
     get("replay_run", "/v1/runs/{run_id}/replay"),
+    get("read_artifact", "/v1/runs/{run_id}/artifact"),
     post("prune_runs", "/v1/runs:prune"),
     get("get_load", "/v1/_concurrency/stats"),
     get("whoami", "/v1/_me"),

@@ -1,9 +1,11 @@
 //! Runs and batches on the wire: what is asked, and what is answered.
 
+mod artifact;
 mod query;
 mod result;
 mod spawn;
 
+pub use artifact::{Artifact, ArtifactName, ArtifactPart, DEFAULT_READ, MAX_READ, MAX_RESULT_BYTES, ReadArtifact, fit};
 pub use drawloom_contract::money::Amount;
 pub use query::{
     CancelBatch, CancelRun, Cancelled, CancelledBatch, FollowRun, GetBatch, GetRun, ListRuns, ReplayRun, RunPage,

@@ -178,7 +178,7 @@ async fn watch(
     }
     // The table says the same, better.
     drop(all.clear());
-    connection.backend.get_batch(GetBatch { batch_id: spawned.batch_id, wait_ms: None }).await
+    connection.backend.get_batch(GetBatch { batch_id: spawned.batch_id, wait_ms: None, result_bytes: None }).await
 }
 
 /// How far a run is.
@@ -239,7 +239,7 @@ async fn cancel(
         for run in &spawned.results {
             super::run::wait(connection, run.run_id).await?;
         }
-        connection.backend.get_batch(GetBatch { batch_id, wait_ms: None }).await
+        connection.backend.get_batch(GetBatch { batch_id, wait_ms: None, result_bytes: None }).await
     };
     tokio::select! {
         result = stopped => result,

@@ -15,6 +15,7 @@ impl Operation for CancelBatch {
         Card::new("cancel_batch", "Stop every run of a batch and all runs below them.", Scope::RunsCreate)
             .rest(Verb::Post, "/v1/batches/{batch_id}/cancel")
             .toolset("runs")
+            .destructive()
             .idempotent()
             .body_limit(16 * 1024)
     }

@@ -18,7 +18,9 @@ impl Operation for CancelRun {
         Card::new("cancel_run", "Stop a run and all runs below it.", Scope::RunsCreate)
             .rest(Verb::Post, "/v1/runs/{run_id}/cancel")
             .rest(Verb::Post, "/v1/agents/{agent_id}/cancel")
-            .toolset("runs")
+            .toolset("core")
+            .destructive()
+            .advice("Runs below it stop too. What it has done stays done.")
             .idempotent()
             .body_limit(16 * 1024)
     }

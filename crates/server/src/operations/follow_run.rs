@@ -44,7 +44,8 @@ impl Operation for FollowRun {
             Interest::Outcome | Interest::None => None,
         };
         let from = From::After(input.from_seq.unwrap_or(0));
-        let handle = RunHandle { caller: call.caller.clone(), view, live, how: How::default(), from };
+        let how = How { result_bytes: call.result_bytes, ..How::default() };
+        let handle = RunHandle { caller: call.caller.clone(), view, live, how, from };
         Ok(Answer::Handle(Handle::Run(Box::new(handle))))
     }
 }

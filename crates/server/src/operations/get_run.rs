@@ -6,7 +6,7 @@ use drawloom_contract::{caller::Scope, failure::Failure};
 use drawloom_wire::runs::{self, How, RunResult};
 
 use crate::{
-    handle::{From, Handle, RunHandle, position},
+    handle::{From, Handle, RunHandle, run_result},
     operation::{Answer, Call, Card, Operation, Verb},
     operations::named_run,
 };
@@ -21,20 +21,22 @@ impl Operation for GetRun {
         Card::new("get_run", "Look at a run, or wait for it.", Scope::RunsRead)
             .rest(Verb::Get, "/v1/runs/{run_id}")
             .rest(Verb::Get, "/v1/agents/{agent_id}")
-            .toolset("runs")
+            .toolset("core")
+            .advice("Give wait_ms to wait for its end in place of asking again and again. The answer has final_text once it ended.")
             .read_only()
     }
 
     async fn call(&self, call: &Call<'_>, input: Self::Input) -> Result<Answer<RunResult>, Failure> {
         let view = named_run(call, input.run_id, input.agent_id).await?;
         if input.wait_ms.is_none() {
-            let mut result = RunResult::of(&view, position(call.app, &view));
+            let mut result = run_result(call.app, &view, input.result_bytes.or(call.result_bytes));
             if view.depth == 0 {
                 result.tree = Some(call.app.runs.spent(call.caller, view.run).await?.into());
             }
             return Ok(Answer::Value(result));
         }
-        let how = How { wait_ms: input.wait_ms, ..How::default() };
+        let how =
+            How { wait_ms: input.wait_ms, result_bytes: input.result_bytes.or(call.result_bytes), ..How::default() };
         let handle =
             RunHandle { caller: call.caller.clone(), view: Arc::new(view), live: None, how, from: From::After(0) };
         Ok(Answer::Handle(Handle::Run(Box::new(handle))))

@@ -14,7 +14,8 @@ impl Operation for ListAgents {
     fn card(&self) -> Card {
         Card::new("list_agents", "List the agents that can be run.", Scope::RunsRead)
             .rest(Verb::Get, "/v1/agents")
-            .toolset("agents")
+            .toolset("core")
+            .advice("Call it first when you do not know which agents there are: spawn_run and spawn_runs want a name of these.")
             .read_only()
     }
 

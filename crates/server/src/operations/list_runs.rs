@@ -18,7 +18,10 @@ impl Operation for ListRuns {
         Card::new("list_runs", "List runs, newest first.", Scope::RunsRead)
             .rest(Verb::Get, "/v1/runs")
             .rest(Verb::Get, "/v1/users/{user_id}/agents")
-            .toolset("runs")
+            .toolset("core")
+            .advice(
+                "Use it to find a run again, or to see what is still going on. Texts are left out; get_run has them.",
+            )
             .read_only()
     }
 

@@ -24,7 +24,12 @@ impl Operation for SpawnRun {
     fn card(&self) -> Card {
         Card::new(NAME, "Start a run of an agent, and follow it, wait for it or leave it.", Scope::RunsCreate)
             .rest(Verb::Post, "/v1/runs")
-            .toolset("runs")
+            .toolset("core")
+            .advice(
+                "Use it to hand one task to an agent that works on its own, with its own tools, and to get only its answer \
+                 back. It waits for the end; a long run may come back unfinished with a hint how to wait on with get_run. \
+                 The run goes on whatever happens to this call. Several tasks at once: spawn_runs.",
+            )
             .streams()
             .header("idempotency-key", "idempotency_key", Precedence::MustAgree)
             .detaches::<Spawned>()
@@ -32,6 +37,7 @@ impl Operation for SpawnRun {
 
     async fn call(&self, call: &Call<'_>, input: Self::Input) -> Result<Answer<RunResult>, Failure> {
         let (mut spawn, mut how) = input.split();
+        how.result_bytes = how.result_bytes.or(call.result_bytes);
         spawn.normalise("")?;
         let key = how.idempotency_key.take().map(|key| Idempotency {
             operation: NAME,

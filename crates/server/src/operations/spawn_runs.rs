@@ -31,7 +31,13 @@ impl Operation for SpawnRuns {
             Scope::RunsCreate,
         )
         .rest(Verb::Post, "/v1/runs:batch")
-        .toolset("runs")
+        .toolset("core")
+        .advice(
+            "Use it to hand several independent tasks out at once; they run side by side within the server's limits, and \
+             one that fails does not stop the others. Results come in the order of the request, each with its index. It \
+             waits for all of them (mode join); long ones may come back unfinished with a hint how to wait on with \
+             get_batch. mode detach answers at once.",
+        )
         .body_limit(MAX_BATCH_BODY)
         .header("idempotency-key", "idempotency_key", Precedence::MustAgree)
         .detaches::<SpawnedBatch>()
@@ -39,6 +45,7 @@ impl Operation for SpawnRuns {
 
     async fn call(&self, call: &Call<'_>, input: Self::Input) -> Result<Answer<BatchResult>, Failure> {
         let (mut spawns, mut how) = input.split();
+        how.result_bytes = how.result_bytes.or(call.result_bytes);
         for (index, spawn) in spawns.iter_mut().enumerate() {
             spawn.normalise(&format!("spawns[{index}]."))?;
         }

@@ -31,8 +31,8 @@ pub(super) fn no_body(headers: &HeaderMap) -> Result<(), Failure> {
 }
 
 /// A body, and the room that it takes while it is held.
-pub(super) struct Held {
-    pub(super) bytes: Bytes,
+pub(crate) struct Held {
+    pub(crate) bytes: Bytes,
     _room: Option<OwnedSemaphorePermit>,
 }
 
@@ -40,7 +40,7 @@ pub(super) struct Held {
 const UNCOUNTED: u64 = 64 * 1024;
 
 /// Reads a whole body of at most `limit` bytes, in bounded time and with bounded memory over all requests.
-pub(super) async fn read_body(app: &App, headers: &HeaderMap, body: Body, limit: usize) -> Result<Held, Failure> {
+pub(crate) async fn read_body(app: &App, headers: &HeaderMap, body: Body, limit: usize) -> Result<Held, Failure> {
     let length = headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
     let too_long = length.is_some_and(|length| length > limit as u64);
     if too_long && headers.contains_key(header::EXPECT) {

@@ -49,7 +49,7 @@ impl From<Vec<Problem>> for Refusal {
 
 impl Refusal {
     /// Nobody whom the server knows.
-    pub(super) fn unknown_caller(failure: Failure) -> Self {
+    pub(crate) fn unknown_caller(failure: Failure) -> Self {
         let challenge = match failure.code {
             "no_token" => "Bearer realm=\"drawloom\"",
             _ => "Bearer realm=\"drawloom\", error=\"invalid_token\"",

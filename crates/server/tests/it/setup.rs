@@ -1,6 +1,7 @@
 //! A server on loopback and small ways to talk to it.
 
 use std::{
+    collections::HashMap,
     net::SocketAddr,
     sync::{Arc, Mutex},
     time::Duration,
@@ -10,10 +11,11 @@ use async_trait::async_trait;
 use drawloom_contract::{
     caller::Scope,
     failure::{Failure, FailureKind},
-    journal::StoreError,
+    journal::{CommitError, StoreError},
     redact::Redactor,
     retention::{Prune, Pruned, Retention},
     time::{Clock, Entropy, Timestamp},
+    values::{KeyValue, ValueChange, ValueKey},
 };
 use drawloom_net::{Configured, Method, Request, Response};
 use drawloom_server::{
@@ -179,6 +181,8 @@ impl Setup {
             vitals: Arc::new(Well(self.well)),
             models: Arc::new(OneModel),
             retention: broom,
+            values: Arc::<Memory>::default(),
+            tables: Vec::new(),
             redactor: Arc::new(Redactor::new([SECRET])),
             auth: Auth::new(address, self.shared, principals).expect("it is on loopback"),
             limits: self.limits,
@@ -189,6 +193,29 @@ impl Setup {
             let _ = stopped.await;
         }));
         (stop, task)
+    }
+}
+
+/// Values in memory.
+#[derive(Default)]
+struct Memory(Mutex<HashMap<ValueKey, (Value, Timestamp)>>);
+
+#[async_trait]
+impl KeyValue for Memory {
+    async fn change(&self, change: ValueChange) -> Result<(), CommitError> {
+        let mut values = self.0.lock().expect("nobody panics with it");
+        match change {
+            ValueChange::Put { key, value, expires_at, .. } => {
+                values.insert(key, (value.into_inner(), expires_at));
+            }
+            ValueChange::Remove { key } => _ = values.remove(&key),
+        }
+        Ok(())
+    }
+
+    async fn find_value(&self, key: &ValueKey, now: Timestamp) -> Result<Option<Value>, StoreError> {
+        let values = self.0.lock().expect("nobody panics with it");
+        Ok(values.get(key).filter(|(_, expires_at)| *expires_at > now).map(|(value, _)| value.clone()))
     }
 }
 

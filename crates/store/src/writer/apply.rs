@@ -5,6 +5,7 @@ use drawloom_contract::{
     journal::{CommitError, Committed, HandleId, NewBatch, RequestKey, WaitChange},
     record::{self, Seq},
     time::Timestamp,
+    values::ValueChange,
     view::{Patch, RunView},
 };
 use rusqlite::{Connection, Error, ToSql};
@@ -75,6 +76,9 @@ fn write(connection: &Connection, statements: &mut Statements<'_>, work: &Work) 
     for change in &work.waits {
         change_wait(statements, change)?;
     }
+    for change in &work.values {
+        change_value(statements, change)?;
+    }
     let mut woken = Vec::new();
     for candidate in candidates {
         let values: [&dyn ToSql; 2] = [&candidate.tenant.as_str(), candidate.run.as_bytes()];
@@ -100,6 +104,21 @@ fn claim_key(statements: &mut Statements<'_>, key: &RequestKey) -> Result<()> {
     let values: [&dyn ToSql; 7] =
         [&tenant, &subject, &key.operation, key.key.as_bytes(), key.body.as_bytes(), &kind, id];
     statements.insert_key.execute(&values)?;
+    Ok(())
+}
+
+fn change_value(statements: &mut Statements<'_>, change: &ValueChange) -> Result<()> {
+    match change {
+        ValueChange::Put { key, value, at, expires_at } => {
+            statements.remove_old_values.execute(&[&key.space, &at.as_millis()])?;
+            let values: [&dyn ToSql; 5] =
+                [&key.tenant.as_str(), &key.space, &key.key, &value.to_string(), &expires_at.as_millis()];
+            statements.put_value.execute(&values)?;
+        }
+        ValueChange::Remove { key } => {
+            statements.remove_value.execute(&[&key.tenant.as_str(), &key.space, &key.key])?;
+        }
+    }
     Ok(())
 }
 

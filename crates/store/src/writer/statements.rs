@@ -93,6 +93,12 @@ statements! {
     find_key: FIND_KEY;
     insert_batch: "INSERT INTO batches (tenant, batch, user, size) VALUES ($1, $2, $3, $4)";
 
+    put_value: "INSERT OR REPLACE INTO kept (tenant, space, key, value, expires_at) VALUES ($1, $2, $3, $4, $5)";
+    remove_value: "DELETE FROM kept WHERE tenant = $1 AND space = $2 AND key = $3";
+    /// At most as many as a commit can bear.
+    remove_old_values: "DELETE FROM kept WHERE (tenant, space, key) IN \
+        (SELECT tenant, space, key FROM kept WHERE space = $1 AND expires_at <= $2 LIMIT 64)";
+
     /// A wait for children begins with those that have not ended yet.
     wait_for_children: "INSERT OR REPLACE INTO waits (tenant, run, call, kind, remaining, due) \
         SELECT $1, $2, $3, 'children', max(0, $4 - count(*)), NULL FROM runs \

@@ -9,7 +9,7 @@ use drawloom_contract::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::runs::{MAX_WAIT_MS, RunResult};
+use crate::runs::{MAX_RESULT_BYTES, MAX_WAIT_MS, RunResult};
 
 /// How many runs a page of a list has when nobody says.
 const DEFAULT_LIMIT: u32 = 50;
@@ -28,6 +28,11 @@ pub struct GetRun {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(max = MAX_WAIT_MS))]
     pub wait_ms: Option<u64>,
+    /// Longest final text, in bytes, of the whole answer; longer ones come as an outline that `read_artifact` reads on. No
+    /// bound, when absent, except over MCP.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(max = MAX_RESULT_BYTES))]
+    pub result_bytes: Option<u64>,
 }
 
 /// Lists runs, newest first.
@@ -126,6 +131,11 @@ pub struct GetBatch {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(max = MAX_WAIT_MS))]
     pub wait_ms: Option<u64>,
+    /// Longest final text, in bytes, of the whole answer; longer ones come as an outline that `read_artifact` reads on. No
+    /// bound, when absent, except over MCP.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(max = MAX_RESULT_BYTES))]
+    pub result_bytes: Option<u64>,
 }
 
 /// Stops every run of a batch and all below them.

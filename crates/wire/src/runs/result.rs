@@ -13,6 +13,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::runs::Artifact;
+
 /// When things happened, and how long they took.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Timings {
@@ -62,6 +64,9 @@ pub struct RunResult {
     /// The text of the last turn. Left out of lists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub final_text: Option<String>,
+    /// The text of the last turn, when it is longer than the answer may be: `read_artifact` gives it in parts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub artifact: Option<Artifact>,
     /// Tokens of the whole run so far.
     pub usage: Usage,
     /// What they cost, as far as their models have a price.
@@ -76,6 +81,9 @@ pub struct RunResult {
     /// What was narrowed, overridden, defaulted or cut short.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
+    /// How to go on, when this is not the end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
     /// When things happened.
     pub timings: Timings,
     /// The provider that its calls go to.
@@ -147,6 +155,9 @@ pub struct BatchResult {
     /// What cut the answer short.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
+    /// How to go on, when this is not the end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
 }
 
 /// A run that was accepted, for a caller who does not wait.
@@ -214,11 +225,13 @@ impl RunResult {
             position: position.filter(|_| view.status == Status::Queued),
             stop_reason: view.stop_reason,
             final_text: view.final_text.clone(),
+            artifact: None,
             usage: view.usage,
             cost: view.cost.map(Amount),
             tree: None,
             error: view.error.clone(),
             warnings: view.warnings.clone(),
+            hint: None,
             timings: Timings::of(view),
             provider: view.provider.clone(),
             model: view.model.clone(),

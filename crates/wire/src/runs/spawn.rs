@@ -12,6 +12,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::runs::MAX_RESULT_BYTES;
+
 /// The most runs of one batch.
 pub const MAX_SPAWNS: usize = 32;
 
@@ -53,6 +55,8 @@ pub struct How {
     pub cancel_on_disconnect: bool,
     /// The caller's key of the request.
     pub idempotency_key: Option<String>,
+    /// Most bytes of texts in the answer.
+    pub result_bytes: Option<u64>,
 }
 
 /// Starts a run of an agent.
@@ -124,6 +128,11 @@ pub struct SpawnRun {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(max = MAX_WAIT_MS))]
     pub wait_ms: Option<u64>,
+    /// Longest final text, in bytes, of the whole answer; longer ones come as an outline that `read_artifact` reads on. No
+    /// bound, when absent, except over MCP.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(max = MAX_RESULT_BYTES))]
+    pub result_bytes: Option<u64>,
     /// Whether a dropped connection cancels the run. By default it goes on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cancel_on_disconnect: Option<bool>,
@@ -217,6 +226,11 @@ pub struct SpawnRuns {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(max = MAX_WAIT_MS))]
     pub wait_ms: Option<u64>,
+    /// Longest final text, in bytes, of the whole answer; longer ones come as an outline that `read_artifact` reads on. No
+    /// bound, when absent, except over MCP.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(max = MAX_RESULT_BYTES))]
+    pub result_bytes: Option<u64>,
     /// Whether a dropped connection cancels the runs. By default they go on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cancel_on_disconnect: Option<bool>,
@@ -250,6 +264,7 @@ impl SpawnRun {
             allowed_hosts: None,
             mode: None,
             wait_ms: None,
+            result_bytes: None,
             cancel_on_disconnect: None,
             idempotency_key: None,
         }
@@ -281,6 +296,7 @@ impl SpawnRun {
             wait_ms: self.wait_ms,
             cancel_on_disconnect: self.cancel_on_disconnect.unwrap_or(false),
             idempotency_key: self.idempotency_key,
+            result_bytes: self.result_bytes,
         };
         (spawn, how)
     }
@@ -299,6 +315,7 @@ impl SpawnRuns {
             wait_ms: self.wait_ms,
             cancel_on_disconnect: self.cancel_on_disconnect.unwrap_or(false),
             idempotency_key: self.idempotency_key,
+            result_bytes: self.result_bytes,
         };
         (spawns, how)
     }

@@ -1,0 +1,119 @@
+//! Calls in flight, so that whoever asked can cancel one by its name.
+
+use std::{
+    collections::HashMap,
+    hash::Hash,
+    sync::{Arc, Mutex, OnceLock, PoisonError},
+};
+
+use tokio_util::sync::CancellationToken;
+
+/// An explicit cancel of one call, which may come or not.
+#[derive(Default)]
+pub(super) struct Cancel {
+    token: CancellationToken,
+    reason: OnceLock<Option<String>>,
+}
+
+impl Cancel {
+    /// Says that the call is not wanted any more. The first word counts.
+    pub(super) fn say(&self, reason: Option<String>) {
+        _ = self.reason.set(reason);
+        self.token.cancel();
+    }
+
+    /// Returns with the reason once it was said.
+    pub(super) async fn said(&self) -> Option<String> {
+        self.token.cancelled().await;
+        self.reason.get().cloned().flatten()
+    }
+}
+
+/// Whether a reason says that the client's time ran out, and not that somebody wants the work to stop: clients send
+/// `notifications/cancelled` for both. Codex has one reason for both ("MCP response future dropped"): then nothing is lost.
+pub(super) fn is_timeout(reason: Option<&str>) -> bool {
+    reason.is_some_and(|reason| {
+        let reason = reason.to_ascii_lowercase();
+        ["timed out", "timeout", "time out", "deadline", "future dropped"].iter().any(|word| reason.contains(word))
+    })
+}
+
+/// Calls in flight, by name.
+pub(super) struct Calls<K> {
+    open: Mutex<HashMap<K, Arc<Cancel>>>,
+}
+
+impl<K> Default for Calls<K> {
+    fn default() -> Self {
+        Self { open: Mutex::default() }
+    }
+}
+
+impl<K: Eq + Hash + Clone> Calls<K> {
+    /// Notes a call until the guard goes.
+    pub(super) fn enter(self: &Arc<Self>, key: K, cancel: &Arc<Cancel>) -> Entered<K> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner).insert(key.clone(), cancel.clone());
+        Entered { calls: self.clone(), key, cancel: cancel.clone() }
+    }
+
+    /// Cancels a call that is in flight; says whether it was. One that was answered before is left alone.
+    pub(super) fn cancel(&self, key: &K, reason: Option<String>) -> bool {
+        let found = self.open.lock().unwrap_or_else(PoisonError::into_inner).get(key).cloned();
+        let Some(cancel) = found else { return false };
+        cancel.say(reason);
+        true
+    }
+}
+
+/// A call that is noted.
+pub(super) struct Entered<K: Eq + Hash + Clone> {
+    calls: Arc<Calls<K>>,
+    key: K,
+    cancel: Arc<Cancel>,
+}
+
+impl<K: Eq + Hash + Clone> Drop for Entered<K> {
+    fn drop(&mut self) {
+        let mut open = self.calls.open.lock().unwrap_or_else(PoisonError::into_inner);
+        // A second request under the same name took the place over.
+        if open.get(&self.key).is_some_and(|known| Arc::ptr_eq(known, &self.cancel)) {
+            open.remove(&self.key);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clients_timeout_is_no_cancel() {
+        for reason in [
+            "MCP error -32001: Request timed out",
+            "request timeout",
+            "Tool call timed out after 3s",
+            "deadline exceeded",
+            "SdkError: Request timed out",
+            "MCP response future dropped",
+        ] {
+            assert!(is_timeout(Some(reason)), "{reason}");
+        }
+        for reason in ["user pressed escape", "AbortError: This operation was aborted", ""] {
+            assert!(!is_timeout(Some(reason)), "{reason}");
+        }
+        assert!(!is_timeout(None));
+    }
+
+    #[test]
+    fn a_call_that_ended_is_not_cancelled_and_a_second_one_of_the_name_stays() {
+        let calls: Arc<Calls<u32>> = Arc::default();
+        let (first, second) = (Arc::new(Cancel::default()), Arc::new(Cancel::default()));
+        let one = calls.enter(7, &first);
+        let two = calls.enter(7, &second);
+        drop(one);
+        assert!(calls.cancel(&7, Some("why".into())));
+        assert!(second.token.is_cancelled() && !first.token.is_cancelled());
+        drop(two);
+        assert!(!calls.cancel(&7, None));
+    }
+}

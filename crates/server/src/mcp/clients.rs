@@ -1,0 +1,64 @@
+//! What each known client bears: how long it waits for an answer, and whether word of progress makes it wait longer.
+
+use std::time::Duration;
+
+/// How a client waits.
+struct Client {
+    /// How its `clientInfo.name` begins, in lower case.
+    name: &'static str,
+    /// How long it waits in silence.
+    silent: Duration,
+    /// How long it waits while it hears of progress; without end, when absent.
+    informed: Option<Duration>,
+}
+
+/// How long a client waits that nobody knows: most give up after a minute.
+const UNKNOWN: Duration = Duration::from_secs(50);
+
+/// The longest wait of one call, heartbeats or not: a session that is idle longer is put away.
+const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Clients whose limits were seen; `docs/mcp.md` says what was seen of each. A user can set shorter ones, which only the
+/// client knows: then it stops waiting, and the run goes on.
+const CLIENTS: &[Client] = &[
+    // 300 s of silence over HTTP; word of progress resets it.
+    Client { name: "claude-code", silent: Duration::from_secs(280), informed: None },
+    // tool_timeout_sec, 60 by default, whatever it hears.
+    Client { name: "codex", silent: UNKNOWN, informed: Some(UNKNOWN) },
+    // 30 s by default; word of progress resets it.
+    Client { name: "opencode", silent: Duration::from_secs(25), informed: None },
+];
+
+/// How long the client that calls itself `name` can be kept waiting. `informed` says whether it hears of progress, and
+/// `own` is what the client said itself.
+pub(super) fn patience(name: Option<&str>, informed: bool, own: Option<Duration>) -> Duration {
+    let name = name.unwrap_or_default().to_ascii_lowercase();
+    let known = CLIENTS.iter().find(|client| name.starts_with(client.name));
+    let bears = match (known, informed) {
+        (Some(client), true) => client.informed,
+        (Some(client), false) => Some(client.silent),
+        (None, true) => None,
+        (None, false) => Some(UNKNOWN),
+    };
+    let bears = bears.unwrap_or(LONGEST);
+    // A tenth less than it says, so that the answer is there in time.
+    own.map_or(bears, |own| bears.min(own.mul_f64(0.9)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_is_answered_before_it_gives_up() {
+        let seconds =
+            |name, informed, own: Option<u64>| patience(name, informed, own.map(Duration::from_secs)).as_secs();
+        assert_eq!(seconds(None, false, None), 50);
+        assert_eq!(seconds(None, true, None), 86_400);
+        assert_eq!(seconds(Some("claude-code"), true, None), 86_400);
+        assert_eq!(seconds(Some("Claude-Code"), false, None), 280);
+        assert_eq!(seconds(Some("codex-mcp-client"), true, None), 50);
+        assert_eq!(seconds(Some("opencode"), false, None), 25);
+        assert_eq!(seconds(Some("claude-code"), true, Some(10)), 9);
+    }
+}

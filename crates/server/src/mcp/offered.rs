@@ -1,0 +1,259 @@
+//! The operations list as a table of tools.
+
+use std::sync::{Arc, OnceLock};
+
+use async_trait::async_trait;
+use drawloom_contract::{
+    caller::Scope,
+    failure::{Failure, FailureKind},
+    ids::{BatchId, RunId},
+    runs::Interest,
+};
+use drawloom_wire::{
+    body,
+    validate::{Problem, Validator},
+};
+use rmcp::{
+    ErrorData,
+    model::{
+        CallToolRequestParams, CallToolResult, CompleteRequestParams, CompletionInfo, ContentBlock,
+        GetPromptRequestParams, GetPromptResponse, Prompt, ReadResourceRequestParams, ReadResourceResponse, Resource,
+        ResourceTemplate, Tool, ToolAnnotations,
+    },
+};
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use crate::{
+    app::App,
+    mcp::{
+        CALL_KEY,
+        pending::Waited,
+        prompts, resources, schema,
+        table::{Ask, Outcome, Pending, Table, View},
+    },
+    operation::{Answer, AnyOperation, Call, Card},
+    operations::{OPERATIONS, validator},
+};
+
+/// The toolset that everybody gets who asks for none.
+const CORE: &str = "core";
+/// The name of all toolsets together.
+const ALL: &str = "all";
+/// The most bytes of texts in one answer, when the caller does not say: what fits a model's attention.
+pub(super) const RESULT_BYTES: u64 = 24 * 1024;
+
+/// The operations as tools.
+pub(crate) struct Offered {
+    tools: Vec<OfferedTool>,
+}
+
+struct OfferedTool {
+    operation: &'static dyn AnyOperation,
+    card: Card,
+    tool: Tool,
+    takes_key: bool,
+    validator: OnceLock<Validator>,
+}
+
+impl Offered {
+    /// Every operation, in the order of the list.
+    pub(crate) fn new() -> Self {
+        Self { tools: OPERATIONS.iter().map(|operation| OfferedTool::new(*operation)).collect() }
+    }
+
+    /// The names of all toolsets.
+    pub(super) fn toolsets() -> Vec<&'static str> {
+        let mut names = vec![ALL];
+        for operation in OPERATIONS {
+            let toolset = operation.entry().card.toolset;
+            if !names.contains(&toolset) {
+                names.push(toolset);
+            }
+        }
+        names
+    }
+
+    fn find(&self, name: &str) -> Option<&OfferedTool> {
+        self.tools.iter().find(|tool| tool.card.name == name)
+    }
+}
+
+impl OfferedTool {
+    fn new(operation: &'static dyn AnyOperation) -> Self {
+        let entry = operation.entry();
+        let card = entry.card;
+        let mut input = schema::self_contained(entry.input);
+        input.remove("description");
+        let mut output = schema::self_contained(entry.output);
+        schema::without_words(&mut output);
+        let takes_key = input.get("properties").is_some_and(|fields| fields.get("idempotency_key").is_some());
+        let words =
+            if card.advice.is_empty() { card.summary.to_owned() } else { format!("{} {}", card.summary, card.advice) };
+        let annotations = ToolAnnotations::with_title(title(card.name))
+            .read_only(card.read_only)
+            .destructive(card.destructive)
+            .idempotent(card.idempotent)
+            .open_world(card.scope == Some(Scope::RunsCreate) && !card.destructive);
+        let mut tool = Tool::new(card.name, words, Arc::new(input));
+        tool.title = Some(title(card.name));
+        tool.output_schema = Some(Arc::new(output));
+        tool.annotations = Some(annotations);
+        Self { operation, card, tool, takes_key, validator: OnceLock::new() }
+    }
+
+    fn is_for(&self, view: &View) -> bool {
+        let wanted = match &view.toolsets {
+            None => self.card.toolset == CORE,
+            Some(toolsets) => toolsets.iter().any(|toolset| toolset == self.card.toolset || toolset == ALL),
+        };
+        wanted && self.card.scope.is_none_or(|scope| view.caller.may(scope))
+    }
+
+    async fn call(&self, ask: &Ask, arguments: Option<Map<String, Value>>) -> Outcome {
+        let app = &ask.app;
+        let mut arguments = arguments.unwrap_or_default();
+        if self.takes_key
+            && !arguments.contains_key("idempotency_key")
+            && let Some(key) = ask.context.meta.get(CALL_KEY).and_then(Value::as_str)
+        {
+            arguments.insert("idempotency_key".into(), key.into());
+        }
+        let mut input = Value::Object(arguments);
+        let validator = self.validator.get_or_init(|| validator(self.operation));
+        if let Err(problems) = validator.check(&mut input) {
+            return Outcome::Done(refused(app, &body::refuse(&problems), &problems));
+        }
+        let call =
+            Call { app, caller: &ask.view.caller, interest: Interest::Outcome, result_bytes: Some(RESULT_BYTES) };
+        match self.operation.invoke(call, input).await {
+            Ok(Answer::Value(value)) => Outcome::Done(structured(&value)),
+            Ok(Answer::Handle(handle)) => Waited::outcome(app, handle, !self.card.read_only).await,
+            Err(failure) => Outcome::Done(refused(app, &failure, &[])),
+        }
+    }
+}
+
+/// A name as people write it.
+fn title(name: &str) -> String {
+    let words = name.replace('_', " ");
+    let mut letters = words.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
+
+/// A value, for programs and for those who read only text.
+pub(super) fn structured(value: &impl Serialize) -> CallToolResult {
+    let value = serde_json::to_value(value).expect("answers have only text keys");
+    let mut result = CallToolResult::success(vec![ContentBlock::text(value.to_string())]);
+    result.structured_content = Some(value);
+    result
+}
+
+/// A failure that the model reads: what happened, where, and what to do next.
+pub(super) fn refused(app: &App, failure: &Failure, problems: &[Problem]) -> CallToolResult {
+    let mut text = match failure.kind {
+        FailureKind::Bug => {
+            let id = app.request_id();
+            tracing::error!(request = %id, code = failure.code, error = %failure, "a call met a bug");
+            format!("{}: something went wrong on our side (request {id}; the server's log says more)", failure.code)
+        }
+        _ => format!("{}: {failure}", failure.code),
+    };
+    if let Some(hint) = failure.hint.as_ref().filter(|_| failure.kind != FailureKind::Bug) {
+        text.push_str(&format!("\nhint: {hint}"));
+    }
+    for problem in problems.iter().filter(|_| problems.len() > 1) {
+        text.push_str(&format!("\n- {}: {}", problem.path(), problem.message));
+    }
+    if failure.kind.is_retryable() {
+        text.push_str("\nThe same call may work later.");
+    }
+    app.redactor.mask(&mut text);
+    CallToolResult::error(vec![ContentBlock::text(text)])
+}
+
+#[async_trait]
+impl Table for Offered {
+    fn tools(&self, view: &View) -> Vec<Tool> {
+        self.tools.iter().filter(|tool| tool.is_for(view)).map(|tool| tool.tool.clone()).collect()
+    }
+
+    fn find_tool(&self, name: &str) -> Option<Tool> {
+        self.find(name).map(|tool| tool.tool.clone())
+    }
+
+    async fn call(&self, ask: &Ask, params: &CallToolRequestParams) -> Option<Result<Outcome, ErrorData>> {
+        let tool = self.find(&params.name)?;
+        if let Some(scope) = tool.card.scope.filter(|scope| !ask.view.caller.may(*scope)) {
+            let message = format!("{} needs the scope {scope}, which this token does not have", tool.card.name);
+            let failure = Failure::new(FailureKind::Denied, "insufficient_scope", message)
+                .with_hint(format!("add {scope} to the principal's scopes, or use another token"));
+            return Some(Ok(Outcome::Done(refused(&ask.app, &failure, &[]))));
+        }
+        if !tool.is_for(&ask.view) {
+            let message =
+                format!("{} is in the toolset {}, which was not asked for", tool.card.name, tool.card.toolset);
+            let failure = Failure::new(FailureKind::NotFound, "toolset_not_asked", message).with_hint(format!(
+                "connect with --toolsets {CORE},{0}, or to /mcp?toolsets={CORE},{0}",
+                tool.card.toolset
+            ));
+            return Some(Ok(Outcome::Done(refused(&ask.app, &failure, &[]))));
+        }
+        Some(Ok(tool.call(ask, params.arguments.clone()).await))
+    }
+
+    async fn find_task(&self, ask: &Ask, id: &str) -> Option<Result<Box<dyn Pending>, ErrorData>> {
+        let (app, caller) = (&ask.app, &ask.view.caller);
+        let found = if let Ok(run) = id.parse::<RunId>() {
+            app.runs.load(caller, run).await.map(|view| Waited::found(app, caller, None, vec![view], RESULT_BYTES))
+        } else if let Ok(batch) = id.parse::<BatchId>() {
+            app.runs
+                .load_batch(caller, batch)
+                .await
+                .map(|views| Waited::found(app, caller, Some(batch), views, RESULT_BYTES))
+        } else {
+            return None;
+        };
+        match found {
+            Ok(waited) => Some(Ok(Box::new(waited))),
+            Err(failure) if failure.kind == FailureKind::NotFound => None,
+            Err(failure) => Some(Err(ErrorData::internal_error(failure.message, None))),
+        }
+    }
+
+    async fn resources(&self, ask: &Ask) -> Result<Vec<Resource>, ErrorData> {
+        resources::list(ask).await
+    }
+
+    fn resource_templates(&self) -> Vec<ResourceTemplate> {
+        resources::templates()
+    }
+
+    async fn read_resource(
+        &self,
+        ask: &Ask,
+        params: &ReadResourceRequestParams,
+    ) -> Option<Result<ReadResourceResponse, ErrorData>> {
+        resources::read(ask, &params.uri).await
+    }
+
+    async fn resource_changed(&self, ask: &Ask, uri: &str) -> Option<Result<(), ErrorData>> {
+        resources::changed(ask, uri).await
+    }
+
+    fn prompts(&self) -> Vec<Prompt> {
+        prompts::list()
+    }
+
+    async fn get_prompt(
+        &self,
+        ask: &Ask,
+        params: &GetPromptRequestParams,
+    ) -> Option<Result<GetPromptResponse, ErrorData>> {
+        prompts::get(ask, params)
+    }
+
+    async fn complete(&self, ask: &Ask, params: &CompleteRequestParams) -> Option<CompletionInfo> {
+        prompts::complete(ask, params).await
+    }
+}

@@ -1,0 +1,92 @@
+//! Sessions of the older protocol: kept in the store, so that a client goes on after a restart of the server, and bound to
+//! whoever opened them.
+
+use std::{sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use drawloom_contract::{
+    caller::Caller,
+    failure::{Explain, Failure},
+    ids::Tenant,
+    values::{ValueChange, ValueKey},
+};
+use rmcp::{
+    model::InitializeRequestParams,
+    transport::streamable_http_server::session::{SessionState, SessionStore, SessionStoreError},
+};
+use serde::{Deserialize, Serialize};
+
+use crate::app::App;
+
+/// How long a session is kept after it was last opened or taken up.
+const KEPT: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+/// The space of sessions in the key-value store. Their ids are random and long, so they are kept under one tenant.
+const SPACE: &str = "mcp_session";
+
+/// A session as it is kept.
+#[derive(Serialize, Deserialize)]
+struct Kept {
+    tenant: String,
+    subject: String,
+    initialize: InitializeRequestParams,
+}
+
+/// The sessions that there are.
+pub(super) struct Sessions {
+    app: Arc<App>,
+}
+
+impl Sessions {
+    pub(super) fn new(app: Arc<App>) -> Self {
+        Self { app }
+    }
+
+    /// Keeps a session that `caller` opened; durable when this returns.
+    pub(super) async fn keep(
+        &self,
+        id: &str,
+        caller: &Caller,
+        initialize: InitializeRequestParams,
+    ) -> Result<(), Failure> {
+        let kept = Kept { tenant: caller.tenant.to_string(), subject: caller.subject.to_string(), initialize };
+        let value = serde_json::to_value(&kept).expect("sessions have only text keys");
+        let at = self.app.clock.now();
+        let value = self.app.redactor.clean(value);
+        let change = ValueChange::Put { key: key(id), value, at, expires_at: at.after(KEPT) };
+        self.app.values.change(change).await.map_err(|error| Failure::of(&error as &dyn Explain))
+    }
+
+    /// Whether `caller` opened the session; `None`, when there is no such session.
+    pub(super) async fn is_of(&self, id: &str, caller: &Caller) -> Result<Option<bool>, Failure> {
+        let kept = self.find(id).await?;
+        Ok(kept.map(|kept| kept.tenant == caller.tenant.as_str() && kept.subject == caller.subject.as_str()))
+    }
+
+    async fn find(&self, id: &str) -> Result<Option<Kept>, Failure> {
+        let found = self.app.values.find_value(&key(id), self.app.clock.now()).await;
+        let value = found.map_err(|error| Failure::of(&error as &dyn Explain))?;
+        Ok(value.and_then(|value| serde_json::from_value(value).ok()))
+    }
+}
+
+fn key(id: &str) -> ValueKey {
+    ValueKey { tenant: Tenant::default_tenant(), space: SPACE, key: id.to_owned() }
+}
+
+#[async_trait]
+impl SessionStore for Sessions {
+    async fn load(&self, id: &str) -> Result<Option<SessionState>, SessionStoreError> {
+        let kept = self.find(id).await?;
+        Ok(kept.map(|kept| SessionState::new(kept.initialize)))
+    }
+
+    /// The endpoint keeps a session itself, with its owner, before its id leaves the server.
+    async fn store(&self, _: &str, _: &SessionState) -> Result<(), SessionStoreError> {
+        Ok(())
+    }
+
+    async fn delete(&self, id: &str) -> Result<(), SessionStoreError> {
+        self.app.values.change(ValueChange::Remove { key: key(id) }).await?;
+        Ok(())
+    }
+}

@@ -1,0 +1,153 @@
+//! What a server offers over MCP: tools, resources, prompts, and things to wait for.
+
+#![expect(deprecated, reason = "older clients still set a level for log messages")]
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use drawloom_contract::{caller::Caller, time::Timestamp};
+use rmcp::{
+    ErrorData, RoleServer,
+    model::{
+        CallToolRequestParams, CallToolResult, CompleteRequestParams, CompletionInfo, DetailedTask,
+        GetPromptRequestParams, GetPromptResponse, InputRequiredResult, InputResponses, LoggingLevel, Prompt,
+        ReadResourceRequestParams, ReadResourceResponse, Resource, ResourceTemplate, Tool,
+    },
+    service::RequestContext,
+};
+
+use tokio::sync::broadcast;
+
+use crate::app::App;
+
+/// Who looks, and at what.
+#[derive(Debug, Clone)]
+pub struct View {
+    /// Who.
+    pub caller: Caller,
+    /// The toolsets that they asked for; `None` for the small one that everybody gets.
+    pub toolsets: Option<Arc<[String]>>,
+}
+
+/// One request.
+pub struct Ask {
+    /// What operations can reach.
+    pub app: Arc<App>,
+    /// Who asks.
+    pub view: View,
+    /// The least level of log messages that the client wants to hear; all, when it did not say.
+    pub level: Option<LoggingLevel>,
+    /// Where changes of the tables are announced.
+    pub(super) changes: broadcast::Sender<Change>,
+    /// The protocol's side of it: its metadata, and the way back to the client.
+    pub context: RequestContext<RoleServer>,
+}
+
+impl Ask {
+    /// Tells whoever listens that a list has changed.
+    pub fn announce(&self, change: Change) {
+        // Nobody may be listening.
+        _ = self.changes.send(change);
+    }
+}
+
+/// A list that changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Change {
+    /// The tools.
+    Tools,
+    /// The prompts.
+    Prompts,
+}
+
+/// What a call came to.
+pub enum Outcome {
+    /// It is done.
+    Done(CallToolResult),
+    /// It takes time: something durable to wait for.
+    Pending(Box<dyn Pending>),
+    /// It goes on when the client has answered (2026-07-28 only).
+    Input(InputRequiredResult),
+}
+
+/// How far something is.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Progress {
+    /// Parts that are done.
+    pub done: u32,
+    /// Parts in all, when that is known.
+    pub total: Option<u32>,
+    /// In words.
+    pub message: String,
+}
+
+/// Something durable that a call made or asked for: it can be awaited, looked at and cancelled, here or in any later
+/// request that names its id.
+#[async_trait]
+pub trait Pending: Send {
+    /// Whether the explicit cancel of the call cancels this too: not, when the call only looks.
+    fn belongs_to_call(&self) -> bool;
+
+    /// The end, if it comes until then.
+    async fn wait(&mut self, until: Timestamp) -> Option<Result<CallToolResult, ErrorData>>;
+
+    /// How far it is.
+    async fn progress(&mut self) -> Progress;
+
+    /// What a caller is told who cannot wait any longer: how it stands, and how to go on.
+    async fn so_far(&mut self) -> CallToolResult;
+
+    /// How it stands, as a task.
+    async fn task(&mut self) -> Result<DetailedTask, ErrorData>;
+
+    /// Stops it. What has ended is left as it is.
+    async fn cancel(&mut self, reason: Option<String>) -> Result<(), ErrorData>;
+
+    /// Takes answers to questions that it asked.
+    async fn answer(&mut self, responses: InputResponses) -> Result<(), ErrorData>;
+}
+
+/// A list of things that there are. What it does not know, it answers with `None`, and the next table is asked.
+#[async_trait]
+pub trait Table: Send + Sync {
+    /// The tools that a caller may use, always in the same order.
+    fn tools(&self, view: &View) -> Vec<Tool>;
+
+    /// A tool by its name, whoever asks.
+    fn find_tool(&self, name: &str) -> Option<Tool>;
+
+    /// Calls a tool.
+    async fn call(&self, ask: &Ask, params: &CallToolRequestParams) -> Option<Result<Outcome, ErrorData>>;
+
+    /// What a task's id stands for.
+    async fn find_task(&self, ask: &Ask, id: &str) -> Option<Result<Box<dyn Pending>, ErrorData>>;
+
+    /// The resources that there are now.
+    async fn resources(&self, ask: &Ask) -> Result<Vec<Resource>, ErrorData>;
+
+    /// Shapes of resources.
+    fn resource_templates(&self) -> Vec<ResourceTemplate>;
+
+    /// Reads a resource.
+    async fn read_resource(
+        &self,
+        ask: &Ask,
+        params: &ReadResourceRequestParams,
+    ) -> Option<Result<ReadResourceResponse, ErrorData>>;
+
+    /// Returns when the resource has changed; at once with an error, when nothing can be heard of it.
+    async fn resource_changed(&self, ask: &Ask, uri: &str) -> Option<Result<(), ErrorData>>;
+
+    /// The prompts that there are.
+    fn prompts(&self) -> Vec<Prompt>;
+
+    /// A prompt, filled in.
+    async fn get_prompt(
+        &self,
+        ask: &Ask,
+        params: &GetPromptRequestParams,
+    ) -> Option<Result<GetPromptResponse, ErrorData>>;
+
+    /// What an argument could be.
+    async fn complete(&self, ask: &Ask, params: &CompleteRequestParams) -> Option<CompletionInfo>;
+}
