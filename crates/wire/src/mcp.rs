@@ -73,7 +73,7 @@ pub const HEARTBEAT: Duration = Duration::from_secs(5);
 pub const DRAIN: Duration = Duration::from_secs(5);
 
 /// How long the end of a session may take to reach the server.
-const GOODBYE: Duration = Duration::from_millis(500);
+const GOODBYE: Duration = Duration::from_millis(200);
 
 /// The part of `_meta` that names the key under which the server does a call once.
 const IDEMPOTENCY_KEY: &str = "io.drawloom/idempotencyKey";
@@ -328,7 +328,7 @@ async fn notify(shared: Arc<Shared>, message: Notification, room: OwnedSemaphore
     let mut outage = Outage::new(PATIENCE);
     let failure = loop {
         let last = || shared.version.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let session = if greeting { shared.session.current() } else { shared.session.settled().await };
+        let session = if greeting { shared.session.begun().await } else { shared.session.settled().await };
         let era = match (message.version.clone(), session) {
             (Some(version), _) => Era::Stateless(version, headers::standard(&message.method, None)),
             (None, Some(open)) => Era::Session(open),

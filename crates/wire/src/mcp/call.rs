@@ -54,7 +54,7 @@ pub(crate) async fn carry(shared: Arc<Shared>, request: Request, mut withdrawn: 
         shared.progress.end(token);
     }
     if request.method == "initialize" {
-        shared.session.greeted();
+        shared.session.answered();
     }
     match ended {
         Ok(answer) => {
@@ -211,28 +211,35 @@ async fn withdraw(
     delivery: impl Future<Output = Result<Bytes, Failure>> + Unpin,
 ) {
     let place = *placed.borrow();
-    match place {
-        // Whatever there was to cancel never left.
-        Place::Here => return,
-        // Nobody could find a stateless request without a key; that the connection closes says it all.
-        _ if request.version.is_some() && request.key.is_none() => return,
-        Place::OnItsWay => {
-            // The cancel goes another way and may overtake the request, so it is sent again once the server has begun to
-            // answer. If the request is lost instead, it is not sent again, and a cancel after that is the last word.
-            let crossing = shared.clock.sleep_until(shared.clock.now().after(CROSSING));
-            let seen = async move {
-                tokio::select! {
-                    biased;
-                    _ = placed.wait_for(|place| *place != Place::OnItsWay) => {}
-                    _ = delivery => {}
-                    () = crossing => {}
-                }
-            };
-            tokio::join!(tell(shared, request, notification), seen);
-        }
-        Place::There | Place::Lost => drop(delivery),
+    // Nobody could find a stateless request without a key; that the connection closes says it all.
+    if place == Place::Here || (request.version.is_some() && request.key.is_none()) {
+        return;
     }
-    tell(shared, request, notification).await;
+    if place == Place::Lost {
+        return tell(shared, request, notification).await;
+    }
+    // The request's own connection stays open meanwhile: a server may forget a call whose caller is gone.
+    let telling = async {
+        tell(shared, request, notification).await;
+        if place == Place::OnItsWay {
+            // The cancel went another way and may have overtaken the request, so it is sent again after it.
+            let crossing = shared.clock.sleep_until(shared.clock.now().after(CROSSING));
+            tokio::select! {
+                _ = placed.wait_for(|place| *place != Place::OnItsWay) => {}
+                () = crossing => {}
+            }
+            tell(shared, request, notification).await;
+        }
+    };
+    let ended = tokio::select! {
+        biased;
+        () = telling => return,
+        ended = delivery => ended,
+    };
+    // It was lost before the server could be told. It is not sent again, so a cancel after this is the last word.
+    if ended.is_err() {
+        tell(shared, request, notification).await;
+    }
 }
 
 /// Sends a cancel until the server has taken it.

@@ -32,7 +32,9 @@ struct State {
     hello: Option<Bytes>,
     /// The host's `notifications/initialized`, to be sent again.
     initialized: Option<Bytes>,
-    /// Whether `initialize` or `notifications/initialized` is on its way: what follows waits for it.
+    /// Whether `initialize` is on its way: what follows waits for it.
+    opening: bool,
+    /// Whether `notifications/initialized` is on its way: what follows waits for it too.
     greeting: bool,
     open: Option<Open>,
     generation: u64,
@@ -45,7 +47,7 @@ impl Session {
         state.hello = Some(text);
         state.initialized = None;
         state.open = None;
-        state.greeting = true;
+        state.opening = true;
     }
 
     /// The host says that it has heard the answer.
@@ -55,7 +57,13 @@ impl Session {
         state.greeting = true;
     }
 
-    /// What was on its way has arrived, or never will: others may go on.
+    /// `initialize` was answered, or never will be: others may go on.
+    pub(crate) fn answered(&self) {
+        self.state().opening = false;
+        self.changed.send_replace(());
+    }
+
+    /// `notifications/initialized` has arrived, or never will: others may go on.
     pub(crate) fn greeted(&self) {
         self.state().greeting = false;
         self.changed.send_replace(());
@@ -77,12 +85,21 @@ impl Session {
 
     /// The session, once nothing of its beginning is on its way any more; nothing, when the host began none.
     pub(crate) async fn settled(&self) -> Option<Open> {
+        self.once(|state| !state.opening && !state.greeting).await
+    }
+
+    /// The session, once `initialize` is not on its way any more.
+    pub(crate) async fn begun(&self) -> Option<Open> {
+        self.once(|state| !state.opening).await
+    }
+
+    async fn once(&self, ready: impl Fn(&State) -> bool) -> Option<Open> {
         let mut changed = self.changed.subscribe();
         loop {
             changed.mark_unchanged();
             {
                 let state = self.state();
-                if !state.greeting {
+                if ready(&state) {
                     return state.open.clone();
                 }
             }

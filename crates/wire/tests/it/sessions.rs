@@ -127,9 +127,13 @@ async fn requests_that_follow_initialize_without_waiting_are_sent_in_its_session
     .await;
     let mut host = Host::connect(&server.url());
     host.request(0, "initialize", json!({ "protocolVersion": "2025-06-18" })).await;
+    host.send(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" })).await;
     host.call(1, "a").await;
     server.hear("initialize").await;
     gate.add_permits(1);
     assert_eq!(host.next().await["id"], 0);
     assert_eq!(host.next().await["result"], "s1");
+    let posted: Vec<String> =
+        server.asked().iter().map(|asked| asked.method().to_owned()).filter(|method| !method.is_empty()).collect();
+    assert_eq!(posted, ["initialize", "notifications/initialized", "tools/call"]);
 }
