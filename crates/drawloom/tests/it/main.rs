@@ -11,6 +11,8 @@ mod help;
 mod house;
 mod init;
 mod looks;
+mod mcp;
+mod mcp_install;
 mod operate;
 mod run;
 mod runs;

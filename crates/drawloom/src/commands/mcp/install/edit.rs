@@ -53,10 +53,18 @@ fn input(value: &Value) -> CstInputValue {
         Value::Number(value) => CstInputValue::Number(value.to_string()),
         Value::String(value) => CstInputValue::String(value.clone()),
         Value::Array(items) => CstInputValue::Array(items.iter().map(input).collect()),
-        Value::Object(fields) => {
-            CstInputValue::Object(fields.iter().map(|(name, value)| (name.clone(), input(value))).collect())
+        Value::Object(_) => {
+            CstInputValue::Object(fields(value).map(|(name, value)| (name.clone(), input(value))).collect())
         }
     }
+}
+
+/// The fields of an entry in the order in which people write them.
+fn fields(entry: &Value) -> impl Iterator<Item = (&String, &Value)> {
+    let place = |name: &str| ["type", "enabled", "command", "args"].iter().position(|first| *first == name);
+    let mut fields: Vec<_> = entry.as_object().into_iter().flatten().collect();
+    fields.sort_by_key(|(name, _)| place(name).unwrap_or(usize::MAX));
+    fields.into_iter()
 }
 
 fn put_toml(text: &str, key: &str, entry: &Value) -> Result<(String, bool), String> {
@@ -69,10 +77,19 @@ fn put_toml(text: &str, key: &str, entry: &Value) -> Result<(String, bool), Stri
     let mine = servers.entry(NAME).or_insert(Item::Table(Table::new()));
     let mine = mine.as_table_like_mut().ok_or_else(|| format!("{key}.{NAME} is not a table"))?;
     let mut changed = false;
-    for (name, value) in entry.as_object().into_iter().flatten() {
-        if !says(mine, name, value) {
-            mine.insert(name, item(value));
-            changed = true;
+    for (name, wanted) in fields(entry) {
+        if says(mine, name, wanted) {
+            continue;
+        }
+        changed = true;
+        match mine.get_mut(name).and_then(Item::as_value_mut) {
+            Some(found) => {
+                // A comment behind it stays.
+                let decor = found.decor().clone();
+                *found = value(wanted);
+                *found.decor_mut() = decor;
+            }
+            None => drop(mine.insert(name, Item::Value(value(wanted)))),
         }
     }
     Ok((if changed { document.to_string() } else { text.to_owned() }, was_there))
@@ -90,10 +107,10 @@ fn says(table: &dyn TableLike, name: &str, wanted: &Value) -> bool {
 }
 
 /// Texts and lists of texts: all that an entry in TOML has.
-fn item(value: &Value) -> Item {
+fn value(value: &Value) -> toml_edit::Value {
     match value {
-        Value::Array(items) => toml_edit::value(items.iter().filter_map(Value::as_str).collect::<Array>()),
-        value => toml_edit::value(value.as_str().unwrap_or_default()),
+        Value::Array(items) => items.iter().filter_map(Value::as_str).collect::<Array>().into(),
+        value => value.as_str().unwrap_or_default().into(),
     }
 }
 
@@ -111,7 +128,19 @@ mod tests {
     fn json_keeps_its_comments_and_other_entries() {
         let before = "{\n  // mine\n  \"theme\": \"dark\",\n  \"mcpServers\": {\n    \"other\": { \"command\": \"x\" }, // why\n  },\n}\n";
         let (after, was_there) = put(before, Form::Json("mcpServers"), &entry()).expect("JSON");
-        insta::assert_snapshot!(after, @"");
+        insta::assert_snapshot!(after, @r#"
+        {
+          // mine
+          "theme": "dark",
+          "mcpServers": {
+            "other": { "command": "x" }, // why
+            "drawloom": {
+              "command": "drawloom",
+              "args": ["mcp"],
+            },
+          },
+        }
+        "#);
         assert!(!was_there);
         assert_eq!(put(&after, Form::Json("mcpServers"), &entry()).expect("JSON"), (after, true));
     }
@@ -120,21 +149,53 @@ mod tests {
     fn an_entry_of_ours_is_replaced_and_nothing_else() {
         let before = r#"{"a":1,"mcp":{"x":{},"drawloom":{"command":"old","more":true},"y":[1, 2]}}"#;
         let (after, was_there) = put(before, Form::Json("mcp"), &entry()).expect("JSON");
-        insta::assert_snapshot!(after, @"");
+        insta::assert_snapshot!(after, @r#"
+        {"a":1,"mcp":{"x":{},"drawloom":{
+              "command": "drawloom",
+              "args": ["mcp"]
+            },"y":[1, 2]}}
+        "#);
         assert!(was_there);
     }
 
     #[test]
     fn a_file_that_is_not_there_is_made() {
-        insta::assert_snapshot!(put("", Form::Json("servers"), &entry()).expect("JSON").0, @"");
-        insta::assert_snapshot!(put("", Form::Toml("mcp_servers"), &entry()).expect("TOML").0, @"");
+        insta::assert_snapshot!(put("", Form::Json("servers"), &entry()).expect("JSON").0, @r#"
+        {
+          "servers": {
+            "drawloom": {
+              "command": "drawloom",
+              "args": ["mcp"]
+            }
+          }
+        }
+        "#);
+        insta::assert_snapshot!(put("", Form::Toml("mcp_servers"), &entry()).expect("TOML").0, @r#"
+        [mcp_servers.drawloom]
+        command = "drawloom"
+        args = ["mcp"]
+        "#);
     }
 
     #[test]
     fn toml_keeps_its_comments_and_what_else_is_said_of_us() {
         let before = "# mine\nmodel = \"m\"   # which\n\n[mcp_servers.other]\ncommand = 'x'\n\n[mcp_servers.drawloom]\ncommand = \"old\" # hm\ntool_timeout_sec = 600\n\n[tail]\nx = 1\n";
         let (after, was_there) = put(before, Form::Toml("mcp_servers"), &entry()).expect("TOML");
-        insta::assert_snapshot!(after, @"");
+        insta::assert_snapshot!(after, @r#"
+        # mine
+        model = "m"   # which
+
+        [mcp_servers.other]
+        command = 'x'
+
+        [mcp_servers.drawloom]
+        command = "drawloom" # hm
+        tool_timeout_sec = 600
+        args = ["mcp"]
+
+        [tail]
+        x = 1
+        "#);
         assert!(was_there);
         assert_eq!(put(&after, Form::Toml("mcp_servers"), &entry()).expect("TOML"), (after, true));
     }
