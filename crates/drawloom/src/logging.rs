@@ -32,7 +32,9 @@ static REDACTOR: LazyLock<RwLock<Arc<Redactor>>> =
 
 /// Starts logging what `filter` lets through.
 pub(crate) fn start(filter: &str, format: LogFormat, look: Appearance) -> Result<(), CommandError> {
-    let filter = EnvFilter::try_new(filter).map_err(|error| {
+    // The protocol's own crate tells of every message at `info`: that is more than an operator wants to know.
+    let quiet = if filter.contains("rmcp") { String::new() } else { "rmcp=warn,".to_owned() };
+    let filter = EnvFilter::try_new(format!("{quiet}{filter}")).map_err(|error| {
         CommandError::usage("bad_log_filter", format!("{filter:?} is not a log filter: {error}"))
             .with_hint("write a level such as `info`, or `drawloom_engine=debug,warn`")
     })?;

@@ -23,10 +23,10 @@ const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 const CLIENTS: &[Client] = &[
     // 300 s of silence over HTTP; word of progress resets it.
     Client { name: "claude-code", silent: Duration::from_secs(280), informed: None },
-    // tool_timeout_sec, 60 by default, whatever it hears.
+    // tool_timeout_sec, whatever it hears: 300 by default, 60 in older versions and many configs.
     Client { name: "codex", silent: UNKNOWN, informed: Some(UNKNOWN) },
-    // 30 s by default; word of progress resets it.
-    Client { name: "opencode", silent: Duration::from_secs(25), informed: None },
+    // 60 s by default; word of progress resets it.
+    Client { name: "opencode", silent: UNKNOWN, informed: None },
 ];
 
 /// How long the client that calls itself `name` can be kept waiting. `informed` says whether it hears of progress, and
@@ -58,7 +58,8 @@ mod tests {
         assert_eq!(seconds(Some("claude-code"), true, None), 86_400);
         assert_eq!(seconds(Some("Claude-Code"), false, None), 280);
         assert_eq!(seconds(Some("codex-mcp-client"), true, None), 50);
-        assert_eq!(seconds(Some("opencode"), false, None), 25);
+        assert_eq!(seconds(Some("opencode"), false, None), 50);
+        assert_eq!(seconds(Some("opencode"), true, None), 86_400);
         assert_eq!(seconds(Some("claude-code"), true, Some(10)), 9);
     }
 }

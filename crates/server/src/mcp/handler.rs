@@ -17,7 +17,7 @@ use rmcp::{
         CompleteResult, Extensions, GetPromptRequestParams, GetPromptResponse, GetTaskParams, GetTaskResult,
         Implementation, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult,
         LoggingLevel, PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse, RequestId,
-        ResourceUpdatedNotificationParam, ServerCapabilities, ServerConfig, SetLevelRequestParams,
+        ResourceUpdatedNotificationParam, ResultType, ServerCapabilities, ServerConfig, SetLevelRequestParams,
         SubscribeRequestParams, SubscriptionFilter, Tool, UnsubscribeRequestParams, UpdateTaskParams,
     },
     service::{NotificationContext, RequestContext, SubscriptionContext},
@@ -128,13 +128,16 @@ impl ServerHandler for Handler {
         });
         let _by_key = name.map(|name| self.shared.calls.enter(name, &cancel));
         for table in self.tables() {
-            match table.call(&ask, &params).await {
-                None => {}
-                Some(Ok(Outcome::Done(result))) => return Ok(result.into()),
-                Some(Ok(Outcome::Input(question))) => return Ok(question.into()),
-                Some(Ok(Outcome::Pending(pending))) => return wait::answer(&ask, pending, &cancel).await,
-                Some(Err(error)) => return Err(error),
+            let Some(outcome) = table.call(&ask, &params).await else { continue };
+            let mut response = match outcome? {
+                Outcome::Done(result) => result.into(),
+                Outcome::Input(question) => question.into(),
+                Outcome::Pending(pending) => wait::answer(&ask, pending, &cancel).await?,
+            };
+            if let CallToolResponse::Complete(result) = &mut response {
+                result.result_type.get_or_insert(ResultType::COMPLETE);
             }
+            return Ok(response);
         }
         Err(ErrorData::invalid_params(format!("there is no tool {:?}; tools/list names them", params.name), None))
     }

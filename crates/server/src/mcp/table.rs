@@ -10,12 +10,14 @@ use rmcp::{
     ErrorData, RoleServer,
     model::{
         CallToolRequestParams, CallToolResult, CompleteRequestParams, CompletionInfo, DetailedTask,
-        GetPromptRequestParams, GetPromptResponse, InputRequiredResult, InputResponses, LoggingLevel, Prompt,
-        ReadResourceRequestParams, ReadResourceResponse, Resource, ResourceTemplate, Tool,
+        GetPromptRequestParams, GetPromptResponse, InputRequiredResult, InputResponses, LoggingLevel,
+        LoggingMessageNotificationParam, Prompt, ReadResourceRequestParams, ReadResourceResponse, Resource,
+        ResourceTemplate, Tool,
     },
     service::RequestContext,
 };
 
+use serde_json::Value;
 use tokio::sync::broadcast;
 
 use crate::app::App;
@@ -35,8 +37,8 @@ pub struct Ask {
     pub app: Arc<App>,
     /// Who asks.
     pub view: View,
-    /// The least level of log messages that the client wants to hear; all, when it did not say.
-    pub level: Option<LoggingLevel>,
+    /// The least level of log messages that the client wants to hear, when it said so.
+    pub(super) level: Option<LoggingLevel>,
     /// Where changes of the tables are announced.
     pub(super) changes: broadcast::Sender<Change>,
     /// The protocol's side of it: its metadata, and the way back to the client.
@@ -48,6 +50,24 @@ impl Ask {
     pub fn announce(&self, change: Change) {
         // Nobody may be listening.
         _ = self.changes.send(change);
+    }
+
+    /// Whether the client takes tasks in place of an answer.
+    pub fn takes_tasks(&self) -> bool {
+        self.context.client_capabilities().is_some_and(|capabilities| capabilities.supports_tasks())
+    }
+
+    /// Tells the client something, if it wants to hear messages of that level: in the newer protocol only a request that
+    /// says so, in the older one everybody who did not ask for less.
+    pub async fn log(&self, level: LoggingLevel, data: Value) {
+        let is_new = self.context.meta.protocol_version().is_some();
+        let wanted = self.level.map_or(!is_new, |least| level as u8 >= least as u8);
+        if wanted {
+            let message = LoggingMessageNotificationParam::new(level, data).with_logger("drawloom");
+            if let Err(error) = self.context.peer.notify_logging_message(message).await {
+                tracing::debug!(%error, "a message could not be sent");
+            }
+        }
     }
 }
 

@@ -32,7 +32,7 @@ pub(super) async fn answer(
     cancel: &Arc<Cancel>,
 ) -> Result<CallToolResponse, ErrorData> {
     let began = ask.app.clock.now();
-    if pending.belongs_to_call() && takes_tasks(ask) {
+    if pending.belongs_to_call() && ask.takes_tasks() {
         return match pending.wait(began.after(TASK_GRACE)).await {
             Some(done) => done.map(Into::into),
             None => Ok(CreateTaskResult::new(pending.task().await?.task).into()),
@@ -85,10 +85,6 @@ fn gone(message: &'static str) -> ErrorData {
 
 fn clip(text: &str) -> &str {
     &text[..text.floor_char_boundary(900)]
-}
-
-fn takes_tasks(ask: &Ask) -> bool {
-    ask.context.client_capabilities().is_some_and(|capabilities| capabilities.supports_tasks())
 }
 
 struct Waiting {
