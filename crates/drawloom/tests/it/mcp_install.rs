@@ -48,7 +48,8 @@ fn what_is_written_is_shown_first_and_nothing_else_changes() {
     let after = std::fs::read_to_string(&file).expect("a file");
     let after: serde_json::Value = serde_json::from_str(&after).expect("JSON");
     assert_eq!((&after["numStartups"], &after["mcpServers"]["other"]["command"]), (&3.into(), &"x".into()));
-    assert_eq!(after["mcpServers"]["drawloom"]["args"], serde_json::json!(["mcp"]));
+    let config = home.path().join("drawloom.yaml");
+    assert_eq!(after["mcpServers"]["drawloom"]["args"], serde_json::json!(["mcp", "--config", config]));
     assert_eq!(std::fs::metadata(&file).expect("a file").permissions().mode() & 0o777, 0o600);
     let again = install(&home, &["--client", "claude", "--write", "--yes"]).exits(0);
     assert_eq!(again.stdout, "<home>/.claude.json has it already.\n");

@@ -18,7 +18,7 @@ use super::Connection;
 use crate::{
     cli::Look,
     commands::Session,
-    environment,
+    config, environment,
     exit::{CommandError, Exit},
     output::{Column, Format, Style, Text},
 };
@@ -92,7 +92,7 @@ struct Plan {
 impl Install {
     pub(crate) fn perform(self, session: &Session, connection: &Connection) -> Result<Exit, CommandError> {
         let places = Places::of_this_machine()?;
-        let server = server(session, connection)?;
+        let server = server(session, connection, self.scope)?;
         match self.client.map(clients::of) {
             None => self.list(session, &places, &server),
             Some(client) if self.write => self.write(session, client, &places, &server),
@@ -175,6 +175,9 @@ impl Install {
         output.line("");
         if server.has_upstream {
             output.line("The token is taken from DRAWLOOM_TOKEN in the environment of the client.");
+        } else if server.variables.len() > 1 {
+            let names = server.variables[1..].join(", ");
+            output.line(format!("A server that is started so takes {names} from the environment of the client."));
         }
         match plan.state {
             State::Same => output.line("The file has it already."),
@@ -223,7 +226,7 @@ impl Install {
 }
 
 /// How a host starts the proxy.
-fn server(session: &Session, connection: &Connection) -> Result<Server, CommandError> {
+fn server(session: &Session, connection: &Connection, scope: Scope) -> Result<Server, CommandError> {
     let mut args = vec!["mcp".to_owned()];
     let absolute = |path: &Path| -> Result<String, CommandError> {
         let path = std::path::absolute(path).map_err(|error| CommandError::usage("bad_file", error.to_string()))?;
@@ -231,6 +234,7 @@ fn server(session: &Session, connection: &Connection) -> Result<Server, CommandE
     };
     let globals = &session.globals;
     let upstream = connection.upstream.as_ref().or(globals.url.as_ref());
+    let mut variables = vec![environment::TOKEN.to_owned()];
     match upstream {
         Some(url) => {
             // Checked now, because nobody sees it when a host starts it.
@@ -238,7 +242,11 @@ fn server(session: &Session, connection: &Connection) -> Result<Server, CommandE
             args.extend(["--upstream".to_owned(), url.clone()]);
         }
         None => {
-            for config in &globals.config {
+            let found = config::find(&globals.config).unwrap_or_default();
+            variables.extend(key_variables(&found));
+            // A host of the user may be started anywhere, so the config of this directory is named.
+            let is_here = |path: &&PathBuf| path.is_relative() && scope == Scope::User;
+            for config in found.iter().filter(|path| !globals.config.is_empty() || is_here(path)) {
                 args.extend(["--config".to_owned(), absolute(config)?]);
             }
             if let Some(directory) = &globals.data_dir {
@@ -253,7 +261,17 @@ fn server(session: &Session, connection: &Connection) -> Result<Server, CommandE
         connection.headers()?;
         args.extend(connection.headers.iter().flat_map(|header| ["--header".to_owned(), header.clone()]));
     }
-    Ok(Server { program: program(), args, has_upstream: upstream.is_some() })
+    Ok(Server { program: program(), args, variables, has_upstream: upstream.is_some() })
+}
+
+/// The variables that hold the keys of a config's providers; none, when it cannot be read.
+fn key_variables(files: &[PathBuf]) -> Vec<String> {
+    let Ok(loaded) = config::load_files(files) else { return Vec::new() };
+    let mut names: Vec<String> =
+        loaded.config.providers.values().filter_map(|provider| provider.api_key_env.clone()).collect();
+    names.sort();
+    names.dedup();
+    names
 }
 
 /// This program, by its name when that finds it, else by its path.

@@ -12,6 +12,8 @@ use crate::{environment, exit::CommandError};
 pub(super) struct Server {
     pub(super) program: String,
     pub(super) args: Vec<String>,
+    /// Variables of the host's environment that it needs: the token, and the keys of models.
+    pub(super) variables: Vec<String>,
     /// Whether it is another machine's server, which likely wants a token.
     pub(super) has_upstream: bool,
 }
@@ -91,15 +93,9 @@ pub(super) static CLIENTS: &[Client] = &[
             by_scope(scope, places.codex.join("config.toml"), places.project.join(".codex/config.toml"))
         },
         format: Form::Toml("mcp_servers"),
-        // It hands on only a few variables of its own environment.
-        entry: |server| match server.has_upstream {
-            true => json!({ "command": server.program, "args": server.args, "env_vars": ["DRAWLOOM_TOKEN"] }),
-            false => common(server),
-        },
-        command: |server, scope| {
-            (scope == Scope::User && !server.has_upstream)
-                .then(|| words(&["codex", "mcp", "add", "drawloom", "--"], server))
-        },
+        // It hands on only a few variables of its own environment, and those that it is told to.
+        entry: |server| json!({ "command": server.program, "args": server.args, "env_vars": server.variables }),
+        command: |_, _| None,
     },
     Client {
         name: Name::Opencode,
