@@ -77,6 +77,7 @@ pub enum Command {
     /// Serve the agents of the config over HTTP until stopped
     Serve(commands::serve::Serve),
     /// Speak MCP on stdin and stdout, for a host such as Claude Code, Codex or opencode
+    #[command(after_help = commands::mcp::HELP)]
     Mcp(commands::mcp::Mcp),
     /// Start one run and follow it to its end
     Run(commands::run::Run),

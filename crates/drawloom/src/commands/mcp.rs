@@ -22,10 +22,6 @@ use crate::{
 };
 
 /// Speak MCP on stdin and stdout, for a host such as Claude Code, Codex or opencode
-///
-/// Talks to the server of the data directory, and starts one when there is none: it stops by itself when for ten minutes
-/// nobody is connected and no run is unfinished. A server that goes away is looked for again, for at most five minutes;
-/// what it had not answered is sent again, and nothing happens twice. Runs go on when the host ends.
 #[derive(Debug, Args)]
 pub struct Mcp {
     #[command(flatten)]
@@ -33,6 +29,13 @@ pub struct Mcp {
     #[command(subcommand)]
     command: Option<McpCommand>,
 }
+
+/// Shown below the help.
+pub(crate) const HELP: &str = "\
+Without --upstream it talks to the server of the data directory, and starts one when there is none:
+that one stops by itself when for ten minutes nobody is connected and no run is unfinished. A server
+that goes away is looked for again, for at most five minutes; what it had not answered is sent again,
+and nothing happens twice. Runs go on when the host ends.";
 
 /// What can be asked besides.
 #[derive(Debug, Subcommand)]

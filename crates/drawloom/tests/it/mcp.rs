@@ -209,6 +209,36 @@ fn runs_go_on_when_the_host_is_gone() {
 }
 
 #[test]
+fn a_cancel_stops_what_the_call_had_started_also_when_the_server_was_killed_before() {
+    for crash in [false, true] {
+        let home = Home::new();
+        let mut host = Host::start(home.command(&["mcp"]));
+        host.call(1, "spawn_run", json!({ "agent": "echo", "prompt": "slow" }));
+        let run = loop {
+            host.call(2, "list_runs", json!({}));
+            let listed = host.next();
+            if let Some(run) = listed["result"]["structuredContent"]["runs"][0]["run_id"].as_str() {
+                break run.to_owned();
+            }
+        };
+        let first = Started::of(&home);
+        if crash {
+            first.kill();
+            assert!(first.ends_within(PATIENCE));
+        }
+        let params = json!({ "requestId": 1, "reason": "the user changed their mind" });
+        let cancel = json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": params });
+        writeln!(host.input.as_mut().expect("not closed"), "{cancel}").expect("the proxy reads");
+        host.call(3, "get_run", json!({ "run_id": run, "wait_ms": 30_000 }));
+        let ended = host.next();
+        assert_eq!((&ended["id"], &ended["result"]["structuredContent"]["status"]), (&json!(3), &json!("cancelled")));
+        let _second = Started::of(&home);
+        assert_eq!(host.close().0, Some(0));
+        assert_eq!(host.lines.try_iter().count(), 0, "a cancelled call is not answered");
+    }
+}
+
+#[test]
 fn a_server_that_cannot_start_says_why_in_the_answer() {
     let home = Home::new();
     home.write("drawloom.yaml", "agents:\n  echo: { model: 7 }\nnonsense: 1\n");
