@@ -13,7 +13,7 @@ use crate::{
     choice::Sampling,
     failure::Failure,
     ids::{AgentId, AgentName, BatchId, Digest, RunId, RunKey, SessionId, UserId},
-    journal::RunFilter,
+    journal::{HandleId, RunFilter},
     message::Segment,
     model::DeltaKind,
     money::{Cost, Spent},
@@ -247,6 +247,14 @@ pub trait Runs: Send + Sync {
 
     /// Stops a run and all below it; durable when this returns. A run that has ended is left as it is.
     async fn cancel(&self, caller: &Caller, run: RunId, reason: Option<String>) -> Result<Cancelled, Failure>;
+
+    /// What the caller's request under this key made, when it was accepted.
+    async fn find_keyed(
+        &self,
+        caller: &Caller,
+        operation: &'static str,
+        key: &str,
+    ) -> Result<Option<HandleId>, Failure>;
 
     /// Folds a run's journal again.
     async fn replay(&self, caller: &Caller, run: RunId) -> Result<Replay, Failure>;

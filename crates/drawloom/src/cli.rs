@@ -13,6 +13,7 @@ First steps:
   drawloom init                      a first config, with the keys that the environment has
   drawloom run AGENT PROMPT          one run, followed to its end
   drawloom serve                     a server for the agents of the config
+  drawloom mcp install               connect Claude Code, Codex, opencode or another MCP host
   drawloom doctor                    what is wrong here, and what to do about it
 
 Exit codes: 0 done, 1 it ran but failed, 2 usage or config, 3 it needs input.";
@@ -75,6 +76,9 @@ pub enum Command {
     Init(commands::init::Init),
     /// Serve the agents of the config over HTTP until stopped
     Serve(commands::serve::Serve),
+    /// Speak MCP on stdin and stdout, for a host such as Claude Code, Codex or opencode
+    #[command(after_help = commands::mcp::HELP)]
+    Mcp(commands::mcp::Mcp),
     /// Start one run and follow it to its end
     Run(commands::run::Run),
     /// Start many runs at once and wait for all of them

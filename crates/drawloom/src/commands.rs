@@ -10,6 +10,7 @@ pub mod demo;
 pub mod doctor;
 pub mod init;
 pub mod man;
+pub mod mcp;
 pub mod models;
 pub mod prune;
 pub mod replay;
@@ -88,6 +89,7 @@ fn wants_json(command: &Command) -> bool {
         Command::Validate(validate) => validate.look.json,
         Command::Doctor(doctor) => doctor.look.json,
         Command::Demo(demo) => demo.look.json,
+        Command::Mcp(mcp) => mcp.wants_json(),
         // What these print is for programs anyway.
         Command::Config(_) | Command::Call(_) | Command::Completions(_) | Command::Man(_) => true,
     }
@@ -101,6 +103,7 @@ fn perform(session: &Session, command: Command) -> Result<Exit, CommandError> {
     match command {
         Command::Init(init) => return init.perform(session),
         Command::Man(man) => return man.perform(session),
+        Command::Mcp(mcp) => return mcp.perform(session),
         Command::Validate(validate) => return validate.perform(session),
         Command::Config(config) => return config.perform(session),
         Command::Completions(completions) => return completions.perform(session),
@@ -127,6 +130,7 @@ fn perform(session: &Session, command: Command) -> Result<Exit, CommandError> {
             Command::Call(call) => call.perform(session).await,
             Command::Init(_)
             | Command::Man(_)
+            | Command::Mcp(_)
             | Command::Validate(_)
             | Command::Config(_)
             | Command::Completions(_) => Ok(Exit::Done),

@@ -14,6 +14,11 @@ use serde::{Deserialize, Serialize};
 
 const LOCK_FILE: &str = "drawloom.lock";
 const SERVER_FILE: &str = "server.json";
+const START_FILE: &str = "start.lock";
+const LOG_FILE: &str = "serve.log";
+
+/// A log of more bytes is put aside when a server is started, in the place of the one before.
+const LONGEST_LOG: u64 = 8 * 1024 * 1024;
 
 /// A directory that holds the store of one server.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -127,6 +132,30 @@ impl DataDir {
         let text = serde_json::to_vec(&holder).expect("a holder has only text keys");
         file.set_len(0).and_then(|()| file.write_all(&text)).map_err(explain(LOCK_FILE))?;
         Ok(Lock { directory: self.clone(), _file: file })
+    }
+
+    /// Waits until nobody else starts a server here; until the file is dropped, nobody else does.
+    pub fn lock_start(&self) -> Result<File, Error> {
+        let explain = |source| Error::Io { path: self.path.clone(), file: START_FILE, source };
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.path).map_err(explain)?;
+        let mut options = OpenOptions::new();
+        let file = options.write(true).create(true).truncate(false).mode(0o600).open(self.path.join(START_FILE));
+        file.and_then(|file| file.lock().map(|()| file)).map_err(explain)
+    }
+
+    /// The log of a server that nobody started by hand, open at its end.
+    pub fn open_log(&self) -> Result<File, Error> {
+        let explain = |source| Error::Io { path: self.path.clone(), file: LOG_FILE, source };
+        let path = self.log_path();
+        if fs::metadata(&path).is_ok_and(|found| found.len() > LONGEST_LOG) {
+            fs::rename(&path, self.path.join("serve.log.old")).map_err(explain)?;
+        }
+        OpenOptions::new().append(true).create(true).mode(0o600).open(path).map_err(explain)
+    }
+
+    /// Where that log is.
+    pub fn log_path(&self) -> PathBuf {
+        self.path.join(LOG_FILE)
     }
 
     fn read_server(&self) -> Option<ServerFile> {

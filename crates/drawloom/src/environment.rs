@@ -51,6 +51,24 @@ pub(crate) fn default_data_dir() -> Option<PathBuf> {
     base("XDG_DATA_HOME", ".local/share").map(|base| base.join("drawloom"))
 }
 
+/// The user's home directory.
+pub(crate) fn home() -> Option<PathBuf> {
+    variable("HOME").map(PathBuf::from)
+}
+
+/// Where programs keep their config: the XDG config directory.
+pub(crate) fn config_home() -> Option<PathBuf> {
+    base("XDG_CONFIG_HOME", ".config")
+}
+
+/// A program that `PATH` finds.
+pub(crate) fn find_program(name: &str) -> Option<PathBuf> {
+    use std::os::unix::fs::PermissionsExt as _;
+    let executable =
+        |path: &PathBuf| path.metadata().is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0);
+    env::split_paths(&env::var_os("PATH")?).map(|directory| directory.join(name)).find(executable)
+}
+
 /// Where the config is looked for after the current directory: the XDG config directory.
 pub(crate) fn default_config_dir() -> Option<PathBuf> {
     base("XDG_CONFIG_HOME", ".config").map(|base| base.join("drawloom"))

@@ -164,12 +164,19 @@ errors! {
         "connection_broken": "The connection broke.", "Ask again; with an idempotency key nothing happens twice.";
         "event_too_large": "An event is longer than a client takes.", "Read the run instead of following it.";
         "http_setup": "The HTTP client cannot be made.", "See the message.";
+        "line_too_long": "A message of an MCP host is longer than 16 MiB.", "Send less at once.";
         "no_connection": "Nobody answers at the address.", "Start `drawloom serve`, or check --url.";
         "not_drawloom": "What answers there is no drawloom server.", "Check --url.";
+        "outcome_unknown": "The connection broke, and nobody knows whether what was asked happened.", "Find out before you ask again.";
         "refused": "The server refused, in words that this version does not know.", "Use the same version on both sides.";
+        "server_not_started": "`drawloom mcp` could not start a server.", "The message says why; `serve.log` in the data directory has more.";
+        "session_lost": "The server has lost an MCP session and opens no new one.", "Connect again.";
         "stream_cut": "A stream of events ended before its run.", "Follow it again: nothing is lost.";
+        "too_many_calls": "An MCP host has more than 1,024 messages on their way.", "Wait for some; `spawn_runs` starts many runs with one call.";
         "unknown_answer": "An answer has an unknown form.", "Use the same version on both sides.";
         "unknown_operation": "There is no operation of that name.", "`drawloom call` lists them.";
+        "upstream_away": "The server behind `drawloom mcp` did not come back in time.", "Start it; what was accepted goes on.";
+        "upstream_denied": "The server behind `drawloom mcp` does not let it in.", "Set DRAWLOOM_TOKEN in the host's config for it.";
     }
     Command {
         "bad_config": "The config has mistakes.", "Each is listed with file, line and column.";
@@ -187,9 +194,12 @@ errors! {
         "no_answer": "A question was asked and nobody answered.", "Pass --yes.";
         "no_config": "There is no config.", "`drawloom init` writes one.";
         "no_data_dir": "There is no home directory to keep data in.", "Pass --data-dir.";
+        "no_home": "There is no home directory in which hosts keep their config.", "Set HOME.";
+        "no_pipe": "The process was started without stdin or stdout.", "Start it as an MCP host does, with pipes.";
         "no_prompt": "There is no prompt.", "Give one, or pipe one.";
         "no_remote_backup": "A backup is made beside the data, not over the network.", "Run it on the server's machine.";
         "no_runtime": "The process cannot start its threads.", "Look at its limits.";
+        "no_scope": "The MCP host has no config file of that scope.", "Use --scope user.";
         "no_temporary_directory": "No temporary directory can be made.", "Set TMPDIR.";
         "not_empty": "The data directory holds a store already.", "Make a backup of it, then pass --force.";
         "not_served": "The run has not ended and nobody serves it.", "Start `drawloom serve`.";

@@ -12,6 +12,7 @@ mod embedded;
 mod environment;
 pub mod errors;
 pub mod exit;
+mod idle;
 mod live;
 pub mod logging;
 pub mod metrics;

@@ -1,6 +1,6 @@
 //! An instance from its parts: store, redactor, engine, surfaces; and its end in the opposite order.
 
-use std::{collections::BTreeMap, net::SocketAddr, sync::Arc};
+use std::{collections::BTreeMap, net::SocketAddr, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use tokio::{
@@ -16,7 +16,7 @@ use drawloom_contract::{
     journal::{Journal, RunReader, StoreError},
     retention::Retention,
     runs::Runs,
-    time::Timestamp,
+    time::{Clock, Timestamp},
 };
 use drawloom_engine::{Engine, Provider, ResumeReport, StopReport};
 use drawloom_models::{Driver, ProviderConfig};
@@ -27,7 +27,7 @@ use drawloom_substrate::Weight;
 use crate::{
     data_dir::{Lock, ServerFile},
     exit::CommandError,
-    logging,
+    idle, logging,
     metrics::{self, Facts, ProcessFacts, StoreFiles},
     models::KnownModels,
     parts::{Parts, Surface},
@@ -200,6 +200,11 @@ impl Running {
             report = self.stop() => Some(report),
             () = leave => None,
         }
+    }
+
+    /// Returns when for `limit` nobody was connected and no run was unfinished.
+    pub async fn until_idle(&self, clock: &dyn Clock, limit: Duration) {
+        idle::until_idle(&self.app, &*self.engine, &*self.store, clock, limit).await;
     }
 
     /// The engine, for whoever starts runs without a surface.

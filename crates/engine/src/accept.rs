@@ -124,6 +124,20 @@ impl Engine {
         }
     }
 
+    /// What a request under this key made, whatever its body was.
+    pub(crate) async fn keyed(
+        &self,
+        caller: &Caller,
+        operation: &'static str,
+        key: &str,
+    ) -> Result<Option<HandleId>, Failure> {
+        // Neither the body nor the handle of the question plays a part.
+        let key = Idempotency { operation, key: key.to_owned(), body: Digest::of(&[]) };
+        let asked = request_key(caller, &key, HandleId::Run(RunId::from_bytes([0; 16])));
+        let found = self.parts.reader.find_request(&asked).await;
+        Ok(found.map_err(|error| Failure::of(&error as &dyn Explain))?.map(|found| found.handle))
+    }
+
     /// Writes new roots down, all or none, and sets those going that get a slot at once.
     async fn accept(
         self: &Arc<Self>,

@@ -7,7 +7,7 @@ use drawloom_contract::{
     caller::Caller,
     failure::{Explain, Failure, FailureKind},
     ids::{AgentId, BatchId, RunId, RunKey},
-    journal::RunFilter,
+    journal::{HandleId, RunFilter},
     money::Spent,
     record::{Seq, Stop},
     runs::{Cancelled, Idempotency, Interest, Item, Live, Load, Replay, Runs, Start, Started, StartedBatch},
@@ -119,6 +119,15 @@ impl Runs for Engine {
 
     async fn replay(&self, caller: &Caller, run: RunId) -> Result<Replay, Failure> {
         self.shared().replay_run(&key(caller, run)).await
+    }
+
+    async fn find_keyed(
+        &self,
+        caller: &Caller,
+        operation: &'static str,
+        key: &str,
+    ) -> Result<Option<HandleId>, Failure> {
+        self.keyed(caller, operation, key).await
     }
 
     fn load_now(&self) -> Load {

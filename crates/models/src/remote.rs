@@ -132,7 +132,7 @@ impl Remote {
             method,
             url: format!("{}{path}", self.root),
             bearer,
-            headers,
+            headers: headers.into_iter().map(|(name, value)| (name.into(), value)).collect(),
             json: body.map(|b| b.to_string().into_bytes()),
         };
         let patience = self.options.header_timeout_ms.map_or(HEADER_TIMEOUT, Duration::from_millis);

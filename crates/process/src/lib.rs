@@ -9,6 +9,7 @@
 
 mod capture;
 mod command;
+mod detached;
 mod landlock;
 pub mod launcher;
 mod report;
@@ -17,6 +18,7 @@ mod sweep;
 
 pub use capture::{Capture, Captured, cut};
 pub use command::{Access, Command, Error, Launcher, Limits};
+pub use detached::{Detached, FirstWord, own_session};
 pub use landlock::{Landlock, landlock_status};
 pub use run::{End, Finished};
 pub use sweep::{Swept, sweep};

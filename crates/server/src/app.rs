@@ -25,7 +25,7 @@ use drawloom_wire::{
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-use crate::{auth::Auth, mcp::Table};
+use crate::{auth::Auth, mcp::Table, presence::Presence};
 
 /// How the process feels, as the binary knows it.
 #[async_trait]
@@ -127,6 +127,8 @@ pub struct App {
     pub(crate) started: Timestamp,
     /// Room for large bodies, in KiB.
     pub(crate) room_for_bodies: Arc<Semaphore>,
+    /// Who is connected.
+    pub(crate) presence: Presence,
     /// Waits and streams end when this is cancelled.
     pub(crate) stopping: CancellationToken,
     boot: u32,
@@ -152,6 +154,7 @@ impl App {
             auth: parts.auth,
             room_for_bodies: Arc::new(Semaphore::new(parts.limits.bodies / 1024)),
             limits: parts.limits,
+            presence: Presence::default(),
             stopping: CancellationToken::new(),
             boot: u32::from_be_bytes(boot),
             requests: AtomicU64::new(0),
@@ -161,6 +164,11 @@ impl App {
     /// A name for this process, to tell it from those before it.
     pub(crate) fn boot_name(&self) -> String {
         format!("{:08x}", self.boot)
+    }
+
+    /// Who is connected.
+    pub fn presence(&self) -> &Presence {
+        &self.presence
     }
 
     /// A name for a request: the process's own part, then a number.

@@ -10,6 +10,7 @@ mod handle;
 pub mod mcp;
 mod operation;
 mod operations;
+mod presence;
 mod rest;
 mod serve;
 
@@ -17,5 +18,6 @@ pub use app::{App, Limits, Models, Parts, Vitals};
 pub use handle::{BatchHandle, Handle, RunHandle};
 pub use operation::{Answer, AnyOperation, Call, Card, Entry, HeaderField, Operation, Precedence, Verb};
 pub use operations::OPERATIONS;
+pub use presence::Presence;
 pub use rest::openapi::document as openapi;
 pub use serve::serve;

@@ -104,6 +104,7 @@ async fn converse(
     stream: TcpStream,
     room: OwnedSemaphorePermit,
 ) {
+    let _here = app.presence.enter(&*app.clock);
     let service = service_fn(move |request: hyper::Request<Incoming>| {
         let surface = surface.clone();
         async move { Ok::<_, Infallible>(surface.answer(request.map(Body::new)).await) }

@@ -171,7 +171,7 @@ impl Client {
         let (path, rest) = address::fill(route.path, input)
             .map_err(|name| ClientError::MissingParameter { operation: operation.into(), name })?;
         let (url, json) = match route.method {
-            Method::Get => (format!("{}{path}{}", self.base, address::query(&rest)), None),
+            Method::Get | Method::Delete => (format!("{}{path}{}", self.base, address::query(&rest)), None),
             Method::Post => (format!("{}{path}", self.base), Some(Value::Object(rest).to_string().into_bytes())),
         };
         let response = self.send(route.method, url, "application/json", Vec::new(), json).await?;
@@ -193,6 +193,7 @@ impl Client {
         json: Option<Vec<u8>>,
     ) -> Result<Response, ClientError> {
         headers.push(("accept", accept.into()));
+        let headers = headers.into_iter().map(|(name, value)| (name.into(), value)).collect();
         let bearer = self.token.as_deref().map(str::to_owned);
         let response = self.http.send(Request { method, url, bearer, headers, json }).await?;
         match response.status() {

@@ -14,6 +14,7 @@ use serde_json::Value;
 
 pub use list::{EVENTS, EventCard, Field};
 pub use mapper::Mapper;
+pub(crate) use parser::Frame;
 pub use parser::{MAX_FRAME, Parser, TooLong};
 pub use rebuild::Rebuilder;
 

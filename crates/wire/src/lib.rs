@@ -1,4 +1,4 @@
-//! What goes over a socket: request and response types, the error body, events, the typed client.
+//! What goes over a socket: request and response types, the error body, events, the typed client, the stdio MCP proxy.
 
 pub mod agents;
 pub mod body;
@@ -6,6 +6,7 @@ pub mod client;
 pub mod error;
 pub mod events;
 pub mod house;
+pub mod mcp;
 pub mod models;
 pub mod operations;
 pub mod retention;

@@ -1,11 +1,14 @@
 //! `drawloom serve`: the agents of the config over HTTP, until somebody stops it.
 
+use std::time::Duration;
+
 use clap::Args;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::json;
 
 use crate::{
     cli::Look,
+    clock::SystemClock,
     commands::Session,
     config, connect,
     exit::{CommandError, Exit},
@@ -20,6 +23,12 @@ pub struct Serve {
     /// Where to listen; port 0 takes a free one [default: `listen` of the config, 127.0.0.1:8787]
     #[arg(long, value_name = "IP:PORT")]
     listen: Option<String>,
+    /// Stop by itself when for so many seconds nobody was connected and no run was unfinished
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    idle_exit: Option<u64>,
+    /// Leave the session of whoever started it: for a server that `drawloom mcp` starts
+    #[arg(long, hide = true)]
+    own_session: bool,
     /// For whom the output is.
     #[command(flatten)]
     pub(crate) look: Look,
@@ -27,6 +36,11 @@ pub struct Serve {
 
 impl Serve {
     pub(crate) async fn perform(self, session: &Session) -> Result<Exit, CommandError> {
+        if self.own_session
+            && let Err(error) = drawloom_process::own_session()
+        {
+            tracing::warn!(%error, "the server stays in the session of whoever started it");
+        }
         let stop = stop_signal();
         let loaded = config::load_files(&config::find(&session.globals.config)?)?;
         let lock = connect::data_dir(&session.globals)?.lock("serve")?;
@@ -34,7 +48,16 @@ impl Serve {
         let listen = self.listen.unwrap_or_else(|| loaded.config.listen.clone());
         let running = start(Parts::from_config(loaded, lock, Surface::Serve { listen }, &[])?).await?;
         announce(session, &running);
-        stop.await;
+        let idle = async {
+            match self.idle_exit {
+                Some(seconds) => running.until_idle(&SystemClock, Duration::from_secs(seconds)).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = stop => {}
+            () = idle => tracing::info!(idle_exit = self.idle_exit, "nobody uses the server any more"),
+        }
         tracing::info!("stopping: steps in flight come to their next record");
         match running.stop_or_leave().await {
             Some(report) => tracing::info!(abandoned = report.abandoned, "stopped"),

@@ -10,6 +10,7 @@ mod http;
 mod joining;
 mod kill;
 mod process;
+mod proxy;
 mod storm;
 mod streaming;
 mod sync_probe;

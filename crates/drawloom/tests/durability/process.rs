@@ -2,12 +2,13 @@
 
 use std::{
     io::{BufRead, BufReader},
-    os::unix::process::CommandExt as _,
+    os::{fd::OwnedFd, unix::process::CommandExt as _},
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
+    sync::Arc,
 };
 
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -82,6 +83,12 @@ impl Server {
         // The whole group, because the server may run under another program. It may be dead already, which is as good.
         let _ = kill_process_group(Pid::from_child(&self.child), Signal::KILL);
         self.ended();
+    }
+
+    /// Names this very process, also when its number has been given to another.
+    pub(crate) fn handle(&self) -> Arc<OwnedFd> {
+        let handle = pidfd_open(Pid::from_child(&self.child), PidfdFlags::empty());
+        Arc::new(handle.expect("a child that was not waited for"))
     }
 
     /// Waits for the process's end.

@@ -16,6 +16,8 @@ fn every_command_has_help() {
     for command in [
         "init",
         "serve",
+        "mcp",
+        "mcp install",
         "run",
         "batch",
         "runs",

@@ -20,6 +20,7 @@ use drawloom_contract::{
     caller::Caller,
     failure::{Failure, FailureKind},
     ids::{Tenant, UserId},
+    journal::HandleId,
 };
 use drawloom_wire::validate::closest;
 use http_body_util::Full;
@@ -37,7 +38,7 @@ use crate::{
     app::App,
     mcp::{
         CALL_KEY, Offered,
-        calls::Calls,
+        calls::{Calls, is_timeout},
         handler::Handler,
         manager::Manager,
         sessions::Sessions,
@@ -130,7 +131,7 @@ impl Endpoint {
             _ => None,
         };
         let bytes = held.as_ref().map(|held| held.bytes.clone()).unwrap_or_default();
-        if self.cancels(&caller, &bytes) {
+        if self.cancels(&caller, &bytes).await {
             return Ok(accepted());
         }
         parts.extensions.insert(View { caller: caller.clone(), toolsets });
@@ -207,7 +208,7 @@ impl Endpoint {
     }
 
     /// Takes an explicit cancel that names its call by key: the newer protocol has no other way to say it over HTTP.
-    fn cancels(&self, caller: &Caller, body: &[u8]) -> bool {
+    async fn cancels(&self, caller: &Caller, body: &[u8]) -> bool {
         #[derive(Deserialize)]
         struct Cancelled {
             method: String,
@@ -228,8 +229,42 @@ impl Endpoint {
         let Ok(Cancelled { method, params }) = serde_json::from_slice(body) else { return false };
         let Some(key) = params.meta.get(CALL_KEY).and_then(|key| key.as_str()) else { return false };
         let name = CallName { tenant: caller.tenant.clone(), subject: caller.subject.clone(), key: key.to_owned() };
-        method == METHOD && self.shared.calls.cancel(&name, params.reason)
+        if method != METHOD {
+            return false;
+        }
+        if self.shared.calls.cancel(&name, params.reason.clone()) {
+            return true;
+        }
+        match cancel_started(&self.shared.app, caller, key, params.reason.as_deref()).await {
+            Ok(found) => found,
+            Err(failure) => {
+                tracing::warn!(error = %failure, "what a cancelled call had started could not be stopped");
+                false
+            }
+        }
     }
+}
+
+/// Cancels what a call had started that nobody waits for here any more: the server was restarted since, or its caller
+/// was gone for a while. A call that was not accepted started nothing.
+async fn cancel_started(app: &App, caller: &Caller, key: &str, reason: Option<&str>) -> Result<bool, Failure> {
+    if is_timeout(reason) {
+        return Ok(false);
+    }
+    for operation in ["spawn_run", "spawn_runs"] {
+        let runs = match app.runs.find_keyed(caller, operation, key).await? {
+            None => continue,
+            Some(HandleId::Run(run)) => vec![run],
+            Some(HandleId::Batch(batch)) => {
+                app.runs.load_batch(caller, batch).await?.into_iter().map(|view| view.run).collect()
+            }
+        };
+        for run in runs {
+            app.runs.cancel(caller, run, Some("the call was cancelled over MCP".into())).await?;
+        }
+        return Ok(true);
+    }
+    Ok(false)
 }
 
 fn session_of(headers: &HeaderMap) -> Option<&str> {

@@ -11,7 +11,7 @@ use drawloom_contract::{
     definition::{Definition, Definitions},
     failure::{Failure, FailureKind, RunError},
     ids::{AgentId, AgentName, BatchId, Digest, RunId, RunKey, SessionId, Tenant},
-    journal::RunFilter,
+    journal::{HandleId, RunFilter},
     message::ToolUse,
     model::DeltaKind,
     money::Spent,
@@ -402,6 +402,10 @@ impl Runs for Fake {
         let view = self.load(caller, run).await?;
         let records = view.seq;
         Ok(Replay { run_id: run, records, steps: Vec::new(), fold_error: None, same_version: true, ok: true })
+    }
+
+    async fn find_keyed(&self, _: &Caller, _: &'static str, _: &str) -> Result<Option<HandleId>, Failure> {
+        Ok(None)
     }
 
     fn load_now(&self) -> Load {

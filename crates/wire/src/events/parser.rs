@@ -22,6 +22,14 @@ impl Explain for TooLong {
     }
 }
 
+/// One frame of a stream of server-sent events, whatever it holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Frame {
+    pub(crate) name: Option<String>,
+    pub(crate) id: Option<String>,
+    pub(crate) data: String,
+}
+
 /// Reads a byte stream into events. Lines may end with LF, CR LF or CR; comments are left out; several `data` lines are
 /// one text.
 #[derive(Debug, Default)]
@@ -29,7 +37,7 @@ pub struct Parser {
     line: Vec<u8>,
     after_return: bool,
     name: Option<String>,
-    id: Option<u64>,
+    id: Option<String>,
     data: Option<String>,
     size: usize,
 }
@@ -42,11 +50,23 @@ impl Parser {
 
     /// Takes in `bytes` and adds the events that they complete to `events`.
     pub fn feed(&mut self, bytes: &[u8], events: &mut Vec<Event>) -> Result<(), TooLong> {
+        let mut frames = Vec::new();
+        let fed = self.feed_frames(bytes, &mut frames);
+        events.extend(frames.into_iter().map(|Frame { name, id, data }| Event {
+            name: name.unwrap_or_else(|| "message".into()).into(),
+            id: id.and_then(|id| id.parse().ok()),
+            data,
+        }));
+        fed
+    }
+
+    /// The same, for streams whose events are not ours.
+    pub(crate) fn feed_frames(&mut self, bytes: &[u8], frames: &mut Vec<Frame>) -> Result<(), TooLong> {
         for byte in bytes {
             match (byte, std::mem::replace(&mut self.after_return, *byte == b'\r')) {
                 (b'\n', true) => {}
                 (b'\n' | b'\r', _) => {
-                    self.end_line(events);
+                    self.end_line(frames);
                 }
                 (byte, _) => {
                     self.line.push(*byte);
@@ -60,17 +80,17 @@ impl Parser {
         Ok(())
     }
 
-    fn end_line(&mut self, events: &mut Vec<Event>) {
+    fn end_line(&mut self, frames: &mut Vec<Frame>) {
         let line = std::mem::take(&mut self.line);
         if line.is_empty() {
-            self.end_frame(events);
+            self.end_frame(frames);
         } else {
             let text = String::from_utf8_lossy(&line);
             let (field, value) = text.split_once(':').unwrap_or((&text, ""));
             let value = value.strip_prefix(' ').unwrap_or(value);
             match field {
                 "event" => self.name = Some(value.into()),
-                "id" => self.id = value.parse().ok(),
+                "id" => self.id = Some(value.into()),
                 "data" => match &mut self.data {
                     None => self.data = Some(value.into()),
                     Some(data) => {
@@ -87,11 +107,11 @@ impl Parser {
         self.line.clear();
     }
 
-    fn end_frame(&mut self, events: &mut Vec<Event>) {
+    fn end_frame(&mut self, frames: &mut Vec<Frame>) {
         self.size = 0;
         let (name, id, data) = (self.name.take(), self.id.take(), self.data.take());
         if let Some(data) = data {
-            events.push(Event { name: name.unwrap_or_else(|| "message".into()).into(), id, data });
+            frames.push(Frame { name, id, data });
         }
     }
 }

@@ -1,0 +1,176 @@
+//! `drawloom mcp`: the proxy between an MCP host on stdin and stdout and a server. Nothing else is ever on stdout, and
+//! nothing of the engine runs here.
+
+mod install;
+mod local;
+
+use std::{
+    os::fd::{AsFd as _, BorrowedFd},
+    sync::Arc,
+};
+
+use clap::{Args, Subcommand};
+use drawloom_net::Configured;
+use drawloom_wire::mcp::{self, Fixed, Upstream};
+
+use crate::{
+    clock::{SystemClock, SystemEntropy},
+    commands::Session,
+    environment,
+    exit::{CommandError, Exit},
+    start::stop_signal,
+};
+
+/// Speak MCP on stdin and stdout, for a host such as Claude Code, Codex or opencode
+#[derive(Debug, Args)]
+pub struct Mcp {
+    #[command(flatten)]
+    connection: Connection,
+    #[command(subcommand)]
+    command: Option<McpCommand>,
+}
+
+/// Shown below the help.
+pub(crate) const HELP: &str = "\
+Without --upstream it talks to the server of the data directory, and starts one when there is none:
+that one stops by itself when for ten minutes nobody is connected and no run is unfinished. A server
+that goes away is looked for again, for at most five minutes; what it had not answered is sent again,
+and nothing happens twice. Runs go on when the host ends.";
+
+/// What can be asked besides.
+#[derive(Debug, Subcommand)]
+enum McpCommand {
+    /// Connect an MCP host: print its config for drawloom, or write it
+    Install(install::Install),
+}
+
+/// How the proxy comes to its server.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct Connection {
+    /// A running server, with or without `/mcp`; its token is taken from DRAWLOOM_TOKEN [default: that of the data directory]
+    #[arg(long, global = true, value_name = "URL")]
+    upstream: Option<String>,
+    /// Sets of tools to offer in the place of the usual one, with commas between
+    #[arg(long, global = true, value_name = "SET", value_delimiter = ',')]
+    toolsets: Vec<String>,
+    /// A further header for the server, such as `X-Team: weavers`
+    #[arg(long = "header", global = true, value_name = "NAME: VALUE")]
+    headers: Vec<String>,
+}
+
+impl Mcp {
+    pub(crate) fn wants_json(&self) -> bool {
+        self.command.as_ref().is_some_and(|McpCommand::Install(install)| install.look.json)
+    }
+
+    pub(crate) fn perform(self, session: &Session) -> Result<Exit, CommandError> {
+        if let Some(McpCommand::Install(install)) = self.command {
+            return install.perform(session, &self.connection);
+        }
+        // One thread: starting more takes longer than the work that they would do.
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|error| CommandError::failed("no_runtime", format!("cannot start the async runtime: {error}")))?;
+        let ended = runtime.block_on(self.connection.serve(session));
+        // A read of stdin cannot be interrupted; whoever waits in it is left behind.
+        runtime.shutdown_background();
+        ended
+    }
+}
+
+impl Connection {
+    async fn serve(self, session: &Session) -> Result<Exit, CommandError> {
+        let stop = stop_signal();
+        let headers = self.headers()?;
+        let given = self.upstream.as_ref().or(session.globals.url.as_ref());
+        let (upstream, http): (Arc<dyn Upstream>, _) = match given {
+            Some(url) => {
+                let endpoint = endpoint(url, &self.toolsets)?;
+                let http = if endpoint.starts_with("https:") { Configured::new() } else { Configured::plain() };
+                (Arc::new(Fixed(endpoint.into())), http)
+            }
+            None => (Arc::new(local::Local::new(&session.globals, &self.toolsets)?), Configured::plain()),
+        };
+        let parts = mcp::Parts {
+            upstream,
+            http: http.map_err(|error| CommandError::of(&error))?,
+            token: environment::variable(environment::TOKEN),
+            headers,
+            clock: Arc::new(SystemClock),
+            entropy: Arc::new(SystemEntropy::default()),
+        };
+        let (input, output) = (pipe(std::io::stdin().as_fd())?, pipe(std::io::stdout().as_fd())?);
+        mcp::run(parts, input, output, stop).await;
+        Ok(Exit::Done)
+    }
+
+    fn headers(&self) -> Result<Vec<(String, String)>, CommandError> {
+        let split = |header: &String| {
+            let (name, value) = header.split_once(':').unwrap_or_default();
+            let is_name =
+                !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
+            let is_value = value.bytes().all(|byte| (b' '..=b'~').contains(&byte));
+            match is_name && is_value {
+                true => Ok((name.to_ascii_lowercase(), value.trim().to_owned())),
+                // What was given is not shown: it may hold a secret.
+                false => Err(CommandError::usage("bad_header", "a --header is not of the form NAME: VALUE")
+                    .with_hint("write it like --header 'X-Team: weavers'")),
+            }
+        };
+        self.headers.iter().map(split).collect()
+    }
+}
+
+/// One of the process's own pipes, read and written in the background.
+fn pipe(end: BorrowedFd<'_>) -> Result<tokio::fs::File, CommandError> {
+    let end = end.try_clone_to_owned();
+    let end = end.map_err(|error| CommandError::failed("no_pipe", format!("stdin or stdout is not open: {error}")))?;
+    Ok(tokio::fs::File::from_std(end.into()))
+}
+
+/// The address of the MCP endpoint of the server at `url`.
+fn endpoint(url: &str, toolsets: &[String]) -> Result<String, CommandError> {
+    let rest = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"));
+    if rest.is_none_or(|rest| rest.is_empty() || rest.starts_with('/') || rest.contains(['?', '#', ' '])) {
+        return Err(CommandError::usage("bad_address", format!("{url:?} is not the address of a server"))
+            .with_hint("write it like http://127.0.0.1:8787"));
+    }
+    let base = url.trim_end_matches('/');
+    let path = if base.ends_with("/mcp") || base.ends_with("/_mcp") { "" } else { "/mcp" };
+    let query = if toolsets.is_empty() { String::new() } else { format!("?toolsets={}", toolsets.join(",")) };
+    Ok(format!("{base}{path}{query}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_endpoint_is_found_with_and_without_its_path() {
+        let at = |url: &str| endpoint(url, &[]).map_err(|error| error.code);
+        for (url, found) in [
+            ("http://127.0.0.1:8787", "http://127.0.0.1:8787/mcp"),
+            ("http://127.0.0.1:8787/", "http://127.0.0.1:8787/mcp"),
+            ("http://h/mcp", "http://h/mcp"),
+            ("https://h/team/v1/_mcp/", "https://h/team/v1/_mcp"),
+        ] {
+            assert_eq!(at(url).as_deref(), Ok(found));
+        }
+        for url in ["127.0.0.1:8787", "http://", "ftp://h", "http://h?x=1", ""] {
+            assert_eq!(at(url), Err("bad_address".to_owned()), "{url}");
+        }
+        let sets = ["runs".to_owned(), "agents".to_owned()];
+        assert_eq!(endpoint("http://h", &sets).expect("an address"), "http://h/mcp?toolsets=runs,agents");
+    }
+
+    #[test]
+    fn headers_are_names_and_values() {
+        let given = |header: &str| Connection { headers: vec![header.into()], ..Connection::default() }.headers();
+        assert_eq!(given("X-Team:  a b ").expect("a header"), [("x-team".to_owned(), "a b".to_owned())]);
+        for header in ["nonsense", ": x", "a b: c", "a: b\nc: d"] {
+            let error = given(header).expect_err("no header");
+            assert!(error.code == "bad_header" && !error.message.contains(header), "{error}");
+        }
+    }
+}

@@ -1,0 +1,333 @@
+//! `drawloom mcp install`: the config of MCP hosts, printed or written.
+
+mod clients;
+mod edit;
+
+use std::{
+    io::{BufRead as _, IsTerminal as _, Write as _},
+    path::{Path, PathBuf},
+};
+
+use clap::{Args, ValueEnum};
+use serde_json::{Value, json};
+use similar::TextDiff;
+
+use clients::{CLIENTS, Client, Places, Server};
+
+use super::Connection;
+use crate::{
+    cli::Look,
+    commands::Session,
+    config, environment,
+    exit::{CommandError, Exit},
+    output::{Column, Format, Style, Text},
+};
+
+/// Connect an MCP host: print its config for drawloom, or write it
+#[derive(Debug, Args)]
+pub(crate) struct Install {
+    /// The host to connect [default: list those that are found here]
+    #[arg(long, value_name = "CLIENT", value_enum)]
+    client: Option<Name>,
+    /// Put it into the host's config file, after showing what changes
+    #[arg(long, requires = "client")]
+    write: bool,
+    /// For whom: this user in every project, or this project for everybody
+    #[arg(long, value_name = "SCOPE", value_enum, default_value_t = Scope::User)]
+    scope: Scope,
+    /// Write without asking
+    #[arg(long, requires = "write")]
+    yes: bool,
+    /// For whom the output is.
+    #[command(flatten)]
+    pub(super) look: Look,
+}
+
+/// A host, as it is named on the command line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum Name {
+    Claude,
+    Codex,
+    Opencode,
+    Cursor,
+    Vscode,
+    Gemini,
+    Zed,
+    Windsurf,
+}
+
+/// Where a host's config holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum Scope {
+    User,
+    Project,
+}
+
+/// What a config file says of us.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Absent,
+    Different,
+    Same,
+}
+
+impl State {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Absent => "not connected",
+            Self::Different => "connected, differently",
+            Self::Same => "connected",
+        }
+    }
+}
+
+/// A client's config file, as it is and as it would be.
+struct Plan {
+    file: PathBuf,
+    before: String,
+    after: String,
+    state: State,
+}
+
+impl Install {
+    pub(crate) fn perform(self, session: &Session, connection: &Connection) -> Result<Exit, CommandError> {
+        let places = Places::of_this_machine()?;
+        let server = server(session, connection, self.scope)?;
+        match self.client.map(clients::of) {
+            None => self.list(session, &places, &server),
+            Some(client) if self.write => self.write(session, client, &places, &server),
+            Some(client) => self.show(session, client, &places, &server),
+        }
+    }
+
+    fn plan(&self, client: &Client, places: &Places, server: &Server) -> Result<Plan, CommandError> {
+        let file = (client.file)(places, self.scope).ok_or_else(|| {
+            CommandError::usage("no_scope", format!("{} has no config file of a project", client.title))
+                .with_hint("use --scope user")
+        })?;
+        let before = match std::fs::read_to_string(&file) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
+            Err(error) => return Err(CommandError::usage("bad_file", format!("{}: {error}", file.display()))),
+        };
+        let edited = edit::put(&before, client.format, &(client.entry)(server));
+        let (after, was_there) = edited.map_err(|why| {
+            CommandError::usage("bad_file", format!("{} is not changed: {why}", file.display()))
+                .with_hint("put it right, or enter the server by hand")
+        })?;
+        let state = match was_there {
+            false => State::Absent,
+            true if after == before => State::Same,
+            true => State::Different,
+        };
+        Ok(Plan { file, before, after, state })
+    }
+
+    fn list(&self, session: &Session, places: &Places, server: &Server) -> Result<Exit, CommandError> {
+        let found: Vec<&Client> = CLIENTS.iter().filter(|client| clients::is_found(client, places)).collect();
+        let mut rows = Vec::new();
+        for client in found {
+            let (file, state) = match self.plan(client, places, server) {
+                Ok(plan) => (plan.file.display().to_string(), plan.state.word().to_owned()),
+                Err(error) => (String::new(), error.message),
+            };
+            rows.push((client, file, state));
+        }
+        let output = &session.output;
+        if output.format() == Format::Json {
+            let row = |(client, file, state): &(&Client, String, String)| json!({ "client": client.word(), "file": file, "state": state });
+            output.json(&json!({ "clients": rows.iter().map(row).collect::<Vec<_>>() }));
+            return Ok(Exit::Done);
+        }
+        let known: Vec<String> = CLIENTS.iter().map(Client::word).collect();
+        if rows.is_empty() {
+            output.line(format!("No MCP host that is known was found here; known are {}.", known.join(", ")));
+        } else {
+            let columns = [Column::new("client"), Column::new("state"), Column::new("file").shrinks_to(12)];
+            let row = |(client, file, state): &(&Client, String, String)| {
+                [Text::new(client.word()), Text::new(state), Text::new(file)]
+            };
+            output.table(columns, rows.iter().map(row));
+        }
+        output.line("\n`drawloom mcp install --client CLIENT` shows its config, `--write` puts it into the file.");
+        Ok(Exit::Done)
+    }
+
+    fn show(&self, session: &Session, client: &Client, places: &Places, server: &Server) -> Result<Exit, CommandError> {
+        let plan = self.plan(client, places, server)?;
+        let command = (client.command)(server, self.scope).map(|words| shell_line(&words));
+        let snippet = edit::put("", client.format, &(client.entry)(server)).map(|(text, _)| text).unwrap_or_default();
+        let output = &session.output;
+        if output.format() == Format::Json {
+            output.json(&json!({
+                "client": client.word(), "file": plan.file, "state": plan.state.word(), "command": command,
+                "snippet": snippet,
+            }));
+            return Ok(Exit::Done);
+        }
+        if let Some(command) = &command {
+            output.line(format!("{}\n", output.styled(Style::Bold, command)));
+            output.line(format!("does the same as this in {}:\n", plan.file.display()));
+        } else {
+            output.line(format!("In {}:\n", plan.file.display()));
+        }
+        output.line(snippet.trim_end());
+        output.line("");
+        if server.has_upstream {
+            output.line("The token is taken from DRAWLOOM_TOKEN in the environment of the client.");
+        } else if server.variables.len() > 1 {
+            let names = server.variables[1..].join(", ");
+            output.line(format!("A server that is started so takes {names} from the environment of the client."));
+        }
+        match plan.state {
+            State::Same => output.line("The file has it already."),
+            State::Absent | State::Different => output.line(format!(
+                "`drawloom mcp install --client {} --write` puts it there and leaves the rest as it is.",
+                client.word()
+            )),
+        }
+        Ok(Exit::Done)
+    }
+
+    fn write(
+        &self,
+        session: &Session,
+        client: &Client,
+        places: &Places,
+        server: &Server,
+    ) -> Result<Exit, CommandError> {
+        let plan = self.plan(client, places, server)?;
+        let output = &session.output;
+        let human = output.format() == Format::Human;
+        let name = plan.file.display().to_string();
+        if plan.state != State::Same {
+            if human {
+                let diff = TextDiff::from_lines(&plan.before, &plan.after);
+                output.write(&diff.unified_diff().context_radius(3).header(&name, &name).to_string());
+            }
+            if !self.yes && !agreed(session, &format!("Write {name}?"))? {
+                output.note("nothing was written");
+                return Ok(Exit::Failed);
+            }
+            write(&plan.file, &plan.after).map_err(|error| {
+                CommandError::failed("cannot_write", format!("{name}: {error}"))
+                    .with_hint("make the file and its directory writable")
+            })?;
+        }
+        match human {
+            false => output.json(&json!({
+                "client": client.word(), "file": plan.file, "written": plan.state != State::Same,
+            })),
+            true if plan.state == State::Same => output.line(format!("{name} has it already.")),
+            true => output.line(format!("{} knows drawloom now; restart it to use it.", client.title)),
+        }
+        Ok(Exit::Done)
+    }
+}
+
+/// How a host starts the proxy.
+fn server(session: &Session, connection: &Connection, scope: Scope) -> Result<Server, CommandError> {
+    let mut args = vec!["mcp".to_owned()];
+    let absolute = |path: &Path| -> Result<String, CommandError> {
+        let path = std::path::absolute(path).map_err(|error| CommandError::usage("bad_file", error.to_string()))?;
+        Ok(path.display().to_string())
+    };
+    let globals = &session.globals;
+    let upstream = connection.upstream.as_ref().or(globals.url.as_ref());
+    let mut variables = vec![environment::TOKEN.to_owned()];
+    match upstream {
+        Some(url) => {
+            // Checked now, because nobody sees it when a host starts it.
+            super::endpoint(url, &connection.toolsets)?;
+            args.extend(["--upstream".to_owned(), url.clone()]);
+        }
+        None => {
+            let found = config::find(&globals.config).unwrap_or_default();
+            variables.extend(key_variables(&found));
+            // A host of the user may be started anywhere, so the config of this directory is named.
+            let is_here = |path: &&PathBuf| path.is_relative() && scope == Scope::User;
+            for config in found.iter().filter(|path| !globals.config.is_empty() || is_here(path)) {
+                args.extend(["--config".to_owned(), absolute(config)?]);
+            }
+            if let Some(directory) = &globals.data_dir {
+                args.extend(["--data-dir".to_owned(), absolute(directory)?]);
+            }
+        }
+    }
+    if !connection.toolsets.is_empty() {
+        args.extend(["--toolsets".to_owned(), connection.toolsets.join(",")]);
+    }
+    if !connection.headers.is_empty() {
+        connection.headers()?;
+        args.extend(connection.headers.iter().flat_map(|header| ["--header".to_owned(), header.clone()]));
+    }
+    Ok(Server { program: program(), args, variables, has_upstream: upstream.is_some() })
+}
+
+/// The variables that hold the keys of a config's providers; none, when it cannot be read.
+fn key_variables(files: &[PathBuf]) -> Vec<String> {
+    let Ok(loaded) = config::load_files(files) else { return Vec::new() };
+    let mut names: Vec<String> =
+        loaded.config.providers.values().filter_map(|provider| provider.api_key_env.clone()).collect();
+    names.sort();
+    names.dedup();
+    names
+}
+
+/// This program, by its name when that finds it, else by its path.
+fn program() -> String {
+    let Ok(here) = std::env::current_exe() else { return "drawloom".into() };
+    let named = environment::find_program("drawloom").and_then(|path| path.canonicalize().ok());
+    match (named, here.canonicalize()) {
+        (Some(named), Ok(here)) if named == here => "drawloom".into(),
+        _ => here.display().to_string(),
+    }
+}
+
+fn agreed(session: &Session, question: &str) -> Result<bool, CommandError> {
+    let nobody = || {
+        CommandError { exit: Exit::NeedsInput, ..CommandError::usage("no_answer", "nobody is there to agree") }
+            .with_hint("pass --yes to write without asking")
+    };
+    if !std::io::stdin().is_terminal() {
+        return Err(nobody());
+    }
+    session.output.write(&format!("{question} [Y/n] "));
+    let mut line = String::new();
+    match std::io::stdin().lock().read_line(&mut line) {
+        Ok(0) | Err(_) => Err(nobody()),
+        Ok(_) => Ok(matches!(line.trim().to_lowercase().as_str(), "" | "y" | "yes")),
+    }
+}
+
+/// Writes a file whole or not at all, with the rights that it had. Through a link, what it leads to is written.
+fn write(file: &Path, text: &str) -> std::io::Result<()> {
+    let file = file.canonicalize().unwrap_or_else(|_| file.to_owned());
+    let directory = file.parent().unwrap_or(Path::new("."));
+    std::fs::create_dir_all(directory)?;
+    let mut temporary = tempfile::NamedTempFile::new_in(directory)?;
+    temporary.write_all(text.as_bytes())?;
+    if let Ok(found) = std::fs::metadata(&file) {
+        temporary.as_file().set_permissions(found.permissions())?;
+    }
+    temporary.as_file().sync_all()?;
+    temporary.persist(&file).map_err(|error| error.error)?;
+    Ok(())
+}
+
+/// Words as a shell reads them.
+fn shell_line(words: &[String]) -> String {
+    let quoted = |word: &String| {
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./:=,@%+".contains(&byte);
+        match !word.is_empty() && word.bytes().all(plain) {
+            true => word.clone(),
+            false => format!("'{}'", word.replace('\'', r"'\''")),
+        }
+    };
+    words.iter().map(quoted).collect::<Vec<_>>().join(" ")
+}
+
+/// The entry of a host's config that starts `server`, in the form that most share.
+fn common(server: &Server) -> Value {
+    json!({ "command": server.program, "args": server.args })
+}

@@ -1,0 +1,51 @@
+//! When a server that nobody started by hand may end: nobody is connected, and nothing is unfinished.
+
+use std::time::Duration;
+
+use drawloom_contract::{
+    journal::RunReader,
+    runs::Runs,
+    time::{Clock, Timestamp},
+};
+use drawloom_server::App;
+
+/// How often it is looked at most.
+const MOST_OFTEN: Duration = Duration::from_millis(50);
+
+/// How often it is looked at least.
+const LEAST_OFTEN: Duration = Duration::from_secs(30);
+
+/// Returns when for `limit` nobody was connected and no run was unfinished.
+pub(crate) async fn until_idle(app: &App, runs: &dyn Runs, reader: &dyn RunReader, clock: &dyn Clock, limit: Duration) {
+    let pause = (limit / 10).clamp(MOST_OFTEN, LEAST_OFTEN);
+    let mut quiet_since = clock.now();
+    loop {
+        clock.sleep_until(clock.now().after(pause)).await;
+        let now = clock.now();
+        quiet_since = match is_used(app, runs, reader).await {
+            true => now,
+            false => later(quiet_since, app.presence().last_left()),
+        };
+        if now.since(quiet_since) >= limit {
+            return;
+        }
+    }
+}
+
+fn later(one: Timestamp, other: Option<Timestamp>) -> Timestamp {
+    other.map_or(one, |other| one.max(other))
+}
+
+async fn is_used(app: &App, runs: &dyn Runs, reader: &dyn RunReader) -> bool {
+    let load = runs.load_now();
+    if app.presence().connections() > 0 || load.active > 0 || load.queued > 0 {
+        return true;
+    }
+    match reader.list_unfinished().await {
+        Ok(unfinished) => unfinished.parked > 0 || !unfinished.runs.is_empty(),
+        Err(error) => {
+            tracing::warn!(error = %error, "what is unfinished could not be looked at; the server stays");
+            true
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! `drawloom mcp install`, on homes of its own.
+
+use std::os::unix::fs::PermissionsExt as _;
+
+use crate::support::{Home, Ran};
+
+/// Every client that has a config file.
+const CLIENTS: [&str; 8] = ["claude", "codex", "opencode", "cursor", "vscode", "gemini", "zed", "windsurf"];
+
+fn install(home: &Home, arguments: &[&str]) -> Ran {
+    let mut command = home.command(&["mcp", "install"]);
+    // Nothing of this machine is found by its program, and this one only by its path.
+    command.args(arguments).env("PATH", "/nowhere").env_remove("CODEX_HOME").env_remove("DRAWLOOM_DATA_DIR");
+    let mut ran = home.finish(&mut command);
+    ran.stdout = ran.stdout.replace(env!("CARGO_BIN_EXE_drawloom"), "/bin/drawloom");
+    ran
+}
+
+#[test]
+fn every_client_is_shown_its_config() {
+    let home = Home::new();
+    let mut all = String::new();
+    for client in CLIENTS {
+        all.push_str(&format!("$ drawloom mcp install --client {client}\n"));
+        all.push_str(&install(&home, &["--client", client]).exits(0).stdout);
+        all.push('\n');
+    }
+    let upstream = ["--client", "codex", "--upstream", "https://looms.example", "--toolsets", "runs,agents"];
+    all.push_str(&format!("$ drawloom mcp install {}\n", upstream.join(" ")));
+    all.push_str(&install(&home, &upstream).exits(0).stdout);
+    all.push_str("\n$ drawloom mcp install --client claude --scope project --data-dir data\n");
+    all.push_str(&install(&home, &["--client", "claude", "--scope", "project", "--data-dir", "data"]).exits(0).stdout);
+    insta::assert_snapshot!("shown", all);
+}
+
+#[test]
+fn what_is_written_is_shown_first_and_nothing_else_changes() {
+    let home = Home::new();
+    let before = "{\n  \"numStartups\": 3,\n  \"mcpServers\": {\n    \"other\": { \"command\": \"x\" }\n  }\n}\n";
+    home.write(".claude.json", before);
+    let file = home.path().join(".claude.json");
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).expect("it is ours");
+    let asked = install(&home, &["--client", "claude", "--write"]).exits(3);
+    assert!(asked.stdout.contains("+    \"drawloom\": {"), "{}", asked.stdout);
+    assert_eq!(std::fs::read_to_string(&file).expect("a file"), before, "nobody agreed");
+    let written = install(&home, &["--client", "claude", "--write", "--yes"]).exits(0);
+    insta::assert_snapshot!("written", written.stdout);
+    let after = std::fs::read_to_string(&file).expect("a file");
+    let after: serde_json::Value = serde_json::from_str(&after).expect("JSON");
+    assert_eq!((&after["numStartups"], &after["mcpServers"]["other"]["command"]), (&3.into(), &"x".into()));
+    let config = home.path().join("drawloom.yaml");
+    assert_eq!(after["mcpServers"]["drawloom"]["args"], serde_json::json!(["mcp", "--config", config]));
+    assert_eq!(std::fs::metadata(&file).expect("a file").permissions().mode() & 0o777, 0o600);
+    let again = install(&home, &["--client", "claude", "--write", "--yes"]).exits(0);
+    assert_eq!(again.stdout, "<home>/.claude.json has it already.\n");
+}
+
+#[test]
+fn every_client_can_be_written_from_nothing_and_is_then_found() {
+    let home = Home::new();
+    assert!(install(&home, &[]).exits(0).stdout.starts_with("No MCP host"));
+    for client in CLIENTS {
+        let written = install(&home, &["--client", client, "--write", "--yes", "--json"]).exits(0).json();
+        assert_eq!((&written["client"], &written["written"]), (&client.into(), &true.into()));
+    }
+    insta::assert_snapshot!("found", install(&home, &[]).exits(0).stdout);
+    let listed = install(&home, &["--json"]).exits(0).json();
+    let listed = listed["clients"].as_array().expect("a list").clone();
+    assert!(listed.len() == CLIENTS.len() && listed.iter().all(|row| row["state"] == "connected"), "{listed:?}");
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_left_alone() {
+    let home = Home::new();
+    home.write(".claude.json", "{ \"mcpServers\": [");
+    let refused = install(&home, &["--client", "claude", "--write", "--yes"]).exits(2);
+    assert!(refused.stderr.contains("is not changed: it is not JSON"), "{}", refused.stderr);
+    assert_eq!(std::fs::read_to_string(home.path().join(".claude.json")).expect("a file"), "{ \"mcpServers\": [");
+    let no_scope = install(&home, &["--client", "windsurf", "--scope", "project"]).exits(2);
+    assert!(no_scope.stderr.contains("--scope user"), "{}", no_scope.stderr);
+    let bad = install(&home, &["--client", "claude", "--upstream", "nowhere"]).exits(2);
+    assert!(bad.stderr.contains("write it like http://127.0.0.1:8787"), "{}", bad.stderr);
+}

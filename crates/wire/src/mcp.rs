@@ -1,0 +1,391 @@
+//! The stdio MCP proxy: JSON-RPC lines of a host on one side, a server's streamable HTTP on the other.
+//!
+//! It understands as little as it must: which frames want an answer, which session or protocol version they belong to, and
+//! under which key a call happens once. No call waits behind another. A server that goes away is looked for again, and
+//! what it had not answered is sent again: every call of a tool carries a key, so nothing happens twice. What is on its
+//! way to the host is written whole or not at all, and every request is answered at most once.
+
+mod call;
+mod calls;
+mod exchange;
+mod frame;
+mod headers;
+mod lines;
+mod listen;
+mod outage;
+mod output;
+mod progress;
+mod session;
+#[cfg(test)]
+mod tests;
+
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use drawloom_contract::{
+    failure::{Failure, FailureKind},
+    time::{Clock, Entropy},
+};
+use drawloom_net::{Configured, Method};
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    sync::{OwnedSemaphorePermit, Semaphore},
+};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use calls::Calls;
+use exchange::{Era, Fate};
+use frame::{Frame, Id, Notification, Refusal, Request};
+use headers::Annotations;
+use lines::{Line, Lines};
+use outage::Outage;
+use output::Output;
+use progress::Progress;
+use session::Session;
+
+/// The longest line of a host, in bytes.
+pub const LONGEST_LINE: usize = 16 * 1024 * 1024;
+
+/// The longest answer of a server that comes in one piece, in bytes.
+pub const LONGEST_ANSWER: usize = crate::events::MAX_FRAME;
+
+/// The most messages on their way to the server at once, requests that wait for their answer included.
+pub const MOST_IN_FLIGHT: usize = 1024;
+
+/// How long a server may be away before what waits for it fails.
+pub const PATIENCE: Duration = Duration::from_secs(300);
+
+/// The same for the first request of a host: it waits for nothing else, and a reason is worth more than time.
+pub const FIRST_CONTACT_PATIENCE: Duration = Duration::from_secs(8);
+
+/// How often one request is sent at most when the server takes it and breaks off each time.
+pub const MOST_SENDS: u32 = 20;
+
+/// How often a host that wants to hear of progress hears of it while the server does not answer.
+pub const HEARTBEAT: Duration = Duration::from_secs(5);
+
+/// How long requests in flight may take to be answered once the host's input has ended.
+pub const DRAIN: Duration = Duration::from_secs(5);
+
+/// How long the end of a session may take to reach the server.
+const GOODBYE: Duration = Duration::from_millis(200);
+
+/// The part of `_meta` that names the key under which the server does a call once.
+const IDEMPOTENCY_KEY: &str = "io.drawloom/idempotencyKey";
+
+/// The part of `_meta` in which a stateless message says its version.
+const PROTOCOL_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
+
+/// From this protocol version on there are no sessions.
+const STATELESS_SINCE: &str = "2026-07-28";
+
+const RPC_NOT_JSON: i64 = -32700;
+const RPC_INVALID: i64 = -32600;
+const RPC_FAILED: i64 = -32000;
+
+/// Where the server is.
+#[async_trait]
+pub trait Upstream: Send + Sync {
+    /// The address of the MCP endpoint, which is started if need be. `failed` is an address that did not work just now;
+    /// the answer may be the same one again. A failure that may pass is asked about again.
+    async fn find(&self, failed: Option<&str>) -> Result<Arc<str>, Failure>;
+
+    /// The address that `find` gave last, without looking.
+    fn known(&self) -> Option<Arc<str>>;
+}
+
+/// A server whose address is given.
+pub struct Fixed(pub Arc<str>);
+
+#[async_trait]
+impl Upstream for Fixed {
+    async fn find(&self, _: Option<&str>) -> Result<Arc<str>, Failure> {
+        Ok(self.0.clone())
+    }
+
+    fn known(&self) -> Option<Arc<str>> {
+        Some(self.0.clone())
+    }
+}
+
+/// What a proxy is made of.
+pub struct Parts {
+    /// Where the server is.
+    pub upstream: Arc<dyn Upstream>,
+    /// Reaches it.
+    pub http: Configured,
+    /// The token for it.
+    pub token: Option<String>,
+    /// More headers for it.
+    pub headers: Vec<(String, String)>,
+    /// Times what is tried again.
+    pub clock: Arc<dyn Clock>,
+    /// Makes keys.
+    pub entropy: Arc<dyn Entropy>,
+}
+
+/// What all tasks of a proxy share.
+struct Shared {
+    upstream: Arc<dyn Upstream>,
+    http: Configured,
+    token: Option<String>,
+    headers: Vec<(String, String)>,
+    clock: Arc<dyn Clock>,
+    entropy: Arc<dyn Entropy>,
+    output: Output,
+    calls: Calls,
+    session: Session,
+    progress: Progress,
+    annotations: Mutex<Annotations>,
+    /// The version of the last stateless request, for notifications that say none.
+    version: Mutex<Option<String>>,
+    room: Arc<Semaphore>,
+}
+
+/// Runs a proxy between a host and its server. Returns when the input has ended and what was in flight was answered (or
+/// had [`DRAIN`] for it), when the output is gone, or when `stop` is done. What goes on at the server goes on.
+pub async fn run(
+    parts: Parts,
+    input: impl AsyncRead + Send + Unpin,
+    output: impl AsyncWrite + Send + Unpin + 'static,
+    stop: impl Future<Output = ()>,
+) {
+    let (to_host, lines) = Output::new();
+    let Parts { upstream, http, token, headers, clock, entropy } = parts;
+    let shared = Arc::new(Shared {
+        upstream,
+        http,
+        token,
+        headers,
+        clock,
+        entropy,
+        output: to_host,
+        calls: Calls::default(),
+        session: Session::default(),
+        progress: Progress::default(),
+        annotations: Mutex::default(),
+        version: Mutex::default(),
+        room: Arc::new(Semaphore::new(MOST_IN_FLIGHT)),
+    });
+    let tasks = TaskTracker::new();
+    let over = CancellationToken::new();
+    let writer = tokio::spawn(output::write(lines, output));
+    let listener = tokio::spawn(over.clone().run_until_cancelled_owned(listen::listen(shared.clone())));
+    let work = async {
+        read(&shared, &tasks, &over, input).await;
+        tasks.close();
+        let deadline = shared.clock.now().after(DRAIN);
+        tokio::select! {
+            () = tasks.wait() => {}
+            () = shared.clock.sleep_until(deadline) => {
+                tracing::info!(left = tasks.len(), "the host is gone; what it waited for goes on at the server");
+            }
+        }
+    };
+    let mut writer = std::pin::pin!(writer);
+    let mut writing = true;
+    tokio::select! {
+        () = work => {}
+        _ = &mut writer => writing = false,
+        () = stop => {}
+    }
+    over.cancel();
+    drop(listener.await);
+    goodbye(&shared).await;
+    tasks.close();
+    tasks.wait().await;
+    // With the last sender gone, the writer ends once all is written.
+    drop(shared);
+    if writing {
+        drop(writer.await);
+    }
+}
+
+/// Reads the host's lines to their end. It waits for nothing but the host.
+async fn read(
+    shared: &Arc<Shared>,
+    tasks: &TaskTracker,
+    over: &CancellationToken,
+    input: impl AsyncRead + Send + Unpin,
+) {
+    let mut lines = Lines::new(input);
+    loop {
+        let line = match lines.next().await {
+            Ok(Some(line)) => line,
+            Ok(None) => return,
+            Err(error) => {
+                tracing::warn!(error = %error, "the host's input broke");
+                return;
+            }
+        };
+        let spawn = |task| drop(tasks.spawn(over.clone().run_until_cancelled_owned(task)));
+        match line {
+            Line::TooLong(id) => {
+                let what = format!("a message is longer than {LONGEST_LINE} bytes");
+                let failure = Failure::new(FailureKind::TooLarge, "line_too_long", what)
+                    .with_hint("send less at once; put large inputs into a file that the agent can read");
+                let data = Some(data_of(&failure));
+                shared.output.line(frame::error(id.as_ref(), RPC_INVALID, &call::in_words(&failure), data)).await;
+            }
+            Line::Whole(line) if line.iter().all(u8::is_ascii_whitespace) => {}
+            Line::Whole(line) => {
+                for frame in frame::read(&line, &*shared.entropy) {
+                    shared.take(frame, &spawn).await;
+                }
+            }
+        }
+    }
+}
+
+type Task = futures::future::BoxFuture<'static, ()>;
+
+impl Shared {
+    async fn take(self: &Arc<Self>, frame: Result<Frame, Refusal>, spawn: &(dyn Fn(Task) + Sync)) {
+        match frame {
+            Err(Refusal::NotJson(why)) => {
+                let message = format!("a line is not JSON: {why}");
+                self.output.line(frame::error(None, RPC_NOT_JSON, &message, None)).await;
+            }
+            Err(Refusal::NotRpc(why)) => {
+                let message = format!("a line is no JSON-RPC message: {why}");
+                self.output.line(frame::error(None, RPC_INVALID, &message, None)).await;
+            }
+            Ok(Frame::Request(request)) => self.take_request(request, spawn).await,
+            Ok(Frame::Notification(notification)) if notification.method == "notifications/cancelled" => {
+                let id = notification.params.get("requestId").and_then(|raw| Id::read(raw.get()));
+                if let Some(id) = id {
+                    self.calls.withdraw(&id, notification);
+                }
+            }
+            Ok(Frame::Notification(notification)) => {
+                if notification.method == "notifications/initialized" {
+                    self.session.initialized(notification.text.clone());
+                }
+                let Some(room) = self.room_for(&notification.method) else { return };
+                spawn(Box::pin(notify(self.clone(), notification, room)));
+            }
+            Ok(Frame::Response(text)) => {
+                let Some(room) = self.room_for("an answer of the host") else { return };
+                let answer =
+                    Notification { method: "an answer".into(), text, version: None, params: Default::default() };
+                spawn(Box::pin(notify(self.clone(), answer, room)));
+            }
+        }
+    }
+
+    async fn take_request(self: &Arc<Self>, request: Request, spawn: &(dyn Fn(Task) + Sync)) {
+        let Ok(room) = self.room.clone().try_acquire_owned() else {
+            let what = format!("{MOST_IN_FLIGHT} messages are on their way already");
+            let failure = Failure::new(FailureKind::Throttled, "too_many_calls", what)
+                .with_hint("wait for some of them; spawn_runs starts many runs with one call");
+            return self.output.line(call::refusal(&request, &failure)).await;
+        };
+        let Some(withdrawn) = self.calls.begin(&request.id) else {
+            tracing::warn!(id = request.id.json(), "a second request of an id that is in flight was dropped");
+            return;
+        };
+        if request.method == "initialize" {
+            self.session.hello(request.text.clone());
+        }
+        if let Some(version) = &request.version {
+            *self.version.lock().unwrap_or_else(PoisonError::into_inner) = Some(version.clone());
+        }
+        let shared = self.clone();
+        spawn(Box::pin(async move {
+            call::carry(shared, request, withdrawn).await;
+            drop(room);
+        }));
+    }
+
+    fn room_for(&self, what: &str) -> Option<OwnedSemaphorePermit> {
+        let room = self.room.clone().try_acquire_owned().ok();
+        if room.is_none() {
+            tracing::warn!(%what, limit = MOST_IN_FLIGHT, "dropped: too many messages are on their way");
+        }
+        room
+    }
+
+    fn headers_of(&self, request: &Request) -> Vec<(String, String)> {
+        self.annotations.lock().unwrap_or_else(PoisonError::into_inner).of(request)
+    }
+
+    fn learn(&self, listing: &Bytes) {
+        if let Ok(listing) = std::str::from_utf8(listing) {
+            self.annotations.lock().unwrap_or_else(PoisonError::into_inner).learn(listing);
+        }
+    }
+}
+
+/// Sends something that wants no answer: a notification, or the host's answer to what the server asked.
+async fn notify(shared: Arc<Shared>, message: Notification, room: OwnedSemaphorePermit) {
+    let greeting = message.method == "notifications/initialized";
+    let is_answer = !message.method.starts_with("notifications/");
+    let mut outage = Outage::new(PATIENCE);
+    let failure = loop {
+        let last = || shared.version.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let session = if greeting { shared.session.begun().await } else { shared.session.settled().await };
+        let era = match (message.version.clone(), session) {
+            (Some(version), _) => Era::Stateless(version, headers::standard(&message.method, None)),
+            (None, Some(open)) => Era::Session(open),
+            (None, None) => match last().filter(|_| !is_answer) {
+                Some(version) => Era::Stateless(version, headers::standard(&message.method, None)),
+                None => Era::Bare,
+            },
+        };
+        let fate = match shared.post(&message.text, &era, outage.failed.as_deref()).await {
+            Ok(head) => shared.read(head, None).await,
+            Err(fate) => fate,
+        };
+        let fate = match fate {
+            Fate::NoSession(generation) => match call::renew(&shared, generation, outage.failed.as_deref()).await {
+                // Opening the session anew says this already.
+                Ok(()) if greeting => break None,
+                Ok(()) => continue,
+                Err(fate) => fate,
+            },
+            fate => fate,
+        };
+        match fate {
+            Fate::Taken | Fate::Answered(_) => break None,
+            Fate::NoSession(_) => break Some("the server has lost the session".to_owned()),
+            Fate::Refused(failure) => break Some(failure.to_string()),
+            Fate::Away(away) if away.sent && !is_answer && !message.is_repeatable() => {
+                break Some(format!("nobody knows whether it arrived: {}", away.why));
+            }
+            Fate::Away(away) => {
+                if let Err(failure) = outage.wait(away, &*shared.clock, &*shared.entropy).await {
+                    break Some(failure.to_string());
+                }
+            }
+        }
+    };
+    if greeting {
+        shared.session.greeted();
+    }
+    if let Some(error) = failure {
+        tracing::warn!(what = message.method, %error, "a message of the host did not reach the server");
+    }
+    drop(room);
+}
+
+/// Ends the session at the server, if it hears of it in time.
+async fn goodbye(shared: &Shared) {
+    let Some(open) = shared.session.current().filter(|open| open.id.is_some()) else { return };
+    let Some(at) = shared.upstream.known() else { return };
+    let request = shared.request(Method::Delete, &at, &Era::Session(open), None);
+    let deadline = shared.clock.now().after(GOODBYE);
+    tokio::select! {
+        _ = shared.http.send(request) => {}
+        () = shared.clock.sleep_until(deadline) => {}
+    }
+}
+
+/// What programs are told of a failure.
+fn data_of(failure: &Failure) -> Value {
+    json!({ "code": failure.code, "hint": failure.hint, "retryable": failure.kind.is_retryable() })
+}

@@ -1,0 +1,247 @@
+//! One message to the server and what comes back: sent once, and what became of it said plainly.
+
+use std::{sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use drawloom_contract::failure::{Explain as _, Failure, FailureKind};
+use drawloom_net::{Error, Method, Request as HttpRequest, Response};
+
+use super::{
+    LONGEST_ANSWER, Shared,
+    frame::{self, Id, Incoming},
+    session::Open,
+};
+use crate::{
+    error::ErrorBody,
+    events::{Frame, Parser},
+};
+
+/// How a message travels.
+#[derive(Debug, Clone)]
+pub(crate) enum Era {
+    /// Without anything: `initialize`, and what comes before it.
+    Bare,
+    /// In a session.
+    Session(Open),
+    /// By itself: the version, and headers that repeat parts of the message.
+    Stateless(String, Vec<(String, String)>),
+}
+
+/// What became of a message.
+#[derive(Debug)]
+pub(crate) enum Fate {
+    /// It was taken, and there is nothing to answer.
+    Taken,
+    /// It was answered.
+    Answered(Answer),
+    /// The server was not reached, or broke off.
+    Away(Away),
+    /// The server does not know the session of this generation.
+    NoSession(u64),
+    /// No, and the same message will be told the same.
+    Refused(Failure),
+}
+
+/// An answer, on one line.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) text: Bytes,
+    /// The session that it begins.
+    pub(crate) session: Option<String>,
+}
+
+/// A server that is not there.
+#[derive(Debug)]
+pub(crate) struct Away {
+    pub(crate) why: Failure,
+    /// Where it was looked for.
+    pub(crate) at: Option<Arc<str>>,
+    /// Whether the message may have arrived.
+    pub(crate) sent: bool,
+    /// How long the server wants to be left alone.
+    pub(crate) pause: Option<Duration>,
+}
+
+impl Away {
+    fn because(error: &Error, at: &Arc<str>) -> Self {
+        let sent = !matches!(error, Error::Connect { .. } | Error::BadAddress { .. } | Error::Setup(_));
+        Self { why: Failure::of(error), at: Some(at.clone()), sent, pause: None }
+    }
+}
+
+/// A response whose head is here, and where it came from.
+pub(crate) struct Head {
+    pub(crate) response: Response,
+    at: Arc<str>,
+    /// The session that it was asked in.
+    generation: Option<u64>,
+}
+
+impl Shared {
+    /// Sends one message and waits for the head of the response. `failed` is the address that did not work just now.
+    pub(crate) async fn post(&self, text: &Bytes, era: &Era, failed: Option<&str>) -> Result<Head, Fate> {
+        let at = match self.upstream.find(failed).await {
+            Ok(at) => at,
+            Err(why) if why.kind.is_retryable() => {
+                return Err(Fate::Away(Away { why, at: None, sent: false, pause: None }));
+            }
+            Err(why) => return Err(Fate::Refused(why)),
+        };
+        let request = self.request(Method::Post, &at, era, Some(text.to_vec()));
+        match self.http.send(request).await {
+            Ok(response) => {
+                let generation = match era {
+                    Era::Session(Open { id: Some(_), generation, .. }) => Some(*generation),
+                    Era::Session(_) | Era::Bare | Era::Stateless(..) => None,
+                };
+                Ok(Head { response, at, generation })
+            }
+            Err(error) if error.kind().is_retryable() => Err(Fate::Away(Away::because(&error, &at))),
+            Err(error) => Err(Fate::Refused(Failure::of(&error))),
+        }
+    }
+
+    /// A request with the headers of its era.
+    pub(crate) fn request(&self, method: Method, at: &str, era: &Era, json: Option<Vec<u8>>) -> HttpRequest {
+        let accept = match method {
+            Method::Get => "text/event-stream",
+            Method::Post | Method::Delete => "application/json, text/event-stream",
+        };
+        let mut headers = vec![("accept".into(), accept.to_owned())];
+        headers.extend(self.headers.iter().map(|(name, value)| (name.clone().into(), value.clone())));
+        match era {
+            Era::Bare => {}
+            Era::Session(Open { id, version, .. }) => {
+                headers.extend(id.iter().map(|id| ("mcp-session-id".into(), id.clone())));
+                headers.extend(version.iter().map(|version| ("mcp-protocol-version".into(), version.clone())));
+            }
+            Era::Stateless(version, more) => {
+                headers.push(("mcp-protocol-version".into(), version.clone()));
+                headers.extend(more.iter().map(|(name, value)| (name.clone().into(), value.clone())));
+            }
+        }
+        HttpRequest { method, url: at.to_owned(), bearer: self.token.clone(), headers, json }
+    }
+
+    /// Reads a response to its end, passes on what is said on the way, and returns the answer to `id`.
+    pub(crate) async fn read(&self, head: Head, id: Option<&Id>) -> Fate {
+        let Head { response, at, generation } = head;
+        let status = response.status();
+        let session = response.header("mcp-session-id").map(str::to_owned);
+        let streamed = response.header("content-type").is_some_and(|kind| kind.starts_with("text/event-stream"));
+        let pause = response.header("retry-after").and_then(|text| text.parse().ok()).map(Duration::from_secs);
+        let busy = |why: &str, sent: bool| {
+            let why = Failure::new(FailureKind::Unavailable, "upstream_away", format!("{at} answers {status}: {why}"));
+            Fate::Away(Away { why, at: Some(at.clone()), sent, pause })
+        };
+        match status {
+            200..=299 if streamed => return self.stream(response, &at, session, id).await,
+            429 | 503 => return busy("it has too much to do, or is not ready", false),
+            502 | 504 => return busy("a gateway before it does not reach it", true),
+            _ => {}
+        }
+        let body = match response.bytes(LONGEST_ANSWER).await {
+            Ok(body) => body,
+            Err(error @ Error::TooLarge { .. }) => return Fate::Refused(Failure::of(&error)),
+            Err(error) => return Fate::Away(Away::because(&error, &at)),
+        };
+        let text = String::from_utf8_lossy(&body);
+        let unusable = |kind, what: String| {
+            let hint = format!("check that {at} is the address of a drawloom server, and use the same version");
+            Fate::Refused(Failure::new(kind, "not_drawloom", what).with_hint(hint))
+        };
+        if let 401 | 403 = status {
+            return Fate::Refused(denied(status, &at, &text));
+        }
+        if let (404, Some(generation), false) = (status, generation, is_unknown_method(&text)) {
+            return Fate::NoSession(generation);
+        }
+        match (frame::look(&text), id) {
+            (Incoming::Unaddressed(mut object), Some(id)) => {
+                object.insert("id".into(), serde_json::value::RawValue::from_string(id.json().into()).expect("an id"));
+                Fate::Answered(Answer { text: frame::one_line(frame::raw(&object).get()), session })
+            }
+            (Incoming::Answer(answered), Some(id)) if answered == *id => {
+                Fate::Answered(Answer { text: frame::one_line(&text), session })
+            }
+            (_, None) if (200..=299).contains(&status) => Fate::Taken,
+            _ if (200..=299).contains(&status) => {
+                unusable(FailureKind::Unavailable, format!("{at} answered {status} without an answer to the request"))
+            }
+            _ => match serde_json::from_str::<ErrorBody>(&text) {
+                Ok(ErrorBody { error, .. }) => {
+                    let said = Failure::new(crate::error::kind(status), "refused", error.message);
+                    Fate::Refused(error.hint.into_iter().fold(said, Failure::with_hint))
+                }
+                Err(_) => unusable(FailureKind::Invalid, format!("{at} answered status {status}")),
+            },
+        }
+    }
+
+    async fn stream(&self, mut response: Response, at: &Arc<str>, session: Option<String>, id: Option<&Id>) -> Fate {
+        let mut parser = Parser::new();
+        let mut frames = Vec::new();
+        loop {
+            match response.chunk().await {
+                Ok(Some(bytes)) => {
+                    if let Err(error) = parser.feed_frames(&bytes, &mut frames) {
+                        return Fate::Refused(Failure::of(&error));
+                    }
+                }
+                Ok(None) if id.is_none() => return Fate::Taken,
+                Ok(None) => {
+                    let what = format!("{at} closed the connection before it answered");
+                    let why = Failure::new(FailureKind::Unavailable, "upstream_away", what);
+                    return Fate::Away(Away { why, at: Some(at.clone()), sent: true, pause: None });
+                }
+                Err(error) => return Fate::Away(Away { sent: true, ..Away::because(&error, at) }),
+            }
+            for Frame { data, .. } in frames.drain(..) {
+                match (frame::look(&data), id) {
+                    (Incoming::Answer(answered), Some(id)) if answered == *id => {
+                        return Fate::Answered(Answer { text: frame::one_line(&data), session });
+                    }
+                    (incoming, _) => self.pass(incoming, &data).await,
+                }
+            }
+        }
+    }
+
+    /// Passes on something that the server says and that is not what is being waited for.
+    pub(crate) async fn pass(&self, incoming: Incoming, text: &str) {
+        match incoming {
+            Incoming::Said(object, method) => {
+                let lifted = (method == "notifications/progress").then(|| self.progress.lift(&object)).flatten();
+                self.output.line(lifted.unwrap_or_else(|| frame::one_line(text))).await;
+            }
+            Incoming::Answer(id) if self.calls.finish(&id) => self.output.line(frame::one_line(text)).await,
+            Incoming::Answer(id) => tracing::debug!(id = id.json(), "an answer that nobody waits for was dropped"),
+            // The first event of a stream may be empty: it only has an id.
+            Incoming::Unaddressed(_) | Incoming::Unknown if text.trim().is_empty() => {}
+            Incoming::Unaddressed(_) | Incoming::Unknown => {
+                tracing::warn!("the server sent something that is no JSON-RPC message; it was dropped");
+            }
+        }
+    }
+}
+
+/// Whether a 404 speaks of the method, and not of the session.
+fn is_unknown_method(body: &str) -> bool {
+    serde_json::from_str::<serde_json::Value>(body).is_ok_and(|body| body["error"]["code"] == -32601)
+}
+
+/// The failure of a caller who may not.
+fn denied(status: u16, at: &str, body: &str) -> Failure {
+    let said = serde_json::from_str::<ErrorBody>(body).map(|body| body.error.message).ok();
+    let said = said.or_else(|| {
+        let body: serde_json::Value = serde_json::from_str(body).ok()?;
+        body["error"]["message"].as_str().map(str::to_owned)
+    });
+    let what = said.map_or_else(|| format!("{at} answers {status}"), |said| format!("{at} answers {status}: {said}"));
+    match status {
+        401 => Failure::new(FailureKind::Unauthenticated, "upstream_denied", what)
+            .with_hint("set DRAWLOOM_TOKEN, in the client's config for this server, to a token that the server knows"),
+        _ => Failure::new(FailureKind::Denied, "upstream_denied", what)
+            .with_hint("use a token with the scope that this needs, and an address that the server announces"),
+    }
+}

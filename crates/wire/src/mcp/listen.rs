@@ -1,0 +1,104 @@
+//! What the server says by itself, in a session: one stream, taken up again where it was when it breaks.
+
+use std::{sync::Arc, time::Duration};
+
+use drawloom_net::Method;
+use tokio::sync::watch;
+
+use super::{Shared, call, exchange::Era, frame, session::Open};
+use crate::events::{Frame, Parser};
+
+/// The wait after a first failure; each further one is twice as long.
+const FIRST_WAIT: Duration = Duration::from_millis(100);
+
+/// The longest wait between tries.
+const LONGEST_WAIT: Duration = Duration::from_secs(5);
+
+/// How a stream ended.
+enum End {
+    /// The server offers none, or not to us.
+    Never,
+    /// It broke, after it had begun or before.
+    Broken { begun: bool },
+    /// The server does not know the session.
+    NoSession,
+}
+
+/// Listens for as long as it is polled.
+pub(crate) async fn listen(shared: Arc<Shared>) {
+    let mut changes = shared.session.watch();
+    loop {
+        let Some(open) = open(&shared, &mut changes).await else { return };
+        let mut last_event = None;
+        let mut wait = FIRST_WAIT;
+        // Until this session is replaced by another.
+        loop {
+            let end = tokio::select! {
+                end = stream(&shared, &open, &mut last_event) => end,
+                () = replaced(&shared, &open, &mut changes) => break,
+            };
+            match end {
+                End::Never => {
+                    replaced(&shared, &open, &mut changes).await;
+                    break;
+                }
+                End::NoSession => drop(call::renew(&shared, open.generation, None).await),
+                End::Broken { begun: true } => wait = FIRST_WAIT,
+                End::Broken { begun: false } => {}
+            }
+            let until = shared.clock.now().after(wait);
+            wait = (wait * 2).min(LONGEST_WAIT);
+            tokio::select! {
+                () = shared.clock.sleep_until(until) => {}
+                () = replaced(&shared, &open, &mut changes) => break,
+            }
+        }
+    }
+}
+
+/// The session, once there is one with a name.
+async fn open(shared: &Shared, changes: &mut watch::Receiver<()>) -> Option<Open> {
+    loop {
+        changes.mark_unchanged();
+        match shared.session.settled().await {
+            Some(open) if open.id.is_some() => return Some(open),
+            _ => changes.changed().await.ok()?,
+        }
+    }
+}
+
+async fn replaced(shared: &Shared, open: &Open, changes: &mut watch::Receiver<()>) {
+    while shared.session.current().is_some_and(|now| now.generation == open.generation) {
+        if changes.changed().await.is_err() {
+            return std::future::pending().await;
+        }
+    }
+}
+
+async fn stream(shared: &Shared, open: &Open, last_event: &mut Option<String>) -> End {
+    // It only looks: for a stream on which nobody waits no server is started.
+    let Some(at) = shared.upstream.known() else { return End::Broken { begun: false } };
+    let mut request = shared.request(Method::Get, &at, &Era::Session(open.clone()), None);
+    request.headers.extend(last_event.iter().map(|id| ("last-event-id".into(), id.clone())));
+    let Ok(mut response) = shared.http.send(request).await else { return End::Broken { begun: false } };
+    let streamed = response.header("content-type").is_some_and(|kind| kind.starts_with("text/event-stream"));
+    match response.status() {
+        200 if streamed => {}
+        404 => return End::NoSession,
+        408 | 429 | 500..=599 => return End::Broken { begun: false },
+        _ => return End::Never,
+    }
+    let (mut parser, mut frames) = (Parser::new(), Vec::new());
+    while let Ok(Some(bytes)) = response.chunk().await {
+        if parser.feed_frames(&bytes, &mut frames).is_err() {
+            break;
+        }
+        for Frame { id, data, .. } in frames.drain(..) {
+            shared.pass(frame::look(&data), &data).await;
+            if id.is_some() {
+                *last_event = id;
+            }
+        }
+    }
+    End::Broken { begun: true }
+}

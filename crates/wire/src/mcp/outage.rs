@@ -1,0 +1,70 @@
+//! How long a server may be away, and when to look for it again.
+
+use std::{sync::Arc, time::Duration};
+
+use drawloom_contract::{
+    failure::{Failure, FailureKind},
+    time::{Clock, Entropy, Timestamp},
+};
+
+use super::exchange::Away;
+
+/// The wait before the second try; the first one is at once, and each further wait is twice as long.
+const FIRST_WAIT: Duration = Duration::from_millis(50);
+
+/// The longest wait between tries.
+const LONGEST_WAIT: Duration = Duration::from_secs(2);
+
+/// An outage, from the first failure on.
+pub(crate) struct Outage {
+    patience: Duration,
+    since: Option<Timestamp>,
+    tries: u32,
+    /// Where the server was not.
+    pub(crate) failed: Option<Arc<str>>,
+}
+
+impl Outage {
+    /// None yet; one may last for `patience`.
+    pub(crate) fn new(patience: Duration) -> Self {
+        Self { patience, since: None, tries: 0, failed: None }
+    }
+
+    /// The server is there.
+    pub(crate) fn over(&mut self) {
+        *self = Self::new(self.patience);
+    }
+
+    /// Waits for the time to look again; fails when the server has been away for too long.
+    pub(crate) async fn wait(&mut self, away: Away, clock: &dyn Clock, entropy: &dyn Entropy) -> Result<(), Failure> {
+        let now = clock.now();
+        let since = *self.since.get_or_insert(now);
+        tracing::debug!(error = %away.why, tries = self.tries, "the server is away");
+        if now.since(since) >= self.patience {
+            return Err(gave_up(&away, now.since(since)));
+        }
+        let doubled = FIRST_WAIT.saturating_mul(1 << self.tries.saturating_sub(1).min(16)).min(LONGEST_WAIT);
+        let wait = if self.tries == 0 { Duration::ZERO } else { doubled + jitter(doubled, entropy) };
+        // A server that says when is taken at its word, as long as it does not cost the whole patience.
+        let wait = wait.max(away.pause.unwrap_or_default().min(Duration::from_secs(30)));
+        self.tries += 1;
+        self.failed = away.at;
+        let until = now.after(wait).min(since.after(self.patience));
+        clock.sleep_until(until).await;
+        Ok(())
+    }
+}
+
+/// Up to a quarter more, so that many callers do not come back at once.
+fn jitter(wait: Duration, entropy: &dyn Entropy) -> Duration {
+    let mut byte = [0];
+    entropy.fill(&mut byte);
+    wait.mul_f64(f64::from(byte[0]) / 1024.0)
+}
+
+fn gave_up(away: &Away, after: Duration) -> Failure {
+    let what = format!("the drawloom server did not come back within {} s: {}", after.as_secs(), away.why);
+    let failure = Failure::new(FailureKind::Unavailable, "upstream_away", what);
+    let known = away.why.hint.clone().unwrap_or_else(|| "check that `drawloom serve` runs".into());
+    failure.with_hint(format!("{known}; what was accepted goes on: list_runs shows it"))
+}

@@ -1,0 +1,135 @@
+//! A host: the other side of the proxy's pipes.
+
+use std::{sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use drawloom_contract::time::{Clock, Entropy, Timestamp};
+use drawloom_net::Configured;
+use drawloom_wire::mcp::{self, Fixed};
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, Lines},
+    sync::oneshot,
+    task::JoinHandle,
+    time::Instant,
+};
+
+/// How long a test waits for something that must come.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A clock on which a second lasts `1 / speed` seconds.
+pub(crate) struct Fast {
+    begun: Instant,
+    speed: u32,
+}
+
+#[async_trait]
+impl Clock for Fast {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_millis(0).after(self.begun.elapsed() * self.speed)
+    }
+
+    async fn sleep_until(&self, time: Timestamp) {
+        tokio::time::sleep(time.since(self.now()) / self.speed).await;
+    }
+}
+
+struct Chance;
+
+impl Entropy for Chance {
+    fn fill(&self, bytes: &mut [u8]) {
+        getrandom::fill(bytes).expect("the system has random bytes");
+    }
+}
+
+/// A host with its proxy.
+pub(crate) struct Host {
+    input: Option<DuplexStream>,
+    lines: Lines<BufReader<DuplexStream>>,
+    proxy: JoinHandle<()>,
+    stop: Option<oneshot::Sender<()>>,
+}
+
+impl Host {
+    /// A proxy to `url` whose clock runs as the machine's.
+    pub(crate) fn connect(url: &str) -> Self {
+        Self::connect_at_speed(url, 1)
+    }
+
+    /// A proxy to `url` for whom time passes `speed` times as fast.
+    pub(crate) fn connect_at_speed(url: &str, speed: u32) -> Self {
+        let (input, from_host) = tokio::io::duplex(64 * 1024);
+        let (to_host, output) = tokio::io::duplex(64 * 1024);
+        let (stop, stopped) = oneshot::channel::<()>();
+        let parts = mcp::Parts {
+            upstream: Arc::new(Fixed(url.into())),
+            http: Configured::plain().expect("a client"),
+            token: Some("a token".into()),
+            headers: vec![("x-more".into(), "yes".into())],
+            clock: Arc::new(Fast { begun: Instant::now(), speed }),
+            entropy: Arc::new(Chance),
+        };
+        let stopped = async { drop(stopped.await) };
+        let proxy = tokio::spawn(mcp::run(parts, from_host, to_host, stopped));
+        Self { input: Some(input), lines: BufReader::new(output).lines(), proxy, stop: Some(stop) }
+    }
+
+    pub(crate) async fn send(&mut self, message: &Value) {
+        self.send_line(&message.to_string()).await;
+    }
+
+    pub(crate) async fn send_line(&mut self, line: &str) {
+        let input = self.input.as_mut().expect("not closed");
+        input.write_all(format!("{line}\n").as_bytes()).await.expect("the proxy reads");
+    }
+
+    pub(crate) async fn request(&mut self, id: impl Into<Value>, method: &str, params: Value) {
+        self.send(&json!({ "jsonrpc": "2.0", "id": id.into(), "method": method, "params": params })).await;
+    }
+
+    pub(crate) async fn call(&mut self, id: impl Into<Value>, tool: &str) {
+        self.request(id, "tools/call", json!({ "name": tool, "arguments": {} })).await;
+    }
+
+    pub(crate) async fn cancel(&mut self, id: impl Into<Value>) {
+        let params = json!({ "requestId": id.into(), "reason": "enough" });
+        self.send(&json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": params })).await;
+    }
+
+    /// The next line, which must be JSON.
+    pub(crate) async fn next(&mut self) -> Value {
+        let line = tokio::time::timeout(PATIENCE, self.lines.next_line()).await.expect("a line in time");
+        let line = line.expect("a pipe").expect("a line");
+        serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error} in {line}"))
+    }
+
+    /// Says hello as a host with sessions does, and hears the answer.
+    pub(crate) async fn initialize(&mut self) -> Value {
+        let params = json!({ "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": "t" } });
+        self.request(0, "initialize", params).await;
+        let answer = self.next().await;
+        self.send(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" })).await;
+        answer
+    }
+
+    /// Closes the input, and reads what still comes until the proxy has ended.
+    pub(crate) async fn close(mut self) -> Vec<Value> {
+        self.input = None;
+        self.rest().await
+    }
+
+    /// Stops the proxy as a signal does, and reads what still comes.
+    pub(crate) async fn stop(mut self) -> Vec<Value> {
+        drop(self.stop.take());
+        self.rest().await
+    }
+
+    async fn rest(mut self) -> Vec<Value> {
+        let mut rest = Vec::new();
+        while let Some(line) = self.lines.next_line().await.expect("a pipe") {
+            rest.push(serde_json::from_str(&line).expect("JSON"));
+        }
+        tokio::time::timeout(PATIENCE, self.proxy).await.expect("it ends").expect("no panic");
+        rest
+    }
+}

@@ -1,0 +1,8 @@
+//! The proxy between a host and a server that misbehaves: real sockets on loopback.
+
+mod calls;
+mod host;
+mod outages;
+mod sessions;
+mod upstream;
+mod withdrawals;

@@ -1,0 +1,139 @@
+//! Hosts that begin with `initialize`.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use serde_json::{Value, json};
+use tokio::sync::Semaphore;
+
+use crate::{
+    host::Host,
+    upstream::{Asked, Do, Event, Upstream},
+};
+
+/// A server with sessions `s1`, `s2`, …: only the last one is known.
+#[derive(Default)]
+struct Sessions(AtomicUsize);
+
+impl Sessions {
+    fn play(&self, asked: &Asked) -> Do {
+        let known = format!("s{}", self.0.load(Ordering::Relaxed));
+        match asked.method() {
+            "initialize" => {
+                let name = format!("s{}", self.0.fetch_add(1, Ordering::Relaxed) + 1);
+                let result = asked.result(json!({ "protocolVersion": "2025-03-26", "capabilities": {} }));
+                let kind = ("content-type", "application/json".to_owned());
+                Do::Answer(200, vec![kind, ("Mcp-Session-Id", name)], result.to_string())
+            }
+            _ if asked.header("mcp-session-id") != Some(&known) => {
+                let error = json!({ "code": -32001, "message": "no such session" });
+                let body = json!({ "jsonrpc": "2.0", "id": asked.body["id"], "error": error });
+                Do::Answer(404, Vec::new(), body.to_string())
+            }
+            _ if asked.verb == "GET" => Do::Answer(405, Vec::new(), String::new()),
+            "tools/call" => Do::json(&asked.result(json!(known))),
+            _ => Do::accepted(),
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_follows_initialize_carries_the_session_and_the_version_and_the_end_is_told() {
+    let sessions = Sessions::default();
+    let mut server = Upstream::start(move |asked| sessions.play(asked)).await;
+    let mut host = Host::connect(&server.url());
+    assert_eq!(host.initialize().await["result"]["protocolVersion"], "2025-03-26");
+    host.call(1, "a").await;
+    assert_eq!(host.next().await["result"], "s1");
+    assert_eq!(server.hear("").await.verb, "GET");
+    host.close().await;
+    let asked = server.asked();
+    assert_eq!(asked[0].header("mcp-session-id"), None);
+    for later in &asked[1..] {
+        assert_eq!(later.header("mcp-session-id"), Some("s1"), "{later:?}");
+        assert_eq!(later.header("mcp-protocol-version"), Some("2025-03-26"));
+    }
+    assert_eq!(asked.last().expect("many").verb, "DELETE");
+    let greeting = asked.iter().position(|asked| asked.method() == "notifications/initialized");
+    let call = asked.iter().position(|asked| asked.method() == "tools/call");
+    assert!(greeting < call, "a call waits for the greeting");
+}
+
+#[tokio::test]
+async fn a_session_that_the_server_lost_is_opened_anew_once_for_all() {
+    let sessions = Arc::new(Sessions::default());
+    let playing = sessions.clone();
+    let server = Upstream::start(move |asked| playing.play(asked)).await;
+    let mut host = Host::connect(&server.url());
+    host.initialize().await;
+    host.call(100, "a").await;
+    assert_eq!(host.next().await["result"], "s1");
+    // As if the server had been restarted and had forgotten everything.
+    sessions.0.fetch_add(1, Ordering::Relaxed);
+    for id in 0..10 {
+        host.call(id, "a").await;
+    }
+    let mut ids = Vec::new();
+    for _ in 0..10 {
+        let answer = host.next().await;
+        assert_eq!(answer["result"], "s3");
+        ids.push(answer["id"].as_i64().expect("an id"));
+    }
+    ids.sort_unstable();
+    assert_eq!(ids, (0..10).collect::<Vec<_>>());
+    assert_eq!(server.asked_for("initialize").len(), 2);
+    assert_eq!(server.asked_for("notifications/initialized").len(), 2);
+    assert_eq!(host.close().await, Vec::<Value>::new());
+}
+
+#[tokio::test]
+async fn the_stream_of_the_server_is_taken_up_again_where_it_broke() {
+    let (sessions, streams) = (Sessions::default(), AtomicUsize::new(0));
+    let forever = Arc::new(Semaphore::new(0));
+    let server = Upstream::start(move |asked| {
+        if asked.verb != "GET" {
+            return sessions.play(asked);
+        }
+        let said = |text: &str| format!("id: {text}\ndata: {}\n\n", json!({ "jsonrpc": "2.0", "method": text }));
+        match streams.fetch_add(1, Ordering::Relaxed) {
+            0 => Do::Stream(vec![Event::Raw(said("n/1")), Event::Raw(said("n/2")), Event::Cut]),
+            1 => Do::Cut,
+            _ => Do::Stream(vec![Event::Raw(said("n/3")), Event::Wait(forever.clone())]),
+        }
+    })
+    .await;
+    let mut host = Host::connect(&server.url());
+    host.initialize().await;
+    for expected in ["n/1", "n/2", "n/3"] {
+        assert_eq!(host.next().await["method"], expected);
+    }
+    let gets: Vec<Asked> = server.asked().into_iter().filter(|asked| asked.verb == "GET").collect();
+    let taken_up: Vec<Option<&str>> = gets.iter().map(|asked| asked.header("last-event-id")).collect();
+    assert_eq!(taken_up, [None, Some("n/2"), Some("n/2")]);
+    assert_eq!(host.close().await, Vec::<Value>::new());
+}
+
+#[tokio::test]
+async fn requests_that_follow_initialize_without_waiting_are_sent_in_its_session() {
+    let sessions = Sessions::default();
+    let gate = Arc::new(Semaphore::new(0));
+    let held = gate.clone();
+    let mut server = Upstream::start(move |asked| match asked.method() {
+        "initialize" => Do::After(held.clone(), Box::new(sessions.play(asked))),
+        _ => sessions.play(asked),
+    })
+    .await;
+    let mut host = Host::connect(&server.url());
+    host.request(0, "initialize", json!({ "protocolVersion": "2025-06-18" })).await;
+    host.send(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" })).await;
+    host.call(1, "a").await;
+    server.hear("initialize").await;
+    gate.add_permits(1);
+    assert_eq!(host.next().await["id"], 0);
+    assert_eq!(host.next().await["result"], "s1");
+    let posted: Vec<String> =
+        server.asked().iter().map(|asked| asked.method().to_owned()).filter(|method| !method.is_empty()).collect();
+    assert_eq!(posted, ["initialize", "notifications/initialized", "tools/call"]);
+}
