@@ -18,6 +18,8 @@ pub enum Method {
     Get,
     /// Change.
     Post,
+    /// Take away.
+    Delete,
 }
 
 /// One request.
@@ -136,14 +138,23 @@ impl Configured {
 
     /// Sends `request`; returns when the head of the answer is here.
     pub async fn send(&self, request: Request) -> Result<Response, Error> {
+        self.send_with(request, &[]).await
+    }
+
+    /// The same, with more headers, whose names are not known beforehand.
+    pub async fn send_with(&self, request: Request, more: &[(String, String)]) -> Result<Response, Error> {
         let Request { method, url, bearer, headers, json } = request;
         let method = match method {
             Method::Get => reqwest::Method::GET,
             Method::Post => reqwest::Method::POST,
+            Method::Delete => reqwest::Method::DELETE,
         };
         let address = reqwest::Url::parse(&url).map_err(|_| Error::BadAddress { url: url.clone() })?;
         let mut builder = self.client.request(method, address);
         for (name, value) in headers {
+            builder = builder.header(name, value);
+        }
+        for (name, value) in more {
             builder = builder.header(name, value);
         }
         if let Some(bearer) = bearer {

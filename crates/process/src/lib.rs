@@ -13,10 +13,12 @@ mod landlock;
 pub mod launcher;
 mod report;
 mod run;
+mod service;
 mod sweep;
 
 pub use capture::{Capture, Captured, cut};
 pub use command::{Access, Command, Error, Launcher, Limits};
 pub use landlock::{Landlock, landlock_status};
 pub use run::{End, Finished};
+pub use service::{Gone, Service, Serving, Watch};
 pub use sweep::{Swept, sweep};
