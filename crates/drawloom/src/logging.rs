@@ -32,7 +32,9 @@ static REDACTOR: LazyLock<RwLock<Arc<Redactor>>> =
 
 /// Starts logging what `filter` lets through.
 pub(crate) fn start(filter: &str, format: LogFormat, look: Appearance) -> Result<(), CommandError> {
-    let filter = EnvFilter::try_new(filter).map_err(|error| {
+    // What the MCP library says of every message is for whoever asks for it by name.
+    let quiet = if filter.contains("rmcp") { filter.to_owned() } else { format!("{filter},rmcp=warn") };
+    let filter = EnvFilter::try_new(quiet).map_err(|error| {
         CommandError::usage("bad_log_filter", format!("{filter:?} is not a log filter: {error}"))
             .with_hint("write a level such as `info`, or `drawloom_engine=debug,warn`")
     })?;

@@ -6,7 +6,7 @@ use std::{
 };
 
 use drawloom_contract::{
-    definition::matches,
+    definition::{matches, may_mean},
     tool::{Offer, Tool, ToolCard, ToolSource},
 };
 
@@ -112,15 +112,8 @@ fn known(tools: &[Arc<dyn Tool>]) -> Known {
 
 /// Whether the patterns, and what a request leaves of them, can mean a tool whose name begins with `prefix`.
 fn is_meant(prefix: &str, patterns: &[String], narrowed: Option<&[String]>) -> bool {
-    concerns(patterns, prefix) && narrowed.is_none_or(|narrowed| concerns(narrowed, prefix))
-}
-
-/// Whether one of the patterns can mean a tool whose name begins with `prefix`.
-fn concerns(patterns: &[String], prefix: &str) -> bool {
-    patterns.iter().any(|pattern| match pattern.strip_suffix('*') {
-        Some(start) => start.starts_with(prefix) || prefix.starts_with(start),
-        None => pattern.starts_with(prefix),
-    })
+    let mean = |patterns: &[String]| patterns.iter().any(|pattern| may_mean(pattern, prefix));
+    mean(patterns) && narrowed.is_none_or(mean)
 }
 
 /// What those patterns that mean the source do not get of it.
@@ -153,9 +146,10 @@ mod tests {
 
     #[test]
     fn a_source_is_asked_only_when_a_pattern_can_mean_it() {
-        let means = |pattern: &str| concerns(&[pattern.to_owned()], "mcp__files__");
+        let means = |pattern: &str| is_meant("mcp__files__", &[pattern.to_owned()], None);
         assert!(means("*") && means("mcp__*") && means("mcp__files__*") && means("mcp__files__re*"));
         assert!(means("mcp__files__read"));
+        assert!(!is_meant("mcp__files__", &["*".to_owned()], Some(&["Read".to_owned()])));
         assert!(!means("Read") && !means("mcp__other__*") && !means("mcp__files") && !means("R*"));
     }
 

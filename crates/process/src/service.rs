@@ -8,6 +8,7 @@ use std::{
     time::Duration,
 };
 
+use drawloom_contract::time::Clock;
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde::{Deserialize, Serialize};
 use tokio::{
@@ -29,7 +30,7 @@ const KEPT: usize = 4 * 1024;
 const DRAIN: Duration = Duration::from_millis(200);
 
 /// A command that serves. It runs with the operator's rights and without walls; only its environment is its own.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Service {
     /// The program, by an absolute path or a name that its `PATH` finds.
     pub program: String,
@@ -43,9 +44,17 @@ pub struct Service {
     pub grace: Duration,
 }
 
+impl std::fmt::Debug for Service {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // The values of its environment may be secrets.
+        let names: Vec<&str> = self.environment.iter().map(|(name, _)| name.as_str()).collect();
+        f.debug_struct("Service").field("program", &self.program).field("environment", &names).finish_non_exhaustive()
+    }
+}
+
 /// A service on its way to the launcher: one line of JSON on its input, so that nobody sees the environment in a list of
 /// processes.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Serialize, Deserialize)]
 pub(crate) struct ServiceOrder {
     pub(crate) program: String,
     pub(crate) args: Vec<String>,
@@ -71,7 +80,7 @@ pub struct Serving {
 pub struct Watch {
     child: Child,
     group: Option<Pid>,
-    said: Arc<Mutex<Tail>>,
+    words: Words,
     listener: JoinHandle<()>,
 }
 
@@ -107,30 +116,18 @@ impl Launcher {
         input.write_all(&order).await.map_err(Error::Broken)?;
         let said = Arc::<Mutex<Tail>>::default();
         let listener = tokio::spawn(listen(errors, said.clone()));
-        Ok(Serving { input, output, watch: Watch { child, group, said, listener } })
+        Ok(Serving { input, output, watch: Watch { child, group, words: Words(said), listener } })
     }
 }
 
-impl Watch {
-    /// Waits for its end.
-    pub async fn ended(&mut self) -> Gone {
-        let status = self.child.wait().await;
-        // Had the launcher been killed, the command would still be there.
-        if let Some(group) = self.group.take() {
-            let _ = kill_process_group(group, Signal::KILL);
-        }
-        // With the launcher all writers are gone, unless it was killed.
-        let _ = tokio::time::timeout(DRAIN, &mut self.listener).await;
-        let (reports, said) = self.said();
-        let refused = reports.into_iter().find_map(|report| match report {
-            Report::Refused(reason) => Some(format!("it could not be started ({reason})")),
-            _ => None,
-        });
-        Gone { how: refused.unwrap_or_else(|| status.map_or_else(|error| error.to_string(), how)), said }
-    }
+/// What a service last said on standard error.
+#[derive(Debug)]
+struct Words(Arc<Mutex<Tail>>);
 
-    fn said(&self) -> (Vec<Report>, String) {
-        let tail = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+impl Words {
+    /// Reports of the launcher, and the command's own words, shortened.
+    fn split(&self) -> (Vec<Report>, String) {
+        let tail = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let bytes: Vec<u8> = tail.bytes.iter().copied().collect();
         let text = String::from_utf8_lossy(&bytes);
         let (mut reports, mut said) = (Vec::new(), Vec::new());
@@ -142,6 +139,28 @@ impl Watch {
         }
         let left_out = if tail.missing > 0 { "… " } else { "" };
         (reports, format!("{left_out}{}", said.join("\n").trim()))
+    }
+}
+
+impl Watch {
+    /// Waits for its end.
+    pub async fn ended(&mut self, clock: &dyn Clock) -> Gone {
+        let status = self.child.wait().await;
+        // Had the launcher been killed, the command would still be there.
+        if let Some(group) = self.group.take() {
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+        // With the launcher all writers are gone, unless it was killed.
+        tokio::select! {
+            _ = &mut self.listener => {}
+            () = clock.sleep_until(clock.now().after(DRAIN)) => {}
+        }
+        let (reports, said) = self.words.split();
+        let refused = reports.into_iter().find_map(|report| match report {
+            Report::Refused(reason) => Some(format!("it could not be started ({reason})")),
+            _ => None,
+        });
+        Gone { how: refused.unwrap_or_else(|| status.map_or_else(|error| error.to_string(), how)), said }
     }
 }
 

@@ -171,7 +171,7 @@ impl Client {
         let (path, rest) = address::fill(route.path, input)
             .map_err(|name| ClientError::MissingParameter { operation: operation.into(), name })?;
         let (url, json) = match route.method {
-            Method::Get => (format!("{}{path}{}", self.base, address::query(&rest)), None),
+            Method::Get | Method::Delete => (format!("{}{path}{}", self.base, address::query(&rest)), None),
             Method::Post => (format!("{}{path}", self.base), Some(Value::Object(rest).to_string().into_bytes())),
         };
         let response = self.send(route.method, url, "application/json", Vec::new(), json).await?;
