@@ -12,6 +12,7 @@ mod house;
 mod init;
 mod looks;
 mod operate;
+mod outside;
 mod run;
 mod runs;
 mod support;

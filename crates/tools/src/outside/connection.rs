@@ -117,7 +117,7 @@ pub(super) async fn open(config: &McpServerConfig, parts: &OutsideParts) -> Resu
         transport = transport.auth_header(value(variable)?);
     }
     let fate = Arc::<Fate>::default();
-    let inner = StreamableHttpClientTransport::with_client(Http::new(client, headers), transport);
+    let inner = StreamableHttpClientTransport::with_client(Http::new(client, headers, fate.clone()), transport);
     let end = End { fate: fate.clone(), program: None, clock: parts.clock.clone() };
     match this_client().serve_with_lifecycle(Sieved { inner, sieve: Sieve::new(fate) }, both).await {
         Ok(service) => Ok(Connection { service, end, since: parts.clock.now() }),

@@ -14,7 +14,10 @@ use rmcp::{
 };
 use sse_stream::{Sse, SseStream};
 
-use super::{sieve::MOST_NOISE, stdio::LONGEST_MESSAGE};
+use super::{
+    sieve::{Fate, MOST_NOISE},
+    stdio::LONGEST_MESSAGE,
+};
 
 /// The longest answer that is a stream, in bytes: one message and as much noise as is borne.
 const LONGEST_STREAM: usize = LONGEST_MESSAGE + MOST_NOISE;
@@ -29,8 +32,11 @@ pub(super) enum Error {
     #[error("{0}")]
     Net(#[source] drawloom_net::Error),
     /// The stream was longer than it may be.
-    #[error("it sent a stream of more than {LONGEST_STREAM} bytes")]
+    #[error("it sent a stream of more than {LONGEST_STREAM} bytes, and was hung up on")]
     TooLong,
+    /// A message was longer than it may be.
+    #[error("it sent a message of more than {LONGEST_MESSAGE} bytes, and was hung up on")]
+    MessageTooLong,
 }
 
 type Failed = StreamableHttpError<Error>;
@@ -41,11 +47,13 @@ pub(super) struct Http {
     client: Configured,
     /// Headers of the operator's, with their secrets.
     headers: Arc<[(String, String)]>,
+    /// Where the troubles of streams are told.
+    fate: Arc<Fate>,
 }
 
 impl Http {
-    pub(super) fn new(client: Configured, headers: Vec<(String, String)>) -> Self {
-        Self { client, headers: headers.into() }
+    pub(super) fn new(client: Configured, headers: Vec<(String, String)>, fate: Arc<Fate>) -> Self {
+        Self { client, headers: headers.into(), fate }
     }
 
     async fn send(
@@ -62,6 +70,31 @@ impl Http {
         headers.extend(more.iter().filter_map(text));
         let sent = self.client.send_with(request, &headers).await;
         sent.map_err(|error| StreamableHttpError::Client(Error::Net(error)))
+    }
+
+    /// The events of an answer, as far as the limits.
+    fn events(&self, response: Response) -> BoxStream<'static, Result<Sse, SseError>> {
+        let bytes = futures::stream::try_unfold((response, LONGEST_STREAM), async |(mut response, left)| {
+            let Some(chunk) = response.chunk().await.map_err(Error::Net)? else { return Ok(None) };
+            let left = left.checked_sub(chunk.len()).ok_or(Error::TooLong)?;
+            Ok::<_, Error>(Some((chunk, (response, left))))
+        });
+        let fate = self.fate.clone();
+        let events = SseStream::from_bytes_stream(Box::pin(bytes)).map(move |event| {
+            let event = match event {
+                Ok(event) if event.data.as_ref().is_some_and(|data| data.len() > LONGEST_MESSAGE) => {
+                    Err(SseError::Body(Box::new(Error::MessageTooLong)))
+                }
+                event => event,
+            };
+            match &event {
+                Ok(_) => {}
+                Err(SseError::Body(error)) => fate.trouble(error.to_string()),
+                Err(error) => fate.trouble(format!("what it sent is no stream of events: {error}")),
+            }
+            event
+        });
+        events.boxed()
     }
 }
 
@@ -97,7 +130,7 @@ impl StreamableHttpClient for Http {
             return refused(&message, session_id.is_some(), status, &kind, response).await;
         }
         if kind.starts_with("text/event-stream") {
-            return Ok(StreamableHttpPostResponse::Sse(events(response), session));
+            return Ok(StreamableHttpPostResponse::Sse(self.events(response), session));
         }
         let wants_answer = matches!(message, JsonRpcMessage::Request(_));
         let body = response.bytes(LONGEST_MESSAGE).await;
@@ -136,7 +169,7 @@ impl StreamableHttpClient for Http {
         asked.headers.push(("last-event-id", last));
         let response = self.send(asked, session_id.as_deref(), &custom_headers).await?;
         match response.status() {
-            200..300 => Ok(events(response)),
+            200..300 => Ok(self.events(response)),
             405 => Err(StreamableHttpError::ServerDoesNotSupportSse),
             status => Err(unexpected(format!("HTTP {status}"))),
         }
@@ -184,14 +217,4 @@ fn unexpected(text: String) -> Failed {
 
 fn begin(body: &Bytes) -> String {
     String::from_utf8_lossy(&body[..body.len().min(200)]).into_owned()
-}
-
-/// The events of an answer, as far as the limit.
-fn events(response: Response) -> BoxStream<'static, Result<Sse, SseError>> {
-    let bytes = futures::stream::try_unfold((response, LONGEST_STREAM), async |(mut response, left)| {
-        let Some(chunk) = response.chunk().await.map_err(Error::Net)? else { return Ok(None) };
-        let left = left.checked_sub(chunk.len()).ok_or(Error::TooLong)?;
-        Ok::<_, Error>(Some((chunk, (response, left))))
-    });
-    SseStream::from_bytes_stream(Box::pin(bytes)).boxed()
 }

@@ -33,6 +33,11 @@ impl Fate {
         self.why.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(|| why.into());
     }
 
+    /// Keeps the newest of several troubles, each of which may have been the end.
+    pub(super) fn trouble(&self, why: impl Into<String>) {
+        *self.why.lock().unwrap_or_else(PoisonError::into_inner) = Some(why.into());
+    }
+
     /// Why it ended, when that is known.
     pub(super) fn why(&self) -> Option<String> {
         self.why.lock().unwrap_or_else(PoisonError::into_inner).clone()
