@@ -264,21 +264,26 @@ impl Resolving<'_> {
 
     /// The names under `tools`, after a check that each exact one exists, and so does every server that one names.
     fn tools(&mut self, known: &[String]) -> Vec<String> {
+        let servers = self.inputs.servers;
+        let possible = || known.iter().cloned().chain(servers.iter().map(|server| format!("mcp__{server}__*")));
         let listed = self.config.tools.as_deref().unwrap_or_default();
         for (index, name) in listed.iter().enumerate() {
-            let Some(server) = server_of(name) else { continue };
-            if !self.inputs.servers.iter().any(|known| known == server) {
-                let hint = did_you_mean(server, self.inputs.servers.iter().map(String::as_str));
-                let hint = hint.unwrap_or_else(|| "define it under `mcp_servers`".into());
-                let message = format!("there is no MCP server {server:?} for the tool {name:?}");
-                self.report(&["tools", &index.to_string()], message, Some(hint));
+            let at = ["tools", &index.to_string()];
+            match server_of(name) {
+                Some(server) if !servers.iter().any(|known| known == server) => {
+                    let hint = did_you_mean(server, servers.iter().map(String::as_str));
+                    let hint = hint.unwrap_or_else(|| "define it under `mcp_servers`".into());
+                    self.report(&at, format!("there is no MCP server {server:?} for the tool {name:?}"), Some(hint));
+                }
+                None if !name.ends_with('*') && !known.contains(name) => {
+                    let possible: Vec<String> = possible().collect();
+                    let hint = did_you_mean(name, possible.iter().map(String::as_str));
+                    self.report(&at, format!("there is no tool {name:?}"), hint);
+                }
+                Some(_) | None => {}
             }
         }
-        let servers = self.inputs.servers.iter().map(|server| format!("mcp__{server}__*"));
-        let known: Vec<String> = known.iter().cloned().chain(servers).collect();
-        let is_outside = |name: &&String| server_of(name).is_some();
-        let exact: Vec<String> = known.iter().cloned().chain(listed.iter().filter(is_outside).cloned()).collect();
-        self.names("tools", self.config.tools.as_deref(), "tool", &exact)
+        listed.to_vec()
     }
 
     /// The names under `key`, after a check that each exact one exists.

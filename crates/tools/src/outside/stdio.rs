@@ -164,7 +164,7 @@ mod tests {
         let (received, why) = receive_all(vec![b'x'; LONGEST_MESSAGE + 1]).await;
         assert_eq!(received, Vec::<String>::new());
         assert_eq!(why.as_deref(), Some("it sent a message of more than 8388608 bytes, and was hung up on"));
-        let (received, why) = receive_all(b"garbage\n".repeat(3 * 1024 * 1024)).await;
+        let (received, why) = receive_all(format!("{}\n", "garbage ".repeat(1024)).repeat(3 * 1024).into_bytes()).await;
         assert_eq!(received, Vec::<String>::new());
         assert!(why.is_some_and(|why| why.contains("that answer nothing")));
     }
