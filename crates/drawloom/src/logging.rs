@@ -32,8 +32,11 @@ static REDACTOR: LazyLock<RwLock<Arc<Redactor>>> =
 
 /// Starts logging what `filter` lets through.
 pub(crate) fn start(filter: &str, format: LogFormat, look: Appearance) -> Result<(), CommandError> {
-    // What the MCP library says of every message is for whoever asks for it by name.
-    let quiet = if filter.contains("rmcp") { filter.to_owned() } else { format!("{filter},rmcp=warn") };
+    // What the MCP library says of every message is for whoever asks for it by name; ends of connections we tell ourselves.
+    let quiet = match filter.contains("rmcp") {
+        true => filter.to_owned(),
+        false => format!("{filter},rmcp=warn,rmcp::transport::worker=off"),
+    };
     let filter = EnvFilter::try_new(quiet).map_err(|error| {
         CommandError::usage("bad_log_filter", format!("{filter:?} is not a log filter: {error}"))
             .with_hint("write a level such as `info`, or `drawloom_engine=debug,warn`")

@@ -135,7 +135,7 @@ fn missing(patterns: &[String], prefix: &str, offer: &Offer) -> Vec<String> {
     warnings.extend(remarks.iter().take(MOST_REMARKS).map(|remark| format!("tools: {}", remark.text)));
     if remarks.len() > MOST_REMARKS {
         let more = remarks.len() - MOST_REMARKS;
-        warnings.push(format!("tools: {more} more remarks about `{prefix}*`; `drawloom doctor` shows all"));
+        warnings.push(format!("tools: {more} more remarks about `{prefix}*`; `drawloom doctor` shows more of them"));
     }
     warnings
 }

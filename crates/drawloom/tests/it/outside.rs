@@ -74,7 +74,7 @@ fn doctor_says_whether_a_server_starts_and_what_it_has() {
     let play = Play::new(Wire::Stdio, &["list=lies"]);
     let ran = play.home.run(&["doctor"]).exits(0);
     assert!(
-        ran.stdout.contains("mcp server      out: it answers in ") && ran.stdout.contains(" and has 16 tools"),
+        ran.stdout.contains("mcp server      out: it answers in ") && ran.stdout.contains(" and has 17 tools"),
         "{ran:#?}"
     );
     assert!(ran.stdout.contains("`mcp__out__wrong_type` is left out"), "{ran:#?}");
@@ -95,4 +95,37 @@ fn a_config_that_names_a_server_that_is_not_there_is_refused_with_a_hint() {
         ran.stderr.contains("there is no MCP server \"uot\"") && ran.stderr.contains("did you mean \"out\"?"),
         "{ran:#?}"
     );
+}
+
+#[test]
+fn a_tool_that_comes_later_is_there_for_the_next_run() {
+    let play = Play::new(Wire::Stdio, &[]).turn("grow", json!({})).turn("grown", json!({}));
+    play.write();
+    let _server = play.home.serve();
+    let run = || play.look(play.finish(&["run", "a", "begin", "--json"]).exits(0).json());
+    let first = run();
+    assert!(first.failure(1).starts_with("there is no tool `mcp__out__grown` for this agent"), "{first:#?}");
+    assert_eq!(run().texts(), ["there is one more", "here I am"]);
+}
+
+#[test]
+fn a_list_without_end_is_cut_and_that_is_said() {
+    let played = Play::new(Wire::Stdio, &["list=endless"]).turn("echo", json!({"text": "hello"})).run();
+    assert_eq!(played.texts(), ["hello"]);
+    let warnings = played.result["warnings"].to_string();
+    assert!(warnings.contains("the list of `mcp__out__*` goes on for longer than anybody looks"), "{warnings}");
+}
+
+#[test]
+fn a_child_has_tools_that_its_parent_has_not() {
+    let mut play = Play::new(Wire::Stdio, &[]);
+    play.config["agents"]["boss"] = json!({"tools": ["Agent"], "agents": ["a"], "hosts": [], "volumes": []});
+    play.config["providers"]["script"]["options"]["rules"] = json!([
+        {"when": {"agent": "boss", "turn": 1}, "calls": [{"tool": "Agent", "input": {"name": "a", "prompt": "x"}}]},
+        {"when": {"agent": "a", "turn": 1}, "calls": [{"tool": "mcp__out__echo", "input": {"text": "from the child"}}]},
+        {"text": "{{last}}"},
+    ]);
+    play.home.write("drawloom.yaml", &play.config.to_string());
+    let result = play.finish(&["run", "boss", "begin", "--json"]).exits(0).json();
+    assert!(result["final_text"].as_str().is_some_and(|text| text.ends_with(": from the child")), "{result:#}");
 }

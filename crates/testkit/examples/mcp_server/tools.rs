@@ -1,12 +1,20 @@
 //! What the server offers, and what its tools do instead of behaving.
 
-use std::{fs::OpenOptions, io::Write as _, sync::mpsc, time::Duration};
+use std::{
+    fs::OpenOptions,
+    io::Write as _,
+    sync::{
+        atomic::{AtomicBool, Ordering},
+        mpsc,
+    },
+    time::Duration,
+};
 
 use serde_json::{Value, json};
 
 use super::{Options, Out, say};
 
-const NAMES: [&str; 15] = [
+const NAMES: [&str; 16] = [
     "echo",
     "environment",
     "hang",
@@ -22,7 +30,11 @@ const NAMES: [&str; 15] = [
     "nonsense",
     "mark",
     "structured",
+    "grow",
 ];
+
+/// Whether there is one more tool by now.
+static GROWN: AtomicBool = AtomicBool::new(false);
 
 /// The page of tools that is asked for.
 pub(crate) fn list(options: &Options, message: &Value) -> Value {
@@ -37,6 +49,12 @@ pub(crate) fn list(options: &Options, message: &Value) -> Value {
             })
         })
         .collect();
+    if GROWN.load(Ordering::SeqCst) {
+        tools.push(json!({"name": "grown", "inputSchema": {"type": "object"}}));
+    }
+    if options.is("list", "endless") {
+        return json!({"tools": tools, "nextCursor": "on"});
+    }
     if options.is("list", "lies") {
         tools.extend([
             json!({"name": "no_schema"}),
@@ -133,6 +151,12 @@ pub(crate) fn call(message: &Value, out: &Out) -> Option<Result<Value, (i32, Str
             }
             text("marked")
         }
+        "grow" => {
+            GROWN.store(true, Ordering::SeqCst);
+            out.send(&json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}));
+            text("there is one more")
+        }
+        "grown" => text("here I am"),
         "structured" => json!({"content": [], "structuredContent": {"answer": 42}}),
         _ => return Some(Err((-32602, format!("there is no tool {name}")))),
     }))

@@ -17,8 +17,13 @@ pub(super) fn step(result: &CallToolResult, most: usize) -> Result<Step, ToolErr
 fn said(result: &CallToolResult) -> String {
     let mut blocks: Vec<String> = result.content.iter().map(block).collect();
     if let Some(structured) = &result.structured_content {
-        // Servers should send the same once more as text, for clients that know nothing of structure.
-        let repeated = |text: &String| serde_json::from_str::<Value>(text).is_ok_and(|value| value == *structured);
+        // Servers should send the same once more as text, for clients that know nothing of structure; some wrap what is no
+        // object as `{"result": …}`.
+        let inner = structured.as_object().filter(|map| map.len() == 1).and_then(|map| map.get("result"));
+        let is = |text: &String, value: &Value| {
+            value.as_str() == Some(text) || serde_json::from_str::<Value>(text).is_ok_and(|said| said == *value)
+        };
+        let repeated = |text: &String| is(text, structured) || inner.is_some_and(|inner| is(text, inner));
         if !blocks.iter().any(repeated) {
             blocks.push(structured.to_string());
         }
@@ -85,6 +90,10 @@ mod tests {
     fn structured_content_is_told_once() {
         let twice = json!({"content": [{"type": "text", "text": "{\"a\": 1}"}], "structuredContent": {"a": 1}});
         assert_eq!(told(twice, 100), done("{\"a\": 1}"));
+        for (text, result) in [("3", json!(3)), ("three", json!("three"))] {
+            let wrapped = json!({"content": [{"type": "text", "text": text}], "structuredContent": {"result": result}});
+            assert_eq!(told(wrapped, 100), done(text));
+        }
         let more = json!({"content": [{"type": "text", "text": "x"}], "structuredContent": {"a": 1}});
         assert_eq!(told(more, 100), done("x\n{\"a\":1}"));
     }

@@ -108,6 +108,10 @@ pub fn problems(servers: &BTreeMap<String, McpServerConfig>) -> Vec<(Vec<String>
             (Some(program), None) if program.is_empty() => {
                 report(&["command", "0"], "the program is empty".into(), "name the program first, then its arguments");
             }
+            (None, Some(url)) if has_credentials(url) => {
+                let message = "the address holds a credential".to_owned();
+                report(&["url"], message, "give it by name: bearer_env or headers_env");
+            }
             (None, Some(url)) if !url.starts_with("http://") && !url.starts_with("https://") => {
                 report(&["url"], format!("{url:?} is no address"), "write it like https://host/mcp");
             }
@@ -143,6 +147,12 @@ pub fn problems(servers: &BTreeMap<String, McpServerConfig>) -> Vec<(Vec<String>
         }
     }
     problems
+}
+
+/// Whether a user's name or password stands before the host.
+fn has_credentials(url: &str) -> bool {
+    let authority = url.split_once("://").map_or(url, |(_, rest)| rest);
+    authority.split(['/', '?', '#']).next().is_some_and(|authority| authority.contains('@'))
 }
 
 fn is_variable(name: &str) -> bool {
@@ -220,6 +230,11 @@ mod tests {
             wrong(json!({"a__b": {"command": ["x"]}})),
             ["a__b: \"a__b\" cannot be a server's name: it is part of the names of tools"]
         );
+        assert_eq!(
+            wrong(json!({"a": {"url": "https://me:secret@host/mcp"}})),
+            ["a.url: the address holds a credential"]
+        );
+        assert_eq!(wrong(json!({"a": {"url": "https://host/@me"}})), Vec::<String>::new());
         assert_eq!(wrong(json!({"a": {"url": "host"}})), ["a.url: \"host\" is no address"]);
         assert_eq!(
             wrong(json!({"a": {"command": ["x"], "bearer_env": "T"}})),

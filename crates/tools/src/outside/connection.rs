@@ -25,7 +25,7 @@ use super::{
     OutsideParts,
     config::{ALWAYS, McpServerConfig},
     http::Http,
-    offer::Listed,
+    offer::{List, Listed},
     sieve::{Fate, Sieve, Sieved},
     stdio::{LONGEST_MESSAGE, Lines},
 };
@@ -208,8 +208,8 @@ impl Connection {
         matches!(asked, Ok(_) | Err(ServiceError::McpError(_) | ServiceError::UnexpectedResponse))
     }
 
-    /// The tools that it says it has.
-    pub(super) async fn list(&self) -> Result<Vec<Listed>, String> {
+    /// The tools that it says it has, as far as anybody looks.
+    pub(super) async fn list(&self) -> Result<List, String> {
         let (mut listed, mut cursor) = (Vec::new(), None::<String>);
         for _ in 0..MOST_PAGES {
             let params = PaginatedRequestParams::default().with_cursor(cursor.take());
@@ -225,13 +225,16 @@ impl Connection {
             let Some(tools) = page.get("tools").and_then(Value::as_array) else {
                 return Err("it answered tools/list without a list of tools".into());
             };
+            let fits = tools.len() <= MOST_LISTED - listed.len();
             listed.extend(tools.iter().take(MOST_LISTED - listed.len()).map(Listed::read));
             cursor = page.get("nextCursor").and_then(Value::as_str).map(str::to_owned);
-            if cursor.is_none() || listed.len() == MOST_LISTED {
-                return Ok(listed);
+            match fits && cursor.is_none() {
+                true => return Ok(List { listed, is_whole: true }),
+                false if !fits => break,
+                false => {}
             }
         }
-        Ok(listed)
+        Ok(List { listed, is_whole: false })
     }
 }
 
@@ -247,5 +250,12 @@ fn described(error: &ClientInitializeError) -> String {
         ClientInitializeError::TransportError { error, .. } => error.error.to_string(),
         other => other.to_string(),
     };
-    cut(&text, LONGEST_QUOTE)
+    plain(&text)
+}
+
+/// A text of the library's without what only its authors want to know.
+pub(super) fn plain(text: &str) -> String {
+    let prefixes = ["Client error: ", "unexpected server response: "];
+    let plain = prefixes.iter().find_map(|prefix| text.strip_prefix(prefix)).unwrap_or(text);
+    cut(plain, LONGEST_QUOTE)
 }

@@ -42,6 +42,14 @@ impl Listed {
     }
 }
 
+/// What a server said of its tools.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct List {
+    pub(super) listed: Vec<Listed>,
+    /// Whether that was all; nobody looks at lists without end.
+    pub(super) is_whole: bool,
+}
+
 /// A tool that can be offered: its card, the name that its server knows it by, and whether it may be repeated.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Safe {
@@ -51,8 +59,12 @@ pub(super) struct Safe {
 }
 
 /// What a server that can be reached offers.
-pub(super) fn offer(server: &Arc<Server>, prefix: &str, config: &McpServerConfig, listed: Vec<Listed>) -> Offer {
-    let (safe, remarks) = sift(prefix, config, listed);
+pub(super) fn offer(server: &Arc<Server>, prefix: &str, config: &McpServerConfig, list: List) -> Offer {
+    let (safe, mut remarks) = sift(prefix, config, list.listed);
+    if !list.is_whole {
+        let text = format!("the list of `{prefix}*` goes on for longer than anybody looks; the rest is left out");
+        remarks.insert(0, Remark { tool: prefix.to_owned(), text });
+    }
     let tools = safe.into_iter().map(|safe| OutsideTool::shared(Arc::downgrade(server), safe)).collect();
     Offer { tools, unavailable: None, remarks }
 }
@@ -111,7 +123,7 @@ fn sift(prefix: &str, config: &McpServerConfig, listed: Vec<Listed>) -> (Vec<Saf
     if beyond > 0 {
         let text =
             format!("{beyond} tools of `{prefix}*` are left out: {MOST_TOOLS} are the most; filter them with `tools`");
-        remarks.push(Remark { tool: prefix.to_owned(), text });
+        remarks.insert(0, Remark { tool: prefix.to_owned(), text });
     }
     (safe, remarks)
 }

@@ -40,6 +40,9 @@ const PING: Duration = Duration::from_secs(5);
 /// The longest text of the server's in one of our errors, in bytes.
 const LONGEST_QUOTE: usize = 2_000;
 
+/// Most remarks about its tools that are logged.
+const MOST_LOGGED: usize = 20;
+
 /// An outside server.
 pub(super) struct Server {
     name: String,
@@ -110,7 +113,7 @@ impl Server {
             }
             Some(Err(error)) => {
                 let why = match error {
-                    ServiceError::TransportSend(error) => cut(&error.error.to_string(), LONGEST_QUOTE),
+                    ServiceError::TransportSend(error) => connection::plain(&error.error.to_string()),
                     _ => connection.why().await,
                 };
                 // Over HTTP a connection that failed once may look alive.
@@ -152,7 +155,7 @@ impl Server {
     }
 
     /// Opens a connection and asks for the tools.
-    async fn opened(&self) -> Result<(Arc<Connection>, Vec<offer::Listed>), String> {
+    async fn opened(&self) -> Result<(Arc<Connection>, offer::List), String> {
         let limit = Duration::from_millis(self.config.start_timeout_ms);
         let work = async {
             let connection = Arc::new(connection::open(&self.config, &self.parts).await?);
@@ -163,7 +166,7 @@ impl Server {
     }
 
     /// Asks for the tools again.
-    async fn listed(&self, connection: &Connection) -> Result<Vec<offer::Listed>, String> {
+    async fn listed(&self, connection: &Connection) -> Result<offer::List, String> {
         let limit = Duration::from_millis(self.config.start_timeout_ms);
         self.within(limit, connection.list()).await.unwrap_or_else(|| Err(self.too_slow()))
     }
@@ -176,14 +179,17 @@ impl Server {
     fn settle(
         self: &Arc<Self>,
         state: &mut State,
-        opened: Result<(Arc<Connection>, Vec<offer::Listed>), String>,
+        opened: Result<(Arc<Connection>, offer::List), String>,
     ) -> Result<(Arc<Connection>, Arc<Offer>), Arc<Offer>> {
         match opened {
             Ok((connection, listed)) => {
                 let offer = Arc::new(offer::offer(self, &self.prefix, &self.config, listed));
                 tracing::info!(server = %self.name, tools = offer.tools.len(), "an outside MCP server is connected");
-                for remark in &offer.remarks {
+                for remark in offer.remarks.iter().take(MOST_LOGGED) {
                     tracing::warn!(server = %self.name, "{}", remark.text);
+                }
+                if offer.remarks.len() > MOST_LOGGED {
+                    tracing::warn!(server = %self.name, more = offer.remarks.len() - MOST_LOGGED, "and more such remarks");
                 }
                 state.open = Some((connection.clone(), offer.clone()));
                 state.down = None;
