@@ -112,6 +112,14 @@ pub fn matches(pattern: &str, name: &str) -> bool {
     }
 }
 
+/// Whether `pattern` can mean a name that begins with `prefix`.
+pub fn may_mean(pattern: &str, prefix: &str) -> bool {
+    match pattern.strip_suffix('*') {
+        Some(start) => start.starts_with(prefix) || prefix.starts_with(start),
+        None => pattern.starts_with(prefix),
+    }
+}
+
 /// The agents that a tenant has.
 pub trait Definitions: Send + Sync {
     /// The agent of this name.

@@ -162,6 +162,38 @@ pub trait Tool: Send + Sync {
     async fn call(&self, context: &ToolContext, input: Value) -> Result<Step, ToolError>;
 }
 
+/// Where tools come from that are known only after somebody was asked, such as an outside MCP server.
+#[async_trait]
+pub trait ToolSource: Send + Sync {
+    /// What the names of all its tools begin with; no other source has the same.
+    fn prefix(&self) -> &str;
+
+    /// What it offers now. Whoever asks while it is not known waits for it, which takes a bounded time; afterwards the
+    /// answer comes at once, until something changes. It never fails: a source that cannot be reached offers nothing and
+    /// says why.
+    async fn offer(&self) -> Arc<Offer>;
+}
+
+/// What a source offers. The same offer is the same value behind the `Arc`.
+#[derive(Clone, Default)]
+pub struct Offer {
+    /// The tools, each under a name of its own that begins with the source's prefix.
+    pub tools: Vec<Arc<dyn Tool>>,
+    /// Why there is nothing, when the source cannot be reached.
+    pub unavailable: Option<String>,
+    /// What was left out or changed, and why.
+    pub remarks: Vec<Remark>,
+}
+
+/// What became of a tool that a source has but that cannot be offered as it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Remark {
+    /// The tool's name, as far as it can be a name; the source's prefix when the remark is about many.
+    pub tool: String,
+    /// What, in words.
+    pub text: String,
+}
+
 /// Whether a volume may be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Mode {

@@ -19,6 +19,7 @@ use serde_json::Value;
 use drawloom_models::ProviderConfig;
 use drawloom_server::config::{AuthConfig, DEFAULT_LISTEN, PrincipalConfig};
 use drawloom_substrate::{AgentConfig, ModelChoice, Tiers, UserTier, VolumeConfig};
+use drawloom_tools::McpServerConfig;
 
 pub use load::{Loaded, Mistake, join, schema};
 pub use pricing::{ModelPrice, Pricing};
@@ -33,7 +34,7 @@ const FILE_NAME: &str = "drawloom.yaml";
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(extend("x-not-built" = [
-    "skills", "channels", "mcp_servers", "memory", "interruption", "budgets", "webhooks", "schedules", "fleet", "store", "bus", "telemetry",
+    "skills", "channels", "memory", "interruption", "budgets", "webhooks", "schedules", "fleet", "store", "bus", "telemetry",
     "memory_backends", "document_sources", "change_subscriptions", "hooks", "context_plugins", "search_providers",
     "search_priority", "scheduled_runs", "a2a_server_cards", "a2a_agents", "storage", "cache", "local_api"
 ]))]
@@ -61,6 +62,8 @@ pub struct Config {
     pub volumes: BTreeMap<String, VolumeConfig>,
     /// What tools may do on this machine.
     pub tools: drawloom_tools::Config,
+    /// Outside MCP servers, by a name of your choice; agents list their tools as `mcp__NAME__TOOL` or `mcp__NAME__*`.
+    pub mcp_servers: BTreeMap<String, McpServerConfig>,
     /// How much may happen at once.
     pub concurrency: drawloom_engine::Config,
     /// How long what has ended is kept.
@@ -89,6 +92,7 @@ impl Default for Config {
             agents: BTreeMap::new(),
             volumes: BTreeMap::new(),
             tools: drawloom_tools::Config::default(),
+            mcp_servers: BTreeMap::new(),
             concurrency: drawloom_engine::Config::default(),
             retention: Retention::default(),
             listen: DEFAULT_LISTEN.into(),

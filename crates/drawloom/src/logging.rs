@@ -32,9 +32,12 @@ static REDACTOR: LazyLock<RwLock<Arc<Redactor>>> =
 
 /// Starts logging what `filter` lets through.
 pub(crate) fn start(filter: &str, format: LogFormat, look: Appearance) -> Result<(), CommandError> {
-    // The protocol's own crate tells of every message at `info`: that is more than an operator wants to know.
-    let quiet = if filter.contains("rmcp") { String::new() } else { "rmcp=warn,".to_owned() };
-    let filter = EnvFilter::try_new(format!("{quiet}{filter}")).map_err(|error| {
+    // What the MCP library says of every message is for whoever asks for it by name; ends of connections we tell ourselves.
+    let quiet = match filter.contains("rmcp") {
+        true => filter.to_owned(),
+        false => format!("{filter},rmcp=warn,rmcp::transport::worker=off"),
+    };
+    let filter = EnvFilter::try_new(quiet).map_err(|error| {
         CommandError::usage("bad_log_filter", format!("{filter:?} is not a log filter: {error}"))
             .with_hint("write a level such as `info`, or `drawloom_engine=debug,warn`")
     })?;

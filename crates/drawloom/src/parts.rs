@@ -150,15 +150,22 @@ impl Parts {
     }
 }
 
-/// The environment variables whose values are secrets: tokens of the server, keys of providers, what `redaction` names,
-/// and names under `env` that sound like one.
+/// The environment variables whose values are secrets: tokens of the server, keys of providers, credentials of outside
+/// servers, what `redaction` names, and names under `env` that sound like one.
 pub(crate) fn secret_names(loaded: &Loaded) -> Vec<String> {
     let config = &loaded.config;
     let mut names: Vec<String> = vec![config.auth.token_env.clone(), environment::TOKEN.to_owned()];
     names.extend(config.principals.values().map(|principal| principal.token_env.clone()));
     names.extend(config.providers.values().filter_map(|provider| provider.api_key_env.clone()));
     names.extend(config.redaction.values_env.iter().cloned());
-    let listed = loaded.env_names.iter().chain(&config.tools.bash.env);
+    for server in config.mcp_servers.values() {
+        names.extend(server.credentials().map(str::to_owned));
+        // The name that the program knows it by may say more than the operator's.
+        let given = server.env.iter().filter(|(child, _)| environment::sounds_secret(child));
+        names.extend(given.map(|(_, variable)| variable.clone()));
+    }
+    let given = config.mcp_servers.values().flat_map(|server| server.env.values());
+    let listed = loaded.env_names.iter().chain(&config.tools.bash.env).chain(given);
     names.extend(listed.filter(|name| environment::sounds_secret(name)).cloned());
     names.sort();
     names.dedup();

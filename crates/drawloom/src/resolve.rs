@@ -2,7 +2,15 @@
 
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 
-use drawloom_contract::{choice::ModelName, failure::Explain as _, model::Model, money::Price, tool::Tool};
+use drawloom_contract::{
+    choice::ModelName,
+    definition::{Definitions as _, may_mean},
+    failure::Explain as _,
+    ids::Tenant,
+    model::Model,
+    money::Price,
+    tool::{Tool, ToolSource},
+};
 use drawloom_models::Secret;
 use drawloom_net::guarded::{SystemDialer, SystemResolver};
 use drawloom_process::Launcher;
@@ -29,6 +37,8 @@ pub struct Resolved {
     pub prices: BTreeMap<ModelName, Price>,
     /// The tools.
     pub tools: Vec<Arc<dyn Tool>>,
+    /// The outside servers, by name, none of them started.
+    pub servers: BTreeMap<String, Arc<dyn ToolSource>>,
     /// What the reader of the config should know.
     pub findings: Vec<Finding>,
 }
@@ -53,6 +63,11 @@ pub(crate) fn resolve_in(temporary: &Path, loaded: &Loaded, extra: &[Arc<dyn Too
     problems.extend(config.tools.problems().into_iter().map(|(keys, message)| {
         let keys: Vec<&str> = ["tools"].into_iter().chain(keys.iter().map(String::as_str)).collect();
         Problem::new(keys, message)
+    }));
+    let servers = &config.mcp_servers;
+    problems.extend(drawloom_tools::mcp_problems(servers).into_iter().map(|(keys, message, hint)| {
+        let keys: Vec<&str> = ["mcp_servers"].into_iter().chain(keys.iter().map(String::as_str)).collect();
+        Problem::new(keys, message).with_hint(hint)
     }));
     let mut models = BTreeMap::new();
     for (id, provider) in &config.providers {
@@ -80,6 +95,7 @@ pub(crate) fn resolve_in(temporary: &Path, loaded: &Loaded, extra: &[Arc<dyn Too
         unusable: &unusable,
         tools: &tools.iter().map(|tool| tool.card().name).collect::<Vec<_>>(),
         off: &drawloom_tools::off(&config.tools).iter().map(|off| (off.name.into(), off.switch.into())).collect(),
+        servers: &servers.keys().cloned().collect::<Vec<_>>(),
         volumes: &volumes,
     };
     match Catalog::resolve(&inputs) {
@@ -89,12 +105,15 @@ pub(crate) fn resolve_in(temporary: &Path, loaded: &Loaded, extra: &[Arc<dyn Too
                 at: ["providers", id, "api_key_env"].map(str::to_owned).to_vec(),
                 message: format!("provider {id} has no key: its variable is not set, so its models cannot be asked"),
             }));
+            findings.extend(servers.iter().flat_map(|(name, server)| server_findings(name, server, &catalog)));
+            let sources = drawloom_tools::outside(servers, &outside_parts(config));
             return Ok(Resolved {
                 catalog: Arc::new(catalog),
                 volumes: Arc::new(volumes),
                 models,
                 prices,
                 tools,
+                servers: servers.keys().cloned().zip(sources).collect(),
                 findings,
             });
         }
@@ -119,6 +138,44 @@ fn tool_parts(config: &drawloom_tools::Config, temporary: &Path) -> drawloom_too
         resolve: Arc::new(SystemResolver),
         dial: Arc::new(SystemDialer),
     }
+}
+
+/// What the outside servers are reached with.
+fn outside_parts(config: &Config) -> drawloom_tools::OutsideParts {
+    let variable = |name: &str| Some((name.to_owned(), environment::variable(name)?));
+    drawloom_tools::OutsideParts {
+        launcher: Launcher::this_program(&[LAUNCHER]),
+        environment: drawloom_tools::mcp_variables(&config.mcp_servers).filter_map(variable).collect(),
+        clock: Arc::new(SystemClock),
+    }
+}
+
+/// What will not work about an outside server, as far as it shows without asking it.
+fn server_findings(name: &str, server: &drawloom_tools::McpServerConfig, catalog: &Catalog) -> Vec<Finding> {
+    let find = |weight, below: &[&str], message: String| {
+        let at = ["mcp_servers", name].into_iter().chain(below.iter().copied()).map(str::to_owned).collect();
+        Finding { weight, at, message }
+    };
+    let mut findings = Vec::new();
+    for variable in server.variables().filter(|variable| environment::variable(variable).is_none()) {
+        let message = match server.credentials().any(|credential| credential == variable) {
+            true => format!("the variable {variable} is not set: MCP server {name} cannot be asked"),
+            false => format!("the variable {variable} is not set: MCP server {name} starts without it"),
+        };
+        findings.push(find(Weight::Warning, &[], message));
+    }
+    let prefix = drawloom_tools::mcp_prefix(name);
+    let means = |pattern: &String| may_mean(pattern, &prefix);
+    let agents = catalog.list(&Tenant::default_tenant());
+    if !agents.iter().any(|agent| agent.tools.iter().any(means)) {
+        let message = format!("no agent lists a tool of MCP server {name}, such as {prefix}*: it is never started");
+        findings.push(find(Weight::Note, &[], message));
+    }
+    if server.tools.is_empty() {
+        let message = format!("`tools` of MCP server {name} is empty: none of its tools can be used");
+        findings.push(find(Weight::Warning, &["tools"], message));
+    }
+    findings
 }
 
 /// The providers whose key is not set.

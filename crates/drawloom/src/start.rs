@@ -12,7 +12,9 @@ use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use drawloom_contract::{
     VERSION,
+    definition::{Definitions as _, may_mean},
     failure::Failure,
+    ids::Tenant,
     journal::{Journal, RunReader, StoreError},
     retention::Retention,
     runs::Runs,
@@ -31,6 +33,7 @@ use crate::{
     metrics::{self, Facts, ProcessFacts, StoreFiles},
     models::KnownModels,
     parts::{Parts, Surface},
+    resolve::Resolved,
     retention::{self, Sweeps},
 };
 
@@ -50,6 +53,8 @@ pub struct Running {
     engine: Arc<Engine>,
     store: Arc<Store>,
     serving: Option<Serving>,
+    /// Starts the outside servers that agents use, so that no run has to wait for them.
+    warming: Option<AbortOnDropHandle<()>>,
     /// Removes what ended long ago, once an hour.
     sweeper: Option<AbortOnDropHandle<()>>,
     /// Whether the end before this one was unclean and nobody took up what it left: then the next server must see it.
@@ -103,6 +108,7 @@ pub async fn start(parts: Parts) -> Result<Running, CommandError> {
         providers,
         prices: parts.resolved.prices.clone(),
         tools: parts.resolved.tools.clone(),
+        sources: parts.resolved.servers.values().cloned().collect(),
         volumes: parts.resolved.volumes.clone(),
         redactor: redactor.clone(),
         clock: parts.clock.clone(),
@@ -139,6 +145,7 @@ pub async fn start(parts: Parts) -> Result<Running, CommandError> {
         engine,
         store,
         serving: None,
+        warming: None,
         sweeper: None,
         unclean_before: false,
         lock: parts.lock,
@@ -155,6 +162,7 @@ pub async fn start(parts: Parts) -> Result<Running, CommandError> {
             })?;
             running.url = Some(url);
             running.serving = Some(serve(listener, running.app.clone()));
+            running.warming = Some(AbortOnDropHandle::new(tokio::spawn(warm(&parts.resolved))));
             let retention: Arc<dyn Retention> = running.store.clone();
             running.sweeper = parts.loaded.config.retention.max_age().map(|max_age| {
                 AbortOnDropHandle::new(tokio::spawn(retention::keep(retention, parts.clock.clone(), max_age, sweeps)))
@@ -174,6 +182,7 @@ impl Running {
     pub async fn stop(mut self) -> StopReport {
         // What it has begun goes on with the next server.
         drop(self.sweeper.take());
+        drop(self.warming.take());
         if let Some(serving) = &self.serving {
             serving.stop.cancel();
             self.lock.withdraw();
@@ -210,6 +219,19 @@ impl Running {
     /// The engine, for whoever starts runs without a surface.
     pub fn runs(&self) -> Arc<dyn Runs> {
         self.engine.clone()
+    }
+}
+
+/// Asks every outside server that an agent lists tools of. What they say is kept; what goes wrong is logged, and tried
+/// again when a run needs it.
+fn warm(resolved: &Resolved) -> impl Future<Output = ()> + use<> {
+    let agents = resolved.catalog.list(&Tenant::default_tenant());
+    let patterns = agents.iter().flat_map(|agent| &agent.tools);
+    let lists = |prefix: &str| patterns.clone().any(|pattern| may_mean(pattern, prefix));
+    let servers: Vec<_> = resolved.servers.values().filter(|server| lists(server.prefix())).cloned().collect();
+    async move {
+        let asked = servers.iter().map(async |server| drop(server.offer().await));
+        futures::future::join_all(asked).await;
     }
 }
 

@@ -54,6 +54,7 @@ impl Engine {
         let acceptance = match self.known(caller, key.as_ref()).await? {
             Some(handle) => Acceptance::Known(handle),
             None => {
+                self.ask_for_tools(&caller.tenant, &start.agent, start.tools.as_deref()).await;
                 let planned = self.plan_root(caller, start, None)?;
                 let handle = HandleId::Run(planned.accepted.run);
                 self.accept(caller, vec![planned], key, handle, None, interest).await?
@@ -83,6 +84,8 @@ impl Engine {
         if let Some(handle) = self.known(caller, key.as_ref()).await? {
             return self.attach_handle(caller, handle, interest).await;
         }
+        let asked = starts.iter().map(|start| self.ask_for_tools(&caller.tenant, &start.agent, start.tools.as_deref()));
+        futures::future::join_all(asked).await;
         let batch = BatchId::mint(self.parts.clock.now(), &*self.parts.entropy);
         let size = starts.len() as u32;
         let planned = (0..).zip(starts).map(|(index, start)| {
@@ -241,6 +244,7 @@ impl Engine {
         let definition = &pinned.definition;
         let run = RunId::mint(now, &*self.parts.entropy);
         let mut warnings = start.warnings;
+        warnings.extend(self.toolbox.missing(&definition.tools, start.tools.as_deref()));
         let tools = narrowed(&pinned.tools, start.tools.as_deref(), &mut warnings);
         for host in start.hosts.iter().flatten() {
             if turn::hosts(&definition.hosts, Some(std::slice::from_ref(host))).is_empty() {
@@ -310,7 +314,7 @@ impl Engine {
         let pinned = self.find_agent(&parent.tenant, &child.agent)?;
         let definition = &pinned.definition;
         let run = RunId::mint(now, &*self.parts.entropy);
-        let mut warnings = Vec::new();
+        let mut warnings = self.toolbox.missing(&definition.tools, parent.narrowed_tools.as_deref());
         let tools = narrowed(&pinned.tools, parent.narrowed_tools.as_deref(), &mut warnings);
         let user_tier = parent.models.user_tier.as_deref();
         let (model, models) =
@@ -346,6 +350,13 @@ impl Engine {
             warnings,
         };
         Ok(Planned { accepted, pinned, joins_session: false })
+    }
+
+    /// Sees to it that the tools of an agent are known before a run of it is planned; what is missing is in the plan.
+    pub(crate) async fn ask_for_tools(&self, tenant: &Tenant, agent: &AgentName, narrowed: Option<&[String]>) {
+        if let Some(definition) = self.parts.definitions.find(tenant, agent) {
+            self.toolbox.ask(&definition.tools, narrowed).await;
+        }
     }
 
     fn find_agent(&self, tenant: &Tenant, name: &AgentName) -> Result<Arc<Pinned>, Failure> {

@@ -97,7 +97,8 @@ impl Driver {
     ) -> Result<Box<Self>, FoldError> {
         let run = Run::begin(first)?;
         let accepted = &run.accepted;
-        let cards = match accepted.tools == pinned.tools {
+        let is_current = pinned.generation == engine.toolbox.generation();
+        let cards = match is_current && accepted.tools == pinned.tools {
             true => pinned.cards.clone(),
             false => engine.toolbox.cards(&accepted.tools),
         };

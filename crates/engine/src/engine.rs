@@ -21,7 +21,7 @@ use drawloom_contract::{
     record::{Body, Epoch, Outcome, Record, Status, Stop},
     redact::Redactor,
     time::{Clock, Entropy},
-    tool::{Tool, Volumes},
+    tool::{Tool, ToolSource, Volumes},
     view::{Patch, RunView},
 };
 use futures::FutureExt;
@@ -37,9 +37,10 @@ use crate::{
     feed::Feed,
     limiter::Limiter,
     meters::{Counts, Meters},
-    pins::{Pins, Toolbox},
+    pins::Pins,
     stop,
     timers::{self, Due, Timers},
+    toolbox::Toolbox,
 };
 
 /// A provider of models, opened.
@@ -73,6 +74,8 @@ pub struct Parts {
     pub prices: BTreeMap<ModelName, Price>,
     /// The tools.
     pub tools: Vec<Arc<dyn Tool>>,
+    /// Where more tools come from, which must be asked first.
+    pub sources: Vec<Arc<dyn ToolSource>>,
     /// The way to files.
     pub volumes: Arc<dyn Volumes>,
     /// What masks secrets.
@@ -129,7 +132,7 @@ impl Engine {
         };
         let engine = Arc::new_cyclic(|me| Self {
             me: me.clone(),
-            toolbox: Toolbox::new(&parts.tools),
+            toolbox: Toolbox::new(&parts.tools, &parts.sources),
             pins: Pins::default(),
             feed: Arc::default(),
             budgets: Budgets::default(),

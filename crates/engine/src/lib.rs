@@ -29,6 +29,7 @@ mod resume;
 mod runs;
 mod stop;
 mod timers;
+mod toolbox;
 mod turn;
 
 pub use config::Config;

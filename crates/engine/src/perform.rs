@@ -91,14 +91,23 @@ impl Task {
                 }
                 .boxed()
             }
-            Self::Call { call, tool, context, input } => async move {
-                let work = AssertUnwindSafe(tool.call(&context, input)).catch_unwind().await;
-                let result = work.unwrap_or_else(|_| {
-                    Err(ToolError::Failed("the tool failed unexpectedly (it panicked); the run goes on".into()))
-                });
-                Done::Call { call, result }
+            Self::Call { call, tool, context, input } => {
+                let engine = driver.engine.clone();
+                let narrowed = driver.accepted().narrowed_tools.clone();
+                async move {
+                    let work = AssertUnwindSafe(tool.call(&context, input)).catch_unwind().await;
+                    let result = work.unwrap_or_else(|_| {
+                        Err(ToolError::Failed("the tool failed unexpectedly (it panicked); the run goes on".into()))
+                    });
+                    if let Ok(Step::Wait(Wait::Children { starts, .. })) = &result {
+                        for start in starts {
+                            engine.ask_for_tools(&context.run.tenant, &start.agent, narrowed.as_deref()).await;
+                        }
+                    }
+                    Done::Call { call, result }
+                }
+                .boxed()
             }
-            .boxed(),
         }
     }
 }
@@ -347,7 +356,7 @@ impl Driver {
     /// The tool, if the run may use it and it exists today.
     pub(crate) fn offered(&self, name: &str) -> Option<Arc<dyn Tool>> {
         let allowed = self.accepted().tools.iter().any(|tool| tool == name);
-        self.engine.toolbox.find(name).filter(|_| allowed).cloned()
+        self.engine.toolbox.find(name).filter(|_| allowed)
     }
 
     fn unknown_tool(&self, name: &str) -> String {

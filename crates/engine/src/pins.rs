@@ -1,16 +1,18 @@
 //! Definitions as runs pin them: redacted, named by content, with the tools that they come to today.
 
 use std::{
-    collections::{BTreeMap, HashMap, HashSet},
+    collections::{HashMap, HashSet},
     sync::{Arc, Mutex, PoisonError},
 };
 
 use drawloom_contract::{
-    definition::{Definition, matches},
+    definition::Definition,
     ids::{AgentName, Digest, Tenant},
     redact::{Redacted, Redactor},
-    tool::{Tool, ToolCard},
+    tool::ToolCard,
 };
+
+use crate::toolbox::Toolbox;
 
 /// A definition that runs keep.
 pub(crate) struct Pinned {
@@ -19,36 +21,16 @@ pub(crate) struct Pinned {
     /// The tools that the operator and the definition allow, by name.
     pub(crate) tools: Vec<String>,
     pub(crate) cards: Arc<[ToolCard]>,
+    /// The state of the toolbox that both come from.
+    pub(crate) generation: u64,
 }
 
-/// The tools of this process.
-pub(crate) struct Toolbox {
-    tools: BTreeMap<String, (Arc<dyn Tool>, ToolCard)>,
-}
-
-impl Toolbox {
-    pub(crate) fn new(tools: &[Arc<dyn Tool>]) -> Self {
-        Self {
-            tools: tools
-                .iter()
-                .map(|tool| (tool.card(), tool))
-                .map(|(card, tool)| (card.name.clone(), (tool.clone(), card)))
-                .collect(),
-        }
-    }
-
-    pub(crate) fn find(&self, name: &str) -> Option<&Arc<dyn Tool>> {
-        self.tools.get(name).map(|(tool, _)| tool)
-    }
-
-    /// Names that one of the patterns allows, in order.
-    pub(crate) fn allowed(&self, patterns: &[String]) -> Vec<String> {
-        self.tools.keys().filter(|name| patterns.iter().any(|pattern| matches(pattern, name))).cloned().collect()
-    }
-
-    /// The cards of those of `names` that there are.
-    pub(crate) fn cards(&self, names: &[String]) -> Arc<[ToolCard]> {
-        names.iter().filter_map(|name| self.tools.get(name)).map(|(_, card)| card.clone()).collect()
+impl Pinned {
+    fn new(digest: Digest, definition: Redacted<Arc<Definition>>, toolbox: &Toolbox) -> Arc<Self> {
+        // Read first: should the toolbox change meanwhile, this counts as old.
+        let generation = toolbox.generation();
+        let tools = toolbox.allowed(&definition.tools);
+        Arc::new(Self { digest, cards: toolbox.cards(&tools), definition, tools, generation })
     }
 }
 
@@ -78,13 +60,12 @@ impl Pins {
         let name = (tenant.clone(), definition.name.clone());
         if let Some((source, pinned)) = known.by_name.get(&name)
             && Arc::ptr_eq(source, definition)
+            && pinned.generation == toolbox.generation()
         {
             return pinned.clone();
         }
         let cleaned = redactor.clean(definition.clone());
-        let tools = toolbox.allowed(&cleaned.tools);
-        let pinned =
-            Arc::new(Pinned { digest: cleaned.digest(), cards: toolbox.cards(&tools), definition: cleaned, tools });
+        let pinned = Pinned::new(cleaned.digest(), cleaned, toolbox);
         known.by_name.insert(name, (definition.clone(), pinned.clone()));
         known.by_digest.insert(pinned.digest, pinned.clone());
         pinned
@@ -103,8 +84,7 @@ impl Pins {
         toolbox: &Toolbox,
     ) -> Arc<Pinned> {
         let cleaned = redactor.clean(definition);
-        let tools = toolbox.allowed(&cleaned.tools);
-        let pinned = Arc::new(Pinned { digest, cards: toolbox.cards(&tools), definition: cleaned, tools });
+        let pinned = Pinned::new(digest, cleaned, toolbox);
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.by_digest.insert(digest, pinned.clone());
         pinned

@@ -6,7 +6,7 @@ use drawloom_contract::{
     failure::{Explain, Failure, RunError},
     ids::{Digest, RunKey},
     journal::WaitChange,
-    record::{Body, CallDone, RepeatClass, Resumed, Seq, Status, Stop, TurnFailed},
+    record::{Body, CallDone, Notice, RepeatClass, Resumed, Seq, Status, Stop, TurnFailed},
     run::OpenCall,
     runs::Item,
     tool::{Repeat, Verdict},
@@ -169,10 +169,12 @@ impl Driver {
             driver.end_by(stop).await;
             return;
         }
+        driver.gather_tools().await;
         match driver.run.status {
             Status::Running => driver.recover().await,
             _ => driver.admit(),
         }
+        driver.tell_missing_tools();
         if let Some((call, until)) = driver.parked.take() {
             driver.engine.timers.clear(until, &key, Due::Wake);
             driver.waits.push(WaitChange::Remove { run: key, call });
@@ -233,6 +235,26 @@ impl Driver {
             skip = 0;
             let after: Seq = driver.run.seq;
             records = engine.read(|| reader.read_journal(key, after, PAGE)).await?;
+        }
+    }
+
+    /// Sees to it that the tools that it was accepted with are at hand, as far as they are there today.
+    async fn gather_tools(&mut self) {
+        let toolbox = &self.engine.toolbox;
+        toolbox.ask(&self.run.accepted.tools, None).await;
+        self.cards = toolbox.cards(&self.run.accepted.tools);
+    }
+
+    /// Says which of the tools that it was accepted with are not there any more.
+    fn tell_missing_tools(&mut self) {
+        let is_missing = |name: &&String| !self.cards.iter().any(|card| card.name == **name);
+        let missing: Vec<String> = self.accepted().tools.iter().filter(is_missing).take(20).cloned().collect();
+        if !missing.is_empty() {
+            let mut text = format!("not there any more: {}", missing.join(", "));
+            for why in self.engine.toolbox.missing(&missing, None) {
+                text.push_str(&format!("; {why}"));
+            }
+            self.push(Body::Notice { notice: Notice::ToolsMissing, text });
         }
     }
 

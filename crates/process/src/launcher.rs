@@ -6,6 +6,7 @@
 
 mod inner;
 mod outer;
+mod serve;
 mod tree;
 
 use std::{ffi::OsString, process::ExitCode};
@@ -15,6 +16,9 @@ use crate::report::{Report, tell};
 /// What brings the launcher to its inner half.
 const INNER: &str = "inner";
 
+/// What brings it to the side of a command that serves for long.
+pub(crate) const SERVE: &str = "serve";
+
 /// Runs the launcher; `args` is what followed the arguments that led here. The program must do nothing else before: no
 /// threads, no output, no open files.
 pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
@@ -22,6 +26,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let done = match (args.next(), args.next()) {
         (None, _) => outer::main(),
         (Some(which), None) if which == INNER => inner::main(),
+        (Some(which), None) if which == SERVE => serve::main(),
         (Some(_), _) => Err("the launcher takes no arguments; it is drawloom's own".into()),
     };
     done.unwrap_or_else(|reason| {

@@ -14,6 +14,7 @@ mod landlock;
 pub mod launcher;
 mod report;
 mod run;
+mod service;
 mod sweep;
 
 pub use capture::{Capture, Captured, cut};
@@ -21,4 +22,5 @@ pub use command::{Access, Command, Error, Launcher, Limits};
 pub use detached::{Detached, FirstWord, own_session};
 pub use landlock::{Landlock, landlock_status};
 pub use run::{End, Finished};
+pub use service::{Gone, Service, Serving, Watch};
 pub use sweep::{Swept, sweep};

@@ -14,6 +14,8 @@ pub(crate) enum Report {
     Started(i32),
     /// How it is confined.
     Confined(Landlock),
+    /// From here on the pipe is the command's own standard error.
+    Serving,
     /// It could not be started.
     Refused(String),
     /// It and everything it started are gone.

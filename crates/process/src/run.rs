@@ -175,7 +175,7 @@ impl Listener {
     fn kill_group(&self) {
         let started = self.reports().find_map(|report| match report {
             Report::Started(pid) => Pid::from_raw(pid),
-            Report::Confined(_) | Report::Refused(_) | Report::Gone(_) => None,
+            Report::Confined(_) | Report::Serving | Report::Refused(_) | Report::Gone(_) => None,
         });
         if let Some(group) = started {
             let _ = kill_process_group(group, Signal::KILL);
@@ -195,7 +195,7 @@ fn finish(limit: Limit, listener: Listener) -> Result<Finished, Error> {
     let (mut landlock, mut gone, mut refused) = (None, None::<Gone>, None);
     for report in listener.reports() {
         match report {
-            Report::Started(_) => {}
+            Report::Started(_) | Report::Serving => {}
             Report::Confined(how) => landlock = Some(how),
             Report::Refused(reason) => refused = Some(reason),
             Report::Gone(how) => gone = Some(how),

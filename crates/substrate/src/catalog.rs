@@ -43,6 +43,8 @@ pub struct Inputs<'a> {
     pub tools: &'a [String],
     /// Tools that there are but that the operator has left off, each with what turns it on.
     pub off: &'a BTreeMap<String, String>,
+    /// The names under `mcp_servers`: tools of theirs are `mcp__NAME__TOOL`, and which there are is not known yet.
+    pub servers: &'a [String],
     /// The volumes.
     pub volumes: &'a VolumeTable,
 }
@@ -165,7 +167,7 @@ impl Resolving<'_> {
         let (provider, model, choices) = self.models();
         let system_prompt = self.system_prompt();
         let known: Vec<String> = self.inputs.tools.iter().chain(self.inputs.off.keys()).cloned().collect();
-        let tools = self.names("tools", self.config.tools.as_deref(), "tool", &known);
+        let tools = self.tools(&known);
         let agents: Vec<String> = self.inputs.agents.keys().cloned().collect();
         let agents = self.names("agents", self.config.agents.as_deref(), "agent", &agents);
         let volumes = self.volumes();
@@ -260,6 +262,30 @@ impl Resolving<'_> {
         }
     }
 
+    /// The names under `tools`, after a check that each exact one exists, and so does every server that one names.
+    fn tools(&mut self, known: &[String]) -> Vec<String> {
+        let servers = self.inputs.servers;
+        let possible = || known.iter().cloned().chain(servers.iter().map(|server| format!("mcp__{server}__*")));
+        let listed = self.config.tools.as_deref().unwrap_or_default();
+        for (index, name) in listed.iter().enumerate() {
+            let at = ["tools", &index.to_string()];
+            match server_of(name) {
+                Some(server) if !servers.iter().any(|known| known == server) => {
+                    let hint = did_you_mean(server, servers.iter().map(String::as_str));
+                    let hint = hint.unwrap_or_else(|| "define it under `mcp_servers`".into());
+                    self.report(&at, format!("there is no MCP server {server:?} for the tool {name:?}"), Some(hint));
+                }
+                None if !name.ends_with('*') && !known.contains(name) => {
+                    let possible: Vec<String> = possible().collect();
+                    let hint = did_you_mean(name, possible.iter().map(String::as_str));
+                    self.report(&at, format!("there is no tool {name:?}"), hint);
+                }
+                Some(_) | None => {}
+            }
+        }
+        listed.to_vec()
+    }
+
     /// The names under `key`, after a check that each exact one exists.
     fn names(&mut self, key: &str, listed: Option<&[String]>, what: &str, known: &[String]) -> Vec<String> {
         let listed = listed.unwrap_or_default();
@@ -294,6 +320,12 @@ impl Resolving<'_> {
         }
         listed.to_vec()
     }
+}
+
+/// The server in the name of an outside tool, or in a pattern that names one.
+fn server_of(tool: &str) -> Option<&str> {
+    let (server, tool) = tool.strip_prefix("mcp__")?.split_once("__")?;
+    (!server.is_empty() && !tool.is_empty()).then_some(server)
 }
 
 fn read_prompt(path: &str) -> Result<String, String> {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use drawloom_contract::{
-    definition::{Definition, matches},
+    definition::{Definition, matches, may_mean},
     tool::Mode,
 };
 
@@ -71,7 +71,8 @@ pub(crate) fn agent(config: &AgentConfig, definition: &Definition, inputs: &Inpu
         find(Weight::Warning, None, format!("agent {name} has no `tools`: it can call nothing (`tools: []` says so)"));
     }
     for pattern in &definition.tools {
-        if pattern.ends_with('*') && !tools.iter().any(|tool| matches(pattern, tool)) {
+        let is_outside = inputs.servers.iter().any(|server| may_mean(pattern, &format!("mcp__{server}__")));
+        if pattern.ends_with('*') && !is_outside && !tools.iter().any(|tool| matches(pattern, tool)) {
             find(Weight::Warning, Some("tools"), format!("no tool has a name like {pattern:?}"));
         }
     }

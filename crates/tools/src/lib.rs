@@ -13,6 +13,7 @@ mod gate;
 mod glob;
 mod grep;
 mod http;
+mod outside;
 mod page;
 mod read;
 mod replace;
@@ -24,3 +25,6 @@ mod write;
 pub use agent::Agent;
 pub use builtin::{BUILT_IN, BuiltIn, Off, Parts, builtin, off, variables};
 pub use config::{BashConfig, Config, HttpConfig};
+pub use outside::{
+    McpServerConfig, OutsideParts, outside, prefix as mcp_prefix, problems as mcp_problems, variables as mcp_variables,
+};

@@ -112,17 +112,20 @@ pub enum Notice {
     UsageAssumed,
     /// A thought held a secret: it was journaled without its text and is not replayed.
     ReasoningMasked,
+    /// Tools that the run was accepted with are not there any more.
+    ToolsMissing,
 }
 
 impl Notice {
     /// Every notice.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::CacheInvalidated,
         Self::ReasoningInvalidated,
         Self::ModelDowngraded,
         Self::FallbackSuppressed,
         Self::UsageAssumed,
         Self::ReasoningMasked,
+        Self::ToolsMissing,
     ];
 
     /// Its name as an event.
@@ -134,6 +137,7 @@ impl Notice {
             Self::FallbackSuppressed => "fallback_suppressed",
             Self::UsageAssumed => "usage_assumed",
             Self::ReasoningMasked => "reasoning_masked",
+            Self::ToolsMissing => "tools_missing",
         }
     }
 }

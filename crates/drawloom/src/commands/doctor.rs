@@ -2,6 +2,7 @@
 
 mod checks;
 mod machine;
+mod outside;
 
 use clap::Args;
 use serde::Serialize;

@@ -206,7 +206,7 @@ pub fn join(texts: Vec<(PathBuf, Vec<u8>)>, lookup: Lookup<'_>) -> Result<Loaded
 
 /// Makes paths in the file relative to the file's directory, so that the current directory does not matter.
 fn anchor_paths(root: &mut Node, directory: &Path) {
-    for (section, key) in [("volumes", "path"), ("agents", "system_prompt_file")] {
+    for (section, key) in [("volumes", "path"), ("agents", "system_prompt_file"), ("mcp_servers", "cwd")] {
         let Tree::Map(sections) = &mut root.tree else { return };
         let Some(Tree::Map(entries)) = sections.get_mut(section).map(|entry| &mut entry.node.tree) else { continue };
         for entry in entries.values_mut() {

@@ -242,6 +242,7 @@ impl House {
             providers,
             prices: plan.prices,
             tools,
+            sources: Vec::new(),
             volumes: Arc::new(NoVolumes),
             redactor: Arc::new(Redactor::new(plan.secrets)),
             clock: Arc::new(Wall),

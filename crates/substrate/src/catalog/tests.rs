@@ -36,6 +36,7 @@ fn resolve(config: Value) -> Result<(Catalog, Vec<Finding>), Vec<String>> {
         providers: &["script", "anthropic", "deepseek", "keyless"].map(str::to_owned),
         tools: &["Read".to_owned(), "Write".to_owned(), "Agent".to_owned()],
         off: &BTreeMap::from([("Bash".to_owned(), "set tools.bash.enabled: true".to_owned())]),
+        servers: &["files".to_owned(), "search".to_owned()],
         volumes: &volumes,
     };
     Catalog::resolve(&inputs).map_err(|problems| {
@@ -113,7 +114,7 @@ fn every_name_that_does_not_exist_is_reported_at_once() {
              `provider`)",
             "agents.b.system_prompt_file: `system_prompt` and `system_prompt_file` are both given (keep one of them)",
             "agents.b.tools.0: there is no tool \"Raed\" (did you mean \"Read\"?)",
-            "agents.b.tools.1: there is no tool \"Zsh\" (there are Read, Write, Agent, Bash)",
+            "agents.b.tools.1: there is no tool \"Zsh\" (there are Read, Write, Agent, Bash, mcp__files__*, mcp__search__*)",
             "agents.b.volumes.0: there is no volume \"shelve\" (did you mean \"shelf\"?)",
             "agents.b.volumes.2: volumes \"work\" and \"work/sub\" overlap, so that one file would have two answers (let \
              an agent touch only one of them)",
@@ -269,4 +270,30 @@ fn mistakes_about_tiers_are_all_found() {
             format!("agents.none.tier: tier `high` has no candidates for user tier `gold` {keys}"),
         ]
     );
+}
+
+#[test]
+fn tools_of_outside_servers_need_a_server_of_that_name() {
+    let agent = |tools: Value| json!({"agents": {"a": {"provider": "script", "model": "m", "tools": tools}}});
+    let definition = one(agent(json!(["Read", "mcp__files__read", "mcp__search__*", "mcp__*"])));
+    assert_eq!(definition.tools, ["Read", "mcp__files__read", "mcp__search__*", "mcp__*"]);
+    let wrong = resolve(agent(json!(["mcp__fiels__read", "mcp__web__*", "mcp__files"]))).expect_err("three mistakes");
+    assert_eq!(
+        wrong,
+        [
+            "agents.a.tools.0: there is no MCP server \"fiels\" for the tool \"mcp__fiels__read\" (did you mean \"files\"?)",
+            "agents.a.tools.1: there is no MCP server \"web\" for the tool \"mcp__web__*\" (there are files, search)",
+            "agents.a.tools.2: there is no tool \"mcp__files\" (did you mean \"mcp__files__*\"?)",
+        ]
+    );
+}
+
+#[test]
+fn a_pattern_for_an_outside_server_is_no_mistake() {
+    let agents =
+        json!({"agents": {"a": {"provider": "script", "model": "m", "tools": ["mcp__files__*", "mcp__f*", "Q*"]}}});
+    let (_, findings) = resolve(agents).expect("no mistakes");
+    let unknown: Vec<_> = findings.iter().filter(|finding| finding.message.contains("no tool has a name")).collect();
+    assert_eq!(unknown.len(), 1, "{unknown:?}");
+    assert!(unknown[0].message.contains("Q*"));
 }

@@ -198,6 +198,12 @@ pub static EVENTS: &[EventCard] = &[
         when: "A thought held a secret: it was journaled without its text and is not replayed.",
         fields: NOTICE,
     },
+    EventCard {
+        name: "tools_missing",
+        has_id: true,
+        when: "Tools that the run was accepted with are not there any more, such as those of an MCP server that is down.",
+        fields: NOTICE,
+    },
     EventCard { name: "done", has_id: true, when: "Last, when the run completed.", fields: END },
     EventCard { name: "error", has_id: true, when: "Last, when it did not.", fields: END },
 ];

@@ -23,7 +23,7 @@ use crate::{
     resolve::{self, Resolved},
 };
 
-use super::{Report, Verdict, machine};
+use super::{Report, Verdict, machine, outside};
 
 /// A provider that has not answered by then does not work.
 const KEY_TIMEOUT: Duration = Duration::from_secs(20);
@@ -55,6 +55,9 @@ pub(super) async fn all(session: &Session, report: &mut Report, with_keys: bool)
     }
     if let Some(loaded) = &loaded {
         tokens(report, &loaded.config);
+    }
+    if let Some(resolved) = &resolved {
+        outside::servers(report, resolved).await;
     }
     if let Some(resolved) = resolved.filter(|_| with_keys) {
         keys(report, &resolved).await;

@@ -1,0 +1,51 @@
+//! Outside MCP servers: whether each starts, and what it has.
+
+use std::time::Duration;
+
+use drawloom_contract::{time::Clock as _, tool::Offer};
+
+use super::{Report, Verdict};
+use crate::{clock::SystemClock, output::duration, resolve::Resolved};
+
+/// A server that has not said by then what it has does not work, whatever `start_timeout_ms` allows.
+const LONGEST: Duration = Duration::from_secs(60);
+
+/// Most remarks that are shown of one server.
+const MOST_REMARKS: usize = 20;
+
+/// Starts every configured server, all at once, and asks it for its tools. They end with this command.
+pub(super) async fn servers(report: &mut Report, resolved: &Resolved) {
+    let asked = resolved.servers.iter().map(async |(name, server)| {
+        let began = SystemClock.now();
+        let offer = tokio::select! {
+            offer = server.offer() => Some(offer),
+            () = SystemClock.sleep_until(began.after(LONGEST)) => None,
+        };
+        (name, offer, duration(SystemClock.now().since(began).as_millis() as u64))
+    });
+    for (name, offer, took) in futures::future::join_all(asked).await {
+        match offer.as_deref() {
+            None => report.add(Verdict::Fail, "mcp server", format!("{name}: no answer in {took}"), None),
+            Some(offer) => told(report, name, offer, &took),
+        }
+    }
+}
+
+fn told(report: &mut Report, name: &str, offer: &Offer, took: &str) {
+    if let Some(why) = &offer.unavailable {
+        let hint = format!("run its command by hand, or look at mcp_servers.{name}");
+        return report.add(Verdict::Fail, "mcp server", format!("{name}: {why} ({took})"), Some(hint));
+    }
+    let tools = match offer.tools.len() {
+        1 => "1 tool".to_owned(),
+        count => format!("{count} tools"),
+    };
+    report.ok("mcp server", format!("{name}: it answers in {took} and has {tools}"));
+    for remark in offer.remarks.iter().take(MOST_REMARKS) {
+        report.add(Verdict::Warn, "mcp server", format!("{name}: {}", remark.text), None);
+    }
+    if offer.remarks.len() > MOST_REMARKS {
+        let more = offer.remarks.len() - MOST_REMARKS;
+        report.add(Verdict::Warn, "mcp server", format!("{name}: and {more} more"), None);
+    }
+}

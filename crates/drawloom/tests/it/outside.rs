@@ -1,0 +1,131 @@
+//! Outside MCP servers as tools, in whole runs: whatever a server does, the run goes on and says what happened.
+
+mod faults;
+mod house;
+mod lives;
+mod secrets;
+
+use serde_json::json;
+
+use house::{Play, Wire};
+
+#[test]
+fn tools_are_called_over_every_wire_and_in_both_eras() {
+    for wire in [Wire::Stdio, Wire::Http] {
+        for era in ["both", "modern", "legacy"] {
+            let played = Play::new(wire, &[&format!("era={era}")])
+                .turn("echo", json!({"text": "hello"}))
+                .turn("structured", json!({}))
+                .run();
+            assert_eq!(played.texts(), ["hello", "{\"answer\":42}"], "{wire:?} {era}");
+            assert_eq!(played.result["warnings"], json!(null), "{wire:?} {era}");
+        }
+    }
+}
+
+#[test]
+fn a_server_that_ends_at_a_question_it_does_not_know_is_asked_the_older_way() {
+    let played = Play::new(Wire::Stdio, &["era=dies"]).turn("echo", json!({"text": "hello"})).run();
+    assert_eq!(played.texts(), ["hello"]);
+}
+
+#[test]
+fn errors_of_tools_are_told_to_the_model_and_the_run_goes_on() {
+    for wire in [Wire::Stdio, Wire::Http] {
+        let played = Play::new(wire, &[])
+            .turn("fail", json!({}))
+            .turn("refuse", json!({}))
+            .turn("nonsense", json!({}))
+            .turn("echo", json!({"text": "still here"}))
+            .run();
+        assert_eq!(
+            played.calls,
+            [
+                ("fail".to_owned(), true, "it did not work".to_owned()),
+                ("refuse".to_owned(), true, "the MCP server out refused `refuse`: I will not (code -32602)".to_owned()),
+                (
+                    "nonsense".to_owned(),
+                    true,
+                    "the MCP server out answered `nonsense` with something that is no result of a tool".to_owned()
+                ),
+                ("echo".to_owned(), false, "still here".to_owned()),
+            ],
+            "{wire:?}"
+        );
+    }
+}
+
+#[test]
+fn the_operators_filter_and_the_agents_list_decide_which_tools_there_are() {
+    let played = Play::new(Wire::Stdio, &[])
+        .set("tools", json!(["echo", "*ai*"]))
+        .agent_tools(json!(["mcp__out__echo", "mcp__out__hang", "mcp__out__fail"]))
+        .turn("hang", json!({}))
+        .turn("echo", json!({"text": "hello"}))
+        .run();
+    let hidden = "tools: `mcp__out__hang` is missing: the server has no such tool, or the operator's filter hides it";
+    assert_eq!(played.result["warnings"], json!([hidden]));
+    let refusal = "there is no tool `mcp__out__hang` for this agent; it has mcp__out__echo, mcp__out__fail";
+    assert_eq!(played.texts(), [refusal, "hello"]);
+}
+
+#[test]
+fn doctor_says_whether_a_server_starts_and_what_it_has() {
+    let play = Play::new(Wire::Stdio, &["list=lies"]);
+    let ran = play.home.run(&["doctor"]).exits(0);
+    assert!(
+        ran.stdout.contains("mcp server      out: it answers in ") && ran.stdout.contains(" and has 17 tools"),
+        "{ran:#?}"
+    );
+    assert!(ran.stdout.contains("`mcp__out__wrong_type` is left out"), "{ran:#?}");
+    let play = Play::new(Wire::Stdio, &["start=die"]);
+    let ran = play.home.run(&["doctor"]).exits(1);
+    let said =
+        "out: the MCP server out is not available: it exited with code 7; it last said: this server dies at once";
+    let text = ran.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.contains(said) && text.contains("FAIL mcp server"), "{ran:#?}");
+}
+
+#[test]
+fn a_config_that_names_a_server_that_is_not_there_is_refused_with_a_hint() {
+    let play = Play::new(Wire::Stdio, &[]).agent_tools(json!(["mcp__uot__echo"]));
+    play.write();
+    let ran = play.home.run(&["validate"]).exits(2);
+    assert!(
+        ran.stderr.contains("there is no MCP server \"uot\"") && ran.stderr.contains("did you mean \"out\"?"),
+        "{ran:#?}"
+    );
+}
+
+#[test]
+fn a_tool_that_comes_later_is_there_for_the_next_run() {
+    let play = Play::new(Wire::Stdio, &[]).turn("grow", json!({})).turn("grown", json!({}));
+    play.write();
+    let _server = play.home.serve();
+    let run = || play.look(play.finish(&["run", "a", "begin", "--json"]).exits(0).json());
+    let first = run();
+    assert!(first.failure(1).starts_with("there is no tool `mcp__out__grown` for this agent"), "{first:#?}");
+    assert_eq!(run().texts(), ["there is one more", "here I am"]);
+}
+
+#[test]
+fn a_list_without_end_is_cut_and_that_is_said() {
+    let played = Play::new(Wire::Stdio, &["list=endless"]).turn("echo", json!({"text": "hello"})).run();
+    assert_eq!(played.texts(), ["hello"]);
+    let warnings = played.result["warnings"].to_string();
+    assert!(warnings.contains("the list of `mcp__out__*` goes on for longer than anybody looks"), "{warnings}");
+}
+
+#[test]
+fn a_child_has_tools_that_its_parent_has_not() {
+    let mut play = Play::new(Wire::Stdio, &[]);
+    play.config["agents"]["boss"] = json!({"tools": ["Agent"], "agents": ["a"], "hosts": [], "volumes": []});
+    play.config["providers"]["script"]["options"]["rules"] = json!([
+        {"when": {"agent": "boss", "turn": 1}, "calls": [{"tool": "Agent", "input": {"name": "a", "prompt": "x"}}]},
+        {"when": {"agent": "a", "turn": 1}, "calls": [{"tool": "mcp__out__echo", "input": {"text": "from the child"}}]},
+        {"text": "{{last}}"},
+    ]);
+    play.home.write("drawloom.yaml", &play.config.to_string());
+    let result = play.finish(&["run", "boss", "begin", "--json"]).exits(0).json();
+    assert!(result["final_text"].as_str().is_some_and(|text| text.ends_with(": from the child")), "{result:#}");
+}

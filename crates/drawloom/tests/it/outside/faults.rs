@@ -1,0 +1,205 @@
+//! Servers that hang, die, flood, lie or are late.
+
+use serde_json::json;
+
+use super::house::{Play, Remote, Wire};
+
+#[test]
+fn a_server_that_hangs_fails_the_call_and_names_the_limit() {
+    for wire in [Wire::Stdio, Wire::Http] {
+        let played = Play::new(wire, &[])
+            .set("timeout_ms", json!(300))
+            .turn("hang", json!({}))
+            .turn("echo", json!({"text": "next"}))
+            .run();
+        let said = played.failure(0);
+        let begin = "the MCP server out did not answer `hang` within 300 ms (mcp_servers.out.timeout_ms)";
+        assert!(said.starts_with(begin), "{wire:?}: {said}");
+        assert_eq!(played.texts()[1], "next", "{wire:?}");
+    }
+}
+
+#[test]
+fn a_server_that_answers_nothing_any_more_is_started_again() {
+    let played = Play::new(Wire::Stdio, &[])
+        .set("timeout_ms", json!(300))
+        .turn("freeze", json!({}))
+        .turn("echo", json!({"text": "too early"}))
+        .turn_after(6_500, "echo", json!({"text": "again"}))
+        .run();
+    assert!(played.failure(0).contains("did not answer `freeze`"));
+    assert!(played.failure(1).contains("did not answer `echo`"));
+    assert_eq!(played.calls[2], ("echo".to_owned(), false, "again".to_owned()));
+}
+
+#[test]
+fn a_program_that_dies_is_started_again_and_the_call_says_how_it_died() {
+    let played = Play::new(Wire::Stdio, &[]).turn("die", json!({})).turn("echo", json!({"text": "risen"})).run();
+    let said = played.failure(0);
+    assert!(
+        said.starts_with(
+            "the MCP server out failed while `die` was under way: it exited with code 3; it last said: these are my last \
+             words. Whether the call had an effect is not known"
+        ),
+        "{said}"
+    );
+    assert_eq!(played.texts()[1], "risen");
+}
+
+#[test]
+fn a_server_elsewhere_that_dies_is_reached_again_when_it_is_back() {
+    let mut play = Play::new(Wire::Http, &["era=legacy"]).turn("die", json!({})).turn("echo", json!({"text": "x"}));
+    let played = play.run();
+    assert!(played.failure(0).starts_with("the MCP server out failed while `die` was under way"), "{played:#?}");
+    assert!(played.failure(1).contains("was not called: the MCP server out is not available: "), "{played:#?}");
+    let port = format!("port={}", play.remote.as_ref().expect("a server").port());
+    play.remote = Some(Remote::start(&["era=legacy", &port], &[]));
+    let mut again = Play::new(Wire::Stdio, &[]);
+    again.config = play.config.clone();
+    assert_eq!(again.turn("echo", json!({"text": "back"})).run().texts(), ["back"]);
+}
+
+#[test]
+fn a_server_that_keeps_dying_is_left_alone_for_a_while() {
+    let played = Play::new(Wire::Stdio, &[])
+        .turn("die", json!({}))
+        .turn("die", json!({}))
+        .turn("die", json!({}))
+        .turn("echo", json!({"text": "x"}))
+        .run();
+    assert!(played.failure(2).contains("failed while `die` was under way"), "{played:#?}");
+    let said = played.failure(3);
+    assert!(
+        said.starts_with("`echo` was not called: the MCP server out keeps ending: it exited with code 3"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_huge_result_is_cut_and_says_how_much_is_missing() {
+    for wire in [Wire::Stdio, Wire::Http] {
+        let played =
+            Play::new(wire, &[]).set("max_output_bytes", json!(2_000)).turn("flood", json!({"bytes": 3_000_000})).run();
+        let text = played.texts()[0];
+        let half = "x".repeat(1_000);
+        assert_eq!(text, format!("{half}\n[cut: 2998000 bytes are left out here]\n{half}"), "{wire:?}");
+        let played =
+            Play::new(wire, &[]).turn("flood", json!({"bytes": 9_000_000})).turn("echo", json!({"text": "on"})).run();
+        assert!(
+            played.failure(0).contains("it sent a message of more than 8388608 bytes"),
+            "{wire:?}: {:.300}",
+            played.texts()[0]
+        );
+        assert_eq!(played.texts()[1], "on", "{wire:?}");
+    }
+}
+
+#[test]
+fn floods_are_hung_up_on_within_bounded_memory() {
+    for tool in ["endless", "garbage", "notify"] {
+        let play = Play::new(Wire::Stdio, &[]).turn(tool, json!({})).turn("echo", json!({"text": "on"}));
+        play.write();
+        let server = play.home.serve();
+        let result = play.finish(&["run", "a", "begin", "--json"]).exits(0).json();
+        let played = play.look(result);
+        let said = played.failure(0);
+        assert!(said.contains("was hung up on"), "{tool}: {said}");
+        assert_eq!(played.texts()[1], "on", "{tool}");
+        let peak = server.peak_memory();
+        assert!(peak < 200 * 1024 * 1024, "{tool}: {peak} bytes");
+    }
+}
+
+#[test]
+fn floods_over_http_end_with_their_call() {
+    let cases = [
+        ("endless", "was hung up on"),
+        ("garbage", "what it sent is no stream of events"),
+        ("notify", "was hung up on"),
+    ];
+    for (tool, why) in cases {
+        let play = Play::new(Wire::Http, &[])
+            .set("timeout_ms", json!(5_000))
+            .turn(tool, json!({}))
+            .turn("echo", json!({"text": "on"}));
+        play.write();
+        let server = play.home.serve();
+        let result = play.finish(&["run", "a", "begin", "--json"]).exits(0).json();
+        let played = play.look(result);
+        let said = played.failure(0);
+        assert!(said.contains(why), "{tool}: {said}");
+        assert_eq!(played.texts()[1], "on", "{tool}");
+        let peak = server.peak_memory();
+        assert!(peak < 250 * 1024 * 1024, "{tool}: {peak} bytes");
+    }
+}
+
+#[test]
+fn tools_whose_schema_lies_are_left_out_and_the_run_says_so() {
+    for wire in [Wire::Stdio, Wire::Http] {
+        let played = Play::new(wire, &["list=lies"])
+            .turn("echo", json!({"text": "the first echo"}))
+            .turn("odd_name_with_signs", json!({}))
+            .turn("wrong_type", json!({}))
+            .run();
+        assert_eq!(played.texts()[0], "the first echo", "{wire:?}");
+        assert!(played.failure(1).contains("there is no tool odd name/with signs"), "{wire:?} {played:#?}");
+        assert!(played.failure(2).starts_with("there is no tool `mcp__out__wrong_type` for this agent"), "{wire:?}");
+        let warnings = played.result["warnings"].to_string();
+        for said in [
+            "`mcp__out__no_schema` is left out: its input schema is no JSON object",
+            "`mcp__out__text_schema` is left out: its input schema is no JSON object",
+            "there is no type",
+            "`mcp__out__far_reference` is left out",
+            "is offered as `mcp__out__odd_name_with_signs`",
+            "`mcp__out__echo` is left out: the server has another tool of that name",
+        ] {
+            assert!(warnings.contains(said), "{wire:?} {said}: {warnings}");
+        }
+    }
+}
+
+#[test]
+fn of_ten_thousand_tools_as_many_are_offered_as_a_turn_can_hold() {
+    let played = Play::new(Wire::Stdio, &["list=many"]).turn("tool_5", json!({})).run();
+    let said = "tools: 9872 tools of `mcp__out__*` are left out: 128 are the most; filter them with `tools`";
+    assert_eq!(played.result["warnings"], json!([said]));
+    assert!(played.failure(0).contains("there is no tool tool_5"));
+}
+
+#[test]
+fn an_answer_that_comes_too_late_does_not_confuse_the_next_call() {
+    for wire in [Wire::Stdio, Wire::Http] {
+        let played = Play::new(wire, &[])
+            .set("timeout_ms", json!(600))
+            .turn("late", json!({"text": "one", "bytes": 1_000}))
+            .turn("late", json!({"text": "two", "bytes": 300}))
+            .turn("late", json!({"text": "three", "bytes": 300}))
+            .run();
+        assert!(played.failure(0).contains("did not answer `late` within 600 ms"), "{wire:?} {played:#?}");
+        assert_eq!(played.texts()[1..], ["late: two", "late: three"], "{wire:?}");
+    }
+}
+
+#[test]
+fn a_run_starts_without_a_server_that_does_not_and_says_which_tools_are_missing() {
+    let cases = [
+        (Play::new(Wire::Stdio, &["start=die"]), "it exited with code 7; it last said: this server dies at once"),
+        (
+            Play::new(Wire::Stdio, &["start=hang"]).set("start_timeout_ms", json!(400)),
+            "it did not say within 400 ms which tools it has (mcp_servers.out.start_timeout_ms)",
+        ),
+        (
+            Play::new(Wire::Http, &["start=hang"]).set("start_timeout_ms", json!(400)),
+            "it did not say within 400 ms which tools it has (mcp_servers.out.start_timeout_ms)",
+        ),
+        (Play::new(Wire::Stdio, &[]).set("command", json!(["/no/such/program"])), "it could not be started"),
+    ];
+    for (play, why) in cases {
+        let played = play.turn("echo", json!({})).run();
+        let warning = played.result["warnings"][0].as_str().expect("a warning");
+        let begin = "tools: `mcp__out__*` are missing: the MCP server out is not available: ";
+        assert!(warning.starts_with(&format!("{begin}{why}")), "{warning}");
+        assert_eq!(played.failure(0), "there is no tool `mcp__out__echo`; this agent has no tools");
+    }
+}

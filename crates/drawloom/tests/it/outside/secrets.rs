@@ -1,0 +1,66 @@
+//! What a server gets of the environment, and where its secrets must not be.
+
+use std::{fs, path::Path};
+
+use serde_json::{Value, json};
+
+use super::house::{Play, Remote, Wire};
+
+const SECRET: &str = "canary-4711-of-the-secret";
+
+/// Whether any file below holds the text.
+fn holds(directory: &Path, text: &str) -> bool {
+    fs::read_dir(directory).expect("a directory").any(|entry| {
+        let path = entry.expect("an entry").path();
+        match path.is_dir() {
+            true => holds(&path, text),
+            false => fs::read(&path).expect("a file").windows(text.len()).any(|part| part == text.as_bytes()),
+        }
+    })
+}
+
+#[test]
+fn a_program_gets_only_the_variables_that_are_named_and_its_secret_is_nowhere_kept() {
+    let play = Play::new(Wire::Stdio, &[])
+        .set("env", json!({"SERVER_TOKEN": "OPERATORS_VALUE", "PLAIN": "OPERATORS_PLAIN"}))
+        .variable("OPERATORS_VALUE", SECRET)
+        .variable("OPERATORS_PLAIN", "nothing special")
+        .variable("NOBODYS_BUSINESS", "keep out")
+        .turn("environment", json!({}));
+    let played = play.run();
+    let got: Value = serde_json::from_str(played.texts()[0]).expect("the environment");
+    let names: Vec<&str> = got.as_object().expect("an object").keys().map(String::as_str).collect();
+    let expected = ["HOME", "LANG", "PATH", "PLAIN", "SERVER_TOKEN"];
+    assert!(names.iter().all(|name| expected.contains(name)), "{names:?}");
+    assert_eq!((&got["PLAIN"], &got["SERVER_TOKEN"]), (&json!("nothing special"), &json!("[redacted]")));
+    assert!(!holds(&play.home.data(), SECRET));
+    // The search would have found it.
+    assert!(holds(&play.home.data(), "nothing special"));
+}
+
+#[test]
+fn a_credential_reaches_its_server_and_nobody_else() {
+    let remote = Remote::start(&["bearer=WANTED"], &[("WANTED", SECRET)]);
+    let server = json!({"url": remote.url, "bearer_env": "MCP_BEARER"});
+    let mut play = Play::new(Wire::Stdio, &[]).variable("MCP_BEARER", SECRET);
+    play.config["mcp_servers"]["out"] = server;
+    let play = play.turn("echo", json!({"text": SECRET}));
+    let played = play.run();
+    assert_eq!(played.texts(), ["[redacted]"]);
+    assert!(!holds(&play.home.data(), SECRET));
+}
+
+#[test]
+fn a_credential_that_is_wrong_or_missing_is_said() {
+    let remote = Remote::start(&["bearer=WANTED"], &[("WANTED", SECRET)]);
+    let mut play = Play::new(Wire::Stdio, &[]).variable("MCP_BEARER", "another-token");
+    play.config["mcp_servers"]["out"] = json!({"url": remote.url, "bearer_env": "MCP_BEARER"});
+    let warning = play.run().result["warnings"][0].clone();
+    assert!(warning.as_str().is_some_and(|text| text.contains("it does not accept the credential")), "{warning}");
+    play.config["mcp_servers"]["out"]["bearer_env"] = "NOT_SET_HERE".into();
+    let warning = play.run().result["warnings"][0].clone();
+    let said = "the variable NOT_SET_HERE, which has its credential, is not set";
+    assert!(warning.as_str().is_some_and(|text| text.contains(said)), "{warning}");
+    let ran = play.finish(&["validate"]).exits(0);
+    assert!(ran.stdout.contains("the variable NOT_SET_HERE is not set: MCP server out cannot be asked"), "{ran:#?}");
+}

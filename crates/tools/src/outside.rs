@@ -1,0 +1,62 @@
+//! Outside MCP servers as tools of our agents, under names such as `mcp__server__tool`.
+//!
+//! A server is a program that is started here and talked to over pipes, or an address. Nobody trusts it: what it offers is
+//! checked before a model sees it (`offer`), what it answers is cut (`answer`), and whatever it does becomes the result of
+//! one call (`server`). This is the only home of rmcp's client.
+
+mod answer;
+mod config;
+mod connection;
+mod http;
+mod offer;
+mod schema;
+mod server;
+mod sieve;
+mod stdio;
+mod tool;
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use async_trait::async_trait;
+use drawloom_contract::{
+    time::Clock,
+    tool::{Offer, ToolSource},
+};
+use drawloom_process::Launcher;
+
+pub use config::{McpServerConfig, prefix, problems, variables};
+
+use server::Server;
+
+/// What outside servers are reached with.
+#[derive(Clone)]
+pub struct OutsideParts {
+    /// The program that stands between drawloom and a server that is started here.
+    pub launcher: Launcher,
+    /// The values of the environment variables that [`variables`] names, as far as they are set.
+    pub environment: BTreeMap<String, String>,
+    /// The clock.
+    pub clock: Arc<dyn Clock>,
+}
+
+/// The servers of the config section `mcp_servers`, as sources of tools. None is started before it is asked.
+pub fn outside(servers: &BTreeMap<String, McpServerConfig>, parts: &OutsideParts) -> Vec<Arc<dyn ToolSource>> {
+    let source = |(name, config): (&String, &McpServerConfig)| -> Arc<dyn ToolSource> {
+        Arc::new(Outside(Arc::new(Server::new(name, config.clone(), parts.clone()))))
+    };
+    servers.iter().map(source).collect()
+}
+
+/// One outside server.
+struct Outside(Arc<Server>);
+
+#[async_trait]
+impl ToolSource for Outside {
+    fn prefix(&self) -> &str {
+        self.0.prefix()
+    }
+
+    async fn offer(&self) -> Arc<Offer> {
+        self.0.offer().await
+    }
+}

@@ -1,0 +1,252 @@
+//! The config section `mcp_servers`: which outside servers there are, and what they get of the environment.
+
+use std::{collections::BTreeMap, path::PathBuf};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What a program gets of the environment without being named.
+pub(super) const ALWAYS: [&str; 3] = ["PATH", "HOME", "LANG"];
+
+/// The longest name of a server: with it and a tool's own name, the whole must fit what models take.
+const LONGEST_NAME: usize = 32;
+
+/// An outside MCP server. Its tools are `mcp__NAME__TOOL` for agents that list them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct McpServerConfig {
+    /// The program and its arguments, for a server that is started here and talked to over pipes. Either this or `url`.
+    pub command: Vec<String>,
+    /// The program's environment: under which name it gets which variable of drawloom's own environment, such as
+    /// `GITHUB_TOKEN: MY_GITHUB_TOKEN`. Names only, never values. Besides these it gets `PATH`, `HOME` and `LANG`.
+    pub env: BTreeMap<String, String>,
+    /// The directory that the program runs in, relative to the config file; drawloom's own when absent.
+    pub cwd: Option<PathBuf>,
+    /// The address of a server that is reached over streamable HTTP. Either this or `command`.
+    pub url: Option<String>,
+    /// The environment variable with the token that is sent to `url` as `Authorization: Bearer`.
+    pub bearer_env: Option<String>,
+    /// More headers for `url`: the header's name, and the environment variable with its value.
+    pub headers_env: BTreeMap<String, String>,
+    /// Which of its tools may be used at all, by the names that the server gives them; `*` stands for any characters.
+    pub tools: Vec<String>,
+    /// How long a call may take, in milliseconds.
+    #[schemars(range(min = 1, max = 86_400_000))]
+    pub timeout_ms: u64,
+    /// How long the server may take until it has said which tools it has, in milliseconds.
+    #[schemars(range(min = 1, max = 600_000))]
+    pub start_timeout_ms: u64,
+    /// The longest result of a call that a model is shown, in bytes; of longer ones the beginning and the end.
+    #[schemars(range(min = 1_024, max = 1_048_576))]
+    pub max_output_bytes: usize,
+}
+
+impl Default for McpServerConfig {
+    fn default() -> Self {
+        Self {
+            command: Vec::new(),
+            env: BTreeMap::new(),
+            cwd: None,
+            url: None,
+            bearer_env: None,
+            headers_env: BTreeMap::new(),
+            tools: vec!["*".into()],
+            timeout_ms: 60_000,
+            start_timeout_ms: 30_000,
+            max_output_bytes: 256 * 1024,
+        }
+    }
+}
+
+impl McpServerConfig {
+    /// Whether the operator's filter lets a tool of this name through.
+    pub(super) fn lets_through(&self, tool: &str) -> bool {
+        self.tools.iter().any(|pattern| is_like(pattern, tool))
+    }
+
+    /// The variables whose values it needs.
+    pub fn variables(&self) -> impl Iterator<Item = &str> {
+        let given = self.env.values().chain(self.headers_env.values()).chain(&self.bearer_env);
+        given.map(String::as_str)
+    }
+
+    /// The variables whose values are secrets, whatever they are called: they are sent as credentials.
+    pub fn credentials(&self) -> impl Iterator<Item = &str> {
+        self.headers_env.values().chain(&self.bearer_env).map(String::as_str)
+    }
+}
+
+/// What the names of a server's tools begin with.
+pub fn prefix(server: &str) -> String {
+    format!("mcp__{server}__")
+}
+
+/// Names of the environment variables that the servers need, for whoever may read the environment.
+pub fn variables(servers: &BTreeMap<String, McpServerConfig>) -> impl Iterator<Item = &str> {
+    ALWAYS.into_iter().chain(servers.values().flat_map(McpServerConfig::variables))
+}
+
+/// What is wrong with the section: the keys that lead there, a sentence, and what to do.
+pub fn problems(servers: &BTreeMap<String, McpServerConfig>) -> Vec<(Vec<String>, String, String)> {
+    let mut problems = Vec::new();
+    for (name, config) in servers {
+        let mut report = |below: &[&str], message: String, hint: &str| {
+            let keys = [name.as_str()].into_iter().chain(below.iter().copied()).map(str::to_owned).collect();
+            problems.push((keys, message, hint.to_owned()));
+        };
+        let plain = |character: char| character.is_ascii_alphanumeric() || "_-".contains(character);
+        if name.is_empty() || name.len() > LONGEST_NAME || !name.chars().all(plain) || name.contains("__") {
+            let message = format!("{name:?} cannot be a server's name: it is part of the names of tools");
+            report(&[], message, "use at most 32 letters, digits, `-` and `_`, and no `__`");
+        }
+        match (config.command.first(), &config.url) {
+            (Some(_), Some(_)) => report(&["url"], "`command` and `url` are both given".into(), "keep one of them"),
+            (None, None) => {
+                let hint = "give `command`, a list of the program and its arguments, or `url`";
+                report(&[], "there is no way to reach it".into(), hint);
+            }
+            (Some(program), None) if program.is_empty() => {
+                report(&["command", "0"], "the program is empty".into(), "name the program first, then its arguments");
+            }
+            (None, Some(url)) if has_credentials(url) => {
+                let message = "the address holds a credential".to_owned();
+                report(&["url"], message, "give it by name: bearer_env or headers_env");
+            }
+            (None, Some(url)) if !url.starts_with("http://") && !url.starts_with("https://") => {
+                report(&["url"], format!("{url:?} is no address"), "write it like https://host/mcp");
+            }
+            _ => {}
+        }
+        let foreign: &[(&str, bool)] = match config.url.is_some() {
+            true => &[("env", !config.env.is_empty()), ("cwd", config.cwd.is_some())],
+            false => &[("bearer_env", config.bearer_env.is_some()), ("headers_env", !config.headers_env.is_empty())],
+        };
+        for (key, _) in foreign.iter().filter(|(_, given)| *given) {
+            let (belongs, other) = if config.url.is_some() { ("command", "url") } else { ("url", "command") };
+            report(
+                &[key],
+                format!("`{key}` belongs to `{belongs}`"),
+                &format!("take it out; this server has `{other}`"),
+            );
+        }
+        for (child, variable) in &config.env {
+            if !is_variable(child) || !is_variable(variable) {
+                let hint = "write the name of a variable; its value is taken from drawloom's own environment";
+                report(&["env", child], "an environment variable's name is expected".into(), hint);
+            }
+        }
+        for (header, variable) in &config.headers_env {
+            if !is_header(header) || !is_variable(variable) {
+                let hint = "write a header's name, and the name of the variable with its value";
+                report(&["headers_env", header], "this cannot be a header, or no variable".into(), hint);
+            }
+        }
+        if let Some(variable) = config.bearer_env.as_ref().filter(|variable| !is_variable(variable)) {
+            let message = format!("{variable:?} is no variable's name");
+            report(&["bearer_env"], message, "write the name of the variable, never the token itself");
+        }
+    }
+    problems
+}
+
+/// Whether a user's name or password stands before the host.
+fn has_credentials(url: &str) -> bool {
+    let authority = url.split_once("://").map_or(url, |(_, rest)| rest);
+    authority.split(['/', '?', '#']).next().is_some_and(|authority| authority.contains('@'))
+}
+
+fn is_variable(name: &str) -> bool {
+    let begins = name.chars().next().is_some_and(|first| first.is_ascii_alphabetic() || first == '_');
+    begins && name.chars().all(|character| character.is_ascii_alphanumeric() || character == '_')
+}
+
+/// Whether a name can be a header's, and is not one that the protocol itself sets.
+fn is_header(name: &str) -> bool {
+    let reserved = ["accept", "content-type", "content-length", "host", "last-event-id", "authorization"];
+    let lower = name.to_ascii_lowercase();
+    let plain = |character: char| character.is_ascii_alphanumeric() || "-_".contains(character);
+    !name.is_empty() && name.chars().all(plain) && !reserved.contains(&&*lower) && !lower.starts_with("mcp-")
+}
+
+/// Whether `name` is what `pattern` says, in which `*` stands for any characters.
+fn is_like(pattern: &str, name: &str) -> bool {
+    let mut pieces = pattern.split('*');
+    let first = pieces.next().unwrap_or_default();
+    let Some(mut rest) = name.strip_prefix(first) else { return false };
+    let mut pieces: Vec<&str> = pieces.collect();
+    let Some(last) = pieces.pop() else { return rest.is_empty() };
+    for piece in pieces {
+        match rest.find(piece) {
+            Some(at) => rest = &rest[at + piece.len()..],
+            None => return false,
+        }
+    }
+    rest.len() >= last.len() && rest.ends_with(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_star_stands_for_any_characters() {
+        for (pattern, name) in [
+            ("*", "x"),
+            ("*", ""),
+            ("read", "read"),
+            ("re*", "read"),
+            ("*ad", "read"),
+            ("r*d", "read"),
+            ("a*b*c", "aXbYc"),
+        ] {
+            assert!(is_like(pattern, name), "{pattern} {name}");
+        }
+        for (pattern, name) in
+            [("read", "reader"), ("re*", "write"), ("*ad", "adx"), ("r*d", "r"), ("ab*ba", "aba"), ("", "x")]
+        {
+            assert!(!is_like(pattern, name), "{pattern} {name}");
+        }
+    }
+
+    fn wrong(yaml_as_json: serde_json::Value) -> Vec<String> {
+        let servers = serde_json::from_value(yaml_as_json).expect("the form is right");
+        problems(&servers).into_iter().map(|(keys, message, _)| format!("{}: {message}", keys.join("."))).collect()
+    }
+
+    #[test]
+    fn each_mistake_is_said_where_it_is() {
+        use serde_json::json;
+        assert_eq!(wrong(json!({"files": {"command": ["x"], "env": {"A": "B"}}})), Vec::<String>::new());
+        assert_eq!(
+            wrong(json!({"web": {"url": "https://host/mcp", "bearer_env": "T", "headers_env": {"X-Key": "K"}}})),
+            Vec::<String>::new()
+        );
+        assert_eq!(wrong(json!({"a": {}})), ["a: there is no way to reach it"]);
+        assert_eq!(
+            wrong(json!({"a": {"command": ["x"], "url": "http://h"}}))[0],
+            "a.url: `command` and `url` are both given"
+        );
+        assert_eq!(
+            wrong(json!({"a__b": {"command": ["x"]}})),
+            ["a__b: \"a__b\" cannot be a server's name: it is part of the names of tools"]
+        );
+        assert_eq!(
+            wrong(json!({"a": {"url": "https://me:secret@host/mcp"}})),
+            ["a.url: the address holds a credential"]
+        );
+        assert_eq!(wrong(json!({"a": {"url": "https://host/@me"}})), Vec::<String>::new());
+        assert_eq!(wrong(json!({"a": {"url": "host"}})), ["a.url: \"host\" is no address"]);
+        assert_eq!(
+            wrong(json!({"a": {"command": ["x"], "bearer_env": "T"}})),
+            ["a.bearer_env: `bearer_env` belongs to `url`"]
+        );
+        assert_eq!(
+            wrong(json!({"a": {"command": ["x"], "env": {"TOKEN": "sk-123 secret"}}})),
+            ["a.env.TOKEN: an environment variable's name is expected"]
+        );
+        assert_eq!(
+            wrong(json!({"a": {"url": "http://h", "headers_env": {"Mcp-Session-Id": "X"}}})),
+            ["a.headers_env.Mcp-Session-Id: this cannot be a header, or no variable"]
+        );
+    }
+}

@@ -1,0 +1,261 @@
+//! One connection to an outside server, from its opening to its end.
+
+use std::{sync::Arc, time::Duration};
+
+use drawloom_contract::{
+    VERSION,
+    failure::Explain as _,
+    time::{Clock, Timestamp},
+};
+use drawloom_net::Configured;
+use drawloom_process::{Gone, Service, Serving, cut};
+use rmcp::{
+    RoleClient,
+    model::{
+        CallToolRequestParams, CallToolResponse, ClientCapabilities, ClientConfig, ClientRequest, Implementation,
+        ListToolsRequest, PaginatedRequestParams, PingRequest, ProtocolVersion, ServerResult,
+    },
+    service::{ClientInitializeError, ClientLifecycleMode, ClientServiceExt as _, RunningService, ServiceError},
+    transport::{StreamableHttpClientTransport, streamable_http_client::StreamableHttpClientTransportConfig},
+};
+use serde_json::Value;
+use tokio::sync::watch;
+
+use super::{
+    OutsideParts,
+    config::{ALWAYS, McpServerConfig},
+    http::Http,
+    offer::{List, Listed},
+    sieve::{Fate, Sieve, Sieved},
+    stdio::{LONGEST_MESSAGE, Lines},
+};
+
+/// Most pages of a list of tools.
+const MOST_PAGES: usize = 100;
+
+/// Most tools that are looked at.
+const MOST_LISTED: usize = 10_000;
+
+/// How long a program has to end by itself, and again until it is killed.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// How long the end of a program is waited for once its pipes have ended, to say how it ended.
+const LAST_WORDS: Duration = Duration::from_secs(3);
+
+/// The longest text of somebody else's in one of our errors, in bytes.
+const LONGEST_QUOTE: usize = 600;
+
+/// An open connection.
+pub(super) struct Connection {
+    service: RunningService<RoleClient, ClientConfig>,
+    end: End,
+    pub(super) since: Timestamp,
+}
+
+/// How it will have ended.
+#[derive(Clone)]
+struct End {
+    fate: Arc<Fate>,
+    clock: Arc<dyn Clock>,
+    /// The end of the program, when there is one.
+    program: Option<watch::Receiver<Option<Gone>>>,
+}
+
+impl End {
+    /// Why the connection ended: how the program did, else what was seen on the pipes.
+    async fn why(&self) -> String {
+        let mut why = self.fate.why().unwrap_or_else(|| "the connection ended".into());
+        if let Some(ended) = &self.program {
+            let mut ended = ended.clone();
+            let gone = tokio::select! {
+                gone = ended.wait_for(Option::is_some) => gone.ok().and_then(|gone| gone.clone()),
+                () = self.clock.sleep_until(self.clock.now().after(LAST_WORDS)) => None,
+            };
+            if let Some(Gone { how, said }) = gone {
+                // Whom we hung up on, we ended too.
+                let ours = why.contains("hung up") || why.contains("ping");
+                why = if ours { why } else { how };
+                if !said.is_empty() {
+                    why.push_str(&format!("; it last said: {}", cut(&said, LONGEST_QUOTE)));
+                }
+            }
+        }
+        why
+    }
+}
+
+/// Opens a connection. Both eras of the protocol are tried: the stateless one first, and the one with a handshake when the
+/// server does not know it.
+pub(super) async fn open(config: &McpServerConfig, parts: &OutsideParts) -> Result<Connection, String> {
+    let both = ClientLifecycleMode::Auto {
+        preferred_versions: vec![ProtocolVersion::V_2026_07_28],
+        legacy_version: Some(ProtocolVersion::V_2025_11_25),
+    };
+    let Some(url) = &config.url else {
+        let (error, retry) = match open_program(config, parts, both).await {
+            Ok(connection) => return Ok(connection),
+            Err(failed) => failed,
+        };
+        // Some end at a question that they do not know: those are started once more and asked the older way.
+        return match retry {
+            Retry::Older => {
+                let older = open_program(config, parts, ClientLifecycleMode::Initialize).await;
+                older.map_err(|(error, _)| error)
+            }
+            Retry::No => Err(error),
+        };
+    };
+    let client = Configured::new().map_err(|error| error.to_string())?;
+    let value = |variable: &String| match parts.environment.get(variable) {
+        Some(value) => Ok(value.clone()),
+        None => Err(format!("the variable {variable}, which has its credential, is not set")),
+    };
+    let header = |(name, variable): (&String, &String)| Ok::<_, String>((name.clone(), value(variable)?));
+    let headers = config.headers_env.iter().map(header).collect::<Result<Vec<_>, _>>()?;
+    let mut transport = StreamableHttpClientTransportConfig::with_uri(url.as_str()).max_sse_event_size(LONGEST_MESSAGE);
+    if let Some(variable) = &config.bearer_env {
+        transport = transport.auth_header(value(variable)?);
+    }
+    let fate = Arc::<Fate>::default();
+    let inner = StreamableHttpClientTransport::with_client(Http::new(client, headers, fate.clone()), transport);
+    let end = End { fate: fate.clone(), program: None, clock: parts.clock.clone() };
+    match this_client().serve_with_lifecycle(Sieved { inner, sieve: Sieve::new(fate) }, both).await {
+        Ok(service) => Ok(Connection { service, end, since: parts.clock.now() }),
+        Err(error) => Err(described(&error)),
+    }
+}
+
+/// Whether a program that could not be talked to may be asked the older way.
+enum Retry {
+    Older,
+    No,
+}
+
+async fn open_program(
+    config: &McpServerConfig,
+    parts: &OutsideParts,
+    lifecycle: ClientLifecycleMode,
+) -> Result<Connection, (String, Retry)> {
+    let (program, args) = config.command.split_first().ok_or_else(|| ("it has no command".to_owned(), Retry::No))?;
+    let always = ALWAYS.iter().map(|name| ((*name).to_owned(), (*name).to_owned()));
+    let named = config.env.iter().map(|(child, variable)| (child.clone(), variable.clone()));
+    let value = |(child, variable)| Some((child, parts.environment.get::<String>(&variable)?.clone()));
+    let service = Service {
+        program: program.clone(),
+        args: args.to_vec(),
+        directory: config.cwd.clone(),
+        // What is named last counts, so that the operator can give another HOME.
+        environment: always.chain(named).filter_map(value).collect(),
+        grace: GRACE,
+    };
+    let serving = parts.launcher.serve(&service).await.map_err(|error| {
+        let hint = error.hint().map(|hint| format!("; {hint}")).unwrap_or_default();
+        (format!("{error}{hint}"), Retry::No)
+    })?;
+    let Serving { input, output, mut watch } = serving;
+    let (tell, ended) = watch::channel(None);
+    let fate = Arc::<Fate>::default();
+    let end = End { fate: fate.clone(), program: Some(ended), clock: parts.clock.clone() };
+    let clock = parts.clock.clone();
+    tokio::spawn(async move {
+        let gone = watch.ended(&*clock).await;
+        tell.send_replace(Some(gone));
+    });
+    let lines = Lines::new(output, input, Sieve::new(fate));
+    match this_client().serve_with_lifecycle(lines, lifecycle).await {
+        Ok(service) => Ok(Connection { service, end, since: parts.clock.now() }),
+        Err(error) => match end.fate.why() {
+            None => Err((described(&error), Retry::No)),
+            Some(_) => {
+                let why = end.why().await;
+                let retry = if why.contains("could not be started") { Retry::No } else { Retry::Older };
+                Err((why, retry))
+            }
+        },
+    }
+}
+
+impl Connection {
+    /// Whether it has not ended.
+    pub(super) fn is_open(&self) -> bool {
+        !self.service.peer().is_transport_closed()
+    }
+
+    /// Whether the server said that its tools have changed since this was last asked.
+    pub(super) fn take_changed(&self) -> bool {
+        self.end.fate.take_changed()
+    }
+
+    /// Why it ended.
+    pub(super) async fn why(&self) -> String {
+        self.end.why().await
+    }
+
+    /// Ends it, for a reason that calls in flight are told.
+    pub(super) fn end(&self, why: &str) {
+        self.end.fate.end(why);
+        self.service.cancellation_token().cancel();
+    }
+
+    /// Calls a tool. When the future is dropped, the server is told that nobody waits any more.
+    pub(super) async fn call(&self, params: CallToolRequestParams) -> Result<CallToolResponse, ServiceError> {
+        self.service.peer().call_tool_once(params).await
+    }
+
+    /// Whether it answers anything at all; it need not know what a ping is.
+    pub(super) async fn answers(&self) -> bool {
+        let asked = self.service.peer().send_request(ClientRequest::PingRequest(PingRequest::default())).await;
+        matches!(asked, Ok(_) | Err(ServiceError::McpError(_) | ServiceError::UnexpectedResponse))
+    }
+
+    /// The tools that it says it has, as far as anybody looks.
+    pub(super) async fn list(&self) -> Result<List, String> {
+        let (mut listed, mut cursor) = (Vec::new(), None::<String>);
+        for _ in 0..MOST_PAGES {
+            let params = PaginatedRequestParams::default().with_cursor(cursor.take());
+            let asked = ClientRequest::ListToolsRequest(ListToolsRequest::with_param(params));
+            let page = match self.service.peer().send_request(asked).await {
+                // Through JSON, because a tool that is not as it must be would hide all others.
+                Ok(ServerResult::ListToolsResult(page)) => serde_json::to_value(page).unwrap_or_default(),
+                Ok(ServerResult::CustomResult(page)) => page.0,
+                Ok(_) => return Err("it answered tools/list with something else".into()),
+                Err(ServiceError::TransportClosed) => return Err(self.why().await),
+                Err(error) => return Err(cut(&error.to_string(), LONGEST_QUOTE)),
+            };
+            let Some(tools) = page.get("tools").and_then(Value::as_array) else {
+                return Err("it answered tools/list without a list of tools".into());
+            };
+            let fits = tools.len() <= MOST_LISTED - listed.len();
+            listed.extend(tools.iter().take(MOST_LISTED - listed.len()).map(Listed::read));
+            cursor = page.get("nextCursor").and_then(Value::as_str).map(str::to_owned);
+            match fits && cursor.is_none() {
+                true => return Ok(List { listed, is_whole: true }),
+                false if !fits => break,
+                false => {}
+            }
+        }
+        Ok(List { listed, is_whole: false })
+    }
+}
+
+fn this_client() -> ClientConfig {
+    ClientConfig::new(ClientCapabilities::default(), Implementation::new("drawloom", VERSION))
+}
+
+/// Why the beginning failed, in words that name what happened and not the library.
+fn described(error: &ClientInitializeError) -> String {
+    let text = match error {
+        ClientInitializeError::JsonRpcError(error) => format!("it refused to begin: {}", error.message),
+        ClientInitializeError::LegacyFallbackFailed { fallback, .. } => return described(fallback),
+        ClientInitializeError::TransportError { error, .. } => error.error.to_string(),
+        other => other.to_string(),
+    };
+    plain(&text)
+}
+
+/// A text of the library's without what only its authors want to know.
+pub(super) fn plain(text: &str) -> String {
+    let prefixes = ["Client error: ", "unexpected server response: "];
+    let plain = prefixes.iter().find_map(|prefix| text.strip_prefix(prefix)).unwrap_or(text);
+    cut(plain, LONGEST_QUOTE)
+}

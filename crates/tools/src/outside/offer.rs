@@ -1,0 +1,191 @@
+//! From what a server says of its tools to what models can be offered. What cannot be offered is left out or made safe,
+//! and a remark says so.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use drawloom_contract::tool::{Offer, Remark, ToolCard};
+use drawloom_process::cut;
+use serde_json::Value;
+
+use super::{config::McpServerConfig, schema, server::Server, tool::OutsideTool};
+
+/// Most tools of one server that are offered; each takes room in every turn.
+pub(super) const MOST_TOOLS: usize = 128;
+
+/// The longest name of a tool that providers of models take.
+const LONGEST_NAME: usize = 64;
+
+/// The longest description, in bytes.
+const LONGEST_DESCRIPTION: usize = 4 * 1024;
+
+/// A tool as its server described it.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Listed {
+    pub(super) name: String,
+    pub(super) description: String,
+    pub(super) schema: Value,
+    /// Whether the server says that a second call does no more than the first.
+    pub(super) repeatable: bool,
+}
+
+impl Listed {
+    /// A tool from JSON that may be anything.
+    pub(super) fn read(value: &Value) -> Self {
+        let text = |key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let hint = |key: &str| value.pointer(&format!("/annotations/{key}")) == Some(&Value::Bool(true));
+        Self {
+            name: text("name"),
+            description: text("description"),
+            schema: value.get("inputSchema").cloned().unwrap_or_default(),
+            repeatable: hint("readOnlyHint") || hint("idempotentHint"),
+        }
+    }
+}
+
+/// What a server said of its tools.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct List {
+    pub(super) listed: Vec<Listed>,
+    /// Whether that was all; nobody looks at lists without end.
+    pub(super) is_whole: bool,
+}
+
+/// A tool that can be offered: its card, the name that its server knows it by, and whether it may be repeated.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Safe {
+    pub(super) card: ToolCard,
+    pub(super) own_name: String,
+    pub(super) repeatable: bool,
+}
+
+/// What a server that can be reached offers.
+pub(super) fn offer(server: &Arc<Server>, prefix: &str, config: &McpServerConfig, list: List) -> Offer {
+    let (safe, mut remarks) = sift(prefix, config, list.listed);
+    if !list.is_whole {
+        let text = format!("the list of `{prefix}*` goes on for longer than anybody looks; the rest is left out");
+        remarks.insert(0, Remark { tool: prefix.to_owned(), text });
+    }
+    let tools = safe.into_iter().map(|safe| OutsideTool::shared(Arc::downgrade(server), safe)).collect();
+    Offer { tools, unavailable: None, remarks }
+}
+
+fn sift(prefix: &str, config: &McpServerConfig, listed: Vec<Listed>) -> (Vec<Safe>, Vec<Remark>) {
+    let (mut safe, mut remarks, mut names) = (Vec::<Safe>::new(), Vec::new(), BTreeSet::new());
+    let mut beyond = 0_usize;
+    for tool in listed.into_iter().filter(|tool| config.lets_through(&tool.name)) {
+        let shown = format!("{prefix}{}", harmless(&tool.name));
+        let mut remark = |text: String| remarks.push(Remark { tool: shown.clone(), text });
+        if tool.name.is_empty() {
+            remark(format!("a tool of `{prefix}*` has no name and is left out"));
+            continue;
+        }
+        if shown.len() > LONGEST_NAME {
+            let begin: String = shown.chars().take(LONGEST_NAME).collect();
+            remark(format!(
+                "`{begin}…` is left out: with {} characters its name is longer than {LONGEST_NAME}",
+                shown.len()
+            ));
+            continue;
+        }
+        if names.contains(&shown) {
+            remark(format!("`{shown}` is left out: the server has another tool of that name"));
+            continue;
+        }
+        let usable = match schema::usable(&tool.schema) {
+            Ok(usable) => usable,
+            Err(problem) => {
+                remark(format!("`{shown}` is left out: {problem}"));
+                continue;
+            }
+        };
+        if safe.len() == MOST_TOOLS {
+            beyond += 1;
+            continue;
+        }
+        if shown[prefix.len()..] != tool.name {
+            remark(format!("{:?} is offered as `{shown}`: models take only letters, digits, `_` and `-`", tool.name));
+        }
+        let mut description = match tool.description.trim() {
+            "" => format!("The tool {} of an MCP server, which says nothing about it.", tool.name),
+            text => cut(text, LONGEST_DESCRIPTION),
+        };
+        if let Some(moved) = usable.moved {
+            description
+                .push_str(&format!("\nThe input must also fit: {}", cut(&moved.to_string(), LONGEST_DESCRIPTION)));
+            remark(format!(
+                "`{shown}` has rules at the top of its schema that providers refuse; its description says them"
+            ));
+        }
+        names.insert(shown.clone());
+        let card = ToolCard { name: shown, description, input_schema: usable.schema };
+        safe.push(Safe { card, own_name: tool.name, repeatable: tool.repeatable });
+    }
+    if beyond > 0 {
+        let text =
+            format!("{beyond} tools of `{prefix}*` are left out: {MOST_TOOLS} are the most; filter them with `tools`");
+        remarks.insert(0, Remark { tool: prefix.to_owned(), text });
+    }
+    (safe, remarks)
+}
+
+/// The name with `_` in place of what providers of models do not take.
+fn harmless(name: &str) -> String {
+    let plain = |character: char| character.is_ascii_alphanumeric() || "_-".contains(character);
+    name.chars().map(|character| if plain(character) { character } else { '_' }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn sifted(tools: &[Value]) -> (Vec<Safe>, Vec<String>) {
+        let config = McpServerConfig { tools: vec!["*".into()], ..McpServerConfig::default() };
+        let (safe, remarks) = sift("mcp__s__", &config, tools.iter().map(Listed::read).collect());
+        (safe, remarks.into_iter().map(|remark| remark.text).collect())
+    }
+
+    #[test]
+    fn good_tools_are_offered_under_the_name_of_their_server() {
+        let (safe, remarks) = sifted(&[
+            json!({"name": "read", "description": "Reads.", "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": true}}),
+            json!({"name": "send", "inputSchema": {}, "annotations": {"readOnlyHint": false}}),
+        ]);
+        assert_eq!(remarks, Vec::<String>::new());
+        let names: Vec<_> = safe.iter().map(|safe| (safe.card.name.as_str(), safe.repeatable)).collect();
+        assert_eq!(names, [("mcp__s__read", true), ("mcp__s__send", false)]);
+        assert_eq!(safe[1].card.description, "The tool send of an MCP server, which says nothing about it.");
+    }
+
+    #[test]
+    fn liars_are_left_out_or_made_safe_and_that_is_said() {
+        let good = json!({"type": "object"});
+        let (safe, remarks) = sifted(&[
+            json!({"name": "bad", "inputSchema": {"type": "nothing"}}),
+            json!({"name": "none"}),
+            json!({"inputSchema": good}),
+            json!({"name": "a/b c", "inputSchema": good}),
+            json!({"name": "a_b_c", "inputSchema": good}),
+            json!({"name": "x".repeat(80), "inputSchema": good}),
+            json!({"name": "twice", "inputSchema": good}),
+            json!({"name": "twice", "inputSchema": good}),
+            json!(5),
+        ]);
+        let names: Vec<_> = safe.iter().map(|safe| (safe.card.name.as_str(), safe.own_name.as_str())).collect();
+        assert_eq!(names, [("mcp__s__a_b_c", "a/b c"), ("mcp__s__twice", "twice")]);
+        assert_eq!(remarks.len(), 8, "{remarks:#?}");
+        assert!(remarks[0].contains("there is no type \"nothing\""), "{remarks:#?}");
+        assert!(remarks[3].contains("is offered as `mcp__s__a_b_c`"), "{remarks:#?}");
+        assert!(remarks[4].contains("another tool of that name"), "{remarks:#?}");
+    }
+
+    #[test]
+    fn ten_thousand_tools_are_cut_to_what_a_turn_can_hold() {
+        let tools: Vec<Value> =
+            (0..10_000).map(|number| json!({"name": format!("t{number}"), "inputSchema": {}})).collect();
+        let (safe, remarks) = sifted(&tools);
+        assert_eq!(safe.len(), MOST_TOOLS);
+        assert_eq!(remarks, ["9872 tools of `mcp__s__*` are left out: 128 are the most; filter them with `tools`"]);
+    }
+}

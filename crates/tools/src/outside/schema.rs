@@ -1,0 +1,183 @@
+//! Whether what a server calls a JSON Schema is one that a model's provider will take. A wrong one would fail every turn of
+//! every run that is offered the tool, so it is better found here.
+
+use serde_json::{Map, Value};
+
+/// The deepest nesting.
+const DEEPEST: usize = 24;
+
+/// The longest schema as text, in bytes.
+const LONGEST: usize = 64 * 1024;
+
+/// What a value may be.
+const TYPES: [&str; 7] = ["null", "boolean", "object", "array", "number", "string", "integer"];
+
+/// What providers do not take at the top of a tool's schema.
+const NOT_AT_THE_TOP: [&str; 6] = ["oneOf", "anyOf", "allOf", "not", "if", "enum"];
+
+/// A schema that can be offered.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Usable {
+    pub(super) schema: Value,
+    /// Rules that had to be taken off the top; the tool's description must say them.
+    pub(super) moved: Option<Value>,
+}
+
+/// The schema of a tool's input as it can be offered, or what is wrong with it.
+pub(super) fn usable(schema: &Value) -> Result<Usable, String> {
+    let Value::Object(map) = schema else { return Err("its input schema is no JSON object".into()) };
+    let length = schema.to_string().len();
+    if length > LONGEST {
+        return Err(format!("its input schema has {length} bytes, and {LONGEST} are allowed"));
+    }
+    check(schema, schema, DEEPEST).map_err(|problem| format!("its input schema is not valid: {problem}"))?;
+    let mut map = map.clone();
+    match map.get("type") {
+        None => drop(map.insert("type".into(), "object".into())),
+        Some(kind) if kind == "object" => {}
+        Some(kind) => return Err(format!("its input schema is for {kind}, not for an object")),
+    }
+    map.entry("properties").or_insert_with(|| Value::Object(Map::new()));
+    map.remove("$schema");
+    let moved: Map<String, Value> =
+        NOT_AT_THE_TOP.iter().filter_map(|key| Some(((*key).to_owned(), map.remove(*key)?))).collect();
+    let moved = (!moved.is_empty()).then_some(Value::Object(moved));
+    Ok(Usable { schema: Value::Object(map), moved })
+}
+
+fn check(schema: &Value, root: &Value, deeper: usize) -> Result<(), String> {
+    let map = match schema {
+        Value::Bool(_) => return Ok(()),
+        Value::Object(map) => map,
+        other => return Err(format!("{} is no schema", short(other))),
+    };
+    let Some(deeper) = deeper.checked_sub(1) else {
+        return Err(format!("it is nested more than {DEEPEST} deep"));
+    };
+    for (key, value) in map {
+        match key.as_str() {
+            "type" => check_type(value)?,
+            "properties" | "patternProperties" | "$defs" | "definitions" | "dependentSchemas" => {
+                let Value::Object(named) = value else { return Err(format!("`{key}` is no object")) };
+                named.values().try_for_each(|below| check(below, root, deeper))?;
+            }
+            "items"
+            | "additionalProperties"
+            | "not"
+            | "if"
+            | "then"
+            | "else"
+            | "contains"
+            | "propertyNames"
+            | "additionalItems"
+            | "unevaluatedProperties"
+            | "unevaluatedItems" => match value {
+                Value::Array(list) if key == "items" => list.iter().try_for_each(|below| check(below, root, deeper))?,
+                below => check(below, root, deeper)?,
+            },
+            "anyOf" | "oneOf" | "allOf" | "prefixItems" => match value {
+                Value::Array(list) if !list.is_empty() => {
+                    list.iter().try_for_each(|below| check(below, root, deeper))?
+                }
+                _ => return Err(format!("`{key}` is no list of schemas")),
+            },
+            "required" => {
+                let names = value.as_array().is_some_and(|list| list.iter().all(Value::is_string));
+                if !names {
+                    return Err("`required` is no list of names".into());
+                }
+            }
+            "enum" if !value.is_array() => return Err("`enum` is no list".into()),
+            "description" | "title" | "format" if !value.is_string() => return Err(format!("`{key}` is no text")),
+            "minimum" | "maximum" | "exclusiveMinimum" | "exclusiveMaximum" | "multipleOf"
+                if !value.is_number() && !value.is_boolean() =>
+            {
+                return Err(format!("`{key}` is no number"));
+            }
+            "minLength" | "maxLength" | "minItems" | "maxItems" | "minProperties" | "maxProperties"
+                if !value.is_u64() =>
+            {
+                return Err(format!("`{key}` is no count"));
+            }
+            "pattern" if !value.is_string() => return Err("`pattern` is no text".into()),
+            "$ref" => check_reference(value, root)?,
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn check_type(value: &Value) -> Result<(), String> {
+    let known = |value: &Value| value.as_str().is_some_and(|name| TYPES.contains(&name));
+    let fits = match value {
+        Value::Array(list) => !list.is_empty() && list.iter().all(known),
+        value => known(value),
+    };
+    if fits { Ok(()) } else { Err(format!("there is no type {}", short(value))) }
+}
+
+/// A reference must lead to a place in the same schema: nobody fetches others.
+fn check_reference(value: &Value, root: &Value) -> Result<(), String> {
+    let Some(pointer) = value.as_str().and_then(|text| text.strip_prefix('#')) else {
+        return Err(format!("`$ref` leads out of it: {}", short(value)));
+    };
+    match root.pointer(pointer) {
+        Some(_) => Ok(()),
+        None => Err(format!("`$ref` leads nowhere: {}", short(value))),
+    }
+}
+
+fn short(value: &Value) -> String {
+    value.to_string().chars().take(60).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_good_schema_stays_as_it_is() {
+        let schema = json!({
+            "type": "object",
+            "properties": {"path": {"type": "string"}, "many": {"type": ["array", "null"], "items": {"$ref": "#/$defs/one"}}},
+            "required": ["path"],
+            "additionalProperties": false,
+            "$defs": {"one": {"anyOf": [{"type": "integer"}, true]}}
+        });
+        assert_eq!(usable(&schema), Ok(Usable { schema, moved: None }));
+    }
+
+    #[test]
+    fn what_is_missing_is_filled_in_and_what_providers_refuse_is_moved() {
+        let made = usable(&json!({"$schema": "x", "anyOf": [{"required": ["a"]}]})).expect("usable");
+        assert_eq!(made.schema, json!({"type": "object", "properties": {}}));
+        assert_eq!(made.moved, Some(json!({"anyOf": [{"required": ["a"]}]})));
+    }
+
+    #[test]
+    fn every_lie_is_found() {
+        let deep = (0..30).fold(json!({}), |below, _| json!({"items": below}));
+        for lie in [
+            json!("object"),
+            json!(null),
+            json!({"type": "string"}),
+            json!({"type": 5}),
+            json!({"type": "objekt"}),
+            json!({"properties": [1]}),
+            json!({"properties": {"a": "string"}}),
+            json!({"properties": {"a": {"type": "thing"}}}),
+            json!({"required": "a"}),
+            json!({"anyOf": []}),
+            json!({"properties": {"a": {"$ref": "https://elsewhere/schema"}}}),
+            json!({"properties": {"a": {"$ref": "#/$defs/none"}}}),
+            json!({"properties": {"a": {"minLength": -1}}}),
+            json!({"properties": {"a": {"enum": "x"}}}),
+            json!({"properties": {"a": deep}}),
+            json!({"description": "x".repeat(LONGEST)}),
+        ] {
+            assert!(usable(&lie).is_err(), "{}", short(&lie));
+        }
+    }
+}

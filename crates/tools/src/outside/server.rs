@@ -1,0 +1,249 @@
+//! An outside server over all its lives: opened when it is first needed, again when it has died, and left alone for a while
+//! when it keeps dying.
+
+use std::{sync::Arc, time::Duration};
+
+use drawloom_contract::{
+    time::Timestamp,
+    tool::{Offer, Step, ToolError},
+};
+use drawloom_process::cut;
+use rmcp::{
+    model::{CallToolRequestParams, CallToolResponse},
+    service::ServiceError,
+};
+use serde_json::{Map, Value};
+use tokio::sync::Mutex;
+
+use super::{
+    OutsideParts, answer,
+    config::{McpServerConfig, prefix},
+    connection::{self, Connection},
+    offer,
+};
+
+/// How long a server that failed is left alone at first; twice as long after each further failure.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+
+/// How long it is left alone at most.
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+
+/// A server that lived this long has not failed when it dies.
+const LIVED: Duration = Duration::from_secs(10);
+
+/// How long a caller waits for a server that is left alone; beyond that he is told at once.
+const WORTH_WAITING: Duration = Duration::from_secs(3);
+
+/// How long a server may take to answer a ping after it was late for a call.
+const PING: Duration = Duration::from_secs(5);
+
+/// The longest text of the server's in one of our errors, in bytes.
+const LONGEST_QUOTE: usize = 2_000;
+
+/// Most remarks about its tools that are logged.
+const MOST_LOGGED: usize = 20;
+
+/// An outside server.
+pub(super) struct Server {
+    name: String,
+    prefix: String,
+    config: McpServerConfig,
+    parts: OutsideParts,
+    state: Mutex<State>,
+}
+
+struct State {
+    open: Option<(Arc<Connection>, Arc<Offer>)>,
+    /// What is offered while it cannot be reached.
+    down: Option<Arc<Offer>>,
+    /// Failures in a row.
+    failures: u32,
+    not_before: Timestamp,
+}
+
+impl Server {
+    pub(super) fn new(name: &str, config: McpServerConfig, parts: OutsideParts) -> Self {
+        let not_before = Timestamp::from_millis(i64::MIN);
+        let state = Mutex::new(State { open: None, down: None, failures: 0, not_before });
+        Self { name: name.to_owned(), prefix: prefix(name), config, parts, state }
+    }
+
+    pub(super) fn prefix(&self) -> &str {
+        &self.prefix
+    }
+
+    /// What it offers now.
+    pub(super) async fn offer(self: &Arc<Self>) -> Arc<Offer> {
+        match self.reach().await {
+            Ok((_, offer)) | Err(offer) => offer,
+        }
+    }
+
+    /// Calls one of its tools by the name that it has there.
+    pub(super) async fn call(self: &Arc<Self>, tool: &str, arguments: Map<String, Value>) -> Result<Step, ToolError> {
+        let (connection, _) = self.reach().await.map_err(|down| {
+            let why = down.unavailable.clone().unwrap_or_default();
+            ToolError::Failed(format!("`{tool}` was not called: {why}"))
+        })?;
+        let params = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments);
+        let limit = Duration::from_millis(self.config.timeout_ms);
+        let asked = self.within(limit, connection.call(params)).await;
+        let name = &self.name;
+        let failed = |why: String| Err(ToolError::Failed(why));
+        match asked {
+            None => {
+                self.look_after(connection);
+                failed(format!(
+                    "the MCP server {name} did not answer `{tool}` within {} ms (mcp_servers.{name}.timeout_ms); \
+                     whether the call had an effect is not known, and an answer that still comes is dropped",
+                    self.config.timeout_ms
+                ))
+            }
+            Some(Ok(CallToolResponse::Complete(result))) => answer::step(&result, self.config.max_output_bytes),
+            Some(Ok(CallToolResponse::InputRequired(_))) => failed(format!(
+                "`{tool}` of the MCP server {name} asks for input of a person, which agents cannot give"
+            )),
+            Some(Ok(_)) => failed(format!("`{tool}` of the MCP server {name} answered in a way that is not supported")),
+            Some(Err(ServiceError::McpError(error))) => failed(cut(
+                &format!("the MCP server {name} refused `{tool}`: {} (code {})", error.message, error.code.0),
+                LONGEST_QUOTE,
+            )),
+            Some(Err(ServiceError::UnexpectedResponse)) => {
+                failed(format!("the MCP server {name} answered `{tool}` with something that is no result of a tool"))
+            }
+            Some(Err(error)) => {
+                let why = match error {
+                    ServiceError::TransportSend(error) => connection::plain(&error.error.to_string()),
+                    _ => connection.why().await,
+                };
+                // Over HTTP a connection that failed once may look alive.
+                connection.end("a call failed");
+                failed(format!(
+                    "the MCP server {name} failed while `{tool}` was under way: {why}. Whether the call had an effect is \
+                     not known; the server is started again at the next call"
+                ))
+            }
+        }
+    }
+
+    /// An open connection and what it offers; or what is offered without one.
+    async fn reach(self: &Arc<Self>) -> Result<(Arc<Connection>, Arc<Offer>), Arc<Offer>> {
+        let mut state = self.state.lock().await;
+        if let Some((connection, offer)) = &state.open {
+            if connection.is_open() && !connection.take_changed() {
+                return Ok((connection.clone(), offer.clone()));
+            }
+            let connection = connection.clone();
+            state.open = None;
+            match connection.is_open() {
+                true => {
+                    let listed = self.listed(&connection).await;
+                    return self.settle(&mut state, listed.map(|listed| (connection, listed)));
+                }
+                false => self.note_death(&mut state, &connection).await,
+            }
+        }
+        let wait = state.not_before.since(self.parts.clock.now());
+        if wait > WORTH_WAITING
+            && let Some(down) = &state.down
+        {
+            return Err(down.clone());
+        }
+        self.parts.clock.sleep_until(state.not_before).await;
+        let opened = self.opened().await;
+        self.settle(&mut state, opened)
+    }
+
+    /// Opens a connection and asks for the tools.
+    async fn opened(&self) -> Result<(Arc<Connection>, offer::List), String> {
+        let limit = Duration::from_millis(self.config.start_timeout_ms);
+        let work = async {
+            let connection = Arc::new(connection::open(&self.config, &self.parts).await?);
+            let listed = connection.list().await?;
+            Ok((connection, listed))
+        };
+        self.within(limit, work).await.unwrap_or_else(|| Err(self.too_slow()))
+    }
+
+    /// Asks for the tools again.
+    async fn listed(&self, connection: &Connection) -> Result<offer::List, String> {
+        let limit = Duration::from_millis(self.config.start_timeout_ms);
+        self.within(limit, connection.list()).await.unwrap_or_else(|| Err(self.too_slow()))
+    }
+
+    fn too_slow(&self) -> String {
+        let (name, limit) = (&self.name, self.config.start_timeout_ms);
+        format!("it did not say within {limit} ms which tools it has (mcp_servers.{name}.start_timeout_ms)")
+    }
+
+    fn settle(
+        self: &Arc<Self>,
+        state: &mut State,
+        opened: Result<(Arc<Connection>, offer::List), String>,
+    ) -> Result<(Arc<Connection>, Arc<Offer>), Arc<Offer>> {
+        match opened {
+            Ok((connection, listed)) => {
+                let offer = Arc::new(offer::offer(self, &self.prefix, &self.config, listed));
+                tracing::info!(server = %self.name, tools = offer.tools.len(), "an outside MCP server is connected");
+                for remark in offer.remarks.iter().take(MOST_LOGGED) {
+                    tracing::warn!(server = %self.name, "{}", remark.text);
+                }
+                if offer.remarks.len() > MOST_LOGGED {
+                    tracing::warn!(server = %self.name, more = offer.remarks.len() - MOST_LOGGED, "and more such remarks");
+                }
+                state.open = Some((connection.clone(), offer.clone()));
+                state.down = None;
+                Ok((connection, offer))
+            }
+            Err(why) => {
+                self.fail(state);
+                let why = format!("the MCP server {} is not available: {why}", self.name);
+                tracing::warn!(server = %self.name, "{why}");
+                let down = Arc::new(Offer { unavailable: Some(why), ..Offer::default() });
+                state.down = Some(down.clone());
+                Err(down)
+            }
+        }
+    }
+
+    /// A connection ended by itself: whoever dies young counts as failed.
+    async fn note_death(&self, state: &mut State, connection: &Connection) {
+        let why = connection.why().await;
+        tracing::warn!(server = %self.name, %why, "an outside MCP server ended; it is started again");
+        if self.parts.clock.now().since(connection.since) < LIVED {
+            self.fail(state);
+            let why = format!("the MCP server {} keeps ending: {why}", self.name);
+            state.down = Some(Arc::new(Offer { unavailable: Some(why), ..Offer::default() }));
+        } else {
+            state.failures = 0;
+        }
+    }
+
+    fn fail(&self, state: &mut State) {
+        let pause = FIRST_PAUSE * 2_u32.saturating_pow(state.failures.min(6));
+        state.failures = state.failures.saturating_add(1);
+        state.not_before = self.parts.clock.now().after(pause.min(LONGEST_PAUSE));
+    }
+
+    /// Finds out in the background whether a server that was late still answers anything; if not, it is ended, so that the
+    /// next call finds a new one.
+    fn look_after(&self, connection: Arc<Connection>) {
+        let clock = self.parts.clock.clone();
+        tokio::spawn(async move {
+            let late = clock.sleep_until(clock.now().after(PING));
+            tokio::select! {
+                true = connection.answers() => {}
+                () = late => connection.end("it did not even answer a ping after a call was late, and was ended"),
+            }
+        });
+    }
+
+    /// What `work` comes to, unless it takes longer than `limit`.
+    async fn within<T>(&self, limit: Duration, work: impl Future<Output = T>) -> Option<T> {
+        let clock = &self.parts.clock;
+        tokio::select! {
+            done = work => Some(done),
+            () = clock.sleep_until(clock.now().after(limit)) => None,
+        }
+    }
+}

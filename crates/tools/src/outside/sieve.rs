@@ -1,0 +1,136 @@
+//! Lets through what a client must see of a server's messages, and keeps count of the rest: whoever only makes noise is
+//! hung up on.
+
+use std::sync::{
+    Arc, Mutex, PoisonError,
+    atomic::{AtomicBool, Ordering},
+};
+
+use rmcp::{
+    RoleClient,
+    model::{JsonRpcMessage, ServerJsonRpcMessage, ServerNotification},
+    service::{RxJsonRpcMessage, TxJsonRpcMessage},
+    transport::Transport,
+};
+
+/// Most bytes of what is no answer, since the last answer.
+pub(super) const MOST_NOISE: usize = 16 * 1024 * 1024;
+
+/// What a message counts for whose length is not known.
+const USUAL_LENGTH: usize = 512;
+
+/// What is known of a connection from outside of it.
+#[derive(Debug, Default)]
+pub(super) struct Fate {
+    why: Mutex<Option<String>>,
+    /// Whether the server said that its list of tools is another one now.
+    changed: AtomicBool,
+}
+
+impl Fate {
+    /// Keeps the first reason for the end of the connection.
+    pub(super) fn end(&self, why: impl Into<String>) {
+        self.why.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(|| why.into());
+    }
+
+    /// Keeps the newest of several troubles, each of which may have been the end.
+    pub(super) fn trouble(&self, why: impl Into<String>) {
+        *self.why.lock().unwrap_or_else(PoisonError::into_inner) = Some(why.into());
+    }
+
+    /// Why it ended, when that is known.
+    pub(super) fn why(&self) -> Option<String> {
+        self.why.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Whether the list of tools has changed since this was last asked.
+    pub(super) fn take_changed(&self) -> bool {
+        self.changed.swap(false, Ordering::SeqCst)
+    }
+}
+
+/// What becomes of a message.
+#[derive(Debug)]
+pub(super) enum Verdict {
+    /// The client must see it.
+    Pass(Box<ServerJsonRpcMessage>),
+    /// Nobody needs it.
+    Drop,
+    /// There was too much that nobody needs; the fate says so.
+    HangUp,
+}
+
+/// Counts noise.
+#[derive(Debug)]
+pub(super) struct Sieve {
+    pub(super) fate: Arc<Fate>,
+    noise: usize,
+}
+
+impl Sieve {
+    pub(super) fn new(fate: Arc<Fate>) -> Self {
+        Self { fate, noise: 0 }
+    }
+
+    /// Judges a message of `length` bytes.
+    pub(super) fn judge(&mut self, message: ServerJsonRpcMessage, length: usize) -> Verdict {
+        match &message {
+            JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_) => {
+                self.noise = 0;
+                Verdict::Pass(Box::new(message))
+            }
+            JsonRpcMessage::Request(_) if self.bears(length) => Verdict::Pass(Box::new(message)),
+            JsonRpcMessage::Notification(notice) => {
+                if let ServerNotification::ToolListChangedNotification(_) = notice.notification {
+                    self.fate.changed.store(true, Ordering::SeqCst);
+                }
+                self.garbage(length)
+            }
+            JsonRpcMessage::Request(_) => Verdict::HangUp,
+        }
+    }
+
+    /// Judges `length` bytes that are no message at all.
+    pub(super) fn garbage(&mut self, length: usize) -> Verdict {
+        if self.bears(length) { Verdict::Drop } else { Verdict::HangUp }
+    }
+
+    fn bears(&mut self, length: usize) -> bool {
+        self.noise = self.noise.saturating_add(length);
+        if self.noise > MOST_NOISE {
+            self.fate.end(format!("it sent more than {MOST_NOISE} bytes that answer nothing, and was hung up on"));
+        }
+        self.noise <= MOST_NOISE
+    }
+}
+
+/// A transport behind a sieve.
+pub(super) struct Sieved<T> {
+    pub(super) inner: T,
+    pub(super) sieve: Sieve,
+}
+
+impl<T: Transport<RoleClient>> Transport<RoleClient> for Sieved<T> {
+    type Error = T::Error;
+
+    fn send(
+        &mut self,
+        item: TxJsonRpcMessage<RoleClient>,
+    ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
+        self.inner.send(item)
+    }
+
+    async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
+        loop {
+            match self.sieve.judge(self.inner.receive().await?, USUAL_LENGTH) {
+                Verdict::Pass(message) => return Some(*message),
+                Verdict::Drop => {}
+                Verdict::HangUp => return None,
+            }
+        }
+    }
+
+    async fn close(&mut self) -> Result<(), Self::Error> {
+        self.inner.close().await
+    }
+}

@@ -1,0 +1,171 @@
+//! JSON-RPC over the pipes of a program: one message a line, none longer than a limit, and whatever else the program
+//! prints is passed over.
+
+use std::{io, sync::Arc};
+
+use drawloom_process::cut;
+use rmcp::{
+    RoleClient,
+    model::{ErrorData, JsonRpcMessage, RequestId, ServerJsonRpcMessage},
+    service::{RxJsonRpcMessage, TxJsonRpcMessage},
+    transport::Transport,
+};
+use serde_json::Value;
+use tokio::{
+    io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader},
+    sync::Mutex,
+};
+
+use super::sieve::{Sieve, Verdict};
+
+/// The longest message, in bytes. A line that goes on beyond it ends the connection, so that nobody can fill the memory.
+pub(super) const LONGEST_MESSAGE: usize = 8 * 1024 * 1024;
+
+/// Lines to and from a program.
+pub(super) struct Lines<R, W> {
+    reader: BufReader<R>,
+    writer: Arc<Mutex<Option<W>>>,
+    /// The line that is being read. It lives here because reading may be broken off at any await and taken up again.
+    line: Vec<u8>,
+    sieve: Sieve,
+}
+
+impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> Lines<R, W> {
+    pub(super) fn new(reader: R, writer: W, sieve: Sieve) -> Self {
+        Self {
+            reader: BufReader::with_capacity(64 * 1024, reader),
+            writer: Arc::new(Mutex::new(Some(writer))),
+            line: Vec::new(),
+            sieve,
+        }
+    }
+
+    /// Reads on until the line is whole; says no when there will be none.
+    async fn fill_line(&mut self) -> bool {
+        loop {
+            let available = match self.reader.fill_buf().await {
+                Ok([]) => {
+                    self.sieve.fate.end("its output ended");
+                    return false;
+                }
+                Ok(available) => available,
+                Err(error) => {
+                    self.sieve.fate.end(format!("its output cannot be read: {error}"));
+                    return false;
+                }
+            };
+            let end = available.iter().position(|byte| *byte == b'\n');
+            let taken = end.map_or(available.len(), |at| at + 1);
+            if self.line.len() + taken > LONGEST_MESSAGE {
+                self.sieve
+                    .fate
+                    .end(format!("it sent a message of more than {LONGEST_MESSAGE} bytes, and was hung up on"));
+                return false;
+            }
+            self.line.extend_from_slice(&available[..taken]);
+            self.reader.consume(taken);
+            if end.is_some() {
+                return true;
+            }
+        }
+    }
+}
+
+impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> Transport<RoleClient> for Lines<R, W> {
+    type Error = io::Error;
+
+    fn send(&mut self, item: TxJsonRpcMessage<RoleClient>) -> impl Future<Output = io::Result<()>> + Send + 'static {
+        let writer = self.writer.clone();
+        async move {
+            let mut line = serde_json::to_vec(&item)?;
+            line.push(b'\n');
+            let mut writer = writer.lock().await;
+            let pipe = writer.as_mut().ok_or(io::ErrorKind::NotConnected)?;
+            pipe.write_all(&line).await?;
+            pipe.flush().await
+        }
+    }
+
+    async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
+        loop {
+            if !self.fill_line().await {
+                return None;
+            }
+            let verdict = match read(&self.line) {
+                Some(message) => self.sieve.judge(message, self.line.len()),
+                None => self.sieve.garbage(self.line.len()),
+            };
+            self.line.clear();
+            // One long message must not keep its memory for ever.
+            self.line.shrink_to(64 * 1024);
+            match verdict {
+                Verdict::Pass(message) => return Some(*message),
+                Verdict::Drop => {}
+                Verdict::HangUp => return None,
+            }
+        }
+    }
+
+    async fn close(&mut self) -> io::Result<()> {
+        drop(self.writer.lock().await.take());
+        Ok(())
+    }
+}
+
+/// The message in a line. What answers a request but is none that a client understands becomes an error for whoever asked.
+fn read(line: &[u8]) -> Option<ServerJsonRpcMessage> {
+    if let Ok(message) = serde_json::from_slice(line) {
+        return Some(message);
+    }
+    let value: Value = serde_json::from_slice(line).ok()?;
+    if value.get("method").is_some() {
+        return None;
+    }
+    let id: RequestId = serde_json::from_value(value.get("id")?.clone()).ok()?;
+    let text = format!("the answer is not as MCP has it: {}", cut(&value.to_string(), 400));
+    Some(JsonRpcMessage::error(ErrorData::internal_error(text, None), Some(id)))
+}
+
+#[cfg(test)]
+mod tests {
+    use rmcp::model::JsonRpcMessage;
+
+    use super::*;
+    use crate::outside::sieve::Fate;
+
+    async fn receive_all(text: Vec<u8>) -> (Vec<String>, Option<String>) {
+        let fate = Arc::<Fate>::default();
+        let mut lines = Lines::new(io::Cursor::new(text), tokio::io::sink(), Sieve::new(fate.clone()));
+        let mut received = Vec::new();
+        while let Some(message) = lines.receive().await {
+            received.push(match message {
+                JsonRpcMessage::Response(response) => format!("answer {}", response.id),
+                JsonRpcMessage::Error(error) => format!("error {:?}", error.id.map(|id| id.to_string())),
+                JsonRpcMessage::Request(request) => format!("request {}", request.id),
+                JsonRpcMessage::Notification(_) => "notice".into(),
+            });
+        }
+        (received, fate.why())
+    }
+
+    #[tokio::test]
+    async fn messages_are_found_among_garbage() {
+        let text = "starting up\n\n{\"half\": \n{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}\r\n\
+                    {\"jsonrpc\":\"2.0\",\"method\":\"notifications/message\",\"params\":{\"level\":\"info\",\"data\":1}}\n\
+                    {\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"ping\"}\n\
+                    {\"jsonrpc\":\"2.0\",\"id\":2,\"error\":\"no\"}\nlast words";
+        let (received, why) = receive_all(text.as_bytes().to_vec()).await;
+        assert_eq!(received, ["answer 1", "request 7", "error Some(\"2\")"]);
+        assert_eq!(why.as_deref(), Some("its output ended"));
+    }
+
+    #[tokio::test]
+    async fn a_line_without_end_and_endless_garbage_are_hung_up_on() {
+        let (received, why) = receive_all(vec![b'x'; LONGEST_MESSAGE + 1]).await;
+        assert_eq!(received, Vec::<String>::new());
+        assert_eq!(why.as_deref(), Some("it sent a message of more than 8388608 bytes, and was hung up on"));
+        let (received, why) = receive_all(format!("{}\n", "garbage ".repeat(1024)).repeat(3 * 1024).into_bytes()).await;
+        assert_eq!(received, Vec::<String>::new());
+        assert!(why.is_some_and(|why| why.contains("that answer nothing")));
+    }
+}
