@@ -252,7 +252,7 @@ impl Server {
         headers: &[(&'static str, &str)],
         body: Option<&[u8]>,
     ) -> Response {
-        let headers = headers.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
+        let headers = headers.iter().map(|(name, value)| ((*name).into(), (*value).to_owned())).collect();
         let request = Request { method, url: self.url(path), bearer: None, headers, json: body.map(<[u8]>::to_vec) };
         self.http.send(request).await.expect("the server answers")
     }

@@ -81,10 +81,9 @@ fn primitive(value: &Value) -> Option<String> {
 
 /// A value as a header can carry it; what cannot travel as it is goes as Base64 between marks.
 fn encode(value: &str) -> String {
-    let bare = value.bytes().all(|byte| (0x20..=0x7e).contains(&byte))
-        && !value.starts_with(' ')
-        && !value.ends_with(' ')
-        && !(value.starts_with("=?base64?") && value.ends_with("?="));
+    let is_marked = value.starts_with("=?base64?") && value.ends_with("?=");
+    let is_spaced = value.starts_with(' ') || value.ends_with(' ');
+    let bare = !is_marked && !is_spaced && value.bytes().all(|byte| (0x20..=0x7e).contains(&byte));
     if bare { value.to_owned() } else { format!("=?base64?{}?=", base64(value.as_bytes())) }
 }
 
