@@ -7,6 +7,7 @@ mod floor;
 mod grep;
 mod http;
 mod load;
+mod mcp;
 mod memory;
 mod model_server;
 mod models;
@@ -72,6 +73,8 @@ enum Section {
     Run,
     /// The tool `Grep` beside ripgrep, on the sources of this build's dependencies
     Grep,
+    /// What MCP adds to REST, the thin client, and calls that wait
+    Mcp,
     /// Memory: idle, a parked run, a run in flight
     Memory,
     /// Start to the first answer
@@ -126,6 +129,9 @@ async fn measure(arguments: &Arguments) -> Result<()> {
     }
     if wants(Section::Grep) {
         figures.grep = grep::measure(&arguments.tree()?)?;
+    }
+    if wants(Section::Mcp) {
+        mcp::measure(&bench, &mut figures).await?;
     }
     if wants(Section::Memory) {
         memory::measure(&bench, &mut figures).await?;

@@ -21,6 +21,16 @@ pub(crate) struct Figures {
     pub(crate) run_added: Option<f64>,
     /// How many times as long as ripgrep `Grep` takes, at worst.
     pub(crate) grep: Option<f64>,
+    /// What MCP adds to the same call over REST, in milliseconds: at worst of both eras.
+    pub(crate) mcp_added: Option<f64>,
+    /// What the thin client adds to it.
+    pub(crate) thin_added: Option<f64>,
+    /// From the thin client's start to its first list of tools.
+    pub(crate) thin_start: Option<Duration>,
+    /// Bytes of the thin client.
+    pub(crate) thin_memory: Option<u64>,
+    /// Bytes of the server a call that waits.
+    pub(crate) waiting_call: Option<f64>,
     /// Bytes of the idle server.
     pub(crate) idle: Option<u64>,
     /// Bytes a parked run.
@@ -67,6 +77,11 @@ fn verdicts(figures: &Figures) -> Vec<Verdict> {
     let milliseconds = |time: Duration| time.as_secs_f64() * 1e3;
     below("drawloom run adds to the model's stream", 5.0, "%", figures.run_added.map(|share| share * 100.0));
     below("Grep beside ripgrep, at worst", 1.2, "times", figures.grep);
+    below("thin client: start to tools/list", 15.0, "ms", figures.thin_start.map(milliseconds));
+    below("thin client: memory", 12.0, "MB", figures.thin_memory.map(|bytes| bytes as f64 / 1e6));
+    below("spawn_run over MCP adds to REST, p50", 0.5, "ms", figures.mcp_added);
+    below("through the thin client, p50", 1.0, "ms", figures.thin_added);
+    below("memory of a call that waits, of 1,000", 64.0, "KiB", figures.waiting_call.map(|bytes| bytes / 1024.0));
     below("memory of an idle server", 25.0, "MB", figures.idle.map(|bytes| bytes as f64 / 1e6));
     below("memory of a parked run", 4.0, "KiB", figures.parked.map(|bytes| bytes / 1024.0));
     below("memory of a detached run in flight", 16.0, "KiB", figures.in_flight.map(|bytes| bytes / 1024.0));

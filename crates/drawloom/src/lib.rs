@@ -25,5 +25,5 @@ mod retention;
 mod start;
 
 pub use parts::{Parts, Surface};
-pub use resolve::{LAUNCHER, Resolved, resolve};
+pub use resolve::{LAUNCHER, LEAVE, Resolved, resolve};
 pub use start::{Running, start, stop_signal};

@@ -7,8 +7,9 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args_os().skip(1);
-    if arguments.next().is_some_and(|first| first == drawloom::LAUNCHER) {
-        return drawloom_process::launcher::main(arguments);
+    match arguments.next() {
+        Some(first) if first == drawloom::LAUNCHER => drawloom_process::launcher::main(arguments),
+        Some(first) if first == drawloom::LEAVE => drawloom_process::leave(arguments),
+        _ => drawloom::commands::main(),
     }
-    drawloom::commands::main()
 }

@@ -25,6 +25,9 @@ use crate::{
 /// The hidden argument with which this program is the launcher of a command.
 pub const LAUNCHER: &str = "__launch";
 
+/// The word that makes this program start itself as nobody's child.
+pub const LEAVE: &str = "__leave";
+
 /// What a config means.
 pub struct Resolved {
     /// The agents.

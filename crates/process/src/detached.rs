@@ -3,10 +3,10 @@
 use std::{
     ffi::OsString,
     fs::File,
-    io,
+    io::{self, Write as _},
     os::unix::process::CommandExt as _,
     path::Path,
-    process::{Command, Stdio},
+    process::{Command, ExitCode, Stdio},
 };
 
 use rustix::io::Errno;
@@ -14,6 +14,9 @@ use tokio::{
     io::AsyncReadExt as _,
     process::{Child, ChildStdout},
 };
+
+/// What the program is called in lists of processes.
+const NAME: &str = "drawloom";
 
 /// The most bytes of what a program says first that are read.
 const LONGEST_WORD: usize = 64 * 1024;
@@ -34,11 +37,12 @@ pub enum FirstWord {
 }
 
 impl Detached {
-    /// Starts this very program again, under `name` and with `args`. It gets no input, its errors go to `log`, its output
-    /// is heard until the first line, and its environment is ours. It should call [`own_session`] first of all.
-    pub fn start(name: &str, args: impl IntoIterator<Item = OsString>, log: File) -> io::Result<Self> {
+    /// Starts this very program again with `args`, as nobody's child: the word `leave` must lead it to [`leave`]. It gets
+    /// no input, its errors go to `log`, its output is heard until the first line, and its environment is ours. It should
+    /// call [`own_session`] first of all.
+    pub fn start(leave: &str, args: impl IntoIterator<Item = OsString>, log: File) -> io::Result<Self> {
         let mut command = Command::new(Path::new("/proc/self/exe"));
-        command.arg0(name).args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log);
+        command.arg0(NAME).arg(leave).args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log);
         let mut child = tokio::process::Command::from(command).spawn()?;
         let output = child.stdout.take().expect("its output was asked for");
         Ok(Self { child, output })
@@ -65,6 +69,19 @@ impl Detached {
             if before > LONGEST_WORD {
                 return Ok(FirstWord::Line(text()));
             }
+        }
+    }
+}
+
+/// Starts this very program with `args` and is done: whoever ends the tree of processes below the one that asked for this
+/// (hosts do) does not find what was started.
+pub fn leave(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    match Command::new(Path::new("/proc/self/exe")).arg0(NAME).args(args).spawn() {
+        Ok(_) => ExitCode::SUCCESS,
+        Err(error) => {
+            // Its errors go to the log that the started program would have had; there is nobody else to tell.
+            _ = writeln!(io::stderr(), "cannot start: {error}");
+            ExitCode::FAILURE
         }
     }
 }

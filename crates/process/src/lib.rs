@@ -19,7 +19,7 @@ mod sweep;
 
 pub use capture::{Capture, Captured, cut};
 pub use command::{Access, Command, Error, Launcher, Limits};
-pub use detached::{Detached, FirstWord, own_session};
+pub use detached::{Detached, FirstWord, leave, own_session};
 pub use landlock::{Landlock, landlock_status};
 pub use run::{End, Finished};
 pub use service::{Gone, Service, Serving, Watch};

@@ -208,6 +208,27 @@ fn runs_go_on_when_the_host_is_gone() {
     }
 }
 
+/// opencode ends every process below the one that it started.
+#[test]
+fn a_host_that_ends_all_below_its_proxy_does_not_find_the_server() {
+    let home = Home::new();
+    let mut host = Host::start(home.command(&["mcp"]));
+    host.request(1, "tools/list", json!({ "_meta": stateless() }));
+    host.next();
+    let server = Started::of(&home);
+    let parent_of = |pid: i32| {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("it lives");
+        let (_, rest) = stat.rsplit_once(')').expect("a name in brackets");
+        rest.split_whitespace().nth(1).and_then(|parent| parent.parse::<i32>().ok()).expect("a number")
+    };
+    let mut above = vec![server.pid];
+    while let Some(parent) = above.last().copied().filter(|pid| *pid > 1) {
+        above.push(parent_of(parent));
+    }
+    let proxy = i32::try_from(host.proxy.id()).expect("a number");
+    assert!(!above.contains(&proxy), "the server is below its proxy: {above:?}");
+}
+
 #[test]
 fn a_cancel_stops_what_the_call_had_started_also_when_the_server_was_killed_before() {
     for crash in [false, true] {

@@ -27,6 +27,7 @@ use crate::{
     data_dir::{DataDir, Error},
     exit::CommandError,
     logging,
+    resolve::LEAVE,
 };
 
 /// After so many seconds without a client and an unfinished run a server that was started here stops.
@@ -97,7 +98,7 @@ impl Local {
         args.push(IDLE_EXIT.to_string().into());
         args.extend(listen.into_iter().flat_map(|listen| ["--listen", listen]).map(OsString::from));
         let broken = |error: std::io::Error| NotStarted::said("server_not_started", error.to_string());
-        let mut server = Detached::start("drawloom", args, log).map_err(broken)?;
+        let mut server = Detached::start(LEAVE, args, log).map_err(broken)?;
         let deadline = SystemClock.now().after(START_TIME);
         let word = tokio::select! {
             word = server.first_word() => word.map_err(broken)?,
