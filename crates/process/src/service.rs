@@ -87,6 +87,8 @@ pub struct Watch {
 /// How a service ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Gone {
+    /// Whether the program was started at all.
+    pub started: bool,
     /// In words, such as `it exited with code 1`.
     pub how: String,
     /// The last that it said on standard error, shortened; empty when it said nothing.
@@ -160,7 +162,11 @@ impl Watch {
             Report::Refused(reason) => Some(format!("it could not be started ({reason})")),
             _ => None,
         });
-        Gone { how: refused.unwrap_or_else(|| status.map_or_else(|error| error.to_string(), how)), said }
+        Gone {
+            started: refused.is_none(),
+            how: refused.unwrap_or_else(|| status.map_or_else(|error| error.to_string(), how)),
+            said,
+        }
     }
 }
 

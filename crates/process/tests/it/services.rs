@@ -38,7 +38,7 @@ async fn a_service_reads_and_writes_from_the_first_byte_on() {
         assert_eq!(back, line);
     }
     let gone = end(Serving { input, output: output.into_inner(), watch }).await;
-    assert_eq!(gone, Gone { how: "it exited with code 0".into(), said: String::new() });
+    assert_eq!(gone, Gone { started: true, how: "it exited with code 0".into(), said: String::new() });
 }
 
 #[tokio::test]
@@ -70,7 +70,7 @@ async fn how_it_ended_and_what_it_last_said_is_known() {
     }
     let missing = Service { program: "/no/such/program".into(), ..shell(&room, "") };
     let gone = end(launcher().serve(&missing).await.expect("the launcher starts")).await;
-    assert!(gone.how.starts_with("it could not be started (/no/such/program: "), "{gone:?}");
+    assert!(!gone.started && gone.how.starts_with("it could not be started (/no/such/program: "), "{gone:?}");
 }
 
 #[tokio::test]

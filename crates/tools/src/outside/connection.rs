@@ -71,10 +71,9 @@ impl End {
                 gone = ended.wait_for(Option::is_some) => gone.ok().and_then(|gone| gone.clone()),
                 () = self.clock.sleep_until(self.clock.now().after(LAST_WORDS)) => None,
             };
-            if let Some(Gone { how, said }) = gone {
+            if let Some(Gone { how, said, .. }) = gone {
                 // Whom we hung up on, we ended too.
-                let ours = why.contains("hung up") || why.contains("ping");
-                why = if ours { why } else { how };
+                why = if self.fate.is_by_us() { why } else { how };
                 if !said.is_empty() {
                     why.push_str(&format!("; it last said: {}", cut(&said, LONGEST_QUOTE)));
                 }
@@ -168,7 +167,9 @@ async fn open_program(
             None => Err((described(&error), Retry::No)),
             Some(_) => {
                 let why = end.why().await;
-                let retry = if why.contains("could not be started") { Retry::No } else { Retry::Older };
+                let started =
+                    end.program.as_ref().is_none_or(|ended| ended.borrow().as_ref().is_none_or(|gone| gone.started));
+                let retry = if started && !end.fate.is_by_us() { Retry::Older } else { Retry::No };
                 Err((why, retry))
             }
         },
@@ -193,7 +194,7 @@ impl Connection {
 
     /// Ends it, for a reason that calls in flight are told.
     pub(super) fn end(&self, why: &str) {
-        self.end.fate.end(why);
+        self.end.fate.hang_up(why);
         self.service.cancellation_token().cancel();
     }
 

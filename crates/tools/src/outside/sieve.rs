@@ -23,6 +23,8 @@ const USUAL_LENGTH: usize = 512;
 #[derive(Debug, Default)]
 pub(super) struct Fate {
     why: Mutex<Option<String>>,
+    /// Whether it was we who ended it.
+    by_us: AtomicBool,
     /// Whether the server said that its list of tools is another one now.
     changed: AtomicBool,
 }
@@ -31,6 +33,20 @@ impl Fate {
     /// Keeps the first reason for the end of the connection.
     pub(super) fn end(&self, why: impl Into<String>) {
         self.why.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(|| why.into());
+    }
+
+    /// The same, when it is we who end the connection, unless it has ended before.
+    pub(super) fn hang_up(&self, why: impl Into<String>) {
+        let mut kept = self.why.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.is_none() {
+            *kept = Some(why.into());
+            self.by_us.store(true, Ordering::SeqCst);
+        }
+    }
+
+    /// Whether it was we who ended it.
+    pub(super) fn is_by_us(&self) -> bool {
+        self.by_us.load(Ordering::SeqCst)
     }
 
     /// Keeps the newest of several troubles, each of which may have been the end.
@@ -98,7 +114,7 @@ impl Sieve {
     fn bears(&mut self, length: usize) -> bool {
         self.noise = self.noise.saturating_add(length);
         if self.noise > MOST_NOISE {
-            self.fate.end(format!("it sent more than {MOST_NOISE} bytes that answer nothing, and was hung up on"));
+            self.fate.hang_up(format!("it sent more than {MOST_NOISE} bytes that answer nothing, and was hung up on"));
         }
         self.noise <= MOST_NOISE
     }

@@ -59,7 +59,7 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> Lines<
             if self.line.len() + taken > LONGEST_MESSAGE {
                 self.sieve
                     .fate
-                    .end(format!("it sent a message of more than {LONGEST_MESSAGE} bytes, and was hung up on"));
+                    .hang_up(format!("it sent a message of more than {LONGEST_MESSAGE} bytes, and was hung up on"));
                 return false;
             }
             self.line.extend_from_slice(&available[..taken]);
