@@ -40,7 +40,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use calls::Calls;
 use exchange::{Era, Fate};
-use frame::{Frame, Id, Notification, Refusal, Request};
+use frame::{Frame, Id, Notification, Refusal, Request, Stamp};
 use headers::Annotations;
 use lines::{Line, Lines};
 use outage::Outage;
@@ -77,6 +77,9 @@ const GOODBYE: Duration = Duration::from_millis(200);
 
 /// The part of `_meta` that names the key under which the server does a call once.
 const IDEMPOTENCY_KEY: &str = "io.drawloom/idempotencyKey";
+
+/// The part of `_meta` that says how long the host waits, so that a handle comes back in time.
+const PATIENCE_MS: &str = "io.drawloom/patienceMs";
 
 /// The part of `_meta` in which a stateless message says its version.
 const PROTOCOL_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
@@ -123,6 +126,8 @@ pub struct Parts {
     pub token: Option<String>,
     /// More headers for it.
     pub headers: Vec<(String, String)>,
+    /// How long the host waits for the answer of a tool, when that is known: before it gives up, a handle comes back.
+    pub patience: Option<Duration>,
     /// Times what is tried again.
     pub clock: Arc<dyn Clock>,
     /// Makes keys.
@@ -135,6 +140,7 @@ struct Shared {
     http: Configured,
     token: Option<String>,
     headers: Vec<(String, String)>,
+    patience: Option<Duration>,
     clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
     output: Output,
@@ -156,12 +162,13 @@ pub async fn run(
     stop: impl Future<Output = ()>,
 ) {
     let (to_host, lines) = Output::new();
-    let Parts { upstream, http, token, headers, clock, entropy } = parts;
+    let Parts { upstream, http, token, headers, patience, clock, entropy } = parts;
     let shared = Arc::new(Shared {
         upstream,
         http,
         token,
         headers,
+        patience,
         clock,
         entropy,
         output: to_host,
@@ -234,7 +241,8 @@ async fn read(
             }
             Line::Whole(line) if line.iter().all(u8::is_ascii_whitespace) => {}
             Line::Whole(line) => {
-                for frame in frame::read(&line, &*shared.entropy) {
+                let stamp = Stamp { entropy: &*shared.entropy, patience: shared.patience };
+                for frame in frame::read(&line, &stamp) {
                     shared.take(frame, &spawn).await;
                 }
             }

@@ -7,6 +7,7 @@ mod local;
 use std::{
     os::fd::{AsFd as _, BorrowedFd},
     sync::Arc,
+    time::Duration,
 };
 
 use clap::{Args, Subcommand};
@@ -53,6 +54,9 @@ pub(crate) struct Connection {
     /// Sets of tools to offer in the place of the usual one, with commas between
     #[arg(long, global = true, value_name = "SET", value_delimiter = ',')]
     toolsets: Vec<String>,
+    /// How long the host waits for a tool, in seconds: a handle comes back before [default: MCP_TOOL_TIMEOUT of Claude Code]
+    #[arg(long, global = true, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    patience: Option<u64>,
     /// A further header for the server, such as `X-Team: weavers`
     #[arg(long = "header", global = true, value_name = "NAME: VALUE")]
     headers: Vec<String>,
@@ -97,6 +101,7 @@ impl Connection {
             http: http.map_err(|error| CommandError::of(&error))?,
             token: environment::variable(environment::TOKEN),
             headers,
+            patience: self.patience.map(Duration::from_secs).or_else(patience_of_host),
             clock: Arc::new(SystemClock),
             entropy: Arc::new(SystemEntropy::default()),
         };
@@ -120,6 +125,12 @@ impl Connection {
         };
         self.headers.iter().map(split).collect()
     }
+}
+
+/// What Claude Code was told of its own patience: it hands its environment down. It is in milliseconds.
+fn patience_of_host() -> Option<Duration> {
+    let millis = environment::variable("MCP_TOOL_TIMEOUT")?.trim().parse().ok()?;
+    (millis >= 1_000).then(|| Duration::from_millis(millis))
 }
 
 /// One of the process's own pipes, read and written in the background.

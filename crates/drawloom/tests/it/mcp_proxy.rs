@@ -208,6 +208,24 @@ fn runs_go_on_when_the_host_is_gone() {
     }
 }
 
+#[test]
+fn a_host_that_says_how_long_it_waits_gets_a_handle_before_it_gives_up() {
+    let home = Home::new();
+    let server = home.serve();
+    let told = |arguments: &[&str], variable: Option<&str>| {
+        let mut command = home.command(&[&["mcp", "--upstream", &server.url], arguments].concat());
+        command.env_remove("MCP_TOOL_TIMEOUT");
+        command.envs(variable.map(|value| ("MCP_TOOL_TIMEOUT", value)));
+        let mut host = Host::start(command);
+        host.call(1, "spawn_run", json!({ "agent": "echo", "prompt": "slow" }));
+        host.next()["result"]["structuredContent"].clone()
+    };
+    for early in [told(&["--patience", "1"], None), told(&[], Some("1500"))] {
+        assert_eq!(early["status"], "running");
+        assert!(early["hint"].as_str().is_some_and(|hint| hint.contains("get_run")), "{early}");
+    }
+}
+
 /// opencode ends every process below the one that it started.
 #[test]
 fn a_host_that_ends_all_below_its_proxy_does_not_find_the_server() {

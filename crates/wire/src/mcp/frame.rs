@@ -1,12 +1,12 @@
 //! JSON-RPC frames as they pass: only what the proxy must know is read, the rest stays the text that it was.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use bytes::Bytes;
 use drawloom_contract::time::Entropy;
 use serde_json::{Value, json, value::RawValue};
 
-use super::{IDEMPOTENCY_KEY, PROTOCOL_VERSION, STATELESS_SINCE};
+use super::{IDEMPOTENCY_KEY, PATIENCE_MS, PROTOCOL_VERSION, STATELESS_SINCE};
 
 /// A JSON object whose values are not looked into.
 pub(crate) type Object = BTreeMap<String, Box<RawValue>>;
@@ -28,6 +28,14 @@ impl Id {
     pub(crate) fn json(&self) -> &str {
         &self.0
     }
+}
+
+/// What the proxy adds to a call of a tool.
+pub(crate) struct Stamp<'a> {
+    /// Makes its key.
+    pub(crate) entropy: &'a dyn Entropy,
+    /// How long the host waits for its answer, when that is known here.
+    pub(crate) patience: Option<Duration>,
 }
 
 /// What a host sends.
@@ -115,31 +123,31 @@ pub(crate) enum Refusal {
 }
 
 /// The frames of one line; several, when it is a batch.
-pub(crate) fn read(line: &[u8], entropy: &dyn Entropy) -> Vec<Result<Frame, Refusal>> {
+pub(crate) fn read(line: &[u8], stamp: &Stamp<'_>) -> Vec<Result<Frame, Refusal>> {
     let not_json = |error: serde_json::Error| Refusal::NotJson(error.to_string());
     let is_batch = line.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[');
     if !is_batch {
         // Looked at as text first, so that what is no object is told apart from what is no JSON.
         return vec![match serde_json::from_slice::<&RawValue>(line) {
-            Ok(raw) => read_one(raw.get(), entropy),
+            Ok(raw) => read_one(raw.get(), stamp),
             Err(error) => Err(not_json(error)),
         }];
     }
     match serde_json::from_slice::<Vec<Box<RawValue>>>(line) {
         Err(error) => vec![Err(not_json(error))],
         Ok(batch) if batch.is_empty() => vec![Err(Refusal::NotRpc("a batch is empty"))],
-        Ok(batch) => batch.iter().map(|raw| read_one(raw.get(), entropy)).collect(),
+        Ok(batch) => batch.iter().map(|raw| read_one(raw.get(), stamp)).collect(),
     }
 }
 
-fn read_one(text: &str, entropy: &dyn Entropy) -> Result<Frame, Refusal> {
+fn read_one(text: &str, stamp: &Stamp<'_>) -> Result<Frame, Refusal> {
     let object: Object = serde_json::from_str(text).map_err(|_| Refusal::NotRpc("a message must be an object"))?;
     let method = object.get("method").map(|raw| serde_json::from_str::<String>(raw.get()));
     match (method, object.get("id")) {
         (Some(Err(_)), _) => Err(Refusal::NotRpc("`method` must be a string")),
         (Some(Ok(method)), Some(id)) => {
             let id = Id::read(id.get()).ok_or(Refusal::NotRpc("`id` must be a string or a number"))?;
-            Ok(Frame::Request(request(id, method, text, object, entropy)))
+            Ok(Frame::Request(request(id, method, text, object, stamp)))
         }
         (Some(Ok(method)), None) => {
             let params = nested(&object, "params").unwrap_or_default();
@@ -153,7 +161,7 @@ fn read_one(text: &str, entropy: &dyn Entropy) -> Result<Frame, Refusal> {
     }
 }
 
-fn request(id: Id, method: String, text: &str, mut object: Object, entropy: &dyn Entropy) -> Request {
+fn request(id: Id, method: String, text: &str, mut object: Object, stamp: &Stamp<'_>) -> Request {
     let mut params = nested(&object, "params");
     let mut meta = params.as_ref().and_then(|params| nested(params, "_meta")).unwrap_or_default();
     let version = stateless_version(&meta);
@@ -165,8 +173,12 @@ fn request(id: Id, method: String, text: &str, mut object: Object, entropy: &dyn
     let mut key = None;
     if let ("tools/call", Some(params)) = (method.as_str(), &mut params) {
         let given = nested(params, "arguments").and_then(|arguments| string(&arguments, "idempotency_key"));
-        let chosen = given.or_else(|| string(&meta, IDEMPOTENCY_KEY)).unwrap_or_else(|| random_key(entropy));
+        let chosen = given.or_else(|| string(&meta, IDEMPOTENCY_KEY)).unwrap_or_else(|| random_key(stamp.entropy));
         meta.insert(IDEMPOTENCY_KEY.into(), raw(&chosen));
+        if let Some(patience) = stamp.patience {
+            meta.entry(PATIENCE_MS.into())
+                .or_insert_with(|| raw(&u64::try_from(patience.as_millis()).unwrap_or(u64::MAX)));
+        }
         params.insert("_meta".into(), raw(&meta));
         object.insert("params".into(), raw(params));
         frame = one_line(raw(&object).get());

@@ -109,7 +109,9 @@ mod tests {
     use crate::mcp::{frame, tests::Counting};
 
     fn request(frame: Value) -> Request {
-        match frame::read(frame.to_string().as_bytes(), &Counting::default()).remove(0) {
+        let entropy = Counting::default();
+        let stamp = frame::Stamp { entropy: &entropy, patience: None };
+        match frame::read(frame.to_string().as_bytes(), &stamp).remove(0) {
             Ok(frame::Frame::Request(request)) => request,
             other => panic!("{other:?}"),
         }

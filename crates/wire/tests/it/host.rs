@@ -66,6 +66,7 @@ impl Host {
             http: Configured::plain().expect("a client"),
             token: Some("a token".into()),
             headers: vec![("x-more".into(), "yes".into())],
+            patience: None,
             clock: Arc::new(Fast { begun: Instant::now(), speed }),
             entropy: Arc::new(Chance),
         };
