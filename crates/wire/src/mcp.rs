@@ -12,6 +12,7 @@ mod frame;
 mod headers;
 mod lines;
 mod listen;
+mod notify;
 mod outage;
 mod output;
 mod progress;
@@ -30,7 +31,7 @@ use drawloom_contract::{
     failure::{Failure, FailureKind},
     time::{Clock, Entropy},
 };
-use drawloom_net::{Configured, Method};
+use drawloom_net::Configured;
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
@@ -39,11 +40,9 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use calls::Calls;
-use exchange::{Era, Fate};
 use frame::{Frame, Id, Notification, Refusal, Request, Stamp};
 use headers::Annotations;
 use lines::{Line, Lines};
-use outage::Outage;
 use output::Output;
 use progress::Progress;
 use session::Session;
@@ -203,7 +202,7 @@ pub async fn run(
     }
     over.cancel();
     drop(listener.await);
-    goodbye(&shared).await;
+    notify::goodbye(&shared).await;
     tasks.close();
     tasks.wait().await;
     // With the last sender gone, the writer ends once all is written.
@@ -275,13 +274,13 @@ impl Shared {
                     self.session.initialized(notification.text.clone());
                 }
                 let Some(room) = self.room_for(&notification.method) else { return };
-                spawn(Box::pin(notify(self.clone(), notification, room)));
+                spawn(Box::pin(notify::send(self.clone(), notification, room)));
             }
             Ok(Frame::Response(text)) => {
                 let Some(room) = self.room_for("an answer of the host") else { return };
                 let answer =
                     Notification { method: "an answer".into(), text, version: None, params: Default::default() };
-                spawn(Box::pin(notify(self.clone(), answer, room)));
+                spawn(Box::pin(notify::send(self.clone(), answer, room)));
             }
         }
     }
@@ -326,70 +325,6 @@ impl Shared {
         if let Ok(listing) = std::str::from_utf8(listing) {
             self.annotations.lock().unwrap_or_else(PoisonError::into_inner).learn(listing);
         }
-    }
-}
-
-/// Sends something that wants no answer: a notification, or the host's answer to what the server asked.
-async fn notify(shared: Arc<Shared>, message: Notification, room: OwnedSemaphorePermit) {
-    let greeting = message.method == "notifications/initialized";
-    let is_answer = !message.method.starts_with("notifications/");
-    let mut outage = Outage::new(PATIENCE);
-    let failure = loop {
-        let last = || shared.version.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let session = if greeting { shared.session.begun().await } else { shared.session.settled().await };
-        let era = match (message.version.clone(), session) {
-            (Some(version), _) => Era::Stateless(version, headers::standard(&message.method, None)),
-            (None, Some(open)) => Era::Session(open),
-            (None, None) => match last().filter(|_| !is_answer) {
-                Some(version) => Era::Stateless(version, headers::standard(&message.method, None)),
-                None => Era::Bare,
-            },
-        };
-        let fate = match shared.post(&message.text, &era, outage.failed.as_deref()).await {
-            Ok(head) => shared.read(head, None).await,
-            Err(fate) => fate,
-        };
-        let fate = match fate {
-            Fate::NoSession(generation) => match call::renew(&shared, generation, outage.failed.as_deref()).await {
-                // Opening the session anew says this already.
-                Ok(()) if greeting => break None,
-                Ok(()) => continue,
-                Err(fate) => fate,
-            },
-            fate => fate,
-        };
-        match fate {
-            Fate::Taken | Fate::Answered(_) => break None,
-            Fate::NoSession(_) => break Some("the server has lost the session".to_owned()),
-            Fate::Refused(failure) => break Some(failure.to_string()),
-            Fate::Away(away) if away.sent && !is_answer && !message.is_repeatable() => {
-                break Some(format!("nobody knows whether it arrived: {}", away.why));
-            }
-            Fate::Away(away) => {
-                if let Err(failure) = outage.wait(away, &*shared.clock, &*shared.entropy).await {
-                    break Some(failure.to_string());
-                }
-            }
-        }
-    };
-    if greeting {
-        shared.session.greeted();
-    }
-    if let Some(error) = failure {
-        tracing::warn!(what = message.method, %error, "a message of the host did not reach the server");
-    }
-    drop(room);
-}
-
-/// Ends the session at the server, if it hears of it in time.
-async fn goodbye(shared: &Shared) {
-    let Some(open) = shared.session.current().filter(|open| open.id.is_some()) else { return };
-    let Some(at) = shared.upstream.known() else { return };
-    let request = shared.request(Method::Delete, &at, &Era::Session(open), None);
-    let deadline = shared.clock.now().after(GOODBYE);
-    tokio::select! {
-        _ = shared.http.send(request) => {}
-        () = shared.clock.sleep_until(deadline) => {}
     }
 }
 

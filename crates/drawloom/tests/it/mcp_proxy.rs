@@ -332,19 +332,22 @@ fn a_server_with_idle_exit_ends_once_nobody_uses_it_and_no_run_is_unfinished() {
     let mut line = String::new();
     BufReader::new(child.stdout.take().expect("a pipe")).read_line(&mut line).expect("it says where it is");
     let url = serde_json::from_str::<Value>(&line).expect("JSON")["url"].as_str().expect("an address").to_owned();
-    let run = home.run(&["--url", &url, "run", "echo", "slow", "--detach", "--json"]).exits(0).json();
-    // A client that only listens is a client too; without it the unfinished run keeps the server.
-    let address = url.strip_prefix("http://").expect("a plain address").to_owned();
-    let client = std::net::TcpStream::connect(&address).expect("it listens");
     let (ended, end) = mpsc::channel();
     std::thread::spawn(move || {
         let mut said = String::new();
         child.stderr.take().expect("a pipe").read_to_string(&mut said).expect("text");
         drop(ended.send((child.wait().expect("it ends").code(), said)));
     });
-    assert_eq!(end.recv_timeout(Duration::from_millis(1500)), Err(RecvTimeoutError::Timeout), "it is used");
+    let stays = |why: &str| {
+        assert_eq!(end.recv_timeout(Duration::from_millis(1500)), Err(RecvTimeoutError::Timeout), "{why}");
+    };
+    // A client that only listens is a client too.
+    let address = url.strip_prefix("http://").expect("a plain address").to_owned();
+    let client = std::net::TcpStream::connect(&address).expect("it listens");
+    stays("somebody is connected");
+    let run = home.run(&["--url", &url, "run", "echo", "slow", "--detach", "--json"]).exits(0).json();
     drop(client);
-    assert_eq!(end.recv_timeout(Duration::from_millis(1500)), Err(RecvTimeoutError::Timeout), "a run is unfinished");
+    stays("a run is unfinished");
     home.run(&["--url", &url, "runs", "cancel", run["run_id"].as_str().expect("an id")]).exits(0);
     let (code, said) = end.recv_timeout(PATIENCE).expect("it ends");
     assert_eq!(code, Some(0));

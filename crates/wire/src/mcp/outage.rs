@@ -41,7 +41,7 @@ impl Outage {
         let since = *self.since.get_or_insert(now);
         tracing::debug!(error = %away.why, tries = self.tries, "the server is away");
         if now.since(since) >= self.patience {
-            return Err(gave_up(&away, now.since(since)));
+            return Err(gave_up(&away, self.patience));
         }
         let doubled = FIRST_WAIT.saturating_mul(1 << self.tries.saturating_sub(1).min(16)).min(LONGEST_WAIT);
         let wait = if self.tries == 0 { Duration::ZERO } else { doubled + jitter(doubled, entropy) };
@@ -62,8 +62,8 @@ fn jitter(wait: Duration, entropy: &dyn Entropy) -> Duration {
     wait.mul_f64(f64::from(byte[0]) / 1024.0)
 }
 
-fn gave_up(away: &Away, after: Duration) -> Failure {
-    let what = format!("the drawloom server did not come back within {} s: {}", after.as_secs(), away.why);
+fn gave_up(away: &Away, patience: Duration) -> Failure {
+    let what = format!("the drawloom server did not come back within {} s: {}", patience.as_secs(), away.why);
     let failure = Failure::new(FailureKind::Unavailable, "upstream_away", what);
     let known = away.why.hint.clone().unwrap_or_else(|| "check that `drawloom serve` runs".into());
     failure.with_hint(format!("{known}; what was accepted goes on: list_runs shows it"))
