@@ -95,7 +95,9 @@ errors! {
         "bad_from_seq": "The run has no record of that number.", "Use an id that the stream gave.";
         "bad_header": "A header is not text.", "Send plain text.";
         "bad_path": "The path cannot be read.", "Check its escapes.";
+        "bad_pattern": "What to search for is no regular expression.", "Escape characters such as ( [ * + ? with a backslash.";
         "bad_query": "The query cannot be read.", "Check its escapes.";
+        "bad_range": "The text has no such line or byte.", "The message says how long it is.";
         "bad_value": "A value is not one of those that are possible.", "The message lists them.";
         "body_too_slow": "The body did not come in time.", "Send it faster; 30 s is the limit.";
         "both_spellings": "A field and its other spelling are both there.", "Leave one of them out.";
@@ -110,6 +112,7 @@ errors! {
         "invalid_request": "The request is not as it must be.", "The problems say where and how.";
         "missing_key": "A field that must be there is not.", "Add it.";
         "more_problems": "There are more problems than are listed.", "Fix these first.";
+        "no_artifact": "The run has no such text yet.", "Wait for its end, or read its journal.";
         "no_token": "The server wants a token.", "Send `Authorization: Bearer …`; commands read DRAWLOOM_TOKEN.";
         "not_built": "The field belongs to something that this version does not have.", "Leave it out.";
         "origin_denied": "A browser's page from elsewhere called an open server.", "Set a token, or call from the server's own page.";
@@ -124,6 +127,7 @@ errors! {
         "too_long": "A text or list is too long.", "The message says the limit.";
         "too_short": "A text or list is too short.", "The message says the limit.";
         "too_many_bodies": "Too many large bodies are held at once.", "Ask again later.";
+        "toolset_not_asked": "The tool is in a toolset that the MCP client did not ask for.", "Connect with `--toolsets`, or `/mcp?toolsets=`.";
         "unexpected_body": "A GET has a body.", "Put the fields into the query.";
         "unexpected_query": "A POST has a query.", "Put the fields into the body.";
         "unknown_agent": "There is no agent of that name.", "`drawloom agents list` shows them.";
@@ -133,6 +137,7 @@ errors! {
         "unknown_route": "There is nothing at that address.", "GET /v1/openapi.json lists every route.";
         "unknown_run": "There is no such run here.", "Check its id; it may have been pruned.";
         "unknown_session": "There is no such session.", "Leave session_id out to begin a new one.";
+        "unknown_toolset": "There is no such set of MCP tools.", "The hint lists them.";
         "unknown_token": "Nobody has this token.", "Check it.";
         "wrong_method": "The route has no such method.", "The hint says which it has.";
         "wrong_type": "A value has the wrong type.", "The message says which it must have.";

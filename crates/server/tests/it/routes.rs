@@ -150,7 +150,7 @@ async fn the_client_reaches_every_operation() {
         let input = match name {
             "spawn_run" => json!({"agent": "quick", "prompt": "go"}),
             "spawn_runs" => json!({"spawns": [{"agent": "quick", "prompt": "go"}]}),
-            "get_run" | "follow_run" | "cancel_run" | "replay_run" => json!({"run_id": run.run_id}),
+            "get_run" | "follow_run" | "cancel_run" | "replay_run" | "read_artifact" => json!({"run_id": run.run_id}),
             "get_batch" | "cancel_batch" => json!({"batch_id": batch.body["batch_id"]}),
             "prune_runs" => json!({"older_than_seconds": 60}),
             _ => json!({}),

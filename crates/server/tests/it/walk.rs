@@ -180,7 +180,8 @@ async fn bad_ids_and_wrong_types_are_refused() {
             assert_eq!((answer.status, answer.code()), (400, "bad_form"), "{}: {}", route.name(), answer.body);
             assert_eq!(answer.body["error"]["problems"][0]["path"], name);
         }
-        for field in &route.fields {
+        // Any text can be searched for.
+        for field in route.fields.iter().filter(|field| *field != "grep") {
             let (query, body) = match route.method {
                 Method::Get | Method::Delete => (format!("?{field}=%00%00"), String::new()),
                 Method::Post => (String::new(), json!({ field.as_str(): [[[]]] }).to_string()),

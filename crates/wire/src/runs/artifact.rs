@@ -133,7 +133,7 @@ impl Artifact {
 
 /// Takes the longest texts out of `results` until the rest is at most `budget` bytes; each leaves an artifact.
 pub fn fit(results: &mut [RunResult], budget: u64) {
-    let mut sizes: Vec<u64> = results.iter().map(|result| length(result)).collect();
+    let mut sizes: Vec<u64> = results.iter().map(length).collect();
     sizes.sort_unstable();
     // The largest size that may stay: short texts are never taken out for the sake of long ones.
     let mut left = budget;
