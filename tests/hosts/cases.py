@@ -1,0 +1,228 @@
+"""The five cases, and two more that run only when named. Each says in a sentence what was seen, or raises `Failed`."""
+
+import json
+import re
+
+from scripted.server import Call, Say
+
+TOOLS = ["spawn_run", "spawn_runs", "get_run", "list_runs", "cancel_run", "get_batch", "list_agents", "read_artifact"]
+LIMIT = 4
+"""The host's own limit of a call in the case `long`, in seconds."""
+PATIENCE = 90
+"""How long a step of a case may take, in seconds. Nothing waits so long unless something is wrong."""
+
+
+class Failed(Exception):
+    """A case did not go as it must."""
+
+
+def check(holds, message):
+    if not holds:
+        raise Failed(message)
+
+
+def threads(count):
+    """The arguments of a `spawn_runs` of so many."""
+    return {"spawns": [{"agent": "weaver", "prompt": f"thread {index}"} for index in range(count)]}
+
+
+def value_in(text):
+    """The JSON value in what a host told its model about a tool's result; `None` when there is none."""
+    for start in re.finditer(r"[{]", text):
+        try:
+            return json.JSONDecoder().raw_decode(text[start.start() :])[0]
+        except json.JSONDecodeError:
+            continue
+    return None
+
+
+def woven(text, count):
+    """How many of `count` results, each at its own index, are in what a host told its model."""
+    value = value_in(text) or {}
+    results = value.get("results") or []
+    return sum(
+        result.get("index") == index
+        and result.get("status") == "completed"
+        and result.get("final_text") == f"woven: thread {index}"
+        for index, result in enumerate(results[:count])
+    )
+
+
+def check_runs(runs, count, status="completed"):
+    """Each was started once, and ended so."""
+    check(len(runs) == count, f"{len(runs)} runs were started, not {count}")
+    seen = sorted({run["status"] for run in runs})
+    check(seen == [status], f"the runs are {', '.join(seen)}, not {status}")
+
+
+def recovering(count, gate):
+    """A play that starts `count` runs, and when the call brings no results looks for them as a model would."""
+
+    def play(results):
+        if not results:
+            return Call("spawn_runs", threads(count))
+        if woven(results[-1], count) == count:
+            return Say(f"All woven: {results[-1]}")
+        gate.wait(PATIENCE)
+        if len(results) == 1:
+            handle = (value_in(results[0]) or {}).get("batch_id")
+            return (
+                Call("get_batch", {"batch_id": handle, "wait_ms": 3000})
+                if handle
+                else Call("list_runs", {"limit": count})
+            )
+        runs = (value_in(results[1]) or {}).get("runs") or [value_in(results[1]) or {}]
+        batch = runs[0].get("batch_id")
+        if batch is None or len(results) > 6:
+            return Say(f"No results: {results[-1]}")
+        return Call("get_batch", {"batch_id": batch, "wait_ms": 3000})
+
+    return play
+
+
+def list_tools(cell):
+    """The tools are offered to the model."""
+    model = cell.model(lambda results: Say("The tools are known."))
+    model.open()
+    cell.run_host()
+    offered = [tool for tool in TOOLS if any(asked.offered(tool) for asked in model.conversation()[:1])]
+    check(offered == TOOLS, f"of our tools the model was offered {offered}, among {model.tools()}")
+    return f"{len(TOOLS)} tools offered to the model"
+
+
+def ten(cell):
+    """`spawn_runs` of ten: all results, each by its index, in the host's transcript."""
+    model = cell.model(lambda results: Say(f"Report: {results[0]}") if results else Call("spawn_runs", threads(10)))
+    model.open()
+    cell.run_host()
+    results = model.results()
+    check(results, f"the model saw no result; the host said: {cell.last_words()}")
+    check(woven(results[0], 10) == 10, f"{woven(results[0], 10)} of 10 results by index in: {results[0][:400]}")
+    final = cell.host.final()
+    check(all(f"woven: thread {index}" in final for index in range(10)), f"the host printed: {final[:400]}")
+    check_runs(cell.loom.settled(5000), 10)
+    return "10 of 10 results by index, and in the host's last words"
+
+
+def long(cell):
+    """A call longer than the client's own limit: the runs end all the same, and a second call finds the results."""
+    return outlived(cell, LIMIT, wait=LIMIT * 2.5)
+
+
+def default(cell):
+    """A call of 70 s under the limits that the host has by itself."""
+    return outlived(cell, None, wait=70)
+
+
+def outlived(cell, limit, wait):
+    model = cell.model(None)
+    model.play = recovering(3, model.gate)
+    cell.start_host(limit=limit)
+    check(
+        model.wait_for(lambda: len(set(model.agents_asked)) == 3, PATIENCE),
+        f"no runs came; the host said: {cell.last_words()}",
+    )
+    answered = model.wait_for(lambda: model.results(), wait)
+    told = model.results()[0] if answered else None
+    states = sorted({run["status"] for run in cell.loom.runs()})
+    check(
+        not set(states) & {"cancelled", "failed", "timed_out"},
+        f"after the host was told {told!r} the runs are {states}",
+    )
+    model.open()
+    cell.finish_host()
+    check_runs(cell.loom.settled(5000), 3)
+    results = model.results()
+    check(results and woven(results[-1], 3) == 3, f"the last the model saw: {(results or ['nothing'])[-1][:400]}")
+    calls = len(results)
+    if told is None:
+        return f"the call was still waited for after {wait:g} s and brought 3 of 3 itself; started once"
+    handle = (value_in(told) or {}).get("batch_id")
+    how = "got the handle back in time" if handle else f"gave up (“{short(told)}”)"
+    return f"the host {how}; the runs went on, started once; 3 of 3 results by call {calls}"
+
+
+def cancelled(cell):
+    """Its user stops the call."""
+    model = cell.model(lambda results: Say("Stopped.") if results else Call("spawn_runs", threads(3)))
+    cell.start_host(cancellable=True)
+    check(
+        model.wait_for(lambda: len(set(model.agents_asked)) == 3, PATIENCE),
+        f"no runs came; the host said: {cell.last_words()}",
+    )
+    cell.host.cancel()
+    runs = cell.loom.settled(5000 if cell.cancel_is_said else 1500)
+    if cell.cancel_is_said:
+        check_runs(runs, 3, "cancelled")
+        seen = "the host said so (notifications/cancelled), and all 3 runs were cancelled"
+    else:
+        ended = [run["status"] for run in runs if run["status"] in ("completed", "cancelled", "failed", "timed_out")]
+        check(not ended, f"nobody said cancel, and yet runs are {ended}")
+        model.open()
+        check_runs(cell.loom.settled(10000), 3)
+        seen = cell.unsaid
+    cell.host.leave()
+    cell.finish_host()
+    return seen
+
+
+def restart(cell):
+    """The server is killed in the middle of a `spawn_runs` of ten, and started again."""
+    model = cell.model(None)
+    model.play = recovering(10, model.gate)
+    cell.start_host()
+    check(
+        model.wait_for(lambda: len(set(model.agents_asked)) == 4, PATIENCE),
+        f"no runs came; the host said: {cell.last_words()}",
+    )
+    # Four at once: when the seventh asks, three have ended, four are under way and three wait.
+    model.let_through(3)
+    check(
+        model.wait_for(lambda: len(set(model.agents_asked)) == 7, PATIENCE), f"runs stand still: {model.agents_asked}"
+    )
+    runs = cell.loom.settled(300)
+    ended = sum(run["status"] == "completed" for run in runs)
+    check((len(runs), ended) == (10, 3), f"before the crash there are {len(runs)} runs, {ended} of them completed")
+    before = {run["run_id"] for run in runs}
+    cell.crash_and_restart()
+    model.open()
+    cell.finish_host()
+    runs = cell.loom.settled(20000)
+    check_runs(runs, 10)
+    check({run["run_id"] for run in runs} == before, "the runs are others than before the crash")
+    results = model.results()
+    check(results and woven(results[-1], 10) == 10, f"the last the model saw: {(results or ['nothing'])[-1][:400]}")
+    if len(results) == 1:
+        return "the call itself brought 10 of 10 results; started once"
+    return f"the call broke off (“{short(results[0])}”); 10 of 10 results by call {len(results)}; started once"
+
+
+def install(cell):
+    """The host's settings are those that `drawloom mcp install --write` made."""
+    model = cell.model(lambda results: Say(f"Agents: {results[0]}") if results else Call("list_agents"))
+    model.open()
+    cell.start_host(install=True)
+    cell.finish_host()
+    check(
+        model.results(), f"the model saw no result, of these tools: {model.tools()}; the host said: {cell.last_words()}"
+    )
+    agents = [agent["name"] for agent in (value_in(model.results()[0]) or {}).get("agents", [])]
+    check(agents == ["weaver"], f"the model was told: {model.results()[0][:400]}")
+    return "connected by `drawloom mcp install --write`; the agents were listed"
+
+
+def short(text):
+    """What a tool's result says, in a line; Codex puts the time it took before it."""
+    text = re.sub(r"^Wall time: \S+ seconds Output: ", "", " ".join(text.split()))
+    return text if len(text) <= 160 else f"{text[:160]}…"
+
+
+CASES = {
+    "list": list_tools,
+    "ten": ten,
+    "long": long,
+    "cancelled": cancelled,
+    "restart": restart,
+    "install": install,
+    "default": default,
+}
