@@ -150,6 +150,8 @@ struct Shared {
     /// The version of the last stateless request, for notifications that say none.
     version: Mutex<Option<String>>,
     room: Arc<Semaphore>,
+    /// The host's input has ended: nobody listens any more.
+    host_gone: CancellationToken,
 }
 
 /// Runs a proxy between a host and its server. Returns when the input has ended and what was in flight was answered (or
@@ -177,6 +179,7 @@ pub async fn run(
         annotations: Mutex::default(),
         version: Mutex::default(),
         room: Arc::new(Semaphore::new(MOST_IN_FLIGHT)),
+        host_gone: CancellationToken::new(),
     });
     let tasks = TaskTracker::new();
     let over = CancellationToken::new();
@@ -184,6 +187,7 @@ pub async fn run(
     let listener = tokio::spawn(over.clone().run_until_cancelled_owned(listen::listen(shared.clone())));
     let work = async {
         read(&shared, &tasks, &over, input).await;
+        shared.host_gone.cancel();
         tasks.close();
         let deadline = shared.clock.now().after(DRAIN);
         tokio::select! {
@@ -303,10 +307,18 @@ impl Shared {
             *self.version.lock().unwrap_or_else(PoisonError::into_inner) = Some(version.clone());
         }
         let shared = self.clone();
-        spawn(Box::pin(async move {
-            call::carry(shared, request, withdrawn).await;
+        let listens = request.method == "subscriptions/listen";
+        let carried = async move {
+            let gone = shared.host_gone.clone();
+            let carried = call::carry(shared, request, withdrawn);
+            // Listening has no end of its own, so it is nothing to wait for.
+            match listens {
+                true => drop(gone.run_until_cancelled(carried).await),
+                false => carried.await,
+            }
             drop(room);
-        }));
+        };
+        spawn(Box::pin(carried));
     }
 
     fn room_for(&self, what: &str) -> Option<OwnedSemaphorePermit> {

@@ -226,6 +226,19 @@ fn a_host_that_says_how_long_it_waits_gets_a_handle_before_it_gives_up() {
     }
 }
 
+#[test]
+fn a_host_that_only_listens_is_not_waited_for_when_it_ends() {
+    let home = Home::new();
+    let server = home.serve();
+    let mut host = Host::start(home.command(&["mcp", "--upstream", &server.url, "--log", "info"]));
+    let wanted = json!({ "toolsListChanged": true });
+    host.request(1, "subscriptions/listen", json!({ "notifications": wanted, "_meta": stateless() }));
+    assert_eq!(host.next()["method"], "notifications/subscriptions/acknowledged");
+    let (code, said) = host.close();
+    assert_eq!(code, Some(0));
+    assert!(!said.contains("what it waited for"), "{said}");
+}
+
 /// opencode ends every process below the one that it started.
 #[test]
 fn a_host_that_ends_all_below_its_proxy_does_not_find_the_server() {

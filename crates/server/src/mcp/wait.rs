@@ -29,7 +29,7 @@ const BEAT: Duration = Duration::from_secs(5);
 /// How long a caller who takes tasks waits for the end itself: what is over by then needs no task.
 const TASK_GRACE: Duration = Duration::from_millis(200);
 /// How long a call of a session may take before it is noted, so that it can be taken up after a restart.
-const NOTE_GRACE: Duration = Duration::from_millis(50);
+const NOTE_GRACE: Duration = Duration::from_millis(20);
 /// How long the reason of a cancel may take after the cancel.
 const REASON_GRACE: Duration = Duration::from_secs(1);
 
