@@ -1,9 +1,10 @@
-"""The five cases, and two more that run only when named. Each says in a sentence what was seen, or raises `Failed`."""
+"""The five cases, and three more that run only when named. Each says in a sentence what was seen, or raises `Failed`."""
 
 import json
 import re
 
 from scripted.server import Call, Say
+from tap import Tap
 
 TOOLS = ["spawn_run", "spawn_runs", "get_run", "list_runs", "cancel_run", "get_batch", "list_agents", "read_artifact"]
 LIMIT = 4
@@ -197,6 +198,64 @@ def restart(cell):
     return f"the call broke off (“{short(results[0])}”); 10 of 10 results by call {len(results)}; started once"
 
 
+CANARY = "canary-5e81d07b"
+"""What is in every file that the agents read, and must not reach the host."""
+
+
+def read_and_count(asked):
+    """An agent's model: reads the file that it was told, then says how long it is; with the word `echo`, what is in it."""
+    path = asked.prompt.split()[-1]
+    if not asked.results:
+        return "", (asked.offered("Read"), {"path": path, "bytes": True})
+    text = asked.results[-1]
+    return (text if "echo" in asked.prompt else f"{path}: {len(text.splitlines())} lines"), None
+
+
+def canary(cell):
+    """Ten agents read files with a canary in them: their journals have it, the connection to the host has not. A control
+    whose child says what it read is caught."""
+    check(cell.transport != "stdio", "the tap stands on HTTP: use thin or http")
+    quiet = {"spawns": [{"agent": "reader", "prompt": f"count slice{index}.txt"} for index in range(10)]}
+    control = {"spawns": [{"agent": "reader", "prompt": "echo slice3.txt"}]}
+    seen = {}
+
+    def play(results):
+        if not results:
+            return Call("spawn_runs", quiet)
+        if len(results) == 1:
+            seen.setdefault("quiet", cell.loom.tap.bytes())
+            return Call("spawn_runs", control)
+        return Say(f"Report: {results[0]}")
+
+    model = cell.model(play)
+    model.agent = read_and_count
+    for index in range(10):
+        (cell.loom.slices / f"slice{index}.txt").write_text("a line\n" * (index + 1) + f"{CANARY}\n")
+    cell.loom.tap = Tap(cell.loom.url)
+    model.open()
+    cell.run_host()
+    cell.loom.tap.close()
+    results = model.results()
+    check(len(results) == 2, f"the model saw {len(results)} results; the host said: {cell.last_words()}")
+    found = (value_in(results[0]) or {}).get("results") or []
+    wanted = [f"slice{index}.txt: {index + 2} lines" for index in range(10)]
+    check([result.get("final_text") for result in found] == wanted, f"not 10 of 10 by index: {results[0][:400]}")
+    final = cell.host.final()
+    check(all(text in final for text in wanted), f"the host printed: {final[:400]}")
+    journals = [
+        cell.loom.ask(f"/v1/runs/{result['run_id']}/artifact?name=journal&max_bytes=262144")["text"] for result in found
+    ]
+    check(all(CANARY in journal for journal in journals), "a journal lacks what its agent read")
+    times = [(run["timings"]["started_at"], run["timings"]["ended_at"]) for run in cell.loom.runs()]
+    most = max(sum(began <= at < ended for began, ended in times) for at, _ in times)
+    check(most <= 4, f"{most} runs were at work at once")
+    check(CANARY.encode() not in seen["quiet"], "the canary is on the connection")
+    check(b"slice9.txt: 11 lines" in seen["quiet"], "the tap does not see the connection")
+    check(CANARY.encode() in cell.loom.tap.bytes(), "the control was not caught")
+    size = len(seen["quiet"])
+    return f"10 of 10 by index, at most {most} at once; the canary in 10 journals and not in {size} bytes; the control was caught"
+
+
 def install(cell):
     """The host's settings are those that `drawloom mcp install --write` made."""
     model = cell.model(lambda results: Say(f"Agents: {results[0]}") if results else Call("list_agents"))
@@ -207,7 +266,7 @@ def install(cell):
         model.results(), f"the model saw no result, of these tools: {model.tools()}; the host said: {cell.last_words()}"
     )
     agents = [agent["name"] for agent in (value_in(model.results()[0]) or {}).get("agents", [])]
-    check(agents == ["weaver"], f"the model was told: {model.results()[0][:400]}")
+    check(agents == ["reader", "weaver"], f"the model was told: {model.results()[0][:400]}")
     return "connected by `drawloom mcp install --write`; the agents were listed"
 
 
@@ -223,6 +282,7 @@ CASES = {
     "long": long,
     "cancelled": cancelled,
     "restart": restart,
+    "canary": canary,
     "install": install,
     "default": default,
 }

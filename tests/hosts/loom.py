@@ -22,6 +22,9 @@ providers:
 concurrency: {{ max_concurrent_runs: 4 }}
 agents:
   weaver: {{ provider: loom, model: {model}, description: Weaves one thread., system_prompt: Weave., tools: [] }}
+  reader: {{ provider: loom, model: {model}, description: Reads one file., system_prompt: Read., tools: [Read] }}
+volumes:
+  slices: {{ path: slices, mode: ro, default: true }}
 """
 
 
@@ -31,7 +34,10 @@ class Loom:
     def __init__(self, binary: Path, home: Path, model_port: int):
         self.binary, self.home = binary, home
         self.data = home / "data"
-        home.mkdir(parents=True)
+        self.slices = home / "slices"
+        self.slices.mkdir(parents=True)
+        self.tap = None
+        """Where hosts reach the server, when a tap stands between."""
         self.config = home / "drawloom.yaml"
         self.config.write_text(f"listen: 127.0.0.1:0\n{CONFIG.format(port=model_port, model=Scripted.AGENT)}")
         self.process = None
@@ -60,10 +66,11 @@ class Loom:
         self.url = json.loads(line)["url"]
 
     def connection(self, transport):
+        url = self.tap.url if self.tap else self.url
         if transport == "http":
-            return Connection(url=f"{self.url}/mcp", token=TOKEN)
+            return Connection(url=f"{url}/mcp", token=TOKEN)
         if transport == "thin":
-            command = [str(self.binary), "mcp", "--upstream", self.url]
+            command = [str(self.binary), "mcp", "--upstream", url]
             return Connection(command=command, env={"DRAWLOOM_TOKEN": TOKEN})
         command = [str(self.binary), "mcp", "--config", str(self.config), "--data-dir", str(self.data)]
         return Connection(command=command, env=self.secrets())

@@ -51,6 +51,8 @@ class Scripted:
         """Agents answer once it is open; see `open` and `let_through`."""
         self.permits = 0
         self.changed = threading.Condition()
+        self.agent = lambda asked: (f"woven: {asked.prompt.strip()}", None)
+        """What the agents' model answers: a text, or a call."""
         self.agents_asked = []
         """Prompts that agents brought, one for each request."""
         self._http = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
@@ -98,7 +100,7 @@ class Scripted:
     def answer(self, asked):
         if asked.model == self.AGENT:
             self.pass_gate()
-            return f"woven: {asked.prompt.strip()}", None
+            return self.agent(asked)
         if not asked.tools:
             return "Weaving", None
         return self.play(asked.results).answer(asked)
