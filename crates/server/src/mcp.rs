@@ -4,13 +4,16 @@
 //! form that the caller can take, and sessions that outlive a restart. A [`Table`] says what there is; the shipped binary
 //! has one, made from the operations list, and a test process can add another.
 
+mod batches;
 mod calls;
+mod cancel;
 mod clients;
 mod endpoint;
 mod handler;
 mod manager;
 mod notes;
 mod offered;
+mod open;
 mod pending;
 mod prompts;
 mod resources;
@@ -20,7 +23,7 @@ mod table;
 mod wait;
 
 pub use rmcp;
-pub use table::{Ask, Change, Outcome, Pending, Progress, Table, View};
+pub use table::{Ask, Change, Outcome, Pending, Progress, Table, Terms, View};
 
 pub(crate) use endpoint::Endpoint;
 pub(crate) use offered::Offered;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use drawloom_server::App;
 use drawloom_server::mcp::{
-    Ask, Outcome, Pending, Table, View,
+    Ask, Outcome, Pending, Table, Terms, View,
     rmcp::{
         ErrorData,
         model::{
@@ -57,7 +57,13 @@ impl Table for Fixtures {
         self.jobs.call(ask, params)
     }
 
-    async fn find_task(&self, _: &Arc<App>, _: &View, id: &str) -> Option<Result<Box<dyn Pending>, ErrorData>> {
+    async fn find_task(
+        &self,
+        _: &Arc<App>,
+        _: &View,
+        id: &str,
+        _: Terms,
+    ) -> Option<Result<Box<dyn Pending>, ErrorData>> {
         self.jobs.find(id).map(Ok)
     }
 

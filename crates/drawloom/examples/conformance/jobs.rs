@@ -14,7 +14,7 @@ use async_trait::async_trait;
 use drawloom::clock::SystemClock;
 use drawloom_contract::time::{Clock, Timestamp};
 use drawloom_server::mcp::{
-    Ask, Outcome, Pending, Progress,
+    Ask, Outcome, Pending, Progress, Terms,
     rmcp::{
         ErrorData,
         model::{
@@ -177,8 +177,8 @@ impl Pending for Waited {
         self.0.id.clone()
     }
 
-    fn belongs_to_call(&self) -> bool {
-        true
+    fn terms(&self) -> Terms {
+        Terms { belongs_to_call: true, ..Terms::default() }
     }
 
     async fn wait(&mut self, until: Timestamp) -> Option<Result<CallToolResult, ErrorData>> {

@@ -4,8 +4,10 @@ mod calls;
 pub(crate) mod client;
 mod firewall;
 mod listing;
+mod lost;
 mod sessions;
 mod tasks;
+mod walls;
 
 use serde_json::Value;
 

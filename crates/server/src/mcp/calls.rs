@@ -34,7 +34,7 @@ impl Cancel {
 pub(super) fn is_timeout(reason: Option<&str>) -> bool {
     reason.is_some_and(|reason| {
         let reason = reason.to_ascii_lowercase();
-        ["timed out", "timeout", "time out", "deadline", "future dropped"].iter().any(|word| reason.contains(word))
+        ["timed out", "timeout", "future dropped"].iter().any(|word| reason.contains(word))
     })
 }
 
@@ -72,6 +72,13 @@ pub(super) struct Entered<K: Eq + Hash + Clone> {
     cancel: Arc<Cancel>,
 }
 
+impl<K: Eq + Hash + Clone> Entered<K> {
+    /// The cancel that may come.
+    pub(super) fn cancel(&self) -> &Arc<Cancel> {
+        &self.cancel
+    }
+}
+
 impl<K: Eq + Hash + Clone> Drop for Entered<K> {
     fn drop(&mut self) {
         let mut open = self.calls.open.lock().unwrap_or_else(PoisonError::into_inner);
@@ -92,13 +99,12 @@ mod tests {
             "MCP error -32001: Request timed out",
             "request timeout",
             "Tool call timed out after 3s",
-            "deadline exceeded",
             "SdkError: Request timed out",
             "MCP response future dropped",
         ] {
             assert!(is_timeout(Some(reason)), "{reason}");
         }
-        for reason in ["user pressed escape", "AbortError: This operation was aborted", ""] {
+        for reason in ["before the deadline", "user pressed escape", "AbortError: This operation was aborted", ""] {
             assert!(!is_timeout(Some(reason)), "{reason}");
         }
         assert!(!is_timeout(None));

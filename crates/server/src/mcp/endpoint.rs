@@ -1,13 +1,6 @@
 //! The way in: who calls is found out on every request, then `rmcp` takes over.
 
-use std::{
-    collections::HashMap,
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use axum::{
     body::Body,
@@ -20,27 +13,26 @@ use drawloom_contract::{
     caller::Caller,
     failure::{Failure, FailureKind},
     ids::{Tenant, UserId},
-    journal::HandleId,
 };
 use drawloom_wire::validate::closest;
-use http_body_util::Full;
+use http_body_util::{BodyExt as _, Collected, Full};
 use rmcp::{
-    model::InitializeRequestParams,
-    transport::{
-        StreamableHttpServerConfig, StreamableHttpService,
-        streamable_http_server::session::{SessionId, SessionManager},
-    },
+    model::{InitializeRequestParams, RequestId},
+    transport::{StreamableHttpServerConfig, StreamableHttpService, streamable_http_server::session::SessionId},
 };
 use serde::Deserialize;
 use tokio::sync::broadcast;
+use tokio_util::sync::CancellationToken;
 
 use crate::{
     app::App,
     mcp::{
-        CALL_KEY, Offered,
-        calls::{Calls, is_timeout},
+        Offered, batches,
+        calls::Calls,
+        cancel,
         handler::Handler,
         manager::Manager,
+        open::Open,
         sessions::Sessions,
         table::{Change, Table, View},
     },
@@ -49,17 +41,14 @@ use crate::{
 
 pub(super) const SESSION_ID: &str = "mcp-session-id";
 
+/// The last version that has several messages in a body.
+const WITH_BATCHES: &str = "2025-03-26";
 /// Silence on a stream of events before a comment is sent.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
-/// How many sessions are open at once. When there are more, the one that was not used for the longest time is put away.
-const OPEN_SESSIONS: usize = 1_024;
-
-/// Who opened a session, and when it was last used.
-struct Known {
-    tenant: Tenant,
-    subject: UserId,
-    used: u64,
-}
+/// The longest `initialize`: it is kept with the session.
+const LONGEST_INITIALIZE: usize = 64 * 1024;
+/// How long answers may take when the server stops, before streams are ended.
+const LAST_WORDS: Duration = Duration::from_millis(300);
 
 /// The name of a call, for an explicit cancel.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -69,11 +58,17 @@ pub(super) struct CallName {
     pub(super) key: String,
 }
 
+/// A call of a session: the session, and the id of the request.
+pub(super) type SessionCall = (String, RequestId);
+
 /// What all sessions share.
 pub(super) struct Shared {
     pub(super) app: Arc<App>,
     pub(super) tables: Vec<Arc<dyn Table>>,
     pub(super) calls: Arc<Calls<CallName>>,
+    /// Calls of sessions.
+    pub(super) in_sessions: Arc<Calls<SessionCall>>,
+    pub(super) open: Arc<Open>,
     pub(super) changes: broadcast::Sender<Change>,
 }
 
@@ -83,9 +78,6 @@ pub(crate) struct Endpoint {
     sessions: Arc<Sessions>,
     service: StreamableHttpService<Handler, Manager>,
     manager: Arc<Manager>,
-    /// The sessions that were used lately.
-    known: Mutex<HashMap<String, Known>>,
-    uses: AtomicU64,
 }
 
 impl Endpoint {
@@ -94,7 +86,14 @@ impl Endpoint {
         let mut tables: Vec<Arc<dyn Table>> = vec![Arc::new(Offered::new())];
         tables.extend(app.tables.iter().cloned());
         let (changes, _) = broadcast::channel(64);
-        let shared = Arc::new(Shared { app: app.clone(), tables, calls: Arc::default(), changes });
+        let shared = Arc::new(Shared {
+            app: app.clone(),
+            tables,
+            calls: Arc::default(),
+            in_sessions: Arc::default(),
+            open: Arc::default(),
+            changes,
+        });
         let sessions = Arc::new(Sessions::new(app.clone()));
         // Origin and Host are checked for every surface alike, before this.
         let mut config = StreamableHttpServerConfig::default()
@@ -102,14 +101,14 @@ impl Endpoint {
             .disable_allowed_origins()
             .with_sse_keep_alive(Some(KEEP_ALIVE))
             .with_json_response(true)
-            .with_cancellation_token(app.stopping.child_token())
+            .with_cancellation_token(last_words(app))
             .with_max_request_body_bytes(app.limits.body);
         config.session_store = Some(sessions.clone());
         let for_handlers = shared.clone();
         let manager = Arc::new(Manager::new(shared.clone(), sessions.clone()));
         let make = move || Ok(Handler::new(for_handlers.clone()));
         let service = StreamableHttpService::new(make, manager.clone(), config);
-        Arc::new(Self { shared, sessions, service, manager, known: Mutex::default(), uses: AtomicU64::new(0) })
+        Arc::new(Self { shared, sessions, service, manager })
     }
 
     /// Answers one request.
@@ -126,45 +125,96 @@ impl Endpoint {
                 .with_hint("send initialize to open one");
             return Err(failure.into());
         }
+        let view = View { caller: caller.clone(), toolsets };
+        if parts.method == Method::DELETE {
+            return self.close(&parts).await;
+        }
         let held = match parts.method {
             Method::POST => Some(read_body(app, &parts.headers, body, app.limits.body).await?),
             _ => None,
         };
         let bytes = held.as_ref().map(|held| held.bytes.clone()).unwrap_or_default();
-        if self.cancels(&caller, &bytes).await {
+        if cancel::take(&self.shared, &view, &bytes).await {
             return Ok(accepted());
         }
-        parts.extensions.insert(View { caller: caller.clone(), toolsets });
-        let opens = parts.method == Method::POST && session_of(&parts.headers).is_none();
+        parts.extensions.insert(view);
+        if let Some(split) = batches::split(&bytes) {
+            return Ok(self.answer_all(parts, &bytes, split).await);
+        }
+        let is_post = parts.method == Method::POST;
+        let opens = is_post && session_of(&parts.headers).is_none();
+        if opens && bytes.len() > LONGEST_INITIALIZE && is_initialize(&bytes) {
+            let message = format!("initialize is longer than {LONGEST_INITIALIZE} bytes");
+            return Err(Failure::new(FailureKind::TooLarge, "too_large", message).into());
+        }
         let request = Request::from_parts(parts, Full::new(bytes.clone()));
         let response = self.service.handle(request).await.map(Body::new);
-        if opens && let Some(id) = session_of(response.headers()) {
-            self.keep(id, &caller, &bytes).await?;
+        match response.status() {
+            StatusCode::UNSUPPORTED_MEDIA_TYPE if is_post => {
+                Ok(batches::refuse(&bytes, "the body is no message of MCP"))
+            }
+            // What waits when the server stops is cut off; whoever asks again finds it.
+            StatusCode::INTERNAL_SERVER_ERROR if app.stopping.is_cancelled() => {
+                let failure = Failure::new(FailureKind::Unavailable, "stopping", "the server is stopping");
+                Err(failure.with_hint("ask again when it is back; what was started goes on then").into())
+            }
+            _ => {
+                if opens && let Some(id) = session_of(response.headers()) {
+                    self.keep(id, &caller, &bytes).await?;
+                }
+                Ok(response)
+            }
         }
-        Ok(response)
+    }
+
+    /// Answers each message of a list by itself.
+    async fn answer_all(
+        &self,
+        parts: request::Parts,
+        body: &Bytes,
+        split: Result<Vec<Bytes>, &'static str>,
+    ) -> Response {
+        let version = parts.headers.get("mcp-protocol-version").and_then(|version| version.to_str().ok());
+        let messages = match split {
+            Ok(_) if version.is_some_and(|version| version > WITH_BATCHES) => {
+                return batches::refuse(body, "this version of the protocol has one message in a body");
+            }
+            Ok(messages) => messages,
+            Err(why) => return batches::refuse(body, why),
+        };
+        let answers = messages.into_iter().map(|message| {
+            let request = Request::from_parts(parts.clone(), Full::new(message));
+            async move {
+                let response = self.service.handle(request).await;
+                let body = response.into_body().collect().await.map(Collected::to_bytes).unwrap_or_default();
+                batches::answer_in(&body)
+            }
+        });
+        batches::join(futures::future::join_all(answers).await.into_iter().flatten().collect())
+    }
+
+    /// Ends a session: in the store first, so that it stays ended.
+    async fn close(&self, parts: &request::Parts) -> Result<Response, Refusal> {
+        let unknown = || Failure::new(FailureKind::NotFound, "unknown_session", "there is no such session");
+        let id = session_of(&parts.headers).ok_or_else(unknown)?;
+        if !self.sessions.forget(id).await? {
+            return Err(unknown().into());
+        }
+        self.shared.open.remove(id);
+        self.manager.put_away(&SessionId::from(id)).await;
+        Ok(accepted())
     }
 
     /// Whether a session belongs to somebody else. One that nobody knows is not looked for here.
     async fn is_foreign(&self, id: &str, caller: &Caller) -> Result<bool, Failure> {
-        let is_own = self.is_own(id, caller);
-        if let Some(is_own) = is_own {
+        if let Some(is_own) = self.shared.open.is_own(id, caller) {
             return Ok(!is_own);
         }
         let is_own = self.sessions.is_of(id, caller).await?;
         if is_own == Some(true) {
-            self.remember(id, caller).await;
+            self.add(id, caller).await?;
         }
         Ok(is_own == Some(false))
-    }
-
-    fn is_own(&self, id: &str, caller: &Caller) -> Option<bool> {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let session = known.get_mut(id)?;
-        let is_own = session.tenant == caller.tenant && session.subject == caller.subject;
-        if is_own {
-            session.used = self.uses.fetch_add(1, Ordering::Relaxed);
-        }
-        Some(is_own)
     }
 
     /// Keeps a session before its id leaves the server. One that cannot be kept is not opened.
@@ -174,104 +224,50 @@ impl Endpoint {
             params: InitializeRequestParams,
         }
         let Ok(Initialize { params }) = serde_json::from_slice(body) else { return Ok(()) };
-        let kept = self.sessions.keep(id, caller, params).await;
-        match &kept {
-            Ok(()) => self.remember(id, caller).await,
-            Err(_) => self.put_away(id).await,
+        let mut kept = self.sessions.keep(id, caller, params).await;
+        if kept.is_ok() {
+            kept = self.add(id, caller).await;
+        }
+        if kept.is_err() {
+            self.manager.put_away(&SessionId::from(id)).await;
         }
         kept
     }
 
-    async fn remember(&self, id: &str, caller: &Caller) {
-        let used = self.uses.fetch_add(1, Ordering::Relaxed);
-        let oldest = {
-            let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-            let oldest = (known.len() >= OPEN_SESSIONS)
-                .then(|| known.iter().min_by_key(|(_, session)| session.used).map(|(id, _)| id.clone()))
-                .flatten();
-            if let Some(oldest) = &oldest {
-                known.remove(oldest);
-            }
-            let session = Known { tenant: caller.tenant.clone(), subject: caller.subject.clone(), used };
-            known.insert(id.to_owned(), session);
-            oldest
-        };
-        if let Some(oldest) = oldest {
-            self.put_away(&oldest).await;
+    /// Notes a session as open, and puts another away when there are too many.
+    async fn add(&self, id: &str, caller: &Caller) -> Result<(), Failure> {
+        if let Some(other) = self.shared.open.add(id, caller)? {
+            self.manager.put_away(&SessionId::from(other.as_str())).await;
         }
-    }
-
-    async fn put_away(&self, id: &str) {
-        if let Err(error) = self.manager.close_session(&SessionId::from(id)).await {
-            tracing::debug!(%error, "a session could not be put away");
-        }
-    }
-
-    /// Takes an explicit cancel that names its call by key: the newer protocol has no other way to say it over HTTP.
-    async fn cancels(&self, caller: &Caller, body: &[u8]) -> bool {
-        #[derive(Deserialize)]
-        struct Cancelled {
-            method: String,
-            params: Params,
-        }
-        #[derive(Deserialize)]
-        struct Params {
-            #[serde(default)]
-            reason: Option<String>,
-            #[serde(rename = "_meta", default)]
-            meta: serde_json::Map<String, serde_json::Value>,
-        }
-        const METHOD: &str = "notifications/cancelled";
-        // Parsing is for the few that can be it.
-        if body.len() > 16 * 1024 || !body.windows(METHOD.len()).any(|window| window == METHOD.as_bytes()) {
-            return false;
-        }
-        let Ok(Cancelled { method, params }) = serde_json::from_slice(body) else { return false };
-        let Some(key) = params.meta.get(CALL_KEY).and_then(|key| key.as_str()) else { return false };
-        let name = CallName { tenant: caller.tenant.clone(), subject: caller.subject.clone(), key: key.to_owned() };
-        if method != METHOD {
-            return false;
-        }
-        if self.shared.calls.cancel(&name, params.reason.clone()) {
-            return true;
-        }
-        match cancel_started(&self.shared.app, caller, key, params.reason.as_deref()).await {
-            Ok(found) => found,
-            Err(failure) => {
-                tracing::warn!(error = %failure, "what a cancelled call had started could not be stopped");
-                false
-            }
-        }
+        Ok(())
     }
 }
 
-/// Cancels what a call had started that nobody waits for here any more: the server was restarted since, or its caller
-/// was gone for a while. A call that was not accepted started nothing.
-async fn cancel_started(app: &App, caller: &Caller, key: &str, reason: Option<&str>) -> Result<bool, Failure> {
-    if is_timeout(reason) {
-        return Ok(false);
+/// Cancelled a little after the server begins to stop: what waits is answered first, with how it stands.
+fn last_words(app: &Arc<App>) -> CancellationToken {
+    let token = CancellationToken::new();
+    let (app, ended) = (app.clone(), token.clone());
+    tokio::spawn(async move {
+        app.stopping.cancelled().await;
+        app.clock.sleep_until(app.clock.now().after(LAST_WORDS)).await;
+        ended.cancel();
+    });
+    token
+}
+
+fn is_initialize(body: &[u8]) -> bool {
+    #[derive(Deserialize)]
+    struct Named {
+        method: String,
     }
-    for operation in ["spawn_run", "spawn_runs"] {
-        let runs = match app.runs.find_keyed(caller, operation, key).await? {
-            None => continue,
-            Some(HandleId::Run(run)) => vec![run],
-            Some(HandleId::Batch(batch)) => {
-                app.runs.load_batch(caller, batch).await?.into_iter().map(|view| view.run).collect()
-            }
-        };
-        for run in runs {
-            app.runs.cancel(caller, run, Some("the call was cancelled over MCP".into())).await?;
-        }
-        return Ok(true);
-    }
-    Ok(false)
+    serde_json::from_slice::<Named>(body).is_ok_and(|named| named.method == "initialize")
 }
 
 fn session_of(headers: &HeaderMap) -> Option<&str> {
     headers.get(SESSION_ID)?.to_str().ok()
 }
 
-fn accepted() -> Response {
+pub(super) fn accepted() -> Response {
     let mut response = Response::new(Body::empty());
     *response.status_mut() = StatusCode::ACCEPTED;
     response

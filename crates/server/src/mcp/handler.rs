@@ -9,28 +9,44 @@ use std::{
 };
 
 use axum::http::request::Parts;
-use drawloom_contract::VERSION;
+use drawloom_contract::{VERSION, caller::Scope};
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
     model::{
-        CallToolRequestParams, CallToolResponse, CancelTaskParams, CancelledNotificationParam, CompleteRequestParams,
-        CompleteResult, Extensions, GetPromptRequestParams, GetPromptResponse, GetTaskParams, GetTaskResult,
-        Implementation, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult,
-        LoggingLevel, PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse, RequestId,
+        CallToolRequestParams, CallToolResponse, CancelTaskParams, CompleteRequestParams, CompleteResult,
+        CustomRequest, CustomResult, ErrorCode, Extensions, GetPromptRequestParams, GetPromptResponse, GetTaskParams,
+        GetTaskResult, Implementation, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult,
+        ListToolsResult, LoggingLevel, PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse,
         ResourceUpdatedNotificationParam, ResultType, ServerCapabilities, ServerConfig, SetLevelRequestParams,
         SubscribeRequestParams, SubscriptionFilter, Tool, UnsubscribeRequestParams, UpdateTaskParams,
     },
-    service::{NotificationContext, RequestContext, SubscriptionContext},
+    service::{RequestContext, SubscriptionContext},
 };
+use serde_json::Value;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::mcp::{
     CALL_KEY,
-    calls::{Calls, Cancel},
-    endpoint::{CallName, Shared},
-    table::{Ask, Change, Outcome, Pending, Table, View},
+    calls::Entered,
+    endpoint::{CallName, SessionCall, Shared},
+    table::{Ask, Change, Outcome, Pending, Table, Terms, View},
     wait,
 };
+
+/// The longest id, progress token or key of a call.
+const LONGEST_ID: usize = 256;
+
+/// Methods with params: a message that names one and does not fit is not of another method.
+const METHODS: [&str; 8] = [
+    "tools/call",
+    "resources/read",
+    "resources/subscribe",
+    "prompts/get",
+    "completion/complete",
+    "tasks/get",
+    "tasks/update",
+    "tasks/cancel",
+];
 
 /// How many subscriptions a session can have.
 const SUBSCRIPTIONS: usize = 256;
@@ -44,14 +60,26 @@ get_batch and wait_ms. Long answers come as an outline with an artifact; read_ar
 /// Answers one session or one request.
 pub(super) struct Handler {
     shared: Arc<Shared>,
-    calls: Arc<Calls<RequestId>>,
     subscriptions: Mutex<HashMap<String, AbortOnDropHandle<()>>>,
     level: Mutex<Option<LoggingLevel>>,
 }
 
 impl Handler {
     pub(super) fn new(shared: Arc<Shared>) -> Self {
-        Self { shared, calls: Arc::default(), subscriptions: Mutex::default(), level: Mutex::default() }
+        Self { shared, subscriptions: Mutex::default(), level: Mutex::default() }
+    }
+
+    /// The same, from somebody who holds a scope.
+    fn ask_as(&self, context: RequestContext<RoleServer>, scope: Scope) -> Result<Ask, ErrorData> {
+        let ask = self.ask(context)?;
+        match ask.view.caller.may(scope) {
+            true => Ok(ask),
+            false => {
+                let message =
+                    format!("insufficient_scope: this needs the scope {scope}, which this token does not have");
+                Err(ErrorData::invalid_request(message, None))
+            }
+        }
     }
 
     /// The request with who makes it, as the endpoint found out.
@@ -68,12 +96,26 @@ impl Handler {
 
     async fn task(&self, ask: &Ask, id: &str) -> Result<Box<dyn Pending>, ErrorData> {
         for table in self.tables() {
-            if let Some(found) = table.find_task(&ask.app, &ask.view, id).await {
+            let terms = Terms { belongs_to_call: true, ..Terms::default() };
+            if let Some(found) = table.find_task(&ask.app, &ask.view, id, terms).await {
                 return found;
             }
         }
         Err(ErrorData::invalid_params(format!("there is no task {id:?}"), None))
     }
+}
+
+/// Names that a call may not have: they are kept with it, and go into headers.
+fn check_names(ask: &Ask) -> Result<(), ErrorData> {
+    let too_long = |what: &str, length: usize| match length > LONGEST_ID {
+        true => Err(ErrorData::invalid_request(format!("{what} is longer than {LONGEST_ID} bytes"), None)),
+        false => Ok(()),
+    };
+    let length = |value: Value| value.as_str().map_or(0, str::len);
+    too_long("the id of the request", length(serde_json::to_value(&ask.context.id).unwrap_or_default()))?;
+    let token = ask.context.meta.get_progress_token();
+    too_long("the progressToken", length(serde_json::to_value(token).unwrap_or_default()))?;
+    too_long("the key of the call", ask.context.meta.get(CALL_KEY).and_then(Value::as_str).map_or(0, str::len))
 }
 
 fn view_of(extensions: &Extensions) -> Result<View, ErrorData> {
@@ -119,8 +161,10 @@ impl ServerHandler for Handler {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let ask = self.ask(context)?;
-        let cancel = Arc::new(Cancel::default());
-        let _in_session = self.calls.enter(ask.context.id.clone(), &cancel);
+        check_names(&ask)?;
+        let _busy = ask.session().map(|session| self.shared.open.busy(session));
+        let entered = ask.context.extensions.get::<Arc<Entered<SessionCall>>>();
+        let cancel = entered.map_or_else(Arc::default, |entered| entered.cancel().clone());
         let name = ask.context.meta.get(CALL_KEY).and_then(|key| key.as_str()).map(|key| CallName {
             tenant: ask.view.caller.tenant.clone(),
             subject: ask.view.caller.subject.clone(),
@@ -142,19 +186,12 @@ impl ServerHandler for Handler {
         Err(ErrorData::invalid_params(format!("there is no tool {:?}; tools/list names them", params.name), None))
     }
 
-    async fn on_cancelled(&self, params: CancelledNotificationParam, context: NotificationContext<RoleServer>) {
-        if let Some(id) = &params.request_id {
-            self.calls.cancel(id, params.reason.clone());
-        }
-        drop(context);
-    }
-
     async fn get_task(
         &self,
         params: GetTaskParams,
         context: RequestContext<RoleServer>,
     ) -> Result<GetTaskResult, ErrorData> {
-        let ask = self.ask(context)?;
+        let ask = self.ask_as(context, Scope::RunsRead)?;
         Ok(GetTaskResult::new(self.task(&ask, &params.task_id).await?.task().await?))
     }
 
@@ -163,7 +200,7 @@ impl ServerHandler for Handler {
         params: UpdateTaskParams,
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        let ask = self.ask(context)?;
+        let ask = self.ask_as(context, Scope::RunsCreate)?;
         self.task(&ask, &params.task_id).await?.answer(params.input_responses).await
     }
 
@@ -172,7 +209,7 @@ impl ServerHandler for Handler {
         params: CancelTaskParams,
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        let ask = self.ask(context)?;
+        let ask = self.ask_as(context, Scope::RunsCreate)?;
         self.task(&ask, &params.task_id).await?.cancel(Some("the task was cancelled over MCP".into())).await
     }
 
@@ -183,6 +220,9 @@ impl ServerHandler for Handler {
     ) -> Result<ListResourcesResult, ErrorData> {
         let ask = self.ask(context)?;
         let mut resources = Vec::new();
+        if !ask.view.caller.may(Scope::RunsRead) {
+            return Ok(ListResourcesResult::with_all_items(resources));
+        }
         for table in self.tables() {
             resources.extend(table.resources(&ask).await?);
         }
@@ -203,7 +243,7 @@ impl ServerHandler for Handler {
         params: ReadResourceRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        let ask = self.ask(context)?;
+        let ask = self.ask_as(context, Scope::RunsRead)?;
         for table in self.tables() {
             if let Some(read) = table.read_resource(&ask, &params).await {
                 return read;
@@ -218,7 +258,7 @@ impl ServerHandler for Handler {
         params: SubscribeRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        let ask = self.ask(context)?;
+        let ask = self.ask_as(context, Scope::RunsRead)?;
         let (shared, uri) = (self.shared.clone(), params.uri.clone());
         let mut subscriptions = self.subscriptions.lock().unwrap_or_else(PoisonError::into_inner);
         subscriptions.retain(|_, task| !task.is_finished());
@@ -248,7 +288,10 @@ impl ServerHandler for Handler {
     }
 
     fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
-        Some(requested.clone())
+        // What happens to a resource is told in the older protocol only: there is no caller here whose scopes could be asked.
+        let mut accepted = requested.clone();
+        accepted.resource_subscriptions = None;
+        Some(accepted)
     }
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
@@ -298,13 +341,25 @@ impl ServerHandler for Handler {
         params: CompleteRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CompleteResult, ErrorData> {
-        let ask = self.ask(context)?;
+        let ask = self.ask_as(context, Scope::RunsRead)?;
         for table in self.tables() {
             if let Some(found) = table.complete(&ask, &params).await {
                 return Ok(CompleteResult::new(found));
             }
         }
         Ok(CompleteResult::default())
+    }
+
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        _: RequestContext<RoleServer>,
+    ) -> Result<CustomResult, ErrorData> {
+        let method = request.method;
+        if METHODS.contains(&method.as_str()) {
+            return Err(ErrorData::invalid_params(format!("the params of {method} are not as they must be"), None));
+        }
+        Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, method, None))
     }
 
     async fn set_level(&self, params: SetLevelRequestParams, _: RequestContext<RoleServer>) -> Result<(), ErrorData> {

@@ -1,7 +1,17 @@
 //! Sessions in memory, with streams that a client can take up again after the server was restarted: the id of each event
 //! says of which call it is, and notes say what that call waits for.
 
-use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
+use std::{
+    collections::{HashMap, hash_map::Entry},
+    fmt,
+    future::Future,
+    pin::Pin,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
 use async_trait::async_trait;
 use drawloom_contract::caller::{Caller, Proof};
@@ -9,8 +19,8 @@ use futures::{Stream, StreamExt as _};
 use rmcp::{
     ErrorData,
     model::{
-        ClientJsonRpcMessage, ProgressNotification, ProgressNotificationParam, RequestId, ServerJsonRpcMessage,
-        ServerNotification, ServerResult,
+        CallToolResult, ClientJsonRpcMessage, ClientNotification, ProgressNotification, ProgressNotificationParam,
+        RequestId, ServerJsonRpcMessage, ServerNotification, ServerResult,
     },
     transport::streamable_http_server::session::{
         RestoreOutcome, ServerSseMessage, SessionId, SessionManager,
@@ -20,12 +30,13 @@ use rmcp::{
 use tokio::sync::mpsc;
 
 use crate::mcp::{
+    calls::Cancel,
     clients,
     endpoint::Shared,
-    notes::Notes,
+    notes::{self, Notes},
     sessions::Sessions,
     table::View,
-    wait::{Listener, Waiting},
+    wait::{Listener, Waiting, stop},
 };
 
 /// A session that nobody used for so long is put away; it is taken up again when it is used.
@@ -41,6 +52,10 @@ pub(super) struct Manager {
     sessions: Arc<Sessions>,
     /// This process, so that an event of an earlier one is known.
     boot: String,
+    /// Numbers calls.
+    serials: AtomicU64,
+    /// How many workers of a session were put away and have not ended.
+    ending: Mutex<HashMap<SessionId, u32>>,
 }
 
 impl Manager {
@@ -48,12 +63,12 @@ impl Manager {
         let mut inner = LocalSessionManager::default();
         inner.session_config.keep_alive = Some(SESSION_IDLE);
         let boot = shared.app.boot_name();
-        Self { inner, shared, sessions, boot }
+        Self { inner, shared, sessions, boot, serials: AtomicU64::new(0), ending: Mutex::default() }
     }
 
     /// A stream whose events say of which call they are.
-    fn marked(&self, stream: impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, call: &RequestId) -> Events {
-        let mark = format!("@{}@{}", self.boot, serde_json::to_string(call).expect("ids are numbers or texts"));
+    fn marked(&self, stream: impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, mark: &Mark) -> Events {
+        let mark = mark.to_string();
         Box::pin(stream.map(move |mut event| {
             if let Some(id) = &mut event.event_id {
                 id.push_str(&mark);
@@ -62,11 +77,10 @@ impl Manager {
         }))
     }
 
-    /// The rest of a call that an earlier process began: its answer, once there is one.
-    async fn taken_up(&self, session: &str, call: RequestId) -> Events {
+    /// The rest of a call whose stream is gone: its answer, once there is one.
+    async fn taken_up(&self, session: &str, mark: Mark) -> Events {
         let (sender, receiver) = mpsc::channel(16);
-        let teller =
-            Teller { sender, mark: format!("0/0@before@{}", serde_json::to_string(&call).unwrap_or_default()) };
+        let teller = Teller { sender, id: format!("0/0{mark}") };
         let (shared, session) = (self.shared.clone(), session.to_owned());
         let view = self.sessions.owner(&session).await.map(|(tenant, subject)| View {
             caller: Caller { tenant, subject, scopes: Vec::new(), proof: Proof::Principal },
@@ -75,17 +89,56 @@ impl Manager {
         tokio::spawn(async move {
             let answer = tokio::select! {
                 () = teller.sender.closed() => return,
-                answer = rest_of(&shared, &session, view, &call, &teller) => answer,
+                answer = rest_of(&shared, &session, view, &mark, &teller) => answer,
             };
             let message = match answer {
-                Ok(result) => ServerJsonRpcMessage::response(ServerResult::CallToolResult(result), call),
-                Err(error) => ServerJsonRpcMessage::error(error, Some(call)),
+                Ok(result) => ServerJsonRpcMessage::response(ServerResult::CallToolResult(result), mark.call),
+                Err(error) => ServerJsonRpcMessage::error(error, Some(mark.call)),
             };
             teller.send(message).await;
         });
         Box::pin(futures::stream::unfold(Receiving(receiver), |mut receiving| async move {
             receiving.0.recv().await.map(|event| (event, receiving))
         }))
+    }
+
+    /// Closes a session for good, or until it is used again. Its worker will say so once more when it has ended.
+    pub(super) async fn put_away(&self, id: &SessionId) {
+        if self.inner.has_session(id).await.unwrap_or(false) {
+            *self.ending.lock().unwrap_or_else(PoisonError::into_inner).entry(id.clone()).or_default() += 1;
+        }
+        if let Err(error) = self.inner.close_session(id).await {
+            tracing::debug!(%error, "a session could not be put away");
+        }
+    }
+}
+
+/// What the id of an event says of its call: which process took it, its number there, and its id.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Mark {
+    pub(super) boot: String,
+    pub(super) serial: u64,
+    call: RequestId,
+}
+
+impl fmt::Display for Mark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "@{}@{}@", self.boot, self.serial)?;
+        // As hexadecimal: it goes into a header when the client comes back.
+        serde_json::to_vec(&self.call).unwrap_or_default().iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl Mark {
+    /// The stream's own id of an event, and the mark on it.
+    fn split(event: &str) -> Option<(&str, Self)> {
+        let mut parts = event.splitn(4, '@');
+        let (own, boot) = (parts.next()?, parts.next()?.to_owned());
+        let serial = parts.next()?.parse().ok()?;
+        let hex = parts.next()?;
+        let bytes: Option<Vec<u8>> =
+            (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(hex.get(at..at + 2)?, 16).ok()).collect();
+        Some((own, Self { boot, serial, call: serde_json::from_slice(&bytes?).ok()? }))
     }
 }
 
@@ -95,13 +148,13 @@ struct Receiving(mpsc::Receiver<ServerSseMessage>);
 /// Sends to a stream that was taken up.
 struct Teller {
     sender: mpsc::Sender<ServerSseMessage>,
-    mark: String,
+    id: String,
 }
 
 impl Teller {
     async fn send(&self, message: ServerJsonRpcMessage) {
         // Whoever asked may be gone again; they can come back.
-        _ = self.sender.send(ServerSseMessage::new(self.mark.clone(), message)).await;
+        _ = self.sender.send(ServerSseMessage::new(self.id.clone(), message)).await;
     }
 }
 
@@ -118,33 +171,37 @@ async fn rest_of(
     shared: &Shared,
     session: &str,
     view: Option<View>,
-    call: &RequestId,
+    mark: &Mark,
     teller: &Teller,
-) -> Result<rmcp::model::CallToolResult, ErrorData> {
+) -> Result<CallToolResult, ErrorData> {
     let lost = || {
         ErrorData::internal_error(
-            "the server was restarted while it answered this call; what was started goes on: list_runs shows it",
+            "the answer of this call is gone; what it started goes on, and list_runs shows it",
             None,
         )
     };
     let view = view.ok_or_else(lost)?;
-    let note = Notes::new(shared.app.clone()).find(session, call).await.ok_or_else(lost)?;
+    let name = notes::of_session(session, &mark.boot, mark.serial);
+    let note = Notes::new(shared.app.clone()).find(&name).await.ok_or_else(lost)?;
+    let cancel = Arc::new(Cancel::default());
+    let _open = shared.in_sessions.enter((session.to_owned(), mark.call.clone()), &cancel);
     for table in &shared.tables {
-        if let Some(found) = table.find_task(&shared.app, &view, &note.handle).await {
+        if let Some(found) = table.find_task(&shared.app, &view, &note.handle, note.terms.clone()).await {
             let mut pending = found?;
             let patience = clients::patience(note.client.as_deref(), note.token.is_some(), None);
-            let mut waiting = Waiting::new(shared.app.clock.now(), patience, note.token, false);
-            return waiting.until_answered(&shared.app, &mut *pending, teller).await;
+            let mut waiting = Waiting::taken_up(note.began, shared.app.clock.now(), patience, note.token);
+            let answered = tokio::select! {
+                biased;
+                reason = cancel.said() => Err(reason),
+                answered = waiting.until_answered(&shared.app, &mut *pending, teller) => Ok(answered),
+            };
+            return match answered {
+                Ok(answered) => answered,
+                Err(reason) => stop(&mut *pending, reason).await,
+            };
         }
     }
     Err(lost())
-}
-
-/// The parts of an event's id: the stream's own, the process, the call.
-fn parts_of(event: &str) -> Option<(&str, &str, RequestId)> {
-    let (own, rest) = event.split_once('@')?;
-    let (boot, call) = rest.split_once('@')?;
-    Some((own, boot, serde_json::from_str(call).ok()?))
 }
 
 impl SessionManager for Manager {
@@ -167,8 +224,23 @@ impl SessionManager for Manager {
         self.inner.has_session(id)
     }
 
-    fn close_session(&self, id: &SessionId) -> impl Future<Output = Result<(), Self::Error>> + Send {
-        self.inner.close_session(id)
+    async fn close_session(&self, id: &SessionId) -> Result<(), Self::Error> {
+        // A worker that was put away says it too late: by now the session may be open again.
+        let late = match self.ending.lock().unwrap_or_else(PoisonError::into_inner).entry(id.clone()) {
+            Entry::Vacant(_) => false,
+            Entry::Occupied(mut left) => {
+                *left.get_mut() -= 1;
+                if *left.get() == 0 {
+                    left.remove();
+                }
+                true
+            }
+        };
+        if late {
+            return Ok(());
+        }
+        self.shared.open.remove(id);
+        self.inner.close_session(id).await
     }
 
     async fn create_stream(
@@ -176,23 +248,37 @@ impl SessionManager for Manager {
         id: &SessionId,
         message: ClientJsonRpcMessage,
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Self::Error> {
-        let call = match &message {
-            ClientJsonRpcMessage::Request(request) => Some(request.id.clone()),
+        let mut message = message;
+        let mark = match &message {
+            ClientJsonRpcMessage::Request(request) => {
+                let serial = self.serials.fetch_add(1, Ordering::Relaxed);
+                Some(Mark { boot: self.boot.clone(), serial, call: request.id.clone() })
+            }
             _ => None,
         };
+        if let Some(mark) = &mark {
+            message.insert_extension(mark.clone());
+            // From here on a cancel finds it, however soon it comes.
+            let call = (id.to_string(), mark.call.clone());
+            let entered = self.shared.in_sessions.enter(call, &Arc::new(Cancel::default()));
+            message.insert_extension(Arc::new(entered));
+        }
         let stream = self.inner.create_stream(id, message).await?;
-        Ok(match call {
-            Some(call) => self.marked(stream, &call),
+        Ok(match mark {
+            Some(mark) => self.marked(stream, &mark),
             None => Box::pin(stream),
         })
     }
 
-    fn accept_message(
-        &self,
-        id: &SessionId,
-        message: ClientJsonRpcMessage,
-    ) -> impl Future<Output = Result<(), Self::Error>> + Send {
-        self.inner.accept_message(id, message)
+    async fn accept_message(&self, id: &SessionId, message: ClientJsonRpcMessage) -> Result<(), Self::Error> {
+        // Here and not where notifications are handled, which is in no order: of two cancels the first counts.
+        if let ClientJsonRpcMessage::Notification(notification) = &message
+            && let ClientNotification::CancelledNotification(cancelled) = &notification.notification
+            && let Some(call) = &cancelled.params.request_id
+        {
+            self.shared.in_sessions.cancel(&(id.to_string(), call.clone()), cancelled.params.reason.clone());
+        }
+        self.inner.accept_message(id, message).await
     }
 
     async fn create_standalone_stream(
@@ -207,11 +293,13 @@ impl SessionManager for Manager {
         id: &SessionId,
         last_event_id: String,
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Self::Error> {
-        Ok(match parts_of(&last_event_id) {
-            Some((own, boot, call)) if boot == self.boot => {
-                self.marked(self.inner.resume(id, own.to_owned()).await?, &call)
-            }
-            Some((_, _, call)) => self.taken_up(id, call).await,
+        Ok(match Mark::split(&last_event_id) {
+            Some((own, mark)) if mark.boot == self.boot => match self.inner.resume(id, own.to_owned()).await {
+                Ok(stream) => self.marked(stream, &mark),
+                // It was answered, and nobody was there.
+                Err(_) => self.taken_up(id, mark).await,
+            },
+            Some((_, mark)) => self.taken_up(id, mark).await,
             // The stream that belongs to no call: an earlier process has nothing to add to it.
             None => match self.inner.resume(id, last_event_id).await {
                 Ok(stream) => Box::pin(stream) as Events,

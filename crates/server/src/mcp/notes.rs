@@ -1,18 +1,23 @@
-//! Notes of calls that wait: which handle a call of a session waits for, so that the call itself outlives a restart.
+//! Notes of calls that wait: which handle a call waits for and on which terms, so that the call itself outlives its
+//! connection and a restart of the server.
 
 use std::{sync::Arc, time::Duration};
 
 use drawloom_contract::{
-    ids::Tenant,
+    caller::Caller,
+    ids::{Digest, Tenant},
+    time::Timestamp,
     values::{ValueChange, ValueKey},
 };
-use rmcp::model::{ProgressToken, RequestId};
+use rmcp::model::ProgressToken;
 use serde::{Deserialize, Serialize};
 
-use crate::app::App;
+use crate::{app::App, mcp::table::Terms};
 
-/// How long a note is kept: longer than any client waits.
-const KEPT: Duration = Duration::from_secs(2 * 24 * 60 * 60);
+/// How long a note is kept while its call waits: longer than any client does.
+const KEPT: Duration = Duration::from_secs(25 * 60 * 60);
+/// How long it is kept after the answer was sent, for a client who did not get it.
+const KEPT_ANSWERED: Duration = Duration::from_secs(10 * 60);
 const SPACE: &str = "mcp_call";
 
 /// A call that waits.
@@ -20,10 +25,24 @@ const SPACE: &str = "mcp_call";
 pub(super) struct Note {
     /// What for.
     pub(super) handle: String,
+    /// How.
+    pub(super) terms: Terms,
+    /// Since when.
+    pub(super) began: Timestamp,
     /// Under which token its caller hears of progress.
     pub(super) token: Option<ProgressToken>,
     /// What its caller calls itself.
     pub(super) client: Option<String>,
+}
+
+/// The name of a call of a session: the process that took it, and its number there.
+pub(super) fn of_session(session: &str, boot: &str, serial: u64) -> String {
+    format!("session {session} {boot} {serial}")
+}
+
+/// The name of a call that its caller gave a key.
+pub(super) fn of_key(caller: &Caller, key: &str) -> String {
+    format!("key {} {} {}", caller.tenant, caller.subject, Digest::of(key.as_bytes()))
 }
 
 /// The notes that there are.
@@ -37,19 +56,28 @@ impl Notes {
     }
 
     /// Notes a call. One that cannot be noted waits all the same.
-    pub(super) async fn keep(&self, session: &str, id: &RequestId, note: &Note) {
+    pub(super) async fn keep(&self, name: &str, note: &Note) {
+        self.put(name, note, KEPT).await;
+    }
+
+    /// The call was answered: the note goes soon.
+    pub(super) async fn answered(&self, name: &str, note: &Note) {
+        self.put(name, note, KEPT_ANSWERED).await;
+    }
+
+    async fn put(&self, name: &str, note: &Note, kept: Duration) {
         let at = self.app.clock.now();
         let value = serde_json::to_value(note).expect("notes have only text keys");
         let value = self.app.redactor.clean(value);
-        let change = ValueChange::Put { key: key(session, id), value, at, expires_at: at.after(KEPT) };
+        let change = ValueChange::Put { key: key(name), value, at, expires_at: at.after(kept) };
         if let Err(error) = self.app.values.change(change).await {
             tracing::warn!(%error, "a waiting call could not be noted; after a restart its client must ask anew");
         }
     }
 
     /// The note of a call, if there is one.
-    pub(super) async fn find(&self, session: &str, id: &RequestId) -> Option<Note> {
-        match self.app.values.find_value(&key(session, id), self.app.clock.now()).await {
+    pub(super) async fn find(&self, name: &str) -> Option<Note> {
+        match self.app.values.find_value(&key(name), self.app.clock.now()).await {
             Ok(value) => value.and_then(|value| serde_json::from_value(value).ok()),
             Err(error) => {
                 tracing::warn!(%error, "notes of waiting calls cannot be read");
@@ -59,7 +87,6 @@ impl Notes {
     }
 }
 
-fn key(session: &str, id: &RequestId) -> ValueKey {
-    let id = serde_json::to_string(id).expect("ids are numbers or texts");
-    ValueKey { tenant: Tenant::default_tenant(), space: SPACE, key: format!("{session} {id}") }
+fn key(name: &str) -> ValueKey {
+    ValueKey { tenant: Tenant::default_tenant(), space: SPACE, key: name.to_owned() }
 }

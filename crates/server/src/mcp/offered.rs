@@ -30,7 +30,7 @@ use crate::{
         CALL_KEY,
         pending::Waited,
         prompts, resources, schema,
-        table::{Ask, Outcome, Pending, Table, View},
+        table::{Ask, Outcome, Pending, Table, Terms, View},
     },
     operation::{Answer, AnyOperation, Call, Card},
     operations::{OPERATIONS, validator},
@@ -202,15 +202,21 @@ impl Table for Offered {
         Some(Ok(tool.call(ask, params.arguments.clone()).await))
     }
 
-    async fn find_task(&self, app: &Arc<App>, view: &View, id: &str) -> Option<Result<Box<dyn Pending>, ErrorData>> {
+    async fn find_task(
+        &self,
+        app: &Arc<App>,
+        view: &View,
+        id: &str,
+        mut terms: Terms,
+    ) -> Option<Result<Box<dyn Pending>, ErrorData>> {
         let caller = &view.caller;
+        terms.result_bytes.get_or_insert(RESULT_BYTES);
         let found = if let Ok(run) = id.parse::<RunId>() {
-            app.runs.load(caller, run).await.map(|view| Waited::found(app, caller, None, vec![view], RESULT_BYTES))
+            let found = app.runs.load(caller, run).await;
+            found.map(|view| Waited::found(app, caller, None, vec![view], terms))
         } else if let Ok(batch) = id.parse::<BatchId>() {
-            app.runs
-                .load_batch(caller, batch)
-                .await
-                .map(|views| Waited::found(app, caller, Some(batch), views, RESULT_BYTES))
+            let found = app.runs.load_batch(caller, batch).await;
+            found.map(|views| Waited::found(app, caller, Some(batch), views, terms))
         } else {
             return None;
         };

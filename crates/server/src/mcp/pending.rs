@@ -12,7 +12,7 @@ use drawloom_contract::{
     time::Timestamp,
     view::RunView,
 };
-use drawloom_wire::runs::{BatchResult, Mode, RunResult};
+use drawloom_wire::runs::{BatchResult, How, Mode, RunResult};
 use futures::StreamExt;
 use rmcp::{
     ErrorData,
@@ -21,10 +21,10 @@ use rmcp::{
 
 use crate::{
     app::App,
-    handle::{BatchHandle, Handle, batch_result, run_result},
+    handle::{BatchHandle, Handle, RunHandle, batch_result, run_result},
     mcp::{
         offered::{refused, structured},
-        table::{Outcome, Pending, Progress},
+        table::{Outcome, Pending, Progress, Terms},
     },
 };
 
@@ -39,39 +39,28 @@ pub(super) struct Waited {
     caller: Caller,
     batch: Option<BatchId>,
     runs: Vec<(Arc<RunView>, Option<Live>)>,
-    /// When the caller's own `wait_ms` is over.
-    own_limit: Option<Timestamp>,
-    result_bytes: Option<u64>,
-    belongs_to_call: bool,
+    terms: Terms,
 }
 
 impl Waited {
     /// What `handle` means for a call; a caller who detaches gets it as it stands.
     pub(super) async fn outcome(app: &Arc<App>, handle: Handle, belongs_to_call: bool) -> Outcome {
+        let terms = |how: &How| Terms {
+            belongs_to_call,
+            cancel_when_gone: how.cancel_on_disconnect,
+            until: how.wait_ms.map(|millis| app.clock.now().after(Duration::from_millis(millis))),
+            result_bytes: how.result_bytes,
+        };
         let (detached, mut waited) = match handle {
             Handle::Run(run) => {
-                let own_limit = run.how.wait_ms;
-                let waited = Self {
-                    app: app.clone(),
-                    caller: run.caller,
-                    batch: None,
-                    runs: vec![(run.view, run.live)],
-                    own_limit: own_limit.map(|millis| app.clock.now().after(Duration::from_millis(millis))),
-                    result_bytes: run.how.result_bytes,
-                    belongs_to_call,
-                };
-                (run.how.mode == Some(Mode::Detach), waited)
+                let RunHandle { caller, view, live, how, .. } = *run;
+                let runs = vec![(view, live)];
+                let waited = Self { app: app.clone(), caller, batch: None, runs, terms: terms(&how) };
+                (how.mode == Some(Mode::Detach), waited)
             }
             Handle::Batch(BatchHandle { caller, batch, runs, how }) => {
-                let waited = Self {
-                    app: app.clone(),
-                    caller,
-                    batch: Some(batch),
-                    runs: runs.into_iter().map(|started| (started.view, started.live)).collect(),
-                    own_limit: how.wait_ms.map(|millis| app.clock.now().after(Duration::from_millis(millis))),
-                    result_bytes: how.result_bytes,
-                    belongs_to_call,
-                };
+                let runs = runs.into_iter().map(|started| (started.view, started.live)).collect();
+                let waited = Self { app: app.clone(), caller, batch: Some(batch), runs, terms: terms(&how) };
                 (how.mode == Some(Mode::Detach), waited)
             }
         };
@@ -84,17 +73,10 @@ impl Waited {
         caller: &Caller,
         batch: Option<BatchId>,
         views: Vec<RunView>,
-        most: u64,
+        terms: Terms,
     ) -> Self {
-        Self {
-            app: app.clone(),
-            caller: caller.clone(),
-            batch,
-            runs: views.into_iter().map(|view| (Arc::new(view), None)).collect(),
-            own_limit: None,
-            result_bytes: Some(most),
-            belongs_to_call: true,
-        }
+        let runs = views.into_iter().map(|view| (Arc::new(view), None)).collect();
+        Self { app: app.clone(), caller: caller.clone(), batch, runs, terms }
     }
 
     fn ended(&self) -> bool {
@@ -140,11 +122,11 @@ impl Waited {
             Some(batch) => structured(&self.batch_result(batch)),
             None => {
                 let Some((view, _)) = self.runs.first() else { return CallToolResult::success(Vec::new()) };
-                let mut result = run_result(&self.app, view, self.result_bytes);
+                let mut result = run_result(&self.app, view, self.terms.result_bytes);
                 advise_run(&mut result);
                 let failed = view.status.is_terminal() && view.status != Status::Completed;
                 let mut answer = structured(&result);
-                answer.is_error = Some(failed && self.belongs_to_call);
+                answer.is_error = Some(failed && self.terms.belongs_to_call);
                 answer
             }
         }
@@ -152,7 +134,7 @@ impl Waited {
 
     fn batch_result(&self, batch: BatchId) -> BatchResult {
         let views = self.runs.iter().map(|(view, _)| &**view);
-        let mut result = batch_result(&self.app, batch, views, None, self.result_bytes);
+        let mut result = batch_result(&self.app, batch, views, None, self.terms.result_bytes);
         if !self.ended() {
             result.hint = Some(format!(
                 "the batch goes on; call get_batch with batch_id {batch} and wait_ms {ADVISED_WAIT_MS} to wait for it"
@@ -203,13 +185,13 @@ impl Pending for Waited {
         }
     }
 
-    fn belongs_to_call(&self) -> bool {
-        self.belongs_to_call
+    fn terms(&self) -> Terms {
+        self.terms.clone()
     }
 
     async fn wait(&mut self, until: Timestamp) -> Option<Result<CallToolResult, ErrorData>> {
         let app = self.app.clone();
-        let limit = self.own_limit.map_or(until, |own| own.min(until));
+        let limit = self.terms.until.map_or(until, |own| own.min(until));
         let waited = tokio::select! {
             biased;
             waited = self.all_ended() => Some(waited),
@@ -218,7 +200,7 @@ impl Pending for Waited {
         match waited {
             Some(Ok(())) => Some(Ok(self.result())),
             Some(Err(failure)) => Some(Ok(refused(&self.app, &failure, &[]))),
-            None if self.own_limit.is_some_and(|own| app.clock.now() >= own) => Some(Ok(self.so_far().await)),
+            None if self.terms.until.is_some_and(|own| app.clock.now() >= own) => Some(Ok(self.so_far().await)),
             None => None,
         }
     }
@@ -260,12 +242,11 @@ impl Pending for Waited {
 
     async fn cancel(&mut self, reason: Option<String>) -> Result<(), ErrorData> {
         let runs: Vec<RunId> = self.runs.iter().map(|(view, _)| view.run).collect();
+        let mut failed = None;
         for run in runs {
-            if let Err(failure) = self.app.runs.cancel(&self.caller, run, reason.clone()).await {
-                return Err(ErrorData::internal_error(failure.message, None));
-            }
+            failed = failed.or(self.app.runs.cancel(&self.caller, run, reason.clone()).await.err());
         }
-        Ok(())
+        failed.map_or(Ok(()), |failure| Err(ErrorData::internal_error(failure.message, None)))
     }
 
     async fn answer(&mut self, responses: InputResponses) -> Result<(), ErrorData> {

@@ -8,6 +8,7 @@ use drawloom_contract::{
     caller::Caller,
     failure::{Explain, Failure},
     ids::{Tenant, UserId},
+    time::Timestamp,
     values::{ValueChange, ValueKey},
 };
 use rmcp::{
@@ -20,6 +21,8 @@ use crate::app::App;
 
 /// How long a session is kept after it was last opened or taken up.
 const KEPT: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+/// How old it may be when it is taken up, before it counts anew.
+const RENEWED: Duration = Duration::from_secs(24 * 60 * 60);
 /// The space of sessions in the key-value store. Their ids are random and long, so they are kept under one tenant.
 const SPACE: &str = "mcp_session";
 
@@ -28,6 +31,9 @@ const SPACE: &str = "mcp_session";
 struct Kept {
     tenant: String,
     subject: String,
+    /// Since when, for sessions that are used for long.
+    #[serde(default)]
+    at: Option<Timestamp>,
     initialize: InitializeRequestParams,
 }
 
@@ -48,12 +54,25 @@ impl Sessions {
         caller: &Caller,
         initialize: InitializeRequestParams,
     ) -> Result<(), Failure> {
-        let kept = Kept { tenant: caller.tenant.to_string(), subject: caller.subject.to_string(), initialize };
-        let value = serde_json::to_value(&kept).expect("sessions have only text keys");
+        let (tenant, subject) = (caller.tenant.to_string(), caller.subject.to_string());
+        self.put(id, Kept { tenant, subject, at: None, initialize }).await
+    }
+
+    async fn put(&self, id: &str, mut kept: Kept) -> Result<(), Failure> {
         let at = self.app.clock.now();
+        kept.at = Some(at);
+        let value = serde_json::to_value(&kept).expect("sessions have only text keys");
         let value = self.app.redactor.clean(value);
         let change = ValueChange::Put { key: key(id), value, at, expires_at: at.after(KEPT) };
         self.app.values.change(change).await.map_err(|error| Failure::of(&error as &dyn Explain))
+    }
+
+    /// Forgets a session; durable when this returns. Says whether there was one.
+    pub(super) async fn forget(&self, id: &str) -> Result<bool, Failure> {
+        let known = self.find(id).await?.is_some();
+        let change = ValueChange::Remove { key: key(id) };
+        self.app.values.change(change).await.map_err(|error| Failure::of(&error as &dyn Explain))?;
+        Ok(known)
     }
 
     /// Whether `caller` opened the session; `None`, when there is no such session.
@@ -82,8 +101,13 @@ fn key(id: &str) -> ValueKey {
 #[async_trait]
 impl SessionStore for Sessions {
     async fn load(&self, id: &str) -> Result<Option<SessionState>, SessionStoreError> {
-        let kept = self.find(id).await?;
-        Ok(kept.map(|kept| SessionState::new(kept.initialize)))
+        let Some(kept) = self.find(id).await? else { return Ok(None) };
+        let initialize = kept.initialize.clone();
+        let now = self.app.clock.now();
+        if kept.at.is_none_or(|at| now.since(at) > RENEWED) {
+            self.put(id, kept).await?;
+        }
+        Ok(Some(SessionState::new(initialize)))
     }
 
     /// The endpoint keeps a session itself, with its owner, before its id leaves the server.

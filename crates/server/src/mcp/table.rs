@@ -18,10 +18,14 @@ use rmcp::{
     service::RequestContext,
 };
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::sync::broadcast;
 
-use crate::{app::App, mcp::endpoint::SESSION_ID};
+use crate::{
+    app::App,
+    mcp::{CALL_KEY, endpoint::SESSION_ID, manager::Mark, notes},
+};
 
 /// Who looks, and at what.
 #[derive(Debug, Clone)]
@@ -57,6 +61,15 @@ impl Ask {
     pub(super) fn session(&self) -> Option<&str> {
         let parts = self.context.extensions.get::<Parts>()?;
         parts.headers.get(SESSION_ID)?.to_str().ok().filter(|_| self.context.meta.protocol_version().is_none())
+    }
+
+    /// The names under which the call can be found again when its connection is gone.
+    pub(super) fn names(&self) -> Vec<String> {
+        let of_session = self.session().zip(self.context.extensions.get::<Mark>());
+        let of_session = of_session.map(|(session, mark)| notes::of_session(session, &mark.boot, mark.serial));
+        let key = self.context.meta.get(CALL_KEY).and_then(Value::as_str);
+        let of_key = key.map(|key| notes::of_key(&self.view.caller, key));
+        of_session.into_iter().chain(of_key).collect()
     }
 
     /// Whether the client takes tasks in place of an answer.
@@ -97,6 +110,19 @@ pub enum Outcome {
     Input(InputRequiredResult),
 }
 
+/// How a call waits for something.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Terms {
+    /// Whether the explicit cancel of the call cancels this too: not, when the call only looks.
+    pub belongs_to_call: bool,
+    /// Whether it is cancelled when the caller is gone.
+    pub cancel_when_gone: bool,
+    /// When the caller's own wait is over.
+    pub until: Option<Timestamp>,
+    /// The most bytes of texts in the answer.
+    pub result_bytes: Option<u64>,
+}
+
 /// How far something is.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Progress {
@@ -115,8 +141,8 @@ pub trait Pending: Send {
     /// Its id: what `find_task` knows it by, here and after a restart.
     fn id(&self) -> String;
 
-    /// Whether the explicit cancel of the call cancels this too: not, when the call only looks.
-    fn belongs_to_call(&self) -> bool;
+    /// How the call waits for it.
+    fn terms(&self) -> Terms;
 
     /// The end, if it comes until then.
     async fn wait(&mut self, until: Timestamp) -> Option<Result<CallToolResult, ErrorData>>;
@@ -150,7 +176,13 @@ pub trait Table: Send + Sync {
     async fn call(&self, ask: &Ask, params: &CallToolRequestParams) -> Option<Result<Outcome, ErrorData>>;
 
     /// What a task's id stands for.
-    async fn find_task(&self, app: &Arc<App>, view: &View, id: &str) -> Option<Result<Box<dyn Pending>, ErrorData>>;
+    async fn find_task(
+        &self,
+        app: &Arc<App>,
+        view: &View,
+        id: &str,
+        terms: Terms,
+    ) -> Option<Result<Box<dyn Pending>, ErrorData>>;
 
     /// The resources that there are now.
     async fn resources(&self, ask: &Ask) -> Result<Vec<Resource>, ErrorData>;

@@ -30,6 +30,8 @@ const BEAT: Duration = Duration::from_secs(5);
 const TASK_GRACE: Duration = Duration::from_millis(200);
 /// How long a call of a session may take before it is noted, so that it can be taken up after a restart.
 const NOTE_GRACE: Duration = Duration::from_millis(20);
+/// The most letters of a client's name that are noted.
+const LONGEST_NAME: usize = 128;
 /// How long the reason of a cancel may take after the cancel.
 const REASON_GRACE: Duration = Duration::from_secs(1);
 
@@ -56,8 +58,14 @@ pub(super) async fn answer(
     cancel: &Arc<Cancel>,
 ) -> Result<CallToolResponse, ErrorData> {
     let began = ask.app.clock.now();
-    if pending.belongs_to_call() && ask.takes_tasks() {
-        return match pending.wait(began.after(TASK_GRACE)).await {
+    let terms = pending.terms();
+    if terms.belongs_to_call && ask.takes_tasks() {
+        let over = tokio::select! {
+            biased;
+            reason = cancel.said() => return stop(&mut *pending, reason).await,
+            over = pending.wait(began.after(TASK_GRACE)) => over,
+        };
+        return match over {
             Some(done) => done.map(Into::into),
             None => Ok(CreateTaskResult::new(pending.task().await?.task).into()),
         };
@@ -78,19 +86,26 @@ pub(super) async fn answer(
     };
     match waited {
         Ended::Answered(answered) => answered.map(Into::into),
+        Ended::Cancelled(reason) => stop(&mut *pending, reason).await,
+        Ended::Gone if terms.cancel_when_gone => {
+            pending.cancel(Some("the caller is gone, and wanted it cancelled then".into())).await?;
+            Err(gone("the connection is gone, and with it what was started"))
+        }
         Ended::Gone => Err(gone("the connection is gone; what was started goes on")),
-        Ended::Cancelled(reason) if is_timeout(reason.as_deref()) || !pending.belongs_to_call() => {
-            Err(gone("the client stopped waiting; what was started goes on"))
-        }
-        Ended::Cancelled(reason) => {
-            let words = match reason.filter(|reason| !reason.is_empty()) {
-                Some(reason) => format!("the call was cancelled over MCP: {}", clip(&reason)),
-                None => "the call was cancelled over MCP".to_owned(),
-            };
-            pending.cancel(Some(words)).await?;
-            Err(gone("the call was cancelled"))
-        }
     }
+}
+
+/// An explicit cancel: stops what belongs to the call, unless only the client's time ran out.
+pub(super) async fn stop<T>(pending: &mut dyn Pending, reason: Option<String>) -> Result<T, ErrorData> {
+    if is_timeout(reason.as_deref()) || !pending.terms().belongs_to_call {
+        return Err(gone("the client stopped waiting; what was started goes on"));
+    }
+    let words = match reason.filter(|reason| !reason.is_empty()) {
+        Some(reason) => format!("the call was cancelled over MCP: {}", clip(&reason)),
+        None => "the call was cancelled over MCP".to_owned(),
+    };
+    pending.cancel(Some(words)).await?;
+    Err(gone("the call was cancelled"))
 }
 
 enum Ended {
@@ -114,15 +129,25 @@ async fn until_answered(ask: &Ask, pending: &mut dyn Pending, began: Timestamp) 
     let own = meta.get(PATIENCE).and_then(serde_json::Value::as_u64).map(Duration::from_millis);
     let client = ask.context.client_info().map(|client| client.name);
     let patience = clients::patience(client.as_deref(), token.is_some(), own);
-    if let Some(session) = ask.session() {
-        if let Some(done) = pending.wait(began.after(NOTE_GRACE.min(patience))).await {
-            return done;
-        }
-        let note = Note { handle: pending.id(), token: token.clone(), client };
-        Notes::new(ask.app.clone()).keep(session, &ask.context.id, &note).await;
+    let names = ask.names();
+    let mut waiting = Waiting::new(began, patience, token.clone(), meta.contains_key(CALL_KEY));
+    if names.is_empty() {
+        return waiting.until_answered(&ask.app, pending, &ask.context.peer).await;
     }
-    let asks_again = meta.contains_key(CALL_KEY);
-    Waiting::new(began, patience, token, asks_again).until_answered(&ask.app, pending, &ask.context.peer).await
+    if let Some(done) = pending.wait(began.after(NOTE_GRACE.min(patience))).await {
+        return done;
+    }
+    let client = client.map(|name| name.chars().take(LONGEST_NAME).collect());
+    let note = Note { handle: pending.id(), terms: pending.terms(), began, token, client };
+    let notes = Notes::new(ask.app.clone());
+    for name in &names {
+        notes.keep(name, &note).await;
+    }
+    let answered = waiting.until_answered(&ask.app, pending, &ask.context.peer).await;
+    for name in &names {
+        notes.answered(name, &note).await;
+    }
+    answered
 }
 
 /// One wait.
@@ -139,6 +164,13 @@ pub(super) struct Waiting {
 impl Waiting {
     pub(super) fn new(began: Timestamp, patience: Duration, token: Option<ProgressToken>, asks_again: bool) -> Self {
         Self { began, deadline: began.after(patience), token, asks_again, beats: 0, said: 0.0 }
+    }
+
+    /// A wait that an earlier connection or process began: its progress goes on from there.
+    pub(super) fn taken_up(began: Timestamp, now: Timestamp, patience: Duration, token: Option<ProgressToken>) -> Self {
+        // More beats than there can have been, so that what is said next is more than what was said last.
+        let beats = u32::try_from(now.since(began).as_secs() / 2 + 2).unwrap_or(u32::MAX);
+        Self { began, deadline: now.after(patience), token, asks_again: false, beats, said: 0.0 }
     }
 
     /// The end, or how it stands when the caller cannot wait any longer.
@@ -179,11 +211,11 @@ impl Waiting {
     /// Word of progress: its number grows with every beat, as the protocol wants.
     async fn beat(&mut self, app: &App, pending: &mut dyn Pending, listener: &dyn Listener) {
         let Some(token) = self.token.clone() else { return };
-        self.beats += 1;
+        self.beats = self.beats.saturating_add(1);
         let progress = pending.progress().await;
         let beats = f64::from(self.beats);
         let now = match progress.total {
-            Some(_) => f64::from(progress.done) + 0.9 * beats / (beats + 1.0),
+            Some(total) => (f64::from(progress.done) + 0.9 * beats / (beats + 1.0)).min(f64::from(total)),
             None => app.clock.now().since(self.began).as_secs_f64(),
         };
         self.said = if now > self.said { now } else { self.said + 0.001 };

@@ -67,7 +67,7 @@ fn a_call_over_plain_http_outlives_the_server() {
     assert_eq!(runs(&server.url).len(), 2);
 
     // A call that was not noted is answered too: with what to do.
-    let path = "/mcp HTTP/1.1\r\nLast-Event-ID: 0/5@00000000@123\r\nX: y";
+    let path = "/mcp HTTP/1.1\r\nLast-Event-ID: 0/5@00000000@7@313233\r\nX: y";
     let answer = client.clone().at(path).send_as("GET", None).answer();
     assert_eq!(answer["id"], 123);
     assert!(answer["error"]["message"].as_str().is_some_and(|text| text.contains("list_runs")), "{answer}");

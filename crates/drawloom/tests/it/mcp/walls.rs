@@ -1,0 +1,126 @@
+//! What a token may not do, and what a message may not be.
+
+use serde_json::{Value, json};
+
+use super::{
+    client::{Client, Era},
+    home, run, runs, server,
+};
+
+const KEY: &str = "io.drawloom/idempotencyKey";
+
+fn tasks() -> Value {
+    json!({ "io.modelcontextprotocol/clientCapabilities": { "extensions": { "io.modelcontextprotocol/tasks": {} } } })
+}
+
+#[test]
+fn a_token_without_scopes_sees_nothing_and_stops_nothing_by_any_method() {
+    let home = home();
+    let mut config = std::fs::read_to_string(home.path().join("drawloom.yaml")).expect("a config");
+    config.push_str(
+        "principals:\n  idle: { tenant: default, subject: default, scopes: [], token_env: IDLE }\n  \
+         looker: { tenant: default, subject: default, scopes: [\"runs:read\"], token_env: LOOKER }\n",
+    );
+    home.write("drawloom.yaml", &config);
+    let mut command = home.command(&["serve", "--json", "--log", "warn"]);
+    command
+        .env("IDLE", "a-token-for-nothing")
+        .env("LOOKER", "a-token-to-look")
+        .env("DRAWLOOM_TOKEN", "a-token-for-all");
+    let server = home.serve_with(command);
+    let all = Client::new(&server.url, Era::Stateless).with_token("a-token-for-all");
+    let spawn = json!({ "agent": "never", "prompt": "x", "mode": "detach" });
+    let id =
+        all.begin(1, "spawn_run", spawn, json!({ KEY: "k" })).answer()["result"]["structuredContent"]["run_id"].clone();
+
+    let idle = Client::new(&server.url, Era::Stateless).with_token("a-token-for-nothing");
+    assert_eq!(idle.ask("tools/list", json!({}))["result"]["tools"], json!([]));
+    assert_eq!(idle.ask("resources/list", json!({}))["result"]["resources"], json!([]));
+    let uri = format!("drawloom://runs/{}/journal", id.as_str().expect("an id"));
+    let agent = json!({ "name": "agent", "value": "" });
+    let asked = [
+        ("resources/read", json!({ "uri": uri })),
+        ("completion/complete", json!({ "ref": { "type": "ref/prompt", "name": "fan_out" }, "argument": agent })),
+        ("tasks/get", json!({ "taskId": id, "_meta": tasks() })),
+        ("tasks/cancel", json!({ "taskId": id, "_meta": tasks() })),
+        ("tasks/update", json!({ "taskId": id, "inputResponses": {}, "_meta": tasks() })),
+    ];
+    for (method, params) in asked {
+        let refused = idle.ask(method, params);
+        let message = refused["error"]["message"].as_str().unwrap_or_default();
+        assert!(message.starts_with("insufficient_scope"), "{method}: {refused}");
+    }
+    let looker = Client::new(&server.url, Era::Stateless).with_token("a-token-to-look");
+    assert_eq!(looker.ask("tasks/get", json!({ "taskId": id, "_meta": tasks() }))["result"]["status"], "working");
+    assert!(looker.ask("tasks/cancel", json!({ "taskId": id, "_meta": tasks() }))["error"].is_object());
+    for client in [&idle, &looker] {
+        let cancel = json!({ "requestId": 1, "_meta": { KEY: "k" } });
+        client.send(&json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": cancel }));
+    }
+    let now = all.call("get_run", json!({ "run_id": id }));
+    assert_eq!(now["structuredContent"]["status"], "running");
+}
+
+#[test]
+fn what_is_kept_with_a_session_or_a_call_is_bounded() {
+    let (_home, server) = server();
+    let long = "n".repeat(70_000);
+    let client = Client::new(&server.url, Era::Sessions);
+    let refused = client.send(&json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+        "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": long, "version": "1" },
+    } }));
+    assert_eq!(refused.status, 413);
+    let client = Client::open(&server.url, Era::Stateless);
+    let spawn = json!({ "agent": "echo", "prompt": "x" });
+    let mut request = client.request(1, "tools/call", json!({ "name": "spawn_run", "arguments": spawn }));
+    request["id"] = "i".repeat(300).into();
+    assert_eq!(client.send(&request).answer()["error"]["code"], -32600);
+    request["id"] = "fine".into();
+    request["params"]["_meta"]["progressToken"] = "t".repeat(300).into();
+    assert_eq!(client.send(&request).answer()["error"]["code"], -32600);
+    assert!(runs(&server.url).is_empty());
+}
+
+#[test]
+fn a_message_that_is_none_gets_an_error_of_the_protocol() {
+    let (_home, server) = server();
+    let client = Client::open(&server.url, Era::Sessions);
+    let wrong =
+        client.send(&json!({ "jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": { "name": 7 } })).answer();
+    assert_eq!((&wrong["id"], &wrong["error"]["code"]), (&json!(3), &json!(-32602)), "{wrong}");
+    let unknown = client.send(&json!({ "jsonrpc": "2.0", "id": 4, "method": "no/such", "params": {} })).answer();
+    assert_eq!(unknown["error"]["code"], -32601);
+    let mut none = client.send(&json!({ "jsonrpc": "2.0", "id": 5 }));
+    assert_eq!(none.status, 400);
+    assert_eq!(none.next().expect("an error")["error"]["code"], -32600);
+    let mut broken = client.send(&json!("not a message"));
+    assert_eq!(broken.next().expect("an error")["error"]["code"], -32600);
+    assert_eq!(client.send_as("DELETE", None).status, 202);
+    assert_eq!(client.send_as("DELETE", None).status, 404);
+}
+
+#[test]
+fn several_messages_in_a_body_are_answered_in_the_revision_that_has_them() {
+    let (_home, server) = server();
+    let mut client = Client::new(&server.url, Era::Sessions);
+    let opened = client.send(&json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+        "protocolVersion": "2025-03-26", "capabilities": {}, "clientInfo": { "name": "old", "version": "1" },
+    } }));
+    let session = opened.header("mcp-session-id").expect("a session").to_owned();
+    drop(opened);
+    let path = format!("/mcp HTTP/1.1\r\nMcp-Session-Id: {session}\r\nX: y");
+    client = client.at(&path);
+    client.send(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
+    let ping = |id: &str| json!({ "jsonrpc": "2.0", "id": id, "method": "ping" });
+    let both = client.send(&json!([ping("a"), { "jsonrpc": "2.0", "method": "notifications/initialized" }, ping("b")]));
+    let answers: Value = serde_json::from_str(&both.text()).expect("JSON");
+    let mut ids: Vec<&str> = answers.as_array().expect("a list").iter().filter_map(|one| one["id"].as_str()).collect();
+    ids.sort_unstable();
+    assert_eq!(ids, ["a", "b"]);
+    let newer = Client::open(&server.url, Era::Sessions);
+    assert_eq!(newer.send(&json!([ping("a")])).status, 400);
+    assert_eq!(newer.send(&json!([])).status, 400);
+    // The server is well after all of it.
+    let id = newer.call("spawn_run", json!({ "agent": "echo", "prompt": "x" }))["structuredContent"]["run_id"].clone();
+    assert_eq!(run(&server.url, id.as_str().expect("an id"))["status"], "completed");
+}
