@@ -1,6 +1,6 @@
 //! The way in: who calls is found out on every request, then `rmcp` takes over.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use axum::{
     body::Body,
@@ -18,7 +18,10 @@ use drawloom_wire::validate::closest;
 use http_body_util::{BodyExt as _, Collected, Full};
 use rmcp::{
     model::{InitializeRequestParams, RequestId},
-    transport::{StreamableHttpServerConfig, StreamableHttpService, streamable_http_server::session::SessionId},
+    transport::{
+        StreamableHttpServerConfig, StreamableHttpService,
+        streamable_http_server::session::{SessionId, SessionManager as _},
+    },
 };
 use serde::Deserialize;
 use tokio::sync::broadcast;
@@ -78,6 +81,8 @@ pub(crate) struct Endpoint {
     sessions: Arc<Sessions>,
     service: StreamableHttpService<Handler, Manager>,
     manager: Arc<Manager>,
+    /// Sessions that are being taken up from the store.
+    restoring: tokio::sync::Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>,
 }
 
 impl Endpoint {
@@ -108,7 +113,7 @@ impl Endpoint {
         let manager = Arc::new(Manager::new(shared.clone(), sessions.clone()));
         let make = move || Ok(Handler::new(for_handlers.clone()));
         let service = StreamableHttpService::new(make, manager.clone(), config);
-        Arc::new(Self { shared, sessions, service, manager })
+        Arc::new(Self { shared, sessions, service, manager, restoring: tokio::sync::Mutex::default() })
     }
 
     /// Answers one request.
@@ -147,8 +152,7 @@ impl Endpoint {
             let message = format!("initialize is longer than {LONGEST_INITIALIZE} bytes");
             return Err(Failure::new(FailureKind::TooLarge, "too_large", message).into());
         }
-        let request = Request::from_parts(parts, Full::new(bytes.clone()));
-        let response = self.service.handle(request).await.map(Body::new);
+        let response = self.handle(parts, bytes.clone()).await;
         match response.status() {
             StatusCode::UNSUPPORTED_MEDIA_TYPE if is_post => {
                 Ok(batches::refuse(&bytes, "the body is no message of MCP"))
@@ -167,6 +171,36 @@ impl Endpoint {
         }
     }
 
+    /// Lets `rmcp` answer. The first request of a session that is not in memory takes it up alone: `rmcp` shows the session
+    /// to others before it has greeted it, and a request that comes in between would break it.
+    async fn handle(&self, parts: request::Parts, body: Bytes) -> Response {
+        let gate = match session_of(&parts.headers) {
+            None => None,
+            Some(id) => {
+                let mut restoring = self.restoring.lock().await;
+                match restoring.get(id) {
+                    Some(gate) => Some((id.to_owned(), gate.clone())),
+                    None if self.manager.has_session(&SessionId::from(id)).await.unwrap_or(false) => None,
+                    None => {
+                        let gate = restoring.entry(id.to_owned()).or_default();
+                        Some((id.to_owned(), gate.clone()))
+                    }
+                }
+            }
+        };
+        let request = Request::from_parts(parts, Full::new(body));
+        let Some((id, gate)) = gate else { return self.service.handle(request).await.map(Body::new) };
+        let alone = gate.lock().await;
+        let response = self.service.handle(request).await.map(Body::new);
+        drop(alone);
+        let mut restoring = self.restoring.lock().await;
+        // Two hold it when nobody else waits: the map, and we.
+        if restoring.get(&id).is_some_and(|known| Arc::ptr_eq(known, &gate) && Arc::strong_count(known) <= 2) {
+            restoring.remove(&id);
+        }
+        response
+    }
+
     /// Answers each message of a list by itself.
     async fn answer_all(
         &self,
@@ -183,9 +217,9 @@ impl Endpoint {
             Err(why) => return batches::refuse(body, why),
         };
         let answers = messages.into_iter().map(|message| {
-            let request = Request::from_parts(parts.clone(), Full::new(message));
+            let answered = self.handle(parts.clone(), message);
             async move {
-                let response = self.service.handle(request).await;
+                let response = answered.await;
                 let body = response.into_body().collect().await.map(Collected::to_bytes).unwrap_or_default();
                 batches::answer_in(&body)
             }

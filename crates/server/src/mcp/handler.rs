@@ -161,6 +161,8 @@ impl ServerHandler for Handler {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let ask = self.ask(context)?;
+        // The client's patience counts from here, however long it takes to begin.
+        let began = ask.app.clock.now();
         check_names(&ask)?;
         let _busy = ask.session().map(|session| self.shared.open.busy(session));
         let entered = ask.context.extensions.get::<Arc<Entered<SessionCall>>>();
@@ -176,7 +178,7 @@ impl ServerHandler for Handler {
             let mut response = match outcome? {
                 Outcome::Done(result) => result.into(),
                 Outcome::Input(question) => question.into(),
-                Outcome::Pending(pending) => wait::answer(&ask, pending, &cancel).await?,
+                Outcome::Pending(pending) => wait::answer(&ask, pending, &cancel, began).await?,
             };
             if let CallToolResponse::Complete(result) = &mut response {
                 result.result_type.get_or_insert(ResultType::COMPLETE);

@@ -56,8 +56,8 @@ pub(super) async fn answer(
     ask: &Ask,
     mut pending: Box<dyn Pending>,
     cancel: &Arc<Cancel>,
+    began: Timestamp,
 ) -> Result<CallToolResponse, ErrorData> {
-    let began = ask.app.clock.now();
     let terms = pending.terms();
     if terms.belongs_to_call && ask.takes_tasks() {
         let over = tokio::select! {

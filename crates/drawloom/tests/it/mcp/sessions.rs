@@ -72,3 +72,24 @@ fn a_call_over_plain_http_outlives_the_server() {
     assert_eq!(answer["id"], 123);
     assert!(answer["error"]["message"].as_str().is_some_and(|text| text.contains("list_runs")), "{answer}");
 }
+
+#[test]
+fn requests_that_come_together_after_a_restart_are_all_answered() {
+    let home = home();
+    let mut server = home.serve();
+    let mut client = Client::open(&server.url, Era::Sessions);
+    for round in 0..6 {
+        server.kill();
+        server = home.serve();
+        client = client.moved(&server.url);
+        let answers: Vec<Value> = std::thread::scope(|scope| {
+            let client = &client;
+            let ask = |id| move || client.send(&client.request(id, "tools/list", json!({}))).answer();
+            let listen = scope.spawn(|| client.send_as("GET", None).status);
+            let asked: Vec<_> = (0..16).map(|id| scope.spawn(ask(1_000 * round + id))).collect();
+            assert_eq!(listen.join().expect("a head"), 200);
+            asked.into_iter().map(|asked| asked.join().expect("an answer")).collect()
+        });
+        assert!(answers.iter().all(|answer| answer["result"]["tools"].is_array()), "round {round}");
+    }
+}
