@@ -15,6 +15,7 @@ mod ownership;
 mod prune;
 mod reads;
 mod sessions;
+mod values;
 mod waits;
 
 #[test]
