@@ -402,7 +402,7 @@ pub trait RunReader: Send + Sync {
     /// The run with this handle: the live one, else the newest.
     async fn find_by_agent_id(&self, tenant: &Tenant, agent_id: &AgentId) -> Result<Option<RunView>, StoreError>;
 
-    /// Runs, newest first.
+    /// Runs, newest first, without their final texts: a page of them could be very long.
     async fn list_runs(&self, tenant: &Tenant, filter: &RunFilter) -> Result<Vec<RunView>, StoreError>;
 
     /// Records after `after`, in order, at most `limit`.

@@ -160,12 +160,13 @@ pub struct ProviderLoad {
     /// Runs that wait for one.
     pub queued: u64,
     /// The most at once, when there is a cap.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_concurrent: Option<u64>,
     /// Calls of its credential that are being answered.
     #[serde(default)]
     pub calls_in_flight: u64,
     /// The most calls at once that the credential seems to bear, once it has refused one.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call_limit: Option<u64>,
     /// Runs that are parked until the credential bears another call.
     #[serde(default)]
@@ -180,6 +181,7 @@ pub struct ReplayStep {
     /// What was decided then.
     pub recorded: String,
     /// What would be decided now, when that differs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub today: Option<String>,
 }
 
@@ -193,6 +195,7 @@ pub struct Replay {
     /// Decisions, in order.
     pub steps: Vec<ReplayStep>,
     /// Why the fold failed, if it did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fold_error: Option<String>,
     /// Whether this version alone wrote the journal: then a difference is a fault.
     pub same_version: bool,
@@ -230,7 +233,7 @@ pub trait Runs: Send + Sync {
     /// What the run and all below it have spent so far.
     async fn spent(&self, caller: &Caller, run: RunId) -> Result<Spent, Failure>;
 
-    /// Runs, newest first.
+    /// Runs, newest first, without their final texts.
     async fn list(&self, caller: &Caller, filter: RunFilter) -> Result<Vec<RunView>, Failure>;
 
     /// A batch's runs by index, or `not_found`.

@@ -5,7 +5,9 @@ mod query;
 mod result;
 mod spawn;
 
-pub use artifact::{Artifact, ArtifactName, ArtifactPart, DEFAULT_READ, MAX_READ, MAX_RESULT_BYTES, ReadArtifact, fit};
+pub use artifact::{
+    Artifact, ArtifactName, ArtifactPart, DEFAULT_READ, Hits, MAX_READ, MAX_RESULT_BYTES, ReadArtifact, fit,
+};
 pub use drawloom_contract::money::Amount;
 pub use query::{
     CancelBatch, CancelRun, Cancelled, CancelledBatch, FollowRun, GetBatch, GetRun, ListRuns, ReplayRun, RunPage,

@@ -1,5 +1,6 @@
 //! MCP as clients see it: the server is a process, the client a socket.
 
+mod answers;
 mod calls;
 pub(crate) mod client;
 mod firewall;

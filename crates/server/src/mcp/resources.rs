@@ -6,6 +6,7 @@ use drawloom_contract::{
     failure::{Failure, FailureKind},
     ids::RunId,
     journal::RunFilter,
+    record::Status,
     runs::Interest,
 };
 use drawloom_wire::runs::ArtifactName;
@@ -49,7 +50,7 @@ pub(super) async fn list(ask: &Ask) -> Result<Vec<Resource>, ErrorData> {
     let mut resources = Vec::new();
     for view in views {
         let (run, agent, status) = (view.run, &view.agent, view.status.as_str());
-        if view.status.is_terminal() && view.final_text.is_some() {
+        if view.status == Status::Completed {
             resources.push(
                 Resource::new(format!("drawloom://runs/{run}/final_text"), format!("{run} final_text"))
                     .with_title(format!("What {agent} answered"))
@@ -90,7 +91,7 @@ pub(super) async fn read(ask: &Ask, uri: &str) -> Option<Result<ReadResourceResp
 async fn text(ask: &Ask, uri: &str, place: &Place) -> Result<ReadResourceResponse, Failure> {
     let view = ask.app.runs.load(&ask.view.caller, place.run).await?;
     let call = Call { app: &ask.app, caller: &ask.view.caller, interest: Interest::None, result_bytes: None };
-    let mut text = read_artifact::text(&call, &view, place.name).await?;
+    let mut text = read_artifact::text(&call, view, place.name).await?;
     if text.len() > MOST {
         let whole = text.len();
         text.truncate(text.floor_char_boundary(MOST));

@@ -39,6 +39,12 @@ pub(super) fn without_words(schema: &mut Map<String, Value>) {
 
 fn inline(schema: Value, definitions: &Map<String, Value>, open: &mut Vec<String>) -> Value {
     let Value::Object(mut map) = schema else { return schema };
+    map.retain(|key, value| {
+        let ours = key.starts_with("x-") || matches!(key.as_str(), "$schema" | "title" | "$defs" | "default");
+        let number =
+            key == "format" && value.as_str().is_some_and(|format| format.contains("int") || format == "double");
+        !ours && !number
+    });
     if let Some(Value::String(reference)) = map.remove("$ref") {
         let name = reference.rsplit('/').next().unwrap_or_default().to_owned();
         if open.contains(&name) {
@@ -55,12 +61,6 @@ fn inline(schema: Value, definitions: &Map<String, Value>, open: &mut Vec<String
         }
         return found;
     }
-    map.retain(|key, value| {
-        let ours = key.starts_with("x-") || matches!(key.as_str(), "$schema" | "title" | "$defs" | "default");
-        let number =
-            key == "format" && value.as_str().is_some_and(|format| format.contains("int") || format == "double");
-        !ours && !number
-    });
     for keyword in ["anyOf", "oneOf"] {
         let Some(Value::Array(alternatives)) = map.get_mut(keyword) else { continue };
         let kept: Vec<Value> = std::mem::take(alternatives)

@@ -25,6 +25,7 @@ impl Operation for FollowRun {
             .rest(Verb::Get, "/v1/runs/{run_id}/events")
             .rest(Verb::Get, "/v1/runs/{run_id}/stream")
             .toolset("runs")
+            .advice("Over MCP it answers once, when the run has ended.")
             .read_only()
             .streams()
             .header("last-event-id", "from_seq", Precedence::Header)

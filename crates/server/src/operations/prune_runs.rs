@@ -22,6 +22,7 @@ impl Operation for PruneRuns {
         Card::new("prune_runs", "Remove whole trees of runs that ended long ago, with their journals.", Scope::Tenant)
             .rest(Verb::Post, "/v1/runs:prune")
             .toolset("server")
+            .destructive()
             .idempotent()
             .body_limit(16 * 1024)
     }

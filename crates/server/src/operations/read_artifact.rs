@@ -1,21 +1,33 @@
 //! `read_artifact`: part of a long text of a run, or what a search finds in it.
 
+use std::{sync::Arc, time::Duration};
+
 use drawloom_contract::{
     caller::Scope,
     failure::{Failure, FailureKind},
     runs::{Interest, Item},
+    time::Clock,
     view::RunView,
 };
-use drawloom_wire::runs::{self, ArtifactName, ArtifactPart};
+use drawloom_wire::runs::{self, ArtifactName, ArtifactPart, Hits};
 use futures::StreamExt;
 use regex::RegexBuilder;
+use tokio::sync::Semaphore;
 
 use crate::operation::{Answer, Call, Card, Operation, Verb};
 
 pub(super) struct ReadArtifact;
 
-/// The most memory that a compiled pattern may take.
-const PATTERN_SIZE: usize = 1024 * 1024;
+/// The most bytes of a compiled pattern: a few `\w`, which are large, and far from what takes minutes.
+const PATTERN_SIZE: usize = 256 * 1024;
+/// The most bytes of what a search remembers while it runs.
+const MEMORY: usize = 1024 * 1024;
+/// How much of a line is searched.
+const LINE: usize = 64 * 1024;
+/// How long a search may take; it is looked at between lines.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Searches cost time, so only so many run at once; the others wait for their turn.
+static SEARCHES: Semaphore = Semaphore::const_new(2);
 
 impl Operation for ReadArtifact {
     type Input = runs::ReadArtifact;
@@ -34,20 +46,34 @@ impl Operation for ReadArtifact {
 
     async fn call(&self, call: &Call<'_>, input: Self::Input) -> Result<Answer<ArtifactPart>, Failure> {
         let view = call.app.runs.load(call.caller, input.run_id).await?;
-        let text = text(call, &view, input.name.unwrap_or_default()).await?;
-        Ok(Answer::Value(input.read(&text, search)?))
+        let text = text(call, view, input.name.unwrap_or_default()).await?;
+        let turn = match input.grep {
+            Some(_) => Some(SEARCHES.acquire().await.expect("it is never closed")),
+            None => None,
+        };
+        let clock: Arc<dyn Clock> = call.app.clock.clone();
+        let read = tokio::task::spawn_blocking(move || {
+            // The turn ends with the work, not with whoever waits for it.
+            let _turn = turn;
+            input.read(&text, |pattern, text| search(pattern, text, &*clock))
+        });
+        match read.await.map_err(tokio::task::JoinError::try_into_panic) {
+            Ok(part) => part.map(Answer::Value),
+            Err(Ok(panic)) => std::panic::resume_unwind(panic),
+            Err(Err(_)) => Err(Failure::new(FailureKind::Unavailable, "stopping", "the server is stopping")),
+        }
     }
 }
 
 /// A text of a run, whole.
-pub(crate) async fn text(call: &Call<'_>, view: &RunView, name: ArtifactName) -> Result<String, Failure> {
+pub(crate) async fn text(call: &Call<'_>, view: RunView, name: ArtifactName) -> Result<String, Failure> {
     match name {
-        ArtifactName::FinalText => view.final_text.clone().ok_or_else(|| {
+        ArtifactName::FinalText => view.final_text.ok_or_else(|| {
             let message = format!("run {} is {} and has no final_text", view.run, view.status.as_str());
             Failure::new(FailureKind::NotFound, "no_artifact", message)
                 .with_hint("wait for its end with get_run and wait_ms, or read its journal")
         }),
-        ArtifactName::Journal => journal(call, view).await,
+        ArtifactName::Journal => journal(call, &view).await,
     }
 }
 
@@ -71,11 +97,38 @@ async fn journal(call: &Call<'_>, view: &RunView) -> Result<String, Failure> {
     Ok(text)
 }
 
-/// Which lines match.
-fn search(pattern: &str, text: &str) -> Result<Vec<bool>, Failure> {
-    let pattern = RegexBuilder::new(pattern).size_limit(PATTERN_SIZE).build().map_err(|error| {
-        Failure::new(FailureKind::Invalid, "bad_pattern", format!("grep is not a regular expression: {error}"))
-            .with_hint("escape characters such as ( [ * + ? with a backslash to find them as they are")
-    })?;
-    Ok(text.lines().map(|line| pattern.is_match(line)).collect())
+/// Which lines match, as far as there is time to look.
+fn search(pattern: &str, text: &str, clock: &dyn Clock) -> Result<Hits, Failure> {
+    let until = clock.now().after(PATIENCE);
+    let pattern =
+        RegexBuilder::new(pattern).size_limit(PATTERN_SIZE).dfa_size_limit(MEMORY).build().map_err(|error| {
+            let (problem, hint) = match &error {
+                regex::Error::CompiledTooBig(_) => (
+                    "grep is too large a regular expression".to_owned(),
+                    "repeat less, and use [a-z] in place of \\w: it knows every alphabet and is large",
+                ),
+                error => (
+                    format!("grep is not a regular expression: {error}"),
+                    "escape characters such as ( [ * + ? with a backslash to find them as they are",
+                ),
+            };
+            Failure::new(FailureKind::Invalid, "bad_pattern", problem).with_hint(hint)
+        })?;
+    let mut hits = Hits::default();
+    for (at, line) in text.lines().enumerate() {
+        if clock.now() > until {
+            hits.cut = true;
+            break;
+        }
+        let looked_at = &line[..line.floor_char_boundary(LINE)];
+        if pattern.is_match(looked_at) {
+            hits.lines.push(at);
+        } else if looked_at.len() < line.len() {
+            hits.cut = true;
+        }
+    }
+    Ok(hits)
 }
+
+#[cfg(test)]
+mod tests;

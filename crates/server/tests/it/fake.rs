@@ -146,6 +146,11 @@ impl Fake {
         self.change(run, Run::work);
     }
 
+    /// Lets a run say this in its last turn, short of its end.
+    pub(crate) fn say(&self, run: RunId, text: &str) {
+        self.change(run, |run| run.turn(1, text, Vec::new(), Usage::default()));
+    }
+
     /// Ends a run.
     pub(crate) fn finish(&self, run: RunId, status: Status) {
         self.change(run, |run| run.finish(status));

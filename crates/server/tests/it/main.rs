@@ -1,5 +1,6 @@
 //! The server over real sockets, with a scripted engine behind it.
 
+mod artifacts;
 mod fake;
 mod handles;
 mod house;

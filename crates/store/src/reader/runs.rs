@@ -151,7 +151,7 @@ impl RunReader for Store {
 }
 
 fn list_runs(connection: &Connection, tenant: &Tenant, filter: &RunFilter) -> Result<Vec<RunView>> {
-    let mut text = String::from(select_runs!("WHERE tenant = $1"));
+    let mut text = String::from(select_runs_without_texts!("WHERE tenant = $1"));
     let mut values: Vec<Box<dyn ToSql>> = vec![Box::new(tenant.as_str())];
     let mut only = |condition: &str, value: Box<dyn ToSql>| {
         values.push(value);

@@ -65,6 +65,23 @@ async fn a_list_shows_what_its_filter_says_newest_first() {
 }
 
 #[tokio::test]
+async fn a_list_leaves_texts_where_they_are() {
+    let bench = Bench::new();
+    let texts = ["short".to_owned(), "long ".repeat(100_000)];
+    for (number, text) in (1..).zip(&texts) {
+        bench.append(begin(accepted(number), [admitted(), turn_done(1, text), completed()])).await;
+    }
+    let filter = RunFilter { limit: 100, ..RunFilter::default() };
+    let listed = bench.store.list_runs(&Tenant::default_tenant(), &filter).await.expect("a readable store");
+    assert_eq!(ids(&listed), [2, 1]);
+    for (row, text) in listed.into_iter().rev().zip(texts) {
+        let whole = bench.view(&row.key()).await;
+        assert_eq!((&row.final_text, &whole.final_text), (&None, &Some(text)));
+        assert_eq!(RunView { final_text: None, ..whole }, row, "all else is there");
+    }
+}
+
+#[tokio::test]
 async fn a_handle_finds_its_live_run_or_else_the_newest() {
     let bench = Bench::new();
     let with_handle = |number| Accepted { agent_id: accepted(1).agent_id, ..accepted(number) };

@@ -75,7 +75,7 @@ pub struct ReadArtifact {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = MAX_READ))]
     pub max_bytes: Option<u64>,
-    /// A regular expression: only lines that match are given, each after its number.
+    /// A regular expression: only lines that match are given, each after its number. It sees 64 KiB of a line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 1000))]
     pub grep: Option<String>,
@@ -109,12 +109,21 @@ pub struct ArtifactPart {
     /// Where the next part begins; absent at the end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_offset: Option<u64>,
-    /// How many lines match in all, when it was searched.
+    /// How many lines match in all, when it was searched; of those that were searched, when `truncated`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub matches: Option<u64>,
-    /// Whether matches were left out.
+    /// Whether matches were left out, or not all of the text was searched because that takes too long.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub truncated: bool,
+}
+
+/// What a search found.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Hits {
+    /// The lines that match, from 0, in order.
+    pub lines: Vec<usize>,
+    /// Whether some of the text was not searched.
+    pub cut: bool,
 }
 
 impl Artifact {
@@ -213,11 +222,11 @@ impl ReadArtifact {
         }
     }
 
-    /// What it asks of `text`.
+    /// What it asks of `text`; `search` says which lines of it match a pattern.
     pub fn read(
         &self,
         text: &str,
-        search: impl FnOnce(&str, &str) -> Result<Vec<bool>, Failure>,
+        search: impl FnOnce(&str, &str) -> Result<Hits, Failure>,
     ) -> Result<ArtifactPart, Failure> {
         let mut part = ArtifactPart {
             run_id: self.run_id,
@@ -275,21 +284,22 @@ impl ReadArtifact {
         Ok(())
     }
 
-    fn search(&self, text: &str, hits: &[bool], part: &mut ArtifactPart) {
+    fn search(&self, text: &str, hits: &Hits, part: &mut ArtifactPart) {
         let (context, most) =
             (self.context.unwrap_or(0) as usize, self.max_matches.unwrap_or(DEFAULT_MATCHES) as usize);
-        part.matches = Some(hits.iter().filter(|hit| **hit).count() as u64);
-        let wanted: Vec<usize> =
-            hits.iter().enumerate().filter(|(_, hit)| **hit).map(|(at, _)| at).take(most).collect();
-        part.truncated = part.matches.unwrap_or(0) > wanted.len() as u64;
+        let wanted = &hits.lines[..most.min(hits.lines.len())];
+        part.matches = Some(hits.lines.len() as u64);
+        part.truncated = hits.cut || wanted.len() < hits.lines.len();
+        let Some(last) = wanted.last() else { return };
         let mut shown_to = None;
-        for (at, line) in text.lines().enumerate() {
-            let near = wanted.iter().any(|hit| hit.abs_diff(at) <= context);
-            if !near {
+        let mut ahead = wanted.iter().peekable();
+        for (at, line) in text.lines().enumerate().take(last + context + 1) {
+            while ahead.next_if(|hit| **hit + context < at).is_some() {}
+            if ahead.peek().is_none_or(|hit| **hit > at + context) {
                 continue;
             }
             let gap = shown_to.is_some_and(|last| last + 1 < at) && context > 0;
-            let sign = if hits[at] { ':' } else { '-' };
+            let sign = if hits.lines.binary_search(&at).is_ok() { ':' } else { '-' };
             let line = format!("{}{}{sign} {line}\n", if gap { "--\n" } else { "" }, at + 1);
             if part.text.len() + line.len() > self.most() {
                 part.truncated = true;

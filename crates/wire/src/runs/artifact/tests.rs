@@ -1,3 +1,5 @@
+use std::time::{Duration, Instant};
+
 use super::*;
 
 fn run() -> RunId {
@@ -5,8 +7,13 @@ fn run() -> RunId {
 }
 
 fn read(ask: ReadArtifact, text: &str) -> ArtifactPart {
-    let search = |pattern: &str, text: &str| Ok(text.lines().map(|line| line.contains(pattern)).collect());
+    let search = |pattern: &str, text: &str| Ok(hits(pattern, text));
     ask.read(text, search).expect("a part")
+}
+
+fn hits(pattern: &str, text: &str) -> Hits {
+    let hits = text.lines().enumerate().filter(|(_, line)| line.contains(pattern));
+    Hits { lines: hits.map(|(at, _)| at).collect(), cut: false }
 }
 
 #[test]
@@ -30,7 +37,7 @@ fn lines_are_given_by_number() {
     let part = read(ReadArtifact { from_line: Some(2), lines: Some(2), ..ReadArtifact::new(run()) }, text);
     assert_eq!((part.text.as_str(), part.from_line, part.next_offset), ("two\nthree\n", 2, Some(14)));
     let beyond = ReadArtifact { from_line: Some(9), ..ReadArtifact::new(run()) };
-    assert_eq!(beyond.read(text, |_, _| Ok(Vec::new())).map_err(|failure| failure.code).err(), Some("bad_range"));
+    assert_eq!(beyond.read(text, |_, _| Ok(Hits::default())).map_err(|failure| failure.code).err(), Some("bad_range"));
 }
 
 #[test]
@@ -41,6 +48,57 @@ fn a_search_gives_numbered_lines_and_says_what_it_left_out() {
     let part = read(ask, text);
     assert_eq!(part.text, "1- a\n2: hit 1\n3- b\n--\n5- d\n6: hit 2\n7: hit 3\n");
     assert_eq!((part.matches, part.truncated), (Some(3), true));
+}
+
+#[test]
+fn what_was_not_searched_is_said() {
+    let ask = ReadArtifact { grep: Some("hit".into()), ..ReadArtifact::new(run()) };
+    for lines in [vec![], vec![1]] {
+        let found = lines.len() as u64;
+        let part = ask.read("a\nhit\nb\nhit\n", |_, _| Ok(Hits { lines, cut: true })).expect("a part");
+        assert_eq!((part.matches, part.truncated), (Some(found), true));
+    }
+}
+
+#[test]
+fn the_context_of_hits_is_what_a_slow_look_at_every_line_gives() {
+    let lines: Vec<String> =
+        (0..60).map(|at: u32| if at * at % 7 == 2 { format!("hit {at}") } else { "x".into() }).collect();
+    let text = lines.join("\n");
+    let all = hits("hit", &text).lines;
+    for (context, most) in [(0, 3), (1, 50), (2, 4), (20, 1), (20, 1000)] {
+        let ask = ReadArtifact { context: Some(context), max_matches: Some(most), ..ReadArtifact::new(run()) };
+        let part = read(ReadArtifact { grep: Some("hit".into()), ..ask }, &text);
+        let wanted = &all[..all.len().min(most as usize)];
+        let near = |at: usize| wanted.iter().any(|hit| hit.abs_diff(at) <= context as usize);
+        let expected: Vec<usize> = (0..lines.len()).filter(|at| near(*at)).collect();
+        let numbers = part.text.lines().filter(|line| *line != "--").map(|line| {
+            let digits = line.find([':', '-']).expect("a sign");
+            line[..digits].parse::<usize>().expect("a number") - 1
+        });
+        assert_eq!(numbers.collect::<Vec<_>>(), expected, "{context} around {most}");
+    }
+}
+
+#[test]
+fn a_search_of_very_many_lines_takes_no_longer_than_reading_them() {
+    const LINES: usize = 450_000;
+    let text = "x\n".repeat(LINES);
+    let ask = ReadArtifact {
+        grep: Some("x".into()),
+        context: Some(20),
+        max_matches: Some(1000),
+        max_bytes: Some(MAX_READ),
+        ..ReadArtifact::new(run())
+    };
+    // Hits close together, and hits far apart whose lines fill no answer.
+    for step in [1, LINES / 1000] {
+        let begun = Instant::now();
+        let found = Hits { lines: (0..LINES).step_by(step).collect(), cut: false };
+        let part = ask.read(&text, |_, _| Ok(found)).expect("a part");
+        assert_eq!(part.matches, Some(LINES.div_ceil(step) as u64));
+        assert!(begun.elapsed() < Duration::from_secs(4), "{step}: {:?}", begun.elapsed());
+    }
 }
 
 #[test]

@@ -1,0 +1,193 @@
+//! Answers: what tools give fits what they promise, and is not too long.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value, json};
+
+use super::{
+    client::{Client, Era},
+    run, server,
+};
+
+/// The most bytes of an answer, where it can be cut.
+const MOST: usize = 24 * 1024;
+
+/// What of `value` does not fit `schema`, with the place; a keyword that nobody looks at is a mistake of the test.
+fn misfits(schema: &Map<String, Value>, value: &Value, place: &str, found: &mut Vec<String>) {
+    let inner = |schema: &Value, value: &Value, place: &str, found: &mut Vec<String>| match schema {
+        Value::Object(schema) => misfits(schema, value, place, found),
+        Value::Bool(true) => {}
+        _ => found.push(format!("{place} must not be there")),
+    };
+    let empty = Map::new();
+    let known = schema.get("properties").and_then(Value::as_object).unwrap_or(&empty);
+    for (keyword, rule) in schema {
+        let fits = match keyword.as_str() {
+            "type" => {
+                let kinds = rule.as_array().cloned().unwrap_or_else(|| vec![rule.clone()]);
+                kinds.iter().any(|kind| match kind.as_str().expect("a word") {
+                    "object" => value.is_object(),
+                    "array" => value.is_array(),
+                    "string" => value.is_string(),
+                    "boolean" => value.is_boolean(),
+                    "integer" => value.is_i64() || value.is_u64(),
+                    "number" => value.is_number(),
+                    kind => panic!("{place}: {kind}"),
+                })
+            }
+            "enum" => rule.as_array().expect("a list").contains(value),
+            "const" => rule == value,
+            "minimum" => value.as_f64() >= rule.as_f64(),
+            "maximum" => value.as_f64() <= rule.as_f64(),
+            "required" => rule
+                .as_array()
+                .expect("a list")
+                .iter()
+                .all(|field| value.get(field.as_str().expect("a name")).is_some()),
+            "anyOf" | "oneOf" => {
+                let fitting = rule.as_array().expect("a list").iter().filter(|one| {
+                    let mut problems = Vec::new();
+                    inner(one, value, place, &mut problems);
+                    problems.is_empty()
+                });
+                let fitting = fitting.count();
+                if keyword == "oneOf" { fitting == 1 } else { fitting > 0 }
+            }
+            "properties" => {
+                for (name, one) in value.as_object().unwrap_or(&empty) {
+                    if let Some(rule) = known.get(name) {
+                        inner(rule, one, &format!("{place}.{name}"), found);
+                    }
+                }
+                true
+            }
+            "additionalProperties" => {
+                for (name, one) in value.as_object().unwrap_or(&empty) {
+                    if !known.contains_key(name) {
+                        inner(rule, one, &format!("{place}.{name}"), found);
+                    }
+                }
+                true
+            }
+            "items" => {
+                for (at, one) in value.as_array().into_iter().flatten().enumerate() {
+                    inner(rule, one, &format!("{place}[{at}]"), found);
+                }
+                true
+            }
+            "pattern" | "format" | "minLength" | "maxLength" | "description" => true,
+            _ => panic!("{place}: nobody looks at {keyword}"),
+        };
+        if !fits {
+            found.push(format!("{place} does not fit {keyword} {rule}: {value}"));
+        }
+    }
+}
+
+fn has_null(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Array(items) => items.iter().any(has_null),
+        Value::Object(fields) => fields.values().any(has_null),
+        Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
+    }
+}
+
+fn id(answer: &Value, name: &str) -> String {
+    answer["structuredContent"][name].as_str().unwrap_or_else(|| panic!("no {name}: {answer}")).to_owned()
+}
+
+#[test]
+fn what_every_tool_answers_fits_its_schema_and_has_no_null() {
+    let (_home, server) = server();
+    let client = Client::new(&server.url, Era::Stateless).at("/mcp?toolsets=all");
+    let listed = client.ask("tools/list", json!({}));
+    let tools = listed["result"]["tools"].as_array().expect("tools");
+    let mut called = BTreeSet::new();
+    let mut check = |tool: &str, arguments: Value| {
+        let schema = tools.iter().find(|one| one["name"] == tool).expect("it is listed")["outputSchema"].clone();
+        let answer = client.call(tool, arguments);
+        assert_eq!(answer["isError"], false, "{tool}: {answer}");
+        let content = &answer["structuredContent"];
+        assert!(!has_null(content), "{tool}: {content}");
+        let mut found = Vec::new();
+        misfits(schema.as_object().expect("an object"), content, tool, &mut found);
+        assert!(found.is_empty(), "{found:#?}");
+        called.insert(tool.to_owned());
+        answer
+    };
+    let ended = id(&check("spawn_run", json!({ "agent": "echo", "prompt": "hello" })), "run_id");
+    let going = id(&check("spawn_run", json!({ "agent": "never", "prompt": "x", "mode": "detach" })), "run_id");
+    let spawns = json!([{ "agent": "echo", "prompt": "a" }, { "agent": "reader", "prompt": "not there" }]);
+    let batch = id(&check("spawn_runs", json!({ "spawns": spawns, "mode": "detach" })), "batch_id");
+    check("get_batch", json!({ "batch_id": batch, "wait_ms": 20_000 }));
+    let batch = id(&check("spawn_runs", json!({ "spawns": spawns })), "batch_id");
+    for run in [&ended, &going] {
+        check("get_run", json!({ "run_id": run }));
+        check("read_artifact", json!({ "run_id": run, "name": "journal" }));
+        check("replay_run", json!({ "run_id": run }));
+    }
+    check("read_artifact", json!({ "run_id": ended, "grep": "(?i)HELLO" }));
+    check("follow_run", json!({ "run_id": ended }));
+    check("list_runs", json!({}));
+    for tool in ["list_agents", "list_models", "get_load", "whoami"] {
+        check(tool, json!({}));
+    }
+    check("cancel_batch", json!({ "batch_id": batch }));
+    check("cancel_run", json!({ "run_id": going, "reason": "enough" }));
+    assert_eq!(run(&server.url, &going)["status"], "cancelled");
+    check("get_run", json!({ "run_id": going }));
+    let pruned = check("prune_runs", json!({ "older_than_seconds": 0 }));
+    assert_eq!(pruned["structuredContent"]["runs"], 6, "{pruned}");
+    check("list_runs", json!({}));
+
+    let all: BTreeSet<String> = drawloom_wire::operations::names().map(str::to_owned).collect();
+    assert_eq!(called, all);
+    let destructive = tools.iter().filter(|tool| tool["annotations"]["destructiveHint"] == true);
+    let destructive: BTreeSet<&str> = destructive.filter_map(|tool| tool["name"].as_str()).collect();
+    assert_eq!(destructive, BTreeSet::from(["cancel_batch", "cancel_run", "prune_runs"]));
+    let follow = tools.iter().find(|tool| tool["name"] == "follow_run").expect("it is listed");
+    assert!(follow["description"].as_str().is_some_and(|words| words.contains("answers once")), "{follow}");
+}
+
+#[test]
+fn a_list_of_runs_is_cut_into_pages_that_fit() {
+    let (_home, server) = server();
+    let client = Client::open(&server.url, Era::Sessions);
+    let spawns: Vec<Value> = (0..32).map(|index| json!({ "agent": "echo", "prompt": format!("{index}") })).collect();
+    for _ in 0..2 {
+        client.call("spawn_runs", json!({ "spawns": spawns }));
+    }
+    let (mut seen, mut ask, mut pages) = (Vec::new(), json!({ "limit": 200 }), 0);
+    loop {
+        let answer = client.call("list_runs", ask);
+        let page = &answer["structuredContent"];
+        let rows = page["runs"].as_array().expect("runs");
+        assert!(page.to_string().len() <= MOST, "{} bytes", page.to_string().len());
+        assert!(!rows.is_empty());
+        seen.extend(rows.iter().map(|row| row["run_id"].as_str().expect("an id").to_owned()));
+        pages += 1;
+        let Some(next) = page["next"].as_str() else { break };
+        assert!(page.to_string().len() > MOST / 2, "a page is not shorter than it must be");
+        ask = json!({ "limit": 200, "before": next });
+    }
+    assert!(pages > 1);
+    assert!(seen.is_sorted_by(|newer, older| newer > older), "newest first, each once");
+    assert_eq!(seen.len(), 64);
+    // Elsewhere a page is as long as was asked.
+    assert_eq!(super::runs(&server.url).len(), 64);
+}
+
+#[test]
+fn the_journal_of_a_run_that_goes_on_comes_at_once() {
+    let (_home, server) = server();
+    let client = Client::open(&server.url, Era::Sessions);
+    let going = id(&client.call("spawn_run", json!({ "agent": "never", "prompt": "x", "mode": "detach" })), "run_id");
+    let journal = client.call("read_artifact", json!({ "run_id": going, "name": "journal" }));
+    let text = journal["structuredContent"]["text"].as_str().expect("a text");
+    let records: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).expect("JSON lines")).collect();
+    assert_eq!(records[0]["body"]["kind"], "accepted");
+    assert_eq!(client.call("get_run", json!({ "run_id": going }))["structuredContent"]["status"], "running");
+    let uris = client.ask("resources/list", json!({}))["result"]["resources"].to_string();
+    assert!(uris.contains(&format!("{going}/journal")) && !uris.contains(&format!("{going}/final_text")), "{uris}");
+}
