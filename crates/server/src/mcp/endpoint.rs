@@ -310,25 +310,23 @@ pub(super) fn accepted() -> Response {
 /// The toolsets that the address asks for.
 fn toolsets(parts: &request::Parts) -> Result<Option<Arc<[String]>>, Failure> {
     let Some(query) = parts.uri.query() else { return Ok(None) };
-    let invalid = |code, message: String| Failure::new(FailureKind::Invalid, code, message);
     let mut wanted = None;
-    for (key, value) in
-        query.split('&').filter(|pair| !pair.is_empty()).map(|pair| pair.split_once('=').unwrap_or((pair, "")))
-    {
+    let pairs = query.split('&').filter(|pair| !pair.is_empty());
+    for (key, value) in pairs.map(|pair| pair.split_once('=').unwrap_or((pair, ""))) {
         if key != "toolsets" {
-            return Err(invalid("unknown_key", format!("{key:?} is not a parameter of this address"))
-                .with_hint("the only one is toolsets"));
+            let message = format!("{key:?} is not a parameter of this address");
+            return Err(
+                Failure::new(FailureKind::Invalid, "unknown_key", message).with_hint("the only one is toolsets")
+            );
         }
         let value = value.replace("%2C", ",").replace("%2c", ",");
         let names: Vec<String> = value.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect();
         let known = Offered::toolsets();
         if let Some(unknown) = names.iter().find(|name| !known.contains(&name.as_str())) {
             let guess = closest(unknown, known.iter().copied()).map(|name| format!("did you mean {name}? "));
-            return Err(invalid("unknown_toolset", format!("there is no toolset {unknown:?}")).with_hint(format!(
-                "{}there are {}",
-                guess.unwrap_or_default(),
-                known.join(", ")
-            )));
+            let hint = format!("{}there are {}", guess.unwrap_or_default(), known.join(", "));
+            let message = format!("there is no toolset {unknown:?}");
+            return Err(Failure::new(FailureKind::Invalid, "unknown_toolset", message).with_hint(hint));
         }
         wanted = Some(names.into());
     }
