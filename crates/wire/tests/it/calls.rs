@@ -178,7 +178,7 @@ async fn refusals_reach_the_host_in_words() {
             let body = json!({ "jsonrpc": "2.0", "id": null, "error": { "code": -32602, "message": "no" } });
             Do::Answer(400, vec![("content-type", "application/json".into())], body.to_string())
         }
-        _ => Do::Answer(500, Vec::new(), "<html>".into()),
+        _ => Do::Answer(418, Vec::new(), "<html>".into()),
     })
     .await;
     let mut host = Host::connect(&server.url());

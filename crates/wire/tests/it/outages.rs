@@ -37,6 +37,8 @@ async fn what_was_cut_off_is_sent_again_under_the_same_key_and_answered_once() {
         Box::new(|| Do::Cut),
         Box::new(|| Do::Answer(503, Vec::new(), String::new())),
         Box::new(|| Do::Answer(502, Vec::new(), "<html>".into())),
+        Box::new(|| Do::Answer(500, Vec::new(), "the server is stopping".into())),
+        Box::new(|| Do::Answer(500, Vec::new(), json!({ "error": { "code": "internal", "message": "x" } }).to_string())),
         Box::new(|| Do::Answer(429, vec![("retry-after", "0".into())], String::new())),
         Box::new(|| Do::Stream(Vec::new())),
         Box::new(move || Do::Stream(vec![progress(5), Event::Cut])),
