@@ -123,7 +123,7 @@ async fn deliver(
             Fate::NoSession(generation) => {
                 place.send_replace(if sends == 0 { Place::Here } else { Place::Lost });
                 match renew(shared, generation, outage.failed.as_deref()).await {
-                    Ok(()) => {}
+                    Ok(()) => outage.renewed(&*shared.clock, &*shared.entropy).await?,
                     Err(Fate::Away(away)) => outage.wait(away, &*shared.clock, &*shared.entropy).await?,
                     Err(Fate::Refused(failure)) => return Err(failure),
                     Err(Fate::Taken | Fate::Answered(_) | Fate::NoSession(_)) => return Err(no_new_session()),
@@ -257,7 +257,10 @@ async fn tell(shared: &Shared, request: &Request, notification: &Notification) {
         };
         let fate = match fate {
             Fate::NoSession(generation) => match renew(shared, generation, outage.failed.as_deref()).await {
-                Ok(()) => continue,
+                Ok(()) => match outage.renewed(&*shared.clock, &*shared.entropy).await {
+                    Ok(()) => continue,
+                    Err(failure) => Fate::Refused(failure),
+                },
                 Err(fate) => fate,
             },
             fate => fate,
