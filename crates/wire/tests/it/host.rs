@@ -125,6 +125,17 @@ impl Host {
         self.rest().await
     }
 
+    /// Closes the input or stops the proxy, which must end although nobody reads its output.
+    pub(crate) async fn ends_unread(mut self, by_signal: bool) {
+        // Something has arrived, so the pipe is full by now or soon.
+        self.lines.get_mut().fill_buf().await.expect("a pipe");
+        match by_signal {
+            true => drop(self.stop.take()),
+            false => self.input = None,
+        }
+        tokio::time::timeout(PATIENCE, self.proxy).await.expect("it ends").expect("no panic");
+    }
+
     async fn rest(mut self) -> Vec<Value> {
         let mut rest = Vec::new();
         while let Some(line) = self.lines.next_line().await.expect("a pipe") {
