@@ -65,8 +65,11 @@ pub const PATIENCE: Duration = Duration::from_secs(300);
 /// The same for the first request of a host: it waits for nothing else, and a reason is worth more than time.
 pub const FIRST_CONTACT_PATIENCE: Duration = Duration::from_secs(8);
 
-/// How often one request is sent at most when the server takes it and breaks off each time.
+/// How often one request is sent at most when the server takes it and breaks off each time, soon after.
 pub const MOST_SENDS: u32 = 20;
+
+/// A connection that lived so long counts as no failure of the server: gateways cut what waits for a minute.
+pub const LONG_LIFE: Duration = Duration::from_secs(30);
 
 /// How often a host that wants to hear of progress hears of it while the server does not answer.
 pub const HEARTBEAT: Duration = Duration::from_secs(5);

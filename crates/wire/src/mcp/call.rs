@@ -13,7 +13,7 @@ use drawloom_contract::failure::{Failure, FailureKind};
 use tokio::sync::{oneshot, watch};
 
 use super::{
-    FIRST_CONTACT_PATIENCE, HEARTBEAT, IDEMPOTENCY_KEY, MOST_SENDS, PATIENCE, RPC_FAILED, Shared,
+    FIRST_CONTACT_PATIENCE, HEARTBEAT, IDEMPOTENCY_KEY, LONG_LIFE, MOST_SENDS, PATIENCE, RPC_FAILED, Shared,
     exchange::{Era, Fate},
     frame::{self, Notification, Object, Request, nested, raw},
     headers,
@@ -99,6 +99,7 @@ async fn deliver(
             return Err(Failure::new(FailureKind::Conflict, "cancelled", "the host has withdrawn the request"));
         }
         place.send_replace(Place::OnItsWay);
+        let begun = shared.clock.now();
         let fate = match shared.post(&request.text, &era, outage.failed.as_deref()).await {
             Ok(head) => {
                 if head.response.status() < 300 {
@@ -131,7 +132,8 @@ async fn deliver(
             }
             Fate::Away(away) => {
                 if away.sent {
-                    sends += 1;
+                    let lived = shared.clock.now().since(begun);
+                    sends = if lived >= LONG_LIFE { 1 } else { sends + 1 };
                     if !request.is_repeatable() {
                         return Err(in_doubt(request, &away.why));
                     }

@@ -148,3 +148,24 @@ async fn what_must_not_happen_twice_and_has_no_key_is_not_sent_again() {
     assert_eq!(server.asked_for("tasks/update").len(), 1);
     assert_eq!(server.asked_for("notifications/of/others").len(), 1);
 }
+
+#[tokio::test]
+async fn a_gateway_that_cuts_every_long_wait_does_not_end_a_call() {
+    let cuts = drawloom_wire::mcp::MOST_SENDS as usize + 5;
+    let (gate, count) = (Arc::new(Semaphore::new(0)), AtomicUsize::new(0));
+    let held = gate.clone();
+    let mut server = Upstream::start(move |asked| match count.fetch_add(1, Ordering::Relaxed) {
+        tries if tries < cuts => Do::Stream(vec![Event::Wait(held.clone()), Event::Cut]),
+        _ => Do::json(&asked.result(json!("done"))),
+    })
+    .await;
+    let mut host = Host::connect_at_speed(&server.url(), 2000);
+    host.call(1, "a").await;
+    for _ in 0..cuts {
+        server.hear("tools/call").await;
+        // The connection lives for more than half a minute of the proxy's time.
+        tokio::time::sleep(drawloom_wire::mcp::LONG_LIFE / 1000).await;
+        gate.add_permits(1);
+    }
+    assert_eq!(host.next().await["result"], "done");
+}
