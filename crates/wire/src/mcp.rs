@@ -256,7 +256,7 @@ async fn read(
             }
             Line::Whole(line) if line.iter().all(u8::is_ascii_whitespace) => {}
             Line::Whole(line) => {
-                let stamp = Stamp { entropy: &*shared.entropy, patience: shared.patience };
+                let stamp = Stamp { entropy: &*shared.entropy, patience: shared.patience, now: shared.clock.now() };
                 for frame in frame::read(&line, &stamp) {
                     shared.take(frame, &spawn).await;
                 }

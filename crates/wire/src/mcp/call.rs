@@ -47,6 +47,7 @@ pub(crate) async fn carry(shared: Arc<Shared>, request: Request, mut withdrawn: 
     let ended = tokio::select! {
         biased;
         ended = &mut delivery => Ok(ended),
+        failure = out_of_time(&shared, &request, placed.clone()) => Ok(Err(failure)),
         () = heartbeats(&shared, &request, placed.clone()) => unreachable!("it never ends"),
         Ok(notification) = &mut withdrawn => Err(notification),
     };
@@ -100,7 +101,7 @@ async fn deliver(
         }
         place.send_replace(Place::OnItsWay);
         let begun = shared.clock.now();
-        let fate = match shared.post(&request.text, &era, outage.failed.as_deref()).await {
+        let fate = match shared.post(&request.text_at(begun), &era, outage.failed.as_deref()).await {
             Ok(head) => {
                 if head.response.status() < 300 {
                     place.send_replace(Place::There);
@@ -145,6 +146,18 @@ async fn deliver(
                 outage.wait(away, &*shared.clock, &*shared.entropy).await?;
             }
         }
+    }
+}
+
+/// Why the host must be answered now although the server has not: it will not wait longer. What the server has begun to
+/// answer is the server's to answer in time. Never ends when nobody knows how long the host waits.
+async fn out_of_time(shared: &Shared, request: &Request, mut placed: watch::Receiver<Place>) -> Failure {
+    let Some(patience) = request.patience else { return std::future::pending().await };
+    shared.clock.sleep_until(patience.last_moment()).await;
+    let place = placed.wait_for(|place| *place != Place::There).await.map(|place| *place);
+    match place {
+        Ok(place) => no_time_left(request, place),
+        Err(_) => std::future::pending().await,
     }
 }
 
@@ -300,6 +313,19 @@ fn in_doubt(request: &Request, why: &Failure) -> Failure {
     let what = format!("nobody knows whether {} arrived: {why}", request.method);
     Failure::new(FailureKind::Unavailable, "outcome_unknown", what)
         .with_hint("find out whether it happened before you ask again")
+}
+
+fn no_time_left(request: &Request, place: Place) -> Failure {
+    let failure = |what: &str| {
+        let what = format!("the drawloom server did not answer for as long as the client waits; {what}");
+        Failure::new(FailureKind::Unavailable, "upstream_away", what)
+    };
+    if place == Place::Here {
+        return failure("the call was not sent").with_hint("call again; check that `drawloom serve` runs");
+    }
+    let join = request.key.as_ref().map(|key| format!("; a spawn with \"idempotency_key\": \"{key}\" joins it"));
+    let hint = format!("what was accepted goes on: list_runs and get_batch show it{}", join.unwrap_or_default());
+    failure("the call may have arrived").with_hint(hint)
 }
 
 fn hopeless(request: &Request, why: &Failure) -> Failure {

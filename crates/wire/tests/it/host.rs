@@ -58,6 +58,11 @@ impl Host {
 
     /// A proxy to `url` for whom time passes `speed` times as fast.
     pub(crate) fn connect_at_speed(url: &str, speed: u32) -> Self {
+        Self::connect_with_patience(url, speed, None)
+    }
+
+    /// The same, for a host that waits for so long.
+    pub(crate) fn connect_with_patience(url: &str, speed: u32, patience: Option<Duration>) -> Self {
         let (input, from_host) = tokio::io::duplex(64 * 1024);
         let (to_host, output) = tokio::io::duplex(64 * 1024);
         let (stop, stopped) = oneshot::channel::<()>();
@@ -66,7 +71,7 @@ impl Host {
             http: Configured::plain().expect("a client"),
             token: Some("a token".into()),
             headers: vec![("x-more".into(), "yes".into())],
-            patience: None,
+            patience,
             clock: Arc::new(Fast { begun: Instant::now(), speed }),
             entropy: Arc::new(Chance),
         };
