@@ -293,8 +293,9 @@ pub(crate) fn look(text: &str) -> Incoming {
     }
     match object.get("id").map(|id| (Id::read(id.get()), id.get())) {
         Some((Some(id), _)) => Incoming::Answer(id),
-        Some((None, "null")) | None => Incoming::Unaddressed(object),
-        Some((None, _)) => Incoming::Unknown,
+        // Errors of other protocols have an `error` too.
+        Some((None, "null")) | None if object.contains_key("jsonrpc") => Incoming::Unaddressed(object),
+        Some((None, _)) | None => Incoming::Unknown,
     }
 }
 
