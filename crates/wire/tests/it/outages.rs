@@ -212,6 +212,5 @@ async fn a_host_whose_patience_ends_in_an_outage_is_told_how_to_go_on() {
     let mut host = Host::connect_with_patience(&server.url(), 40, patience);
     host.call(2, "spawn_run").await;
     let message = host.next().await["error"]["message"].as_str().expect("text").to_owned();
-    // Unless it is just about to be tried again.
-    assert!(message.contains("was not sent") || message.contains("may have arrived"), "{message}");
+    assert!(message.contains("was not sent") && message.contains("call again"), "{message}");
 }
