@@ -17,6 +17,9 @@ const SERVER_FILE: &str = "server.json";
 const START_FILE: &str = "start.lock";
 const LOG_FILE: &str = "serve.log";
 
+/// The command of a server that nobody started by hand: another one may take its place at once.
+pub const UNATTENDED: &str = "serve --own-session";
+
 /// A log of more bytes is put aside when a server is started, in the place of the one before.
 const LONGEST_LOG: u64 = 8 * 1024 * 1024;
 
@@ -158,7 +161,8 @@ impl DataDir {
         self.path.join(LOG_FILE)
     }
 
-    fn read_server(&self) -> Option<ServerFile> {
+    /// What stands there of a server, which may be gone.
+    pub fn read_server(&self) -> Option<ServerFile> {
         serde_json::from_slice(&fs::read(self.path.join(SERVER_FILE)).ok()?).ok()
     }
 }

@@ -37,7 +37,10 @@ use tokio::{
     io::{AsyncRead, AsyncWrite},
     sync::{OwnedSemaphorePermit, Semaphore},
 };
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tokio_util::{
+    sync::CancellationToken,
+    task::{AbortOnDropHandle, TaskTracker},
+};
 
 use calls::Calls;
 use frame::{Frame, Id, Notification, Refusal, Request, Stamp};
@@ -62,8 +65,11 @@ pub const PATIENCE: Duration = Duration::from_secs(300);
 /// The same for the first request of a host: it waits for nothing else, and a reason is worth more than time.
 pub const FIRST_CONTACT_PATIENCE: Duration = Duration::from_secs(8);
 
-/// How often one request is sent at most when the server takes it and breaks off each time.
+/// How often one request is sent at most when the server takes it and breaks off each time, soon after.
 pub const MOST_SENDS: u32 = 20;
+
+/// A connection that lived so long counts as no failure of the server: gateways cut what waits for a minute.
+pub const LONG_LIFE: Duration = Duration::from_secs(30);
 
 /// How often a host that wants to hear of progress hears of it while the server does not answer.
 pub const HEARTBEAT: Duration = Duration::from_secs(5);
@@ -71,7 +77,7 @@ pub const HEARTBEAT: Duration = Duration::from_secs(5);
 /// How long requests in flight may take to be answered once the host's input has ended.
 pub const DRAIN: Duration = Duration::from_secs(5);
 
-/// How long the end of a session may take to reach the server.
+/// How long the end of a session may take to reach the server, and the last lines the host when a signal ends it all.
 const GOODBYE: Duration = Duration::from_millis(200);
 
 /// The part of `_meta` that names the key under which the server does a call once.
@@ -155,7 +161,8 @@ struct Shared {
 }
 
 /// Runs a proxy between a host and its server. Returns when the input has ended and what was in flight was answered (or
-/// had [`DRAIN`] for it), when the output is gone, or when `stop` is done. What goes on at the server goes on.
+/// had [`DRAIN`] for it), when the output is gone, or when `stop` is done; a host that does not read what is left is not
+/// waited for. What goes on at the server goes on.
 pub async fn run(
     parts: Parts,
     input: impl AsyncRead + Send + Unpin,
@@ -197,22 +204,27 @@ pub async fn run(
             }
         }
     };
-    let mut writer = std::pin::pin!(writer);
-    let mut writing = true;
-    tokio::select! {
-        () = work => {}
-        _ = &mut writer => writing = false,
-        () = stop => {}
-    }
+    let mut writer = AbortOnDropHandle::new(writer);
+    // How long the host may take to read what is written already.
+    let last_lines = tokio::select! {
+        () = work => DRAIN,
+        _ = &mut writer => Duration::ZERO,
+        () = stop => GOODBYE,
+    };
     over.cancel();
     drop(listener.await);
     notify::goodbye(&shared).await;
     tasks.close();
     tasks.wait().await;
     // With the last sender gone, the writer ends once all is written.
+    let clock = shared.clock.clone();
     drop(shared);
-    if writing {
-        drop(writer.await);
+    if !last_lines.is_zero() {
+        let deadline = clock.now().after(last_lines);
+        tokio::select! {
+            _ = writer => {}
+            () = clock.sleep_until(deadline) => tracing::warn!("the host does not read; what was left for it is dropped"),
+        }
     }
 }
 
@@ -244,7 +256,7 @@ async fn read(
             }
             Line::Whole(line) if line.iter().all(u8::is_ascii_whitespace) => {}
             Line::Whole(line) => {
-                let stamp = Stamp { entropy: &*shared.entropy, patience: shared.patience };
+                let stamp = Stamp { entropy: &*shared.entropy, patience: shared.patience, now: shared.clock.now() };
                 for frame in frame::read(&line, &stamp) {
                     shared.take(frame, &spawn).await;
                 }
@@ -274,10 +286,11 @@ impl Shared {
                 }
             }
             Ok(Frame::Notification(notification)) => {
+                let Some(room) = self.room_for(&notification.method) else { return };
+                // From here on others wait until it has arrived, so only with room for it.
                 if notification.method == "notifications/initialized" {
                     self.session.initialized(notification.text.clone());
                 }
-                let Some(room) = self.room_for(&notification.method) else { return };
                 spawn(Box::pin(notify::send(self.clone(), notification, room)));
             }
             Ok(Frame::Response(text)) => {

@@ -11,6 +11,7 @@ use crate::{
     clock::SystemClock,
     commands::Session,
     config, connect,
+    data_dir::UNATTENDED,
     exit::{CommandError, Exit},
     output::{Format, Style},
     parts::{Parts, Surface},
@@ -43,7 +44,8 @@ impl Serve {
         }
         let stop = stop_signal();
         let loaded = config::load_files(&config::find(&session.globals.config)?)?;
-        let lock = connect::data_dir(&session.globals)?.lock("serve")?;
+        let command = if self.own_session { UNATTENDED } else { "serve" };
+        let lock = connect::data_dir(&session.globals)?.lock(command)?;
         raise_open_files();
         let listen = self.listen.unwrap_or_else(|| loaded.config.listen.clone());
         let running = start(Parts::from_config(loaded, lock, Surface::Serve { listen }, &[])?).await?;

@@ -81,3 +81,47 @@ fn a_file_that_cannot_be_read_is_left_alone() {
     let bad = install(&home, &["--client", "claude", "--upstream", "nowhere"]).exits(2);
     assert!(bad.stderr.contains("write it like http://127.0.0.1:8787"), "{}", bad.stderr);
 }
+
+#[test]
+fn what_the_user_put_into_the_entry_stays_and_is_not_shown() {
+    let home = Home::new();
+    let token = "hush-hush-hush";
+    let mine = serde_json::json!({ "command": "old", "env": { "DRAWLOOM_TOKEN": token }, "timeout": 9 });
+    let before = serde_json::json!({ "mcpServers": { "drawloom": mine, "other": { "env": { "KEY": token } } } });
+    home.write(".claude.json", &serde_json::to_string_pretty(&before).expect("JSON"));
+    let written = install(&home, &["--client", "claude", "--write", "--yes", "--patience", "77"]).exits(0);
+    assert!(!written.stdout.contains(token) && written.stdout.contains("(not shown)"), "{}", written.stdout);
+    let after = std::fs::read_to_string(home.path().join(".claude.json")).expect("a file");
+    let after: serde_json::Value = serde_json::from_str(&after).expect("JSON");
+    let entry = &after["mcpServers"]["drawloom"];
+    assert_eq!((&entry["env"]["DRAWLOOM_TOKEN"], &entry["timeout"]), (&token.into(), &9.into()));
+    let args: Vec<&str> = entry["args"].as_array().expect("a list").iter().filter_map(|arg| arg.as_str()).collect();
+    assert!(args.ends_with(&["--patience", "77"]), "{args:?}");
+}
+
+#[test]
+fn codex_hands_on_every_variable_that_the_config_needs() {
+    let home = Home::new();
+    let config = std::fs::read_to_string(home.path().join("drawloom.yaml")).expect("a config");
+    let more = "env: [LISTED]\nmcp_servers:\n  here: { command: [x], env: { TOKEN: GIVEN } }\n  there: { url: 'https://host.example/mcp', bearer_env: BEARER, headers_env: { X-Key: HEADER } }\n";
+    home.write("drawloom.yaml", &format!("{config}{more}"));
+    let shown = install(&home, &["--client", "codex"]).exits(0).stdout;
+    let listed = shown.lines().find(|line| line.starts_with("env_vars")).expect("a list of variables");
+    for name in ["DRAWLOOM_TOKEN", "LISTED", "GIVEN", "BEARER", "HEADER"] {
+        assert!(listed.contains(&format!("{name:?}")), "{name} is not in {listed}");
+    }
+}
+
+#[test]
+fn a_link_is_written_through_and_a_new_file_of_a_project_is_for_all() {
+    let home = Home::new();
+    let (link, real) = (home.path().join(".claude.json"), home.path().join("dotfiles/claude.json"));
+    std::os::unix::fs::symlink("dotfiles/claude.json", &link).expect("a link");
+    install(&home, &["--client", "claude", "--write", "--yes"]).exits(0);
+    assert!(std::fs::symlink_metadata(&link).expect("a link").is_symlink(), "it is still a link");
+    let mode = |path: &std::path::Path| std::fs::metadata(path).expect("a file").permissions().mode() & 0o777;
+    assert_eq!(mode(&real), 0o600);
+    install(&home, &["--client", "claude", "--scope", "project", "--write", "--yes"]).exits(0);
+    home.write("usual", "");
+    assert_eq!(mode(&home.path().join(".mcp.json")), mode(&home.path().join("usual")));
+}

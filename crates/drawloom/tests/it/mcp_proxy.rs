@@ -168,6 +168,26 @@ fn a_session_of_the_older_protocol_goes_through_and_survives_a_restart_of_the_se
 }
 
 #[test]
+fn a_server_that_was_started_by_hand_is_waited_for_when_it_is_restarted() {
+    for in_order in [false, true] {
+        let home = Home::new();
+        let server = home.serve();
+        let mut host = Host::start(home.command(&["mcp"]));
+        host.call(1, "spawn_run", json!({ "agent": "echo", "prompt": "one" }));
+        assert_eq!(host.next()["result"]["structuredContent"]["final_text"], "one");
+        match in_order {
+            true => drop(server.stop()),
+            false => server.kill(),
+        }
+        host.call(2, "spawn_run", json!({ "agent": "echo", "prompt": "two" }));
+        let early = host.lines.recv_timeout(Duration::from_millis(2500));
+        assert_eq!(early, Err(RecvTimeoutError::Timeout), "nobody else has taken its place");
+        let _again = home.serve();
+        assert_eq!(host.next()["result"]["structuredContent"]["final_text"], "two");
+    }
+}
+
+#[test]
 fn hosts_that_start_together_share_the_one_server_that_is_started() {
     let home = Home::new();
     let mut hosts: Vec<Host> = (0..6).map(|_| Host::start(home.command(&["mcp"]))).collect();

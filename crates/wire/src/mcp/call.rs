@@ -13,7 +13,7 @@ use drawloom_contract::failure::{Failure, FailureKind};
 use tokio::sync::{oneshot, watch};
 
 use super::{
-    FIRST_CONTACT_PATIENCE, HEARTBEAT, IDEMPOTENCY_KEY, MOST_SENDS, PATIENCE, RPC_FAILED, Shared,
+    FIRST_CONTACT_PATIENCE, HEARTBEAT, IDEMPOTENCY_KEY, LONG_LIFE, MOST_SENDS, PATIENCE, RPC_FAILED, Shared,
     exchange::{Era, Fate},
     frame::{self, Notification, Object, Request, nested, raw},
     headers,
@@ -47,6 +47,7 @@ pub(crate) async fn carry(shared: Arc<Shared>, request: Request, mut withdrawn: 
     let ended = tokio::select! {
         biased;
         ended = &mut delivery => Ok(ended),
+        failure = out_of_time(&shared, &request, placed.clone()) => Ok(Err(failure)),
         () = heartbeats(&shared, &request, placed.clone()) => unreachable!("it never ends"),
         Ok(notification) = &mut withdrawn => Err(notification),
     };
@@ -99,7 +100,8 @@ async fn deliver(
             return Err(Failure::new(FailureKind::Conflict, "cancelled", "the host has withdrawn the request"));
         }
         place.send_replace(Place::OnItsWay);
-        let fate = match shared.post(&request.text, &era, outage.failed.as_deref()).await {
+        let begun = shared.clock.now();
+        let fate = match shared.post(&request.text_at(begun), &era, outage.failed.as_deref()).await {
             Ok(head) => {
                 if head.response.status() < 300 {
                     place.send_replace(Place::There);
@@ -123,7 +125,7 @@ async fn deliver(
             Fate::NoSession(generation) => {
                 place.send_replace(if sends == 0 { Place::Here } else { Place::Lost });
                 match renew(shared, generation, outage.failed.as_deref()).await {
-                    Ok(()) => {}
+                    Ok(()) => outage.renewed(&*shared.clock, &*shared.entropy).await?,
                     Err(Fate::Away(away)) => outage.wait(away, &*shared.clock, &*shared.entropy).await?,
                     Err(Fate::Refused(failure)) => return Err(failure),
                     Err(Fate::Taken | Fate::Answered(_) | Fate::NoSession(_)) => return Err(no_new_session()),
@@ -131,7 +133,8 @@ async fn deliver(
             }
             Fate::Away(away) => {
                 if away.sent {
-                    sends += 1;
+                    let lived = shared.clock.now().since(begun);
+                    sends = if lived >= LONG_LIFE { 1 } else { sends + 1 };
                     if !request.is_repeatable() {
                         return Err(in_doubt(request, &away.why));
                     }
@@ -143,6 +146,18 @@ async fn deliver(
                 outage.wait(away, &*shared.clock, &*shared.entropy).await?;
             }
         }
+    }
+}
+
+/// Why the host must be answered now although the server has not: it will not wait longer, and the server is away. What
+/// the server may have is the server's to answer in time. Never ends when nobody knows how long the host waits.
+async fn out_of_time(shared: &Shared, request: &Request, mut placed: watch::Receiver<Place>) -> Failure {
+    let Some(patience) = request.patience else { return std::future::pending().await };
+    shared.clock.sleep_until(patience.last_moment()).await;
+    let place = placed.wait_for(|place| matches!(place, Place::Here | Place::Lost)).await.map(|place| *place);
+    match place {
+        Ok(place) => no_time_left(request, place),
+        Err(_) => std::future::pending().await,
     }
 }
 
@@ -257,7 +272,10 @@ async fn tell(shared: &Shared, request: &Request, notification: &Notification) {
         };
         let fate = match fate {
             Fate::NoSession(generation) => match renew(shared, generation, outage.failed.as_deref()).await {
-                Ok(()) => continue,
+                Ok(()) => match outage.renewed(&*shared.clock, &*shared.entropy).await {
+                    Ok(()) => continue,
+                    Err(failure) => Fate::Refused(failure),
+                },
                 Err(fate) => fate,
             },
             fate => fate,
@@ -295,6 +313,19 @@ fn in_doubt(request: &Request, why: &Failure) -> Failure {
     let what = format!("nobody knows whether {} arrived: {why}", request.method);
     Failure::new(FailureKind::Unavailable, "outcome_unknown", what)
         .with_hint("find out whether it happened before you ask again")
+}
+
+fn no_time_left(request: &Request, place: Place) -> Failure {
+    let failure = |what: &str| {
+        let what = format!("the drawloom server did not answer for as long as the client waits; {what}");
+        Failure::new(FailureKind::Unavailable, "upstream_away", what)
+    };
+    if place == Place::Here {
+        return failure("the call was not sent").with_hint("call again; check that `drawloom serve` runs");
+    }
+    let join = request.key.as_ref().map(|key| format!("; a spawn with \"idempotency_key\": \"{key}\" joins it"));
+    let hint = format!("what was accepted goes on: list_runs and get_batch show it{}", join.unwrap_or_default());
+    failure("the call may have arrived").with_hint(hint)
 }
 
 fn hopeless(request: &Request, why: &Failure) -> Failure {

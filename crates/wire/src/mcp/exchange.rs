@@ -34,7 +34,7 @@ pub(crate) enum Fate {
     Taken,
     /// It was answered.
     Answered(Answer),
-    /// The server was not reached, or broke off.
+    /// The server was not reached, broke off, or failed without an answer.
     Away(Away),
     /// The server does not know the session of this generation.
     NoSession(u64),
@@ -165,6 +165,8 @@ impl Shared {
                 Fate::Answered(Answer { text: frame::one_line(&text), session })
             }
             (_, None) if (200..=299).contains(&status) => Fate::Taken,
+            // It broke while it worked on it, or while it went down: what has a key is asked again.
+            _ if status >= 500 => busy("it failed, or something before it did", true),
             _ if (200..=299).contains(&status) => {
                 unusable(FailureKind::Unavailable, format!("{at} answered {status} without an answer to the request"))
             }

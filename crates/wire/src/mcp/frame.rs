@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use bytes::Bytes;
-use drawloom_contract::time::Entropy;
+use drawloom_contract::time::{Entropy, Timestamp};
 use serde_json::{Value, json, value::RawValue};
 
 use super::{IDEMPOTENCY_KEY, PATIENCE_MS, PROTOCOL_VERSION, STATELESS_SINCE};
@@ -36,6 +36,27 @@ pub(crate) struct Stamp<'a> {
     pub(crate) entropy: &'a dyn Entropy,
     /// How long the host waits for its answer, when that is known here.
     pub(crate) patience: Option<Duration>,
+    /// When it was read.
+    pub(crate) now: Timestamp,
+}
+
+/// How long a host waits for an answer.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Patience {
+    since: Timestamp,
+    whole: Duration,
+}
+
+impl Patience {
+    /// What is left of it.
+    fn left(self, now: Timestamp) -> Duration {
+        self.since.after(self.whole).since(now)
+    }
+
+    /// When somebody must answer, so that it arrives in time: later than the server, which answers a tenth earlier.
+    pub(crate) fn last_moment(self) -> Timestamp {
+        self.since.after(self.whole.mul_f64(0.95))
+    }
 }
 
 /// What a host sends.
@@ -54,8 +75,10 @@ pub(crate) enum Frame {
 pub(crate) struct Request {
     pub(crate) id: Id,
     pub(crate) method: String,
-    /// The whole frame, as it is sent each time.
+    /// The whole frame; `text_at` is what is sent.
     pub(crate) text: Bytes,
+    /// How long the host waits, when that is known of a `tools/call`.
+    pub(crate) patience: Option<Patience>,
     /// What it is about, for `Mcp-Name`.
     pub(crate) name: Option<String>,
     /// The protocol version, when the request is a stateless one.
@@ -83,6 +106,22 @@ impl Request {
             "tools/call" => self.key.is_some(),
             method => ["tools/list", "resources/", "prompts/"].iter().any(|known| method.starts_with(known)),
         }
+    }
+
+    /// The frame as it is sent now: with what is left of the host's patience.
+    pub(crate) fn text_at(&self, now: Timestamp) -> Bytes {
+        let Some(patience) = self.patience else { return self.text.clone() };
+        let left = u64::try_from(patience.left(now).as_millis()).unwrap_or(u64::MAX);
+        let stamped = || {
+            let mut object: Object = serde_json::from_slice(&self.text).ok()?;
+            let mut params = nested(&object, "params")?;
+            let mut meta = nested(&params, "_meta")?;
+            meta.insert(PATIENCE_MS.into(), raw(&left));
+            params.insert("_meta".into(), raw(&meta));
+            object.insert("params".into(), raw(&params));
+            Some(one_line(raw(&object).get()))
+        };
+        stamped().unwrap_or_else(|| self.text.clone())
     }
 
     /// Whether the host waits for it before it can do anything.
@@ -171,20 +210,19 @@ fn request(id: Id, method: String, text: &str, mut object: Object, stamp: &Stamp
     sender.retain(|name, _| name.starts_with("io.modelcontextprotocol/"));
     let mut frame = one_line(text);
     let mut key = None;
+    let mut patience = None;
     if let ("tools/call", Some(params)) = (method.as_str(), &mut params) {
         let given = nested(params, "arguments").and_then(|arguments| string(&arguments, "idempotency_key"));
         let chosen = given.or_else(|| string(&meta, IDEMPOTENCY_KEY)).unwrap_or_else(|| random_key(stamp.entropy));
         meta.insert(IDEMPOTENCY_KEY.into(), raw(&chosen));
-        if let Some(patience) = stamp.patience {
-            meta.entry(PATIENCE_MS.into())
-                .or_insert_with(|| raw(&u64::try_from(patience.as_millis()).unwrap_or(u64::MAX)));
-        }
+        let said = meta.get(PATIENCE_MS).and_then(|raw| serde_json::from_str(raw.get()).ok());
+        patience = said.map(Duration::from_millis).or(stamp.patience).map(|whole| Patience { since: stamp.now, whole });
         params.insert("_meta".into(), raw(&meta));
         object.insert("params".into(), raw(params));
         frame = one_line(raw(&object).get());
         key = Some(chosen);
     }
-    Request { id, method, text: frame, name, version, key, progress_token, sender }
+    Request { id, method, text: frame, patience, name, version, key, progress_token, sender }
 }
 
 /// The field of `params` that `Mcp-Name` repeats.
@@ -255,8 +293,9 @@ pub(crate) fn look(text: &str) -> Incoming {
     }
     match object.get("id").map(|id| (Id::read(id.get()), id.get())) {
         Some((Some(id), _)) => Incoming::Answer(id),
-        Some((None, "null")) | None => Incoming::Unaddressed(object),
-        Some((None, _)) => Incoming::Unknown,
+        // Errors of other protocols have an `error` too.
+        Some((None, "null")) | None if object.contains_key("jsonrpc") => Incoming::Unaddressed(object),
+        Some((None, _)) | None => Incoming::Unknown,
     }
 }
 

@@ -27,7 +27,10 @@ enum End {
 /// Listens for as long as it is polled.
 pub(crate) async fn listen(shared: Arc<Shared>) {
     let mut changes = shared.session.watch();
+    // How long to leave a server alone that does not know the session that it has just opened.
+    let mut lost = Duration::ZERO;
     loop {
+        shared.clock.sleep_until(shared.clock.now().after(lost)).await;
         let Some(open) = open(&shared, &mut changes).await else { return };
         let mut last_event = None;
         let mut wait = FIRST_WAIT;
@@ -42,8 +45,11 @@ pub(crate) async fn listen(shared: Arc<Shared>) {
                     replaced(&shared, &open, &mut changes).await;
                     break;
                 }
-                End::NoSession => drop(call::renew(&shared, open.generation, None).await),
-                End::Broken { begun: true } => wait = FIRST_WAIT,
+                End::NoSession => {
+                    drop(call::renew(&shared, open.generation, None).await);
+                    lost = (lost * 2).clamp(FIRST_WAIT, LONGEST_WAIT);
+                }
+                End::Broken { begun: true } => (wait, lost) = (FIRST_WAIT, Duration::ZERO),
                 End::Broken { begun: false } => {}
             }
             let until = shared.clock.now().after(wait);

@@ -37,7 +37,10 @@ pub(crate) async fn send(shared: Arc<Shared>, message: Notification, room: Owned
             Fate::NoSession(generation) => match call::renew(&shared, generation, outage.failed.as_deref()).await {
                 // Opening the session anew says this already.
                 Ok(()) if greeting => break None,
-                Ok(()) => continue,
+                Ok(()) => match outage.renewed(&*shared.clock, &*shared.entropy).await {
+                    Ok(()) => continue,
+                    Err(failure) => Fate::Refused(failure),
+                },
                 Err(fate) => fate,
             },
             fate => fate,

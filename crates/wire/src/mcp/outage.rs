@@ -12,6 +12,9 @@ use super::exchange::Away;
 /// The wait before the second try; the first one is at once, and each further wait is twice as long.
 const FIRST_WAIT: Duration = Duration::from_millis(50);
 
+/// How often a session is opened anew at once for one message; a server that loses it still more often is away.
+const MOST_RENEWALS: u32 = 2;
+
 /// The longest wait between tries.
 const LONGEST_WAIT: Duration = Duration::from_secs(2);
 
@@ -20,6 +23,7 @@ pub(crate) struct Outage {
     patience: Duration,
     since: Option<Timestamp>,
     tries: u32,
+    renewals: u32,
     /// Where the server was not.
     pub(crate) failed: Option<Arc<str>>,
 }
@@ -27,12 +31,25 @@ pub(crate) struct Outage {
 impl Outage {
     /// None yet; one may last for `patience`.
     pub(crate) fn new(patience: Duration) -> Self {
-        Self { patience, since: None, tries: 0, failed: None }
+        Self { patience, since: None, tries: 0, renewals: 0, failed: None }
     }
 
     /// The server is there.
     pub(crate) fn over(&mut self) {
         *self = Self::new(self.patience);
+    }
+
+    /// The session was opened anew for this message. A server that never knows the session that it has just given is not
+    /// asked without a pause, and not without end.
+    pub(crate) async fn renewed(&mut self, clock: &dyn Clock, entropy: &dyn Entropy) -> Result<(), Failure> {
+        self.renewals += 1;
+        if self.renewals <= MOST_RENEWALS {
+            return Ok(());
+        }
+        let what = "it does not know the session that it has just opened";
+        let why = Failure::new(FailureKind::Unavailable, "session_lost", what)
+            .with_hint("if several servers share this address, each session must stay with one of them");
+        self.wait(Away { why, at: None, sent: false, pause: None }, clock, entropy).await
     }
 
     /// Waits for the time to look again; fails when the server has been away for too long.

@@ -141,6 +141,32 @@ async fn at_the_limit_further_calls_are_refused_at_once() {
 }
 
 #[tokio::test]
+async fn a_greeting_that_finds_no_room_holds_up_nobody() {
+    let gate = Arc::new(Semaphore::new(0));
+    let slow = gate.clone();
+    let server = Upstream::start(move |asked| match asked.method() {
+        "tools/call" => Do::After(slow.clone(), Box::new(echo(asked))),
+        _ => Do::json(&asked.result(json!({ "protocolVersion": "2025-06-18" }))),
+    })
+    .await;
+    let mut host = Host::connect(&server.url());
+    host.request("hello", "initialize", json!({ "protocolVersion": "2025-06-18" })).await;
+    assert_eq!(host.next().await["id"], "hello");
+    for id in 0..drawloom_wire::mcp::MOST_IN_FLIGHT {
+        host.call(id, "slow").await;
+    }
+    host.send(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" })).await;
+    host.call("over", "slow").await;
+    assert_eq!(host.next().await["id"], "over");
+    gate.add_permits(drawloom_wire::mcp::MOST_IN_FLIGHT);
+    for _ in 0..drawloom_wire::mcp::MOST_IN_FLIGHT {
+        assert!(host.next().await["result"].is_object());
+    }
+    host.request("later", "ping", json!({})).await;
+    assert_eq!(host.next().await["id"], "later");
+}
+
+#[tokio::test]
 async fn stateless_messages_carry_their_headers() {
     let server = Upstream::start(|asked| match asked.method() {
         "tools/list" => {
@@ -178,7 +204,7 @@ async fn refusals_reach_the_host_in_words() {
             let body = json!({ "jsonrpc": "2.0", "id": null, "error": { "code": -32602, "message": "no" } });
             Do::Answer(400, vec![("content-type", "application/json".into())], body.to_string())
         }
-        _ => Do::Answer(500, Vec::new(), "<html>".into()),
+        _ => Do::Answer(418, Vec::new(), "<html>".into()),
     })
     .await;
     let mut host = Host::connect(&server.url());
@@ -216,4 +242,18 @@ async fn a_signal_ends_it_at_once() {
     host.call(1, "a").await;
     server.hear("tools/call").await;
     assert_eq!(host.stop().await, Vec::<Value>::new());
+}
+
+#[tokio::test]
+async fn a_host_that_does_not_read_does_not_keep_it_from_ending() {
+    for by_signal in [false, true] {
+        let large = "x".repeat(200 * 1024);
+        let mut server = Upstream::start(move |asked| Do::json(&asked.result(json!(large)))).await;
+        let mut host = Host::connect_at_speed(&server.url(), 20);
+        for id in 0..3 {
+            host.call(id, "a").await;
+            server.hear("tools/call").await;
+        }
+        host.ends_unread(by_signal).await;
+    }
 }

@@ -58,6 +58,11 @@ impl Host {
 
     /// A proxy to `url` for whom time passes `speed` times as fast.
     pub(crate) fn connect_at_speed(url: &str, speed: u32) -> Self {
+        Self::connect_with_patience(url, speed, None)
+    }
+
+    /// The same, for a host that waits for so long.
+    pub(crate) fn connect_with_patience(url: &str, speed: u32, patience: Option<Duration>) -> Self {
         let (input, from_host) = tokio::io::duplex(64 * 1024);
         let (to_host, output) = tokio::io::duplex(64 * 1024);
         let (stop, stopped) = oneshot::channel::<()>();
@@ -66,7 +71,7 @@ impl Host {
             http: Configured::plain().expect("a client"),
             token: Some("a token".into()),
             headers: vec![("x-more".into(), "yes".into())],
-            patience: None,
+            patience,
             clock: Arc::new(Fast { begun: Instant::now(), speed }),
             entropy: Arc::new(Chance),
         };
@@ -123,6 +128,17 @@ impl Host {
     pub(crate) async fn stop(mut self) -> Vec<Value> {
         drop(self.stop.take());
         self.rest().await
+    }
+
+    /// Closes the input or stops the proxy, which must end although nobody reads its output.
+    pub(crate) async fn ends_unread(mut self, by_signal: bool) {
+        // Something has arrived, so the pipe is full by now or soon.
+        self.lines.get_mut().fill_buf().await.expect("a pipe");
+        match by_signal {
+            true => drop(self.stop.take()),
+            false => self.input = None,
+        }
+        tokio::time::timeout(PATIENCE, self.proxy).await.expect("it ends").expect("no panic");
     }
 
     async fn rest(mut self) -> Vec<Value> {

@@ -1,8 +1,11 @@
 //! A server that goes away, breaks off, or never comes.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
 };
 
 use serde_json::{Value, json};
@@ -10,7 +13,7 @@ use tokio::sync::Semaphore;
 
 use crate::{
     host::Host,
-    upstream::{Do, Event, Upstream},
+    upstream::{Asked, Do, Event, Upstream},
 };
 
 #[tokio::test]
@@ -37,6 +40,10 @@ async fn what_was_cut_off_is_sent_again_under_the_same_key_and_answered_once() {
         Box::new(|| Do::Cut),
         Box::new(|| Do::Answer(503, Vec::new(), String::new())),
         Box::new(|| Do::Answer(502, Vec::new(), "<html>".into())),
+        Box::new(|| Do::Answer(500, Vec::new(), "the server is stopping".into())),
+        Box::new(|| {
+            Do::Answer(500, Vec::new(), json!({ "error": { "code": "internal", "message": "x" } }).to_string())
+        }),
         Box::new(|| Do::Answer(429, vec![("retry-after", "0".into())], String::new())),
         Box::new(|| Do::Stream(Vec::new())),
         Box::new(move || Do::Stream(vec![progress(5), Event::Cut])),
@@ -145,4 +152,65 @@ async fn what_must_not_happen_twice_and_has_no_key_is_not_sent_again() {
     host.close().await;
     assert_eq!(server.asked_for("tasks/update").len(), 1);
     assert_eq!(server.asked_for("notifications/of/others").len(), 1);
+}
+
+#[tokio::test]
+async fn a_gateway_that_cuts_every_long_wait_does_not_end_a_call() {
+    let cuts = drawloom_wire::mcp::MOST_SENDS as usize + 5;
+    let (gate, count) = (Arc::new(Semaphore::new(0)), AtomicUsize::new(0));
+    let held = gate.clone();
+    let mut server = Upstream::start(move |asked| match count.fetch_add(1, Ordering::Relaxed) {
+        tries if tries < cuts => Do::Stream(vec![Event::Wait(held.clone()), Event::Cut]),
+        _ => Do::json(&asked.result(json!("done"))),
+    })
+    .await;
+    let mut host = Host::connect_at_speed(&server.url(), 2000);
+    host.call(1, "a").await;
+    for _ in 0..cuts {
+        server.hear("tools/call").await;
+        // The connection lives for more than half a minute of the proxy's time.
+        tokio::time::sleep(drawloom_wire::mcp::LONG_LIFE / 1000).await;
+        gate.add_permits(1);
+    }
+    assert_eq!(host.next().await["result"], "done");
+}
+
+#[tokio::test]
+async fn each_time_a_call_is_sent_it_says_what_is_left_of_the_hosts_patience() {
+    let (gate, count) = (Arc::new(Semaphore::new(0)), AtomicUsize::new(0));
+    let held = gate.clone();
+    let mut server = Upstream::start(move |asked| match count.fetch_add(1, Ordering::Relaxed) {
+        0 => Do::Stream(vec![Event::Wait(held.clone()), Event::Cut]),
+        _ => Do::json(&asked.result(json!("done"))),
+    })
+    .await;
+    let mut host = Host::connect_with_patience(&server.url(), 20, Some(Duration::from_secs(600)));
+    host.call(1, "a").await;
+    let left = |asked: &Asked| asked.body["params"]["_meta"]["io.drawloom/patienceMs"].as_u64().expect("a number");
+    let first = left(&server.hear("tools/call").await);
+    // Ten seconds of the proxy's time.
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    gate.add_permits(1);
+    let second = left(&server.hear("tools/call").await);
+    assert!(first <= 600_000 && second + 10_000 <= first, "{first}, then {second}");
+    assert_eq!(host.next().await["result"], "done");
+}
+
+#[tokio::test]
+async fn a_host_whose_patience_ends_in_an_outage_is_told_how_to_go_on() {
+    let mut server = Upstream::start(|_| Do::Stream(vec![Event::Wait(Arc::new(Semaphore::new(0)))])).await;
+    let patience = Some(Duration::from_secs(60));
+    let mut host = Host::connect_with_patience(&server.url(), 40, patience);
+    host.call(1, "spawn_run").await;
+    let key = server.hear("tools/call").await.key().expect("a key").to_owned();
+    server.vanish().await;
+    let answer = host.next().await;
+    assert_eq!((&answer["id"], &answer["error"]["data"]["code"]), (&json!(1), &json!("upstream_away")));
+    let message = answer["error"]["message"].as_str().expect("text");
+    assert!(message.contains("as long as the client waits") && message.contains("list_runs"), "{message}");
+    assert!(message.contains(&key), "{message}");
+    let mut host = Host::connect_with_patience(&server.url(), 40, patience);
+    host.call(2, "spawn_run").await;
+    let message = host.next().await["error"]["message"].as_str().expect("text").to_owned();
+    assert!(message.contains("was not sent") && message.contains("call again"), "{message}");
 }

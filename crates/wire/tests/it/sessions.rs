@@ -137,3 +137,27 @@ async fn requests_that_follow_initialize_without_waiting_are_sent_in_its_session
         server.asked().iter().map(|asked| asked.method().to_owned()).filter(|method| !method.is_empty()).collect();
     assert_eq!(posted, ["initialize", "notifications/initialized", "tools/call"]);
 }
+
+#[tokio::test]
+async fn a_server_that_never_knows_its_sessions_is_not_asked_without_a_pause_and_given_up() {
+    let server = Upstream::start(|asked| match asked.method() {
+        "initialize" => {
+            let result = asked.result(json!({ "protocolVersion": "2025-03-26", "capabilities": {} }));
+            let kind = ("content-type", "application/json".to_owned());
+            Do::Answer(200, vec![kind, ("Mcp-Session-Id", "s".to_owned())], result.to_string())
+        }
+        "notifications/initialized" => Do::accepted(),
+        _ => Do::Answer(404, Vec::new(), String::new()),
+    })
+    .await;
+    let mut host = Host::connect_at_speed(&server.url(), 200);
+    host.initialize().await;
+    host.call(1, "a").await;
+    let answer = host.next().await;
+    assert_eq!(answer["error"]["data"]["code"], "upstream_away");
+    let message = answer["error"]["message"].as_str().expect("text");
+    assert!(message.contains("does not know the session"), "{message}");
+    // In 300 s with a pause of up to 2 s, and of up to 5 s for what listens.
+    let asked = server.asked_for("initialize").len();
+    assert!(asked < 300, "{asked} sessions were opened");
+}

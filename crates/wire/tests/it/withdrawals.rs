@@ -1,6 +1,12 @@
 //! Calls that the host cancels.
 
-use std::sync::Arc;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
@@ -139,4 +145,24 @@ async fn the_cancel_of_a_stateless_call_says_who_asks() {
     assert_eq!(cancel.header("mcp-method"), Some("notifications/cancelled"));
     assert_eq!(cancel.body["params"]["_meta"]["io.modelcontextprotocol/protocolVersion"], "2026-07-28");
     assert!(cancel.key().is_some());
+}
+
+#[tokio::test]
+async fn a_cancel_that_a_failing_server_did_not_take_is_sent_again() {
+    let failures = AtomicUsize::new(0);
+    let mut server = Upstream::start(move |asked| match asked.method() {
+        "tools/call" => Do::Stream(vec![Event::Wait(Arc::new(Semaphore::new(0)))]),
+        _ if failures.fetch_add(1, Ordering::Relaxed) < 2 => Do::Answer(500, Vec::new(), "stopping".into()),
+        _ => Do::accepted(),
+    })
+    .await;
+    let mut host = Host::connect(&server.url());
+    host.call(1, "a").await;
+    let call = server.hear("tools/call").await;
+    host.cancel(1).await;
+    for _ in 0..3 {
+        let cancel = tokio::time::timeout(Duration::from_secs(20), server.hear("notifications/cancelled")).await;
+        assert_eq!(cancel.expect("it is sent again").key(), call.key());
+    }
+    assert_eq!(host.close().await, Vec::<Value>::new());
 }

@@ -2,9 +2,12 @@
 
 mod clients;
 mod edit;
+mod mask;
 
 use std::{
+    collections::BTreeSet,
     io::{BufRead as _, IsTerminal as _, Write as _},
+    os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
 };
 
@@ -42,6 +45,9 @@ pub(crate) struct Install {
     #[command(flatten)]
     pub(super) look: Look,
 }
+
+/// The most links that are followed to a config file, as the system does.
+const MOST_LINKS: usize = 40;
 
 /// A host, as it is named on the command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -196,23 +202,33 @@ impl Install {
         places: &Places,
         server: &Server,
     ) -> Result<Exit, CommandError> {
-        let plan = self.plan(client, places, server)?;
+        let mut plan = self.plan(client, places, server)?;
         let output = &session.output;
         let human = output.format() == Format::Human;
         let name = plan.file.display().to_string();
-        if plan.state != State::Same {
+        while plan.state != State::Same {
             if human {
-                let diff = TextDiff::from_lines(&plan.before, &plan.after);
+                let (before, after) =
+                    (mask::masked(&plan.before, client.format), mask::masked(&plan.after, client.format));
+                let diff = TextDiff::from_lines(&before, &after);
                 output.write(&diff.unified_diff().context_radius(3).header(&name, &name).to_string());
             }
             if !self.yes && !agreed(session, &format!("Write {name}?"))? {
                 output.note("nothing was written");
                 return Ok(Exit::Failed);
             }
-            write(&plan.file, &plan.after).map_err(|error| {
+            // Hosts write their files too, and a question can stay open for long.
+            let now = self.plan(client, places, server)?;
+            if now.before != plan.before {
+                output.note(format!("{name} has changed meanwhile"));
+                plan = now;
+                continue;
+            }
+            write(&plan.file, &plan.after, self.scope).map_err(|error| {
                 CommandError::failed("cannot_write", format!("{name}: {error}"))
                     .with_hint("make the file and its directory writable")
             })?;
+            break;
         }
         match human {
             false => output.json(&json!({
@@ -243,7 +259,7 @@ fn server(session: &Session, connection: &Connection, scope: Scope) -> Result<Se
         }
         None => {
             let found = config::find(&globals.config).unwrap_or_default();
-            variables.extend(key_variables(&found));
+            variables.extend(needed_variables(&found));
             // A host of the user may be started anywhere, so the config of this directory is named.
             let is_here = |path: &&PathBuf| path.is_relative() && scope == Scope::User;
             for config in found.iter().filter(|path| !globals.config.is_empty() || is_here(path)) {
@@ -257,6 +273,9 @@ fn server(session: &Session, connection: &Connection, scope: Scope) -> Result<Se
     if !connection.toolsets.is_empty() {
         args.extend(["--toolsets".to_owned(), connection.toolsets.join(",")]);
     }
+    if let Some(seconds) = connection.patience {
+        args.extend(["--patience".to_owned(), seconds.to_string()]);
+    }
     if !connection.headers.is_empty() {
         connection.headers()?;
         args.extend(connection.headers.iter().flat_map(|header| ["--header".to_owned(), header.clone()]));
@@ -264,14 +283,19 @@ fn server(session: &Session, connection: &Connection, scope: Scope) -> Result<Se
     Ok(Server { program: program(), args, variables, has_upstream: upstream.is_some() })
 }
 
-/// The variables that hold the keys of a config's providers; none, when it cannot be read.
-fn key_variables(files: &[PathBuf]) -> Vec<String> {
+/// The variables that a server of this config needs beside the usual token: names under `env`, keys of providers, tokens,
+/// and what tools and outside servers are given. None, when it cannot be read.
+fn needed_variables(files: &[PathBuf]) -> Vec<String> {
     let Ok(loaded) = config::load_files(files) else { return Vec::new() };
-    let mut names: Vec<String> =
-        loaded.config.providers.values().filter_map(|provider| provider.api_key_env.clone()).collect();
-    names.sort();
-    names.dedup();
-    names
+    let config = &loaded.config;
+    let mut names: BTreeSet<String> = loaded.env_names.clone();
+    names.extend(config.providers.values().filter_map(|provider| provider.api_key_env.clone()));
+    names.extend(config.mcp_servers.values().flat_map(|server| server.variables().map(str::to_owned)));
+    names.extend(config.tools.bash.env.iter().cloned());
+    names.extend(config.principals.values().map(|principal| principal.token_env.clone()));
+    names.insert(config.auth.token_env.clone());
+    names.remove(environment::TOKEN);
+    names.into_iter().collect()
 }
 
 /// This program, by its name when that finds it, else by its path.
@@ -300,12 +324,16 @@ fn agreed(session: &Session, question: &str) -> Result<bool, CommandError> {
     }
 }
 
-/// Writes a file whole or not at all, with the rights that it had. Through a link, what it leads to is written.
-fn write(file: &Path, text: &str) -> std::io::Result<()> {
-    let file = file.canonicalize().unwrap_or_else(|_| file.to_owned());
+/// Writes a file whole or not at all, with the rights that it had. Through a link, what it leads to is written. A new file
+/// of a project is as others of it are; one of a user is only for that user.
+fn write(file: &Path, text: &str, scope: Scope) -> std::io::Result<()> {
+    let file = behind_links(file)?;
     let directory = file.parent().unwrap_or(Path::new("."));
     std::fs::create_dir_all(directory)?;
-    let mut temporary = tempfile::NamedTempFile::new_in(directory)?;
+    let mode = if scope == Scope::Project { 0o666 } else { 0o600 };
+    // The user's umask takes from these rights what it takes from those of all files.
+    let rights = std::fs::Permissions::from_mode(mode);
+    let mut temporary = tempfile::Builder::new().permissions(rights).tempfile_in(directory)?;
     temporary.write_all(text.as_bytes())?;
     if let Ok(found) = std::fs::metadata(&file) {
         temporary.as_file().set_permissions(found.permissions())?;
@@ -313,6 +341,16 @@ fn write(file: &Path, text: &str) -> std::io::Result<()> {
     temporary.as_file().sync_all()?;
     temporary.persist(&file).map_err(|error| error.error)?;
     Ok(())
+}
+
+/// Where a path leads, also when nothing is there yet.
+fn behind_links(file: &Path) -> std::io::Result<PathBuf> {
+    let mut file = file.to_owned();
+    for _ in 0..MOST_LINKS {
+        let Ok(next) = std::fs::read_link(&file) else { return Ok(file) };
+        file = file.parent().unwrap_or(Path::new(".")).join(next);
+    }
+    Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, "it is a link that leads to itself"))
 }
 
 /// Words as a shell reads them.

@@ -13,7 +13,7 @@ use std::{
 use async_trait::async_trait;
 use drawloom_contract::{
     failure::{Failure, FailureKind},
-    time::Clock as _,
+    time::{Clock as _, Timestamp},
 };
 use drawloom_process::{Detached, FirstWord};
 use drawloom_wire::mcp::Upstream;
@@ -24,7 +24,7 @@ use crate::{
     cli::Globals,
     clock::SystemClock,
     connect,
-    data_dir::{DataDir, Error},
+    data_dir::{DataDir, Error, ServerFile, UNATTENDED},
     exit::CommandError,
     logging,
     resolve::LEAVE,
@@ -36,6 +36,10 @@ const IDLE_EXIT: u64 = 600;
 /// How long a server may take from its start until it serves, before it is asked about again.
 const START_TIME: Duration = Duration::from_secs(60);
 
+/// How long a server that somebody started by hand may be away before another one takes its place: restarting it must not
+/// be a race against the proxies of its clients.
+const RETURN_TIME: Duration = Duration::from_secs(10);
+
 /// How much of the end of a log is shown.
 const LOG_TAIL: u64 = 2048;
 
@@ -46,8 +50,26 @@ pub(super) struct Local {
     globals: Vec<OsString>,
     toolsets: Vec<String>,
     /// Held by the one who looks.
-    looking: tokio::sync::Mutex<()>,
+    looking: tokio::sync::Mutex<Attended>,
     known: Mutex<Option<Arc<str>>>,
+}
+
+/// A server that somebody started by hand, when the last one that was found is such a one.
+#[derive(Default)]
+struct Attended {
+    server: Option<ServerFile>,
+    /// When it was first and last found to be away.
+    away: Option<(Timestamp, Timestamp)>,
+}
+
+impl Attended {
+    /// Whether it has still time to come back.
+    fn may_return(&mut self, now: Timestamp) -> bool {
+        // Nobody asks about a server that is there, so after a pause this is another outage.
+        let since = self.away.filter(|(_, last)| now.since(*last) < RETURN_TIME).map_or(now, |(first, _)| first);
+        self.away = Some((since, now));
+        now.since(since) < RETURN_TIME
+    }
 }
 
 impl Local {
@@ -67,19 +89,38 @@ impl Local {
     }
 
     /// Finds the server, or starts one.
-    async fn look(&self) -> Result<String, Failure> {
+    async fn look(&self, attended: &mut Attended) -> Result<String, Failure> {
+        if let Some(server) = attended.server.clone()
+            && attended.may_return(SystemClock.now())
+        {
+            // Only looked at: who takes the lock, however briefly, may be in the way of whoever restarts it.
+            match self.directory.read_server() {
+                Some(found) if found == server => return Ok(server.url),
+                Some(_) => {}
+                None => {
+                    let what = "the server that was started by hand is not there at the moment";
+                    return Err(Failure::new(FailureKind::Unavailable, "upstream_away", what));
+                }
+            }
+        }
         let directory = self.directory.clone();
         let start_lock = tokio::task::spawn_blocking(move || directory.lock_start()).await;
         let _start_lock = start_lock.expect("waiting for a lock does not panic").map_err(|error| unusable(&error))?;
         match self.directory.lock("mcp") {
             Ok(lock) => drop(lock),
-            Err(Error::InUse { server: Some(server), .. }) => return Ok(server.url.clone()),
+            Err(Error::InUse { server: Some(server), holder, .. }) => {
+                let url = server.url.clone();
+                let by_hand = holder.is_none_or(|holder| holder.command != UNATTENDED);
+                *attended = Attended { server: by_hand.then_some(*server), away: None };
+                return Ok(url);
+            }
             Err(error @ Error::InUse { server: None, .. }) => {
                 let hint = "wait until it has ended; `drawloom serve` shares the directory with all others";
                 return Err(Failure::new(FailureKind::Unavailable, "in_use", error.to_string()).with_hint(hint));
             }
             Err(error @ Error::Io { .. }) => return Err(unusable(&error)),
         }
+        *attended = Attended::default();
         match self.start(None).await {
             // Whoever has the port has nothing to do with this directory; clients find the address in it.
             Err(NotStarted { code, .. }) if code == "cannot_listen" => {
@@ -151,11 +192,11 @@ impl Local {
 #[async_trait]
 impl Upstream for Local {
     async fn find(&self, failed: Option<&str>) -> Result<Arc<str>, Failure> {
-        let _one = self.looking.lock().await;
+        let mut attended = self.looking.lock().await;
         if let Some(known) = self.known().filter(|known| failed != Some(&**known)) {
             return Ok(known);
         }
-        let url = self.look().await?;
+        let url = self.look(&mut attended).await?;
         let found: Arc<str> = endpoint(&url, &self.toolsets).map_err(|error| bad_address(&error))?.into();
         *self.known.lock().unwrap_or_else(PoisonError::into_inner) = Some(found.clone());
         Ok(found)

@@ -12,7 +12,11 @@ use super::clients::Form;
 /// What the server is called in every config.
 const NAME: &str = "drawloom";
 
-/// `text` with `entry` as the server's, and whether one was there. Fails in words when the file is not what it should be.
+/// Fields that lead to a server elsewhere: beside a command they would say two things at once.
+const ELSEWHERE: [&str; 3] = ["url", "httpUrl", "serverUrl"];
+
+/// `text` with `entry` as the server's, and whether one was there: of that one everything stays that the entry does not
+/// say otherwise. Fails in words when the file is not what it should be.
 pub(super) fn put(text: &str, form: Form, entry: &Value) -> Result<(String, bool), String> {
     match form {
         Form::Json(key) => put_json(text, key, entry),
@@ -20,30 +24,43 @@ pub(super) fn put(text: &str, form: Form, entry: &Value) -> Result<(String, bool
     }
 }
 
-fn put_json(text: &str, key: &str, entry: &Value) -> Result<(String, bool), String> {
-    let blank = text.trim().is_empty();
-    let options = ParseOptions {
+/// JSON as hosts read it: with comments and commas at the end, and nothing looser.
+pub(super) fn json_options() -> ParseOptions {
+    ParseOptions {
         allow_loose_object_property_names: false,
         allow_missing_commas: false,
         allow_single_quoted_strings: false,
         ..ParseOptions::default()
-    };
-    let root = CstRootNode::parse(if blank { "{}\n" } else { text }, &options)
+    }
+}
+
+fn put_json(text: &str, key: &str, entry: &Value) -> Result<(String, bool), String> {
+    let blank = text.trim().is_empty();
+    let root = CstRootNode::parse(if blank { "{}\n" } else { text }, &json_options())
         .map_err(|error| format!("it is not JSON: {error}"))?;
     let whole = root.object_value().ok_or("it is not a JSON object")?;
     let servers = whole.object_value_or_create(key).ok_or_else(|| format!("{key:?} is not an object"))?;
-    let mine = servers.get(NAME);
-    let was_there = mine.is_some();
-    // What is the same is left alone, however it is written.
-    let same = mine.as_ref().and_then(|mine| mine.to_serde_value()).is_some_and(|found| found == *entry);
-    if same {
-        return Ok((text.to_owned(), true));
+    let Some(mine) = servers.get(NAME) else {
+        servers.append(NAME, input(entry));
+        return Ok((root.to_string(), false));
+    };
+    let mine = mine.object_value().ok_or_else(|| format!("{key}.{NAME} is not an object"))?;
+    for (name, wanted) in fields(entry) {
+        let found = mine.get(name);
+        let said = found.as_ref().and_then(|found| found.value()).and_then(|value| value.to_serde_value());
+        // An empty object asks for nothing, so what the user put there stays; what is the same stays as it is written.
+        if said.as_ref() == Some(wanted) || wanted.as_object().is_some_and(serde_json::Map::is_empty) {
+            continue;
+        }
+        match found {
+            Some(found) => found.set_value(input(wanted)),
+            None => drop(mine.append(name, input(wanted))),
+        }
     }
-    match mine {
-        Some(mine) => mine.set_value(input(entry)),
-        None => drop(servers.append(NAME, input(entry))),
+    for found in ELSEWHERE.iter().filter_map(|name| mine.get(name)) {
+        found.remove();
     }
-    Ok((root.to_string(), was_there))
+    Ok((root.to_string(), true))
 }
 
 fn input(value: &Value) -> CstInputValue {
@@ -78,6 +95,11 @@ fn put_toml(text: &str, key: &str, entry: &Value) -> Result<(String, bool), Stri
     let mine = mine.as_table_like_mut().ok_or_else(|| format!("{key}.{NAME} is not a table"))?;
     let mut changed = false;
     for (name, wanted) in fields(entry) {
+        let wanted = &match name.as_str() {
+            // The user may hand on more than we need.
+            "env_vars" => with_found(mine, name, wanted),
+            _ => wanted.clone(),
+        };
         if says(mine, name, wanted) {
             continue;
         }
@@ -92,7 +114,29 @@ fn put_toml(text: &str, key: &str, entry: &Value) -> Result<(String, bool), Stri
             None => drop(mine.insert(name, Item::Value(value(wanted)))),
         }
     }
-    Ok((if changed { document.to_string() } else { text.to_owned() }, was_there))
+    for name in ELSEWHERE {
+        changed |= mine.remove(name).is_some();
+    }
+    // Lines end as they did: what writes TOML knows only one way.
+    let is_crlf = text.contains('\n') && text.matches('\n').count() == text.matches("\r\n").count();
+    let after = match (changed, is_crlf) {
+        (false, _) => text.to_owned(),
+        (true, false) => document.to_string(),
+        (true, true) => document.to_string().replace("\r\n", "\n").replace('\n', "\r\n"),
+    };
+    Ok((after, was_there))
+}
+
+/// The texts of a list that is there, and those of `wanted` that are not in it.
+fn with_found(table: &dyn TableLike, name: &str, wanted: &Value) -> Value {
+    let found = table.get(name).and_then(Item::as_array).into_iter().flatten();
+    let mut all: Vec<&str> = found.filter_map(toml_edit::Value::as_str).collect();
+    for text in wanted.as_array().into_iter().flatten().filter_map(Value::as_str) {
+        if !all.contains(&text) {
+            all.push(text);
+        }
+    }
+    all.into()
 }
 
 fn says(table: &dyn TableLike, name: &str, wanted: &Value) -> bool {
@@ -146,12 +190,31 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_of_ours_is_replaced_and_nothing_else() {
+    fn what_the_user_put_into_our_entry_stays() {
+        let wanted = json!({ "type": "stdio", "command": "drawloom", "args": ["mcp"], "env": {} });
+        let before = "{\n  \"mcp\": {\n    \"drawloom\": {\n      \"command\": \"old\", // mine\n      \"env\": { \"DRAWLOOM_TOKEN\": \"t\" },\n      \"timeout\": 9,\n      \"url\": \"http://old\"\n    }\n  }\n}\n";
+        let (after, _) = put(before, Form::Json("mcp"), &wanted).expect("JSON");
+        assert!(after.contains("\"command\": \"drawloom\", // mine"), "{after}");
+        let found = CstRootNode::parse(&after, &json_options()).expect("JSON").to_serde_value().expect("a value");
+        let expected = json!({
+            "type": "stdio", "command": "drawloom", "args": ["mcp"], "env": { "DRAWLOOM_TOKEN": "t" }, "timeout": 9,
+        });
+        assert_eq!(found["mcp"]["drawloom"], expected);
+        assert_eq!(put(&after, Form::Json("mcp"), &wanted).expect("JSON"), (after, true));
+        let wanted = json!({ "command": "drawloom", "env_vars": ["A", "B"] });
+        let before = "[mcp.drawloom]\r\ncommand = \"drawloom\"\r\nenv_vars = [\"MINE\", \"A\"]\r\n";
+        let (after, _) = put(before, Form::Toml("mcp"), &wanted).expect("TOML");
+        assert_eq!(after, before.replace("\"A\"", "\"A\", \"B\""), "with the line ends that it had");
+    }
+
+    #[test]
+    fn an_entry_of_ours_is_changed_and_nothing_else() {
         let before = r#"{"a":1,"mcp":{"x":{},"drawloom":{"command":"old","more":true},"y":[1, 2]}}"#;
         let (after, was_there) = put(before, Form::Json("mcp"), &entry()).expect("JSON");
         insta::assert_snapshot!(after, @r#"
         {"a":1,"mcp":{"x":{},"drawloom":{
-              "command": "drawloom",
+              "command":"drawloom",
+              "more":true,
               "args": ["mcp"]
             },"y":[1, 2]}}
         "#);
@@ -206,6 +269,7 @@ mod tests {
             ("[1]", Form::Json("mcp")),
             ("{\"mcp\": 7}", Form::Json("mcp")),
             ("{\"mcp\": ", Form::Json("mcp")),
+            ("{\"mcp\": {\"drawloom\": 7}}", Form::Json("mcp")),
             ("mcp = 7", Form::Toml("mcp")),
             ("mcp = [", Form::Toml("mcp")),
             ("[mcp]\ndrawloom = 7", Form::Toml("mcp")),
