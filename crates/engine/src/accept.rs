@@ -54,7 +54,7 @@ impl Engine {
         let acceptance = match self.known(caller, key.as_ref()).await? {
             Some(handle) => Acceptance::Known(handle),
             None => {
-                self.ask_for_tools(&caller.tenant, &start.agent, start.tools.as_deref()).await;
+                self.ask_for_tools(&caller.tenant, [(&start.agent, start.tools.as_deref())]).await;
                 let planned = self.plan_root(caller, start, None)?;
                 let handle = HandleId::Run(planned.accepted.run);
                 self.accept(caller, vec![planned], key, handle, None, interest).await?
@@ -84,8 +84,8 @@ impl Engine {
         if let Some(handle) = self.known(caller, key.as_ref()).await? {
             return self.attach_handle(caller, handle, interest).await;
         }
-        let asked = starts.iter().map(|start| self.ask_for_tools(&caller.tenant, &start.agent, start.tools.as_deref()));
-        futures::future::join_all(asked).await;
+        let agents = starts.iter().map(|start| (&start.agent, start.tools.as_deref()));
+        self.ask_for_tools(&caller.tenant, agents).await;
         let batch = BatchId::mint(self.parts.clock.now(), &*self.parts.entropy);
         let size = starts.len() as u32;
         let planned = (0..).zip(starts).map(|(index, start)| {
@@ -352,11 +352,17 @@ impl Engine {
         Ok(Planned { accepted, pinned, joins_session: false })
     }
 
-    /// Sees to it that the tools of an agent are known before a run of it is planned; what is missing is in the plan.
-    pub(crate) async fn ask_for_tools(&self, tenant: &Tenant, agent: &AgentName, narrowed: Option<&[String]>) {
-        if let Some(definition) = self.parts.definitions.find(tenant, agent) {
-            self.toolbox.ask(&definition.tools, narrowed).await;
-        }
+    /// Sees to it that the tools of agents, each narrowed by its request, are known before runs of them are planned; what is
+    /// missing is in the plan.
+    pub(crate) async fn ask_for_tools<'a>(
+        &self,
+        tenant: &Tenant,
+        agents: impl IntoIterator<Item = (&'a AgentName, Option<&'a [String]>)>,
+    ) {
+        let find = |(agent, narrowed)| Some((self.parts.definitions.find(tenant, agent)?, narrowed));
+        let found: Vec<_> = agents.into_iter().filter_map(find).collect();
+        let agents: Vec<_> = found.iter().map(|(definition, narrowed)| (&*definition.tools, *narrowed)).collect();
+        self.toolbox.ask(&agents).await;
     }
 
     fn find_agent(&self, tenant: &Tenant, name: &AgentName) -> Result<Arc<Pinned>, Failure> {
