@@ -26,6 +26,9 @@ use crate::{
     turn,
 };
 
+/// Most tools of a run; models' providers take no more.
+const MOST_TOOLS: usize = 128;
+
 /// Most runs in a batch.
 pub(crate) const MOST_SPAWNS: usize = 32;
 
@@ -54,7 +57,7 @@ impl Engine {
         let acceptance = match self.known(caller, key.as_ref()).await? {
             Some(handle) => Acceptance::Known(handle),
             None => {
-                self.ask_for_tools(&caller.tenant, &start.agent, start.tools.as_deref()).await;
+                self.ask_for_tools(&caller.tenant, [(&start.agent, start.tools.as_deref())]).await;
                 let planned = self.plan_root(caller, start, None)?;
                 let handle = HandleId::Run(planned.accepted.run);
                 self.accept(caller, vec![planned], key, handle, None, interest).await?
@@ -84,8 +87,8 @@ impl Engine {
         if let Some(handle) = self.known(caller, key.as_ref()).await? {
             return self.attach_handle(caller, handle, interest).await;
         }
-        let asked = starts.iter().map(|start| self.ask_for_tools(&caller.tenant, &start.agent, start.tools.as_deref()));
-        futures::future::join_all(asked).await;
+        let agents = starts.iter().map(|start| (&start.agent, start.tools.as_deref()));
+        self.ask_for_tools(&caller.tenant, agents).await;
         let batch = BatchId::mint(self.parts.clock.now(), &*self.parts.entropy);
         let size = starts.len() as u32;
         let planned = (0..).zip(starts).map(|(index, start)| {
@@ -352,11 +355,17 @@ impl Engine {
         Ok(Planned { accepted, pinned, joins_session: false })
     }
 
-    /// Sees to it that the tools of an agent are known before a run of it is planned; what is missing is in the plan.
-    pub(crate) async fn ask_for_tools(&self, tenant: &Tenant, agent: &AgentName, narrowed: Option<&[String]>) {
-        if let Some(definition) = self.parts.definitions.find(tenant, agent) {
-            self.toolbox.ask(&definition.tools, narrowed).await;
-        }
+    /// Sees to it that the tools of agents, each narrowed by its request, are known before runs of them are planned; what is
+    /// missing is in the plan.
+    pub(crate) async fn ask_for_tools<'a>(
+        &self,
+        tenant: &Tenant,
+        agents: impl IntoIterator<Item = (&'a AgentName, Option<&'a [String]>)>,
+    ) {
+        let find = |(agent, narrowed)| Some((self.parts.definitions.find(tenant, agent)?, narrowed));
+        let found: Vec<_> = agents.into_iter().filter_map(find).collect();
+        let agents: Vec<_> = found.iter().map(|(definition, narrowed)| (&*definition.tools, *narrowed)).collect();
+        self.toolbox.ask(&agents).await;
     }
 
     fn find_agent(&self, tenant: &Tenant, name: &AgentName) -> Result<Arc<Pinned>, Failure> {
@@ -442,11 +451,22 @@ fn wrong_handle(handle: &dyn std::fmt::Display) -> Failure {
 
 /// The tools of `allowed` that the request leaves; what it asks for beyond that is said, not given.
 fn narrowed(allowed: &[String], asked: Option<&[String]>, warnings: &mut Vec<String>) -> Vec<String> {
-    let Some(asked) = asked else { return allowed.to_vec() };
-    for pattern in asked.iter().filter(|pattern| !allowed.iter().any(|tool| matches(pattern, tool))) {
+    for pattern in asked.iter().copied().flatten().filter(|pattern| !allowed.iter().any(|tool| matches(pattern, tool)))
+    {
         warnings.push(format!("tools: `{pattern}` is not among the agent's tools and was left out"));
     }
-    allowed.iter().filter(|tool| asked.iter().any(|pattern| matches(pattern, tool))).cloned().collect()
+    let is_asked = |tool: &&String| asked.is_none_or(|asked| asked.iter().any(|pattern| matches(pattern, tool)));
+    let mut tools: Vec<String> = allowed.iter().filter(is_asked).cloned().collect();
+    if tools.len() > MOST_TOOLS {
+        let beyond = tools.len() - MOST_TOOLS;
+        warnings
+            .push(format!("tools: {beyond} tools are left out: a run has {MOST_TOOLS} at most; list fewer of them"));
+        // Those of drawloom itself come first, then those of sources, each in order.
+        tools.sort_by_key(|tool| tool.starts_with("mcp__"));
+        tools.truncate(MOST_TOOLS);
+        tools.sort_unstable();
+    }
+    tools
 }
 
 /// What was asked, unless the definition allows less.
@@ -463,5 +483,24 @@ fn narrower<T: Ord + Copy + std::fmt::Display>(
         }
         Some(asked) => asked,
         None => limit,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_too_many_tools_those_of_drawloom_itself_stay_and_it_is_said() {
+        let allowed: Vec<String> =
+            (0..130).map(|number| format!("mcp__a__{number:03}")).chain(["read_file".to_owned()]).collect();
+        let mut warnings = Vec::new();
+        let tools = narrowed(&allowed, None, &mut warnings);
+        assert_eq!(tools.len(), MOST_TOOLS);
+        assert!(tools.contains(&"read_file".to_owned()) && !tools.contains(&"mcp__a__127".to_owned()));
+        assert_eq!(warnings, ["tools: 3 tools are left out: a run has 128 at most; list fewer of them"]);
+        let (mut warnings, asked) = (Vec::new(), ["mcp__a__00*".to_owned(), "x".to_owned()]);
+        assert_eq!(narrowed(&allowed, Some(&asked), &mut warnings).len(), 10);
+        assert_eq!(warnings, ["tools: `x` is not among the agent's tools and was left out"]);
     }
 }

@@ -100,9 +100,8 @@ impl Task {
                         Err(ToolError::Failed("the tool failed unexpectedly (it panicked); the run goes on".into()))
                     });
                     if let Ok(Step::Wait(Wait::Children { starts, .. })) = &result {
-                        for start in starts {
-                            engine.ask_for_tools(&context.run.tenant, &start.agent, narrowed.as_deref()).await;
-                        }
+                        let agents = starts.iter().map(|start| (&start.agent, narrowed.as_deref()));
+                        engine.ask_for_tools(&context.run.tenant, agents).await;
                     }
                     Done::Call { call, result }
                 }

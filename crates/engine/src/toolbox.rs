@@ -2,7 +2,10 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, PoisonError, RwLock, RwLockReadGuard},
+    sync::{
+        Arc, PoisonError, RwLock, RwLockReadGuard,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use drawloom_contract::{
@@ -18,6 +21,8 @@ pub(crate) struct Toolbox {
     built_in: Known,
     sources: Vec<Arc<dyn ToolSource>>,
     asked: RwLock<Asked>,
+    /// Counts the questions, so that an older answer never takes the place of a newer one.
+    questions: AtomicU64,
 }
 
 type Known = BTreeMap<String, (Arc<dyn Tool>, ToolCard)>;
@@ -26,8 +31,23 @@ type Known = BTreeMap<String, (Arc<dyn Tool>, ToolCard)>;
 struct Asked {
     /// Raised with every change, so that what was made of an older state is known to be old.
     generation: u64,
-    offers: Vec<Option<Arc<Offer>>>,
+    answers: Vec<Answer>,
+}
+
+/// What one source last said.
+#[derive(Clone, Default)]
+struct Answer {
+    /// The number of the question.
+    question: u64,
+    offer: Option<Arc<Offer>>,
+    /// Its tools. Those of a source that is away stay: a call is what brings it back, or says why it does not come.
     tools: Known,
+}
+
+impl Asked {
+    fn find(&self, name: &str) -> Option<&(Arc<dyn Tool>, ToolCard)> {
+        self.answers.iter().find_map(|answer| answer.tools.get(name))
+    }
 }
 
 impl Toolbox {
@@ -35,40 +55,49 @@ impl Toolbox {
         Self {
             built_in: known(tools),
             sources: sources.to_vec(),
-            asked: RwLock::new(Asked { generation: 0, offers: vec![None; sources.len()], tools: Known::new() }),
+            asked: RwLock::new(Asked { generation: 0, answers: vec![Answer::default(); sources.len()] }),
+            questions: AtomicU64::new(1),
         }
     }
 
-    /// Asks the sources that the patterns may mean, all at once; `narrowed` is what a request leaves of them. Without such
-    /// a pattern it returns at once.
-    pub(crate) async fn ask(&self, patterns: &[String], narrowed: Option<&[String]>) {
-        let meant = self.sources.iter().enumerate().filter(|(_, source)| is_meant(source.prefix(), patterns, narrowed));
-        let offers = futures::future::join_all(meant.map(async |(index, source)| (index, source.offer().await))).await;
-        for (index, offer) in offers {
-            self.take_in(index, offer);
-        }
+    /// Asks the sources that the patterns of any agent may mean, each once and all at once; beside the patterns stands what
+    /// a request leaves of them. Without such a pattern it returns at once.
+    pub(crate) async fn ask(&self, agents: &[(&[String], Option<&[String]>)]) {
+        let is_meant_by_any =
+            |prefix: &str| agents.iter().any(|(patterns, narrowed)| is_meant(prefix, patterns, *narrowed));
+        let meant = self.sources.iter().enumerate().filter(|(_, source)| is_meant_by_any(source.prefix()));
+        let question = self.questions.fetch_add(1, Ordering::SeqCst);
+        // Each answer counts at once, whoever else is still thinking.
+        let asked = meant.map(async |(index, source)| self.take_in(index, question, source.offer().await));
+        futures::future::join_all(asked).await;
     }
 
     /// What the patterns do not get of the sources that were asked.
     pub(crate) fn missing(&self, patterns: &[String], narrowed: Option<&[String]>) -> Vec<String> {
         let asked = self.asked();
-        let offers = self.sources.iter().zip(&asked.offers);
-        let meant = offers.filter(|(source, _)| is_meant(source.prefix(), patterns, narrowed));
+        let answers = self.sources.iter().zip(&asked.answers);
+        let meant = answers.filter(|(source, _)| is_meant(source.prefix(), patterns, narrowed));
         meant
-            .filter_map(|(source, offer)| Some((source, offer.as_ref()?)))
-            .flat_map(|(source, offer)| missing(patterns, source.prefix(), offer))
+            .filter_map(|(source, answer)| Some((source, answer, answer.offer.as_ref()?)))
+            .flat_map(|(source, answer, offer)| missing(patterns, source.prefix(), offer, !answer.tools.is_empty()))
             .collect()
     }
 
-    fn take_in(&self, index: usize, offer: Arc<Offer>) {
+    fn take_in(&self, index: usize, question: u64, offer: Arc<Offer>) {
         let mut asked = self.asked.write().unwrap_or_else(PoisonError::into_inner);
-        if asked.offers[index].as_ref().is_some_and(|before| Arc::ptr_eq(before, &offer)) {
+        let answer = &mut asked.answers[index];
+        if question < answer.question {
             return;
         }
-        let prefix = self.sources[index].prefix();
-        asked.tools.retain(|name, _| !name.starts_with(prefix));
-        asked.tools.extend(known(&offer.tools).into_iter().filter(|(name, _)| !self.built_in.contains_key(name)));
-        asked.offers[index] = Some(offer);
+        answer.question = question;
+        if answer.offer.as_ref().is_some_and(|before| Arc::ptr_eq(before, &offer)) {
+            return;
+        }
+        if offer.unavailable.is_none() {
+            answer.tools = known(&offer.tools);
+            answer.tools.retain(|name, _| !self.built_in.contains_key(name));
+        }
+        answer.offer = Some(offer);
         asked.generation += 1;
     }
 
@@ -85,23 +114,24 @@ impl Toolbox {
         if let Some((tool, _)) = self.built_in.get(name) {
             return Some(tool.clone());
         }
-        self.asked().tools.get(name).map(|(tool, _)| tool.clone())
+        self.asked().find(name).map(|(tool, _)| tool.clone())
     }
 
     /// Names that one of the patterns allows, in order.
     pub(crate) fn allowed(&self, patterns: &[String]) -> Vec<String> {
         let asked = self.asked();
-        let names = self.built_in.keys().chain(asked.tools.keys());
+        let names = self.built_in.keys().chain(asked.answers.iter().flat_map(|answer| answer.tools.keys()));
         let mut names: Vec<String> =
             names.filter(|name| patterns.iter().any(|pattern| matches(pattern, name))).cloned().collect();
         names.sort_unstable();
+        names.dedup();
         names
     }
 
     /// The cards of those of `names` that there are.
     pub(crate) fn cards(&self, names: &[String]) -> Arc<[ToolCard]> {
         let asked = self.asked();
-        let card = |name: &String| self.built_in.get(name).or_else(|| asked.tools.get(name)).map(|(_, card)| card);
+        let card = |name: &String| self.built_in.get(name).or_else(|| asked.find(name)).map(|(_, card)| card);
         names.iter().filter_map(card).cloned().collect()
     }
 }
@@ -116,10 +146,12 @@ fn is_meant(prefix: &str, patterns: &[String], narrowed: Option<&[String]>) -> b
     mean(patterns) && narrowed.is_none_or(mean)
 }
 
-/// What those patterns that mean the source do not get of it.
-fn missing(patterns: &[String], prefix: &str, offer: &Offer) -> Vec<String> {
-    if let Some(why) = &offer.unavailable {
-        return vec![format!("tools: `{prefix}*` are missing: {why}")];
+/// What those patterns that mean the source do not get of it; `kept` says whether a source that is away has tools of before.
+fn missing(patterns: &[String], prefix: &str, offer: &Offer, kept: bool) -> Vec<String> {
+    match &offer.unavailable {
+        Some(why) if kept => return vec![format!("tools: `{prefix}*` are as they last were, and may fail: {why}")],
+        Some(why) => return vec![format!("tools: `{prefix}*` are missing: {why}")],
+        None => {}
     }
     let has = |name: &str| offer.tools.iter().any(|tool| tool.card().name == name);
     let remarked = |name: &str| offer.remarks.iter().any(|remark| remark.tool == name);
@@ -142,7 +174,81 @@ fn missing(patterns: &[String], prefix: &str, offer: &Offer) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use async_trait::async_trait;
+    use drawloom_contract::tool::{Repeat, Step, ToolContext, ToolError};
+    use serde_json::{Value, json};
+
     use super::*;
+
+    struct Named(&'static str);
+
+    #[async_trait]
+    impl Tool for Named {
+        fn card(&self) -> ToolCard {
+            ToolCard { name: self.0.into(), description: "A tool.".into(), input_schema: json!({"type": "object"}) }
+        }
+
+        fn repeat(&self) -> Repeat<'_> {
+            Repeat::Never
+        }
+
+        async fn call(&self, _: &ToolContext, _: Value) -> Result<Step, ToolError> {
+            Err(ToolError::Failed("nobody calls it".into()))
+        }
+    }
+
+    struct Source(&'static str);
+
+    #[async_trait]
+    impl ToolSource for Source {
+        fn prefix(&self) -> &str {
+            self.0
+        }
+
+        async fn offer(&self) -> Arc<Offer> {
+            Arc::default()
+        }
+    }
+
+    fn with(names: &[&'static str]) -> Arc<Offer> {
+        let tools = names.iter().map(|name| Arc::new(Named(name)) as Arc<dyn Tool>).collect();
+        Arc::new(Offer { tools, ..Offer::default() })
+    }
+
+    fn down() -> Arc<Offer> {
+        Arc::new(Offer { unavailable: Some("it is down".into()), ..Offer::default() })
+    }
+
+    #[test]
+    fn the_tools_of_a_source_that_is_away_stay_and_that_is_said() {
+        let toolbox = Toolbox::new(&[], &[Arc::new(Source("mcp__a__"))]);
+        let all = ["mcp__a__*".to_owned()];
+        toolbox.take_in(0, 1, down());
+        assert_eq!(toolbox.missing(&all, None), ["tools: `mcp__a__*` are missing: it is down"]);
+        toolbox.take_in(0, 2, with(&["mcp__a__x"]));
+        toolbox.take_in(0, 3, down());
+        assert!(toolbox.find("mcp__a__x").is_some());
+        assert_eq!(toolbox.allowed(&all), ["mcp__a__x"]);
+        assert_eq!(toolbox.missing(&all, None), ["tools: `mcp__a__*` are as they last were, and may fail: it is down"]);
+        toolbox.take_in(0, 4, with(&[]));
+        assert!(toolbox.find("mcp__a__x").is_none());
+    }
+
+    #[test]
+    fn an_older_answer_does_not_take_the_place_of_a_newer_one() {
+        let toolbox = Toolbox::new(&[], &[Arc::new(Source("mcp__a__"))]);
+        toolbox.take_in(0, 2, with(&["mcp__a__new"]));
+        toolbox.take_in(0, 1, with(&["mcp__a__old"]));
+        assert!(toolbox.find("mcp__a__new").is_some() && toolbox.find("mcp__a__old").is_none());
+    }
+
+    #[test]
+    fn a_source_has_no_say_over_the_tools_of_another() {
+        let toolbox = Toolbox::new(&[], &[Arc::new(Source("mcp__a__")), Arc::new(Source("mcp__a___b__"))]);
+        toolbox.take_in(1, 1, with(&["mcp__a___b__x"]));
+        toolbox.take_in(0, 2, with(&["mcp__a__x"]));
+        assert!(toolbox.find("mcp__a___b__x").is_some() && toolbox.find("mcp__a__x").is_some());
+    }
 
     #[test]
     fn a_source_is_asked_only_when_a_pattern_can_mean_it() {
@@ -158,7 +264,7 @@ mod tests {
         let remark = |tool: &str, text: &str| drawloom_contract::tool::Remark { tool: tool.into(), text: text.into() };
         let offer = Offer { remarks: vec![remark("mcp__a__bad", "its schema lies")], ..Offer::default() };
         let said = |patterns: &[&str], offer: &Offer| {
-            missing(&patterns.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>(), "mcp__a__", offer)
+            missing(&patterns.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>(), "mcp__a__", offer, false)
         };
         assert_eq!(said(&["mcp__a__*"], &offer), ["tools: its schema lies"]);
         assert_eq!(said(&["mcp__a__bad"], &offer), ["tools: its schema lies"]);

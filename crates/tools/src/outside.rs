@@ -9,6 +9,7 @@ mod config;
 mod connection;
 mod http;
 mod offer;
+mod probe;
 mod schema;
 mod server;
 mod sieve;
@@ -60,3 +61,6 @@ impl ToolSource for Outside {
         self.0.offer().await
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -98,6 +98,9 @@ fn handle(options: &Arc<Options>, stream: TcpStream, in_session: &AtomicBool) {
     if method == "initialize" {
         in_session.store(true, Ordering::SeqCst);
     }
+    if method == "tools/call" && message.pointer("/params/name").is_some_and(|name| name == "throttle") {
+        return respond(&stream, "429 Too Many Requests", "text/plain", false, "slow down");
+    }
     if method == "tools/call" {
         return call(&message, &stream);
     }

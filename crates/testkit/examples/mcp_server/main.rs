@@ -2,6 +2,7 @@
 //!
 //! Options: `era=both|modern|legacy|dies|silent` (which protocol it speaks; one that dies or is silent does so at
 //! `server/discover`), `start=die|hang` (what it does instead of answering), `list=lies|many` (what it says of its tools),
+//! `hints=none` (it does not say which tools can be repeated),
 //! `bearer=TOKEN_VARIABLE` (HTTP: whose value it wants), `port=N` (HTTP: where to listen). Over HTTP it prints its address
 //! first. Written by hand on purpose, so that no library makes it better than it should be.
 
@@ -78,6 +79,10 @@ fn stdio(options: &Arc<Options>) {
     for line in std::io::stdin().lock().lines() {
         let Ok(line) = line else { return };
         let Ok(message) = serde_json::from_str::<Value>(&line) else { continue };
+        if message.pointer("/params/name").is_some_and(|name| name == "deaf") {
+            // Its input stays open and is not read any more.
+            tools::for_ever();
+        }
         answer(options, &message, &out);
     }
 }

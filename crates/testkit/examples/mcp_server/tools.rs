@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::{Options, Out, say};
 
-const NAMES: [&str; 16] = [
+const NAMES: [&str; 19] = [
     "echo",
     "environment",
     "hang",
@@ -31,6 +31,9 @@ const NAMES: [&str; 16] = [
     "mark",
     "structured",
     "grow",
+    "deaf",
+    "pid",
+    "throttle",
 ];
 
 /// Whether there is one more tool by now.
@@ -38,6 +41,7 @@ static GROWN: AtomicBool = AtomicBool::new(false);
 
 /// The page of tools that is asked for.
 pub(crate) fn list(options: &Options, message: &Value) -> Value {
+    let hints = !options.is("hints", "none");
     let mut tools: Vec<Value> = NAMES
         .iter()
         .map(|name| {
@@ -45,7 +49,7 @@ pub(crate) fn list(options: &Options, message: &Value) -> Value {
                 "name": name,
                 "description": format!("The tool {name} of the test server."),
                 "inputSchema": {"type": "object", "properties": {"text": {"type": "string"}, "bytes": {"type": "integer"}}},
-                "annotations": {"readOnlyHint": *name == "echo", "idempotentHint": *name == "mark"},
+                "annotations": {"readOnlyHint": hints && *name == "echo", "idempotentHint": hints && *name == "mark"},
             })
         })
         .collect();
@@ -85,7 +89,7 @@ fn text(text: impl Into<String>) -> Value {
 }
 
 /// Waits without end, as somebody does whom nobody wakes.
-fn for_ever() -> ! {
+pub(crate) fn for_ever() -> ! {
     let (_kept, never) = mpsc::channel::<()>();
     loop {
         let _ = never.recv_timeout(Duration::from_secs(3600));
@@ -139,6 +143,7 @@ pub(crate) fn call(message: &Value, out: &Out) -> Option<Result<Value, (i32, Str
             text(format!("late: {said}"))
         }
         "fail" => json!({"content": [{"type": "text", "text": "it did not work"}], "isError": true}),
+        "throttle" => return Some(Err((-32000, "slow down".into()))),
         "refuse" => return Some(Err((-32602, "I will not".into()))),
         "nonsense" => json!(5),
         // The first call never ends; every further one does.
@@ -156,6 +161,8 @@ pub(crate) fn call(message: &Value, out: &Out) -> Option<Result<Value, (i32, Str
             out.send(&json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}));
             text("there is one more")
         }
+        "pid" => text(std::process::id().to_string()),
+        "deaf" => return None,
         "grown" => text("here I am"),
         "structured" => json!({"content": [], "structuredContent": {"answer": 42}}),
         _ => return Some(Err((-32602, format!("there is no tool {name}")))),

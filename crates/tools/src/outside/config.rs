@@ -64,6 +64,15 @@ impl McpServerConfig {
         self.tools.iter().any(|pattern| is_like(pattern, tool))
     }
 
+    /// A text about it without what stands after the `?` of its address: that may be a key.
+    pub(super) fn without_query(&self, text: &str) -> String {
+        let query = self.url.as_deref().and_then(|url| url.find('?').map(|at| &url[at..]));
+        match query.filter(|query| query.len() > 1) {
+            Some(query) => text.replace(query, "?…"),
+            None => text.to_owned(),
+        }
+    }
+
     /// The variables whose values it needs.
     pub fn variables(&self) -> impl Iterator<Item = &str> {
         let given = self.env.values().chain(self.headers_env.values()).chain(&self.bearer_env);
@@ -95,9 +104,11 @@ pub fn problems(servers: &BTreeMap<String, McpServerConfig>) -> Vec<(Vec<String>
             problems.push((keys, message, hint.to_owned()));
         };
         let plain = |character: char| character.is_ascii_alphanumeric() || "_-".contains(character);
-        if name.is_empty() || name.len() > LONGEST_NAME || !name.chars().all(plain) || name.contains("__") {
+        // With a `_` at an edge, a pattern for one server could mean the tools of another.
+        let edges = name.starts_with('_') || name.ends_with('_') || name.contains("__");
+        if name.is_empty() || name.len() > LONGEST_NAME || !name.chars().all(plain) || edges {
             let message = format!("{name:?} cannot be a server's name: it is part of the names of tools");
-            report(&[], message, "use at most 32 letters, digits, `-` and `_`, and no `__`");
+            report(&[], message, "use at most 32 letters, digits, `-` and `_`, no `__`, and no `_` at an edge");
         }
         match (config.command.first(), &config.url) {
             (Some(_), Some(_)) => report(&["url"], "`command` and `url` are both given".into(), "keep one of them"),
@@ -113,7 +124,11 @@ pub fn problems(servers: &BTreeMap<String, McpServerConfig>) -> Vec<(Vec<String>
                 report(&["url"], message, "give it by name: bearer_env or headers_env");
             }
             (None, Some(url)) if !url.starts_with("http://") && !url.starts_with("https://") => {
-                report(&["url"], format!("{url:?} is no address"), "write it like https://host/mcp");
+                report(
+                    &["url"],
+                    config.without_query(&format!("{url:?} is no address")),
+                    "write it like https://host/mcp",
+                );
             }
             _ => {}
         }
@@ -231,10 +246,15 @@ mod tests {
             ["a__b: \"a__b\" cannot be a server's name: it is part of the names of tools"]
         );
         assert_eq!(
+            wrong(json!({"a_": {"command": ["x"]}, "_a": {"command": ["x"]}, "a_a": {"command": ["x"]}})).len(),
+            2
+        );
+        assert_eq!(
             wrong(json!({"a": {"url": "https://me:secret@host/mcp"}})),
             ["a.url: the address holds a credential"]
         );
         assert_eq!(wrong(json!({"a": {"url": "https://host/@me"}})), Vec::<String>::new());
+        assert_eq!(wrong(json!({"a": {"url": "host?key=k3y"}})), ["a.url: \"host?…\" is no address"]);
         assert_eq!(wrong(json!({"a": {"url": "host"}})), ["a.url: \"host\" is no address"]);
         assert_eq!(
             wrong(json!({"a": {"command": ["x"], "bearer_env": "T"}})),

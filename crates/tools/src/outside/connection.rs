@@ -1,6 +1,12 @@
 //! One connection to an outside server, from its opening to its end.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use drawloom_contract::{
     VERSION,
@@ -24,8 +30,9 @@ use tokio::sync::watch;
 use super::{
     OutsideParts,
     config::{ALWAYS, McpServerConfig},
-    http::Http,
+    http::{self, Http},
     offer::{List, Listed},
+    probe::Patience,
     sieve::{Fate, Sieve, Sieved},
     stdio::{LONGEST_MESSAGE, Lines},
 };
@@ -84,22 +91,36 @@ impl End {
 }
 
 /// Opens a connection. Both eras of the protocol are tried: the stateless one first, and the one with a handshake when the
-/// server does not know it.
-pub(super) async fn open(config: &McpServerConfig, parts: &OutsideParts) -> Result<Connection, String> {
-    let both = ClientLifecycleMode::Auto {
-        preferred_versions: vec![ProtocolVersion::V_2026_07_28],
-        legacy_version: Some(ProtocolVersion::V_2025_11_25),
+/// server does not know it. `older` keeps whether finding that out took long, so that it is not tried at every start.
+pub(super) async fn open(
+    config: &McpServerConfig,
+    parts: &OutsideParts,
+    older: &AtomicBool,
+) -> Result<Connection, String> {
+    // Should it fail now, both are tried again.
+    let known_older = older.swap(false, Ordering::SeqCst);
+    let both = match known_older {
+        true => ClientLifecycleMode::Initialize,
+        false => ClientLifecycleMode::Auto {
+            preferred_versions: vec![ProtocolVersion::V_2026_07_28],
+            legacy_version: Some(ProtocolVersion::V_2025_11_25),
+        },
     };
+    let keep = |connection: Connection, asked_older: bool| {
+        older.store(known_older || asked_older || connection.end.fate.was_silent(), Ordering::SeqCst);
+        connection
+    };
+    let patience = Patience::of_start(Duration::from_millis(config.start_timeout_ms), parts.clock.clone());
     let Some(url) = &config.url else {
-        let (error, retry) = match open_program(config, parts, both).await {
-            Ok(connection) => return Ok(connection),
+        let (error, retry) = match open_program(config, parts, both, patience.clone()).await {
+            Ok(connection) => return Ok(keep(connection, false)),
             Err(failed) => failed,
         };
         // Some end at a question that they do not know: those are started once more and asked the older way.
         return match retry {
             Retry::Older => {
-                let older = open_program(config, parts, ClientLifecycleMode::Initialize).await;
-                older.map_err(|(error, _)| error)
+                let opened = open_program(config, parts, ClientLifecycleMode::Initialize, patience).await;
+                opened.map(|connection| keep(connection, true)).map_err(|(error, _)| error)
             }
             Retry::No => Err(error),
         };
@@ -116,10 +137,11 @@ pub(super) async fn open(config: &McpServerConfig, parts: &OutsideParts) -> Resu
         transport = transport.auth_header(value(variable)?);
     }
     let fate = Arc::<Fate>::default();
-    let inner = StreamableHttpClientTransport::with_client(Http::new(client, headers, fate.clone()), transport);
+    let http = Http::new(client, headers, fate.clone(), patience);
+    let inner = StreamableHttpClientTransport::with_client(http, transport);
     let end = End { fate: fate.clone(), program: None, clock: parts.clock.clone() };
-    match this_client().serve_with_lifecycle(Sieved { inner, sieve: Sieve::new(fate) }, both).await {
-        Ok(service) => Ok(Connection { service, end, since: parts.clock.now() }),
+    match this_client(&both).serve_with_lifecycle(Sieved { inner, sieve: Sieve::new(fate) }, both).await {
+        Ok(service) => Ok(keep(Connection { service, end, since: parts.clock.now() }, false)),
         Err(error) => Err(described(&error)),
     }
 }
@@ -134,6 +156,7 @@ async fn open_program(
     config: &McpServerConfig,
     parts: &OutsideParts,
     lifecycle: ClientLifecycleMode,
+    patience: Patience,
 ) -> Result<Connection, (String, Retry)> {
     let (program, args) = config.command.split_first().ok_or_else(|| ("it has no command".to_owned(), Retry::No))?;
     let always = ALWAYS.iter().map(|name| ((*name).to_owned(), (*name).to_owned()));
@@ -160,8 +183,8 @@ async fn open_program(
         let gone = watch.ended(&*clock).await;
         tell.send_replace(Some(gone));
     });
-    let lines = Lines::new(output, input, Sieve::new(fate));
-    match this_client().serve_with_lifecycle(lines, lifecycle).await {
+    let lines = Lines::new(output, input, Sieve::new(fate), patience);
+    match this_client(&lifecycle).serve_with_lifecycle(lines, lifecycle).await {
         Ok(service) => Ok(Connection { service, end, since: parts.clock.now() }),
         Err(error) => match end.fate.why() {
             None => Err((described(&error), Retry::No)),
@@ -179,7 +202,7 @@ async fn open_program(
 impl Connection {
     /// Whether it has not ended.
     pub(super) fn is_open(&self) -> bool {
-        !self.service.peer().is_transport_closed()
+        !self.end.fate.is_closed() && !self.service.peer().is_transport_closed()
     }
 
     /// Whether the server said that its tools have changed since this was last asked.
@@ -192,9 +215,11 @@ impl Connection {
         self.end.why().await
     }
 
-    /// Ends it, for a reason that calls in flight are told.
+    /// Ends it, for a reason that calls in flight are told. A program's input ends with it, also when the program does not
+    /// read it, and then the launcher ends the program and all that it started.
     pub(super) fn end(&self, why: &str) {
         self.end.fate.hang_up(why);
+        self.end.fate.close();
         self.service.cancellation_token().cancel();
     }
 
@@ -206,7 +231,16 @@ impl Connection {
     /// Whether it answers anything at all; it need not know what a ping is.
     pub(super) async fn answers(&self) -> bool {
         let asked = self.service.peer().send_request(ClientRequest::PingRequest(PingRequest::default())).await;
-        matches!(asked, Ok(_) | Err(ServiceError::McpError(_) | ServiceError::UnexpectedResponse))
+        match asked {
+            Ok(_) | Err(ServiceError::McpError(_) | ServiceError::UnexpectedResponse) => true,
+            Err(ServiceError::TransportSend(error)) => http::Error::find(&error).is_some_and(http::Error::is_answer),
+            Err(_) => false,
+        }
+    }
+
+    /// Whether every call has a way of its own to the server, so that one can fail without the others.
+    pub(super) fn is_remote(&self) -> bool {
+        self.end.program.is_none()
     }
 
     /// The tools that it says it has, as far as anybody looks.
@@ -239,8 +273,13 @@ impl Connection {
     }
 }
 
-fn this_client() -> ClientConfig {
-    ClientConfig::new(ClientCapabilities::default(), Implementation::new("drawloom", VERSION))
+fn this_client(lifecycle: &ClientLifecycleMode) -> ClientConfig {
+    let client = ClientConfig::new(ClientCapabilities::default(), Implementation::new("drawloom", VERSION));
+    match lifecycle {
+        // The newest version of all has no handshake.
+        ClientLifecycleMode::Initialize => client.with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE),
+        _ => client,
+    }
 }
 
 /// Why the beginning failed, in words that name what happened and not the library.

@@ -7,14 +7,16 @@ use drawloom_net::{Configured, Method, Request, Response};
 use futures::{StreamExt as _, stream::BoxStream};
 use http::{HeaderName, HeaderValue};
 use rmcp::{
-    model::{ClientJsonRpcMessage, ClientRequest, ErrorData, JsonRpcMessage, ServerJsonRpcMessage},
-    transport::streamable_http_client::{
-        SseError, StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse,
+    model::{ClientJsonRpcMessage, ClientRequest, ErrorData, JsonRpcMessage, RequestId, ServerJsonRpcMessage},
+    transport::{
+        DynamicTransportError,
+        streamable_http_client::{SseError, StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse},
     },
 };
 use sse_stream::{Sse, SseStream};
 
 use super::{
+    probe::{Patience, unanswered},
     sieve::{Fate, MOST_NOISE},
     stdio::LONGEST_MESSAGE,
 };
@@ -37,6 +39,39 @@ pub(super) enum Error {
     /// A message was longer than it may be.
     #[error("it sent a message of more than {LONGEST_MESSAGE} bytes, and was hung up on")]
     MessageTooLong,
+    /// It answered one request with a status that is no success.
+    #[error("{said}")]
+    Refused {
+        /// The status.
+        status: u16,
+        /// What it said, shortened.
+        said: String,
+    },
+}
+
+impl Error {
+    /// The error of ours that rmcp hands back, when it is one.
+    pub(super) fn find(error: &DynamicTransportError) -> Option<&Self> {
+        match error.error.downcast_ref::<Failed>() {
+            Some(StreamableHttpError::Client(error)) => Some(error),
+            _ => None,
+        }
+    }
+
+    /// Whether the request came to somebody who said something to it.
+    pub(super) fn is_answer(&self) -> bool {
+        matches!(self, Self::Refused { .. })
+    }
+
+    /// Whether it is certain that what the request asked for was not done. Of the statuses for a request that is not taken,
+    /// 408 and 499 also come from between, when a server was slow.
+    pub(super) fn is_not_done(&self) -> bool {
+        match self {
+            Self::Refused { status, .. } => (400..500).contains(status) && ![408, 499].contains(status),
+            Self::Net(error) => matches!(error, drawloom_net::Error::Connect { .. }),
+            Self::TooLong | Self::MessageTooLong => false,
+        }
+    }
 }
 
 type Failed = StreamableHttpError<Error>;
@@ -49,11 +84,12 @@ pub(super) struct Http {
     headers: Arc<[(String, String)]>,
     /// Where the troubles of streams are told.
     fate: Arc<Fate>,
+    patience: Patience,
 }
 
 impl Http {
-    pub(super) fn new(client: Configured, headers: Vec<(String, String)>, fate: Arc<Fate>) -> Self {
-        Self { client, headers: headers.into(), fate }
+    pub(super) fn new(client: Configured, headers: Vec<(String, String)>, fate: Arc<Fate>, patience: Patience) -> Self {
+        Self { client, headers: headers.into(), fate, patience }
     }
 
     async fn send(
@@ -118,7 +154,17 @@ impl StreamableHttpClient for Http {
     ) -> Result<StreamableHttpPostResponse, Failed> {
         let body = serde_json::to_vec(&message)?;
         let asked = request(Method::Post, &uri, auth_header, Some(body));
-        let response = self.send(asked, session_id.as_deref(), &custom_headers).await?;
+        let sent = self.send(asked, session_id.as_deref(), &custom_headers);
+        let response = match probe(&message) {
+            None => sent.await?,
+            Some(id) => tokio::select! {
+                sent = sent => sent?,
+                () = self.patience.clock.sleep_until(self.patience.until()) => {
+                    self.fate.is_silent();
+                    return Ok(StreamableHttpPostResponse::Json(unanswered(id), None));
+                }
+            },
+        };
         let status = response.status();
         if matches!(status, 202 | 204) {
             return Ok(StreamableHttpPostResponse::Accepted);
@@ -207,10 +253,21 @@ async fn refused(
             return Ok(StreamableHttpPostResponse::Json(answer, None));
         }
     }
-    Err(unexpected(match is_auth {
+    let said = match is_auth {
         true => format!("HTTP {status}: it does not accept the credential"),
         false => format!("HTTP {status} ({kind}): {}", begin(&body)),
-    }))
+    };
+    Err(StreamableHttpError::Client(Error::Refused { status, said }))
+}
+
+/// The id of the question of the newer protocol.
+fn probe(message: &ClientJsonRpcMessage) -> Option<RequestId> {
+    match message {
+        JsonRpcMessage::Request(asked) if matches!(asked.request, ClientRequest::DiscoverRequest(_)) => {
+            Some(asked.id.clone())
+        }
+        _ => None,
+    }
 }
 
 fn unexpected(text: String) -> Failed {

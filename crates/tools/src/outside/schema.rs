@@ -9,6 +9,9 @@ const DEEPEST: usize = 24;
 /// The longest schema as text, in bytes.
 const LONGEST: usize = 64 * 1024;
 
+/// The longest name of a property that providers take.
+const LONGEST_PROPERTY: usize = 64;
+
 /// What a value may be.
 const TYPES: [&str; 7] = ["null", "boolean", "object", "array", "number", "string", "integer"];
 
@@ -41,8 +44,13 @@ pub(super) fn usable(schema: &Value) -> Result<Usable, String> {
     map.remove("$schema");
     let moved: Map<String, Value> =
         NOT_AT_THE_TOP.iter().filter_map(|key| Some(((*key).to_owned(), map.remove(*key)?))).collect();
-    let moved = (!moved.is_empty()).then_some(Value::Object(moved));
-    Ok(Usable { schema: Value::Object(map), moved })
+    let schema = Value::Object(map);
+    if moved.is_empty() {
+        return Ok(Usable { schema, moved: None });
+    }
+    // A reference may have led to what is not there any more.
+    check(&schema, &schema, DEEPEST).map_err(|problem| format!("without the rules at its top, {problem}"))?;
+    Ok(Usable { schema, moved: Some(Value::Object(moved)) })
 }
 
 fn check(schema: &Value, root: &Value, deeper: usize) -> Result<(), String> {
@@ -59,6 +67,9 @@ fn check(schema: &Value, root: &Value, deeper: usize) -> Result<(), String> {
             "type" => check_type(value)?,
             "properties" | "patternProperties" | "$defs" | "definitions" | "dependentSchemas" => {
                 let Value::Object(named) = value else { return Err(format!("`{key}` is no object")) };
+                if key == "properties" {
+                    named.keys().try_for_each(|name| check_property(name))?;
+                }
                 named.values().try_for_each(|below| check(below, root, deeper))?;
             }
             "items"
@@ -72,7 +83,9 @@ fn check(schema: &Value, root: &Value, deeper: usize) -> Result<(), String> {
             | "additionalItems"
             | "unevaluatedProperties"
             | "unevaluatedItems" => match value {
-                Value::Array(list) if key == "items" => list.iter().try_for_each(|below| check(below, root, deeper))?,
+                Value::Array(_) if key == "items" => {
+                    return Err("`items` is a list, as in drafts before 2020-12".into());
+                }
                 below => check(below, root, deeper)?,
             },
             "anyOf" | "oneOf" | "allOf" | "prefixItems" => match value {
@@ -82,16 +95,14 @@ fn check(schema: &Value, root: &Value, deeper: usize) -> Result<(), String> {
                 _ => return Err(format!("`{key}` is no list of schemas")),
             },
             "required" => {
-                let names = value.as_array().is_some_and(|list| list.iter().all(Value::is_string));
+                let names = value.as_array().is_some_and(|list| list.iter().all(Value::is_string) && is_unique(list));
                 if !names {
-                    return Err("`required` is no list of names".into());
+                    return Err("`required` is no list of names, each once".into());
                 }
             }
             "enum" if !value.is_array() => return Err("`enum` is no list".into()),
             "description" | "title" | "format" if !value.is_string() => return Err(format!("`{key}` is no text")),
-            "minimum" | "maximum" | "exclusiveMinimum" | "exclusiveMaximum" | "multipleOf"
-                if !value.is_number() && !value.is_boolean() =>
-            {
+            "minimum" | "maximum" | "exclusiveMinimum" | "exclusiveMaximum" | "multipleOf" if !value.is_number() => {
                 return Err(format!("`{key}` is no number"));
             }
             "minLength" | "maxLength" | "minItems" | "maxItems" | "minProperties" | "maxProperties"
@@ -110,10 +121,27 @@ fn check(schema: &Value, root: &Value, deeper: usize) -> Result<(), String> {
 fn check_type(value: &Value) -> Result<(), String> {
     let known = |value: &Value| value.as_str().is_some_and(|name| TYPES.contains(&name));
     let fits = match value {
-        Value::Array(list) => !list.is_empty() && list.iter().all(known),
+        Value::Array(list) => !list.is_empty() && list.iter().all(known) && is_unique(list),
         value => known(value),
     };
     if fits { Ok(()) } else { Err(format!("there is no type {}", short(value))) }
+}
+
+/// Whether nothing is there twice.
+fn is_unique(list: &[Value]) -> bool {
+    list.iter().enumerate().all(|(at, value)| !list[..at].contains(value))
+}
+
+/// A property's name must be one that providers take.
+fn check_property(name: &str) -> Result<(), String> {
+    let plain = |character: char| character.is_ascii_alphanumeric() || "_.-".contains(character);
+    match !name.is_empty() && name.len() <= LONGEST_PROPERTY && name.chars().all(plain) {
+        true => Ok(()),
+        false => Err(format!(
+            "{} is no name of a property that providers take: 1 to {LONGEST_PROPERTY} letters, digits, `_`, `.` and `-`",
+            short(&Value::from(name))
+        )),
+    }
 }
 
 /// A reference must lead to a place in the same schema: nobody fetches others.
@@ -175,6 +203,14 @@ mod tests {
             json!({"properties": {"a": {"minLength": -1}}}),
             json!({"properties": {"a": {"enum": "x"}}}),
             json!({"properties": {"a": deep}}),
+            json!({"properties": {"$filter": {}}}),
+            json!({"properties": {"": {}}}),
+            json!({"properties": {"a": {"properties": {"x".repeat(65): {}}}}}),
+            json!({"properties": {"a": {"items": [{"type": "string"}]}}}),
+            json!({"properties": {"a": {"minimum": 1, "exclusiveMinimum": true}}}),
+            json!({"properties": {"a": {}}, "required": ["a", "a"]}),
+            json!({"properties": {"a": {"type": ["string", "string"]}}}),
+            json!({"properties": {"a": {"$ref": "#/anyOf/0"}}, "anyOf": [{"type": "object"}]}),
             json!({"description": "x".repeat(LONGEST)}),
         ] {
             assert!(usable(&lie).is_err(), "{}", short(&lie));

@@ -1,7 +1,13 @@
 //! An outside server over all its lives: opened when it is first needed, again when it has died, and left alone for a while
 //! when it keeps dying.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
 use drawloom_contract::{
     time::Timestamp,
@@ -19,7 +25,7 @@ use super::{
     OutsideParts, answer,
     config::{McpServerConfig, prefix},
     connection::{self, Connection},
-    offer,
+    http, offer,
 };
 
 /// How long a server that failed is left alone at first; twice as long after each further failure.
@@ -50,7 +56,14 @@ pub(super) struct Server {
     config: McpServerConfig,
     parts: OutsideParts,
     state: Mutex<State>,
+    /// How many openings have failed. Whoever waited while one did takes its failure for his answer.
+    failed_openings: AtomicU64,
+    /// Whether it is asked the older way at once.
+    older: AtomicBool,
 }
+
+/// A connection and what it offers; or what is offered without one.
+type Reached = Result<(Arc<Connection>, Arc<Offer>), Arc<Offer>>;
 
 struct State {
     open: Option<(Arc<Connection>, Arc<Offer>)>,
@@ -65,7 +78,8 @@ impl Server {
     pub(super) fn new(name: &str, config: McpServerConfig, parts: OutsideParts) -> Self {
         let not_before = Timestamp::from_millis(i64::MIN);
         let state = Mutex::new(State { open: None, down: None, failures: 0, not_before });
-        Self { name: name.to_owned(), prefix: prefix(name), config, parts, state }
+        let (failed_openings, older) = (AtomicU64::new(0), AtomicBool::new(false));
+        Self { name: name.to_owned(), prefix: prefix(name), config, parts, state, failed_openings, older }
     }
 
     pub(super) fn prefix(&self) -> &str {
@@ -77,6 +91,12 @@ impl Server {
         match self.reach().await {
             Ok((_, offer)) | Err(offer) => offer,
         }
+    }
+
+    /// Waits until nobody is opening it.
+    #[cfg(test)]
+    pub(super) async fn settled(&self) {
+        drop(self.state.lock().await);
     }
 
     /// Calls one of its tools by the name that it has there.
@@ -111,23 +131,56 @@ impl Server {
             Some(Err(ServiceError::UnexpectedResponse)) => {
                 failed(format!("the MCP server {name} answered `{tool}` with something that is no result of a tool"))
             }
-            Some(Err(error)) => {
-                let why = match error {
-                    ServiceError::TransportSend(error) => connection::plain(&error.error.to_string()),
-                    _ => connection.why().await,
-                };
-                // Over HTTP a connection that failed once may look alive.
-                connection.end("a call failed");
-                failed(format!(
-                    "the MCP server {name} failed while `{tool}` was under way: {why}. Whether the call had an effect is \
-                     not known; the server is started again at the next call"
-                ))
-            }
+            Some(Err(error)) => failed(self.broke(&connection, tool, error).await),
         }
     }
 
-    /// An open connection and what it offers; or what is offered without one.
-    async fn reach(self: &Arc<Self>) -> Result<(Arc<Connection>, Arc<Offer>), Arc<Offer>> {
+    /// What is said of a call that broke off. Over HTTP others may be under way that have nothing to do with it: only a
+    /// server that does not answer any more is let go of.
+    async fn broke(&self, connection: &Connection, tool: &str, error: ServiceError) -> String {
+        let (why, done) = match error {
+            ServiceError::TransportSend(error) => {
+                let not_done = http::Error::find(&error).is_some_and(http::Error::is_not_done);
+                (connection::plain(&error.error.to_string()), !not_done)
+            }
+            _ => (connection.why().await, true),
+        };
+        let why = self.config.without_query(&why);
+        let answers = connection.is_remote()
+            && connection.is_open()
+            && self.within(PING, connection.answers()).await.unwrap_or_default();
+        if !answers {
+            connection.end("a call failed");
+        }
+        let name = &self.name;
+        match (done, answers) {
+            (false, _) => format!("`{tool}` was not called: the MCP server {name} did not take the request: {why}"),
+            (true, true) => format!(
+                "the MCP server {name} failed at `{tool}`: {why}. Whether the call had an effect is not known; other calls \
+                 go on"
+            ),
+            (true, false) => format!(
+                "the MCP server {name} failed while `{tool}` was under way: {why}. Whether the call had an effect is not \
+                 known; the server is started again at the next call"
+            ),
+        }
+    }
+
+    /// An open connection and what it offers; or what is offered without one. It takes as long as a start may, at most.
+    async fn reach(self: &Arc<Self>) -> Reached {
+        // In a task of its own, so that one who does not wait any longer does not break it off for the others.
+        let server = self.clone();
+        let opening = tokio::spawn(async move { server.open().await });
+        let limit = Duration::from_millis(self.config.start_timeout_ms);
+        match self.within(limit, opening).await {
+            Some(Ok(reached)) => reached,
+            Some(Err(_)) => Err(self.unavailable("opening it failed unexpectedly; the log may say more")),
+            None => Err(self.unavailable(&self.too_slow())),
+        }
+    }
+
+    async fn open(self: &Arc<Self>) -> Reached {
+        let failed_before = self.failed_openings.load(Ordering::SeqCst);
         let mut state = self.state.lock().await;
         if let Some((connection, offer)) = &state.open {
             if connection.is_open() && !connection.take_changed() {
@@ -142,6 +195,12 @@ impl Server {
                 }
                 false => self.note_death(&mut state, &connection).await,
             }
+        }
+        // All who waited for the same opening share its failure, instead of trying one after the other.
+        if self.failed_openings.load(Ordering::SeqCst) != failed_before
+            && let Some(down) = &state.down
+        {
+            return Err(down.clone());
         }
         let wait = state.not_before.since(self.parts.clock.now());
         if wait > WORTH_WAITING
@@ -158,7 +217,7 @@ impl Server {
     async fn opened(&self) -> Result<(Arc<Connection>, offer::List), String> {
         let limit = Duration::from_millis(self.config.start_timeout_ms);
         let work = async {
-            let connection = Arc::new(connection::open(&self.config, &self.parts).await?);
+            let connection = Arc::new(connection::open(&self.config, &self.parts, &self.older).await?);
             let listed = connection.list().await?;
             Ok((connection, listed))
         };
@@ -171,16 +230,18 @@ impl Server {
         self.within(limit, connection.list()).await.unwrap_or_else(|| Err(self.too_slow()))
     }
 
+    /// What is offered when it cannot be reached.
+    fn unavailable(&self, why: &str) -> Arc<Offer> {
+        let why = format!("the MCP server {} is not available: {}", self.name, self.config.without_query(why));
+        Arc::new(Offer { unavailable: Some(why), ..Offer::default() })
+    }
+
     fn too_slow(&self) -> String {
         let (name, limit) = (&self.name, self.config.start_timeout_ms);
         format!("it did not say within {limit} ms which tools it has (mcp_servers.{name}.start_timeout_ms)")
     }
 
-    fn settle(
-        self: &Arc<Self>,
-        state: &mut State,
-        opened: Result<(Arc<Connection>, offer::List), String>,
-    ) -> Result<(Arc<Connection>, Arc<Offer>), Arc<Offer>> {
+    fn settle(self: &Arc<Self>, state: &mut State, opened: Result<(Arc<Connection>, offer::List), String>) -> Reached {
         match opened {
             Ok((connection, listed)) => {
                 let offer = Arc::new(offer::offer(self, &self.prefix, &self.config, listed));
@@ -197,9 +258,9 @@ impl Server {
             }
             Err(why) => {
                 self.fail(state);
-                let why = format!("the MCP server {} is not available: {why}", self.name);
-                tracing::warn!(server = %self.name, "{why}");
-                let down = Arc::new(Offer { unavailable: Some(why), ..Offer::default() });
+                self.failed_openings.fetch_add(1, Ordering::SeqCst);
+                let down = self.unavailable(&why);
+                tracing::warn!(server = %self.name, "{}", down.unavailable.as_deref().unwrap_or_default());
                 state.down = Some(down.clone());
                 Err(down)
             }
@@ -208,7 +269,7 @@ impl Server {
 
     /// A connection ended by itself: whoever dies young counts as failed.
     async fn note_death(&self, state: &mut State, connection: &Connection) {
-        let why = connection.why().await;
+        let why = self.config.without_query(&connection.why().await);
         tracing::warn!(server = %self.name, %why, "an outside MCP server ended; it is started again");
         if self.parts.clock.now().since(connection.since) < LIVED {
             self.fail(state);
@@ -231,9 +292,12 @@ impl Server {
         let clock = self.parts.clock.clone();
         tokio::spawn(async move {
             let late = clock.sleep_until(clock.now().after(PING));
-            tokio::select! {
-                true = connection.answers() => {}
-                () = late => connection.end("it did not even answer a ping after a call was late, and was ended"),
+            let answers = tokio::select! {
+                answers = connection.answers() => answers,
+                () = late => false,
+            };
+            if !answers {
+                connection.end("it did not even answer a ping after a call was late, and was ended");
             }
         });
     }

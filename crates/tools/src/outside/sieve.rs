@@ -12,6 +12,7 @@ use rmcp::{
     service::{RxJsonRpcMessage, TxJsonRpcMessage},
     transport::Transport,
 };
+use tokio::sync::watch;
 
 /// Most bytes of what is no answer, since the last answer.
 pub(super) const MOST_NOISE: usize = 16 * 1024 * 1024;
@@ -27,6 +28,10 @@ pub(super) struct Fate {
     by_us: AtomicBool,
     /// Whether the server said that its list of tools is another one now.
     changed: AtomicBool,
+    /// Whether it did not answer the question of the newer protocol and was asked the older way.
+    older: AtomicBool,
+    /// Whether nothing is to be written any more, not even what is half written.
+    over: watch::Sender<bool>,
 }
 
 impl Fate {
@@ -47,6 +52,32 @@ impl Fate {
     /// Whether it was we who ended it.
     pub(super) fn is_by_us(&self) -> bool {
         self.by_us.load(Ordering::SeqCst)
+    }
+
+    /// Keeps that the server did not answer the question of the newer protocol in time.
+    pub(super) fn is_silent(&self) {
+        self.older.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether it did not.
+    pub(super) fn was_silent(&self) -> bool {
+        self.older.load(Ordering::SeqCst)
+    }
+
+    /// Breaks off whatever is still being written.
+    pub(super) fn close(&self) {
+        self.over.send_replace(true);
+    }
+
+    /// Whether it was closed.
+    pub(super) fn is_closed(&self) -> bool {
+        *self.over.borrow()
+    }
+
+    /// Waits until it is closed.
+    pub(super) async fn closed(&self) {
+        // The sender lives in `self`, so that waiting cannot fail.
+        let _ = self.over.subscribe().wait_for(|over| *over).await;
     }
 
     /// Keeps the newest of several troubles, each of which may have been the end.

@@ -3,10 +3,11 @@
 
 use std::{io, sync::Arc};
 
+use drawloom_contract::time::Timestamp;
 use drawloom_process::cut;
 use rmcp::{
     RoleClient,
-    model::{ErrorData, JsonRpcMessage, RequestId, ServerJsonRpcMessage},
+    model::{ClientRequest, ErrorData, JsonRpcMessage, RequestId, ServerJsonRpcMessage},
     service::{RxJsonRpcMessage, TxJsonRpcMessage},
     transport::Transport,
 };
@@ -16,10 +17,20 @@ use tokio::{
     sync::Mutex,
 };
 
-use super::sieve::{Sieve, Verdict};
+use super::{
+    probe::{Patience, unanswered},
+    sieve::{Sieve, Verdict},
+};
 
 /// The longest message, in bytes. A line that goes on beyond it ends the connection, so that nobody can fill the memory.
 pub(super) const LONGEST_MESSAGE: usize = 8 * 1024 * 1024;
+
+/// What comes next from a program.
+enum Next {
+    Line,
+    Unanswered(RequestId),
+    End,
+}
 
 /// Lines to and from a program.
 pub(super) struct Lines<R, W> {
@@ -28,15 +39,51 @@ pub(super) struct Lines<R, W> {
     /// The line that is being read. It lives here because reading may be broken off at any await and taken up again.
     line: Vec<u8>,
     sieve: Sieve,
+    patience: Patience,
+    /// The question of the newer protocol that has no answer yet, and until when one is waited for: nothing when it came too
+    /// late already.
+    probe: Option<(RequestId, Option<Timestamp>)>,
 }
 
 impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> Lines<R, W> {
-    pub(super) fn new(reader: R, writer: W, sieve: Sieve) -> Self {
+    pub(super) fn new(reader: R, writer: W, sieve: Sieve, patience: Patience) -> Self {
         Self {
             reader: BufReader::with_capacity(64 * 1024, reader),
             writer: Arc::new(Mutex::new(Some(writer))),
             line: Vec::new(),
             sieve,
+            patience,
+            probe: None,
+        }
+    }
+
+    /// The next whole line; or the id of the question of the newer protocol, when nobody has answered it for too long.
+    async fn next(&mut self) -> Next {
+        let Some((id, Some(until))) = self.probe.clone() else {
+            return if self.fill_line().await { Next::Line } else { Next::End };
+        };
+        let clock = self.patience.clock.clone();
+        tokio::select! {
+            biased;
+            whole = self.fill_line() => if whole { Next::Line } else { Next::End },
+            () = clock.sleep_until(until) => Next::Unanswered(id),
+        }
+    }
+
+    /// Whether a message answers the question of the newer protocol although nobody waits for that any more.
+    fn is_too_late(&mut self, message: &ServerJsonRpcMessage) -> bool {
+        let id = match message {
+            JsonRpcMessage::Response(response) => Some(&response.id),
+            JsonRpcMessage::Error(error) => error.id.as_ref(),
+            _ => None,
+        };
+        match &self.probe {
+            Some((asked, until)) if id == Some(asked) => {
+                let late = until.is_none();
+                self.probe = None;
+                late
+            }
+            _ => false,
         }
     }
 
@@ -75,23 +122,42 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> Transp
     type Error = io::Error;
 
     fn send(&mut self, item: TxJsonRpcMessage<RoleClient>) -> impl Future<Output = io::Result<()>> + Send + 'static {
-        let writer = self.writer.clone();
+        if let JsonRpcMessage::Request(asked) = &item
+            && matches!(asked.request, ClientRequest::DiscoverRequest(_))
+        {
+            self.probe = Some((asked.id.clone(), Some(self.patience.until())));
+        }
+        let (writer, fate) = (self.writer.clone(), self.sieve.fate.clone());
         async move {
             let mut line = serde_json::to_vec(&item)?;
             line.push(b'\n');
-            let mut writer = writer.lock().await;
-            let pipe = writer.as_mut().ok_or(io::ErrorKind::NotConnected)?;
-            pipe.write_all(&line).await?;
-            pipe.flush().await
+            let write = async {
+                let mut writer = writer.lock().await;
+                let pipe = writer.as_mut().ok_or(io::ErrorKind::NotConnected)?;
+                pipe.write_all(&line).await?;
+                pipe.flush().await
+            };
+            // Who does not read his input would hold up whoever writes for ever.
+            tokio::select! {
+                written = write => written,
+                () = fate.closed() => Err(io::ErrorKind::NotConnected.into()),
+            }
         }
     }
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
         loop {
-            if !self.fill_line().await {
-                return None;
+            match self.next().await {
+                Next::Line => {}
+                Next::End => return None,
+                Next::Unanswered(id) => {
+                    self.probe = Some((id.clone(), None));
+                    self.sieve.fate.is_silent();
+                    return Some(unanswered(id));
+                }
             }
             let verdict = match read(&self.line) {
+                Some(message) if self.is_too_late(&message) => self.sieve.garbage(self.line.len()),
                 Some(message) => self.sieve.judge(message, self.line.len()),
                 None => self.sieve.garbage(self.line.len()),
             };
@@ -107,6 +173,8 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> Transp
     }
 
     async fn close(&mut self) -> io::Result<()> {
+        // Whoever writes lets go of the pipe first.
+        self.sieve.fate.close();
         drop(self.writer.lock().await.take());
         Ok(())
     }
@@ -129,13 +197,16 @@ fn read(line: &[u8]) -> Option<ServerJsonRpcMessage> {
 #[cfg(test)]
 mod tests {
     use rmcp::model::JsonRpcMessage;
+    use serde_json::json;
+    use tokio::io::AsyncReadExt as _;
 
     use super::*;
-    use crate::outside::sieve::Fate;
+    use crate::outside::{probe::tests::patience, sieve::Fate};
 
     async fn receive_all(text: Vec<u8>) -> (Vec<String>, Option<String>) {
         let fate = Arc::<Fate>::default();
-        let mut lines = Lines::new(io::Cursor::new(text), tokio::io::sink(), Sieve::new(fate.clone()));
+        let sieve = Sieve::new(fate.clone());
+        let mut lines = Lines::new(io::Cursor::new(text), tokio::io::sink(), sieve, patience());
         let mut received = Vec::new();
         while let Some(message) = lines.receive().await {
             received.push(match message {
@@ -157,6 +228,24 @@ mod tests {
         let (received, why) = receive_all(text.as_bytes().to_vec()).await;
         assert_eq!(received, ["answer 1", "request 7", "error Some(\"2\")"]);
         assert_eq!(why.as_deref(), Some("its output ended"));
+    }
+
+    #[tokio::test]
+    async fn a_pipe_that_nobody_reads_can_be_closed() {
+        let fate = Arc::<Fate>::default();
+        let (ours, mut theirs) = tokio::io::duplex(16);
+        let mut lines = Lines::new(tokio::io::empty(), ours, Sieve::new(fate.clone()), patience());
+        let message = || serde_json::from_value(json!({"jsonrpc": "2.0", "id": 1, "method": "ping"})).expect("a ping");
+        let (first, second) = (tokio::spawn(lines.send(message())), tokio::spawn(lines.send(message())));
+        // The first has filled the pipe and waits; the second waits for the first.
+        let mut begin = [0; 4];
+        theirs.read_exact(&mut begin).await.expect("some of it was written");
+        lines.close().await.expect("it closes");
+        for sent in [first, second] {
+            assert!(sent.await.expect("it ends").is_err());
+        }
+        let mut rest = Vec::new();
+        theirs.read_to_end(&mut rest).await.expect("the pipe has ended");
     }
 
     #[tokio::test]

@@ -33,6 +33,23 @@ fn a_server_that_answers_nothing_any_more_is_started_again() {
 }
 
 #[test]
+fn a_server_that_does_not_read_its_input_any_more_is_replaced() {
+    let played = Play::new(Wire::Stdio, &[])
+        .set("timeout_ms", json!(300))
+        .turn("pid", json!({}))
+        .turn("deaf", json!({}))
+        // More than a pipe holds.
+        .turn("echo", json!({"text": "x".repeat(300_000)}))
+        .turn_after(6_500, "echo", json!({"text": "again"}))
+        .turn("pid", json!({}))
+        .run();
+    assert!(played.failure(1).contains("did not answer `deaf`"), "{played:#?}");
+    assert!(played.failure(2).contains("did not answer `echo`"), "{:.300}", played.texts()[2]);
+    assert_eq!(played.calls[3], ("echo".to_owned(), false, "again".to_owned()));
+    assert_ne!(played.texts()[0], played.texts()[4], "it is still the same process");
+}
+
+#[test]
 fn a_program_that_dies_is_started_again_and_the_call_says_how_it_died() {
     let played = Play::new(Wire::Stdio, &[]).turn("die", json!({})).turn("echo", json!({"text": "risen"})).run();
     let said = played.failure(0);
@@ -57,6 +74,23 @@ fn a_server_elsewhere_that_dies_is_reached_again_when_it_is_back() {
     let mut again = Play::new(Wire::Stdio, &[]);
     again.config = play.config.clone();
     assert_eq!(again.turn("echo", json!({"text": "back"})).run().texts(), ["back"]);
+}
+
+#[test]
+fn a_request_that_is_refused_does_not_break_off_the_others() {
+    for era in ["modern", "legacy"] {
+        let played = Play::new(Wire::Http, &[&format!("era={era}")])
+            .turn_of(&[("late", json!({"text": "one", "bytes": 1_500})), ("throttle", json!({}))])
+            .turn("echo", json!({"text": "next"}))
+            .run();
+        let mut calls = played.calls.clone();
+        calls[..2].sort();
+        assert_eq!(calls[0], ("late".to_owned(), false, "late: one".to_owned()), "{era}");
+        let refusal = "`throttle` was not called: the MCP server out did not take the request: HTTP 429 (text/plain): slow \
+                       down";
+        assert_eq!(calls[1], ("throttle".to_owned(), true, refusal.to_owned()), "{era}");
+        assert_eq!(calls[2].2, "next", "{era}");
+    }
 }
 
 #[test]
@@ -201,5 +235,16 @@ fn a_run_starts_without_a_server_that_does_not_and_says_which_tools_are_missing(
         let begin = "tools: `mcp__out__*` are missing: the MCP server out is not available: ";
         assert!(warning.starts_with(&format!("{begin}{why}")), "{warning}");
         assert_eq!(played.failure(0), "there is no tool `mcp__out__echo`; this agent has no tools");
+    }
+}
+
+#[test]
+fn a_server_of_the_older_era_that_ignores_the_newer_question_is_reached_within_a_short_limit() {
+    for wire in [Wire::Stdio, Wire::Http] {
+        let played = Play::new(wire, &["era=silent"])
+            .set("start_timeout_ms", json!(6_000))
+            .turn("echo", json!({"text": "hello"}))
+            .run();
+        assert_eq!(played.texts(), ["hello"], "{wire:?}");
     }
 }

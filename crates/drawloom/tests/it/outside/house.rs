@@ -147,6 +147,15 @@ impl Play {
         self
     }
 
+    /// The next turn calls these tools of the server at once.
+    pub(super) fn turn_of(mut self, calls: &[(&str, Value)]) -> Self {
+        let call = |(tool, input): &(&str, Value)| json!({"tool": format!("mcp__out__{tool}"), "input": input});
+        let calls: Vec<Value> = calls.iter().map(call).collect();
+        let turn = self.rules.len() + 1;
+        self.rules.push(json!({"when": {"turn": turn}, "calls": calls}));
+        self
+    }
+
     /// Writes the config down.
     pub(super) fn write(&self) {
         let mut config = self.config.clone();

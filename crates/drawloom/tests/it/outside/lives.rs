@@ -99,6 +99,20 @@ fn a_call_in_flight_at_a_crash_is_in_doubt_unless_the_server_says_it_can_be_repe
     assert_eq!(calls(&file), 2);
 }
 
+#[test]
+fn a_call_is_not_repeated_when_the_server_does_not_say_any_more_that_it_can_be() {
+    let play = Play::new(Wire::Stdio, &[]);
+    let file = play.home.path().join("marks");
+    let mut play = play.turn("mark", json!({"text": file}));
+    let run = killed_in_a_call(&play, |_| file.exists());
+    play.config["mcp_servers"]["out"]["command"] = json!([program(), "stdio", "hints=none"]);
+    play.write();
+    let _server = play.home.serve();
+    let played = play.look(ended(&play, &run));
+    assert!(played.failure(0).starts_with("in doubt: the process ended"), "{played:#?}");
+    assert_eq!(calls(&file), 1);
+}
+
 fn calls(file: &Path) -> usize {
     fs::read_to_string(file).expect("the file").lines().count()
 }
