@@ -11,8 +11,8 @@ const KEY: &str = "io.drawloom/idempotencyKey";
 
 /// The id of the last event of a call so far.
 fn last_event(call: &Exchange) -> String {
-    let ids = call.seen.lines().filter_map(|line| line.strip_prefix("id: "));
-    ids.last().expect("an event's id").trim().to_owned()
+    let mut ids = call.seen.lines().filter_map(|line| line.strip_prefix("id: "));
+    ids.next_back().expect("an event's id").trim().to_owned()
 }
 
 /// Takes the stream of a call up again.
