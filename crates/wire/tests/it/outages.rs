@@ -167,7 +167,8 @@ async fn a_gateway_that_cuts_every_long_wait_does_not_end_a_call() {
     let mut host = Host::connect_at_speed(&server.url(), 2000);
     host.call(1, "a").await;
     for _ in 0..cuts {
-        server.hear("tools/call").await;
+        let again = tokio::time::timeout(Duration::from_secs(20), server.hear("tools/call")).await;
+        again.expect("it is sent again");
         // The connection lives for more than half a minute of the proxy's time.
         tokio::time::sleep(drawloom_wire::mcp::LONG_LIFE / 1000).await;
         gate.add_permits(1);
