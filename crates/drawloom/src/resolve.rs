@@ -174,6 +174,11 @@ fn server_findings(name: &str, server: &drawloom_tools::McpServerConfig, catalog
         let message = format!("no agent lists a tool of MCP server {name}, such as {prefix}*: it is never started");
         findings.push(find(Weight::Note, &[], message));
     }
+    if server.url.as_ref().is_some_and(|url| url.contains('?')) {
+        let message =
+            format!("the address of MCP server {name} has parameters; a key among them is no secret: use headers_env");
+        findings.push(find(Weight::Warning, &["url"], message));
+    }
     if server.tools.is_empty() {
         let message = format!("`tools` of MCP server {name} is empty: none of its tools can be used");
         findings.push(find(Weight::Warning, &["tools"], message));
