@@ -36,17 +36,9 @@ use crate::mcp::{
 /// The longest id, progress token or key of a call.
 const LONGEST_ID: usize = 256;
 
-/// Methods with params: a message that names one and does not fit is not of another method.
-const METHODS: [&str; 8] = [
-    "tools/call",
-    "resources/read",
-    "resources/subscribe",
-    "prompts/get",
-    "completion/complete",
-    "tasks/get",
-    "tasks/update",
-    "tasks/cancel",
-];
+/// Methods with params that both eras have: a message that names one and does not fit is not of another method.
+const METHODS: [&str; 7] =
+    ["tools/call", "resources/read", "prompts/get", "completion/complete", "tasks/get", "tasks/update", "tasks/cancel"];
 
 /// How many subscriptions a session can have.
 const SUBSCRIPTIONS: usize = 256;
