@@ -36,7 +36,7 @@ pub(crate) async fn measure(bench: &Bench, figures: &mut Figures) -> Result<()> 
     start(bench, &server, figures)?;
     latency(bench, &server, figures).await?;
     server.stop()?;
-    waiting(bench, figures).await
+    waiting(bench).await
 }
 
 /// A thin client with an open session.
@@ -210,7 +210,7 @@ fn completed(answer: &[u8]) -> Result<()> {
 }
 
 /// Many calls that wait at once, each on a connection of its own, with heartbeats.
-async fn waiting(bench: &Bench, figures: &mut Figures) -> Result<()> {
+async fn waiting(bench: &Bench) -> Result<()> {
     let data = bench.directory()?;
     let server = bench.start(data.path())?;
     // The first call makes what all calls share.
@@ -245,7 +245,6 @@ async fn waiting(bench: &Bench, figures: &mut Figures) -> Result<()> {
         each / 1024.0,
         milliseconds(meanwhile)
     ))?;
-    figures.waiting_call = Some(each);
     calls.abort_all();
     Ok(())
 }

@@ -29,8 +29,6 @@ pub(crate) struct Figures {
     pub(crate) thin_start: Option<Duration>,
     /// Bytes of the thin client.
     pub(crate) thin_memory: Option<u64>,
-    /// Bytes of the server a call that waits.
-    pub(crate) waiting_call: Option<f64>,
     /// Bytes of the idle server.
     pub(crate) idle: Option<u64>,
     /// Bytes a parked run.
@@ -81,7 +79,6 @@ fn verdicts(figures: &Figures) -> Vec<Verdict> {
     below("thin client: memory", 12.0, "MB", figures.thin_memory.map(|bytes| bytes as f64 / 1e6));
     below("spawn_run over MCP adds to REST, p50", 0.5, "ms", figures.mcp_added);
     below("through the thin client, p50", 1.0, "ms", figures.thin_added);
-    below("memory of a call that waits, of 1,000", 64.0, "KiB", figures.waiting_call.map(|bytes| bytes / 1024.0));
     below("memory of an idle server", 25.0, "MB", figures.idle.map(|bytes| bytes as f64 / 1e6));
     below("memory of a parked run", 4.0, "KiB", figures.parked.map(|bytes| bytes / 1024.0));
     below("memory of a detached run in flight", 16.0, "KiB", figures.in_flight.map(|bytes| bytes / 1024.0));

@@ -5,7 +5,8 @@ mod install;
 mod local;
 
 use std::{
-    os::fd::{AsFd as _, BorrowedFd},
+    io,
+    os::fd::{AsFd as _, BorrowedFd, OwnedFd},
     sync::Arc,
     time::Duration,
 };
@@ -13,6 +14,10 @@ use std::{
 use clap::{Args, Subcommand};
 use drawloom_net::Configured;
 use drawloom_wire::mcp::{self, Fixed, Upstream};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::{UnixStream, unix::pipe},
+};
 
 use crate::{
     clock::{SystemClock, SystemEntropy},
@@ -105,8 +110,8 @@ impl Connection {
             clock: Arc::new(SystemClock),
             entropy: Arc::new(SystemEntropy::default()),
         };
-        let (input, output) = (pipe(std::io::stdin().as_fd())?, pipe(std::io::stdout().as_fd())?);
-        mcp::run(parts, input, output, stop).await;
+        let (input, output) = (End::input(io::stdin().as_fd())?, End::output(io::stdout().as_fd())?);
+        mcp::run(parts, input.reader(), output.writer(), stop).await;
         Ok(Exit::Done)
     }
 
@@ -133,11 +138,54 @@ fn patience_of_host() -> Option<Duration> {
     (millis >= 1_000).then(|| Duration::from_millis(millis))
 }
 
-/// One of the process's own pipes, read and written in the background.
-fn pipe(end: BorrowedFd<'_>) -> Result<tokio::fs::File, CommandError> {
-    let end = end.try_clone_to_owned();
-    let end = end.map_err(|error| CommandError::failed("no_pipe", format!("stdin or stdout is not open: {error}")))?;
-    Ok(tokio::fs::File::from_std(end.into()))
+/// One of the process's own ends: without a thread of its own when it is a pipe or a socket, as hosts make them.
+enum End {
+    In(pipe::Receiver),
+    Out(pipe::Sender),
+    Socket(UnixStream),
+    /// Anything else, such as a file or a terminal, read and written in the background.
+    File(tokio::fs::File),
+}
+
+impl End {
+    fn input(end: BorrowedFd<'_>) -> Result<Self, CommandError> {
+        Self::of(end, |end| pipe::Receiver::from_owned_fd(end).map(Self::In))
+    }
+
+    fn output(end: BorrowedFd<'_>) -> Result<Self, CommandError> {
+        Self::of(end, |end| pipe::Sender::from_owned_fd(end).map(Self::Out))
+    }
+
+    fn of(end: BorrowedFd<'_>, as_pipe: impl Fn(OwnedFd) -> io::Result<Self>) -> Result<Self, CommandError> {
+        let closed = |error| CommandError::failed("no_pipe", format!("stdin or stdout is not open: {error}"));
+        let copy = || end.try_clone_to_owned().map_err(closed);
+        if let Ok(end) = as_pipe(copy()?) {
+            return Ok(end);
+        }
+        let socket = std::os::unix::net::UnixStream::from(copy()?);
+        if socket.local_addr().is_ok() && socket.set_nonblocking(true).is_ok() {
+            return UnixStream::from_std(socket).map(Self::Socket).map_err(closed);
+        }
+        Ok(Self::File(tokio::fs::File::from_std(copy()?.into())))
+    }
+
+    fn reader(self) -> Box<dyn AsyncRead + Send + Unpin> {
+        match self {
+            Self::In(pipe) => Box::new(pipe),
+            Self::Socket(socket) => Box::new(socket),
+            Self::File(file) => Box::new(file),
+            Self::Out(_) => Box::new(tokio::io::empty()),
+        }
+    }
+
+    fn writer(self) -> Box<dyn AsyncWrite + Send + Unpin> {
+        match self {
+            Self::Out(pipe) => Box::new(pipe),
+            Self::Socket(socket) => Box::new(socket),
+            Self::File(file) => Box::new(file),
+            Self::In(_) => Box::new(tokio::io::sink()),
+        }
+    }
 }
 
 /// The address of the MCP endpoint of the server at `url`.

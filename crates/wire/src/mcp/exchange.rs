@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use drawloom_contract::failure::{Explain as _, Failure, FailureKind};
+use drawloom_contract::time::Clock;
 use drawloom_net::{Error, Method, Request as HttpRequest, Response};
 
 use super::{
@@ -15,6 +16,9 @@ use crate::{
     error::ErrorBody,
     events::{Frame, Parser},
 };
+
+/// How long the end of an answered stream may take.
+const LAST_BYTES: Duration = Duration::from_secs(5);
 
 /// How a message travels.
 #[derive(Debug, Clone)]
@@ -201,6 +205,7 @@ impl Shared {
             for Frame { data, .. } in frames.drain(..) {
                 match (frame::look(&data), id) {
                     (Incoming::Answer(answered), Some(id)) if answered == *id => {
+                        tokio::spawn(read_out(response, self.clock.clone()));
                         return Fate::Answered(Answer { text: frame::one_line(&data), session });
                     }
                     (incoming, _) => self.pass(incoming, &data).await,
@@ -224,6 +229,16 @@ impl Shared {
                 tracing::warn!("the server sent something that is no JSON-RPC message; it was dropped");
             }
         }
+    }
+}
+
+/// Reads what is left of an answered stream, so that its connection can be used again.
+async fn read_out(mut response: Response, clock: Arc<dyn Clock>) {
+    let over = clock.now().after(LAST_BYTES);
+    let rest = async { while let Ok(Some(_)) = response.chunk().await {} };
+    tokio::select! {
+        () = rest => {}
+        () = clock.sleep_until(over) => {}
     }
 }
 
