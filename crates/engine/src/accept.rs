@@ -15,6 +15,7 @@ use drawloom_contract::{
     time::Timestamp,
     tool::ChildStart,
 };
+use futures::FutureExt as _;
 
 use crate::{
     Engine,
@@ -54,15 +55,16 @@ impl Engine {
         key: Option<Idempotency>,
         interest: Interest,
     ) -> Result<Started, Failure> {
-        let acceptance = match self.known(caller, key.as_ref()).await? {
-            Some(handle) => Acceptance::Known(handle),
-            None => {
-                self.ask_for_tools(&caller.tenant, [(&start.agent, start.tools.as_deref())]).await;
-                let planned = self.plan_root(caller, start, None)?;
-                let handle = HandleId::Run(planned.accepted.run);
-                self.accept(caller, vec![planned], key, handle, None, interest).await?
+        let acceptance = self.accept_once(caller, key.as_ref(), async {
+            let agent = (&start.agent, start.tools.as_deref());
+            if let Some(known) = self.prepare(caller, key.as_ref(), [agent]).await? {
+                return Ok(known);
             }
-        };
+            let planned = self.plan_root(caller, start, None)?;
+            let handle = HandleId::Run(planned.accepted.run);
+            self.accept(caller, vec![planned], key.clone(), handle, None, interest).await
+        });
+        let acceptance = acceptance.await?;
         match acceptance {
             Acceptance::New(mut started) => Ok(started.pop().expect("one run was planned")),
             Acceptance::Known(HandleId::Run(run)) => self.attach(caller, run, interest).await,
@@ -84,22 +86,24 @@ impl Engine {
                 format!("a batch has 1 to {MOST_SPAWNS} spawns, not {}", starts.len()),
             ));
         }
-        if let Some(handle) = self.known(caller, key.as_ref()).await? {
-            return self.attach_handle(caller, handle, interest).await;
-        }
-        let agents = starts.iter().map(|start| (&start.agent, start.tools.as_deref()));
-        self.ask_for_tools(&caller.tenant, agents).await;
         let batch = BatchId::mint(self.parts.clock.now(), &*self.parts.entropy);
         let size = starts.len() as u32;
-        let planned = (0..).zip(starts).map(|(index, start)| {
-            self.plan_root(caller, start, Some(BatchPlace { batch, index })).map_err(|mut failure| {
-                failure.message = format!("spawns[{index}]: {}", failure.message);
-                failure
-            })
+        let acceptance = self.accept_once(caller, key.as_ref(), async {
+            let agents = starts.iter().map(|start| (&start.agent, start.tools.as_deref()));
+            if let Some(known) = self.prepare(caller, key.as_ref(), agents).await? {
+                return Ok(known);
+            }
+            let planned = (0..).zip(starts).map(|(index, start)| {
+                self.plan_root(caller, start, Some(BatchPlace { batch, index })).map_err(|mut failure| {
+                    failure.message = format!("spawns[{index}]: {}", failure.message);
+                    failure
+                })
+            });
+            let planned = planned.collect::<Result<Vec<_>, _>>()?;
+            let new = NewBatch { tenant: caller.tenant.clone(), batch, user: caller.subject.clone(), size };
+            self.accept(caller, planned, key.clone(), HandleId::Batch(batch), Some(new), interest).await
         });
-        let planned = planned.collect::<Result<Vec<_>, _>>()?;
-        let new = NewBatch { tenant: caller.tenant.clone(), batch, user: caller.subject.clone(), size };
-        match self.accept(caller, planned, key, HandleId::Batch(batch), Some(new), interest).await? {
+        match acceptance.await? {
             Acceptance::New(runs) => Ok(StartedBatch { batch, runs }),
             Acceptance::Known(handle) => self.attach_handle(caller, handle, interest).await,
         }
@@ -117,14 +121,46 @@ impl Engine {
         }
     }
 
-    /// What an earlier request with this key made: it is the same also when a new one would be refused.
-    async fn known(&self, caller: &Caller, key: Option<&Idempotency>) -> Result<Option<HandleId>, Failure> {
+    /// What `accepting` makes, or what an earlier request with this key made, also when a new one would be refused. Nobody
+    /// looks for it before: the store finds it while it writes.
+    async fn accept_once(
+        &self,
+        caller: &Caller,
+        key: Option<&Idempotency>,
+        accepting: impl Future<Output = Result<Acceptance, Failure>>,
+    ) -> Result<Acceptance, Failure> {
+        match accepting.await {
+            Ok(acceptance) => Ok(acceptance),
+            Err(failure) => self.known(caller, key).await?.ok_or(failure),
+        }
+    }
+
+    /// Sees to it that the tools of agents are known; while that takes time, what was accepted before is found.
+    async fn prepare<'a>(
+        &self,
+        caller: &Caller,
+        key: Option<&Idempotency>,
+        agents: impl IntoIterator<Item = (&'a AgentName, Option<&'a [String]>)>,
+    ) -> Result<Option<Acceptance>, Failure> {
+        let mut asking = Box::pin(self.ask_for_tools(&caller.tenant, agents));
+        if (&mut asking).now_or_never().is_some() {
+            return Ok(None);
+        }
+        let known = self.known(caller, key).await?;
+        if known.is_none() {
+            asking.await;
+        }
+        Ok(known)
+    }
+
+    /// What an earlier request with this key made.
+    async fn known(&self, caller: &Caller, key: Option<&Idempotency>) -> Result<Option<Acceptance>, Failure> {
         let Some(key) = key else { return Ok(None) };
         // The handle of the question plays no part.
         let asked = request_key(caller, key, HandleId::Run(RunId::from_bytes([0; 16])));
         let found = self.parts.reader.find_request(&asked).await;
         match found.map_err(|error| Failure::of(&error as &dyn Explain))? {
-            Some(found) if found.body == asked.body => Ok(Some(found.handle)),
+            Some(found) if found.body == asked.body => Ok(Some(Acceptance::Known(found.handle))),
             Some(_) => Err(refused(&CommitError::KeyReused)),
             None => Ok(None),
         }

@@ -78,6 +78,30 @@ async fn the_same_key_is_the_same_run_also_at_the_same_time_and_another_body_is_
 }
 
 #[tokio::test]
+async fn a_repeat_is_the_same_run_when_a_new_one_would_be_refused_and_takes_nobodys_place() {
+    let house = House::new(Plan::new(json!([{ "text": "late", "delay_ms": 60_000 }])).config(|config| {
+        config.max_concurrent_runs = 2;
+        config.max_queue_depth = 0;
+    }));
+    let key = |name: &str| Idempotency { operation: "spawn_run", key: name.into(), body: Digest::of(name.as_bytes()) };
+    let start = async |agent: &str, prompt: &str, name: &str| {
+        let started = house.engine.start(&house.caller, ask(agent, prompt), Some(key(name)), Interest::None).await;
+        started.map(|started| started.view.run).map_err(|failure| failure.code)
+    };
+    let first = start("alice", "long", "one").await.expect("accepted");
+    for _ in 0..5 {
+        assert_eq!(start("alice", "long", "one").await, Ok(first));
+    }
+    start("alice", "long", "two").await.expect("there is a second place");
+    assert_eq!(start("alice", "long", "three").await, Err("backpressure"));
+    assert_eq!(start("alice", "long", "one").await, Ok(first), "also when the queue is full");
+    assert_eq!(start("nobody", "long", "one").await, Ok(first), "also when its agent is gone");
+    let reused = Idempotency { body: Digest::of(b"another"), ..key("one") };
+    let other = house.engine.start(&house.caller, ask("nobody", "x"), Some(reused), Interest::None).await;
+    assert_eq!(other.err().expect("refused").code, "idempotency_key_reused");
+}
+
+#[tokio::test]
 async fn requests_narrow_and_never_widen_and_say_so() {
     let rules = json!([{ "when": { "turn": 1 }, "calls": [{ "tool": "Probe" }] }, { "text": "{{last}}" }]);
     let house = House::new(Plan::new(rules).agent("alice", |agent| agent.max_iterations = 3));

@@ -3,7 +3,7 @@
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use axum::{
-    body::Body,
+    body::{Body, HttpBody as _},
     extract::Request,
     http::{HeaderMap, Method, StatusCode, request},
     response::Response,
@@ -15,7 +15,8 @@ use drawloom_contract::{
     ids::{Tenant, UserId},
 };
 use drawloom_wire::validate::closest;
-use http_body_util::{BodyExt as _, Collected, Full};
+use futures::StreamExt as _;
+use http_body_util::{BodyExt as _, BodyStream, Collected, Full, StreamBody};
 use rmcp::{
     model::{InitializeRequestParams, RequestId},
     transport::{
@@ -166,7 +167,7 @@ impl Endpoint {
                 if opens && let Some(id) = session_of(response.headers()) {
                     self.keep(id, &caller, &bytes).await?;
                 }
-                Ok(response)
+                Ok(if is_post { hold_head(app, response).await } else { response })
             }
         }
     }
@@ -287,6 +288,23 @@ fn last_words(app: &Arc<App>) -> CancellationToken {
         ended.cancel();
     });
     token
+}
+
+/// Holds the head back for a moment: an answer that comes by then goes out with it in one piece.
+async fn hold_head(app: &App, response: Response) -> Response {
+    if response.body().size_hint().exact().is_some() {
+        return response;
+    }
+    let (parts, mut body) = response.into_parts();
+    let first = tokio::select! {
+        biased;
+        first = body.frame() => first,
+        () = app.clock.sleep_until(app.clock.now().after(app.limits.head_grace)) => {
+            return Response::from_parts(parts, body);
+        }
+    };
+    let frames = futures::stream::iter(first).chain(BodyStream::new(body));
+    Response::from_parts(parts, Body::new(StreamBody::new(frames)))
 }
 
 fn is_initialize(body: &[u8]) -> bool {
