@@ -149,16 +149,12 @@ async fn deliver(
     }
 }
 
-/// Why the host must be answered now although the server has not: it will not wait longer, and the server is away. What
-/// the server may have is the server's to answer in time. Never ends when nobody knows how long the host waits.
-async fn out_of_time(shared: &Shared, request: &Request, mut placed: watch::Receiver<Place>) -> Failure {
+/// Why the host must be answered now although the server has not: it will not wait longer. Never ends when nobody knows how
+/// long the host waits.
+async fn out_of_time(shared: &Shared, request: &Request, placed: watch::Receiver<Place>) -> Failure {
     let Some(patience) = request.patience else { return std::future::pending().await };
     shared.clock.sleep_until(patience.last_moment()).await;
-    let place = placed.wait_for(|place| matches!(place, Place::Here | Place::Lost)).await.map(|place| *place);
-    match place {
-        Ok(place) => no_time_left(request, place),
-        Err(_) => std::future::pending().await,
-    }
+    no_time_left(request, *placed.borrow())
 }
 
 /// How a request travels.

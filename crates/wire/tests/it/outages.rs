@@ -215,3 +215,20 @@ async fn a_host_whose_patience_ends_in_an_outage_is_told_how_to_go_on() {
     let message = host.next().await["error"]["message"].as_str().expect("text").to_owned();
     assert!(message.contains("was not sent") && message.contains("call again"), "{message}");
 }
+
+#[tokio::test]
+async fn a_host_whose_patience_ends_while_the_server_is_silent_is_told_how_to_go_on() {
+    let never = || Arc::new(Semaphore::new(0));
+    for has_begun in [false, true] {
+        let play = move |_: &Asked| match has_begun {
+            false => Do::After(never(), Box::new(Do::Cut)),
+            true => Do::Stream(vec![Event::Wait(never())]),
+        };
+        let mut server = Upstream::start(play).await;
+        let mut host = Host::connect_with_patience(&server.url(), 40, Some(Duration::from_secs(20)));
+        host.call(1, "spawn_run").await;
+        let key = server.hear("tools/call").await.key().expect("a key").to_owned();
+        let message = host.next().await["error"]["message"].as_str().expect("text").to_owned();
+        assert!(message.contains("may have arrived") && message.contains(&key), "{message}");
+    }
+}
