@@ -78,7 +78,7 @@ impl dyn Backend {
 
     /// The agents that can be run.
     pub(crate) async fn list_agents(&self) -> Result<AgentList, CommandError> {
-        self.typed("list_agents", &ListAgents {}).await
+        self.typed("list_agents", &ListAgents::default()).await
     }
 
     /// Stops every run of a batch.

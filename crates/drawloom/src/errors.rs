@@ -127,6 +127,7 @@ errors! {
         "too_long": "A text or list is too long.", "The message says the limit.";
         "too_short": "A text or list is too short.", "The message says the limit.";
         "too_many_bodies": "Too many large bodies are held at once.", "Ask again later.";
+        "too_many_searches": "Searches of long texts wait for their turn too long.", "Search again later.";
         "too_many_sessions": "Too many MCP sessions have a call in flight.", "End some with DELETE, or wait for their calls.";
         "toolset_not_asked": "The tool is in a toolset that the MCP client did not ask for.", "Connect with `--toolsets`, or `/mcp?toolsets=`.";
         "unexpected_body": "A GET has a body.", "Put the fields into the query.";

@@ -196,7 +196,12 @@ impl Engine {
             Failure::new(
                 FailureKind::Throttled,
                 "backpressure",
-                format!("queue full: {} runs wait for a slot", full.queued),
+                format!(
+                    "queue full: {} runs wait for a slot, {} may, and {} would come",
+                    full.queued,
+                    self.parts.config.max_queue_depth,
+                    lanes.len()
+                ),
             )
             .with_hint("try again later, or raise concurrency.max_queue_depth")
         })?;

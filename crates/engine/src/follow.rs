@@ -124,7 +124,7 @@ impl Engine {
         let found = self.parts.reader.find_run(key).await.map_err(|error| Failure::of(&error as &dyn Explain))?;
         found.ok_or_else(|| {
             Failure::new(FailureKind::NotFound, "unknown_run", format!("there is no run {}", key.run))
-                .with_hint("`GET /v1/runs` or `drawloom runs list` shows the runs that there are")
+                .with_hint("list_runs (`GET /v1/runs`, `drawloom runs list`) shows the runs that there are")
         })
     }
 

@@ -4,13 +4,13 @@
 //! form that the caller can take, and sessions that outlive a restart. A [`Table`] says what there is; the shipped binary
 //! has one, made from the operations list, and a test process can add another.
 
-mod batches;
 mod calls;
 mod cancel;
 mod clients;
 mod endpoint;
 mod handler;
 mod manager;
+mod messages;
 mod notes;
 mod offered;
 mod open;

@@ -24,6 +24,7 @@ use drawloom_contract::{
 
 use drawloom_wire::validate::Validator;
 use schemars::SchemaGenerator;
+use serde::Serialize;
 
 use crate::operation::{AnyOperation, Call};
 
@@ -55,6 +56,21 @@ pub(crate) fn validator(operation: &dyn AnyOperation) -> Validator {
         map.insert("$defs".into(), definitions.into());
     }
     Validator::new(&schema).expect("inputs use only keywords that the validator knows; a test walks them")
+}
+
+/// The bytes of a page without its rows.
+const EMPTY_PAGE: u64 = 64;
+
+/// How many rows fit a page of at most `most` bytes of JSON. One does, however long it is, so that whoever turns pages gets
+/// on.
+pub(crate) fn fitting(rows: &[impl Serialize], most: u64) -> usize {
+    let mut length = EMPTY_PAGE;
+    let kept = rows.iter().take_while(|row| {
+        // A comma goes with each row.
+        length += serde_json::to_vec(row).expect("rows have only text keys").len() as u64 + 1;
+        length <= most
+    });
+    kept.count().max(1).min(rows.len())
 }
 
 /// The run that an input names, by id or by handle.

@@ -12,13 +12,20 @@ use serde::{Deserialize, Serialize};
 /// Lists the agents that can be run.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct ListAgents {}
+pub struct ListAgents {
+    /// Only agents whose names come after this one: `next` of the page before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<AgentName>,
+}
 
 /// The agents of the caller's tenant, by name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AgentList {
     /// The agents.
     pub agents: Vec<Agent>,
+    /// `after` of the next page; absent at the end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<AgentName>,
 }
 
 /// An agent, without its prompt.

@@ -8,6 +8,7 @@ use drawloom_contract::{
     ids::RunId,
     journal::HandleId,
 };
+use rmcp::model::RequestId;
 use serde::Deserialize;
 
 use crate::{
@@ -16,7 +17,7 @@ use crate::{
         CALL_KEY,
         calls::is_timeout,
         endpoint::{CallName, Shared},
-        notes::{self, Notes},
+        notes::{self, Note, Notes},
         table::View,
     },
 };
@@ -74,18 +75,10 @@ pub(super) async fn take(shared: &Arc<Shared>, view: &View, body: &[u8]) -> bool
 /// gone for a while. A call that was not accepted started nothing.
 async fn what_it_started(shared: &Arc<Shared>, view: &View, key: &str) -> Result<bool, Failure> {
     let (app, caller) = (&shared.app, &view.caller);
-    if let Some(note) = Notes::new(app.clone()).find(&notes::of_key(caller, key)).await {
-        if !note.terms.belongs_to_call {
-            return Ok(true);
-        }
-        for table in &shared.tables {
-            if let Some(Ok(mut found)) = table.find_task(app, view, &note.handle, note.terms.clone()).await {
-                if let Err(error) = found.cancel(Some(WORDS.into())).await {
-                    tracing::warn!(%error, "what a cancelled call had started could not be stopped");
-                }
-                return Ok(true);
-            }
-        }
+    if let Some(note) = Notes::new(app.clone()).find(&notes::of_key(caller, key)).await
+        && stop_noted(shared, view, &note).await
+    {
+        return Ok(true);
     }
     for operation in ["spawn_run", "spawn_runs"] {
         if let Some(handle) = app.runs.find_keyed(caller, operation, key).await? {
@@ -98,6 +91,30 @@ async fn what_it_started(shared: &Arc<Shared>, view: &View, key: &str) -> Result
         }
     }
     Ok(false)
+}
+
+/// Cancels what a call of a session had started that nobody waits for here: the server was restarted since.
+pub(super) async fn of_session(shared: &Arc<Shared>, view: &View, session: &str, call: &RequestId) {
+    if let Some(note) = Notes::new(shared.app.clone()).find(&notes::of_session(session, call)).await {
+        stop_noted(shared, view, &note).await;
+    }
+}
+
+/// Cancels what a noted call had started; says whether that was found. An answered call is over: what it left running goes
+/// on, and so does what it only looked at.
+async fn stop_noted(shared: &Arc<Shared>, view: &View, note: &Note) -> bool {
+    if note.answered || !note.terms.belongs_to_call {
+        return true;
+    }
+    for table in &shared.tables {
+        if let Some(Ok(mut found)) = table.find_task(&shared.app, view, &note.handle, note.terms.clone()).await {
+            if let Err(error) = found.cancel(Some(WORDS.into())).await {
+                tracing::warn!(%error, "what a cancelled call had started could not be stopped");
+            }
+            return true;
+        }
+    }
+    false
 }
 
 async fn runs_of(app: &App, caller: &Caller, handle: HandleId) -> Result<Vec<RunId>, Failure> {

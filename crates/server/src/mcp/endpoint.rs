@@ -1,6 +1,10 @@
 //! The way in: who calls is found out on every request, then `rmcp` takes over.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use axum::{
     body::{Body, HttpBody as _},
@@ -16,7 +20,7 @@ use drawloom_contract::{
 };
 use drawloom_wire::validate::closest;
 use futures::StreamExt as _;
-use http_body_util::{BodyExt as _, BodyStream, Collected, Full, StreamBody};
+use http_body_util::{BodyExt as _, BodyStream, Full, StreamBody};
 use rmcp::{
     model::{InitializeRequestParams, RequestId},
     transport::{
@@ -31,11 +35,12 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     app::App,
     mcp::{
-        Offered, batches,
+        Offered,
         calls::Calls,
         cancel,
         handler::Handler,
         manager::Manager,
+        messages,
         open::Open,
         sessions::Sessions,
         table::{Change, Table, View},
@@ -83,7 +88,7 @@ pub(crate) struct Endpoint {
     service: StreamableHttpService<Handler, Manager>,
     manager: Arc<Manager>,
     /// Sessions that are being taken up from the store.
-    restoring: tokio::sync::Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>,
+    restoring: Gates,
 }
 
 impl Endpoint {
@@ -114,11 +119,11 @@ impl Endpoint {
         let manager = Arc::new(Manager::new(shared.clone(), sessions.clone()));
         let make = move || Ok(Handler::new(for_handlers.clone()));
         let service = StreamableHttpService::new(make, manager.clone(), config);
-        Arc::new(Self { shared, sessions, service, manager, restoring: tokio::sync::Mutex::default() })
+        Arc::new(Self { shared, sessions, service, manager, restoring: Gates::default() })
     }
 
     /// Answers one request.
-    pub(crate) async fn answer(&self, request: Request) -> Result<Response, Refusal> {
+    pub(crate) async fn answer(self: &Arc<Self>, request: Request) -> Result<Response, Refusal> {
         let app = &self.shared.app;
         let (mut parts, body) = request.into_parts();
         let caller = app.auth.identify(&parts.headers).map_err(Refusal::unknown_caller)?;
@@ -135,41 +140,52 @@ impl Endpoint {
         if parts.method == Method::DELETE {
             return self.close(&parts).await;
         }
-        let held = match parts.method {
-            Method::POST => Some(read_body(app, &parts.headers, body, app.limits.body).await?),
-            _ => None,
-        };
-        let bytes = held.as_ref().map(|held| held.bytes.clone()).unwrap_or_default();
+        if parts.method != Method::POST {
+            parts.extensions.insert(view);
+            return Ok(self.handle(parts, Bytes::new()).await);
+        }
+        let held = read_body(app, &parts.headers, body, app.limits.body).await?;
+        let bytes = held.bytes.clone();
         if cancel::take(&self.shared, &view, &bytes).await {
             return Ok(accepted());
         }
         parts.extensions.insert(view);
-        if let Some(split) = batches::split(&bytes) {
+        if let Some(split) = messages::split(&bytes) {
             return Ok(self.answer_all(parts, &bytes, split).await);
         }
-        let is_post = parts.method == Method::POST;
-        let opens = is_post && session_of(&parts.headers).is_none();
-        if opens && bytes.len() > LONGEST_INITIALIZE && is_initialize(&bytes) {
+        let opens = session_of(&parts.headers).is_none() && messages::is_initialize(&bytes);
+        let has_session = session_of(&parts.headers).is_some();
+        let response = match opens {
+            true => self.open(parts, &bytes, caller).await?,
+            false => self.handle(parts, bytes.clone()).await,
+        };
+        if response.status() == StatusCode::INTERNAL_SERVER_ERROR && app.stopping.is_cancelled() {
+            // What waits when the server stops is cut off; whoever asks again finds it.
+            let failure = Failure::new(FailureKind::Unavailable, "stopping", "the server is stopping");
+            return Err(failure.with_hint("ask again when it is back; what was started goes on then").into());
+        }
+        let response = messages::in_protocol(response, &bytes, has_session).await;
+        Ok(hold_head(app, response).await)
+    }
+
+    /// Opens a session. Whoever asked may hang up meanwhile: it is kept and counted all the same.
+    async fn open(self: &Arc<Self>, parts: request::Parts, bytes: &Bytes, caller: Caller) -> Result<Response, Refusal> {
+        if bytes.len() > LONGEST_INITIALIZE {
             let message = format!("initialize is longer than {LONGEST_INITIALIZE} bytes");
             return Err(Failure::new(FailureKind::TooLarge, "too_large", message).into());
         }
-        let response = self.handle(parts, bytes.clone()).await;
-        match response.status() {
-            StatusCode::UNSUPPORTED_MEDIA_TYPE if is_post => {
-                Ok(batches::refuse(&bytes, "the body is no message of MCP"))
+        let (endpoint, bytes) = (self.clone(), bytes.clone());
+        let opening = tokio::spawn(async move {
+            let response = endpoint.handle(parts, bytes.clone()).await;
+            if let Some(id) = session_of(response.headers()) {
+                endpoint.keep(id, &caller, &bytes).await?;
             }
-            // What waits when the server stops is cut off; whoever asks again finds it.
-            StatusCode::INTERNAL_SERVER_ERROR if app.stopping.is_cancelled() => {
-                let failure = Failure::new(FailureKind::Unavailable, "stopping", "the server is stopping");
-                Err(failure.with_hint("ask again when it is back; what was started goes on then").into())
-            }
-            _ => {
-                if opens && let Some(id) = session_of(response.headers()) {
-                    self.keep(id, &caller, &bytes).await?;
-                }
-                Ok(if is_post { hold_head(app, response).await } else { response })
-            }
-        }
+            Ok(response)
+        });
+        let opened = opening.await.map_err(|error| {
+            Failure::new(FailureKind::Bug, "bug", format!("a session could not be opened: {error}"))
+        })?;
+        opened.map_err(|failure: Failure| failure.into())
     }
 
     /// Lets `rmcp` answer. The first request of a session that is not in memory takes it up alone: `rmcp` shows the session
@@ -178,28 +194,16 @@ impl Endpoint {
         let gate = match session_of(&parts.headers) {
             None => None,
             Some(id) => {
-                let mut restoring = self.restoring.lock().await;
-                match restoring.get(id) {
-                    Some(gate) => Some((id.to_owned(), gate.clone())),
-                    None if self.manager.has_session(&SessionId::from(id)).await.unwrap_or(false) => None,
-                    None => {
-                        let gate = restoring.entry(id.to_owned()).or_default();
-                        Some((id.to_owned(), gate.clone()))
-                    }
-                }
+                // In this order: whoever takes a session up has made its gate before the session is there.
+                let is_there = self.manager.has_session(&SessionId::from(id)).await.unwrap_or(false);
+                Gate::of(&self.restoring, id, is_there)
             }
         };
-        let request = Request::from_parts(parts, Full::new(body));
-        let Some((id, gate)) = gate else { return self.service.handle(request).await.map(Body::new) };
-        let alone = gate.lock().await;
-        let response = self.service.handle(request).await.map(Body::new);
-        drop(alone);
-        let mut restoring = self.restoring.lock().await;
-        // Two hold it when nobody else waits: the map, and we.
-        if restoring.get(&id).is_some_and(|known| Arc::ptr_eq(known, &gate) && Arc::strong_count(known) <= 2) {
-            restoring.remove(&id);
-        }
-        response
+        let _alone = match &gate {
+            Some(gate) => Some(gate.lock.lock().await),
+            None => None,
+        };
+        self.service.handle(Request::from_parts(parts, Full::new(body))).await.map(Body::new)
     }
 
     /// Answers each message of a list by itself.
@@ -210,22 +214,22 @@ impl Endpoint {
         split: Result<Vec<Bytes>, &'static str>,
     ) -> Response {
         let version = parts.headers.get("mcp-protocol-version").and_then(|version| version.to_str().ok());
-        let messages = match split {
+        let all = match split {
             Ok(_) if version.is_some_and(|version| version > WITH_BATCHES) => {
-                return batches::refuse(body, "this version of the protocol has one message in a body");
+                return messages::refuse(body, "this version of the protocol has one message in a body");
             }
             Ok(messages) => messages,
-            Err(why) => return batches::refuse(body, why),
+            Err(why) => return messages::refuse(body, why),
         };
-        let answers = messages.into_iter().map(|message| {
-            let answered = self.handle(parts.clone(), message);
-            async move {
-                let response = answered.await;
-                let body = response.into_body().collect().await.map(Collected::to_bytes).unwrap_or_default();
-                batches::answer_in(&body)
+        let has_session = session_of(&parts.headers).is_some();
+        let answers = all.into_iter().map(async |message| {
+            if messages::is_initialize(&message) {
+                return messages::refuse(&message, "initialize cannot be one of several messages");
             }
+            let response = self.handle(parts.clone(), message.clone()).await;
+            messages::in_protocol(response, &message, has_session).await
         });
-        batches::join(futures::future::join_all(answers).await.into_iter().flatten().collect())
+        messages::join(futures::future::join_all(answers).await).await
     }
 
     /// Ends a session: in the store first, so that it stays ended.
@@ -307,12 +311,36 @@ async fn hold_head(app: &App, response: Response) -> Response {
     Response::from_parts(parts, Body::new(StreamBody::new(frames)))
 }
 
-fn is_initialize(body: &[u8]) -> bool {
-    #[derive(Deserialize)]
-    struct Named {
-        method: String,
+/// A session that is being taken up from the store: one at a time does it, and the others wait.
+struct Gate<'a> {
+    gates: &'a Gates,
+    id: String,
+    lock: Arc<tokio::sync::Mutex<()>>,
+}
+
+type Gates = Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>;
+
+impl<'a> Gate<'a> {
+    /// The gate of a session; none, when the session is there and nobody takes it up.
+    fn of(gates: &'a Gates, id: &str, is_there: bool) -> Option<Self> {
+        let mut open = gates.lock().unwrap_or_else(PoisonError::into_inner);
+        let lock = match open.get(id) {
+            Some(lock) => lock.clone(),
+            None if is_there => return None,
+            None => open.entry(id.to_owned()).or_default().clone(),
+        };
+        Some(Self { gates, id: id.to_owned(), lock })
     }
-    serde_json::from_slice::<Named>(body).is_ok_and(|named| named.method == "initialize")
+}
+
+impl Drop for Gate<'_> {
+    fn drop(&mut self) {
+        let mut open = self.gates.lock().unwrap_or_else(PoisonError::into_inner);
+        // Two hold it when nobody else waits: the map, and we.
+        if open.get(&self.id).is_some_and(|known| Arc::ptr_eq(known, &self.lock) && Arc::strong_count(known) <= 2) {
+            open.remove(&self.id);
+        }
+    }
 }
 
 fn session_of(headers: &HeaderMap) -> Option<&str> {

@@ -29,6 +29,7 @@ use crate::mcp::{
     CALL_KEY,
     calls::Entered,
     endpoint::{CallName, SessionCall, Shared},
+    notes::{self, Notes},
     table::{Ask, Change, Outcome, Pending, Table, Terms, View},
     wait,
 };
@@ -87,13 +88,24 @@ impl Handler {
     }
 
     async fn task(&self, ask: &Ask, id: &str) -> Result<Box<dyn Pending>, ErrorData> {
+        let note = Notes::new(ask.app.clone()).find(&notes::of_task(id)).await;
+        let result_bytes = note.and_then(|note| note.terms.result_bytes);
+        let terms = Terms { belongs_to_call: true, result_bytes, ..Terms::default() };
         for table in self.tables() {
-            let terms = Terms { belongs_to_call: true, ..Terms::default() };
+            let terms = terms.clone();
             if let Some(found) = table.find_task(&ask.app, &ask.view, id, terms).await {
                 return found;
             }
         }
         Err(ErrorData::invalid_params(format!("there is no task {id:?}"), None))
+    }
+}
+
+/// Lists come whole, so there is no other page than the first.
+fn first_page(page: Option<PaginatedRequestParams>) -> Result<(), ErrorData> {
+    match page.and_then(|page| page.cursor) {
+        None => Ok(()),
+        Some(_) => Err(ErrorData::invalid_params("there is no such page: lists come whole, without a cursor", None)),
     }
 }
 
@@ -140,9 +152,10 @@ impl ServerHandler for Handler {
 
     async fn list_tools(
         &self,
-        _: Option<PaginatedRequestParams>,
+        page: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
+        first_page(page)?;
         let ask = self.ask(context)?;
         Ok(ListToolsResult::with_all_items(self.tables().flat_map(|table| table.tools(&ask.view)).collect()))
     }
@@ -209,9 +222,10 @@ impl ServerHandler for Handler {
 
     async fn list_resources(
         &self,
-        _: Option<PaginatedRequestParams>,
+        page: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
+        first_page(page)?;
         let ask = self.ask(context)?;
         let mut resources = Vec::new();
         if !ask.view.caller.may(Scope::RunsRead) {
@@ -225,9 +239,10 @@ impl ServerHandler for Handler {
 
     async fn list_resource_templates(
         &self,
-        _: Option<PaginatedRequestParams>,
+        page: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        first_page(page)?;
         let templates = self.tables().flat_map(|table| table.resource_templates()).collect();
         Ok(ListResourceTemplatesResult::with_all_items(templates))
     }
@@ -310,9 +325,10 @@ impl ServerHandler for Handler {
 
     async fn list_prompts(
         &self,
-        _: Option<PaginatedRequestParams>,
+        page: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListPromptsResult, ErrorData> {
+        first_page(page)?;
         Ok(ListPromptsResult::with_all_items(self.tables().flat_map(|table| table.prompts()).collect()))
     }
 

@@ -30,8 +30,8 @@ use rmcp::{
 use tokio::sync::mpsc;
 
 use crate::mcp::{
-    calls::Cancel,
-    clients,
+    calls::{Cancel, is_timeout},
+    cancel, clients,
     endpoint::Shared,
     notes::{self, Notes},
     sessions::Sessions,
@@ -80,12 +80,9 @@ impl Manager {
     /// The rest of a call whose stream is gone: its answer, once there is one.
     async fn taken_up(&self, session: &str, mark: Mark) -> Events {
         let (sender, receiver) = mpsc::channel(16);
-        let teller = Teller { sender, id: format!("0/0{mark}") };
+        let teller = Teller { sender, mark: mark.to_string(), sent: AtomicU64::new(0) };
         let (shared, session) = (self.shared.clone(), session.to_owned());
-        let view = self.sessions.owner(&session).await.map(|(tenant, subject)| View {
-            caller: Caller { tenant, subject, scopes: Vec::new(), proof: Proof::Principal },
-            toolsets: None,
-        });
+        let view = self.owner(&session).await;
         tokio::spawn(async move {
             let answer = tokio::select! {
                 () = teller.sender.closed() => return,
@@ -100,6 +97,13 @@ impl Manager {
         Box::pin(futures::stream::unfold(Receiving(receiver), |mut receiving| async move {
             receiving.0.recv().await.map(|event| (event, receiving))
         }))
+    }
+
+    /// Whose a session is.
+    async fn owner(&self, session: &str) -> Option<View> {
+        let (tenant, subject) = self.sessions.owner(session).await?;
+        let caller = Caller { tenant, subject, scopes: Vec::new(), proof: Proof::Principal };
+        Some(View { caller, toolsets: None })
     }
 
     /// Closes a session for good, or until it is used again. Its worker will say so once more when it has ended.
@@ -148,13 +152,16 @@ struct Receiving(mpsc::Receiver<ServerSseMessage>);
 /// Sends to a stream that was taken up.
 struct Teller {
     sender: mpsc::Sender<ServerSseMessage>,
-    id: String,
+    mark: String,
+    sent: AtomicU64,
 }
 
 impl Teller {
     async fn send(&self, message: ServerJsonRpcMessage) {
+        // No stream of this process has such an id: whoever comes back with it takes the call up anew.
+        let id = format!("again-{}{}", self.sent.fetch_add(1, Ordering::Relaxed), self.mark);
         // Whoever asked may be gone again; they can come back.
-        _ = self.sender.send(ServerSseMessage::new(self.id.clone(), message)).await;
+        _ = self.sender.send(ServerSseMessage::new(id, message)).await;
     }
 }
 
@@ -181,8 +188,10 @@ async fn rest_of(
         )
     };
     let view = view.ok_or_else(lost)?;
-    let name = notes::of_session(session, &mark.boot, mark.serial);
-    let note = Notes::new(shared.app.clone()).find(&name).await.ok_or_else(lost)?;
+    let note = Notes::new(shared.app.clone()).find(&notes::of_session(session, &mark.call)).await;
+    // A later call of the session may have had the same id.
+    let serial = Some((mark.boot.clone(), mark.serial));
+    let note = note.filter(|note| note.serial == serial).ok_or_else(lost)?;
     let cancel = Arc::new(Cancel::default());
     let _open = shared.in_sessions.enter((session.to_owned(), mark.call.clone()), &cancel);
     for table in &shared.tables {
@@ -276,7 +285,14 @@ impl SessionManager for Manager {
             && let ClientNotification::CancelledNotification(cancelled) = &notification.notification
             && let Some(call) = &cancelled.params.request_id
         {
-            self.shared.in_sessions.cancel(&(id.to_string(), call.clone()), cancelled.params.reason.clone());
+            let reason = &cancelled.params.reason;
+            let is_here = self.shared.in_sessions.cancel(&(id.to_string(), call.clone()), reason.clone());
+            if !is_here
+                && !is_timeout(reason.as_deref())
+                && let Some(view) = self.owner(id).await
+            {
+                cancel::of_session(&self.shared, &view, id, call).await;
+            }
         }
         self.inner.accept_message(id, message).await
     }

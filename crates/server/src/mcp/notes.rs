@@ -9,7 +9,7 @@ use drawloom_contract::{
     time::Timestamp,
     values::{ValueChange, ValueKey},
 };
-use rmcp::model::ProgressToken;
+use rmcp::model::{ProgressToken, RequestId};
 use serde::{Deserialize, Serialize};
 
 use crate::{app::App, mcp::table::Terms};
@@ -21,7 +21,7 @@ const KEPT_ANSWERED: Duration = Duration::from_secs(10 * 60);
 const SPACE: &str = "mcp_call";
 
 /// A call that waits.
-#[derive(Serialize, Deserialize)]
+#[derive(Clone, Serialize, Deserialize)]
 pub(super) struct Note {
     /// What for.
     pub(super) handle: String,
@@ -33,11 +33,22 @@ pub(super) struct Note {
     pub(super) token: Option<ProgressToken>,
     /// What its caller calls itself.
     pub(super) client: Option<String>,
+    /// Which call of its session it is: the process that took it, and its number there.
+    #[serde(default)]
+    pub(super) serial: Option<(String, u64)>,
+    /// Whether an answer was sent.
+    #[serde(default)]
+    pub(super) answered: bool,
 }
 
-/// The name of a call of a session: the process that took it, and its number there.
-pub(super) fn of_session(session: &str, boot: &str, serial: u64) -> String {
-    format!("session {session} {boot} {serial}")
+/// The name of a call of a session.
+pub(super) fn of_session(session: &str, call: &RequestId) -> String {
+    format!("session {session} {}", serde_json::to_string(call).unwrap_or_default())
+}
+
+/// The name of a task, whose terms are kept until it is forgotten.
+pub(super) fn of_task(handle: &str) -> String {
+    format!("task {handle}")
 }
 
 /// The name of a call that its caller gave a key.
@@ -62,7 +73,7 @@ impl Notes {
 
     /// The call was answered: the note goes soon.
     pub(super) async fn answered(&self, name: &str, note: &Note) {
-        self.put(name, note, KEPT_ANSWERED).await;
+        self.put(name, &Note { answered: true, ..note.clone() }, KEPT_ANSWERED).await;
     }
 
     async fn put(&self, name: &str, note: &Note, kept: Duration) {

@@ -121,7 +121,11 @@ fn fill(recipe: &Recipe, params: &GetPromptRequestParams) -> Result<String, Erro
     }
     let mut values = Vec::new();
     for (name, _, need) in recipe.arguments {
-        let value = given.and_then(|given| given.get(*name)).and_then(Value::as_str).filter(|text| !text.is_empty());
+        let value = given.and_then(|given| given.get(*name));
+        if value.is_some_and(|value| !value.is_string()) {
+            return Err(ErrorData::invalid_params(format!("the argument {name} must be a text"), None));
+        }
+        let value = value.and_then(Value::as_str).filter(|text| !text.is_empty());
         let value = match (value, need) {
             (Some(value), _) => value,
             (None, Need::Optional(otherwise)) => otherwise,

@@ -65,8 +65,8 @@ impl Ask {
 
     /// The names under which the call can be found again when its connection is gone.
     pub(super) fn names(&self) -> Vec<String> {
-        let of_session = self.session().zip(self.context.extensions.get::<Mark>());
-        let of_session = of_session.map(|(session, mark)| notes::of_session(session, &mark.boot, mark.serial));
+        let of_session = self.session().filter(|_| self.context.extensions.get::<Mark>().is_some());
+        let of_session = of_session.map(|session| notes::of_session(session, &self.context.id));
         let key = self.context.meta.get(CALL_KEY).and_then(Value::as_str);
         let of_key = key.map(|key| notes::of_key(&self.view.caller, key));
         of_session.into_iter().chain(of_key).collect()

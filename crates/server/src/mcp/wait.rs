@@ -4,7 +4,7 @@
 use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use drawloom_contract::time::Timestamp;
+use drawloom_contract::{caller::Scope, time::Timestamp};
 use rmcp::{
     ErrorData, RoleServer,
     model::{CallToolResponse, CallToolResult, CreateTaskResult, ErrorCode, ProgressNotificationParam, ProgressToken},
@@ -17,7 +17,9 @@ use crate::{
         CALL_KEY, PATIENCE,
         calls::{Cancel, is_timeout},
         clients,
-        notes::{Note, Notes},
+        manager::Mark,
+        notes::{self, Note, Notes},
+        offered::RESULT_BYTES,
         table::{Ask, Pending},
     },
 };
@@ -59,7 +61,8 @@ pub(super) async fn answer(
     began: Timestamp,
 ) -> Result<CallToolResponse, ErrorData> {
     let terms = pending.terms();
-    if terms.belongs_to_call && ask.takes_tasks() {
+    // A task is of use only to those who may ask for its end.
+    if terms.belongs_to_call && ask.takes_tasks() && ask.view.caller.may(Scope::RunsRead) {
         let over = tokio::select! {
             biased;
             reason = cancel.said() => return stop(&mut *pending, reason).await,
@@ -67,7 +70,14 @@ pub(super) async fn answer(
         };
         return match over {
             Some(done) => done.map(Into::into),
-            None => Ok(CreateTaskResult::new(pending.task().await?.task).into()),
+            None => {
+                let task = pending.task().await?.task;
+                if terms.result_bytes.is_some_and(|bytes| bytes != RESULT_BYTES) {
+                    let note = Note::of(ask, &*pending, began, None);
+                    Notes::new(ask.app.clone()).keep(&notes::of_task(&note.handle), &note).await;
+                }
+                Ok(CreateTaskResult::new(task).into())
+            }
         };
     }
     let waited = tokio::select! {
@@ -130,15 +140,14 @@ async fn until_answered(ask: &Ask, pending: &mut dyn Pending, began: Timestamp) 
     let client = ask.context.client_info().map(|client| client.name);
     let patience = clients::patience(client.as_deref(), token.is_some(), own);
     let names = ask.names();
-    let mut waiting = Waiting::new(began, patience, token.clone(), meta.contains_key(CALL_KEY));
+    let mut waiting = Waiting::new(began, patience, token, meta.contains_key(CALL_KEY));
     if names.is_empty() {
         return waiting.until_answered(&ask.app, pending, &ask.context.peer).await;
     }
     if let Some(done) = pending.wait(began.after(NOTE_GRACE.min(patience))).await {
         return done;
     }
-    let client = client.map(|name| name.chars().take(LONGEST_NAME).collect());
-    let note = Note { handle: pending.id(), terms: pending.terms(), began, token, client };
+    let note = Note::of(ask, pending, began, client);
     let notes = Notes::new(ask.app.clone());
     for name in &names {
         notes.keep(name, &note).await;
@@ -148,6 +157,20 @@ async fn until_answered(ask: &Ask, pending: &mut dyn Pending, began: Timestamp) 
         notes.answered(name, &note).await;
     }
     answered
+}
+
+impl Note {
+    fn of(ask: &Ask, pending: &dyn Pending, began: Timestamp, client: Option<String>) -> Self {
+        Self {
+            handle: pending.id(),
+            terms: pending.terms(),
+            began,
+            token: ask.context.meta.get_progress_token(),
+            client: client.map(|name| name.chars().take(LONGEST_NAME).collect()),
+            serial: ask.context.extensions.get::<Mark>().map(|mark| (mark.boot.clone(), mark.serial)),
+            answered: false,
+        }
+    }
 }
 
 /// One wait.

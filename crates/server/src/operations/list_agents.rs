@@ -3,7 +3,10 @@
 use drawloom_contract::{caller::Scope, failure::Failure};
 use drawloom_wire::agents::{self, Agent, AgentList};
 
-use crate::operation::{Answer, Call, Card, Operation, Verb};
+use crate::{
+    operation::{Answer, Call, Card, Operation, Verb},
+    operations::fitting,
+};
 
 pub(super) struct ListAgents;
 
@@ -19,8 +22,17 @@ impl Operation for ListAgents {
             .read_only()
     }
 
-    async fn call(&self, call: &Call<'_>, _: Self::Input) -> Result<Answer<AgentList>, Failure> {
-        let definitions = call.app.definitions.list(&call.caller.tenant);
-        Ok(Answer::Value(AgentList { agents: definitions.iter().map(|definition| Agent::of(definition)).collect() }))
+    async fn call(&self, call: &Call<'_>, input: Self::Input) -> Result<Answer<AgentList>, Failure> {
+        let mut agents: Vec<Agent> =
+            call.app.definitions.list(&call.caller.tenant).iter().map(|definition| Agent::of(definition)).collect();
+        agents.sort_by(|one, other| one.name.cmp(&other.name));
+        if let Some(after) = &input.after {
+            agents.retain(|agent| agent.name > *after);
+        }
+        let kept = call.result_bytes.map_or(agents.len(), |most| fitting(&agents, most));
+        let has_more = kept < agents.len();
+        agents.truncate(kept);
+        let next = agents.last().filter(|_| has_more).map(|agent| agent.name.clone());
+        Ok(Answer::Value(AgentList { agents, next }))
     }
 }

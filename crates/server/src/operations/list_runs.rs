@@ -6,12 +6,10 @@ use drawloom_wire::runs::{self, RunPage, RunResult};
 use crate::{
     handle::positions,
     operation::{Answer, Call, Card, Operation, Verb},
+    operations::fitting,
 };
 
 pub(super) struct ListRuns;
-
-/// The bytes of a page without its rows.
-const EMPTY_PAGE: usize = 64;
 
 impl Operation for ListRuns {
     type Input = runs::ListRuns;
@@ -40,25 +38,11 @@ impl Operation for ListRuns {
             row
         });
         let mut page = RunPage { runs: runs.collect(), next };
-        if let Some(most) = call.result_bytes {
-            shorten(&mut page, usize::try_from(most).unwrap_or(usize::MAX));
+        let kept = call.result_bytes.map_or(page.runs.len(), |most| fitting(&page.runs, most));
+        if kept < page.runs.len() {
+            page.runs.truncate(kept);
+            page.next = page.runs.last().map(|row| row.run_id);
         }
         Ok(Answer::Value(page))
-    }
-}
-
-/// Takes rows from the end until the page is at most `most` bytes of JSON; the next page begins with them. One row stays,
-/// however long it is, so that whoever turns pages gets on.
-fn shorten(page: &mut RunPage, most: usize) {
-    let mut length = EMPTY_PAGE;
-    let mut fits = |row: &RunResult| {
-        // A comma goes with each row.
-        length += serde_json::to_vec(row).expect("rows have only text keys").len() + 1;
-        length <= most
-    };
-    let kept = page.runs.iter().take_while(|row| fits(row)).count().max(1);
-    if kept < page.runs.len() {
-        page.runs.truncate(kept);
-        page.next = page.runs.last().map(|row| row.run_id);
     }
 }

@@ -1,10 +1,15 @@
 //! `read_artifact`: part of a long text of a run, or what a search finds in it.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    collections::HashMap,
+    sync::{Arc, LazyLock, Mutex, PoisonError},
+    time::Duration,
+};
 
 use drawloom_contract::{
     caller::Scope,
     failure::{Failure, FailureKind},
+    ids::Tenant,
     runs::{Interest, Item},
     time::Clock,
     view::RunView,
@@ -12,7 +17,7 @@ use drawloom_contract::{
 use drawloom_wire::runs::{self, ArtifactName, ArtifactPart, Hits};
 use futures::StreamExt;
 use regex::RegexBuilder;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::operation::{Answer, Call, Card, Operation, Verb};
 
@@ -26,8 +31,11 @@ const MEMORY: usize = 1024 * 1024;
 const LINE: usize = 64 * 1024;
 /// How long a search may take; it is looked at between lines.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Searches cost time, so only so many run at once; the others wait for their turn.
-static SEARCHES: Semaphore = Semaphore::const_new(2);
+/// Searches cost time, so of one tenant only so many run at once; the others wait for their turn.
+const AT_ONCE: usize = 2;
+/// How long one waits for its turn.
+const TURN: Duration = Duration::from_secs(10);
+static SEARCHES: LazyLock<Mutex<HashMap<Tenant, Arc<Semaphore>>>> = LazyLock::new(Mutex::default);
 
 impl Operation for ReadArtifact {
     type Input = runs::ReadArtifact;
@@ -48,7 +56,7 @@ impl Operation for ReadArtifact {
         let view = call.app.runs.load(call.caller, input.run_id).await?;
         let text = text(call, view, input.name.unwrap_or_default()).await?;
         let turn = match input.grep {
-            Some(_) => Some(SEARCHES.acquire().await.expect("it is never closed")),
+            Some(_) => Some(turn(call).await?),
             None => None,
         };
         let clock: Arc<dyn Clock> = call.app.clock.clone();
@@ -61,6 +69,22 @@ impl Operation for ReadArtifact {
             Ok(part) => part.map(Answer::Value),
             Err(Ok(panic)) => std::panic::resume_unwind(panic),
             Err(Err(_)) => Err(Failure::new(FailureKind::Unavailable, "stopping", "the server is stopping")),
+        }
+    }
+}
+
+/// A search's turn among those of its tenant.
+async fn turn(call: &Call<'_>) -> Result<OwnedSemaphorePermit, Failure> {
+    let searches = {
+        let mut searches = SEARCHES.lock().unwrap_or_else(PoisonError::into_inner);
+        searches.entry(call.caller.tenant.clone()).or_insert_with(|| Arc::new(Semaphore::new(AT_ONCE))).clone()
+    };
+    let clock = &call.app.clock;
+    tokio::select! {
+        turn = searches.acquire_owned() => Ok(turn.expect("it is never closed")),
+        () = clock.sleep_until(clock.now().after(TURN)) => {
+            let message = format!("{AT_ONCE} searches run already, and others wait");
+            Err(Failure::new(FailureKind::Throttled, "too_many_searches", message).with_hint("search again later"))
         }
     }
 }

@@ -44,6 +44,9 @@ pub struct Budget {
     pub cost: Option<Amount>,
 }
 
+/// The most bytes of a `parent_context`.
+const LONGEST_CONTEXT: usize = 16 * 1024;
+
 /// How a caller wants to wait. It is not part of what an `idempotency_key` compares.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct How {
@@ -90,7 +93,7 @@ pub struct SpawnRun {
     /// The tenant. The token decides it; a differing value is overridden with a warning.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenant_id: Option<Tenant>,
-    /// Your own lineage, handed down to children and echoed in results.
+    /// Your own lineage, handed down to children and echoed in results; at most 16 KiB of JSON.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent_context: Option<Map<String, Value>>,
     /// Facts for the model, shown to it as a system block.
@@ -133,7 +136,8 @@ pub struct SpawnRun {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(max = MAX_RESULT_BYTES))]
     pub result_bytes: Option<u64>,
-    /// Whether a dropped connection cancels the run. By default it goes on.
+    /// Whether a dropped connection cancels the run. By default it goes on. An MCP session outlives its connections: there
+    /// only an explicit cancel counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cancel_on_disconnect: Option<bool>,
     /// Your key of this request: the same key and body is the same run, another body a conflict. Also the header
@@ -175,7 +179,7 @@ pub struct Spawn {
     /// The tenant. The token decides it; a differing value is overridden with a warning.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenant_id: Option<Tenant>,
-    /// Your own lineage, handed down to children and echoed in results.
+    /// Your own lineage, handed down to children and echoed in results; at most 16 KiB of JSON.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent_context: Option<Map<String, Value>>,
     /// Facts for the model, shown to it as a system block.
@@ -231,7 +235,8 @@ pub struct SpawnRuns {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(max = MAX_RESULT_BYTES))]
     pub result_bytes: Option<u64>,
-    /// Whether a dropped connection cancels the runs. By default they go on.
+    /// Whether a dropped connection cancels the runs. By default they go on. An MCP session outlives its connections: there
+    /// only an explicit cancel counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cancel_on_disconnect: Option<bool>,
     /// Your key of this request: the same key and body is the same batch, another body a conflict. Also the header
@@ -332,6 +337,13 @@ impl Spawn {
     /// the spawn stands in its request, for the message.
     pub fn normalise(&mut self, place: &str) -> Result<(), Failure> {
         let invalid = |code, message: String| Failure::new(FailureKind::Invalid, code, message);
+        let context = self.parent_context.as_ref().map_or(0, json_bytes);
+        if context > LONGEST_CONTEXT {
+            let message = format!("{place}parent_context is {context} bytes of JSON; it may have {LONGEST_CONTEXT}");
+            return Err(
+                invalid("too_long", message).with_hint("it is echoed in every result; put long texts into segments")
+            );
+        }
         match (self.prompt.take(), &self.segments) {
             (None, Some(_)) => Ok(()),
             (Some(prompt), None) => {
@@ -372,6 +384,10 @@ impl Spawn {
             warnings,
         }
     }
+}
+
+fn json_bytes(value: &Map<String, Value>) -> usize {
+    serde_json::to_vec(value).map_or(0, |json| json.len())
 }
 
 /// The digest that an idempotency key compares: normalised spawns, without how to wait. Absent and `null` are the same,

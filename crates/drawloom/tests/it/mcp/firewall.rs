@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{
     client::{Client, Era},
-    home, runs,
+    home, runs, server,
 };
 
 /// What must never reach the host.
@@ -108,4 +108,19 @@ fn a_child_that_says_what_it_read_is_caught() {
     let name = |index| if index == 3 { "echo3.txt".to_owned() } else { format!("slice{index}.txt") };
     let (bytes, _, _, _) = fan_out(name);
     assert!(bytes.contains(CANARY), "the recorder does not see what goes over the connection");
+}
+
+#[test]
+fn what_the_caller_hands_down_does_not_come_back_as_a_flood() {
+    let (_home, server) = server();
+    let client = Client::open(&server.url, Era::Stateless);
+    let spawn =
+        |bytes: usize| json!({ "agent": "echo", "prompt": "x", "parent_context": { "note": "n".repeat(bytes) } });
+    let long = client.call("spawn_run", spawn(20_000));
+    assert!(long["isError"] == true && long.to_string().contains("too_long"), "{long}");
+    let spawns: Vec<Value> = (0..10).map(|_| spawn(10_000)).collect();
+    let batch = client.call("spawn_runs", json!({ "spawns": spawns }));
+    assert!(batch.to_string().len() < 60_000, "{}", batch.to_string().len());
+    let short = client.call("spawn_run", spawn(10));
+    assert_eq!(short["structuredContent"]["parent_context"]["note"], "n".repeat(10));
 }

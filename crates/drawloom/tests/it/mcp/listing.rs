@@ -146,3 +146,31 @@ fn runs_are_resources_and_recipes_are_prompts() {
     );
     assert_eq!(completed["result"]["completion"]["values"], json!(["later"]));
 }
+
+#[test]
+fn many_agents_come_in_pages_that_a_model_can_read() {
+    let home = home();
+    let mut config = std::fs::read_to_string(home.path().join("drawloom.yaml")).expect("a config");
+    let agents = config.find("volumes:").expect("a place");
+    let many: String = (0..120)
+        .map(|at| format!("  a{at:03}: {{ description: {}, tools: [], agents: [], hosts: [] }}\n", "word ".repeat(60)))
+        .collect();
+    config.insert_str(agents, &many);
+    home.write("drawloom.yaml", &config);
+    let server = home.serve();
+    let client = Client::open(&server.url, Era::Stateless);
+    let (mut names, mut after, mut pages) = (Vec::new(), json!({}), 0);
+    loop {
+        let page = client.call("list_agents", after)["structuredContent"].clone();
+        assert!(page.to_string().len() <= 24 * 1024, "{}", page.to_string().len());
+        pages += 1;
+        names.extend(page["agents"].as_array().expect("agents").iter().map(|agent| agent["name"].to_string()));
+        if page["next"].is_null() {
+            break;
+        }
+        after = json!({ "after": page["next"] });
+    }
+    let all: std::collections::BTreeSet<&String> = names.iter().collect();
+    assert_eq!((all.len(), names.len()), (125, 125), "each is there once");
+    assert!(pages > 1);
+}

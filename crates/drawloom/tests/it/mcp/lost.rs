@@ -133,3 +133,37 @@ fn who_wants_it_cancelled_with_the_connection_gets_that() {
     drop(call);
     assert_eq!(run(&server.url, &id)["status"], "cancelled");
 }
+
+#[test]
+fn a_cancel_is_heard_after_a_crash_also_by_a_call_that_nobody_took_up() {
+    let home = home();
+    let server = home.serve();
+    let client = Client::open(&server.url, Era::Sessions);
+    // With word of progress the call is noted, and the crash does not lose it.
+    let begin = |id: i64| {
+        let spawn = json!({ "agent": "never", "prompt": id.to_string() });
+        let mut call = client.begin(id, "spawn_run", spawn, json!({ "progressToken": id }));
+        call.next().expect("word of progress");
+        call
+    };
+    let (first, second) = (begin(5), begin(6));
+    server.kill();
+    drop((first, second));
+
+    let server = home.serve();
+    let client = client.moved(&server.url);
+    let cancel = |id: i64, reason: &str| {
+        let params = json!({ "requestId": id, "reason": reason });
+        client.send(&json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": params })).status
+    };
+    assert_eq!(cancel(6, "Request timed out"), 202);
+    assert_eq!(cancel(5, "not wanted any more"), 202);
+    let ids: Vec<String> =
+        runs(&server.url).iter().map(|run| run["run_id"].as_str().expect("an id").to_owned()).collect();
+    assert_eq!(run(&server.url, &ids[0])["status"], "cancelled");
+    let other = client.call("get_run", json!({ "run_id": ids[1] }));
+    assert!(
+        ["running", "queued"].contains(&other["structuredContent"]["status"].as_str().expect("a status")),
+        "{other}"
+    );
+}

@@ -56,3 +56,33 @@ fn cancelling_a_task_cancels_every_run_of_its_batch() {
     let quick = client.begin(2, "spawn_run", json!({ "agent": "echo", "prompt": "q" }), takes_tasks()).answer();
     assert_eq!(quick["result"]["structuredContent"]["final_text"], "you said q");
 }
+
+#[test]
+fn a_task_keeps_how_much_text_its_call_wanted() {
+    let home = home();
+    let server = home.serve();
+    let client = Client::open(&server.url, Era::Stateless);
+    let spawn = json!({ "agent": "later", "prompt": "x", "result_bytes": 1 });
+    let made = client.begin(1, "spawn_run", spawn, takes_tasks()).answer();
+    let id = made["result"]["taskId"].as_str().expect("an id").to_owned();
+    assert_eq!(run(&server.url, &id)["status"], "completed");
+    let done = task(&client, "tasks/get", &id);
+    let result = &done["result"]["result"]["structuredContent"];
+    assert!(result["artifact"]["bytes"] == 8 && result["final_text"].is_null(), "{done}");
+}
+
+#[test]
+fn who_may_not_ask_for_a_task_gets_the_answer_in_its_place() {
+    let home = home();
+    let mut config = std::fs::read_to_string(home.path().join("drawloom.yaml")).expect("a config");
+    config.push_str(
+        "principals:\n  maker: { tenant: default, subject: default, scopes: [\"runs:create\"], token_env: MAKER }\n",
+    );
+    home.write("drawloom.yaml", &config);
+    let mut command = home.command(&["serve", "--json", "--log", "warn"]);
+    command.env("MAKER", "a-token-to-make");
+    let server = home.serve_with(command);
+    let client = Client::new(&server.url, Era::Stateless).with_token("a-token-to-make");
+    let made = client.begin(1, "spawn_run", json!({ "agent": "later", "prompt": "x" }), takes_tasks()).answer();
+    assert_eq!(made["result"]["structuredContent"]["final_text"], "later: x", "{made}");
+}

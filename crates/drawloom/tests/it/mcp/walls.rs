@@ -97,6 +97,18 @@ fn a_message_that_is_none_gets_an_error_of_the_protocol() {
     assert_eq!(broken.next().expect("an error")["error"]["code"], -32600);
     assert_eq!(client.send_as("DELETE", None).status, 202);
     assert_eq!(client.send_as("DELETE", None).status, 404);
+    let mut gone = client.send(&client.request(6, "tools/list", json!({})));
+    assert_eq!((gone.status, &gone.next().expect("an error")["id"]), (404, &json!(6)));
+}
+
+#[test]
+fn before_it_is_greeted_a_ping_is_answered_and_everything_else_gets_an_error_of_the_protocol() {
+    let (_home, server) = server();
+    let client = Client::new(&server.url, Era::Sessions);
+    assert_eq!(client.ask("ping", json!({}))["result"], json!({}));
+    let mut early = client.send(&client.request(4, "tools/list", json!({})));
+    let answer = early.next().expect("an error");
+    assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!(4), &json!(-32600)), "{answer}");
 }
 
 #[test]
@@ -117,6 +129,13 @@ fn several_messages_in_a_body_are_answered_in_the_revision_that_has_them() {
     let mut ids: Vec<&str> = answers.as_array().expect("a list").iter().filter_map(|one| one["id"].as_str()).collect();
     ids.sort_unstable();
     assert_eq!(ids, ["a", "b"]);
+    // Each gets its answer, also one that is no message, or that cannot be one of several.
+    let greeting = json!({ "jsonrpc": "2.0", "id": "i", "method": "initialize", "params": {} });
+    let mixed = client.send(&json!([{ "jsonrpc": "2.0", "id": 5 }, greeting, ping("c")]));
+    let answers: Value = serde_json::from_str(&mixed.text()).expect("JSON");
+    let codes: Vec<&Value> = answers.as_array().expect("a list").iter().map(|one| &one["error"]["code"]).collect();
+    assert_eq!(codes, [&json!(-32600), &json!(-32600), &Value::Null], "{answers}");
+    assert_eq!(client.clone().at(&path.replace(&session, "gone")).send(&json!([ping("a")])).status, 404);
     let newer = Client::open(&server.url, Era::Sessions);
     assert_eq!(newer.send(&json!([ping("a")])).status, 400);
     assert_eq!(newer.send(&json!([])).status, 400);

@@ -1,0 +1,154 @@
+//! Messages as they are in bodies: several in one, which one old revision of the protocol has, and errors that are answers of
+//! the protocol also when they were said in plain words.
+
+use axum::{
+    body::Body,
+    http::{HeaderValue, StatusCode, header},
+    response::Response,
+};
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, Collected};
+use serde::Deserialize;
+use serde_json::{Value, json, value::RawValue};
+
+/// The most messages in one body.
+const MOST: usize = 64;
+/// The most bytes of plain words that are passed on.
+const MOST_WORDS: usize = 1_000;
+
+const INVALID_REQUEST: i32 = -32600;
+const PARSE_ERROR: i32 = -32700;
+
+/// What is looked at of a message.
+#[derive(Deserialize)]
+struct Named {
+    method: Option<String>,
+    id: Option<Value>,
+}
+
+fn named(body: &[u8]) -> Option<Named> {
+    serde_json::from_slice(body).ok()
+}
+
+pub(super) fn is_initialize(body: &[u8]) -> bool {
+    named(body).is_some_and(|named| named.method.as_deref() == Some("initialize"))
+}
+
+/// The messages of a body that is a list of them. They hear of no progress: there is one answer, at the end.
+pub(super) fn split(body: &[u8]) -> Option<Result<Vec<Bytes>, &'static str>> {
+    if body.iter().find(|byte| !byte.is_ascii_whitespace()) != Some(&b'[') {
+        return None;
+    }
+    Some(match serde_json::from_slice::<Vec<&RawValue>>(body) {
+        Err(_) => Err("the body is not JSON"),
+        Ok(list) if list.is_empty() => Err("the list of messages is empty"),
+        Ok(list) if list.len() > MOST => Err("the list has more than 64 messages"),
+        Ok(list) => Ok(list.iter().map(|message| without_token(message.get())).collect()),
+    })
+}
+
+/// A message without the token under which its sender would hear of progress.
+fn without_token(message: &str) -> Bytes {
+    let Ok(mut value) = serde_json::from_str::<Value>(message) else {
+        return Bytes::copy_from_slice(message.as_bytes());
+    };
+    if let Some(meta) = value.pointer_mut("/params/_meta").and_then(Value::as_object_mut) {
+        meta.remove("progressToken");
+    }
+    value.to_string().into()
+}
+
+/// What was said in plain words, as an error of the protocol; everything else as it is.
+pub(super) async fn in_protocol(response: Response, message: &[u8], has_session: bool) -> Response {
+    let kind = response.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    if !response.status().is_client_error() || kind.starts_with("application/json") {
+        return response;
+    }
+    let (parts, body) = response.into_parts();
+    let said = named(message);
+    // The one request that needs no session.
+    if let Some(Named { method: Some(method), id: Some(id) }) = &said
+        && method == "ping"
+        && !has_session
+    {
+        return json_response(StatusCode::OK, &json!({ "jsonrpc": "2.0", "id": id, "result": {} }));
+    }
+    let body = body.collect().await.map(Collected::to_bytes).unwrap_or_default();
+    let words = String::from_utf8_lossy(&body[..body.len().min(MOST_WORDS)]).into_owned();
+    let (status, words) = match parts.status {
+        // The same status says that the body cannot be read.
+        StatusCode::UNSUPPORTED_MEDIA_TYPE if !words.contains("Content-Type") => {
+            (StatusCode::BAD_REQUEST, "the body is no message of MCP".to_owned())
+        }
+        StatusCode::NOT_FOUND => (parts.status, "there is no such session; send initialize to open one".to_owned()),
+        status => (status, words),
+    };
+    json_response(status, &error(message, &words))
+}
+
+/// The answers to a list of messages together; nothing but a word when there is none. Without the session, or for somebody
+/// who does not take the answers, there is but one answer.
+pub(super) async fn join(responses: Vec<Response>) -> Response {
+    let mut answers = Vec::new();
+    for response in responses {
+        if matches!(response.status(), StatusCode::NOT_FOUND | StatusCode::NOT_ACCEPTABLE) {
+            return response;
+        }
+        let body = response.into_body().collect().await.map(Collected::to_bytes).unwrap_or_default();
+        answers.extend(answer_in(&body));
+    }
+    match answers.is_empty() {
+        true => super::endpoint::accepted(),
+        false => json_response(StatusCode::OK, &Value::Array(answers)),
+    }
+}
+
+/// The answer in a body: JSON as it is, or the event of a stream that answers something.
+fn answer_in(body: &[u8]) -> Option<Value> {
+    let is_answer = |value: &Value| value.get("id").is_some() && value.get("method").is_none();
+    if let Ok(value) = serde_json::from_slice::<Value>(body) {
+        return Some(value).filter(is_answer);
+    }
+    let text = String::from_utf8_lossy(body);
+    let events = text.lines().filter_map(|line| line.strip_prefix("data:"));
+    events.filter_map(|data| serde_json::from_str(data.trim()).ok()).find(is_answer)
+}
+
+/// An error of the protocol, for a body that is no message.
+pub(super) fn refuse(body: &[u8], message: &str) -> Response {
+    json_response(StatusCode::BAD_REQUEST, &error(body, message))
+}
+
+fn error(body: &[u8], words: &str) -> Value {
+    let (code, id) = match serde_json::from_slice::<Value>(body) {
+        Err(_) => (PARSE_ERROR, Value::Null),
+        Ok(value) => {
+            let id = value.get("id").filter(|id| id.is_string() || id.is_number()).cloned();
+            (INVALID_REQUEST, id.unwrap_or_default())
+        }
+    };
+    json!({ "jsonrpc": "2.0", "id": id, "error": { "code": code, "message": words } })
+}
+
+fn json_response(status: StatusCode, value: &Value) -> Response {
+    let mut response = Response::new(Body::from(value.to_string()));
+    *response.status_mut() = status;
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_of_a_list_come_apart_and_without_the_token_for_progress() {
+        let call = |meta: Value| json!({ "id": 1, "method": "tools/call", "params": { "name": "x", "_meta": meta } });
+        let list = json!([call(json!({ "progressToken": 7, "other": true })), { "method": "ping" }, 5]);
+        let all = split(list.to_string().as_bytes()).expect("a list").expect("messages");
+        let all: Vec<Value> = all.iter().map(|message| serde_json::from_slice(message).expect("JSON")).collect();
+        assert_eq!(all, [call(json!({ "other": true })), json!({ "method": "ping" }), json!(5)]);
+        assert!(split(b"{}").is_none());
+        assert!(split(b" [").expect("a list").is_err() && split(b"[]").expect("a list").is_err());
+    }
+}
