@@ -10,6 +10,7 @@ use std::{
 
 use axum::http::request::Parts;
 use drawloom_contract::{VERSION, caller::Scope};
+use futures::{StreamExt as _, stream::FuturesUnordered};
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
     model::{
@@ -23,6 +24,7 @@ use rmcp::{
     service::{RequestContext, SubscriptionContext},
 };
 use serde_json::Value;
+use tokio::sync::broadcast::error::RecvError;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::mcp::{
@@ -297,25 +299,39 @@ impl ServerHandler for Handler {
     }
 
     fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
-        // What happens to a resource is told in the older protocol only: there is no caller here whose scopes could be asked.
         let mut accepted = requested.clone();
-        accepted.resource_subscriptions = None;
+        if let Some(uris) = &mut accepted.resource_subscriptions {
+            uris.truncate(SUBSCRIPTIONS);
+        }
         Some(accepted)
     }
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
         let mut changes = self.shared.changes.subscribe();
+        let uris = context.accepted().resource_subscriptions.clone().unwrap_or_default();
+        let ask = match uris.is_empty() {
+            true => None,
+            false => Some(self.ask_as(context.request_context().clone(), Scope::RunsRead)?),
+        };
+        let hear = async |uri: String| match &ask {
+            Some(ask) if heard(&self.shared, ask, &uri).await => Some(uri),
+            _ => None,
+        };
+        let mut updates: FuturesUnordered<_> = uris.into_iter().map(hear).collect();
         loop {
-            let change = tokio::select! {
+            let sent = tokio::select! {
                 () = context.cancelled() => return Ok(()),
                 () = self.shared.app.stopping.cancelled() => return Ok(()),
-                change = changes.recv() => change,
-            };
-            let sent = match change {
-                Ok(Change::Tools) => context.sink().notify_tool_list_changed().await,
-                Ok(Change::Prompts) => context.sink().notify_prompt_list_changed().await,
-                Err(tokio::sync::broadcast::error::RecvError::Lagged(_)) => continue,
-                Err(tokio::sync::broadcast::error::RecvError::Closed) => return Ok(()),
+                Some(uri) = updates.next(), if !updates.is_empty() => match uri {
+                    Some(uri) => context.sink().notify_resource_updated(uri).await,
+                    None => continue,
+                },
+                change = changes.recv() => match change {
+                    Ok(Change::Tools) => context.sink().notify_tool_list_changed().await,
+                    Ok(Change::Prompts) => context.sink().notify_prompt_list_changed().await,
+                    Err(RecvError::Lagged(_)) => continue,
+                    Err(RecvError::Closed) => return Ok(()),
+                },
             };
             if let Err(error) = sent {
                 tracing::debug!(%error, "a listener could not be told");

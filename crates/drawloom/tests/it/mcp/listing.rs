@@ -174,3 +174,32 @@ fn many_agents_come_in_pages_that_a_model_can_read() {
     assert_eq!((all.len(), names.len()), (125, 125), "each is there once");
     assert!(pages > 1);
 }
+
+#[test]
+fn who_subscribes_to_a_text_of_a_run_hears_of_its_end() {
+    let (_home, server) = server();
+    let spawn = json!({ "agent": "later", "prompt": "x", "mode": "detach" });
+    for era in [Era::Stateless, Era::Sessions] {
+        let client = Client::open(&server.url, era);
+        let id = client.call("spawn_run", spawn.clone())["structuredContent"]["run_id"].clone();
+        let uri = format!("drawloom://runs/{}/final_text", id.as_str().expect("an id"));
+        let mut events = match era {
+            Era::Stateless => {
+                let wanted = json!({ "notifications": { "resourceSubscriptions": [uri] } });
+                let mut events = client.send(&client.request(3, "subscriptions/listen", wanted));
+                let accepted = events.next().expect("an acknowledgement");
+                assert_eq!(accepted["params"]["notifications"]["resourceSubscriptions"], json!([uri]), "{accepted}");
+                events
+            }
+            Era::Sessions => {
+                assert_eq!(client.ask("resources/subscribe", json!({ "uri": uri }))["result"], json!({}));
+                client.send_as("GET", None)
+            }
+        };
+        let told = events.next().expect("word of it");
+        assert_eq!(told["method"], "notifications/resources/updated", "{told}");
+        assert_eq!(told["params"]["uri"], uri);
+        let text = client.ask("resources/read", json!({ "uri": uri }));
+        assert_eq!(text["result"]["contents"][0]["text"], "later: x");
+    }
+}
