@@ -140,6 +140,7 @@ errors! {
         "unknown_session": "There is no such session.", "Leave session_id out to begin a new one.";
         "unknown_toolset": "There is no such set of MCP tools.", "The hint lists them.";
         "unknown_token": "Nobody has this token.", "Check it.";
+        "wrong_instance": "The request is meant for another server, which had this address before.", "Look again where the server is; `drawloom mcp` does it by itself.";
         "wrong_method": "The route has no such method.", "The hint says which it has.";
         "wrong_type": "A value has the wrong type.", "The message says which it must have.";
     }

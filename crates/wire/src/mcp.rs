@@ -80,6 +80,9 @@ pub const DRAIN: Duration = Duration::from_secs(5);
 /// How long the end of a session may take to reach the server, and the last lines the host when a signal ends it all.
 const GOODBYE: Duration = Duration::from_millis(200);
 
+/// The header that says which server is meant: another one that has its address now refuses the request with 421.
+pub const INSTANCE: &str = "drawloom-instance";
+
 /// The part of `_meta` that names the key under which the server does a call once.
 const IDEMPOTENCY_KEY: &str = "io.drawloom/idempotencyKey";
 
@@ -96,15 +99,24 @@ const RPC_NOT_JSON: i64 = -32700;
 const RPC_INVALID: i64 = -32600;
 const RPC_FAILED: i64 = -32000;
 
+/// Where a server is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Address {
+    /// Its MCP endpoint.
+    pub url: Arc<str>,
+    /// Which server is meant, when that is known: then it may have moved, and what answers like another one is another one.
+    pub instance: Option<Arc<str>>,
+}
+
 /// Where the server is.
 #[async_trait]
 pub trait Upstream: Send + Sync {
-    /// The address of the MCP endpoint, which is started if need be. `failed` is an address that did not work just now;
-    /// the answer may be the same one again. A failure that may pass is asked about again.
-    async fn find(&self, failed: Option<&str>) -> Result<Arc<str>, Failure>;
+    /// The address of the server, which is started if need be. `failed` is an address that did not work just now; the
+    /// answer may be the same one again. A failure that may pass is asked about again.
+    async fn find(&self, failed: Option<&Address>) -> Result<Address, Failure>;
 
-    /// The address that `find` gave last, without looking.
-    fn known(&self) -> Option<Arc<str>>;
+    /// The address of the server that is there, without starting one; nothing before the first `find`.
+    fn known(&self) -> Option<Address>;
 }
 
 /// A server whose address is given.
@@ -112,12 +124,12 @@ pub struct Fixed(pub Arc<str>);
 
 #[async_trait]
 impl Upstream for Fixed {
-    async fn find(&self, _: Option<&str>) -> Result<Arc<str>, Failure> {
-        Ok(self.0.clone())
+    async fn find(&self, _: Option<&Address>) -> Result<Address, Failure> {
+        Ok(Address { url: self.0.clone(), instance: None })
     }
 
-    fn known(&self) -> Option<Arc<str>> {
-        Some(self.0.clone())
+    fn known(&self) -> Option<Address> {
+        Some(Address { url: self.0.clone(), instance: None })
     }
 }
 

@@ -96,6 +96,7 @@ fn stateless() -> Value {
 
 /// The server of a home that a proxy started; ended with the test.
 struct Started {
+    url: String,
     pid: i32,
     process: OwnedFd,
 }
@@ -106,7 +107,7 @@ impl Started {
         let server: Value = serde_json::from_slice(&text).expect("JSON");
         let pid = server["pid"].as_i64().and_then(|pid| i32::try_from(pid).ok()).expect("a number");
         let process = pidfd_open(Pid::from_raw(pid).expect("a process"), PidfdFlags::empty()).expect("it lives");
-        Self { pid, process }
+        Self { url: server["url"].as_str().expect("an address").to_owned(), pid, process }
     }
 
     /// Waits for its end for at most so long; says whether it came.
@@ -184,6 +185,69 @@ fn a_server_that_was_started_by_hand_is_waited_for_when_it_is_restarted() {
         assert_eq!(early, Err(RecvTimeoutError::Timeout), "nobody else has taken its place");
         let _again = home.serve();
         assert_eq!(host.next()["result"]["structuredContent"]["final_text"], "two");
+    }
+}
+
+#[test]
+fn whoever_has_the_port_of_a_server_that_died_is_not_taken_for_it() {
+    let (home, other) = (Home::new(), Home::new());
+    let mut host = Host::start(home.command(&["mcp"]));
+    host.call(1, "spawn_run", json!({ "agent": "echo", "prompt": "one" }));
+    assert_eq!(host.next()["result"]["structuredContent"]["final_text"], "one");
+    let first = Started::of(&home);
+    let address = first.url.strip_prefix("http://").expect("a plain address").to_owned();
+    first.kill();
+    assert!(first.ends_within(PATIENCE));
+    let stranger = other.serve_with(other.command(&["serve", "--json", "--log", "warn", "--listen", &address]));
+    host.call(2, "spawn_run", json!({ "agent": "echo", "prompt": "two" }));
+    assert_eq!(host.next()["result"]["structuredContent"]["final_text"], "two");
+    let _second = Started::of(&home);
+    host.call(3, "list_runs", json!({}));
+    assert_eq!(host.next()["result"]["structuredContent"]["runs"].as_array().map(Vec::len), Some(2));
+    let runs = other.run(&["--url", &stranger.url, "runs", "list", "--json"]).exits(0).json();
+    assert_eq!(runs["runs"].as_array().map(Vec::len), Some(0), "{runs}");
+}
+
+#[test]
+fn a_stranger_at_the_address_of_a_server_that_was_started_by_hand_gets_nothing() {
+    let home = Home::new();
+    let with_token = |arguments: &[&str]| {
+        let mut command = home.command(arguments);
+        command.env("DRAWLOOM_TOKEN", "the right one");
+        command
+    };
+    let serve = || home.serve_with(with_token(&["serve", "--json", "--log", "warn"]));
+    let server = serve();
+    let mut host = Host::start(with_token(&["mcp"]));
+    host.call(1, "spawn_run", json!({ "agent": "echo", "prompt": "one" }));
+    assert_eq!(host.next()["result"]["structuredContent"]["final_text"], "one");
+    let address = server.url.strip_prefix("http://").expect("a plain address").to_owned();
+    server.kill();
+    let stranger = std::net::TcpListener::bind(address).expect("nobody has it");
+    stranger.set_nonblocking(true).expect("a socket");
+    host.call(2, "spawn_run", json!({ "agent": "echo", "prompt": "two" }));
+    let _again = serve();
+    assert_eq!(host.next()["result"]["structuredContent"]["final_text"], "two");
+    let met = stranger.accept().map_err(|error| error.kind());
+    assert_eq!(met.err(), Some(std::io::ErrorKind::WouldBlock), "nobody came");
+}
+
+#[test]
+fn a_server_with_another_config_is_used_and_the_log_says_so() {
+    let home = Home::new();
+    let config = std::fs::read_to_string(home.path().join("drawloom.yaml")).expect("a config");
+    home.write("other.yaml", &config);
+    let _server = home.serve();
+    for (name, differs) in [("drawloom.yaml", false), ("./drawloom.yaml", false), ("other.yaml", true)] {
+        let mut host = Host::start(home.command(&["--config", name, "mcp"]));
+        for id in 0..2 {
+            host.request(id, "tools/list", json!({ "_meta": stateless() }));
+            assert!(host.next()["result"]["tools"].is_array());
+        }
+        let (code, said) = host.close();
+        assert_eq!(code, Some(0));
+        assert_eq!(said.matches("another config").count(), usize::from(differs), "{said}");
+        assert_eq!(said.contains("other.yaml"), differs, "{said}");
     }
 }
 

@@ -13,7 +13,7 @@ use drawloom_contract::failure::{Failure, FailureKind};
 use tokio::sync::{oneshot, watch};
 
 use super::{
-    FIRST_CONTACT_PATIENCE, HEARTBEAT, IDEMPOTENCY_KEY, LONG_LIFE, MOST_SENDS, PATIENCE, RPC_FAILED, Shared,
+    Address, FIRST_CONTACT_PATIENCE, HEARTBEAT, IDEMPOTENCY_KEY, LONG_LIFE, MOST_SENDS, PATIENCE, RPC_FAILED, Shared,
     exchange::{Era, Fate},
     frame::{self, Notification, Object, Request, nested, raw},
     headers,
@@ -101,7 +101,7 @@ async fn deliver(
         }
         place.send_replace(Place::OnItsWay);
         let begun = shared.clock.now();
-        let fate = match shared.post(&request.text_at(begun), &era, outage.failed.as_deref()).await {
+        let fate = match shared.post(&request.text_at(begun), &era, outage.failed.as_ref()).await {
             Ok(head) => {
                 if head.response.status() < 300 {
                     place.send_replace(Place::There);
@@ -124,7 +124,7 @@ async fn deliver(
             Fate::Refused(failure) => return Err(failure),
             Fate::NoSession(generation) => {
                 place.send_replace(if sends == 0 { Place::Here } else { Place::Lost });
-                match renew(shared, generation, outage.failed.as_deref()).await {
+                match renew(shared, generation, outage.failed.as_ref()).await {
                     Ok(()) => outage.renewed(&*shared.clock, &*shared.entropy).await?,
                     Err(Fate::Away(away)) => outage.wait(away, &*shared.clock, &*shared.entropy).await?,
                     Err(Fate::Refused(failure)) => return Err(failure),
@@ -167,7 +167,7 @@ async fn era(shared: &Shared, request: &Request) -> Era {
 }
 
 /// Opens the session anew with the host's own words; one does it for all who lost it.
-pub(crate) async fn renew(shared: &Shared, stale: u64, failed: Option<&str>) -> Result<(), Fate> {
+pub(crate) async fn renew(shared: &Shared, stale: u64, failed: Option<&Address>) -> Result<(), Fate> {
     let _one = shared.session.renewing.lock().await;
     if shared.session.current().is_none_or(|open| open.generation != stale) {
         return Ok(());
@@ -262,12 +262,12 @@ async fn tell(shared: &Shared, request: &Request, notification: &Notification) {
             Some(version) => Era::Stateless(version.clone(), headers::standard(&notification.method, None)),
             None => shared.session.settled().await.map_or(Era::Bare, Era::Session),
         };
-        let fate = match shared.post(&text, &era, outage.failed.as_deref()).await {
+        let fate = match shared.post(&text, &era, outage.failed.as_ref()).await {
             Ok(head) => shared.read(head, None).await,
             Err(fate) => fate,
         };
         let fate = match fate {
-            Fate::NoSession(generation) => match renew(shared, generation, outage.failed.as_deref()).await {
+            Fate::NoSession(generation) => match renew(shared, generation, outage.failed.as_ref()).await {
                 Ok(()) => match outage.renewed(&*shared.clock, &*shared.entropy).await {
                     Ok(()) => continue,
                     Err(failure) => Fate::Refused(failure),

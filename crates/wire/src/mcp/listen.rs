@@ -91,7 +91,7 @@ async fn stream(shared: &Shared, open: &Open, last_event: &mut Option<String>) -
     match response.status() {
         200 if streamed => {}
         404 => return End::NoSession,
-        408 | 429 | 500..=599 => return End::Broken { begun: false },
+        408 | 421 | 429 | 500..=599 => return End::Broken { begun: false },
         _ => return End::Never,
     }
     let (mut parser, mut frames) = (Parser::new(), Vec::new());

@@ -1,13 +1,13 @@
 //! How long a server may be away, and when to look for it again.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use drawloom_contract::{
     failure::{Failure, FailureKind},
     time::{Clock, Entropy, Timestamp},
 };
 
-use super::exchange::Away;
+use super::{Address, exchange::Away};
 
 /// The wait before the second try; the first one is at once, and each further wait is twice as long.
 const FIRST_WAIT: Duration = Duration::from_millis(50);
@@ -25,7 +25,7 @@ pub(crate) struct Outage {
     tries: u32,
     renewals: u32,
     /// Where the server was not.
-    pub(crate) failed: Option<Arc<str>>,
+    pub(crate) failed: Option<Address>,
 }
 
 impl Outage {

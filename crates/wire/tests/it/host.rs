@@ -23,6 +23,12 @@ pub(crate) struct Fast {
     speed: u32,
 }
 
+impl Fast {
+    pub(crate) fn at_speed(speed: u32) -> Arc<Self> {
+        Arc::new(Self { begun: Instant::now(), speed })
+    }
+}
+
 #[async_trait]
 impl Clock for Fast {
     fn now(&self) -> Timestamp {
@@ -63,16 +69,25 @@ impl Host {
 
     /// The same, for a host that waits for so long.
     pub(crate) fn connect_with_patience(url: &str, speed: u32, patience: Option<Duration>) -> Self {
+        Self::connect_to(Arc::new(Fixed(url.into())), Fast::at_speed(speed), patience)
+    }
+
+    /// A proxy to wherever `upstream` says.
+    pub(crate) fn connect_to(
+        upstream: Arc<dyn mcp::Upstream>,
+        clock: Arc<dyn Clock>,
+        patience: Option<Duration>,
+    ) -> Self {
         let (input, from_host) = tokio::io::duplex(64 * 1024);
         let (to_host, output) = tokio::io::duplex(64 * 1024);
         let (stop, stopped) = oneshot::channel::<()>();
         let parts = mcp::Parts {
-            upstream: Arc::new(Fixed(url.into())),
+            upstream,
             http: Configured::plain().expect("a client"),
             token: Some("a token".into()),
             headers: vec![("x-more".into(), "yes".into())],
             patience,
-            clock: Arc::new(Fast { begun: Instant::now(), speed }),
+            clock,
             entropy: Arc::new(Chance),
         };
         let stopped = async { drop(stopped.await) };
