@@ -62,7 +62,8 @@ pub const MOST_IN_FLIGHT: usize = 1024;
 /// How long a server may be away before what waits for it fails.
 pub const PATIENCE: Duration = Duration::from_secs(300);
 
-/// The same for the first request of a host: it waits for nothing else, and a reason is worth more than time.
+/// How long the first request of a host may take in all, the start of a server included: it waits for nothing else, and a
+/// reason is worth more than time.
 pub const FIRST_CONTACT_PATIENCE: Duration = Duration::from_secs(8);
 
 /// How often one request is sent at most when the server takes it and breaks off each time, soon after.
@@ -286,9 +287,9 @@ impl Shared {
                 let message = format!("a line is not JSON: {why}");
                 self.output.line(frame::error(None, RPC_NOT_JSON, &message, None)).await;
             }
-            Err(Refusal::NotRpc(why)) => {
+            Err(Refusal::NotRpc(why, id)) => {
                 let message = format!("a line is no JSON-RPC message: {why}");
-                self.output.line(frame::error(None, RPC_INVALID, &message, None)).await;
+                self.output.line(frame::error(id.as_ref(), RPC_INVALID, &message, None)).await;
             }
             Ok(Frame::Request(request)) => self.take_request(request, spawn).await,
             Ok(Frame::Notification(notification)) if notification.method == "notifications/cancelled" => {

@@ -64,12 +64,14 @@ pub(crate) struct Away {
     pub(crate) sent: bool,
     /// How long the server wants to be left alone.
     pub(crate) pause: Option<Duration>,
+    /// Whether it said something before it went.
+    pub(crate) heard: bool,
 }
 
 impl Away {
     fn because(error: &Error, at: &Address) -> Self {
         let sent = !matches!(error, Error::Connect { .. } | Error::BadAddress { .. } | Error::Setup(_));
-        Self { why: Failure::of(error), at: Some(at.clone()), sent, pause: None }
+        Self { why: Failure::of(error), at: Some(at.clone()), sent, pause: None, heard: false }
     }
 }
 
@@ -87,7 +89,7 @@ impl Shared {
         let at = match self.upstream.find(failed).await {
             Ok(at) => at,
             Err(why) if why.kind.is_retryable() => {
-                return Err(Fate::Away(Away { why, at: None, sent: false, pause: None }));
+                return Err(Fate::Away(Away { why, at: None, sent: false, pause: None, heard: false }));
             }
             Err(why) => return Err(Fate::Refused(why)),
         };
@@ -138,7 +140,7 @@ impl Shared {
             {
                 match self.upstream.find(Some(&at)).await {
                     Ok(found) if found == at => Fate::Refused(why),
-                    Ok(_) | Err(_) => Fate::Away(Away { why, at: Some(at), sent: false, pause: None }),
+                    Ok(_) | Err(_) => Fate::Away(Away { why, at: Some(at), sent: false, pause: None, heard: false }),
                 }
             }
             fate => fate,
@@ -150,11 +152,11 @@ impl Shared {
         let url = &at.url;
         let status = response.status();
         let session = response.header("mcp-session-id").map(str::to_owned);
-        let streamed = response.header("content-type").is_some_and(|kind| kind.starts_with("text/event-stream"));
+        let streamed = is_stream(&response);
         let pause = response.header("retry-after").and_then(|text| text.parse().ok()).map(Duration::from_secs);
         let busy = |why: &str, sent: bool| {
             let why = Failure::new(FailureKind::Unavailable, "upstream_away", format!("{url} answers {status}: {why}"));
-            Fate::Away(Away { why, at: Some(at.clone()), sent, pause })
+            Fate::Away(Away { why, at: Some(at.clone()), sent, pause, heard: false })
         };
         match status {
             421 if at.instance.is_some() => return busy("another server is there now", false),
@@ -207,6 +209,7 @@ impl Shared {
         let url = &at.url;
         let mut parser = Parser::new();
         let mut frames = Vec::new();
+        let mut heard = false;
         loop {
             match response.chunk().await {
                 Ok(Some(bytes)) => {
@@ -218,9 +221,9 @@ impl Shared {
                 Ok(None) => {
                     let what = format!("{url} closed the connection before it answered");
                     let why = Failure::new(FailureKind::Unavailable, "upstream_away", what);
-                    return Fate::Away(Away { why, at: Some(at.clone()), sent: true, pause: None });
+                    return Fate::Away(Away { why, at: Some(at.clone()), sent: true, pause: None, heard });
                 }
-                Err(error) => return Fate::Away(Away { sent: true, ..Away::because(&error, at) }),
+                Err(error) => return Fate::Away(Away { sent: true, heard, ..Away::because(&error, at) }),
             }
             for Frame { data, .. } in frames.drain(..) {
                 match (frame::look(&data), id) {
@@ -228,20 +231,24 @@ impl Shared {
                         tokio::spawn(read_out(response, self.clock.clone()));
                         return Fate::Answered(Answer { text: frame::one_line(&data), session });
                     }
-                    (incoming, _) => self.pass(incoming, &data).await,
+                    (incoming, _) => heard |= self.pass(incoming, &data).await,
                 }
             }
         }
     }
 
-    /// Passes on something that the server says and that is not what is being waited for.
-    pub(crate) async fn pass(&self, incoming: Incoming, text: &str) {
+    /// Passes on something that the server says and that is not what is being waited for; says whether it did.
+    pub(crate) async fn pass(&self, incoming: Incoming, text: &str) -> bool {
         match incoming {
             Incoming::Said(object, method) => {
                 let lifted = (method == "notifications/progress").then(|| self.progress.lift(&object)).flatten();
                 self.output.line(lifted.unwrap_or_else(|| frame::one_line(text))).await;
+                return true;
             }
-            Incoming::Answer(id) if self.calls.finish(&id) => self.output.line(frame::one_line(text)).await,
+            Incoming::Answer(id) if self.calls.finish(&id) => {
+                self.output.line(frame::one_line(text)).await;
+                return true;
+            }
             Incoming::Answer(id) => tracing::debug!(id = id.json(), "an answer that nobody waits for was dropped"),
             // The first event of a stream may be empty: it only has an id.
             Incoming::Unaddressed(_) | Incoming::Unknown if text.trim().is_empty() => {}
@@ -249,7 +256,14 @@ impl Shared {
                 tracing::warn!("the server sent something that is no JSON-RPC message; it was dropped");
             }
         }
+        false
     }
+}
+
+/// Whether a response brings events.
+pub(crate) fn is_stream(response: &Response) -> bool {
+    let kind = response.header("content-type").and_then(|kind| kind.split(';').next());
+    kind.is_some_and(|kind| kind.trim().eq_ignore_ascii_case("text/event-stream"))
 }
 
 /// Reads what is left of an answered stream, so that its connection can be used again.
