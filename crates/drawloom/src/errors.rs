@@ -193,6 +193,7 @@ errors! {
         "bad_id": "What was given is neither a run's id nor a handle.", "`drawloom runs list` shows the ids.";
         "bad_log_filter": "The log filter cannot be read.", "Write a level such as `info`.";
         "bad_prompt": "The prompt cannot be read, or is too long.", "See the message.";
+        "bad_toolsets": "A toolset's name is none.", "Write it like --toolsets core,runs.";
         "cannot_write": "A file cannot be written.", "Choose a directory that can be.";
         "exists": "The file exists, and is not replaced.", "Choose another, or pass --force where there is one.";
         "in_use": "Another process owns the data directory.", "Use its server, wait, or pass another --data-dir.";
@@ -210,6 +211,7 @@ errors! {
         "no_temporary_directory": "No temporary directory can be made.", "Set TMPDIR.";
         "not_empty": "The data directory holds a store already.", "Make a backup of it, then pass --force.";
         "not_served": "The run has not ended and nobody serves it.", "Start `drawloom serve`.";
+        "secret_in_file": "A secret would be written into a config file as plain text.", "Set DRAWLOOM_TOKEN in the environment of the host in its place.";
         "unfinished_runs": "The backup holds unfinished runs.", "Pass --resume or --cancel to `drawloom restore`.";
     }
 }
