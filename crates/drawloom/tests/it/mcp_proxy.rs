@@ -10,6 +10,7 @@ use std::{
 
 use rustix::{
     event::{PollFd, PollFlags, poll},
+    fs::{OFlags, fcntl_getfl},
     process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal},
 };
 use serde_json::{Value, json};
@@ -398,6 +399,40 @@ fn a_port_that_is_taken_does_not_keep_a_server_from_starting() {
     host.call(1, "spawn_run", json!({ "agent": "echo", "prompt": "hello" }));
     assert_eq!(host.next()["result"]["structuredContent"]["final_text"], "hello");
     let _server = Started::of(&home);
+}
+
+#[test]
+fn the_first_message_is_answered_in_time_also_when_a_start_takes_long_and_the_start_goes_on() {
+    let home = Home::new();
+    std::fs::create_dir(home.data()).expect("a directory");
+    let lock = std::fs::File::create(home.data().join("start.lock")).expect("a file");
+    lock.lock().expect("nobody has it");
+    let mut host = Host::start(home.command(&["mcp"]));
+    host.request(1, "initialize", json!({ "protocolVersion": "2025-06-18" }));
+    let answer = host.next();
+    let message = answer["error"]["message"].as_str().expect("text");
+    assert!(message.contains("within 8 s") && message.contains("not yet started"), "{message}");
+    drop(lock);
+    host.call(2, "spawn_run", json!({ "agent": "echo", "prompt": "hello" }));
+    assert_eq!(host.next()["result"]["structuredContent"]["final_text"], "hello");
+    let _server = Started::of(&home);
+}
+
+#[test]
+fn the_pipes_are_left_as_they_were() {
+    let home = Home::new();
+    let server = home.serve();
+    let (input, to_proxy) = std::io::pipe().expect("a pipe");
+    let (_from_proxy, output) = std::io::pipe().expect("a pipe");
+    let copy = |end: &std::io::PipeReader| end.try_clone().expect("a second handle");
+    let mut command = home.command(&["mcp", "--upstream", &server.url]);
+    let mut proxy =
+        command.stdin(copy(&input)).stdout(output.try_clone().expect("a second handle")).spawn().expect("it starts");
+    drop(to_proxy);
+    assert!(proxy.wait().expect("it ends").success());
+    for flags in [fcntl_getfl(&input), fcntl_getfl(&output)] {
+        assert!(!flags.expect("it is open").contains(OFlags::NONBLOCK));
+    }
 }
 
 #[test]
