@@ -177,6 +177,7 @@ fn a_server_that_was_started_by_hand_is_waited_for_when_it_is_restarted() {
         let mut host = Host::start(home.command(&["mcp"]));
         host.call(1, "spawn_run", json!({ "agent": "echo", "prompt": "one" }));
         assert_eq!(host.next()["result"]["structuredContent"]["final_text"], "one");
+        let address = server.url.strip_prefix("http://").expect("a plain address").to_owned();
         match in_order {
             true => drop(server.stop()),
             false => server.kill(),
@@ -184,7 +185,8 @@ fn a_server_that_was_started_by_hand_is_waited_for_when_it_is_restarted() {
         host.call(2, "spawn_run", json!({ "agent": "echo", "prompt": "two" }));
         let early = host.lines.recv_timeout(Duration::from_millis(2500));
         assert_eq!(early, Err(RecvTimeoutError::Timeout), "nobody else has taken its place");
-        let _again = home.serve();
+        // At the same address it is another instance, and the same data.
+        let _again = home.serve_with(home.command(&["serve", "--json", "--log", "warn", "--listen", &address]));
         assert_eq!(host.next()["result"]["structuredContent"]["final_text"], "two");
     }
 }

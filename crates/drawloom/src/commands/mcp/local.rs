@@ -348,3 +348,48 @@ fn unusable(error: &Error) -> Failure {
 fn bad_address(error: &CommandError) -> Failure {
     Failure::new(FailureKind::Invalid, "bad_address", error.message.clone())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn server(instance: &str, pid: u32) -> ServerFile {
+        ServerFile {
+            url: "http://127.0.0.1:1".into(),
+            pid,
+            version: "0".into(),
+            started_at: "then".into(),
+            instance: Some(instance.into()),
+            config: Vec::new(),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_server_is_known_once_it_was_found_and_for_as_long_as_its_process_lives() {
+        let temporary = tempfile::tempdir().expect("a temporary directory");
+        let directory = DataDir::new(temporary.path());
+        let lock = directory.lock("serve").expect("nobody has it");
+        let local = Local(Arc::new(Search {
+            directory,
+            globals: Vec::new(),
+            config: Vec::new(),
+            toolsets: Vec::new(),
+            looking: tokio::sync::Mutex::default(),
+            known: Mutex::default(),
+        }));
+        let address =
+            |instance: &str| Address { url: "http://127.0.0.1:1/mcp".into(), instance: Some(instance.into()) };
+        lock.announce(&server("one", std::process::id())).expect("a writable directory");
+        assert_eq!(local.known(), None);
+        assert_eq!(local.find(None).await.ok(), Some(address("one")));
+        assert_eq!(local.known(), Some(address("one")));
+        lock.announce(&server("two", std::process::id())).expect("a writable directory");
+        assert_eq!(local.known(), Some(address("two")), "it has taken the place of the other");
+        assert_eq!(local.find(None).await.ok(), Some(address("two")));
+        let mut ended = std::process::Command::new("true").spawn().expect("a program");
+        ended.wait().expect("it ends");
+        lock.announce(&server("three", ended.id())).expect("a writable directory");
+        assert_eq!(local.known(), None);
+        assert_eq!(local.find(None).await.map_err(|failure| failure.code), Err("upstream_away"));
+    }
+}
