@@ -129,6 +129,13 @@ pub fn find(given: &[PathBuf]) -> Result<Vec<PathBuf>, CommandError> {
     }
 }
 
+/// Where files are, from wherever it is looked.
+pub(crate) fn absolute(files: &[PathBuf]) -> Vec<PathBuf> {
+    let absolute =
+        |file: &PathBuf| file.canonicalize().or_else(|_| std::path::absolute(file)).unwrap_or_else(|_| file.clone());
+    files.iter().map(absolute).collect()
+}
+
 /// Loads files, with the environment of the process.
 pub fn load_files(paths: &[PathBuf]) -> Result<Loaded, CommandError> {
     load::load(paths, &environment::exact_variable).map_err(refuse)

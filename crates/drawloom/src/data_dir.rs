@@ -6,7 +6,7 @@
 use std::{
     fs::{self, File, OpenOptions, TryLockError},
     io::{self, Read as _, Seek as _, Write as _},
-    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
+    os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
 };
 
@@ -40,6 +40,12 @@ pub struct ServerFile {
     pub version: String,
     /// When it started, as RFC 3339.
     pub started_at: String,
+    /// What tells it from all others; versions before this one have nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instance: Option<String>,
+    /// The files of its config.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub config: Vec<PathBuf>,
 }
 
 /// Who holds the lock, as it says of itself.
@@ -165,6 +171,15 @@ impl DataDir {
     pub fn read_server(&self) -> Option<ServerFile> {
         serde_json::from_slice(&fs::read(self.path.join(SERVER_FILE)).ok()?).ok()
     }
+
+    /// Whether this process has the lock open, as the owner has for as long as it lives. It only looks, so it is in
+    /// nobody's way.
+    pub fn is_open_in(&self, pid: u32) -> bool {
+        let which = |path: PathBuf| fs::metadata(path).ok().map(|found| (found.dev(), found.ino()));
+        let Some(lock) = which(self.path.join(LOCK_FILE)) else { return false };
+        let mut open = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+        open.any(|file| which(file.path()) == Some(lock))
+    }
 }
 
 fn read_holder(file: &mut File) -> Option<Holder> {
@@ -204,7 +219,14 @@ mod tests {
     use super::*;
 
     fn server() -> ServerFile {
-        ServerFile { url: "http://127.0.0.1:1".into(), pid: 1, version: "0".into(), started_at: "then".into() }
+        ServerFile {
+            url: "http://127.0.0.1:1".into(),
+            pid: 1,
+            version: "0".into(),
+            started_at: "then".into(),
+            instance: Some("i".into()),
+            config: vec!["/a.yaml".into()],
+        }
     }
 
     #[test]
@@ -216,6 +238,7 @@ mod tests {
         let Err(Error::InUse { holder, server: found, .. }) = directory.lock("run") else { panic!("it is in use") };
         assert_eq!(holder, Some(Holder { pid: std::process::id(), command: "serve".into() }));
         assert_eq!(found.as_deref(), Some(&server()));
+        assert!(directory.is_open_in(std::process::id()) && !directory.is_open_in(u32::MAX));
         lock.withdraw();
         let Err(Error::InUse { server: gone, .. }) = directory.lock("run") else { panic!("it is in use") };
         assert_eq!(gone, None);

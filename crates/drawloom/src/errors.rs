@@ -141,6 +141,7 @@ errors! {
         "unknown_session": "There is no such session.", "Leave session_id out to begin a new one.";
         "unknown_toolset": "There is no such set of MCP tools.", "The hint lists them.";
         "unknown_token": "Nobody has this token.", "Check it.";
+        "wrong_instance": "The request is meant for another server, which had this address before.", "Look again where the server is; `drawloom mcp` does it by itself.";
         "wrong_method": "The route has no such method.", "The hint says which it has.";
         "wrong_type": "A value has the wrong type.", "The message says which it must have.";
     }
@@ -193,6 +194,7 @@ errors! {
         "bad_id": "What was given is neither a run's id nor a handle.", "`drawloom runs list` shows the ids.";
         "bad_log_filter": "The log filter cannot be read.", "Write a level such as `info`.";
         "bad_prompt": "The prompt cannot be read, or is too long.", "See the message.";
+        "bad_toolsets": "A toolset's name is none.", "Write it like --toolsets core,runs.";
         "cannot_write": "A file cannot be written.", "Choose a directory that can be.";
         "exists": "The file exists, and is not replaced.", "Choose another, or pass --force where there is one.";
         "in_use": "Another process owns the data directory.", "Use its server, wait, or pass another --data-dir.";
@@ -210,6 +212,7 @@ errors! {
         "no_temporary_directory": "No temporary directory can be made.", "Set TMPDIR.";
         "not_empty": "The data directory holds a store already.", "Make a backup of it, then pass --force.";
         "not_served": "The run has not ended and nobody serves it.", "Start `drawloom serve`.";
+        "secret_in_file": "A secret would be written into a config file as plain text.", "Set DRAWLOOM_TOKEN in the environment of the host in its place.";
         "unfinished_runs": "The backup holds unfinished runs.", "Pass --resume or --cancel to `drawloom restore`.";
     }
 }

@@ -27,6 +27,7 @@ use drawloom_store::{Opened, Previous, Store};
 use drawloom_substrate::Weight;
 
 use crate::{
+    config,
     data_dir::{Lock, ServerFile},
     exit::CommandError,
     idle, logging,
@@ -159,6 +160,8 @@ pub async fn start(parts: Parts) -> Result<Running, CommandError> {
                 pid: std::process::id(),
                 version: VERSION.into(),
                 started_at: parts.clock.now().to_rfc3339(),
+                instance: Some(running.app.instance().to_owned()),
+                config: config::absolute(&parts.loaded.files),
             })?;
             running.url = Some(url);
             running.serving = Some(serve(listener, running.app.clone()));

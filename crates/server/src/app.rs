@@ -131,6 +131,8 @@ pub struct App {
     pub(crate) presence: Presence,
     /// Waits and streams end when this is cancelled.
     pub(crate) stopping: CancellationToken,
+    /// Tells this server from all others, also from those before it on the same data.
+    instance: String,
     boot: u32,
     requests: AtomicU64,
 }
@@ -140,6 +142,8 @@ impl App {
     pub fn new(parts: Parts) -> Arc<Self> {
         let mut boot = [0; 4];
         parts.entropy.fill(&mut boot);
+        let mut instance = [0; 16];
+        parts.entropy.fill(&mut instance);
         Arc::new(Self {
             started: parts.clock.now(),
             runs: parts.runs,
@@ -156,6 +160,7 @@ impl App {
             limits: parts.limits,
             presence: Presence::default(),
             stopping: CancellationToken::new(),
+            instance: format!("{:032x}", u128::from_be_bytes(instance)),
             boot: u32::from_be_bytes(boot),
             requests: AtomicU64::new(0),
         })
@@ -164,6 +169,11 @@ impl App {
     /// A name for this process, to tell it from those before it.
     pub(crate) fn boot_name(&self) -> String {
         format!("{:08x}", self.boot)
+    }
+
+    /// What tells this server from all others. Requests that name another one are refused.
+    pub fn instance(&self) -> &str {
+        &self.instance
     }
 
     /// Who is connected.

@@ -1,6 +1,7 @@
 //! Who calls: open loopback, the shared token, or a principal's own token.
 
 mod identity;
+mod instance;
 mod origin;
 
 use std::net::SocketAddr;
@@ -13,6 +14,7 @@ use drawloom_contract::{
 };
 
 pub(crate) use identity::on_behalf;
+pub(crate) use instance::check_instance;
 pub(crate) use origin::check_origin;
 
 use crate::config::PrincipalConfig;

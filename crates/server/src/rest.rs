@@ -36,7 +36,7 @@ pub(crate) use refusal::Refusal;
 
 use crate::{
     app::App,
-    auth::check_origin,
+    auth::{check_instance, check_origin},
     mcp::Endpoint,
     operation::{Answer, AnyOperation, Call, Card, Verb},
     operations::{OPERATIONS, validator},
@@ -121,8 +121,11 @@ impl Surface {
         let (began, method, path) = (self.app.clock.now(), request.method().clone(), request.uri().path().to_owned());
         let span = tracing::debug_span!("request", id = %id, %method, path);
         let asked = self.asked(id.clone());
-        let mut response = match check_origin(self.app.auth.is_open(), request.headers()) {
-            Err(failure) => Refusal::from(failure).answer(&asked),
+        let checked = check_origin(self.app.auth.is_open(), request.headers())
+            .map_err(Refusal::from)
+            .and_then(|()| check_instance(self.app.instance(), request.headers()).map_err(Refusal::wrong_instance));
+        let mut response = match checked {
+            Err(refusal) => refusal.answer(&asked),
             Ok(()) => {
                 request.extensions_mut().insert(asked.clone());
                 let answer = self.router.clone().oneshot(request).instrument(span);

@@ -62,7 +62,8 @@ pub const MOST_IN_FLIGHT: usize = 1024;
 /// How long a server may be away before what waits for it fails.
 pub const PATIENCE: Duration = Duration::from_secs(300);
 
-/// The same for the first request of a host: it waits for nothing else, and a reason is worth more than time.
+/// How long the first request of a host may take in all, the start of a server included: it waits for nothing else, and a
+/// reason is worth more than time.
 pub const FIRST_CONTACT_PATIENCE: Duration = Duration::from_secs(8);
 
 /// How often one request is sent at most when the server takes it and breaks off each time, soon after.
@@ -80,6 +81,9 @@ pub const DRAIN: Duration = Duration::from_secs(5);
 /// How long the end of a session may take to reach the server, and the last lines the host when a signal ends it all.
 const GOODBYE: Duration = Duration::from_millis(200);
 
+/// The header that says which server is meant: another one that has its address now refuses the request with 421.
+pub const INSTANCE: &str = "drawloom-instance";
+
 /// The part of `_meta` that names the key under which the server does a call once.
 const IDEMPOTENCY_KEY: &str = "io.drawloom/idempotencyKey";
 
@@ -96,15 +100,24 @@ const RPC_NOT_JSON: i64 = -32700;
 const RPC_INVALID: i64 = -32600;
 const RPC_FAILED: i64 = -32000;
 
+/// Where a server is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Address {
+    /// Its MCP endpoint.
+    pub url: Arc<str>,
+    /// Which server is meant, when that is known: then it may have moved, and what answers like another one is another one.
+    pub instance: Option<Arc<str>>,
+}
+
 /// Where the server is.
 #[async_trait]
 pub trait Upstream: Send + Sync {
-    /// The address of the MCP endpoint, which is started if need be. `failed` is an address that did not work just now;
-    /// the answer may be the same one again. A failure that may pass is asked about again.
-    async fn find(&self, failed: Option<&str>) -> Result<Arc<str>, Failure>;
+    /// The address of the server, which is started if need be. `failed` is an address that did not work just now; the
+    /// answer may be the same one again. A failure that may pass is asked about again.
+    async fn find(&self, failed: Option<&Address>) -> Result<Address, Failure>;
 
-    /// The address that `find` gave last, without looking.
-    fn known(&self) -> Option<Arc<str>>;
+    /// The address of the server that is there, without starting one; nothing before the first `find`.
+    fn known(&self) -> Option<Address>;
 }
 
 /// A server whose address is given.
@@ -112,12 +125,12 @@ pub struct Fixed(pub Arc<str>);
 
 #[async_trait]
 impl Upstream for Fixed {
-    async fn find(&self, _: Option<&str>) -> Result<Arc<str>, Failure> {
-        Ok(self.0.clone())
+    async fn find(&self, _: Option<&Address>) -> Result<Address, Failure> {
+        Ok(Address { url: self.0.clone(), instance: None })
     }
 
-    fn known(&self) -> Option<Arc<str>> {
-        Some(self.0.clone())
+    fn known(&self) -> Option<Address> {
+        Some(Address { url: self.0.clone(), instance: None })
     }
 }
 
@@ -274,9 +287,9 @@ impl Shared {
                 let message = format!("a line is not JSON: {why}");
                 self.output.line(frame::error(None, RPC_NOT_JSON, &message, None)).await;
             }
-            Err(Refusal::NotRpc(why)) => {
+            Err(Refusal::NotRpc(why, id)) => {
                 let message = format!("a line is no JSON-RPC message: {why}");
-                self.output.line(frame::error(None, RPC_INVALID, &message, None)).await;
+                self.output.line(frame::error(id.as_ref(), RPC_INVALID, &message, None)).await;
             }
             Ok(Frame::Request(request)) => self.take_request(request, spawn).await,
             Ok(Frame::Notification(notification)) if notification.method == "notifications/cancelled" => {

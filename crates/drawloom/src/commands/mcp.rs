@@ -14,6 +14,7 @@ use std::{
 use clap::{Args, Subcommand};
 use drawloom_net::Configured;
 use drawloom_wire::mcp::{self, Fixed, Upstream};
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{UnixStream, unix::pipe},
@@ -49,6 +50,27 @@ enum McpCommand {
     /// Connect an MCP host: print its config for drawloom, or write it
     Install(install::Install),
 }
+
+/// Headers that say how a message travels: given twice, or otherwise, they would break it.
+const OURS: [&str; 14] = [
+    "accept",
+    "connection",
+    "content-encoding",
+    "content-length",
+    "content-type",
+    "expect",
+    "host",
+    "keep-alive",
+    "last-event-id",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    mcp::INSTANCE,
+];
+
+/// How further ones begin.
+const OUR_PREFIXES: [&str; 2] = ["mcp-", "proxy-"];
 
 /// How the proxy comes to its server.
 #[derive(Debug, Clone, Default, Args)]
@@ -92,6 +114,7 @@ impl Connection {
     async fn serve(self, session: &Session) -> Result<Exit, CommandError> {
         let stop = stop_signal();
         let headers = self.headers()?;
+        self.check_toolsets()?;
         let given = self.upstream.as_ref().or(session.globals.url.as_ref());
         let (upstream, http): (Arc<dyn Upstream>, _) = match given {
             Some(url) => {
@@ -110,7 +133,9 @@ impl Connection {
             clock: Arc::new(SystemClock),
             entropy: Arc::new(SystemEntropy::default()),
         };
-        let (input, output) = (End::input(io::stdin().as_fd())?, End::output(io::stdout().as_fd())?);
+        let (stdin, stdout) = (io::stdin(), io::stdout());
+        let _flags = [Flags::of(stdin.as_fd())?, Flags::of(stdout.as_fd())?];
+        let (input, output) = (End::input(stdin.as_fd())?, End::output(stdout.as_fd())?);
         mcp::run(parts, input.reader(), output.writer(), stop).await;
         Ok(Exit::Done)
     }
@@ -121,14 +146,29 @@ impl Connection {
             let is_name =
                 !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
             let is_value = value.bytes().all(|byte| (b' '..=b'~').contains(&byte));
-            match is_name && is_value {
-                true => Ok((name.to_ascii_lowercase(), value.trim().to_owned())),
-                // What was given is not shown: it may hold a secret.
-                false => Err(CommandError::usage("bad_header", "a --header is not of the form NAME: VALUE")
-                    .with_hint("write it like --header 'X-Team: weavers'")),
+            // What was given is not shown: it may hold a secret.
+            if !is_name || !is_value {
+                return Err(CommandError::usage("bad_header", "a --header is not of the form NAME: VALUE")
+                    .with_hint("write it like --header 'X-Team: weavers'"));
             }
+            let name = name.to_ascii_lowercase();
+            if OURS.contains(&name.as_str()) || OUR_PREFIXES.iter().any(|prefix| name.starts_with(prefix)) {
+                let what = format!("the header {name} is the proxy's own and cannot be given by --header");
+                return Err(CommandError::usage("bad_header", what).with_hint("leave it out"));
+            }
+            Ok((name, value.trim().to_owned()))
         };
         self.headers.iter().map(split).collect()
+    }
+
+    fn check_toolsets(&self) -> Result<(), CommandError> {
+        let is_name =
+            |name: &String| !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
+        match self.toolsets.iter().find(|name| !is_name(name)) {
+            None => Ok(()),
+            Some(name) => Err(CommandError::usage("bad_toolsets", format!("{name:?} is not the name of a toolset"))
+                .with_hint("write it like --toolsets core,runs, without spaces")),
+        }
     }
 }
 
@@ -136,6 +176,30 @@ impl Connection {
 fn patience_of_host() -> Option<Duration> {
     let millis = environment::variable("MCP_TOOL_TIMEOUT")?.trim().parse().ok()?;
     (millis >= 1_000).then(|| Duration::from_millis(millis))
+}
+
+/// The flags of an end as they were found. They belong to the host as well, which may go on to use the end.
+struct Flags {
+    end: OwnedFd,
+    found: OFlags,
+}
+
+impl Flags {
+    fn of(end: BorrowedFd<'_>) -> Result<Self, CommandError> {
+        let found = fcntl_getfl(end).map_err(|error| closed(&error.into()))?;
+        Ok(Self { end: end.try_clone_to_owned().map_err(|error| closed(&error))?, found })
+    }
+}
+
+impl Drop for Flags {
+    fn drop(&mut self) {
+        // Nobody can be told, and nobody is hurt when the other side is gone.
+        _ = fcntl_setfl(&self.end, self.found);
+    }
+}
+
+fn closed(error: &io::Error) -> CommandError {
+    CommandError::failed("no_pipe", format!("stdin or stdout is not open: {error}"))
 }
 
 /// One of the process's own ends: without a thread of its own when it is a pipe or a socket, as hosts make them.
@@ -157,7 +221,7 @@ impl End {
     }
 
     fn of(end: BorrowedFd<'_>, as_pipe: impl Fn(OwnedFd) -> io::Result<Self>) -> Result<Self, CommandError> {
-        let closed = |error| CommandError::failed("no_pipe", format!("stdin or stdout is not open: {error}"));
+        let closed = |error| closed(&error);
         let copy = || end.try_clone_to_owned().map_err(closed);
         if let Ok(end) = as_pipe(copy()?) {
             return Ok(end);
@@ -191,7 +255,7 @@ impl End {
 /// The address of the MCP endpoint of the server at `url`.
 fn endpoint(url: &str, toolsets: &[String]) -> Result<String, CommandError> {
     let rest = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"));
-    if rest.is_none_or(|rest| rest.is_empty() || rest.starts_with('/') || rest.contains(['?', '#', ' '])) {
+    if rest.is_none_or(|rest| !has_host(rest) || rest.contains(['?', '#', ' '])) {
         return Err(CommandError::usage("bad_address", format!("{url:?} is not the address of a server"))
             .with_hint("write it like http://127.0.0.1:8787"));
     }
@@ -199,6 +263,18 @@ fn endpoint(url: &str, toolsets: &[String]) -> Result<String, CommandError> {
     let path = if base.ends_with("/mcp") || base.ends_with("/_mcp") { "" } else { "/mcp" };
     let query = if toolsets.is_empty() { String::new() } else { format!("?toolsets={}", toolsets.join(",")) };
     Ok(format!("{base}{path}{query}"))
+}
+
+/// Whether what stands behind the scheme begins with a host, and a port when it says one.
+fn has_host(rest: &str) -> bool {
+    let authority = rest.split('/').next().unwrap_or_default();
+    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+    let (name, port) = match host.rsplit_once(':') {
+        // The colons in brackets are the address's own.
+        Some((name, port)) if !port.ends_with(']') => (name, Some(port)),
+        _ => (host, None),
+    };
+    !name.is_empty() && port.is_none_or(|port| port.parse::<u16>().is_ok())
 }
 
 #[cfg(test)]
@@ -213,10 +289,21 @@ mod tests {
             ("http://127.0.0.1:8787/", "http://127.0.0.1:8787/mcp"),
             ("http://h/mcp", "http://h/mcp"),
             ("https://h/team/v1/_mcp/", "https://h/team/v1/_mcp"),
+            ("http://[::1]:65535", "http://[::1]:65535/mcp"),
+            ("http://[::1]", "http://[::1]/mcp"),
         ] {
             assert_eq!(at(url).as_deref(), Ok(found));
         }
-        for url in ["127.0.0.1:8787", "http://", "ftp://h", "http://h?x=1", ""] {
+        for url in [
+            "127.0.0.1:8787",
+            "http://",
+            "ftp://h",
+            "http://h?x=1",
+            "",
+            "http://h:65536",
+            "http://h:x/mcp",
+            "http://:1",
+        ] {
             assert_eq!(at(url), Err("bad_address".to_owned()), "{url}");
         }
         let sets = ["runs".to_owned(), "agents".to_owned()];
@@ -227,9 +314,22 @@ mod tests {
     fn headers_are_names_and_values() {
         let given = |header: &str| Connection { headers: vec![header.into()], ..Connection::default() }.headers();
         assert_eq!(given("X-Team:  a b ").expect("a header"), [("x-team".to_owned(), "a b".to_owned())]);
-        for header in ["nonsense", ": x", "a b: c", "a: b\nc: d"] {
+        for header in ["nonsense", ": x", "a b: c", "a: b\nc: d", "Content-Length: 3", "Mcp-Session-Id: s", "HOST: h"] {
             let error = given(header).expect_err("no header");
             assert!(error.code == "bad_header" && !error.message.contains(header), "{error}");
+        }
+    }
+
+    #[test]
+    fn toolsets_are_names() {
+        let given = |sets: &[&str]| {
+            let toolsets = sets.iter().map(|set| (*set).to_owned()).collect();
+            Connection { toolsets, ..Connection::default() }.check_toolsets().map_err(|error| error.code)
+        };
+        assert_eq!(given(&[]), Ok(()));
+        assert_eq!(given(&["core", "a_b"]), Ok(()));
+        for bad in ["", " runs", "a&b", "Core", "a%2C"] {
+            assert_eq!(given(&["core", bad]), Err("bad_toolsets".to_owned()), "{bad:?}");
         }
     }
 }

@@ -125,3 +125,36 @@ fn a_link_is_written_through_and_a_new_file_of_a_project_is_for_all() {
     home.write("usual", "");
     assert_eq!(mode(&home.path().join(".mcp.json")), mode(&home.path().join("usual")));
 }
+
+#[test]
+fn secrets_are_not_written_and_not_shown() {
+    let home = Home::new();
+    let secret = "hush-hush-hush";
+    let header = |name: &str| format!("{name}: {secret}");
+    let headers = ["Authorization", "Cookie", "X-Api-Key", "x-secret", "X-Auth-Token"].map(header);
+    let mut refused: Vec<Vec<String>> = headers.into_iter().map(|header| vec!["--header".into(), header]).collect();
+    refused.push(vec!["--upstream".into(), format!("https://ann:{secret}@looms.example")]);
+    for arguments in refused {
+        let mut all = vec!["--client", "codex", "--write", "--yes"];
+        all.extend(arguments.iter().map(String::as_str));
+        let ran = install(&home, &all).exits(2);
+        assert!(ran.stderr.contains("plain text") && ran.stderr.contains("DRAWLOOM_TOKEN"), "{ran:?}");
+        assert!(!ran.stderr.contains(secret) && !ran.stdout.contains(secret), "{ran:?}");
+    }
+    assert!(!home.path().join(".codex").exists());
+    install(&home, &["--client", "codex", "--write", "--yes", "--header", "X-Team: weavers"]).exits(0);
+}
+
+#[test]
+fn what_a_host_could_not_start_is_refused_at_once() {
+    let home = Home::new();
+    for (arguments, says) in [
+        (["--toolsets", ""], "is not the name of a toolset"),
+        (["--toolsets", "core, runs"], "is not the name of a toolset"),
+        (["--header", "Content-Length: 7"], "content-length is the proxy's own"),
+        (["--upstream", "http://127.0.0.1:70000"], "is not the address of a server"),
+    ] {
+        let refused = install(&home, &[["--client", "claude"], arguments].concat()).exits(2);
+        assert!(refused.stderr.contains(says), "{}", refused.stderr);
+    }
+}

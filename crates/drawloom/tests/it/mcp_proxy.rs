@@ -10,6 +10,7 @@ use std::{
 
 use rustix::{
     event::{PollFd, PollFlags, poll},
+    fs::{OFlags, fcntl_getfl},
     process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal},
 };
 use serde_json::{Value, json};
@@ -96,6 +97,7 @@ fn stateless() -> Value {
 
 /// The server of a home that a proxy started; ended with the test.
 struct Started {
+    url: String,
     pid: i32,
     process: OwnedFd,
 }
@@ -106,7 +108,7 @@ impl Started {
         let server: Value = serde_json::from_slice(&text).expect("JSON");
         let pid = server["pid"].as_i64().and_then(|pid| i32::try_from(pid).ok()).expect("a number");
         let process = pidfd_open(Pid::from_raw(pid).expect("a process"), PidfdFlags::empty()).expect("it lives");
-        Self { pid, process }
+        Self { url: server["url"].as_str().expect("an address").to_owned(), pid, process }
     }
 
     /// Waits for its end for at most so long; says whether it came.
@@ -175,6 +177,7 @@ fn a_server_that_was_started_by_hand_is_waited_for_when_it_is_restarted() {
         let mut host = Host::start(home.command(&["mcp"]));
         host.call(1, "spawn_run", json!({ "agent": "echo", "prompt": "one" }));
         assert_eq!(host.next()["result"]["structuredContent"]["final_text"], "one");
+        let address = server.url.strip_prefix("http://").expect("a plain address").to_owned();
         match in_order {
             true => drop(server.stop()),
             false => server.kill(),
@@ -182,8 +185,72 @@ fn a_server_that_was_started_by_hand_is_waited_for_when_it_is_restarted() {
         host.call(2, "spawn_run", json!({ "agent": "echo", "prompt": "two" }));
         let early = host.lines.recv_timeout(Duration::from_millis(2500));
         assert_eq!(early, Err(RecvTimeoutError::Timeout), "nobody else has taken its place");
-        let _again = home.serve();
+        // At the same address it is another instance, and the same data.
+        let _again = home.serve_with(home.command(&["serve", "--json", "--log", "warn", "--listen", &address]));
         assert_eq!(host.next()["result"]["structuredContent"]["final_text"], "two");
+    }
+}
+
+#[test]
+fn whoever_has_the_port_of_a_server_that_died_is_not_taken_for_it() {
+    let (home, other) = (Home::new(), Home::new());
+    let mut host = Host::start(home.command(&["mcp"]));
+    host.call(1, "spawn_run", json!({ "agent": "echo", "prompt": "one" }));
+    assert_eq!(host.next()["result"]["structuredContent"]["final_text"], "one");
+    let first = Started::of(&home);
+    let address = first.url.strip_prefix("http://").expect("a plain address").to_owned();
+    first.kill();
+    assert!(first.ends_within(PATIENCE));
+    let stranger = other.serve_with(other.command(&["serve", "--json", "--log", "warn", "--listen", &address]));
+    host.call(2, "spawn_run", json!({ "agent": "echo", "prompt": "two" }));
+    assert_eq!(host.next()["result"]["structuredContent"]["final_text"], "two");
+    let _second = Started::of(&home);
+    host.call(3, "list_runs", json!({}));
+    assert_eq!(host.next()["result"]["structuredContent"]["runs"].as_array().map(Vec::len), Some(2));
+    let runs = other.run(&["--url", &stranger.url, "runs", "list", "--json"]).exits(0).json();
+    assert_eq!(runs["runs"].as_array().map(Vec::len), Some(0), "{runs}");
+}
+
+#[test]
+fn a_stranger_at_the_address_of_a_server_that_was_started_by_hand_gets_nothing() {
+    let home = Home::new();
+    let with_token = |arguments: &[&str]| {
+        let mut command = home.command(arguments);
+        command.env("DRAWLOOM_TOKEN", "the right one");
+        command
+    };
+    let serve = || home.serve_with(with_token(&["serve", "--json", "--log", "warn"]));
+    let server = serve();
+    let mut host = Host::start(with_token(&["mcp"]));
+    host.call(1, "spawn_run", json!({ "agent": "echo", "prompt": "one" }));
+    assert_eq!(host.next()["result"]["structuredContent"]["final_text"], "one");
+    let address = server.url.strip_prefix("http://").expect("a plain address").to_owned();
+    server.kill();
+    let stranger = std::net::TcpListener::bind(address).expect("nobody has it");
+    stranger.set_nonblocking(true).expect("a socket");
+    host.call(2, "spawn_run", json!({ "agent": "echo", "prompt": "two" }));
+    let _again = serve();
+    assert_eq!(host.next()["result"]["structuredContent"]["final_text"], "two");
+    let met = stranger.accept().map_err(|error| error.kind());
+    assert_eq!(met.err(), Some(std::io::ErrorKind::WouldBlock), "nobody came");
+}
+
+#[test]
+fn a_server_with_another_config_is_used_and_the_log_says_so() {
+    let home = Home::new();
+    let config = std::fs::read_to_string(home.path().join("drawloom.yaml")).expect("a config");
+    home.write("other.yaml", &config);
+    let _server = home.serve();
+    for (name, differs) in [("drawloom.yaml", false), ("./drawloom.yaml", false), ("other.yaml", true)] {
+        let mut host = Host::start(home.command(&["--config", name, "mcp"]));
+        for id in 0..2 {
+            host.request(id, "tools/list", json!({ "_meta": stateless() }));
+            assert!(host.next()["result"]["tools"].is_array());
+        }
+        let (code, said) = host.close();
+        assert_eq!(code, Some(0));
+        assert_eq!(said.matches("another config").count(), usize::from(differs), "{said}");
+        assert_eq!(said.contains("other.yaml"), differs, "{said}");
     }
 }
 
@@ -334,6 +401,40 @@ fn a_port_that_is_taken_does_not_keep_a_server_from_starting() {
     host.call(1, "spawn_run", json!({ "agent": "echo", "prompt": "hello" }));
     assert_eq!(host.next()["result"]["structuredContent"]["final_text"], "hello");
     let _server = Started::of(&home);
+}
+
+#[test]
+fn the_first_message_is_answered_in_time_also_when_a_start_takes_long_and_the_start_goes_on() {
+    let home = Home::new();
+    std::fs::create_dir(home.data()).expect("a directory");
+    let lock = std::fs::File::create(home.data().join("start.lock")).expect("a file");
+    lock.lock().expect("nobody has it");
+    let mut host = Host::start(home.command(&["mcp"]));
+    host.request(1, "initialize", json!({ "protocolVersion": "2025-06-18" }));
+    let answer = host.next();
+    let message = answer["error"]["message"].as_str().expect("text");
+    assert!(message.contains("within 8 s") && message.contains("not yet started"), "{message}");
+    drop(lock);
+    host.call(2, "spawn_run", json!({ "agent": "echo", "prompt": "hello" }));
+    assert_eq!(host.next()["result"]["structuredContent"]["final_text"], "hello");
+    let _server = Started::of(&home);
+}
+
+#[test]
+fn the_pipes_are_left_as_they_were() {
+    let home = Home::new();
+    let server = home.serve();
+    let (input, to_proxy) = std::io::pipe().expect("a pipe");
+    let (_from_proxy, output) = std::io::pipe().expect("a pipe");
+    let copy = |end: &std::io::PipeReader| end.try_clone().expect("a second handle");
+    let mut command = home.command(&["mcp", "--upstream", &server.url]);
+    let mut proxy =
+        command.stdin(copy(&input)).stdout(output.try_clone().expect("a second handle")).spawn().expect("it starts");
+    drop(to_proxy);
+    assert!(proxy.wait().expect("it ends").success());
+    for flags in [fcntl_getfl(&input), fcntl_getfl(&output)] {
+        assert!(!flags.expect("it is open").contains(OFlags::NONBLOCK));
+    }
 }
 
 #[test]

@@ -66,6 +66,11 @@ impl Refusal {
         Self { header: Some((header::WWW_AUTHENTICATE, challenge)), ..Self::from(failure) }
     }
 
+    /// Meant for another server.
+    pub(super) fn wrong_instance(failure: Failure) -> Self {
+        Self { status: StatusCode::MISDIRECTED_REQUEST, ..Self::from(failure) }
+    }
+
     /// A method that the route does not have.
     pub(super) fn wrong_method(parts: &request::Parts, allowed: &str) -> Self {
         let message = format!("{} is not possible at {}", parts.method, parts.uri.path());

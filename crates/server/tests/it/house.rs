@@ -29,6 +29,19 @@ async fn metrics_want_a_token_when_there_is_one() {
 }
 
 #[tokio::test]
+async fn what_is_meant_for_another_server_is_refused_everywhere_before_anything_happens() {
+    let server = Setup { shared: Some("secret"), ..Setup::default() }.start().await;
+    // The entropy of this server is zeros.
+    let own = "0".repeat(32);
+    for (method, path) in [(Method::Get, "/healthz"), (Method::Post, "/mcp"), (Method::Post, "/v1/runs")] {
+        let answer = server.send(method, path, &[("drawloom-instance", "another")], None).await;
+        assert_eq!((answer.status, answer.code()), (421, "wrong_instance"), "{path}");
+        let answer = server.send(method, path, &[("drawloom-instance", &own)], None).await;
+        assert_ne!(answer.status, 421, "{path}");
+    }
+}
+
+#[tokio::test]
 async fn a_panic_is_a_bug_with_a_request_id_and_the_server_goes_on() {
     let server = Setup::default().start().await;
     let answer = server.post("/v1/runs", json!({"agent": "crash", "prompt": "go"})).await;

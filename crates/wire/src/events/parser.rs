@@ -39,6 +39,7 @@ pub struct Parser {
     name: Option<String>,
     id: Option<String>,
     data: Option<String>,
+    retry: Option<u64>,
     size: usize,
 }
 
@@ -80,6 +81,11 @@ impl Parser {
         Ok(())
     }
 
+    /// How long the other side wants to be left alone when the stream has ended, in milliseconds, when it said so.
+    pub(crate) fn retry(&self) -> Option<u64> {
+        self.retry
+    }
+
     fn end_line(&mut self, frames: &mut Vec<Frame>) {
         let line = std::mem::take(&mut self.line);
         if line.is_empty() {
@@ -98,6 +104,7 @@ impl Parser {
                         data.push_str(value);
                     }
                 },
+                "retry" => self.retry = value.parse().ok().or(self.retry),
                 // A comment, or a field that we do not send.
                 _ => {}
             }

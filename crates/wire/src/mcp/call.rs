@@ -2,7 +2,7 @@
 
 use std::{
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -13,11 +13,11 @@ use drawloom_contract::failure::{Failure, FailureKind};
 use tokio::sync::{oneshot, watch};
 
 use super::{
-    FIRST_CONTACT_PATIENCE, HEARTBEAT, IDEMPOTENCY_KEY, LONG_LIFE, MOST_SENDS, PATIENCE, RPC_FAILED, Shared,
+    Address, FIRST_CONTACT_PATIENCE, HEARTBEAT, IDEMPOTENCY_KEY, LONG_LIFE, MOST_SENDS, PATIENCE, RPC_FAILED, Shared,
     exchange::{Era, Fate},
     frame::{self, Notification, Object, Request, nested, raw},
     headers,
-    outage::Outage,
+    outage::{self, Outage},
 };
 
 /// How long a withdrawn request may take to be seen by the server, before its cancel counts as having come after it.
@@ -36,18 +36,28 @@ enum Place {
     Lost,
 }
 
+/// What others must know of a request on its way.
+struct Trip {
+    place: watch::Sender<Place>,
+    /// Whether it may still be sent.
+    sending: AtomicBool,
+    /// Why it did not arrive the last time.
+    why: Mutex<Option<Failure>>,
+}
+
 /// Carries a request to the server and its answer back.
 pub(crate) async fn carry(shared: Arc<Shared>, request: Request, mut withdrawn: oneshot::Receiver<Notification>) {
     let (place, placed) = watch::channel(Place::Here);
-    let sending = AtomicBool::new(true);
+    let trip = Trip { place, sending: AtomicBool::new(true), why: Mutex::default() };
     if let Some(token) = &request.progress_token {
         shared.progress.begin(token);
     }
-    let mut delivery = Box::pin(deliver(&shared, &request, &place, &sending));
+    let mut delivery = Box::pin(deliver(&shared, &request, &trip));
     let ended = tokio::select! {
         biased;
         ended = &mut delivery => Ok(ended),
         failure = out_of_time(&shared, &request, placed.clone()) => Ok(Err(failure)),
+        failure = out_of_first_contact(&shared, &request, &trip) => Ok(Err(failure)),
         () = heartbeats(&shared, &request, placed.clone()) => unreachable!("it never ends"),
         Ok(notification) = &mut withdrawn => Err(notification),
     };
@@ -55,7 +65,7 @@ pub(crate) async fn carry(shared: Arc<Shared>, request: Request, mut withdrawn: 
         shared.progress.end(token);
     }
     if request.method == "initialize" {
-        shared.session.answered();
+        shared.session.answered(&request.text);
     }
     match ended {
         Ok(answer) => {
@@ -65,7 +75,7 @@ pub(crate) async fn carry(shared: Arc<Shared>, request: Request, mut withdrawn: 
             }
         }
         Err(notification) => {
-            sending.store(false, Ordering::Relaxed);
+            trip.sending.store(false, Ordering::Relaxed);
             withdraw(&shared, &request, &notification, placed, delivery).await;
         }
     }
@@ -86,12 +96,8 @@ pub(crate) fn in_words(failure: &Failure) -> String {
 }
 
 /// Sends a request until it is answered, or until `sending` is over.
-async fn deliver(
-    shared: &Shared,
-    request: &Request,
-    place: &watch::Sender<Place>,
-    sending: &AtomicBool,
-) -> Result<Bytes, Failure> {
+async fn deliver(shared: &Shared, request: &Request, trip: &Trip) -> Result<Bytes, Failure> {
+    let Trip { place, sending, why } = trip;
     let mut outage = Outage::new(if request.is_first_contact() { FIRST_CONTACT_PATIENCE } else { PATIENCE });
     let mut sends = 0;
     loop {
@@ -101,11 +107,10 @@ async fn deliver(
         }
         place.send_replace(Place::OnItsWay);
         let begun = shared.clock.now();
-        let fate = match shared.post(&request.text_at(begun), &era, outage.failed.as_deref()).await {
+        let fate = match shared.post(&request.text_at(begun), &era, outage.failed.as_ref()).await {
             Ok(head) => {
                 if head.response.status() < 300 {
                     place.send_replace(Place::There);
-                    outage.over();
                 }
                 shared.read(head, Some(&request.id)).await
             }
@@ -114,7 +119,7 @@ async fn deliver(
         match fate {
             Fate::Answered(answer) => {
                 match request.method.as_str() {
-                    "initialize" => shared.session.opened(answer.session, &answer.text),
+                    "initialize" => shared.session.opened(&request.text, answer.session, &answer.text),
                     "tools/list" => shared.learn(&answer.text),
                     _ => {}
                 }
@@ -124,7 +129,7 @@ async fn deliver(
             Fate::Refused(failure) => return Err(failure),
             Fate::NoSession(generation) => {
                 place.send_replace(if sends == 0 { Place::Here } else { Place::Lost });
-                match renew(shared, generation, outage.failed.as_deref()).await {
+                match renew(shared, generation, outage.failed.as_ref()).await {
                     Ok(()) => outage.renewed(&*shared.clock, &*shared.entropy).await?,
                     Err(Fate::Away(away)) => outage.wait(away, &*shared.clock, &*shared.entropy).await?,
                     Err(Fate::Refused(failure)) => return Err(failure),
@@ -132,8 +137,13 @@ async fn deliver(
                 }
             }
             Fate::Away(away) => {
+                *why.lock().unwrap_or_else(PoisonError::into_inner) = Some(away.why.clone());
+                let lived = shared.clock.now().since(begun);
+                // A server that only begins to answer is not there yet.
+                if away.heard || lived >= LONG_LIFE {
+                    outage.over();
+                }
                 if away.sent {
-                    let lived = shared.clock.now().since(begun);
                     sends = if lived >= LONG_LIFE { 1 } else { sends + 1 };
                     if !request.is_repeatable() {
                         return Err(in_doubt(request, &away.why));
@@ -157,6 +167,21 @@ async fn out_of_time(shared: &Shared, request: &Request, placed: watch::Receiver
     no_time_left(request, *placed.borrow())
 }
 
+/// Why the first request of a host must be answered now, whatever it waits for: a start, a lock, or a server that is silent.
+/// Never ends for others.
+async fn out_of_first_contact(shared: &Shared, request: &Request, trip: &Trip) -> Failure {
+    if !request.is_first_contact() {
+        return std::future::pending().await;
+    }
+    shared.clock.sleep_until(shared.clock.now().after(FIRST_CONTACT_PATIENCE)).await;
+    let why = trip.why.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let why = why.unwrap_or_else(|| {
+        let what = "it is silent, or has not yet started";
+        Failure::new(FailureKind::Unavailable, "upstream_away", what).with_hint("connect again, and look at its log")
+    });
+    outage::gave_up(&why, FIRST_CONTACT_PATIENCE)
+}
+
 /// How a request travels.
 async fn era(shared: &Shared, request: &Request) -> Era {
     match &request.version {
@@ -167,7 +192,7 @@ async fn era(shared: &Shared, request: &Request) -> Era {
 }
 
 /// Opens the session anew with the host's own words; one does it for all who lost it.
-pub(crate) async fn renew(shared: &Shared, stale: u64, failed: Option<&str>) -> Result<(), Fate> {
+pub(crate) async fn renew(shared: &Shared, stale: u64, failed: Option<&Address>) -> Result<(), Fate> {
     let _one = shared.session.renewing.lock().await;
     if shared.session.current().is_none_or(|open| open.generation != stale) {
         return Ok(());
@@ -177,8 +202,12 @@ pub(crate) async fn renew(shared: &Shared, stale: u64, failed: Option<&str>) -> 
     let id = id.ok_or_else(|| Fate::Refused(no_new_session()))?;
     let head = shared.post(&hello, &Era::Bare, failed).await?;
     match shared.read(head, Some(&id)).await {
-        Fate::Answered(answer) => shared.session.opened(answer.session, &answer.text),
+        Fate::Answered(answer) => shared.session.opened(&hello, answer.session, &answer.text),
         fate => return Err(fate),
+    }
+    if shared.session.words().is_none_or(|(now, _)| now != hello) {
+        // The host has begun another one meanwhile, which is waited for.
+        return Ok(());
     }
     let open = shared.session.current().filter(|open| open.generation != stale);
     let era = Era::Session(open.ok_or_else(|| Fate::Refused(no_new_session()))?);
@@ -253,8 +282,19 @@ async fn withdraw(
     }
 }
 
-/// Sends a cancel until the server has taken it.
+/// Sends a cancel until the server has taken it, or for as long as it may be away: a server that is silent must not keep the
+/// room of a call for ever.
 async fn tell(shared: &Shared, request: &Request, notification: &Notification) {
+    let deadline = shared.clock.now().after(PATIENCE);
+    tokio::select! {
+        () = tell_in_time(shared, request, notification) => {}
+        () = shared.clock.sleep_until(deadline) => {
+            tracing::warn!("the server did not take a cancel in time; what it would have stopped goes on");
+        }
+    }
+}
+
+async fn tell_in_time(shared: &Shared, request: &Request, notification: &Notification) {
     let text = cancel(request, notification);
     let mut outage = Outage::new(PATIENCE);
     loop {
@@ -262,12 +302,12 @@ async fn tell(shared: &Shared, request: &Request, notification: &Notification) {
             Some(version) => Era::Stateless(version.clone(), headers::standard(&notification.method, None)),
             None => shared.session.settled().await.map_or(Era::Bare, Era::Session),
         };
-        let fate = match shared.post(&text, &era, outage.failed.as_deref()).await {
+        let fate = match shared.post(&text, &era, outage.failed.as_ref()).await {
             Ok(head) => shared.read(head, None).await,
             Err(fate) => fate,
         };
         let fate = match fate {
-            Fate::NoSession(generation) => match renew(shared, generation, outage.failed.as_deref()).await {
+            Fate::NoSession(generation) => match renew(shared, generation, outage.failed.as_ref()).await {
                 Ok(()) => match outage.renewed(&*shared.clock, &*shared.entropy).await {
                     Ok(()) => continue,
                     Err(failure) => Fate::Refused(failure),

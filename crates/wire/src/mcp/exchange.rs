@@ -8,7 +8,7 @@ use drawloom_contract::time::Clock;
 use drawloom_net::{Error, Method, Request as HttpRequest, Response};
 
 use super::{
-    LONGEST_ANSWER, Shared,
+    Address, INSTANCE, LONGEST_ANSWER, Shared,
     frame::{self, Id, Incoming},
     session::Open,
 };
@@ -59,35 +59,37 @@ pub(crate) struct Answer {
 pub(crate) struct Away {
     pub(crate) why: Failure,
     /// Where it was looked for.
-    pub(crate) at: Option<Arc<str>>,
+    pub(crate) at: Option<Address>,
     /// Whether the message may have arrived.
     pub(crate) sent: bool,
     /// How long the server wants to be left alone.
     pub(crate) pause: Option<Duration>,
+    /// Whether it said something before it went.
+    pub(crate) heard: bool,
 }
 
 impl Away {
-    fn because(error: &Error, at: &Arc<str>) -> Self {
+    fn because(error: &Error, at: &Address) -> Self {
         let sent = !matches!(error, Error::Connect { .. } | Error::BadAddress { .. } | Error::Setup(_));
-        Self { why: Failure::of(error), at: Some(at.clone()), sent, pause: None }
+        Self { why: Failure::of(error), at: Some(at.clone()), sent, pause: None, heard: false }
     }
 }
 
 /// A response whose head is here, and where it came from.
 pub(crate) struct Head {
     pub(crate) response: Response,
-    at: Arc<str>,
+    at: Address,
     /// The session that it was asked in.
     generation: Option<u64>,
 }
 
 impl Shared {
     /// Sends one message and waits for the head of the response. `failed` is the address that did not work just now.
-    pub(crate) async fn post(&self, text: &Bytes, era: &Era, failed: Option<&str>) -> Result<Head, Fate> {
+    pub(crate) async fn post(&self, text: &Bytes, era: &Era, failed: Option<&Address>) -> Result<Head, Fate> {
         let at = match self.upstream.find(failed).await {
             Ok(at) => at,
             Err(why) if why.kind.is_retryable() => {
-                return Err(Fate::Away(Away { why, at: None, sent: false, pause: None }));
+                return Err(Fate::Away(Away { why, at: None, sent: false, pause: None, heard: false }));
             }
             Err(why) => return Err(Fate::Refused(why)),
         };
@@ -106,13 +108,14 @@ impl Shared {
     }
 
     /// A request with the headers of its era.
-    pub(crate) fn request(&self, method: Method, at: &str, era: &Era, json: Option<Vec<u8>>) -> HttpRequest {
+    pub(crate) fn request(&self, method: Method, at: &Address, era: &Era, json: Option<Vec<u8>>) -> HttpRequest {
         let accept = match method {
             Method::Get => "text/event-stream",
             Method::Post | Method::Delete => "application/json, text/event-stream",
         };
         let mut headers = vec![("accept".into(), accept.to_owned())];
         headers.extend(self.headers.iter().map(|(name, value)| (name.clone().into(), value.clone())));
+        headers.extend(at.instance.iter().map(|instance| (INSTANCE.into(), (**instance).to_owned())));
         match era {
             Era::Bare => {}
             Era::Session(Open { id, version, .. }) => {
@@ -124,21 +127,39 @@ impl Shared {
                 headers.extend(more.iter().map(|(name, value)| (name.clone().into(), value.clone())));
             }
         }
-        HttpRequest { method, url: at.to_owned(), bearer: self.token.clone(), headers, json }
+        HttpRequest { method, url: (*at.url).to_owned(), bearer: self.token.clone(), headers, json }
     }
 
     /// Reads a response to its end, passes on what is said on the way, and returns the answer to `id`.
     pub(crate) async fn read(&self, head: Head, id: Option<&Id>) -> Fate {
+        let (at, status) = (head.at.clone(), head.response.status());
+        match self.read_as_it_is(head, id).await {
+            // What answers like a stranger at an address that was found may be one; looking again tells.
+            Fate::Refused(why)
+                if at.instance.is_some() && (matches!(status, 401 | 403 | 404) || why.code == "not_drawloom") =>
+            {
+                match self.upstream.find(Some(&at)).await {
+                    Ok(found) if found == at => Fate::Refused(why),
+                    Ok(_) | Err(_) => Fate::Away(Away { why, at: Some(at), sent: false, pause: None, heard: false }),
+                }
+            }
+            fate => fate,
+        }
+    }
+
+    async fn read_as_it_is(&self, head: Head, id: Option<&Id>) -> Fate {
         let Head { response, at, generation } = head;
+        let url = &at.url;
         let status = response.status();
         let session = response.header("mcp-session-id").map(str::to_owned);
-        let streamed = response.header("content-type").is_some_and(|kind| kind.starts_with("text/event-stream"));
+        let streamed = is_stream(&response);
         let pause = response.header("retry-after").and_then(|text| text.parse().ok()).map(Duration::from_secs);
         let busy = |why: &str, sent: bool| {
-            let why = Failure::new(FailureKind::Unavailable, "upstream_away", format!("{at} answers {status}: {why}"));
-            Fate::Away(Away { why, at: Some(at.clone()), sent, pause })
+            let why = Failure::new(FailureKind::Unavailable, "upstream_away", format!("{url} answers {status}: {why}"));
+            Fate::Away(Away { why, at: Some(at.clone()), sent, pause, heard: false })
         };
         match status {
+            421 if at.instance.is_some() => return busy("another server is there now", false),
             200..=299 if streamed => return self.stream(response, &at, session, id).await,
             429 | 503 => return busy("it has too much to do, or is not ready", false),
             502 | 504 => return busy("a gateway before it does not reach it", true),
@@ -151,11 +172,11 @@ impl Shared {
         };
         let text = String::from_utf8_lossy(&body);
         let unusable = |kind, what: String| {
-            let hint = format!("check that {at} is the address of a drawloom server, and use the same version");
+            let hint = format!("check that {url} is the address of a drawloom server, and use the same version");
             Fate::Refused(Failure::new(kind, "not_drawloom", what).with_hint(hint))
         };
         if let 401 | 403 = status {
-            return Fate::Refused(denied(status, &at, &text));
+            return Fate::Refused(denied(status, url, &text));
         }
         if let (404, Some(generation), false) = (status, generation, is_unknown_method(&text)) {
             return Fate::NoSession(generation);
@@ -172,21 +193,23 @@ impl Shared {
             // It broke while it worked on it, or while it went down: what has a key is asked again.
             _ if status >= 500 => busy("it failed, or something before it did", true),
             _ if (200..=299).contains(&status) => {
-                unusable(FailureKind::Unavailable, format!("{at} answered {status} without an answer to the request"))
+                unusable(FailureKind::Unavailable, format!("{url} answered {status} without an answer to the request"))
             }
             _ => match serde_json::from_str::<ErrorBody>(&text) {
                 Ok(ErrorBody { error, .. }) => {
                     let said = Failure::new(crate::error::kind(status), "refused", error.message);
                     Fate::Refused(error.hint.into_iter().fold(said, Failure::with_hint))
                 }
-                Err(_) => unusable(FailureKind::Invalid, format!("{at} answered status {status}")),
+                Err(_) => unusable(FailureKind::Invalid, format!("{url} answered status {status}")),
             },
         }
     }
 
-    async fn stream(&self, mut response: Response, at: &Arc<str>, session: Option<String>, id: Option<&Id>) -> Fate {
+    async fn stream(&self, mut response: Response, at: &Address, session: Option<String>, id: Option<&Id>) -> Fate {
+        let url = &at.url;
         let mut parser = Parser::new();
         let mut frames = Vec::new();
+        let mut heard = false;
         loop {
             match response.chunk().await {
                 Ok(Some(bytes)) => {
@@ -196,11 +219,11 @@ impl Shared {
                 }
                 Ok(None) if id.is_none() => return Fate::Taken,
                 Ok(None) => {
-                    let what = format!("{at} closed the connection before it answered");
+                    let what = format!("{url} closed the connection before it answered");
                     let why = Failure::new(FailureKind::Unavailable, "upstream_away", what);
-                    return Fate::Away(Away { why, at: Some(at.clone()), sent: true, pause: None });
+                    return Fate::Away(Away { why, at: Some(at.clone()), sent: true, pause: None, heard });
                 }
-                Err(error) => return Fate::Away(Away { sent: true, ..Away::because(&error, at) }),
+                Err(error) => return Fate::Away(Away { sent: true, heard, ..Away::because(&error, at) }),
             }
             for Frame { data, .. } in frames.drain(..) {
                 match (frame::look(&data), id) {
@@ -208,20 +231,24 @@ impl Shared {
                         tokio::spawn(read_out(response, self.clock.clone()));
                         return Fate::Answered(Answer { text: frame::one_line(&data), session });
                     }
-                    (incoming, _) => self.pass(incoming, &data).await,
+                    (incoming, _) => heard |= self.pass(incoming, &data).await,
                 }
             }
         }
     }
 
-    /// Passes on something that the server says and that is not what is being waited for.
-    pub(crate) async fn pass(&self, incoming: Incoming, text: &str) {
+    /// Passes on something that the server says and that is not what is being waited for; says whether it did.
+    pub(crate) async fn pass(&self, incoming: Incoming, text: &str) -> bool {
         match incoming {
             Incoming::Said(object, method) => {
                 let lifted = (method == "notifications/progress").then(|| self.progress.lift(&object)).flatten();
                 self.output.line(lifted.unwrap_or_else(|| frame::one_line(text))).await;
+                return true;
             }
-            Incoming::Answer(id) if self.calls.finish(&id) => self.output.line(frame::one_line(text)).await,
+            Incoming::Answer(id) if self.calls.finish(&id) => {
+                self.output.line(frame::one_line(text)).await;
+                return true;
+            }
             Incoming::Answer(id) => tracing::debug!(id = id.json(), "an answer that nobody waits for was dropped"),
             // The first event of a stream may be empty: it only has an id.
             Incoming::Unaddressed(_) | Incoming::Unknown if text.trim().is_empty() => {}
@@ -229,7 +256,14 @@ impl Shared {
                 tracing::warn!("the server sent something that is no JSON-RPC message; it was dropped");
             }
         }
+        false
     }
+}
+
+/// Whether a response brings events.
+pub(crate) fn is_stream(response: &Response) -> bool {
+    let kind = response.header("content-type").and_then(|kind| kind.split(';').next());
+    kind.is_some_and(|kind| kind.trim().eq_ignore_ascii_case("text/event-stream"))
 }
 
 /// Reads what is left of an answered stream, so that its connection can be used again.

@@ -11,17 +11,24 @@ use super::{IDEMPOTENCY_KEY, PATIENCE_MS, PROTOCOL_VERSION, STATELESS_SINCE};
 /// A JSON object whose values are not looked into.
 pub(crate) type Object = BTreeMap<String, Box<RawValue>>;
 
-/// The id of a request, as canonical JSON: a string or a number.
+/// The id of a request, as canonical JSON: a string or a whole number.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Id(String);
 
 impl Id {
-    /// Reads an id; nothing, when it is neither a string nor a number.
+    /// Reads an id; nothing, when it is neither a string nor a whole number: others may come back in another form.
     pub(crate) fn read(raw: &str) -> Option<Self> {
         match serde_json::from_str::<Value>(raw).ok()? {
-            value @ (Value::String(_) | Value::Number(_)) => Some(Self(value.to_string())),
-            Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
+            value @ Value::String(_) => Some(Self(value.to_string())),
+            Value::Number(number) if number.is_i64() || number.is_u64() => Some(Self(number.to_string())),
+            Value::Number(_) | Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
         }
+    }
+
+    /// What an error is addressed to when the id is none that is taken: a number as it was written.
+    fn of_refused(raw: &str) -> Option<Self> {
+        let is_number = serde_json::from_str::<Value>(raw).is_ok_and(|value| value.is_number());
+        Self::read(raw).or_else(|| is_number.then(|| Self(raw.to_owned())))
     }
 
     /// As JSON.
@@ -157,8 +164,8 @@ impl Notification {
 pub(crate) enum Refusal {
     /// It is not JSON.
     NotJson(String),
-    /// It is JSON, and no JSON-RPC message.
-    NotRpc(&'static str),
+    /// It is JSON, and no JSON-RPC message; with the id that it has.
+    NotRpc(&'static str, Option<Id>),
 }
 
 /// The frames of one line; several, when it is a batch.
@@ -174,18 +181,22 @@ pub(crate) fn read(line: &[u8], stamp: &Stamp<'_>) -> Vec<Result<Frame, Refusal>
     }
     match serde_json::from_slice::<Vec<Box<RawValue>>>(line) {
         Err(error) => vec![Err(not_json(error))],
-        Ok(batch) if batch.is_empty() => vec![Err(Refusal::NotRpc("a batch is empty"))],
+        Ok(batch) if batch.is_empty() => vec![Err(Refusal::NotRpc("a batch is empty", None))],
         Ok(batch) => batch.iter().map(|raw| read_one(raw.get(), stamp)).collect(),
     }
 }
 
 fn read_one(text: &str, stamp: &Stamp<'_>) -> Result<Frame, Refusal> {
-    let object: Object = serde_json::from_str(text).map_err(|_| Refusal::NotRpc("a message must be an object"))?;
+    let object: Object =
+        serde_json::from_str(text).map_err(|_| Refusal::NotRpc("a message must be an object", None))?;
     let method = object.get("method").map(|raw| serde_json::from_str::<String>(raw.get()));
     match (method, object.get("id")) {
-        (Some(Err(_)), _) => Err(Refusal::NotRpc("`method` must be a string")),
+        (Some(Err(_)), id) => {
+            Err(Refusal::NotRpc("`method` must be a string", id.and_then(|id| Id::of_refused(id.get()))))
+        }
         (Some(Ok(method)), Some(id)) => {
-            let id = Id::read(id.get()).ok_or(Refusal::NotRpc("`id` must be a string or a number"))?;
+            let refuse = || Refusal::NotRpc("ids are texts or whole numbers", Id::of_refused(id.get()));
+            let id = Id::read(id.get()).ok_or_else(refuse)?;
             Ok(Frame::Request(request(id, method, text, object, stamp)))
         }
         (Some(Ok(method)), None) => {
@@ -196,7 +207,7 @@ fn read_one(text: &str, stamp: &Stamp<'_>) -> Result<Frame, Refusal> {
         (None, Some(_)) if object.contains_key("result") || object.contains_key("error") => {
             Ok(Frame::Response(one_line(text)))
         }
-        (None, _) => Err(Refusal::NotRpc("a message has `method`, or `id` with `result` or `error`")),
+        (None, _) => Err(Refusal::NotRpc("a message has `method`, or `id` with `result` or `error`", None)),
     }
 }
 
@@ -285,6 +296,9 @@ pub(crate) enum Incoming {
 /// Looks at a message of the server.
 pub(crate) fn look(text: &str) -> Incoming {
     let Ok(object) = serde_json::from_str::<Object>(text) else { return Incoming::Unknown };
+    if string(&object, "jsonrpc").as_deref() != Some("2.0") {
+        return Incoming::Unknown;
+    }
     if let Some(method) = string(&object, "method") {
         return Incoming::Said(object, method);
     }
@@ -293,9 +307,8 @@ pub(crate) fn look(text: &str) -> Incoming {
     }
     match object.get("id").map(|id| (Id::read(id.get()), id.get())) {
         Some((Some(id), _)) => Incoming::Answer(id),
-        // Errors of other protocols have an `error` too.
-        Some((None, "null")) | None if object.contains_key("jsonrpc") => Incoming::Unaddressed(object),
-        Some((None, _)) | None => Incoming::Unknown,
+        Some((None, "null")) | None => Incoming::Unaddressed(object),
+        Some((None, _)) => Incoming::Unknown,
     }
 }
 

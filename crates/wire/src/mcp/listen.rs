@@ -5,7 +5,12 @@ use std::{sync::Arc, time::Duration};
 use drawloom_net::Method;
 use tokio::sync::watch;
 
-use super::{Shared, call, exchange::Era, frame, session::Open};
+use super::{
+    Shared, call,
+    exchange::{Era, is_stream},
+    frame,
+    session::Open,
+};
 use crate::events::{Frame, Parser};
 
 /// The wait after a first failure; each further one is twice as long.
@@ -14,12 +19,22 @@ const FIRST_WAIT: Duration = Duration::from_millis(100);
 /// The longest wait between tries.
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
 
+/// The longest wait that a server may ask for.
+const LONGEST_RETRY: Duration = Duration::from_secs(300);
+
 /// How a stream ended.
 enum End {
     /// The server offers none, or not to us.
     Never,
-    /// It broke, after it had begun or before.
-    Broken { begun: bool },
+    /// It never began.
+    NotBegun,
+    /// It broke or was closed.
+    Broken {
+        /// Whether it brought something, or lived for a while.
+        was_useful: bool,
+        /// How long the server wants to be left alone.
+        retry: Option<Duration>,
+    },
     /// The server does not know the session.
     NoSession,
 }
@@ -34,6 +49,7 @@ pub(crate) async fn listen(shared: Arc<Shared>) {
         let Some(open) = open(&shared, &mut changes).await else { return };
         let mut last_event = None;
         let mut wait = FIRST_WAIT;
+        let mut asked = Duration::ZERO;
         // Until this session is replaced by another.
         loop {
             let end = tokio::select! {
@@ -49,10 +65,16 @@ pub(crate) async fn listen(shared: Arc<Shared>) {
                     drop(call::renew(&shared, open.generation, None).await);
                     lost = (lost * 2).clamp(FIRST_WAIT, LONGEST_WAIT);
                 }
-                End::Broken { begun: true } => (wait, lost) = (FIRST_WAIT, Duration::ZERO),
-                End::Broken { begun: false } => {}
+                End::Broken { was_useful, retry } => {
+                    lost = Duration::ZERO;
+                    asked = retry.map_or(asked, |retry| retry.min(LONGEST_RETRY));
+                    if was_useful {
+                        wait = FIRST_WAIT;
+                    }
+                }
+                End::NotBegun => {}
             }
-            let until = shared.clock.now().after(wait);
+            let until = shared.clock.now().after(wait.max(asked));
             wait = (wait * 2).min(LONGEST_WAIT);
             tokio::select! {
                 () = shared.clock.sleep_until(until) => {}
@@ -83,28 +105,29 @@ async fn replaced(shared: &Shared, open: &Open, changes: &mut watch::Receiver<()
 
 async fn stream(shared: &Shared, open: &Open, last_event: &mut Option<String>) -> End {
     // It only looks: for a stream on which nobody waits no server is started.
-    let Some(at) = shared.upstream.known() else { return End::Broken { begun: false } };
+    let Some(at) = shared.upstream.known() else { return End::NotBegun };
     let mut request = shared.request(Method::Get, &at, &Era::Session(open.clone()), None);
     request.headers.extend(last_event.iter().map(|id| ("last-event-id".into(), id.clone())));
-    let Ok(mut response) = shared.http.send(request).await else { return End::Broken { begun: false } };
-    let streamed = response.header("content-type").is_some_and(|kind| kind.starts_with("text/event-stream"));
+    let Ok(mut response) = shared.http.send(request).await else { return End::NotBegun };
     match response.status() {
-        200 if streamed => {}
+        200 if is_stream(&response) => {}
         404 => return End::NoSession,
-        408 | 429 | 500..=599 => return End::Broken { begun: false },
+        408 | 421 | 429 | 500..=599 => return End::NotBegun,
         _ => return End::Never,
     }
+    let (begun, mut heard) = (shared.clock.now(), false);
     let (mut parser, mut frames) = (Parser::new(), Vec::new());
     while let Ok(Some(bytes)) = response.chunk().await {
         if parser.feed_frames(&bytes, &mut frames).is_err() {
             break;
         }
         for Frame { id, data, .. } in frames.drain(..) {
-            shared.pass(frame::look(&data), &data).await;
+            heard |= shared.pass(frame::look(&data), &data).await;
             if id.is_some() {
                 *last_event = id;
             }
         }
     }
-    End::Broken { begun: true }
+    let was_useful = heard || shared.clock.now().since(begun) >= LONGEST_WAIT;
+    End::Broken { was_useful, retry: parser.retry().map(Duration::from_millis) }
 }

@@ -29,12 +29,12 @@ pub(crate) async fn send(shared: Arc<Shared>, message: Notification, room: Owned
                 None => Era::Bare,
             },
         };
-        let fate = match shared.post(&message.text, &era, outage.failed.as_deref()).await {
+        let fate = match shared.post(&message.text, &era, outage.failed.as_ref()).await {
             Ok(head) => shared.read(head, None).await,
             Err(fate) => fate,
         };
         let fate = match fate {
-            Fate::NoSession(generation) => match call::renew(&shared, generation, outage.failed.as_deref()).await {
+            Fate::NoSession(generation) => match call::renew(&shared, generation, outage.failed.as_ref()).await {
                 // Opening the session anew says this already.
                 Ok(()) if greeting => break None,
                 Ok(()) => match outage.renewed(&*shared.clock, &*shared.entropy).await {

@@ -1,13 +1,13 @@
 //! How long a server may be away, and when to look for it again.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use drawloom_contract::{
     failure::{Failure, FailureKind},
     time::{Clock, Entropy, Timestamp},
 };
 
-use super::exchange::Away;
+use super::{Address, exchange::Away};
 
 /// The wait before the second try; the first one is at once, and each further wait is twice as long.
 const FIRST_WAIT: Duration = Duration::from_millis(50);
@@ -25,7 +25,7 @@ pub(crate) struct Outage {
     tries: u32,
     renewals: u32,
     /// Where the server was not.
-    pub(crate) failed: Option<Arc<str>>,
+    pub(crate) failed: Option<Address>,
 }
 
 impl Outage {
@@ -49,7 +49,7 @@ impl Outage {
         let what = "it does not know the session that it has just opened";
         let why = Failure::new(FailureKind::Unavailable, "session_lost", what)
             .with_hint("if several servers share this address, each session must stay with one of them");
-        self.wait(Away { why, at: None, sent: false, pause: None }, clock, entropy).await
+        self.wait(Away { why, at: None, sent: false, pause: None, heard: false }, clock, entropy).await
     }
 
     /// Waits for the time to look again; fails when the server has been away for too long.
@@ -58,7 +58,7 @@ impl Outage {
         let since = *self.since.get_or_insert(now);
         tracing::debug!(error = %away.why, tries = self.tries, "the server is away");
         if now.since(since) >= self.patience {
-            return Err(gave_up(&away, self.patience));
+            return Err(gave_up(&away.why, self.patience));
         }
         let doubled = FIRST_WAIT.saturating_mul(1 << self.tries.saturating_sub(1).min(16)).min(LONGEST_WAIT);
         let wait = if self.tries == 0 { Duration::ZERO } else { doubled + jitter(doubled, entropy) };
@@ -79,9 +79,10 @@ fn jitter(wait: Duration, entropy: &dyn Entropy) -> Duration {
     wait.mul_f64(f64::from(byte[0]) / 1024.0)
 }
 
-fn gave_up(away: &Away, patience: Duration) -> Failure {
-    let what = format!("the drawloom server did not come back within {} s: {}", patience.as_secs(), away.why);
+/// The server did not come back in time.
+pub(crate) fn gave_up(why: &Failure, patience: Duration) -> Failure {
+    let what = format!("the drawloom server did not come back within {} s: {why}", patience.as_secs());
     let failure = Failure::new(FailureKind::Unavailable, "upstream_away", what);
-    let known = away.why.hint.clone().unwrap_or_else(|| "check that `drawloom serve` runs".into());
+    let known = why.hint.clone().unwrap_or_else(|| "check that `drawloom serve` runs".into());
     failure.with_hint(format!("{known}; what was accepted goes on: list_runs shows it"))
 }

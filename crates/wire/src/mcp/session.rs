@@ -57,9 +57,14 @@ impl Session {
         state.greeting = true;
     }
 
-    /// `initialize` was answered, or never will be: others may go on.
-    pub(crate) fn answered(&self) {
-        self.state().opening = false;
+    /// This `initialize` was answered, or never will be: others may go on, unless there was a later one.
+    pub(crate) fn answered(&self, hello: &Bytes) {
+        let mut state = self.state();
+        if state.hello.as_ref() != Some(hello) {
+            return;
+        }
+        state.opening = false;
+        drop(state);
         self.changed.send_replace(());
     }
 
@@ -69,14 +74,17 @@ impl Session {
         self.changed.send_replace(());
     }
 
-    /// The server answered `initialize`.
-    pub(crate) fn opened(&self, id: Option<String>, answer: &[u8]) {
+    /// The server answered this `initialize`. A session that a later one has ended is not taken up.
+    pub(crate) fn opened(&self, hello: &Bytes, id: Option<String>, answer: &[u8]) {
         let answer: Value = serde_json::from_slice(answer).unwrap_or_default();
         if answer.get("result").is_none() {
             return;
         }
         let version = answer["result"]["protocolVersion"].as_str().map(str::to_owned);
         let mut state = self.state();
+        if state.hello.as_ref() != Some(hello) {
+            return;
+        }
         state.generation += 1;
         state.open = Some(Open { id, version, generation: state.generation });
         drop(state);

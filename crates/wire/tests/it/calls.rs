@@ -112,6 +112,15 @@ async fn what_is_no_message_is_told_so_and_the_next_one_is_served() {
         let answer = host.next().await;
         assert_eq!((&answer["id"], &answer["error"]["code"]), (&Value::Null, &json!(code)), "{line}");
     }
+    for (line, id) in [
+        (r#"{"jsonrpc":"2.0","id":1.0,"method":"tools/call","params":{"name":"a"}}"#, json!(1.0)),
+        (r#"{"jsonrpc":"2.0","id":1e3,"method":"ping"}"#, json!(1e3)),
+        (r#"{"id":12,"method":42}"#, json!(12)),
+    ] {
+        host.send_line(line).await;
+        let answer = host.next().await;
+        assert_eq!((&answer["id"], &answer["error"]["code"]), (&id, &json!(-32600)), "{line}");
+    }
     host.send_line("").await;
     host.send_line(&format!("{{\"id\":5,\"x\":\"{}\"}}", "x".repeat(17 << 20))).await;
     let answer = host.next().await;
@@ -119,6 +128,37 @@ async fn what_is_no_message_is_told_so_and_the_next_one_is_served() {
     host.send_line("[{\"jsonrpc\":\"2.0\",\"id\":6,\"method\":\"ping\"}]\r").await;
     assert_eq!(host.next().await["id"], 6);
     assert_eq!(server.asked().len(), 1);
+}
+
+#[tokio::test]
+async fn what_a_server_says_in_another_protocol_does_not_reach_the_host() {
+    let server = Upstream::start(|asked| match asked.body["params"]["name"].as_str() {
+        Some("streamed") => Do::Stream(vec![
+            Event::Say(json!({ "method": "notifications/message", "params": {} })),
+            Event::Say(json!({ "jsonrpc": "1.0", "id": 1, "result": "a" })),
+            Event::Say(json!({ "id": 1, "result": "b" })),
+            Event::Say(asked.result(json!("c"))),
+        ]),
+        _ => Do::json(&json!({ "id": 2, "result": "d" })),
+    })
+    .await;
+    let mut host = Host::connect(&server.url());
+    host.call(1, "streamed").await;
+    assert_eq!(host.next().await, json!({ "jsonrpc": "2.0", "id": 1, "result": "c" }));
+    host.call(2, "whole").await;
+    assert_eq!(host.next().await["error"]["data"]["code"], "not_drawloom");
+}
+
+#[tokio::test]
+async fn a_stream_is_one_however_its_kind_is_written() {
+    let server = Upstream::start(|asked| {
+        let kind = ("content-type", "Text/Event-Stream; charset=utf-8".to_owned());
+        Do::Answer(200, vec![kind], format!("data: {}\n\n", asked.result(json!(1))))
+    })
+    .await;
+    let mut host = Host::connect(&server.url());
+    host.call(1, "a").await;
+    assert_eq!(host.next().await["result"], 1);
 }
 
 #[tokio::test]

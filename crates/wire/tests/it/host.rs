@@ -1,6 +1,9 @@
 //! A host: the other side of the proxy's pipes.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use async_trait::async_trait;
 use drawloom_contract::time::{Clock, Entropy, Timestamp};
@@ -23,6 +26,12 @@ pub(crate) struct Fast {
     speed: u32,
 }
 
+impl Fast {
+    pub(crate) fn at_speed(speed: u32) -> Arc<Self> {
+        Arc::new(Self { begun: Instant::now(), speed })
+    }
+}
+
 #[async_trait]
 impl Clock for Fast {
     fn now(&self) -> Timestamp {
@@ -31,6 +40,34 @@ impl Clock for Fast {
 
     async fn sleep_until(&self, time: Timestamp) {
         tokio::time::sleep(time.since(self.now()) / self.speed).await;
+    }
+}
+
+/// A clock that keeps how long it was asked to wait, each time.
+pub(crate) struct Recording {
+    clock: Arc<Fast>,
+    waits: Mutex<Vec<Duration>>,
+}
+
+impl Recording {
+    pub(crate) fn at_speed(speed: u32) -> Arc<Self> {
+        Arc::new(Self { clock: Fast::at_speed(speed), waits: Mutex::default() })
+    }
+
+    pub(crate) fn waits(&self) -> Vec<Duration> {
+        self.waits.lock().expect("no panic").clone()
+    }
+}
+
+#[async_trait]
+impl Clock for Recording {
+    fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    async fn sleep_until(&self, time: Timestamp) {
+        self.waits.lock().expect("no panic").push(time.since(self.now()));
+        self.clock.sleep_until(time).await;
     }
 }
 
@@ -63,16 +100,30 @@ impl Host {
 
     /// The same, for a host that waits for so long.
     pub(crate) fn connect_with_patience(url: &str, speed: u32, patience: Option<Duration>) -> Self {
+        Self::connect_to(Arc::new(Fixed(url.into())), Fast::at_speed(speed), patience)
+    }
+
+    /// A proxy to `url` by this clock.
+    pub(crate) fn connect_by(url: &str, clock: Arc<dyn Clock>) -> Self {
+        Self::connect_to(Arc::new(Fixed(url.into())), clock, None)
+    }
+
+    /// A proxy to wherever `upstream` says.
+    pub(crate) fn connect_to(
+        upstream: Arc<dyn mcp::Upstream>,
+        clock: Arc<dyn Clock>,
+        patience: Option<Duration>,
+    ) -> Self {
         let (input, from_host) = tokio::io::duplex(64 * 1024);
         let (to_host, output) = tokio::io::duplex(64 * 1024);
         let (stop, stopped) = oneshot::channel::<()>();
         let parts = mcp::Parts {
-            upstream: Arc::new(Fixed(url.into())),
+            upstream,
             http: Configured::plain().expect("a client"),
             token: Some("a token".into()),
             headers: vec![("x-more".into(), "yes".into())],
             patience,
-            clock: Arc::new(Fast { begun: Instant::now(), speed }),
+            clock,
             entropy: Arc::new(Chance),
         };
         let stopped = async { drop(stopped.await) };

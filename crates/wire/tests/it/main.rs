@@ -2,6 +2,7 @@
 
 mod calls;
 mod host;
+mod instances;
 mod outages;
 mod sessions;
 mod upstream;

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
 use crate::{
-    host::Host,
+    host::{Host, Recording},
     upstream::{Asked, Do, Event, Upstream},
 };
 
@@ -131,6 +131,30 @@ async fn the_first_request_is_told_soon_that_nobody_is_there() {
     let answer = host.next().await;
     let message = answer["error"]["message"].as_str().expect("text");
     assert!(message.contains("within 8 s") && message.contains("no connection to"), "{message}");
+}
+
+#[tokio::test]
+async fn the_first_request_is_answered_in_time_also_when_the_server_is_silent() {
+    for method in ["initialize", "server/discover"] {
+        let server = Upstream::start(|_| Do::After(Arc::new(Semaphore::new(0)), Box::new(Do::Cut))).await;
+        let mut host = Host::connect_at_speed(&server.url(), 20);
+        host.request(1, method, json!({})).await;
+        let answer = host.next().await;
+        let message = answer["error"]["message"].as_str().expect("text");
+        assert!(message.contains("within 8 s") && message.contains("silent"), "{message}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_only_begins_to_answer_is_left_alone_for_longer_each_time() {
+    let server = Upstream::start(|_| Do::Stream(vec![Event::Raw(": hello\n\n".into()), Event::Cut])).await;
+    let clock = Recording::at_speed(200);
+    let mut host = Host::connect_by(&server.url(), clock.clone());
+    host.call(1, "a").await;
+    assert_eq!(host.next().await["error"]["data"]["code"], "upstream_away");
+    assert_eq!(server.asked().len(), drawloom_wire::mcp::MOST_SENDS as usize);
+    let waits: Duration = clock.waits().iter().sum();
+    assert!(waits > Duration::from_secs(20), "{waits:?}");
 }
 
 #[tokio::test]

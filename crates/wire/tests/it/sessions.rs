@@ -1,15 +1,18 @@
 //! Hosts that begin with `initialize`.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
 };
 
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
 use crate::{
-    host::Host,
+    host::{Host, Recording},
     upstream::{Asked, Do, Event, Upstream},
 };
 
@@ -160,4 +163,67 @@ async fn a_server_that_never_knows_its_sessions_is_not_asked_without_a_pause_and
     // In 300 s with a pause of up to 2 s, and of up to 5 s for what listens.
     let asked = server.asked_for("initialize").len();
     assert!(asked < 300, "{asked} sessions were opened");
+}
+
+#[tokio::test]
+async fn a_second_hello_is_waited_for_although_the_first_is_answered() {
+    let gates = [Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0))];
+    let held = gates.clone();
+    let mut server = Upstream::start(move |asked| match asked.method() {
+        "initialize" => {
+            let number = asked.body["id"].as_u64().expect("a number");
+            let answer = asked.result(json!({ "protocolVersion": "2025-06-18" })).to_string();
+            let headers =
+                vec![("content-type", "application/json".to_owned()), ("mcp-session-id", format!("s{number}"))];
+            let gate = held[usize::try_from(number).expect("small")].clone();
+            Do::After(gate, Box::new(Do::Answer(200, headers, answer)))
+        }
+        "ping" => Do::json(&asked.result(json!({}))),
+        _ => Do::Answer(405, Vec::new(), String::new()),
+    })
+    .await;
+    // The second may also be answered before the first.
+    for order in [[0, 1], [1, 0]] {
+        let mut host = Host::connect(&server.url());
+        for id in [0, 1] {
+            host.request(id, "initialize", json!({})).await;
+            server.hear("initialize").await;
+        }
+        host.request(2, "ping", json!({})).await;
+        let mut answered = Vec::new();
+        for gate in order {
+            gates[gate].add_permits(1);
+            answered.push(host.next().await["id"].clone());
+        }
+        host.request(3, "ping", json!({})).await;
+        while answered.len() < 4 {
+            answered.push(host.next().await["id"].clone());
+        }
+        let sessions: Vec<_> =
+            server.asked_for("ping").iter().map(|asked| asked.header("mcp-session-id").map(str::to_owned)).collect();
+        assert!(sessions.iter().all(|session| session.as_deref() == Some("s1")), "{sessions:?} for {order:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_stream_that_ends_at_once_is_opened_again_ever_more_seldom_and_when_the_server_says() {
+    for (said, streams, least) in [("id: 1\ndata:\n\n", 9, 4), ("retry: 60000\n\n", 2, 50)] {
+        let mut server = Upstream::start(move |asked| match (asked.verb.as_str(), asked.method()) {
+            ("GET", _) => Do::Stream(vec![Event::Raw(said.into())]),
+            (_, "initialize") => {
+                let headers = vec![("content-type", "application/json".to_owned()), ("mcp-session-id", "s".to_owned())];
+                Do::Answer(200, headers, asked.result(json!({ "protocolVersion": "2025-06-18" })).to_string())
+            }
+            _ => Do::accepted(),
+        })
+        .await;
+        let clock = Recording::at_speed(50);
+        let mut host = Host::connect_by(&server.url(), clock.clone());
+        host.initialize().await;
+        for _ in 0..streams {
+            server.hear("").await;
+        }
+        let longest = clock.waits().into_iter().max().expect("it waited");
+        assert!(longest >= Duration::from_secs(least), "{:?}", clock.waits());
+    }
 }

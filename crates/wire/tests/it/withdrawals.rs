@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
 use crate::{
-    host::Host,
+    host::{Host, Recording},
     upstream::{Do, Event, Upstream},
 };
 
@@ -165,4 +165,22 @@ async fn a_cancel_that_a_failing_server_did_not_take_is_sent_again() {
         assert_eq!(cancel.expect("it is sent again").key(), call.key());
     }
     assert_eq!(host.close().await, Vec::<Value>::new());
+}
+
+#[tokio::test]
+async fn a_cancel_that_a_silent_server_does_not_take_is_given_up() {
+    let never = || Arc::new(Semaphore::new(0));
+    let mut server = Upstream::start(move |asked| match asked.method() {
+        "tools/call" => Do::Stream(vec![Event::Wait(never())]),
+        _ => Do::After(never(), Box::new(Do::Cut)),
+    })
+    .await;
+    let clock = Recording::at_speed(1);
+    let mut host = Host::connect_by(&server.url(), clock.clone());
+    host.call(1, "a").await;
+    server.hear("tools/call").await;
+    host.cancel(1).await;
+    server.hear("notifications/cancelled").await;
+    let limit = drawloom_wire::mcp::PATIENCE;
+    assert!(clock.waits().iter().any(|wait| *wait <= limit && *wait * 2 > limit), "{:?}", clock.waits());
 }

@@ -253,6 +253,7 @@ fn server(session: &Session, connection: &Connection, scope: Scope) -> Result<Se
     let mut variables = vec![environment::TOKEN.to_owned()];
     match upstream {
         Some(url) => {
+            refuse_userinfo(url)?;
             // Checked now, because nobody sees it when a host starts it.
             super::endpoint(url, &connection.toolsets)?;
             args.extend(["--upstream".to_owned(), url.clone()]);
@@ -270,6 +271,7 @@ fn server(session: &Session, connection: &Connection, scope: Scope) -> Result<Se
             }
         }
     }
+    connection.check_toolsets()?;
     if !connection.toolsets.is_empty() {
         args.extend(["--toolsets".to_owned(), connection.toolsets.join(",")]);
     }
@@ -277,10 +279,34 @@ fn server(session: &Session, connection: &Connection, scope: Scope) -> Result<Se
         args.extend(["--patience".to_owned(), seconds.to_string()]);
     }
     if !connection.headers.is_empty() {
-        connection.headers()?;
+        refuse_credentials(&connection.headers()?)?;
         args.extend(connection.headers.iter().flat_map(|header| ["--header".to_owned(), header.clone()]));
     }
     Ok(Server { program: program(), args, variables, has_upstream: upstream.is_some() })
+}
+
+/// Refuses an address with a name or a password in it. It is not shown.
+fn refuse_userinfo(url: &str) -> Result<(), CommandError> {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    match rest.split(['/', '?', '#']).next().is_some_and(|authority| authority.contains('@')) {
+        true => Err(would_write_a_secret("the address of --upstream has a name or a password in it")),
+        false => Ok(()),
+    }
+}
+
+/// Refuses headers that are credentials by their names. Their values are not shown.
+fn refuse_credentials(headers: &[(String, String)]) -> Result<(), CommandError> {
+    let is_credential = |name: &str| environment::sounds_secret(name) || name.contains("cookie");
+    match headers.iter().find(|(name, _)| is_credential(name)) {
+        Some((name, _)) => Err(would_write_a_secret(&format!("the header {name} is a credential"))),
+        None => Ok(()),
+    }
+}
+
+fn would_write_a_secret(what: &str) -> CommandError {
+    CommandError::usage("secret_in_file", format!("{what}, and would stand in the host's config as plain text")).with_hint(
+        "leave it out, and set DRAWLOOM_TOKEN in the environment of the client: the proxy sends it as the bearer token",
+    )
 }
 
 /// The variables that a server of this config needs beside the usual token: names under `env`, keys of providers, tokens,

@@ -6,6 +6,8 @@
 use std::{
     ffi::OsString,
     io::{Read as _, Seek as _, SeekFrom},
+    os::fd::OwnedFd,
+    path::PathBuf,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -16,14 +18,18 @@ use drawloom_contract::{
     time::{Clock as _, Timestamp},
 };
 use drawloom_process::{Detached, FirstWord};
-use drawloom_wire::mcp::Upstream;
+use drawloom_wire::mcp::{Address, Upstream};
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    process::{Pid, PidfdFlags, pidfd_open},
+};
 use serde_json::Value;
 
 use super::endpoint;
 use crate::{
     cli::Globals,
     clock::SystemClock,
-    connect,
+    config, connect,
     data_dir::{DataDir, Error, ServerFile, UNATTENDED},
     exit::CommandError,
     logging,
@@ -44,20 +50,44 @@ const RETURN_TIME: Duration = Duration::from_secs(10);
 const LOG_TAIL: u64 = 2048;
 
 /// The server of a data directory.
-pub(super) struct Local {
+pub(super) struct Local(Arc<Search>);
+
+/// Looks for the server.
+struct Search {
     directory: DataDir,
     /// What the server is told of where things are.
     globals: Vec<OsString>,
+    /// The config that a server would be started with.
+    config: Vec<PathBuf>,
     toolsets: Vec<String>,
     /// Held by the one who looks.
     looking: tokio::sync::Mutex<Attended>,
-    known: Mutex<Option<Arc<str>>>,
+    known: Mutex<Option<Arc<Found>>>,
+}
+
+/// A server that owned the directory when it was found. Its process is watched: once that is gone, whoever has its address
+/// is somebody else, and must not get the token.
+struct Found {
+    server: ServerFile,
+    process: OwnedFd,
+    address: Address,
+}
+
+impl Found {
+    fn lives(&self) -> bool {
+        let mut ended = [PollFd::new(&self.process, PollFlags::IN)];
+        poll(&mut ended, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })) == Ok(0)
+    }
+
+    fn is_there(&self, directory: &DataDir) -> bool {
+        self.lives() && directory.read_server().as_ref() == Some(&self.server)
+    }
 }
 
 /// A server that somebody started by hand, when the last one that was found is such a one.
 #[derive(Default)]
 struct Attended {
-    server: Option<ServerFile>,
+    server: Option<Arc<Found>>,
     /// When it was first and last found to be away.
     away: Option<(Timestamp, Timestamp)>,
 }
@@ -79,40 +109,43 @@ impl Local {
         for config in &globals.config {
             told.extend(["--config".into(), config.into()]);
         }
-        Ok(Self {
+        Ok(Self(Arc::new(Search {
             directory,
             globals: told,
+            // Without one no server can be started, which says so itself.
+            config: config::absolute(&config::find(&globals.config).unwrap_or_default()),
             toolsets: toolsets.to_vec(),
             looking: tokio::sync::Mutex::default(),
             known: Mutex::default(),
-        })
+        })))
     }
+}
 
+impl Search {
     /// Finds the server, or starts one.
-    async fn look(&self, attended: &mut Attended) -> Result<String, Failure> {
+    async fn look(&self, attended: &mut Attended) -> Result<Arc<Found>, Failure> {
         if let Some(server) = attended.server.clone()
             && attended.may_return(SystemClock.now())
         {
             // Only looked at: who takes the lock, however briefly, may be in the way of whoever restarts it.
             match self.directory.read_server() {
-                Some(found) if found == server => return Ok(server.url),
-                Some(_) => {}
-                None => {
-                    let what = "the server that was started by hand is not there at the moment";
-                    return Err(Failure::new(FailureKind::Unavailable, "upstream_away", what));
-                }
+                Some(found) if found == server.server && server.lives() => return Ok(server),
+                // A server that is restarted says so by another file.
+                Some(found) if found != server.server => {}
+                Some(_) | None => return Err(away("the server that was started by hand is not there at the moment")),
             }
         }
-        let directory = self.directory.clone();
-        let start_lock = tokio::task::spawn_blocking(move || directory.lock_start()).await;
-        let _start_lock = start_lock.expect("waiting for a lock does not panic").map_err(|error| unusable(&error))?;
+        let _start_lock = self.lock_start().await?;
         match self.directory.lock("mcp") {
             Ok(lock) => drop(lock),
             Err(Error::InUse { server: Some(server), holder, .. }) => {
-                let url = server.url.clone();
+                if holder.as_ref().is_some_and(|holder| holder.pid != server.pid) {
+                    return Err(away("a server is just being started"));
+                }
                 let by_hand = holder.is_none_or(|holder| holder.command != UNATTENDED);
-                *attended = Attended { server: by_hand.then_some(*server), away: None };
-                return Ok(url);
+                let found = Arc::new(self.found(*server)?);
+                *attended = Attended { server: by_hand.then(|| found.clone()), away: None };
+                return Ok(found);
             }
             Err(error @ Error::InUse { server: None, .. }) => {
                 let hint = "wait until it has ended; `drawloom serve` shares the directory with all others";
@@ -125,13 +158,76 @@ impl Local {
             // Whoever has the port has nothing to do with this directory; clients find the address in it.
             Err(NotStarted { code, .. }) if code == "cannot_listen" => {
                 tracing::warn!("the configured address is taken; a server is started at a free one");
-                self.start(Some("127.0.0.1:0")).await.map_err(|why| self.explain(why))
+                self.start(Some("127.0.0.1:0")).await.map_err(|why| self.explain(why))?;
             }
-            started => started.map_err(|why| self.explain(why)),
+            started => started.map_err(|why| self.explain(why))?,
+        }
+        let server = self.directory.read_server().ok_or_else(|| away("the server that was started is gone again"))?;
+        self.found(server).map(Arc::new)
+    }
+
+    /// Waits until nobody else starts a server here, which must not take longer than a start does.
+    async fn lock_start(&self) -> Result<std::fs::File, Failure> {
+        let directory = self.directory.clone();
+        let deadline = SystemClock.now().after(START_TIME);
+        // Whoever stops waiting for it leaves a thread behind, which lets go of the lock as soon as it has it.
+        let waiting = tokio::task::spawn_blocking(move || directory.lock_start());
+        tokio::select! {
+            locked = waiting => locked.expect("waiting for a lock does not panic").map_err(|error| unusable(&error)),
+            () = SystemClock.sleep_until(deadline) => {
+                let hint = "end the process that holds start.lock in the data directory";
+                Err(away("another process has been starting a server for a minute").with_hint(hint))
+            }
         }
     }
 
-    async fn start(&self, listen: Option<&str>) -> Result<String, NotStarted> {
+    /// A server that owns the directory; nothing, when its process is not to be seen.
+    fn found(&self, server: ServerFile) -> Result<Found, Failure> {
+        let pid = i32::try_from(server.pid).ok().and_then(Pid::from_raw);
+        let process = pid.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok()).ok_or_else(|| {
+            away(&format!("process {}, which serves the data directory, is not to be seen", server.pid))
+                .with_hint(format!("if it runs elsewhere, pass --upstream {}", server.url))
+        })?;
+        let url = endpoint(&server.url, &self.toolsets).map_err(|error| bad_address(&error))?.into();
+        let address = Address { url, instance: server.instance.as_deref().map(Into::into) };
+        Ok(Found { server, process, address })
+    }
+
+    async fn find(&self, failed: Option<Address>) -> Result<Address, Failure> {
+        let mut attended = self.looking.lock().await;
+        let known = self.last().filter(|known| failed.as_ref() != Some(&known.address));
+        if let Some(known) = known.filter(|known| known.is_there(&self.directory)) {
+            return Ok(known.address.clone());
+        }
+        let found = self.look(&mut attended).await?;
+        let before = self.known.lock().unwrap_or_else(PoisonError::into_inner).replace(found.clone());
+        if before.is_none_or(|before| before.server != found.server) {
+            self.compare_config(&found.server);
+        }
+        Ok(found.address.clone())
+    }
+
+    /// A server that runs with another config is used all the same: it has the directory.
+    fn compare_config(&self, server: &ServerFile) {
+        // Versions before this one do not say it.
+        if server.config.is_empty() || self.config.is_empty() || server.config == self.config {
+            return;
+        }
+        let names =
+            |files: &[PathBuf]| files.iter().map(|file| file.display().to_string()).collect::<Vec<_>>().join(", ");
+        tracing::warn!(
+            config = names(&self.config),
+            used = names(&server.config),
+            "the server of this data directory was started with another config, and its agents are used; \
+             stop it, or pass another --data-dir"
+        );
+    }
+
+    fn last(&self) -> Option<Arc<Found>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    async fn start(&self, listen: Option<&str>) -> Result<(), NotStarted> {
         let log = self.directory.open_log().map_err(|error| NotStarted::said("bad_data_dir", error.to_string()))?;
         let log_start = log.metadata().map_or(0, |found| found.len());
         let mut args = self.globals.clone();
@@ -152,7 +248,7 @@ impl Local {
         match (word, said["url"].as_str()) {
             (FirstWord::Line(_), Some(url)) => {
                 tracing::info!(%url, "a server was started");
-                Ok(url.to_owned())
+                Ok(())
             }
             _ => Err(NotStarted::of(&said).unwrap_or_else(|| {
                 NotStarted::said("server_not_started", format!("it ended at once{}", self.log_since(log_start)))
@@ -191,20 +287,26 @@ impl Local {
 
 #[async_trait]
 impl Upstream for Local {
-    async fn find(&self, failed: Option<&str>) -> Result<Arc<str>, Failure> {
-        let mut attended = self.looking.lock().await;
-        if let Some(known) = self.known().filter(|known| failed != Some(&**known)) {
-            return Ok(known);
-        }
-        let url = self.look(&mut attended).await?;
-        let found: Arc<str> = endpoint(&url, &self.toolsets).map_err(|error| bad_address(&error))?.into();
-        *self.known.lock().unwrap_or_else(PoisonError::into_inner) = Some(found.clone());
-        Ok(found)
+    async fn find(&self, failed: Option<&Address>) -> Result<Address, Failure> {
+        let (search, failed) = (self.0.clone(), failed.cloned());
+        // Whoever stops waiting does not break off the start of a server.
+        let found = tokio::spawn(async move { search.find(failed).await }).await;
+        found.unwrap_or_else(|_| Err(away("nobody looks for the server any more")))
     }
 
-    fn known(&self) -> Option<Arc<str>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    fn known(&self) -> Option<Address> {
+        let (search, last) = (&self.0, self.0.last()?);
+        if last.is_there(&search.directory) {
+            return Some(last.address.clone());
+        }
+        // Another one may have taken its place.
+        let server = search.directory.read_server().filter(|server| search.directory.is_open_in(server.pid))?;
+        search.found(server).ok().map(|found| found.address)
     }
+}
+
+fn away(what: &str) -> Failure {
+    Failure::new(FailureKind::Unavailable, "upstream_away", what)
 }
 
 /// Why a server did not start, as it said itself.
@@ -245,4 +347,49 @@ fn unusable(error: &Error) -> Failure {
 
 fn bad_address(error: &CommandError) -> Failure {
     Failure::new(FailureKind::Invalid, "bad_address", error.message.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn server(instance: &str, pid: u32) -> ServerFile {
+        ServerFile {
+            url: "http://127.0.0.1:1".into(),
+            pid,
+            version: "0".into(),
+            started_at: "then".into(),
+            instance: Some(instance.into()),
+            config: Vec::new(),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_server_is_known_once_it_was_found_and_for_as_long_as_its_process_lives() {
+        let temporary = tempfile::tempdir().expect("a temporary directory");
+        let directory = DataDir::new(temporary.path());
+        let lock = directory.lock("serve").expect("nobody has it");
+        let local = Local(Arc::new(Search {
+            directory,
+            globals: Vec::new(),
+            config: Vec::new(),
+            toolsets: Vec::new(),
+            looking: tokio::sync::Mutex::default(),
+            known: Mutex::default(),
+        }));
+        let address =
+            |instance: &str| Address { url: "http://127.0.0.1:1/mcp".into(), instance: Some(instance.into()) };
+        lock.announce(&server("one", std::process::id())).expect("a writable directory");
+        assert_eq!(local.known(), None);
+        assert_eq!(local.find(None).await.ok(), Some(address("one")));
+        assert_eq!(local.known(), Some(address("one")));
+        lock.announce(&server("two", std::process::id())).expect("a writable directory");
+        assert_eq!(local.known(), Some(address("two")), "it has taken the place of the other");
+        assert_eq!(local.find(None).await.ok(), Some(address("two")));
+        let mut ended = std::process::Command::new("true").spawn().expect("a program");
+        ended.wait().expect("it ends");
+        lock.announce(&server("three", ended.id())).expect("a writable directory");
+        assert_eq!(local.known(), None);
+        assert_eq!(local.find(None).await.map_err(|failure| failure.code), Err("upstream_away"));
+    }
 }

@@ -1,8 +1,10 @@
 //! A server put into a config file; everything else in it stays as it is, comments and spaces included.
 
+use std::collections::BTreeSet;
+
 use jsonc_parser::{
     ParseOptions,
-    cst::{CstInputValue, CstRootNode},
+    cst::{CstInputValue, CstObject, CstRootNode},
 };
 use serde_json::Value;
 use toml_edit::{Array, DocumentMut, Item, Table, TableLike};
@@ -15,13 +17,30 @@ const NAME: &str = "drawloom";
 /// Fields that lead to a server elsewhere: beside a command they would say two things at once.
 const ELSEWHERE: [&str; 3] = ["url", "httpUrl", "serverUrl"];
 
+/// What is said to a server elsewhere, and to no other.
+const SAID_ELSEWHERE: [&str; 2] = ["headers", "oauth"];
+
+/// The same in TOML, that is for Codex, which refuses its whole config when one of them stands beside a command.
+const SAID_ELSEWHERE_TOML: [&str; 5] =
+    ["bearer_token", "bearer_token_env_var", "env_http_headers", "http_headers", "oauth_resource"];
+
+/// What some editors of other systems put before a text.
+const BYTE_ORDER_MARK: char = '\u{feff}';
+
 /// `text` with `entry` as the server's, and whether one was there: of that one everything stays that the entry does not
 /// say otherwise. Fails in words when the file is not what it should be.
 pub(super) fn put(text: &str, form: Form, entry: &Value) -> Result<(String, bool), String> {
-    match form {
+    let (mark, text) = split_mark(text);
+    let (after, was_there) = match form {
         Form::Json(key) => put_json(text, key, entry),
         Form::Toml(key) => put_toml(text, key, entry),
-    }
+    }?;
+    Ok((format!("{mark}{after}"), was_there))
+}
+
+/// The mark that a text begins with, if it has one, and the rest.
+pub(super) fn split_mark(text: &str) -> (&str, &str) {
+    text.split_at(if text.starts_with(BYTE_ORDER_MARK) { BYTE_ORDER_MARK.len_utf8() } else { 0 })
 }
 
 /// JSON as hosts read it: with comments and commas at the end, and nothing looser.
@@ -39,12 +58,15 @@ fn put_json(text: &str, key: &str, entry: &Value) -> Result<(String, bool), Stri
     let root = CstRootNode::parse(if blank { "{}\n" } else { text }, &json_options())
         .map_err(|error| format!("it is not JSON: {error}"))?;
     let whole = root.object_value().ok_or("it is not a JSON object")?;
+    once(&whole, "the file")?;
     let servers = whole.object_value_or_create(key).ok_or_else(|| format!("{key:?} is not an object"))?;
+    once(&servers, key)?;
     let Some(mine) = servers.get(NAME) else {
         servers.append(NAME, input(entry));
         return Ok((root.to_string(), false));
     };
     let mine = mine.object_value().ok_or_else(|| format!("{key}.{NAME} is not an object"))?;
+    once(&mine, &format!("{key}.{NAME}"))?;
     for (name, wanted) in fields(entry) {
         let found = mine.get(name);
         let said = found.as_ref().and_then(|found| found.value()).and_then(|value| value.to_serde_value());
@@ -57,10 +79,24 @@ fn put_json(text: &str, key: &str, entry: &Value) -> Result<(String, bool), Stri
             None => drop(mine.append(name, input(wanted))),
         }
     }
-    for found in ELSEWHERE.iter().filter_map(|name| mine.get(name)) {
+    let was_elsewhere = ELSEWHERE.iter().any(|name| mine.get(name).is_some());
+    let said = SAID_ELSEWHERE.iter().filter(|_| was_elsewhere);
+    for found in ELSEWHERE.iter().chain(said).filter_map(|name| mine.get(name)) {
         found.remove();
     }
     Ok((root.to_string(), true))
+}
+
+/// Refuses an object that has a key twice: hosts read one of them, and it need not be the one that would be changed.
+fn once(object: &CstObject, what: &str) -> Result<(), String> {
+    let mut names = BTreeSet::new();
+    let all = object.properties();
+    let twice =
+        all.iter().filter_map(|found| found.name()?.decoded_value().ok()).find(|name| !names.insert(name.clone()));
+    match twice {
+        Some(name) => Err(format!("{name:?} is twice in {what}; leave one of them out")),
+        None => Ok(()),
+    }
 }
 
 fn input(value: &Value) -> CstInputValue {
@@ -114,7 +150,7 @@ fn put_toml(text: &str, key: &str, entry: &Value) -> Result<(String, bool), Stri
             None => drop(mine.insert(name, Item::Value(value(wanted)))),
         }
     }
-    for name in ELSEWHERE {
+    for name in ELSEWHERE.into_iter().chain(SAID_ELSEWHERE_TOML) {
         changed |= mine.remove(name).is_some();
     }
     // Lines end as they did: what writes TOML knows only one way.
@@ -205,6 +241,50 @@ mod tests {
         let before = "[mcp.drawloom]\r\ncommand = \"drawloom\"\r\nenv_vars = [\"MINE\", \"A\"]\r\n";
         let (after, _) = put(before, Form::Toml("mcp"), &wanted).expect("TOML");
         assert_eq!(after, before.replace("\"A\"", "\"A\", \"B\""), "with the line ends that it had");
+    }
+
+    #[test]
+    fn what_was_said_to_a_server_elsewhere_goes_with_its_address() {
+        let before = "[mcp.drawloom]\nurl = \"http://old\"\nbearer_token_env_var = \"T\"\nenabled = true\nenv_http_headers = { A = \"B\" }\n\n[mcp.drawloom.http_headers]\nX = \"y\"\n\n[tail]\nx = 1\n";
+        let (after, _) = put(before, Form::Toml("mcp"), &entry()).expect("TOML");
+        insta::assert_snapshot!(after, @r#"
+        [mcp.drawloom]
+        enabled = true
+        command = "drawloom"
+        args = ["mcp"]
+
+        [tail]
+        x = 1
+        "#);
+        let before = r#"{"mcp":{"drawloom":{"type":"remote","url":"http://old","headers":{"A":"b"},"timeout":9}}}"#;
+        let (after, _) = put(before, Form::Json("mcp"), &entry()).expect("JSON");
+        let found: Value = serde_json::from_str(&after).expect("JSON");
+        let expected = json!({ "type": "remote", "command": "drawloom", "args": ["mcp"], "timeout": 9 });
+        assert_eq!(found["mcp"]["drawloom"], expected);
+        let before = r#"{"mcp":{"drawloom":{"command":"old","headers":{"A":"b"}}}}"#;
+        assert!(put(before, Form::Json("mcp"), &entry()).expect("JSON").0.contains("headers"), "no address was there");
+    }
+
+    #[test]
+    fn a_byte_order_mark_is_taken_and_kept() {
+        for (text, form) in [("{\"a\": 1}", Form::Json("mcp")), ("a = 1\n", Form::Toml("mcp"))] {
+            let plain = put(text, form, &entry()).expect("a config").0;
+            let marked = put(&format!("\u{feff}{text}"), form, &entry()).expect("a config").0;
+            assert_eq!(marked, format!("\u{feff}{plain}"));
+            assert_eq!(put(&marked, form, &entry()).expect("a config"), (marked, true));
+        }
+    }
+
+    #[test]
+    fn a_key_that_is_there_twice_is_refused() {
+        for (text, name) in [
+            (r#"{"mcp": {}, "a": 1, "mcp": {}}"#, "mcp"),
+            (r#"{"mcp": {"drawloom": {}, "draw\u006coom": {}}}"#, "drawloom"),
+            (r#"{"mcp": {"drawloom": {"command": "a", "command": "b"}}}"#, "command"),
+        ] {
+            let why = put(text, Form::Json("mcp"), &entry()).expect_err("it is ambiguous");
+            assert!(why.starts_with(&format!("{name:?} is twice in ")), "{why}");
+        }
     }
 
     #[test]

@@ -1,18 +1,19 @@
 //! A config file as it may be shown: what servers are given as environment and headers is often a secret.
 
 use jsonc_parser::cst::{CstInputValue, CstRootNode};
-use toml_edit::{DocumentMut, Item};
+use toml_edit::DocumentMut;
 
 use super::{clients::Form, edit};
 use crate::logging;
 
 /// The fields of a server, of whatever host, whose values are not shown.
-const SECRET: [&str; 5] = ["env", "environment", "headers", "http_headers", "requestInit"];
+const SECRET: [&str; 6] = ["bearer_token", "env", "environment", "headers", "http_headers", "requestInit"];
 
 const MASK: &str = "(not shown)";
 
 /// `text` without those values, of all servers: what changes is shown with what stands around it.
 pub(super) fn masked(text: &str, form: Form) -> String {
+    let (_, text) = edit::split_mark(text);
     let shown = match form {
         Form::Json(key) => masked_json(text, key),
         Form::Toml(key) => masked_toml(text, key),
@@ -38,9 +39,14 @@ fn masked_toml(text: &str, key: &str) -> Option<String> {
     for (_, server) in document.get_mut(key)?.as_table_like_mut()?.iter_mut() {
         let Some(server) = server.as_table_like_mut() else { continue };
         for field in SECRET {
-            let Some(values) = server.get_mut(field).and_then(Item::as_table_like_mut) else { continue };
-            for (_, value) in values.iter_mut() {
-                *value = toml_edit::value(MASK);
+            match server.get_mut(field) {
+                Some(found) if found.is_table_like() => {
+                    for (_, value) in found.as_table_like_mut().into_iter().flat_map(|values| values.iter_mut()) {
+                        *value = toml_edit::value(MASK);
+                    }
+                }
+                Some(found) => *found = toml_edit::value(MASK),
+                None => {}
             }
         }
     }
@@ -58,10 +64,11 @@ mod tests {
             masked(json, Form::Json("mcp")),
             r#"{"a": 1, "mcp": {"x": {"command": "y", "env": {"K": "(not shown)", "L": "(not shown)"}}, "drawloom": {"headers": {"H": "(not shown)"}}}}"#
         );
-        let toml = "a = 1\n[mcp.x]\ncommand = \"y\" # z\nenv = { K = \"hush\" }\n[mcp.y.http_headers]\nH = \"hush\"\n";
+        let toml = "a = 1\n[mcp.x]\ncommand = \"y\" # z\nenv = { K = \"hush\" }\nbearer_token = \"hush\"\n[mcp.y.http_headers]\nH = \"hush\"\n";
         let shown = masked(toml, Form::Toml("mcp"));
         assert!(!shown.contains("hush") && shown.contains("command = \"y\" # z"), "{shown}");
-        assert_eq!(shown.matches(MASK).count(), 2, "{shown}");
+        assert_eq!(shown.matches(MASK).count(), 3, "{shown}");
+        assert!(!masked(&format!("\u{feff}{json}"), Form::Json("mcp")).contains("hush"));
         assert_eq!(masked("", Form::Json("mcp")), "");
     }
 }
