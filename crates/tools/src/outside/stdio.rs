@@ -19,11 +19,14 @@ use tokio::{
 
 use super::{
     probe::{Patience, unanswered},
-    sieve::{Sieve, Verdict},
+    sieve::{Sieve, Verdict, answered},
 };
 
 /// The longest message, in bytes. A line that goes on beyond it ends the connection, so that nobody can fill the memory.
 pub(super) const LONGEST_MESSAGE: usize = 8 * 1024 * 1024;
+
+/// Most requests of a program whose answers it has not taken.
+const MOST_OWED: usize = 64;
 
 /// What comes next from a program.
 enum Next {
@@ -87,6 +90,20 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> Lines<
         }
     }
 
+    /// Whether a request is one of few: each answer waits in memory until the program reads it.
+    fn is_bearable(&self, message: &ServerJsonRpcMessage) -> bool {
+        let fate = &self.sieve.fate;
+        match message {
+            JsonRpcMessage::Request(request) if fate.owes(&request.id) > MOST_OWED => {
+                fate.hang_up(format!(
+                    "it sent more than {MOST_OWED} requests without taking the answers, and was hung up on"
+                ));
+                false
+            }
+            _ => true,
+        }
+    }
+
     /// Reads on until the line is whole; says no when there will be none.
     async fn fill_line(&mut self) -> bool {
         loop {
@@ -128,6 +145,8 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> Transp
             self.probe = Some((asked.id.clone(), Some(self.patience.until())));
         }
         let (writer, fate) = (self.writer.clone(), self.sieve.fate.clone());
+        fate.sends(&item);
+        let paid = answered(&item);
         async move {
             let mut line = serde_json::to_vec(&item)?;
             line.push(b'\n');
@@ -138,10 +157,14 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> Transp
                 pipe.flush().await
             };
             // Who does not read his input would hold up whoever writes for ever.
-            tokio::select! {
+            let written = tokio::select! {
                 written = write => written,
                 () = fate.closed() => Err(io::ErrorKind::NotConnected.into()),
+            };
+            if let Some(id) = paid {
+                fate.paid(&id);
             }
+            written
         }
     }
 
@@ -165,6 +188,7 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> Transp
             // One long message must not keep its memory for ever.
             self.line.shrink_to(64 * 1024);
             match verdict {
+                Verdict::Pass(message) if !self.is_bearable(&message) => return None,
                 Verdict::Pass(message) => return Some(*message),
                 Verdict::Drop => {}
                 Verdict::HangUp => return None,
@@ -203,10 +227,16 @@ mod tests {
     use super::*;
     use crate::outside::{probe::tests::patience, sieve::Fate};
 
+    fn ping(id: u32) -> TxJsonRpcMessage<RoleClient> {
+        serde_json::from_value(json!({"jsonrpc": "2.0", "id": id, "method": "ping"})).expect("a ping")
+    }
+
     async fn receive_all(text: Vec<u8>) -> (Vec<String>, Option<String>) {
         let fate = Arc::<Fate>::default();
-        let sieve = Sieve::new(fate.clone());
-        let mut lines = Lines::new(io::Cursor::new(text), tokio::io::sink(), sieve, patience());
+        let mut lines = Lines::new(io::Cursor::new(text), tokio::io::sink(), Sieve::new(fate.clone()), patience());
+        for id in [1, 2] {
+            drop(lines.send(ping(id)));
+        }
         let mut received = Vec::new();
         while let Some(message) = lines.receive().await {
             received.push(match message {
@@ -235,8 +265,7 @@ mod tests {
         let fate = Arc::<Fate>::default();
         let (ours, mut theirs) = tokio::io::duplex(16);
         let mut lines = Lines::new(tokio::io::empty(), ours, Sieve::new(fate.clone()), patience());
-        let message = || serde_json::from_value(json!({"jsonrpc": "2.0", "id": 1, "method": "ping"})).expect("a ping");
-        let (first, second) = (tokio::spawn(lines.send(message())), tokio::spawn(lines.send(message())));
+        let (first, second) = (tokio::spawn(lines.send(ping(1))), tokio::spawn(lines.send(ping(2))));
         // The first has filled the pipe and waits; the second waits for the first.
         let mut begin = [0; 4];
         theirs.read_exact(&mut begin).await.expect("some of it was written");
@@ -256,5 +285,38 @@ mod tests {
         let (received, why) = receive_all(format!("{}\n", "garbage ".repeat(1024)).repeat(3 * 1024).into_bytes()).await;
         assert_eq!(received, Vec::<String>::new());
         assert!(why.is_some_and(|why| why.contains("that answer nothing")));
+    }
+
+    #[tokio::test]
+    async fn answers_that_nobody_asked_for_are_noise() {
+        let line = format!("{{\"jsonrpc\":\"2.0\",\"id\":77,\"result\":{{\"x\":\"{}\"}}}}\n", "x".repeat(1024 * 1024));
+        let (received, why) = receive_all(line.repeat(17).into_bytes()).await;
+        assert_eq!(received, Vec::<String>::new());
+        assert!(why.is_some_and(|why| why.contains("that answer nothing")));
+        // Short ones cost more than their bytes.
+        let line = "{\"jsonrpc\":\"2.0\",\"id\":77,\"error\":{\"code\":1,\"message\":\"\"}}\n";
+        let (received, why) = receive_all(line.repeat(33_000).into_bytes()).await;
+        assert_eq!(received, Vec::<String>::new());
+        assert!(why.is_some_and(|why| why.contains("that answer nothing")));
+    }
+
+    #[tokio::test]
+    async fn who_asks_without_taking_the_answers_is_hung_up_on() {
+        let ask = |id: usize| format!("{{\"jsonrpc\":\"2.0\",\"id\":\"q{id}\",\"method\":\"ping\"}}\n");
+        let (received, why) = receive_all((0..100).map(ask).collect::<String>().into_bytes()).await;
+        assert_eq!(received.len(), MOST_OWED);
+        let said = "it sent more than 64 requests without taking the answers, and was hung up on";
+        assert_eq!(why.as_deref(), Some(said));
+        // Who takes them may ask on.
+        let fate = Arc::<Fate>::default();
+        let text = (0..100).map(ask).collect::<String>().into_bytes();
+        let mut lines = Lines::new(io::Cursor::new(text), tokio::io::sink(), Sieve::new(fate.clone()), patience());
+        let mut asked = 0;
+        while let Some(JsonRpcMessage::Request(request)) = lines.receive().await {
+            asked += 1;
+            let answer = json!({"jsonrpc": "2.0", "id": request.id, "result": {}});
+            lines.send(serde_json::from_value(answer).expect("an answer")).await.expect("it is written");
+        }
+        assert_eq!((asked, fate.why().as_deref()), (100, Some("its output ended")));
     }
 }
