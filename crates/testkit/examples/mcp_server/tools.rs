@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::{Options, Out, say};
 
-const NAMES: [&str; 19] = [
+const NAMES: [&str; 25] = [
     "echo",
     "environment",
     "hang",
@@ -34,10 +34,21 @@ const NAMES: [&str; 19] = [
     "deaf",
     "pid",
     "throttle",
+    "pings",
+    "strangers",
+    "deep",
+    "odd",
+    "forget",
+    "accept",
 ];
 
 /// Whether there is one more tool by now.
 static GROWN: AtomicBool = AtomicBool::new(false);
+
+/// Whether the list has changed.
+pub(crate) fn is_grown() -> bool {
+    GROWN.load(Ordering::SeqCst)
+}
 
 /// The page of tools that is asked for.
 pub(crate) fn list(options: &Options, message: &Value) -> Value {
@@ -137,6 +148,27 @@ pub(crate) fn call(message: &Value, out: &Out) -> Option<Result<Value, (i32, Str
             while out.send(&notice) {}
             return None;
         }
+        "pings" => {
+            let ask = |number: u64| json!({"jsonrpc": "2.0", "id": format!("ping {number}"), "method": "ping"});
+            (0..).take_while(|number| out.send(&ask(*number))).for_each(drop);
+            return None;
+        }
+        "strangers" => {
+            let answer = json!({"jsonrpc": "2.0", "id": 1_000_000, "result": {}});
+            while out.send(&answer) {}
+            return None;
+        }
+        "deep" => {
+            let (open, close) = ("[".repeat(200), "]".repeat(200));
+            let answer = format!("{{\"jsonrpc\":\"2.0\",\"id\":{},\"result\":{open}{close}}}\n", message["id"]);
+            out.raw(answer.as_bytes());
+            return None;
+        }
+        "odd" => json!({
+            "resultType": "complete", "content": [{"type": "smell", "of": "x"}, {"type": "text", "text": said}],
+            "isError": "false",
+        }),
+        "forget" => text("I know you now"),
         "late" => {
             let (_kept, never) = mpsc::channel::<()>();
             let _ = never.recv_timeout(Duration::from_millis(bytes));

@@ -2,7 +2,7 @@
 //! hung up on.
 
 use std::{
-    collections::HashSet,
+    collections::{HashMap, HashSet},
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -25,6 +25,9 @@ pub(super) const MOST_NOISE: usize = 16 * 1024 * 1024;
 /// What a message counts for whose length is not known, and a request at least: it costs more than its bytes.
 const USUAL_LENGTH: usize = 512;
 
+/// Most troubles that are kept; who asked takes his away.
+const MOST_TROUBLES: usize = 256;
+
 /// Ids of requests, as texts: servers answer `"1"` to `1`.
 type Ids = Mutex<HashSet<String>>;
 
@@ -32,6 +35,8 @@ type Ids = Mutex<HashSet<String>>;
 #[derive(Debug, Default)]
 pub(super) struct Fate {
     why: Mutex<Option<String>>,
+    /// Why answers broke off, by the request.
+    troubles: Mutex<HashMap<Option<String>, String>>,
     /// Whether it was we who ended it.
     by_us: AtomicBool,
     /// Whether the server said that its list of tools is another one now.
@@ -92,9 +97,19 @@ impl Fate {
         let _ = self.over.subscribe().wait_for(|over| *over).await;
     }
 
-    /// Keeps the newest of several troubles, each of which may have been the end.
-    pub(super) fn trouble(&self, why: impl Into<String>) {
-        *lock(&self.why) = Some(why.into());
+    /// Keeps why the answer to a request broke off; or an answer that was taken up again, of which nobody knows to what.
+    pub(super) fn trouble(&self, id: Option<&RequestId>, why: impl Into<String>) {
+        let mut troubles = lock(&self.troubles);
+        if troubles.len() >= MOST_TROUBLES {
+            troubles.clear();
+        }
+        troubles.insert(id.map(RequestId::to_string), why.into());
+    }
+
+    /// Why the answer to a request broke off. It is said once.
+    pub(super) fn take_trouble(&self, id: &RequestId) -> Option<String> {
+        let mut troubles = lock(&self.troubles);
+        troubles.remove(&Some(id.to_string())).or_else(|| troubles.remove(&None))
     }
 
     /// Why it ended, when that is known.
@@ -281,5 +296,20 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Sieved<T> {
 
     async fn close(&mut self) -> Result<(), Self::Error> {
         self.inner.close().await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_trouble_is_told_to_whoever_asked_and_only_once() {
+        let (fate, one, two) = (Fate::default(), RequestId::Number(1), RequestId::Number(2));
+        fate.trouble(Some(&one), "first");
+        assert_eq!(fate.take_trouble(&two), None);
+        assert_eq!(fate.take_trouble(&one).as_deref(), Some("first"));
+        assert_eq!(fate.take_trouble(&one), None);
+        assert_eq!(fate.why(), None);
     }
 }

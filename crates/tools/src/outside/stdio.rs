@@ -3,21 +3,20 @@
 
 use std::{io, sync::Arc};
 
-use drawloom_contract::time::Timestamp;
-use drawloom_process::cut;
+use drawloom_contract::{redact::Redactor, time::Timestamp};
 use rmcp::{
     RoleClient,
-    model::{ClientRequest, ErrorData, JsonRpcMessage, RequestId, ServerJsonRpcMessage},
+    model::{ClientRequest, JsonRpcMessage, RequestId, ServerJsonRpcMessage},
     service::{RxJsonRpcMessage, TxJsonRpcMessage},
     transport::Transport,
 };
-use serde_json::Value;
 use tokio::{
     io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader},
     sync::Mutex,
 };
 
 use super::{
+    message::read,
     probe::{Patience, unanswered},
     sieve::{Sieve, Verdict, answered},
 };
@@ -43,19 +42,21 @@ pub(super) struct Lines<R, W> {
     line: Vec<u8>,
     sieve: Sieve,
     patience: Patience,
+    redactor: Arc<Redactor>,
     /// The question of the newer protocol that has no answer yet, and until when one is waited for: nothing when it came too
     /// late already.
     probe: Option<(RequestId, Option<Timestamp>)>,
 }
 
 impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> Lines<R, W> {
-    pub(super) fn new(reader: R, writer: W, sieve: Sieve, patience: Patience) -> Self {
+    pub(super) fn new(reader: R, writer: W, sieve: Sieve, patience: Patience, redactor: Arc<Redactor>) -> Self {
         Self {
             reader: BufReader::with_capacity(64 * 1024, reader),
             writer: Arc::new(Mutex::new(Some(writer))),
             line: Vec::new(),
             sieve,
             patience,
+            redactor,
             probe: None,
         }
     }
@@ -179,7 +180,7 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> Transp
                     return Some(unanswered(id));
                 }
             }
-            let verdict = match read(&self.line) {
+            let verdict = match read(&self.line, &self.redactor).map(|read| read.message) {
                 Some(message) if self.is_too_late(&message) => self.sieve.garbage(self.line.len()),
                 Some(message) => self.sieve.judge(message, self.line.len()),
                 None => self.sieve.garbage(self.line.len()),
@@ -204,20 +205,6 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> Transp
     }
 }
 
-/// The message in a line. What answers a request but is none that a client understands becomes an error for whoever asked.
-fn read(line: &[u8]) -> Option<ServerJsonRpcMessage> {
-    if let Ok(message) = serde_json::from_slice(line) {
-        return Some(message);
-    }
-    let value: Value = serde_json::from_slice(line).ok()?;
-    if value.get("method").is_some() {
-        return None;
-    }
-    let id: RequestId = serde_json::from_value(value.get("id")?.clone()).ok()?;
-    let text = format!("the answer is not as MCP has it: {}", cut(&value.to_string(), 400));
-    Some(JsonRpcMessage::error(ErrorData::internal_error(text, None), Some(id)))
-}
-
 #[cfg(test)]
 mod tests {
     use rmcp::model::JsonRpcMessage;
@@ -227,13 +214,18 @@ mod tests {
     use super::*;
     use crate::outside::{probe::tests::patience, sieve::Fate};
 
+    fn nothing() -> Arc<Redactor> {
+        Arc::new(Redactor::new([""; 0]))
+    }
+
     fn ping(id: u32) -> TxJsonRpcMessage<RoleClient> {
         serde_json::from_value(json!({"jsonrpc": "2.0", "id": id, "method": "ping"})).expect("a ping")
     }
 
     async fn receive_all(text: Vec<u8>) -> (Vec<String>, Option<String>) {
         let fate = Arc::<Fate>::default();
-        let mut lines = Lines::new(io::Cursor::new(text), tokio::io::sink(), Sieve::new(fate.clone()), patience());
+        let mut lines =
+            Lines::new(io::Cursor::new(text), tokio::io::sink(), Sieve::new(fate.clone()), patience(), nothing());
         for id in [1, 2] {
             drop(lines.send(ping(id)));
         }
@@ -264,7 +256,7 @@ mod tests {
     async fn a_pipe_that_nobody_reads_can_be_closed() {
         let fate = Arc::<Fate>::default();
         let (ours, mut theirs) = tokio::io::duplex(16);
-        let mut lines = Lines::new(tokio::io::empty(), ours, Sieve::new(fate.clone()), patience());
+        let mut lines = Lines::new(tokio::io::empty(), ours, Sieve::new(fate.clone()), patience(), nothing());
         let (first, second) = (tokio::spawn(lines.send(ping(1))), tokio::spawn(lines.send(ping(2))));
         // The first has filled the pipe and waits; the second waits for the first.
         let mut begin = [0; 4];
@@ -310,7 +302,8 @@ mod tests {
         // Who takes them may ask on.
         let fate = Arc::<Fate>::default();
         let text = (0..100).map(ask).collect::<String>().into_bytes();
-        let mut lines = Lines::new(io::Cursor::new(text), tokio::io::sink(), Sieve::new(fate.clone()), patience());
+        let mut lines =
+            Lines::new(io::Cursor::new(text), tokio::io::sink(), Sieve::new(fate.clone()), patience(), nothing());
         let mut asked = 0;
         while let Some(JsonRpcMessage::Request(request)) = lines.receive().await {
             asked += 1;
