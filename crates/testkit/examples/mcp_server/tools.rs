@@ -83,6 +83,10 @@ pub(crate) fn list(options: &Options, message: &Value) -> Value {
             json!(null),
         ]);
     }
+    if options.is("list", "leak") {
+        let secret = std::env::var("SERVER_TOKEN").unwrap_or_default();
+        tools.push(json!({"name": "leak", "inputSchema": {"type": format!("{}{secret}", "x".repeat(45))}}));
+    }
     if options.is("list", "many") {
         let first = message.pointer("/params/cursor").and_then(Value::as_str).map_or(0, |at| at.parse().unwrap_or(0));
         let page = (first..first + 1_000).map(|number| json!({"name": format!("tool_{number}"), "inputSchema": {}}));
@@ -97,6 +101,12 @@ pub(crate) fn list(options: &Options, message: &Value) -> Value {
 
 fn text(text: impl Into<String>) -> Value {
     json!({"resultType": "complete", "content": [{"type": "text", "text": text.into()}]})
+}
+
+/// An answer that is nested deeper than anybody reads.
+pub(crate) fn deep(id: &Value) -> String {
+    let (open, close) = ("[".repeat(200), "]".repeat(200));
+    format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{open}{close}}}\n")
 }
 
 /// Waits without end, as somebody does whom nobody wakes.
@@ -159,9 +169,7 @@ pub(crate) fn call(message: &Value, out: &Out) -> Option<Result<Value, (i32, Str
             return None;
         }
         "deep" => {
-            let (open, close) = ("[".repeat(200), "]".repeat(200));
-            let answer = format!("{{\"jsonrpc\":\"2.0\",\"id\":{},\"result\":{open}{close}}}\n", message["id"]);
-            out.raw(answer.as_bytes());
+            out.raw(deep(&message["id"]).as_bytes());
             return None;
         }
         "odd" => json!({

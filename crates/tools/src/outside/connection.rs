@@ -285,7 +285,7 @@ impl Connection {
                 Ok(_) => return Err("it answered tools/list with something else".into()),
                 Err(ServiceError::TransportClosed) => return Err(self.why().await),
                 Err(ServiceError::McpError(error)) => {
-                    let text = format!("it refused to list its tools: {}", error.message);
+                    let text = format!("it answered tools/list with an error: {}", error.message);
                     return Err(quote(&self.end.redactor, &text, LONGEST_QUOTE));
                 }
                 Err(error) => return Err(quote(&self.end.redactor, &error.to_string(), LONGEST_QUOTE)),

@@ -283,3 +283,11 @@ fn a_request_that_is_only_accepted_fails_at_once() {
         assert_eq!(played.texts()[1], "next", "{era}");
     }
 }
+
+#[test]
+fn a_list_of_tools_that_cannot_be_parsed_is_said_at_once() {
+    for wire in [Wire::Stdio, Wire::Http] {
+        let warning = Play::new(wire, &["list=deep"]).run().result["warnings"][0].to_string();
+        assert!(warning.contains("the answer is no JSON that can be read: recursion limit"), "{wire:?}: {warning}");
+    }
+}

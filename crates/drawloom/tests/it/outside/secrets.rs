@@ -116,3 +116,12 @@ fn a_credential_that_no_header_can_carry_is_refused_and_not_shown() {
     assert!(ran.stderr.contains("a line end or another control character"), "{ran:#?}");
     assert!(!ran.stderr.contains("canary"), "{ran:#?}");
 }
+
+#[test]
+fn a_secret_in_a_tools_schema_is_masked_before_a_remark_is_cut() {
+    let play = Play::new(Wire::Stdio, &["list=leak"])
+        .set("env", json!({"SERVER_TOKEN": "OPERATORS_VALUE"}))
+        .variable("OPERATORS_VALUE", SECRET);
+    let warnings = play.run().result["warnings"].to_string();
+    assert!(warnings.contains("xx[redacted]") && !warnings.contains("canary"), "{warnings}");
+}
