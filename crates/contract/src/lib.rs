@@ -13,6 +13,7 @@ pub mod money;
 pub mod record;
 pub mod redact;
 pub mod retention;
+pub mod rpc;
 pub mod run;
 pub mod runs;
 pub mod time;

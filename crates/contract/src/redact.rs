@@ -83,13 +83,15 @@ pub struct Redactor {
 const SHORTEST_SECRET: usize = 8;
 
 impl Redactor {
-    /// A redactor that knows these values. Those under 8 bytes are left out.
+    /// A redactor that knows these values, also as JSON writes them. Those under 8 bytes are left out.
     pub fn new<S: AsRef<str>>(secrets: impl IntoIterator<Item = S>) -> Self {
-        let secrets: Vec<String> = secrets
+        let mut secrets: Vec<String> = secrets
             .into_iter()
             .map(|secret| secret.as_ref().trim().to_owned())
             .filter(|secret| secret.len() >= SHORTEST_SECRET)
             .collect();
+        let escaped: Vec<String> = secrets.iter().filter_map(|secret| in_json(secret)).collect();
+        secrets.extend(escaped);
         let spaced = secrets.iter().filter(|secret| secret.contains(char::is_whitespace));
         let longest_spaced = spaced.map(String::len).max().unwrap_or(0);
         let build = |literals: &[String]| {
@@ -163,6 +165,13 @@ impl Redactor {
     }
 }
 
+/// A text as it stands between the quotes of JSON, when that is not the same.
+fn in_json(text: &str) -> Option<String> {
+    let quoted = serde_json::Value::from(text).to_string();
+    let escaped = quoted.strip_prefix('"')?.strip_suffix('"')?;
+    (escaped != text).then(|| escaped.to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -185,5 +194,16 @@ mod tests {
         let cleaned = redactor.clean(serde_json::json!({ "hunter2-hunter2": ["x hunter2-hunter2"], "n": 1 }));
         assert!(cleaned.is_masked());
         assert_eq!(*cleaned, serde_json::json!({ "[redacted]": ["x [redacted]"], "n": 1 }));
+    }
+
+    #[test]
+    fn a_secret_is_known_as_json_writes_it_too() {
+        let secret = "pass\"wo\\rd\twith\nsigns";
+        let redactor = Redactor::new([secret]);
+        let json = serde_json::json!({ "key": secret }).to_string();
+        for (mut text, masked) in [(json, "{\"key\":\"[redacted]\"}"), (secret.to_owned(), "[redacted]")] {
+            assert!(redactor.mask(&mut text));
+            assert_eq!(text, masked);
+        }
     }
 }

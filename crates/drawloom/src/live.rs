@@ -262,12 +262,12 @@ pub(crate) fn summary(output: &Output, result: &RunResult, currency: &str) -> Ex
     let status = output.beside(style, &format!("{mark} {}", result.status.as_str()));
     output.note(format!("{status}  {}", output.beside(Style::Dim, &figures(result, currency))));
     for warning in &result.warnings {
-        output.note(format!("{} {warning}", output.beside(Style::Notice, "warning:")));
+        output.note(format!("{} {}", output.beside(Style::Notice, "warning:"), shown(warning)));
     }
     if let Some(error) = &result.error {
-        output.note(format!("{} {} ({})", output.beside(Style::Bad, "error:"), error.message, error.code));
+        output.note(format!("{} {} ({})", output.beside(Style::Bad, "error:"), shown(&error.message), error.code));
         if let Some(hint) = &error.hint {
-            output.note(format!("{} {hint}", output.beside(Style::Notice, "hint:")));
+            output.note(format!("{} {}", output.beside(Style::Notice, "hint:"), shown(hint)));
         }
     }
     exit

@@ -28,7 +28,7 @@ pub enum LogFormat {
 
 /// What masks secrets in log lines: first what the environment's names give away, then what the config names too.
 static REDACTOR: LazyLock<RwLock<Arc<Redactor>>> =
-    LazyLock::new(|| RwLock::new(Arc::new(redactor(environment::secret_values()))));
+    LazyLock::new(|| RwLock::new(Arc::new(Redactor::new(environment::secret_values()))));
 
 /// Starts logging what `filter` lets through.
 pub(crate) fn start(filter: &str, format: LogFormat, look: Appearance) -> Result<(), CommandError> {
@@ -64,7 +64,7 @@ pub(crate) fn start(filter: &str, format: LogFormat, look: Appearance) -> Result
 
 /// Masks these values too, from now on.
 pub(crate) fn mask_also(values: impl IntoIterator<Item = String>) {
-    let all = redactor(environment::secret_values().into_iter().chain(values));
+    let all = Redactor::new(environment::secret_values().into_iter().chain(values));
     *REDACTOR.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(all);
 }
 
@@ -73,15 +73,6 @@ pub(crate) fn masked(text: &str) -> String {
     let mut text = text.to_owned();
     REDACTOR.read().unwrap_or_else(PoisonError::into_inner).mask(&mut text);
     text
-}
-
-/// A redactor that knows these values, also as JSON writes them.
-fn redactor(values: impl IntoIterator<Item = String>) -> Redactor {
-    Redactor::new(values.into_iter().flat_map(|value| {
-        let quoted = serde_json::Value::from(value.as_str()).to_string();
-        let escaped = quoted.trim_matches('"').to_owned();
-        [value, escaped]
-    }))
 }
 
 /// Writes lines without their secrets.

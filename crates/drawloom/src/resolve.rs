@@ -9,6 +9,7 @@ use drawloom_contract::{
     ids::Tenant,
     model::Model,
     money::Price,
+    redact::Redactor,
     tool::{Tool, ToolSource},
 };
 use drawloom_models::Secret;
@@ -20,6 +21,7 @@ use crate::{
     clock::SystemClock,
     config::{Config, Loaded, Mistake},
     environment,
+    parts::secret_names,
 };
 
 /// The hidden argument with which this program is the launcher of a command.
@@ -72,6 +74,7 @@ pub(crate) fn resolve_in(temporary: &Path, loaded: &Loaded, extra: &[Arc<dyn Too
         let keys: Vec<&str> = ["mcp_servers"].into_iter().chain(keys.iter().map(String::as_str)).collect();
         Problem::new(keys, message).with_hint(hint)
     }));
+    problems.extend(servers.iter().flat_map(|(name, server)| unsendable(name, server)));
     let mut models = BTreeMap::new();
     for (id, provider) in &config.providers {
         let key = provider.api_key_env.as_deref().and_then(environment::variable).map(Secret::new);
@@ -109,7 +112,7 @@ pub(crate) fn resolve_in(temporary: &Path, loaded: &Loaded, extra: &[Arc<dyn Too
                 message: format!("provider {id} has no key: its variable is not set, so its models cannot be asked"),
             }));
             findings.extend(servers.iter().flat_map(|(name, server)| server_findings(name, server, &catalog)));
-            let sources = drawloom_tools::outside(servers, &outside_parts(config));
+            let sources = drawloom_tools::outside(servers, &outside_parts(loaded));
             return Ok(Resolved {
                 catalog: Arc::new(catalog),
                 volumes: Arc::new(volumes),
@@ -144,13 +147,31 @@ fn tool_parts(config: &drawloom_tools::Config, temporary: &Path) -> drawloom_too
 }
 
 /// What the outside servers are reached with.
-fn outside_parts(config: &Config) -> drawloom_tools::OutsideParts {
+fn outside_parts(loaded: &Loaded) -> drawloom_tools::OutsideParts {
+    let secrets = secret_names(loaded).into_iter().filter_map(|name| environment::variable(&name));
     let variable = |name: &str| Some((name.to_owned(), environment::variable(name)?));
     drawloom_tools::OutsideParts {
         launcher: Launcher::this_program(&[LAUNCHER]),
-        environment: drawloom_tools::mcp_variables(&config.mcp_servers).filter_map(variable).collect(),
+        environment: drawloom_tools::mcp_variables(&loaded.config.mcp_servers).filter_map(variable).collect(),
+        redactor: Arc::new(Redactor::new(secrets)),
         clock: Arc::new(SystemClock),
     }
+}
+
+/// Credentials that no header can carry. They are not shown.
+fn unsendable(name: &str, server: &drawloom_tools::McpServerConfig) -> Vec<Problem> {
+    let headers = server.headers_env.iter().map(|(header, variable)| (vec!["headers_env", header], variable));
+    let given = headers.chain(server.bearer_env.iter().map(|variable| (vec!["bearer_env"], variable)));
+    given
+        .filter(|(_, variable)| {
+            environment::variable(variable).is_some_and(|value| value.contains(|sign: char| sign.is_control()))
+        })
+        .map(|(below, _)| {
+            let keys: Vec<&str> = ["mcp_servers", name].into_iter().chain(below).collect();
+            Problem::new(keys, "the value of the variable has a line end or another control character")
+                .with_hint("a header cannot carry it; look how the variable is set")
+        })
+        .collect()
 }
 
 /// What will not work about an outside server, as far as it shows without asking it.
@@ -178,6 +199,10 @@ fn server_findings(name: &str, server: &drawloom_tools::McpServerConfig, catalog
         let message =
             format!("the address of MCP server {name} has parameters; a key among them is no secret: use headers_env");
         findings.push(find(Weight::Warning, &["url"], message));
+    }
+    if let Some(directory) = server.cwd.as_ref().filter(|directory| !directory.is_dir()) {
+        let message = format!("`cwd` of MCP server {name} is no directory: {}", directory.display());
+        findings.push(find(Weight::Warning, &["cwd"], message));
     }
     if server.tools.is_empty() {
         let message = format!("`tools` of MCP server {name} is empty: none of its tools can be used");

@@ -132,6 +132,7 @@ impl Words {
         let tail = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let bytes: Vec<u8> = tail.bytes.iter().copied().collect();
         let text = String::from_utf8_lossy(&bytes);
+        let text = if tail.missing > 0 { whole(&text) } else { &text };
         let (mut reports, mut said) = (Vec::new(), Vec::new());
         for line in text.lines() {
             match serde_json::from_str::<Report>(line) {
@@ -142,6 +143,12 @@ impl Words {
         let left_out = if tail.missing > 0 { "… " } else { "" };
         (reports, format!("{left_out}{}", said.join("\n").trim()))
     }
+}
+
+/// The text from its first whole line on, or its first whole word: nobody could know a part of a secret for one.
+fn whole(text: &str) -> &str {
+    let at = text.find('\n').or_else(|| text.find(char::is_whitespace));
+    at.map_or("", |at| &text[at..])
 }
 
 impl Watch {

@@ -7,7 +7,9 @@
 mod answer;
 mod config;
 mod connection;
+mod events;
 mod http;
+mod message;
 mod offer;
 mod probe;
 mod schema;
@@ -20,10 +22,11 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use async_trait::async_trait;
 use drawloom_contract::{
+    redact::Redactor,
     time::Clock,
     tool::{Offer, ToolSource},
 };
-use drawloom_process::Launcher;
+use drawloom_process::{Launcher, cut};
 
 pub use config::{McpServerConfig, prefix, problems, variables};
 
@@ -36,8 +39,17 @@ pub struct OutsideParts {
     pub launcher: Launcher,
     /// The values of the environment variables that [`variables`] names, as far as they are set.
     pub environment: BTreeMap<String, String>,
+    /// What knows their secrets.
+    pub redactor: Arc<Redactor>,
     /// The clock.
     pub clock: Arc<dyn Clock>,
+}
+
+/// A text of a server's, at most `most` bytes of it. It is masked before it is cut, because nobody knows a part of a secret.
+fn quote(redactor: &Redactor, text: &str, most: usize) -> String {
+    let mut text = text.to_owned();
+    redactor.mask(&mut text);
+    cut(&text, most)
 }
 
 /// The servers of the config section `mcp_servers`, as sources of tools. None is started before it is asked.

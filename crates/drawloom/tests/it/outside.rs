@@ -74,7 +74,7 @@ fn doctor_says_whether_a_server_starts_and_what_it_has() {
     let play = Play::new(Wire::Stdio, &["list=lies"]);
     let ran = play.home.run(&["doctor"]).exits(0);
     assert!(
-        ran.stdout.contains("mcp server      out: it answers in ") && ran.stdout.contains(" and has 20 tools"),
+        ran.stdout.contains("mcp server      out: it answers in ") && ran.stdout.contains(" and has 26 tools"),
         "{ran:#?}"
     );
     assert!(ran.stdout.contains("`mcp__out__wrong_type` is left out"), "{ran:#?}");
@@ -128,4 +128,63 @@ fn a_child_has_tools_that_its_parent_has_not() {
     play.home.write("drawloom.yaml", &play.config.to_string());
     let result = play.finish(&["run", "boss", "begin", "--json"]).exits(0).json();
     assert!(result["final_text"].as_str().is_some_and(|text| text.ends_with(": from the child")), "{result:#}");
+}
+
+#[test]
+fn calls_go_on_and_the_old_tools_stay_when_the_new_list_does_not_come() {
+    let play = Play::new(Wire::Stdio, &["list=once"])
+        .set("start_timeout_ms", json!(1_500))
+        .turn("grow", json!({}))
+        .turn("echo", json!({"text": "still here"}))
+        .turn("pid", json!({}));
+    play.write();
+    let _server = play.home.serve();
+    let run = || play.look(play.finish(&["run", "a", "begin", "--json"]).exits(0).json());
+    let (first, second) = (run(), run());
+    for played in [&first, &second] {
+        assert_eq!(played.texts()[..2], ["there is one more", "still here"], "{played:#?}");
+        assert_eq!(played.result["warnings"], json!(null), "{played:#?}");
+    }
+    assert_eq!(first.texts()[2], second.texts()[2], "it is another process");
+}
+
+#[test]
+fn one_odd_block_does_not_hide_the_others() {
+    for wire in [Wire::Stdio, Wire::Http] {
+        let played = Play::new(wire, &[]).turn("odd", json!({"text": "plain"})).run();
+        let told = "[content of a kind that is not known]\nplain".to_owned();
+        assert_eq!(played.calls, [("odd".to_owned(), false, told)], "{wire:?}");
+    }
+}
+
+#[test]
+fn config_mistakes_of_a_server_are_named() {
+    let play = Play::new(Wire::Stdio, &[]).set("cwd", json!("no/such/place")).set("tools", json!(["red_*"]));
+    play.write();
+    let ran = play.finish(&["validate"]).exits(0);
+    assert!(ran.stdout.contains("`cwd` of MCP server out is no directory: "), "{ran:#?}");
+    let ran = play.finish(&["doctor"]).exits(1);
+    let text = ran.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.contains("its `cwd` ") && text.contains("→ run its command by hand"), "{ran:#?}");
+    let play = Play::new(Wire::Stdio, &[]).set("tools", json!(["red_*"]));
+    play.write();
+    let ran = play.finish(&["doctor"]);
+    assert!(ran.stdout.contains("the filter `tools` hides each of the "), "{ran:#?}");
+    let mut play = Play::new(Wire::Stdio, &[]);
+    play.config["mcp_servers"]["out"] = json!({"url": "http://127.0.0.1:1/mcp"});
+    play.write();
+    let ran = play.finish(&["doctor"]).exits(1);
+    assert!(!ran.stdout.contains("by hand"), "{ran:#?}");
+}
+
+#[test]
+fn what_a_server_says_does_not_move_the_terminal() {
+    let script = "printf '\\033]0;owned\\007\\033[2J' >&2; exit 7";
+    let play = Play::new(Wire::Stdio, &[]).set("command", json!(["/bin/sh", "-c", script]));
+    play.write();
+    let ran = play.finish(&["run", "a", "begin"]).exits(0);
+    assert!(ran.stderr.contains("it last said: ]0;owned[2J"), "{ran:#?}");
+    assert!(!ran.stderr.contains('\u{1b}'), "{ran:#?}");
+    let ran = play.finish(&["doctor"]).exits(1);
+    assert!(!ran.stdout.contains('\u{1b}'), "{ran:#?}");
 }

@@ -6,12 +6,17 @@ use std::{
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
+        mpsc,
     },
+    time::Duration,
 };
 
 use serde_json::Value;
 
 use super::{Options, Out, answer, reply, tools};
+
+/// Whether it has lost the session once.
+static FORGOTTEN: AtomicBool = AtomicBool::new(false);
 
 /// The only session that it has.
 const SESSION: &str = "the-session";
@@ -98,7 +103,19 @@ fn handle(options: &Arc<Options>, stream: TcpStream, in_session: &AtomicBool) {
     if method == "initialize" {
         in_session.store(true, Ordering::SeqCst);
     }
-    if method == "tools/call" && message.pointer("/params/name").is_some_and(|name| name == "throttle") {
+    let is_call_of =
+        |tool: &str| method == "tools/call" && message.pointer("/params/name").and_then(Value::as_str) == Some(tool);
+    if is_call_of("forget") && !is_modern && !FORGOTTEN.swap(true, Ordering::SeqCst) {
+        // After a while, so that what was asked at the same time is under way.
+        let (_kept, never) = mpsc::channel::<()>();
+        let _ = never.recv_timeout(Duration::from_millis(500));
+        in_session.store(false, Ordering::SeqCst);
+        return respond(&stream, "404 Not Found", "text/plain", false, "there is no such session");
+    }
+    if is_call_of("accept") {
+        return respond(&stream, "202 Accepted", "text/plain", false, "");
+    }
+    if is_call_of("throttle") {
         return respond(&stream, "429 Too Many Requests", "text/plain", false, "slow down");
     }
     if method == "tools/call" {

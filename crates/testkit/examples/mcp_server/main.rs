@@ -1,7 +1,8 @@
 //! An MCP server for tests that does what servers should not: `mcp_server stdio|http [OPTION=VALUE]...`.
 //!
 //! Options: `era=both|modern|legacy|dies|silent` (which protocol it speaks; one that dies or is silent does so at
-//! `server/discover`), `start=die|hang` (what it does instead of answering), `list=lies|many` (what it says of its tools),
+//! `server/discover`), `start=die|hang` (what it does instead of answering), `list=lies|many|once|deep|leak` (what it says of its
+//! tools; `once`: nothing any more when they have changed; `deep`: what nobody can parse; `leak`: a secret of its own),
 //! `hints=none` (it does not say which tools can be repeated),
 //! `bearer=TOKEN_VARIABLE` (HTTP: whose value it wants), `port=N` (HTTP: where to listen). Over HTTP it prints its address
 //! first. Written by hand on purpose, so that no library makes it better than it should be.
@@ -108,6 +109,11 @@ pub(crate) fn answer(options: &Arc<Options>, message: &Value, out: &Out) {
             "capabilities": {"tools": {}}, "serverInfo": {"name": "test", "version": "1"},
         })),
         "ping" => Ok(json!({})),
+        "tools/list" if options.is("list", "once") && tools::is_grown() => return,
+        "tools/list" if options.is("list", "deep") => {
+            out.raw(tools::deep(id).as_bytes());
+            return;
+        }
         "tools/list" => Ok(tools::list(options, message)),
         "tools/call" => {
             let (message, out, id) = (message.clone(), out.clone(), id.clone());

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::{Options, Out, say};
 
-const NAMES: [&str; 19] = [
+const NAMES: [&str; 25] = [
     "echo",
     "environment",
     "hang",
@@ -34,10 +34,21 @@ const NAMES: [&str; 19] = [
     "deaf",
     "pid",
     "throttle",
+    "pings",
+    "strangers",
+    "deep",
+    "odd",
+    "forget",
+    "accept",
 ];
 
 /// Whether there is one more tool by now.
 static GROWN: AtomicBool = AtomicBool::new(false);
+
+/// Whether the list has changed.
+pub(crate) fn is_grown() -> bool {
+    GROWN.load(Ordering::SeqCst)
+}
 
 /// The page of tools that is asked for.
 pub(crate) fn list(options: &Options, message: &Value) -> Value {
@@ -72,6 +83,10 @@ pub(crate) fn list(options: &Options, message: &Value) -> Value {
             json!(null),
         ]);
     }
+    if options.is("list", "leak") {
+        let secret = std::env::var("SERVER_TOKEN").unwrap_or_default();
+        tools.push(json!({"name": "leak", "inputSchema": {"type": format!("{}{secret}", "x".repeat(45))}}));
+    }
     if options.is("list", "many") {
         let first = message.pointer("/params/cursor").and_then(Value::as_str).map_or(0, |at| at.parse().unwrap_or(0));
         let page = (first..first + 1_000).map(|number| json!({"name": format!("tool_{number}"), "inputSchema": {}}));
@@ -86,6 +101,12 @@ pub(crate) fn list(options: &Options, message: &Value) -> Value {
 
 fn text(text: impl Into<String>) -> Value {
     json!({"resultType": "complete", "content": [{"type": "text", "text": text.into()}]})
+}
+
+/// An answer that is nested deeper than anybody reads.
+pub(crate) fn deep(id: &Value) -> String {
+    let (open, close) = ("[".repeat(200), "]".repeat(200));
+    format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{open}{close}}}\n")
 }
 
 /// Waits without end, as somebody does whom nobody wakes.
@@ -137,6 +158,25 @@ pub(crate) fn call(message: &Value, out: &Out) -> Option<Result<Value, (i32, Str
             while out.send(&notice) {}
             return None;
         }
+        "pings" => {
+            let ask = |number: u64| json!({"jsonrpc": "2.0", "id": format!("ping {number}"), "method": "ping"});
+            (0..).take_while(|number| out.send(&ask(*number))).for_each(drop);
+            return None;
+        }
+        "strangers" => {
+            let answer = json!({"jsonrpc": "2.0", "id": 1_000_000, "result": {}});
+            while out.send(&answer) {}
+            return None;
+        }
+        "deep" => {
+            out.raw(deep(&message["id"]).as_bytes());
+            return None;
+        }
+        "odd" => json!({
+            "resultType": "complete", "content": [{"type": "smell", "of": "x"}, {"type": "text", "text": said}],
+            "isError": "false",
+        }),
+        "forget" => text("I know you now"),
         "late" => {
             let (_kept, never) = mpsc::channel::<()>();
             let _ = never.recv_timeout(Duration::from_millis(bytes));

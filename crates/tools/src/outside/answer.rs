@@ -1,13 +1,20 @@
 //! From what a server answered to what a model is told.
 
-use drawloom_contract::tool::{Step, ToolError};
-use drawloom_process::cut;
+use drawloom_contract::{
+    redact::Redactor,
+    tool::{Step, ToolError},
+};
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
 use serde_json::Value;
 
+use super::quote;
+
+/// What stands for a block that nobody understands.
+pub(super) const UNKNOWN: &str = "[content of a kind that is not known]";
+
 /// The result of a call, cut to `most` bytes.
-pub(super) fn step(result: &CallToolResult, most: usize) -> Result<Step, ToolError> {
-    let text = cut(&said(result), most);
+pub(super) fn step(result: &CallToolResult, most: usize, redactor: &Redactor) -> Result<Step, ToolError> {
+    let text = quote(redactor, &said(result), most);
     match result.is_error {
         Some(true) => Err(ToolError::Failed(text)),
         _ => Ok(Step::Done(text)),
@@ -48,7 +55,7 @@ fn block(block: &ContentBlock) -> String {
             _ => "[a resource of a kind that is not known]".into(),
         },
         ContentBlock::ResourceLink(link) => format!("[link to the resource {} ({})]", link.uri, link.name),
-        _ => "[content of a kind that is not known]".into(),
+        _ => UNKNOWN.into(),
     }
 }
 
@@ -64,7 +71,7 @@ mod tests {
     use super::*;
 
     fn told(result: Value, most: usize) -> Result<Step, ToolError> {
-        step(&serde_json::from_value(result).expect("a result"), most)
+        step(&serde_json::from_value(result).expect("a result"), most, &Redactor::new(["hunter2-hunter2"]))
     }
 
     fn done(text: &str) -> Result<Step, ToolError> {
@@ -104,5 +111,13 @@ mod tests {
         assert_eq!(told(failed, 100), Err(ToolError::Failed("no such file".into())));
         let long = json!({"content": [{"type": "text", "text": "x".repeat(100)}]});
         assert_eq!(told(long, 10), done("xxxxx\n[cut: 90 bytes are left out here]\nxxxxx"));
+    }
+
+    #[test]
+    fn a_secret_across_the_cut_leaves_no_part_of_it() {
+        let text = format!("{}hunter2-hunter2{}", "x".repeat(16), "y".repeat(100));
+        let long = json!({"content": [{"type": "text", "text": text}]});
+        let Ok(Step::Done(told)) = told(long, 40) else { panic!("a result") };
+        assert!(told.starts_with("xxxxxxxxxxxxxxxx[red\n[cut: "), "{told}");
     }
 }

@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, path::PathBuf};
 
+use drawloom_contract::redact::Redactor;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -10,6 +11,9 @@ pub(super) const ALWAYS: [&str; 3] = ["PATH", "HOME", "LANG"];
 
 /// The longest name of a server: with it and a tool's own name, the whole must fit what models take.
 const LONGEST_NAME: usize = 32;
+
+/// A word of a variable's name that is as long as this and has a digit is no word.
+const LONGEST_WORD: usize = 20;
 
 /// An outside MCP server. Its tools are `mcp__NAME__TOOL` for agents that list them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -123,7 +127,7 @@ pub fn problems(servers: &BTreeMap<String, McpServerConfig>) -> Vec<(Vec<String>
                 let message = "the address holds a credential".to_owned();
                 report(&["url"], message, "give it by name: bearer_env or headers_env");
             }
-            (None, Some(url)) if !url.starts_with("http://") && !url.starts_with("https://") => {
+            (None, Some(url)) if !is_address(url) => {
                 report(
                     &["url"],
                     config.without_query(&format!("{url:?} is no address")),
@@ -144,20 +148,21 @@ pub fn problems(servers: &BTreeMap<String, McpServerConfig>) -> Vec<(Vec<String>
                 &format!("take it out; this server has `{other}`"),
             );
         }
+        // What is given in place of a name may be the secret itself, and is not shown.
         for (child, variable) in &config.env {
-            if !is_variable(child) || !is_variable(variable) {
+            if !is_variable(child) || !is_variable(variable) || looks_secret(variable) {
                 let hint = "write the name of a variable; its value is taken from drawloom's own environment";
                 report(&["env", child], "an environment variable's name is expected".into(), hint);
             }
         }
         for (header, variable) in &config.headers_env {
-            if !is_header(header) || !is_variable(variable) {
+            if !is_header(header) || !is_variable(variable) || looks_secret(variable) {
                 let hint = "write a header's name, and the name of the variable with its value";
                 report(&["headers_env", header], "this cannot be a header, or no variable".into(), hint);
             }
         }
-        if let Some(variable) = config.bearer_env.as_ref().filter(|variable| !is_variable(variable)) {
-            let message = format!("{variable:?} is no variable's name");
+        if config.bearer_env.as_ref().is_some_and(|variable| !is_variable(variable) || looks_secret(variable)) {
+            let message = "this is no variable's name".to_owned();
             report(&["bearer_env"], message, "write the name of the variable, never the token itself");
         }
     }
@@ -168,6 +173,21 @@ pub fn problems(servers: &BTreeMap<String, McpServerConfig>) -> Vec<(Vec<String>
 fn has_credentials(url: &str) -> bool {
     let authority = url.split_once("://").map_or(url, |(_, rest)| rest);
     authority.split(['/', '?', '#']).next().is_some_and(|authority| authority.contains('@'))
+}
+
+/// Whether it is an address of HTTP with a host.
+fn is_address(url: &str) -> bool {
+    let begins = url.starts_with("http://") || url.starts_with("https://");
+    let without_fragment = url.split('#').next().unwrap_or_default();
+    let host = without_fragment.parse::<http::Uri>().ok().and_then(|uri| uri.host().map(|host| !host.is_empty()));
+    begins && host == Some(true)
+}
+
+/// Whether a name looks as if somebody gave the secret in its place: the form of a token, or a long word with digits.
+fn looks_secret(name: &str) -> bool {
+    let is_random =
+        |word: &str| word.len() >= LONGEST_WORD && word.contains(|character: char| character.is_ascii_digit());
+    name.split('_').any(is_random) || Redactor::new([""; 0]).mask(&mut name.to_owned())
 }
 
 fn is_variable(name: &str) -> bool {
@@ -229,6 +249,28 @@ mod tests {
     }
 
     #[test]
+    fn a_secret_in_place_of_a_name_is_refused_and_not_shown() {
+        use serde_json::json;
+        let token = format!("ghp_{}", "a".repeat(40));
+        for secret in
+            [token.as_str(), "sk-ant-0123456789012345678901", "0aF9b8c7d6e5f4a3b2c1", "a1b2c3d4e5f6a7b8c9d0", "s3cret!"]
+        {
+            for server in [
+                json!({"command": ["x"], "env": {"TOKEN": secret}}),
+                json!({"url": "http://h", "bearer_env": secret}),
+                json!({"url": "http://h", "headers_env": {"X-Key": secret}}),
+            ] {
+                let said = wrong(json!({"a": server}));
+                assert_eq!(said.len(), 1, "{said:?}");
+                assert!(!said[0].contains(secret), "{said:?}");
+            }
+        }
+        for name in ["MY_GITHUB_TOKEN", "OPERATORS_VALUE", "AWS_SECRET_ACCESS_KEY_2", "internationalization_key"] {
+            assert_eq!(wrong(json!({"a": {"command": ["x"], "env": {"TOKEN": name}}})), Vec::<String>::new());
+        }
+    }
+
+    #[test]
     fn each_mistake_is_said_where_it_is() {
         use serde_json::json;
         assert_eq!(wrong(json!({"files": {"command": ["x"], "env": {"A": "B"}}})), Vec::<String>::new());
@@ -256,6 +298,11 @@ mod tests {
         assert_eq!(wrong(json!({"a": {"url": "https://host/@me"}})), Vec::<String>::new());
         assert_eq!(wrong(json!({"a": {"url": "host?key=k3y"}})), ["a.url: \"host?…\" is no address"]);
         assert_eq!(wrong(json!({"a": {"url": "host"}})), ["a.url: \"host\" is no address"]);
+        assert_eq!(wrong(json!({"a": {"url": "http://"}})), ["a.url: \"http://\" is no address"]);
+        assert_eq!(wrong(json!({"a": {"url": "http:///mcp"}})), ["a.url: \"http:///mcp\" is no address"]);
+        for good in ["http://localhost:80", "https://[::1]:8080/mcp?a=b&c=%20d", "https://h/mcp#x"] {
+            assert_eq!(wrong(json!({"a": {"url": good}})), Vec::<String>::new());
+        }
         assert_eq!(
             wrong(json!({"a": {"command": ["x"], "bearer_env": "T"}})),
             ["a.bearer_env: `bearer_env` belongs to `url`"]

@@ -11,17 +11,22 @@ use std::{
 use drawloom_contract::{
     VERSION,
     failure::Explain as _,
+    redact::Redactor,
     time::{Clock, Timestamp},
 };
 use drawloom_net::Configured;
-use drawloom_process::{Gone, Service, Serving, cut};
+use drawloom_process::{Gone, Service, Serving};
 use rmcp::{
-    RoleClient,
+    Peer, RoleClient,
     model::{
-        CallToolRequestParams, CallToolResponse, ClientCapabilities, ClientConfig, ClientRequest, Implementation,
-        ListToolsRequest, PaginatedRequestParams, PingRequest, ProtocolVersion, ServerResult,
+        CallToolRequest, CallToolRequestParams, CallToolResponse, CancelledNotificationParam, ClientCapabilities,
+        ClientConfig, ClientRequest, Implementation, ListToolsRequest, PaginatedRequestParams, PingRequest,
+        ProtocolVersion, RequestId, ServerResult,
     },
-    service::{ClientInitializeError, ClientLifecycleMode, ClientServiceExt as _, RunningService, ServiceError},
+    service::{
+        ClientInitializeError, ClientLifecycleMode, ClientServiceExt as _, PeerRequestOptions, RunningService,
+        ServiceError,
+    },
     transport::{StreamableHttpClientTransport, streamable_http_client::StreamableHttpClientTransportConfig},
 };
 use serde_json::Value;
@@ -33,6 +38,7 @@ use super::{
     http::{self, Http},
     offer::{List, Listed},
     probe::Patience,
+    quote,
     sieve::{Fate, Sieve, Sieved},
     stdio::{LONGEST_MESSAGE, Lines},
 };
@@ -63,6 +69,7 @@ pub(super) struct Connection {
 #[derive(Clone)]
 struct End {
     fate: Arc<Fate>,
+    redactor: Arc<Redactor>,
     clock: Arc<dyn Clock>,
     /// The end of the program, when there is one.
     program: Option<watch::Receiver<Option<Gone>>>,
@@ -82,7 +89,7 @@ impl End {
                 // Whom we hung up on, we ended too.
                 why = if self.fate.is_by_us() { why } else { how };
                 if !said.is_empty() {
-                    why.push_str(&format!("; it last said: {}", cut(&said, LONGEST_QUOTE)));
+                    why.push_str(&format!("; it last said: {}", quote(&self.redactor, &said, LONGEST_QUOTE)));
                 }
             }
         }
@@ -132,17 +139,20 @@ pub(super) async fn open(
     };
     let header = |(name, variable): (&String, &String)| Ok::<_, String>((name.clone(), value(variable)?));
     let headers = config.headers_env.iter().map(header).collect::<Result<Vec<_>, _>>()?;
-    let mut transport = StreamableHttpClientTransportConfig::with_uri(url.as_str()).max_sse_event_size(LONGEST_MESSAGE);
+    let mut transport = StreamableHttpClientTransportConfig::with_uri(url.as_str())
+        .max_sse_event_size(LONGEST_MESSAGE)
+        // A new session would break off the calls that are under way in the old one; `server` opens another connection.
+        .reinit_on_expired_session(false);
     if let Some(variable) = &config.bearer_env {
         transport = transport.auth_header(value(variable)?);
     }
     let fate = Arc::<Fate>::default();
-    let http = Http::new(client, headers, fate.clone(), patience);
+    let http = Http::new(client, headers, fate.clone(), parts.redactor.clone(), patience);
     let inner = StreamableHttpClientTransport::with_client(http, transport);
-    let end = End { fate: fate.clone(), program: None, clock: parts.clock.clone() };
+    let end = End { fate: fate.clone(), redactor: parts.redactor.clone(), program: None, clock: parts.clock.clone() };
     match this_client(&both).serve_with_lifecycle(Sieved { inner, sieve: Sieve::new(fate) }, both).await {
         Ok(service) => Ok(keep(Connection { service, end, since: parts.clock.now() }, false)),
-        Err(error) => Err(described(&error)),
+        Err(error) => Err(described(&error, &parts.redactor)),
     }
 }
 
@@ -162,6 +172,9 @@ async fn open_program(
     let always = ALWAYS.iter().map(|name| ((*name).to_owned(), (*name).to_owned()));
     let named = config.env.iter().map(|(child, variable)| (child.clone(), variable.clone()));
     let value = |(child, variable)| Some((child, parts.environment.get::<String>(&variable)?.clone()));
+    if let Some(directory) = config.cwd.as_ref().filter(|directory| !directory.is_dir()) {
+        return Err((format!("its `cwd` {} is no directory", directory.display()), Retry::No));
+    }
     let service = Service {
         program: program.clone(),
         args: args.to_vec(),
@@ -177,17 +190,18 @@ async fn open_program(
     let Serving { input, output, mut watch } = serving;
     let (tell, ended) = watch::channel(None);
     let fate = Arc::<Fate>::default();
-    let end = End { fate: fate.clone(), program: Some(ended), clock: parts.clock.clone() };
+    let redactor = parts.redactor.clone();
+    let end = End { fate: fate.clone(), redactor: redactor.clone(), program: Some(ended), clock: parts.clock.clone() };
     let clock = parts.clock.clone();
     tokio::spawn(async move {
         let gone = watch.ended(&*clock).await;
         tell.send_replace(Some(gone));
     });
-    let lines = Lines::new(output, input, Sieve::new(fate), patience);
+    let lines = Lines::new(output, input, Sieve::new(fate), patience, redactor);
     match this_client(&lifecycle).serve_with_lifecycle(lines, lifecycle).await {
         Ok(service) => Ok(Connection { service, end, since: parts.clock.now() }),
         Err(error) => match end.fate.why() {
-            None => Err((described(&error), Retry::No)),
+            None => Err((described(&error, &parts.redactor), Retry::No)),
             Some(_) => {
                 let why = end.why().await;
                 let started =
@@ -224,8 +238,21 @@ impl Connection {
     }
 
     /// Calls a tool. When the future is dropped, the server is told that nobody waits any more.
-    pub(super) async fn call(&self, params: CallToolRequestParams) -> Result<CallToolResponse, ServiceError> {
-        self.service.peer().call_tool_once(params).await
+    pub(super) async fn call(&self, params: CallToolRequestParams) -> Result<CallToolResponse, Failed> {
+        let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
+        let peer = self.service.peer();
+        let sent = peer.send_request_with_option(request, PeerRequestOptions::no_options()).await;
+        let handle = sent.map_err(|error| Failed { error, trouble: None })?;
+        let waiting = Waiting { peer: peer.clone(), fate: self.end.fate.clone(), id: Some(handle.id.clone()) };
+        let answered = handle.await_response().await;
+        let trouble = waiting.end();
+        match answered {
+            Ok(ServerResult::CallToolResult(result)) => Ok(CallToolResponse::Complete(result)),
+            Ok(ServerResult::InputRequiredResult(result)) => Ok(CallToolResponse::InputRequired(result)),
+            Ok(ServerResult::CreateTaskResult(result)) => Ok(CallToolResponse::Task(result)),
+            Ok(_) => Err(Failed { error: ServiceError::UnexpectedResponse, trouble: None }),
+            Err(error) => Err(Failed { error, trouble }),
+        }
     }
 
     /// Whether it answers anything at all; it need not know what a ping is.
@@ -233,7 +260,9 @@ impl Connection {
         let asked = self.service.peer().send_request(ClientRequest::PingRequest(PingRequest::default())).await;
         match asked {
             Ok(_) | Err(ServiceError::McpError(_) | ServiceError::UnexpectedResponse) => true,
-            Err(ServiceError::TransportSend(error)) => http::Error::find(&error).is_some_and(http::Error::is_answer),
+            Err(ServiceError::TransportSend(error)) => {
+                http::is_session_lost(&error) || http::Error::find(&error).is_some_and(http::Error::is_answer)
+            }
             Err(_) => false,
         }
     }
@@ -255,14 +284,20 @@ impl Connection {
                 Ok(ServerResult::CustomResult(page)) => page.0,
                 Ok(_) => return Err("it answered tools/list with something else".into()),
                 Err(ServiceError::TransportClosed) => return Err(self.why().await),
-                Err(error) => return Err(cut(&error.to_string(), LONGEST_QUOTE)),
+                Err(ServiceError::McpError(error)) => {
+                    let text = format!("it answered tools/list with an error: {}", error.message);
+                    return Err(quote(&self.end.redactor, &text, LONGEST_QUOTE));
+                }
+                Err(error) => return Err(quote(&self.end.redactor, &error.to_string(), LONGEST_QUOTE)),
             };
+            cursor = page.get("nextCursor").and_then(Value::as_str).map(str::to_owned);
+            // Before anything of it is cut.
+            let page = self.end.redactor.clean(page).into_inner();
             let Some(tools) = page.get("tools").and_then(Value::as_array) else {
                 return Err("it answered tools/list without a list of tools".into());
             };
             let fits = tools.len() <= MOST_LISTED - listed.len();
             listed.extend(tools.iter().take(MOST_LISTED - listed.len()).map(Listed::read));
-            cursor = page.get("nextCursor").and_then(Value::as_str).map(str::to_owned);
             match fits && cursor.is_none() {
                 true => return Ok(List { listed, is_whole: true }),
                 false if !fits => break,
@@ -270,6 +305,45 @@ impl Connection {
             }
         }
         Ok(List { listed, is_whole: false })
+    }
+}
+
+/// Why a call has no result, and what happened to its own answer, when that is known.
+pub(super) struct Failed {
+    pub(super) error: ServiceError,
+    pub(super) trouble: Option<String>,
+}
+
+impl Failed {
+    /// Whether the server does not know the session any more, and so has not made the call.
+    pub(super) fn is_session_lost(&self) -> bool {
+        matches!(&self.error, ServiceError::TransportSend(error) if http::is_session_lost(error))
+    }
+}
+
+/// Somebody who waits for an answer.
+struct Waiting {
+    peer: Peer<RoleClient>,
+    fate: Arc<Fate>,
+    id: Option<RequestId>,
+}
+
+impl Waiting {
+    /// It came, or will not come; what happened to it, when that is known.
+    fn end(mut self) -> Option<String> {
+        self.id.take().and_then(|id| self.fate.take_trouble(&id))
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        let Some(id) = self.id.take() else { return };
+        self.fate.take_trouble(&id);
+        let peer = self.peer.clone();
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            // Whether it reaches a server that is gone does not matter.
+            runtime.spawn(async move { peer.notify_cancelled(CancelledNotificationParam::new(Some(id), None)).await });
+        }
     }
 }
 
@@ -283,19 +357,19 @@ fn this_client(lifecycle: &ClientLifecycleMode) -> ClientConfig {
 }
 
 /// Why the beginning failed, in words that name what happened and not the library.
-fn described(error: &ClientInitializeError) -> String {
+fn described(error: &ClientInitializeError, redactor: &Redactor) -> String {
     let text = match error {
         ClientInitializeError::JsonRpcError(error) => format!("it refused to begin: {}", error.message),
-        ClientInitializeError::LegacyFallbackFailed { fallback, .. } => return described(fallback),
+        ClientInitializeError::LegacyFallbackFailed { fallback, .. } => return described(fallback, redactor),
         ClientInitializeError::TransportError { error, .. } => error.error.to_string(),
         other => other.to_string(),
     };
-    plain(&text)
+    plain(&text, redactor)
 }
 
 /// A text of the library's without what only its authors want to know.
-pub(super) fn plain(text: &str) -> String {
+pub(super) fn plain(text: &str, redactor: &Redactor) -> String {
     let prefixes = ["Client error: ", "unexpected server response: "];
     let plain = prefixes.iter().find_map(|prefix| text.strip_prefix(prefix)).unwrap_or(text);
-    cut(plain, LONGEST_QUOTE)
+    quote(redactor, plain, LONGEST_QUOTE)
 }

@@ -2,9 +2,9 @@
 
 use std::{borrow::Cow, collections::HashMap, sync::Arc};
 
-use bytes::Bytes;
+use drawloom_contract::redact::Redactor;
 use drawloom_net::{Configured, Method, Request, Response};
-use futures::{StreamExt as _, stream::BoxStream};
+use futures::stream::BoxStream;
 use http::{HeaderName, HeaderValue};
 use rmcp::{
     model::{ClientJsonRpcMessage, ClientRequest, ErrorData, JsonRpcMessage, RequestId, ServerJsonRpcMessage},
@@ -13,16 +13,21 @@ use rmcp::{
         streamable_http_client::{SseError, StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse},
     },
 };
-use sse_stream::{Sse, SseStream};
+use sse_stream::Sse;
 
 use super::{
+    events::{Ends, MOST_OWED, Watcher},
+    message::{Read, read},
     probe::{Patience, unanswered},
-    sieve::{Fate, MOST_NOISE},
+    sieve::{Fate, MOST_NOISE, answered},
     stdio::LONGEST_MESSAGE,
 };
 
 /// The longest answer that is a stream, in bytes: one message and as much noise as is borne.
-const LONGEST_STREAM: usize = LONGEST_MESSAGE + MOST_NOISE;
+pub(super) const LONGEST_STREAM: usize = LONGEST_MESSAGE + MOST_NOISE;
+
+/// How much of a body that is no answer is shown, in characters.
+const LONGEST_BEGIN: usize = 200;
 
 /// How much of a refusal is read.
 const LONGEST_REFUSAL: usize = 16 * 1024;
@@ -39,6 +44,15 @@ pub(super) enum Error {
     /// A message was longer than it may be.
     #[error("it sent a message of more than {LONGEST_MESSAGE} bytes, and was hung up on")]
     MessageTooLong,
+    /// It asked more than anybody answers.
+    #[error("it sent more than {MOST_OWED} requests without taking the answers, and was hung up on")]
+    TooManyRequests,
+    /// It took a request as if it wanted no answer.
+    #[error("it answered HTTP {0} without an answer")]
+    NoAnswer(u16),
+    /// It answered with what is no answer to the request.
+    #[error("{0}")]
+    NotTheAnswer(String),
     /// It answered one request with a status that is no success.
     #[error("{said}")]
     Refused {
@@ -60,7 +74,12 @@ impl Error {
 
     /// Whether the request came to somebody who said something to it.
     pub(super) fn is_answer(&self) -> bool {
-        matches!(self, Self::Refused { .. })
+        matches!(self, Self::Refused { .. } | Self::NoAnswer(_) | Self::NotTheAnswer(_))
+    }
+
+    /// Whether it is we who broke off a stream.
+    pub(super) fn is_by_us(&self) -> bool {
+        matches!(self, Self::TooLong | Self::MessageTooLong | Self::TooManyRequests)
     }
 
     /// Whether it is certain that what the request asked for was not done. Of the statuses for a request that is not taken,
@@ -69,9 +88,18 @@ impl Error {
         match self {
             Self::Refused { status, .. } => (400..500).contains(status) && ![408, 499].contains(status),
             Self::Net(error) => matches!(error, drawloom_net::Error::Connect { .. }),
-            Self::TooLong | Self::MessageTooLong => false,
+            Self::TooLong
+            | Self::MessageTooLong
+            | Self::TooManyRequests
+            | Self::NoAnswer(_)
+            | Self::NotTheAnswer(_) => false,
         }
     }
+}
+
+/// Whether a request was refused because the server does not know the session: it has not done what was asked.
+pub(super) fn is_session_lost(error: &DynamicTransportError) -> bool {
+    matches!(error.error.downcast_ref::<Failed>(), Some(StreamableHttpError::SessionExpired))
 }
 
 type Failed = StreamableHttpError<Error>;
@@ -84,12 +112,31 @@ pub(super) struct Http {
     headers: Arc<[(String, String)]>,
     /// Where the troubles of streams are told.
     fate: Arc<Fate>,
+    redactor: Arc<Redactor>,
+    ends: Ends,
     patience: Patience,
 }
 
+/// Keeps that an answer of ours was sent, or that it never will be.
+struct Paying(Arc<Fate>, Option<RequestId>);
+
+impl Drop for Paying {
+    fn drop(&mut self) {
+        if let Some(id) = &self.1 {
+            self.0.paid(id);
+        }
+    }
+}
+
 impl Http {
-    pub(super) fn new(client: Configured, headers: Vec<(String, String)>, fate: Arc<Fate>, patience: Patience) -> Self {
-        Self { client, headers: headers.into(), fate, patience }
+    pub(super) fn new(
+        client: Configured,
+        headers: Vec<(String, String)>,
+        fate: Arc<Fate>,
+        redactor: Arc<Redactor>,
+        patience: Patience,
+    ) -> Self {
+        Self { client, headers: headers.into(), fate, redactor, ends: Ends::default(), patience }
     }
 
     async fn send(
@@ -111,28 +158,77 @@ impl Http {
     }
 
     /// The events of an answer, as far as the limits.
-    fn events(&self, response: Response) -> BoxStream<'static, Result<Sse, SseError>> {
-        let bytes = futures::stream::try_unfold((response, LONGEST_STREAM), async |(mut response, left)| {
-            let Some(chunk) = response.chunk().await.map_err(Error::Net)? else { return Ok(None) };
-            let left = left.checked_sub(chunk.len()).ok_or(Error::TooLong)?;
-            Ok::<_, Error>(Some((chunk, (response, left))))
-        });
-        let fate = self.fate.clone();
-        let events = SseStream::from_bytes_stream(Box::pin(bytes)).map(move |event| {
-            let event = match event {
-                Ok(event) if event.data.as_ref().is_some_and(|data| data.len() > LONGEST_MESSAGE) => {
-                    Err(SseError::Body(Box::new(Error::MessageTooLong)))
-                }
-                event => event,
-            };
-            match &event {
-                Ok(_) => {}
-                Err(SseError::Body(error)) => fate.trouble(error.to_string()),
-                Err(error) => fate.trouble(format!("what it sent is no stream of events: {error}")),
+    fn events(&self, response: Response, asked: Option<RequestId>) -> BoxStream<'static, Result<Sse, SseError>> {
+        Watcher::new(self.fate.clone(), self.redactor.clone(), self.ends.clone(), asked).watch(response)
+    }
+
+    /// The answer in a body of JSON to the request `asked`.
+    fn answer(&self, body: &[u8], asked: &RequestId) -> Result<ServerJsonRpcMessage, Error> {
+        let Some(Read { message, .. }) = read(body, &self.redactor) else {
+            return Err(Error::NotTheAnswer(format!("the answer is no MCP message: {}", self.begin(body))));
+        };
+        let other = |id: &RequestId| {
+            let text = format!("it answered the request {id} and not {asked}, which it was asked");
+            Err(Error::NotTheAnswer(text))
+        };
+        match message {
+            JsonRpcMessage::Response(response) if response.id.to_string() != asked.to_string() => other(&response.id),
+            JsonRpcMessage::Error(error) => match &error.id {
+                Some(id) if id.to_string() != asked.to_string() => other(id),
+                // Nobody else can be meant.
+                _ => Ok(ServerJsonRpcMessage::error(error.error, Some(asked.clone()))),
+            },
+            JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_) => {
+                Err(Error::NotTheAnswer("it sent a request or notification in place of an answer".into()))
             }
-            event
-        });
-        events.boxed()
+            answer => Ok(answer),
+        }
+    }
+
+    /// What a status that is no success means: an error of JSON-RPC when the body is one, so that it reaches whoever asked.
+    async fn refused(
+        &self,
+        message: &ClientJsonRpcMessage,
+        in_session: bool,
+        status: u16,
+        kind: &str,
+        response: Response,
+    ) -> Result<StreamableHttpPostResponse, Failed> {
+        let body = response.bytes(LONGEST_REFUSAL).await.unwrap_or_default();
+        let said = match serde_json::from_slice(&body) {
+            Ok(ServerJsonRpcMessage::Error(error)) => Some(error),
+            _ => None,
+        };
+        let is_auth = matches!(status, 401 | 403);
+        if let JsonRpcMessage::Request(asked) = message
+            && !is_auth
+        {
+            let probe = matches!(asked.request, ClientRequest::DiscoverRequest(_)) && !in_session && status < 500;
+            let error = match said {
+                Some(said) => Some(said.error),
+                // A server of the older era does not know the question; it will be asked the older way.
+                None if probe => {
+                    Some(ErrorData::invalid_request(format!("HTTP {status}: {}", self.begin(&body)), None))
+                }
+                None => None,
+            };
+            if let Some(error) = error {
+                let answer = ServerJsonRpcMessage::error(error, Some(asked.id.clone()));
+                return Ok(StreamableHttpPostResponse::Json(answer, None));
+            }
+        }
+        let said = match is_auth {
+            true => format!("HTTP {status}: it does not accept the credential"),
+            false => format!("HTTP {status} ({kind}): {}", self.begin(&body)),
+        };
+        Err(StreamableHttpError::Client(Error::Refused { status, said }))
+    }
+
+    /// The beginning of a body; its secrets are masked first.
+    fn begin(&self, body: &[u8]) -> String {
+        let mut text = String::from_utf8_lossy(body).into_owned();
+        self.redactor.mask(&mut text);
+        text.chars().take(LONGEST_BEGIN).collect()
     }
 }
 
@@ -152,6 +248,7 @@ impl StreamableHttpClient for Http {
         auth_header: Option<String>,
         custom_headers: HashMap<HeaderName, HeaderValue>,
     ) -> Result<StreamableHttpPostResponse, Failed> {
+        let _paying = Paying(self.fate.clone(), answered(&message));
         let body = serde_json::to_vec(&message)?;
         let asked = request(Method::Post, &uri, auth_header, Some(body));
         let sent = self.send(asked, session_id.as_deref(), &custom_headers);
@@ -166,8 +263,17 @@ impl StreamableHttpClient for Http {
             },
         };
         let status = response.status();
+        let asked = match &message {
+            JsonRpcMessage::Request(asked) => Some(asked.id.clone()),
+            _ => None,
+        };
         if matches!(status, 202 | 204) {
-            return Ok(StreamableHttpPostResponse::Accepted);
+            // The answer cannot come another way: no other stream is open.
+            return match (asked, probe(&message)) {
+                (None, _) => Ok(StreamableHttpPostResponse::Accepted),
+                (_, Some(id)) => Ok(StreamableHttpPostResponse::Json(unanswered(id), None)),
+                (Some(_), None) => Err(StreamableHttpError::Client(Error::NoAnswer(status))),
+            };
         }
         if status == 404 && session_id.is_some() {
             return Err(StreamableHttpError::SessionExpired);
@@ -175,19 +281,22 @@ impl StreamableHttpClient for Http {
         let session = response.header("mcp-session-id").map(str::to_owned);
         let kind = response.header("content-type").unwrap_or_default().to_owned();
         if !(200..300).contains(&status) {
-            return refused(&message, session_id.is_some(), status, &kind, response).await;
+            return self.refused(&message, session_id.is_some(), status, &kind, response).await;
         }
         if kind.starts_with("text/event-stream") {
-            return Ok(StreamableHttpPostResponse::Sse(self.events(response), session));
+            return Ok(StreamableHttpPostResponse::Sse(self.events(response, asked), session));
         }
-        let wants_answer = matches!(message, JsonRpcMessage::Request(_));
         let body = response.bytes(LONGEST_MESSAGE).await;
         let body = body.map_err(|error| StreamableHttpError::Client(Error::Net(error)))?;
-        match serde_json::from_slice::<ServerJsonRpcMessage>(&body) {
-            Ok(answer) if kind.starts_with("application/json") => Ok(StreamableHttpPostResponse::Json(answer, session)),
-            _ if !wants_answer => Ok(StreamableHttpPostResponse::Accepted),
-            Ok(_) => Err(StreamableHttpError::UnexpectedContentType(Some(kind))),
-            Err(error) => Err(unexpected(format!("the answer is no MCP message: {error}: {}", begin(&body)))),
+        match asked {
+            None => Ok(StreamableHttpPostResponse::Accepted),
+            Some(asked) => match self.answer(&body, &asked) {
+                Ok(_) if !kind.starts_with("application/json") => {
+                    Err(StreamableHttpError::UnexpectedContentType(Some(kind)))
+                }
+                Ok(answer) => Ok(StreamableHttpPostResponse::Json(answer, session)),
+                Err(error) => Err(StreamableHttpError::Client(error)),
+            },
         }
     }
 
@@ -212,52 +321,18 @@ impl StreamableHttpClient for Http {
         auth_header: Option<String>,
         custom_headers: HashMap<HeaderName, HeaderValue>,
     ) -> Result<BoxStream<'static, Result<Sse, SseError>>, Failed> {
-        let Some(last) = last_event_id else { return Err(StreamableHttpError::ServerDoesNotSupportSse) };
+        let Some(last) = last_event_id.filter(|last| !self.ends.contains(last)) else {
+            return Err(StreamableHttpError::ServerDoesNotSupportSse);
+        };
         let mut asked = request(Method::Get, &uri, auth_header, None);
         asked.headers.push(("last-event-id".into(), last));
         let response = self.send(asked, session_id.as_deref(), &custom_headers).await?;
         match response.status() {
-            200..300 => Ok(self.events(response)),
+            200..300 => Ok(self.events(response, None)),
             405 => Err(StreamableHttpError::ServerDoesNotSupportSse),
             status => Err(unexpected(format!("HTTP {status}"))),
         }
     }
-}
-
-/// What a status that is no success means: an error of JSON-RPC when the body is one, so that it reaches whoever asked.
-async fn refused(
-    message: &ClientJsonRpcMessage,
-    in_session: bool,
-    status: u16,
-    kind: &str,
-    response: Response,
-) -> Result<StreamableHttpPostResponse, Failed> {
-    let body = response.bytes(LONGEST_REFUSAL).await.unwrap_or_default();
-    let said = match serde_json::from_slice(&body) {
-        Ok(ServerJsonRpcMessage::Error(error)) => Some(error),
-        _ => None,
-    };
-    let is_auth = matches!(status, 401 | 403);
-    if let JsonRpcMessage::Request(asked) = message
-        && !is_auth
-    {
-        let probe = matches!(asked.request, ClientRequest::DiscoverRequest(_)) && !in_session && status < 500;
-        let error = match said {
-            Some(said) => Some(said.error),
-            // A server of the older era does not know the question; it will be asked the older way.
-            None if probe => Some(ErrorData::invalid_request(format!("HTTP {status}: {}", begin(&body)), None)),
-            None => None,
-        };
-        if let Some(error) = error {
-            let answer = ServerJsonRpcMessage::error(error, Some(asked.id.clone()));
-            return Ok(StreamableHttpPostResponse::Json(answer, None));
-        }
-    }
-    let said = match is_auth {
-        true => format!("HTTP {status}: it does not accept the credential"),
-        false => format!("HTTP {status} ({kind}): {}", begin(&body)),
-    };
-    Err(StreamableHttpError::Client(Error::Refused { status, said }))
 }
 
 /// The id of the question of the newer protocol.
@@ -274,6 +349,35 @@ fn unexpected(text: String) -> Failed {
     StreamableHttpError::UnexpectedServerResponse(Cow::Owned(text))
 }
 
-fn begin(body: &Bytes) -> String {
-    String::from_utf8_lossy(&body[..body.len().min(200)]).into_owned()
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::outside::probe::tests::patience;
+
+    #[test]
+    fn a_body_must_answer_the_request_that_it_came_for() {
+        let client = Configured::new().expect("a client");
+        let redactor = Arc::new(Redactor::new(["hunter2-hunter2"]));
+        let http = Http::new(client, Vec::new(), Arc::default(), redactor, patience());
+        let answer = |body: Value| {
+            let answer = http.answer(body.to_string().as_bytes(), &RequestId::Number(7));
+            answer.map_or_else(|error| error.to_string(), |answer| serde_json::to_string(&answer).expect("JSON"))
+        };
+        let error = json!({"code": -32600, "message": "no"});
+        for id in [json!(null), json!(7), json!("7")] {
+            let told = answer(json!({"jsonrpc": "2.0", "id": id, "error": error}));
+            assert_eq!(serde_json::from_str::<Value>(&told).expect("JSON")["id"], json!(7));
+        }
+        let other = "it answered the request 8 and not 7, which it was asked";
+        assert_eq!(answer(json!({"jsonrpc": "2.0", "id": 8, "error": error})), other);
+        assert_eq!(answer(json!({"jsonrpc": "2.0", "id": 8, "result": {}})), other);
+        assert_eq!(
+            answer(json!({"jsonrpc": "2.0", "id": 8, "method": "ping"})),
+            "it sent a request or notification in place of an answer"
+        );
+        let told = answer(json!(format!("{}hunter2-hunter2", "x".repeat(190))));
+        assert!(told.starts_with("the answer is no MCP message: ") && !told.contains("hunter"), "{told}");
+    }
 }

@@ -71,6 +71,10 @@ pub(super) fn offer(server: &Arc<Server>, prefix: &str, config: &McpServerConfig
 
 fn sift(prefix: &str, config: &McpServerConfig, listed: Vec<Listed>) -> (Vec<Safe>, Vec<Remark>) {
     let (mut safe, mut remarks, mut names) = (Vec::<Safe>::new(), Vec::new(), BTreeSet::new());
+    if !listed.is_empty() && !listed.iter().any(|tool| config.lets_through(&tool.name)) {
+        let text = format!("the filter `tools` hides each of the {} tools of `{prefix}*`", listed.len());
+        remarks.push(Remark { tool: prefix.to_owned(), text });
+    }
     let mut beyond = 0_usize;
     for tool in listed.into_iter().filter(|tool| config.lets_through(&tool.name)) {
         let shown = format!("{prefix}{}", harmless(&tool.name));
@@ -178,6 +182,22 @@ mod tests {
         assert!(remarks[0].contains("there is no type \"nothing\""), "{remarks:#?}");
         assert!(remarks[3].contains("is offered as `mcp__s__a_b_c`"), "{remarks:#?}");
         assert!(remarks[4].contains("another tool of that name"), "{remarks:#?}");
+    }
+
+    #[test]
+    fn a_filter_that_hides_every_tool_is_remarked() {
+        let config = McpServerConfig { tools: vec!["red_*".into()], ..McpServerConfig::default() };
+        let hidden = |tools: &[Value]| {
+            let (_, remarks) = sift("mcp__s__", &config, tools.iter().map(Listed::read).collect());
+            remarks.into_iter().map(|remark| remark.text).collect::<Vec<_>>()
+        };
+        let tool = |name: &str| json!({"name": name, "inputSchema": {}});
+        assert_eq!(
+            hidden(&[tool("read"), tool("write")]),
+            ["the filter `tools` hides each of the 2 tools of `mcp__s__*`"]
+        );
+        assert_eq!(hidden(&[tool("read"), tool("red_x")]), Vec::<String>::new());
+        assert_eq!(hidden(&[]), Vec::<String>::new());
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use std::{
     sync::{
-        Arc,
+        Arc, Mutex as StdMutex, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
@@ -13,7 +13,6 @@ use drawloom_contract::{
     time::Timestamp,
     tool::{Offer, Step, ToolError},
 };
-use drawloom_process::cut;
 use rmcp::{
     model::{CallToolRequestParams, CallToolResponse},
     service::ServiceError,
@@ -24,8 +23,8 @@ use tokio::sync::Mutex;
 use super::{
     OutsideParts, answer,
     config::{McpServerConfig, prefix},
-    connection::{self, Connection},
-    http, offer,
+    connection::{self, Connection, Failed},
+    http, offer, quote,
 };
 
 /// How long a server that failed is left alone at first; twice as long after each further failure.
@@ -55,6 +54,8 @@ pub(super) struct Server {
     prefix: String,
     config: McpServerConfig,
     parts: OutsideParts,
+    /// The connection that calls use. Nobody who opens or asks holds it.
+    current: StdMutex<Option<Current>>,
     state: Mutex<State>,
     /// How many openings have failed. Whoever waited while one did takes its failure for his answer.
     failed_openings: AtomicU64,
@@ -62,24 +63,29 @@ pub(super) struct Server {
     older: AtomicBool,
 }
 
-/// A connection and what it offers; or what is offered without one.
-type Reached = Result<(Arc<Connection>, Arc<Offer>), Arc<Offer>>;
+/// A connection and what it offers.
+type Current = (Arc<Connection>, Arc<Offer>);
+
+/// The same; or what is offered without one.
+type Reached = Result<Current, Arc<Offer>>;
 
 struct State {
-    open: Option<(Arc<Connection>, Arc<Offer>)>,
     /// What is offered while it cannot be reached.
     down: Option<Arc<Offer>>,
     /// Failures in a row.
     failures: u32,
     not_before: Timestamp,
+    /// When it is asked again for the new tools that it did not say.
+    list_again: Option<Timestamp>,
 }
 
 impl Server {
     pub(super) fn new(name: &str, config: McpServerConfig, parts: OutsideParts) -> Self {
         let not_before = Timestamp::from_millis(i64::MIN);
-        let state = Mutex::new(State { open: None, down: None, failures: 0, not_before });
+        let state = Mutex::new(State { down: None, failures: 0, not_before, list_again: None });
         let (failed_openings, older) = (AtomicU64::new(0), AtomicBool::new(false));
-        Self { name: name.to_owned(), prefix: prefix(name), config, parts, state, failed_openings, older }
+        let current = StdMutex::default();
+        Self { name: name.to_owned(), prefix: prefix(name), config, parts, current, state, failed_openings, older }
     }
 
     pub(super) fn prefix(&self) -> &str {
@@ -101,13 +107,14 @@ impl Server {
 
     /// Calls one of its tools by the name that it has there.
     pub(super) async fn call(self: &Arc<Self>, tool: &str, arguments: Map<String, Value>) -> Result<Step, ToolError> {
-        let (connection, _) = self.reach().await.map_err(|down| {
-            let why = down.unavailable.clone().unwrap_or_default();
-            ToolError::Failed(format!("`{tool}` was not called: {why}"))
-        })?;
-        let params = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments);
-        let limit = Duration::from_millis(self.config.timeout_ms);
-        let asked = self.within(limit, connection.call(params)).await;
+        let mut connection = self.connection(tool).await?;
+        let mut asked = self.ask(&connection, tool, arguments.clone()).await;
+        // Whoever does not know the session has not made the call. Others may still be under way in it.
+        if matches!(&asked, Some(Err(failed)) if failed.is_session_lost()) {
+            self.retire(&connection);
+            connection = self.connection(tool).await?;
+            asked = self.ask(&connection, tool, arguments).await;
+        }
         let name = &self.name;
         let failed = |why: String| Err(ToolError::Failed(why));
         match asked {
@@ -119,38 +126,80 @@ impl Server {
                     self.config.timeout_ms
                 ))
             }
-            Some(Ok(CallToolResponse::Complete(result))) => answer::step(&result, self.config.max_output_bytes),
+            Some(Ok(CallToolResponse::Complete(result))) => {
+                answer::step(&result, self.config.max_output_bytes, &self.parts.redactor)
+            }
             Some(Ok(CallToolResponse::InputRequired(_))) => failed(format!(
                 "`{tool}` of the MCP server {name} asks for input of a person, which agents cannot give"
             )),
             Some(Ok(_)) => failed(format!("`{tool}` of the MCP server {name} answered in a way that is not supported")),
-            Some(Err(ServiceError::McpError(error))) => failed(cut(
+            Some(Err(Failed { error: ServiceError::McpError(error), .. })) => failed(quote(
+                &self.parts.redactor,
                 &format!("the MCP server {name} refused `{tool}`: {} (code {})", error.message, error.code.0),
                 LONGEST_QUOTE,
             )),
-            Some(Err(ServiceError::UnexpectedResponse)) => {
+            Some(Err(Failed { error: ServiceError::UnexpectedResponse, .. })) => {
                 failed(format!("the MCP server {name} answered `{tool}` with something that is no result of a tool"))
             }
             Some(Err(error)) => failed(self.broke(&connection, tool, error).await),
         }
     }
 
+    /// An open connection for a call. Whether its list of tools is another one by now does not matter here.
+    async fn connection(self: &Arc<Self>, tool: &str) -> Result<Arc<Connection>, ToolError> {
+        let reached = match self.open_now() {
+            Some(current) => Ok(current),
+            None => self.reach().await,
+        };
+        reached.map(|(connection, _)| connection).map_err(|down| {
+            let why = down.unavailable.clone().unwrap_or_default();
+            ToolError::Failed(format!("`{tool}` was not called: {why}"))
+        })
+    }
+
+    /// Asks for a call; nothing when there is no answer in time.
+    async fn ask(
+        &self,
+        connection: &Connection,
+        tool: &str,
+        arguments: Map<String, Value>,
+    ) -> Option<Result<CallToolResponse, Failed>> {
+        let params = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments);
+        self.within(Duration::from_millis(self.config.timeout_ms), connection.call(params)).await
+    }
+
+    /// The connection, when there is one that is open.
+    fn open_now(&self) -> Option<Current> {
+        self.current().clone().filter(|(connection, _)| connection.is_open())
+    }
+
+    fn current(&self) -> std::sync::MutexGuard<'_, Option<Current>> {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets go of a connection without ending it: it ends with the last call that is under way there.
+    fn retire(&self, connection: &Arc<Connection>) {
+        self.current().take_if(|(current, _)| Arc::ptr_eq(current, connection));
+    }
+
     /// What is said of a call that broke off. Over HTTP others may be under way that have nothing to do with it: only a
     /// server that does not answer any more is let go of.
-    async fn broke(&self, connection: &Connection, tool: &str, error: ServiceError) -> String {
-        let (why, done) = match error {
-            ServiceError::TransportSend(error) => {
-                let not_done = http::Error::find(&error).is_some_and(http::Error::is_not_done);
-                (connection::plain(&error.error.to_string()), !not_done)
+    async fn broke(&self, connection: &Connection, tool: &str, failed: Failed) -> String {
+        let not_done = failed.is_session_lost();
+        let (why, done) = match (failed.error, failed.trouble) {
+            (ServiceError::TransportSend(error), _) => {
+                let not_done = not_done || http::Error::find(&error).is_some_and(http::Error::is_not_done);
+                (connection::plain(&error.error.to_string(), &self.parts.redactor), !not_done)
             }
-            _ => (connection.why().await, true),
+            (_, Some(trouble)) => (trouble, true),
+            (_, None) => (connection.why().await, true),
         };
         let why = self.config.without_query(&why);
         let answers = connection.is_remote()
             && connection.is_open()
             && self.within(PING, connection.answers()).await.unwrap_or_default();
         if !answers {
-            connection.end("a call failed");
+            connection.end(&format!("a call failed: {why}"));
         }
         let name = &self.name;
         match (done, answers) {
@@ -175,26 +224,35 @@ impl Server {
         match self.within(limit, opening).await {
             Some(Ok(reached)) => reached,
             Some(Err(_)) => Err(self.unavailable("opening it failed unexpectedly; the log may say more")),
-            None => Err(self.unavailable(&self.too_slow())),
+            // Its new list of tools may be what takes so long.
+            None => self.open_now().ok_or_else(|| self.unavailable(&self.too_slow())),
         }
     }
 
     async fn open(self: &Arc<Self>) -> Reached {
         let failed_before = self.failed_openings.load(Ordering::SeqCst);
         let mut state = self.state.lock().await;
-        if let Some((connection, offer)) = &state.open {
-            if connection.is_open() && !connection.take_changed() {
-                return Ok((connection.clone(), offer.clone()));
-            }
-            let connection = connection.clone();
-            state.open = None;
-            match connection.is_open() {
-                true => {
-                    let listed = self.listed(&connection).await;
-                    return self.settle(&mut state, listed.map(|listed| (connection, listed)));
+        let current = self.current().clone();
+        if let Some((connection, offer)) = current {
+            if connection.is_open() {
+                let now = self.parts.clock.now();
+                let is_due = state.list_again.take_if(|at| *at <= now).is_some();
+                if !connection.take_changed() && !is_due {
+                    return Ok((connection, offer));
                 }
-                false => self.note_death(&mut state, &connection).await,
+                match self.listed(&connection).await {
+                    Ok(listed) => return self.settle(&mut state, Ok((connection, listed))),
+                    Err(why) if connection.is_open() => {
+                        let why = self.config.without_query(&why);
+                        tracing::warn!(server = %self.name, %why, "the new tools of an outside MCP server are not known");
+                        state.list_again = Some(self.parts.clock.now().after(LONGEST_PAUSE));
+                        return Ok((connection, offer));
+                    }
+                    Err(_) => {}
+                }
             }
+            self.retire(&connection);
+            self.note_death(&mut state, &connection).await;
         }
         // All who waited for the same opening share its failure, instead of trying one after the other.
         if self.failed_openings.load(Ordering::SeqCst) != failed_before
@@ -252,8 +310,8 @@ impl Server {
                 if offer.remarks.len() > MOST_LOGGED {
                     tracing::warn!(server = %self.name, more = offer.remarks.len() - MOST_LOGGED, "and more such remarks");
                 }
-                state.open = Some((connection.clone(), offer.clone()));
-                state.down = None;
+                *self.current() = Some((connection.clone(), offer.clone()));
+                (state.down, state.list_again) = (None, None);
                 Ok((connection, offer))
             }
             Err(why) => {

@@ -3,27 +3,29 @@
 
 use std::{io, sync::Arc};
 
-use drawloom_contract::time::Timestamp;
-use drawloom_process::cut;
+use drawloom_contract::{redact::Redactor, time::Timestamp};
 use rmcp::{
     RoleClient,
-    model::{ClientRequest, ErrorData, JsonRpcMessage, RequestId, ServerJsonRpcMessage},
+    model::{ClientRequest, JsonRpcMessage, RequestId, ServerJsonRpcMessage},
     service::{RxJsonRpcMessage, TxJsonRpcMessage},
     transport::Transport,
 };
-use serde_json::Value;
 use tokio::{
     io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader},
     sync::Mutex,
 };
 
 use super::{
+    message::read,
     probe::{Patience, unanswered},
-    sieve::{Sieve, Verdict},
+    sieve::{Sieve, Verdict, answered},
 };
 
 /// The longest message, in bytes. A line that goes on beyond it ends the connection, so that nobody can fill the memory.
 pub(super) const LONGEST_MESSAGE: usize = 8 * 1024 * 1024;
+
+/// Most requests of a program whose answers it has not taken.
+const MOST_OWED: usize = 64;
 
 /// What comes next from a program.
 enum Next {
@@ -40,19 +42,21 @@ pub(super) struct Lines<R, W> {
     line: Vec<u8>,
     sieve: Sieve,
     patience: Patience,
+    redactor: Arc<Redactor>,
     /// The question of the newer protocol that has no answer yet, and until when one is waited for: nothing when it came too
     /// late already.
     probe: Option<(RequestId, Option<Timestamp>)>,
 }
 
 impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> Lines<R, W> {
-    pub(super) fn new(reader: R, writer: W, sieve: Sieve, patience: Patience) -> Self {
+    pub(super) fn new(reader: R, writer: W, sieve: Sieve, patience: Patience, redactor: Arc<Redactor>) -> Self {
         Self {
             reader: BufReader::with_capacity(64 * 1024, reader),
             writer: Arc::new(Mutex::new(Some(writer))),
             line: Vec::new(),
             sieve,
             patience,
+            redactor,
             probe: None,
         }
     }
@@ -84,6 +88,20 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> Lines<
                 late
             }
             _ => false,
+        }
+    }
+
+    /// Whether a request is one of few: each answer waits in memory until the program reads it.
+    fn is_bearable(&self, message: &ServerJsonRpcMessage) -> bool {
+        let fate = &self.sieve.fate;
+        match message {
+            JsonRpcMessage::Request(request) if fate.owes(&request.id) > MOST_OWED => {
+                fate.hang_up(format!(
+                    "it sent more than {MOST_OWED} requests without taking the answers, and was hung up on"
+                ));
+                false
+            }
+            _ => true,
         }
     }
 
@@ -128,6 +146,8 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> Transp
             self.probe = Some((asked.id.clone(), Some(self.patience.until())));
         }
         let (writer, fate) = (self.writer.clone(), self.sieve.fate.clone());
+        fate.sends(&item);
+        let paid = answered(&item);
         async move {
             let mut line = serde_json::to_vec(&item)?;
             line.push(b'\n');
@@ -138,10 +158,14 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> Transp
                 pipe.flush().await
             };
             // Who does not read his input would hold up whoever writes for ever.
-            tokio::select! {
+            let written = tokio::select! {
                 written = write => written,
                 () = fate.closed() => Err(io::ErrorKind::NotConnected.into()),
+            };
+            if let Some(id) = paid {
+                fate.paid(&id);
             }
+            written
         }
     }
 
@@ -156,7 +180,7 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> Transp
                     return Some(unanswered(id));
                 }
             }
-            let verdict = match read(&self.line) {
+            let verdict = match read(&self.line, &self.redactor).map(|read| read.message) {
                 Some(message) if self.is_too_late(&message) => self.sieve.garbage(self.line.len()),
                 Some(message) => self.sieve.judge(message, self.line.len()),
                 None => self.sieve.garbage(self.line.len()),
@@ -165,6 +189,7 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> Transp
             // One long message must not keep its memory for ever.
             self.line.shrink_to(64 * 1024);
             match verdict {
+                Verdict::Pass(message) if !self.is_bearable(&message) => return None,
                 Verdict::Pass(message) => return Some(*message),
                 Verdict::Drop => {}
                 Verdict::HangUp => return None,
@@ -180,20 +205,6 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> Transp
     }
 }
 
-/// The message in a line. What answers a request but is none that a client understands becomes an error for whoever asked.
-fn read(line: &[u8]) -> Option<ServerJsonRpcMessage> {
-    if let Ok(message) = serde_json::from_slice(line) {
-        return Some(message);
-    }
-    let value: Value = serde_json::from_slice(line).ok()?;
-    if value.get("method").is_some() {
-        return None;
-    }
-    let id: RequestId = serde_json::from_value(value.get("id")?.clone()).ok()?;
-    let text = format!("the answer is not as MCP has it: {}", cut(&value.to_string(), 400));
-    Some(JsonRpcMessage::error(ErrorData::internal_error(text, None), Some(id)))
-}
-
 #[cfg(test)]
 mod tests {
     use rmcp::model::JsonRpcMessage;
@@ -203,10 +214,21 @@ mod tests {
     use super::*;
     use crate::outside::{probe::tests::patience, sieve::Fate};
 
+    fn nothing() -> Arc<Redactor> {
+        Arc::new(Redactor::new([""; 0]))
+    }
+
+    fn ping(id: u32) -> TxJsonRpcMessage<RoleClient> {
+        serde_json::from_value(json!({"jsonrpc": "2.0", "id": id, "method": "ping"})).expect("a ping")
+    }
+
     async fn receive_all(text: Vec<u8>) -> (Vec<String>, Option<String>) {
         let fate = Arc::<Fate>::default();
-        let sieve = Sieve::new(fate.clone());
-        let mut lines = Lines::new(io::Cursor::new(text), tokio::io::sink(), sieve, patience());
+        let mut lines =
+            Lines::new(io::Cursor::new(text), tokio::io::sink(), Sieve::new(fate.clone()), patience(), nothing());
+        for id in [1, 2] {
+            drop(lines.send(ping(id)));
+        }
         let mut received = Vec::new();
         while let Some(message) = lines.receive().await {
             received.push(match message {
@@ -234,9 +256,8 @@ mod tests {
     async fn a_pipe_that_nobody_reads_can_be_closed() {
         let fate = Arc::<Fate>::default();
         let (ours, mut theirs) = tokio::io::duplex(16);
-        let mut lines = Lines::new(tokio::io::empty(), ours, Sieve::new(fate.clone()), patience());
-        let message = || serde_json::from_value(json!({"jsonrpc": "2.0", "id": 1, "method": "ping"})).expect("a ping");
-        let (first, second) = (tokio::spawn(lines.send(message())), tokio::spawn(lines.send(message())));
+        let mut lines = Lines::new(tokio::io::empty(), ours, Sieve::new(fate.clone()), patience(), nothing());
+        let (first, second) = (tokio::spawn(lines.send(ping(1))), tokio::spawn(lines.send(ping(2))));
         // The first has filled the pipe and waits; the second waits for the first.
         let mut begin = [0; 4];
         theirs.read_exact(&mut begin).await.expect("some of it was written");
@@ -256,5 +277,39 @@ mod tests {
         let (received, why) = receive_all(format!("{}\n", "garbage ".repeat(1024)).repeat(3 * 1024).into_bytes()).await;
         assert_eq!(received, Vec::<String>::new());
         assert!(why.is_some_and(|why| why.contains("that answer nothing")));
+    }
+
+    #[tokio::test]
+    async fn answers_that_nobody_asked_for_are_noise() {
+        let line = format!("{{\"jsonrpc\":\"2.0\",\"id\":77,\"result\":{{\"x\":\"{}\"}}}}\n", "x".repeat(1024 * 1024));
+        let (received, why) = receive_all(line.repeat(17).into_bytes()).await;
+        assert_eq!(received, Vec::<String>::new());
+        assert!(why.is_some_and(|why| why.contains("that answer nothing")));
+        // Short ones cost more than their bytes.
+        let line = "{\"jsonrpc\":\"2.0\",\"id\":77,\"error\":{\"code\":1,\"message\":\"\"}}\n";
+        let (received, why) = receive_all(line.repeat(33_000).into_bytes()).await;
+        assert_eq!(received, Vec::<String>::new());
+        assert!(why.is_some_and(|why| why.contains("that answer nothing")));
+    }
+
+    #[tokio::test]
+    async fn who_asks_without_taking_the_answers_is_hung_up_on() {
+        let ask = |id: usize| format!("{{\"jsonrpc\":\"2.0\",\"id\":\"q{id}\",\"method\":\"ping\"}}\n");
+        let (received, why) = receive_all((0..100).map(ask).collect::<String>().into_bytes()).await;
+        assert_eq!(received.len(), MOST_OWED);
+        let said = "it sent more than 64 requests without taking the answers, and was hung up on";
+        assert_eq!(why.as_deref(), Some(said));
+        // Who takes them may ask on.
+        let fate = Arc::<Fate>::default();
+        let text = (0..100).map(ask).collect::<String>().into_bytes();
+        let mut lines =
+            Lines::new(io::Cursor::new(text), tokio::io::sink(), Sieve::new(fate.clone()), patience(), nothing());
+        let mut asked = 0;
+        while let Some(JsonRpcMessage::Request(request)) = lines.receive().await {
+            asked += 1;
+            let answer = json!({"jsonrpc": "2.0", "id": request.id, "result": {}});
+            lines.send(serde_json::from_value(answer).expect("an answer")).await.expect("it is written");
+        }
+        assert_eq!((asked, fate.why().as_deref()), (100, Some("its output ended")));
     }
 }

@@ -10,7 +10,10 @@ use std::{
 };
 
 use async_trait::async_trait;
-use drawloom_contract::time::{Clock, Timestamp};
+use drawloom_contract::{
+    redact::Redactor,
+    time::{Clock, Timestamp},
+};
 use drawloom_process::Launcher;
 use tokio::{net::TcpListener, time::Instant};
 
@@ -40,6 +43,7 @@ fn server(url: String, start_timeout_ms: u64) -> Arc<Server> {
     let parts = OutsideParts {
         launcher: Launcher::this_program(&[]),
         environment: BTreeMap::new(),
+        redactor: Arc::new(Redactor::new([""; 0])),
         clock: Arc::new(WallClock::default()),
     };
     let config = McpServerConfig { url: Some(url), start_timeout_ms, ..McpServerConfig::default() };

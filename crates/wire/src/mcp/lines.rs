@@ -1,12 +1,10 @@
 //! Lines out of the host's bytes. A line that is too long is not kept: only its id is looked for while it passes.
 
 use bytes::{Buf as _, Bytes, BytesMut};
+use drawloom_contract::rpc::Seeker;
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 
 use super::{LONGEST_LINE, frame::Id};
-
-/// The longest id that is looked for in a line that is too long, in bytes.
-const LONGEST_ID: usize = 1024;
 
 /// How much is read at once.
 const CHUNK: usize = 64 * 1024;
@@ -72,88 +70,9 @@ impl<R: AsyncRead + Unpin> Lines<R> {
             self.buffer.advance(end.map_or(length, |end| end + 1));
             if end.is_some() || self.fill().await? == 0 {
                 self.searched = 0;
-                return Ok(Line::TooLong(seeker.found()));
+                return Ok(Line::TooLong(seeker.id().and_then(Id::read)));
             }
         }
-    }
-}
-
-/// Looks for the value of `"id"` in the outermost object of JSON that passes by.
-#[derive(Default)]
-struct Seeker {
-    depth: usize,
-    in_text: bool,
-    escaped: bool,
-    /// The text or bare word at depth one that is being read, with its quotes.
-    word: Vec<u8>,
-    after_colon: bool,
-    key_is_id: bool,
-    found: Option<Vec<u8>>,
-}
-
-impl Seeker {
-    fn feed(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            if self.in_text {
-                self.keep(*byte);
-                match byte {
-                    _ if self.escaped => self.escaped = false,
-                    b'\\' => self.escaped = true,
-                    b'"' => {
-                        self.in_text = false;
-                        self.end_word();
-                    }
-                    _ => {}
-                }
-                continue;
-            }
-            match byte {
-                b'"' => {
-                    self.in_text = true;
-                    self.word.clear();
-                    self.keep(*byte);
-                }
-                b'{' | b'[' => {
-                    self.depth += 1;
-                    if self.depth == 2 {
-                        self.after_colon = false;
-                    }
-                }
-                b'}' | b']' => {
-                    self.end_word();
-                    self.depth = self.depth.saturating_sub(1);
-                }
-                b':' if self.depth == 1 => self.after_colon = true,
-                b',' if self.depth == 1 => {
-                    self.end_word();
-                    self.after_colon = false;
-                    self.key_is_id = false;
-                }
-                byte if byte.is_ascii_whitespace() => self.end_word(),
-                byte => self.keep(*byte),
-            }
-        }
-    }
-
-    fn keep(&mut self, byte: u8) {
-        if self.depth == 1 && self.word.len() <= LONGEST_ID {
-            self.word.push(byte);
-        }
-    }
-
-    fn end_word(&mut self) {
-        if self.depth == 1 && !self.word.is_empty() {
-            match self.after_colon {
-                true if self.key_is_id => self.found = Some(self.word.clone()),
-                true => {}
-                false => self.key_is_id = self.word == br#""id""#,
-            }
-        }
-        self.word.clear();
-    }
-
-    fn found(self) -> Option<Id> {
-        Id::read(std::str::from_utf8(&self.found?).ok()?)
     }
 }
 

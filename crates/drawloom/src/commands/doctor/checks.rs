@@ -56,8 +56,8 @@ pub(super) async fn all(session: &Session, report: &mut Report, with_keys: bool)
     if let Some(loaded) = &loaded {
         tokens(report, &loaded.config);
     }
-    if let Some(resolved) = &resolved {
-        outside::servers(report, resolved).await;
+    if let (Some(loaded), Some(resolved)) = (&loaded, &resolved) {
+        outside::servers(report, &loaded.config, resolved).await;
     }
     if let Some(resolved) = resolved.filter(|_| with_keys) {
         keys(report, &resolved).await;

@@ -130,7 +130,7 @@ fn a_huge_result_is_cut_and_says_how_much_is_missing() {
 
 #[test]
 fn floods_are_hung_up_on_within_bounded_memory() {
-    for tool in ["endless", "garbage", "notify"] {
+    for tool in ["endless", "garbage", "notify", "pings", "strangers"] {
         let play = Play::new(Wire::Stdio, &[]).turn(tool, json!({})).turn("echo", json!({"text": "on"}));
         play.write();
         let server = play.home.serve();
@@ -151,8 +151,10 @@ fn floods_over_http_end_with_their_call() {
         ("garbage", "what it sent is no stream of events"),
         ("notify", "was hung up on"),
     ];
-    for (tool, why) in cases {
-        let play = Play::new(Wire::Http, &[])
+    let both = |(tool, why)| [(tool, why, "era=modern"), (tool, why, "era=legacy")];
+    let pings = both(("pings", "it sent more than 16 requests without taking the answers, and was hung up on"));
+    for (tool, why, era) in cases.map(|(tool, why)| (tool, why, "era=both")).into_iter().chain(pings) {
+        let play = Play::new(Wire::Http, &[era])
             .set("timeout_ms", json!(5_000))
             .turn(tool, json!({}))
             .turn("echo", json!({"text": "on"}));
@@ -246,5 +248,46 @@ fn a_server_of_the_older_era_that_ignores_the_newer_question_is_reached_within_a
             .turn("echo", json!({"text": "hello"}))
             .run();
         assert_eq!(played.texts(), ["hello"], "{wire:?}");
+    }
+}
+
+#[test]
+fn an_answer_that_cannot_be_parsed_fails_its_call_at_once() {
+    for wire in [Wire::Stdio, Wire::Http] {
+        let played = Play::new(wire, &[]).turn("deep", json!({})).turn("echo", json!({"text": "next"})).run();
+        let said = played.failure(0);
+        assert!(said.contains("the answer is no JSON that can be read: recursion limit exceeded"), "{wire:?}: {said}");
+        assert_eq!(played.texts()[1], "next", "{wire:?}");
+    }
+}
+
+#[test]
+fn a_session_that_is_lost_fails_neither_the_call_nor_those_under_way() {
+    let played = Play::new(Wire::Http, &["era=legacy"])
+        .turn_of(&[("late", json!({"text": "one", "bytes": 2_000})), ("forget", json!({}))])
+        .turn("echo", json!({"text": "next"}))
+        .run();
+    let mut texts = played.texts();
+    texts.sort();
+    assert_eq!(texts, ["I know you now", "late: one", "next"], "{played:#?}");
+}
+
+#[test]
+fn a_request_that_is_only_accepted_fails_at_once() {
+    for era in ["modern", "legacy"] {
+        let played = Play::new(Wire::Http, &[&format!("era={era}")])
+            .turn("accept", json!({}))
+            .turn("echo", json!({"text": "next"}))
+            .run();
+        assert!(played.failure(0).contains("it answered HTTP 202 without an answer"), "{era}: {played:#?}");
+        assert_eq!(played.texts()[1], "next", "{era}");
+    }
+}
+
+#[test]
+fn a_list_of_tools_that_cannot_be_parsed_is_said_at_once() {
+    for wire in [Wire::Stdio, Wire::Http] {
+        let warning = Play::new(wire, &["list=deep"]).run().result["warnings"][0].to_string();
+        assert!(warning.contains("the answer is no JSON that can be read: recursion limit"), "{wire:?}: {warning}");
     }
 }

@@ -64,3 +64,64 @@ fn a_credential_that_is_wrong_or_missing_is_said() {
     let ran = play.finish(&["validate"]).exits(0);
     assert!(ran.stdout.contains("the variable NOT_SET_HERE is not set: MCP server out cannot be asked"), "{ran:#?}");
 }
+
+#[test]
+fn a_secret_is_masked_before_anything_is_cut_and_as_json_writes_it() {
+    let odd = "canary \"4711\" of \\ the secret";
+    let half = "x".repeat(502);
+    let play = Play::new(Wire::Stdio, &[])
+        .set("max_output_bytes", json!(1_024))
+        .set("env", json!({"SERVER_TOKEN": "OPERATORS_VALUE"}))
+        .variable("OPERATORS_VALUE", odd)
+        .turn("environment", json!({}))
+        .turn("echo", json!({"text": format!("{half}{odd}{}", "y".repeat(2_000))}));
+    let played = play.run();
+    assert!(played.texts()[0].contains("\"SERVER_TOKEN\":\"[redacted]\""), "{played:#?}");
+    assert!(played.texts()[1].starts_with(&format!("{half}[redacted]\n[cut: ")), "{played:#?}");
+    for part in ["canary", "4711"] {
+        assert!(!holds(&play.home.data(), part), "{part}");
+    }
+}
+
+#[test]
+fn a_secret_in_the_last_words_of_a_program_is_masked_before_they_are_cut() {
+    let script = format!("printf '%s%s%s' {} \"$SERVER_TOKEN\" {} >&2; exit 7", "x".repeat(290), "y".repeat(900));
+    let play = Play::new(Wire::Stdio, &[])
+        .set("command", json!(["/bin/sh", "-c", script]))
+        .set("env", json!({"SERVER_TOKEN": "OPERATORS_VALUE"}))
+        .variable("OPERATORS_VALUE", SECRET);
+    let warning = play.run().result["warnings"][0].to_string();
+    assert!(warning.contains("xx[redacted]") && !warning.contains("canary"), "{warning}");
+}
+
+#[test]
+fn a_token_in_place_of_a_name_is_refused_and_not_shown() {
+    let token = format!("ghp_{}", "a".repeat(40));
+    let play = Play::new(Wire::Stdio, &[]).set("env", json!({"GITHUB_TOKEN": token}));
+    play.write();
+    for command in [&["validate"][..], &["doctor"], &["run", "a", "x"]] {
+        let ran = play.finish(command);
+        assert!(!ran.stdout.contains("aaaaaaaa") && !ran.stderr.contains("aaaaaaaa"), "{ran:#?}");
+    }
+    let ran = play.finish(&["validate"]).exits(2);
+    assert!(ran.stderr.contains("an environment variable's name is expected"), "{ran:#?}");
+}
+
+#[test]
+fn a_credential_that_no_header_can_carry_is_refused_and_not_shown() {
+    let mut play = Play::new(Wire::Stdio, &[]).variable("MCP_BEARER", "canary\r\nX-Evil: 1");
+    play.config["mcp_servers"]["out"] = json!({"url": "http://127.0.0.1:1/mcp", "bearer_env": "MCP_BEARER"});
+    play.write();
+    let ran = play.finish(&["validate"]).exits(2);
+    assert!(ran.stderr.contains("a line end or another control character"), "{ran:#?}");
+    assert!(!ran.stderr.contains("canary"), "{ran:#?}");
+}
+
+#[test]
+fn a_secret_in_a_tools_schema_is_masked_before_a_remark_is_cut() {
+    let play = Play::new(Wire::Stdio, &["list=leak"])
+        .set("env", json!({"SERVER_TOKEN": "OPERATORS_VALUE"}))
+        .variable("OPERATORS_VALUE", SECRET);
+    let warnings = play.run().result["warnings"].to_string();
+    assert!(warnings.contains("xx[redacted]") && !warnings.contains("canary"), "{warnings}");
+}
