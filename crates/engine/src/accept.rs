@@ -55,7 +55,7 @@ impl Engine {
         key: Option<Idempotency>,
         interest: Interest,
     ) -> Result<Started, Failure> {
-        let acceptance = self.accept_once(caller, key.as_ref(), async {
+        let acceptance = self.accept_once(caller, key.as_ref(), 1, async {
             let agent = (&start.agent, start.tools.as_deref());
             if let Some(known) = self.prepare(caller, key.as_ref(), [agent]).await? {
                 return Ok(known);
@@ -88,7 +88,7 @@ impl Engine {
         }
         let batch = BatchId::mint(self.parts.clock.now(), &*self.parts.entropy);
         let size = starts.len() as u32;
-        let acceptance = self.accept_once(caller, key.as_ref(), async {
+        let acceptance = self.accept_once(caller, key.as_ref(), starts.len(), async {
             let agents = starts.iter().map(|start| (&start.agent, start.tools.as_deref()));
             if let Some(known) = self.prepare(caller, key.as_ref(), agents).await? {
                 return Ok(known);
@@ -121,14 +121,19 @@ impl Engine {
         }
     }
 
-    /// What `accepting` makes, or what an earlier request with this key made, also when a new one would be refused. Nobody
-    /// looks for it before: the store finds it while it writes.
+    /// What `accepting` makes of `count` starts, or what an earlier request with this key made, also when a new one would be
+    /// refused. The store finds it while it writes, so nobody looks before, unless the repeat could be in others' way.
     async fn accept_once(
         &self,
         caller: &Caller,
         key: Option<&Idempotency>,
+        count: usize,
         accepting: impl Future<Output = Result<Acceptance, Failure>>,
     ) -> Result<Acceptance, Failure> {
+        let is_tight = key.is_some() && !self.gate().has_ample_room(count);
+        if is_tight && let Some(known) = self.known(caller, key).await? {
+            return Ok(known);
+        }
         match accepting.await {
             Ok(acceptance) => Ok(acceptance),
             Err(failure) => self.known(caller, key).await?.ok_or(failure),
@@ -197,10 +202,8 @@ impl Engine {
                 FailureKind::Throttled,
                 "backpressure",
                 format!(
-                    "queue full: {} runs wait for a slot, {} may, and {} would come",
-                    full.queued,
-                    self.parts.config.max_queue_depth,
-                    lanes.len()
+                    "queue full: {} runs wait for a slot and {} may; {} more would",
+                    full.queued, self.parts.config.max_queue_depth, full.more
                 ),
             )
             .with_hint("try again later, or raise concurrency.max_queue_depth")

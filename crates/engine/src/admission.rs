@@ -56,6 +56,8 @@ impl Ticket {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct QueueFull {
     pub(crate) queued: u32,
+    /// How many of those that came would have waited.
+    pub(crate) more: usize,
 }
 
 /// The caps.
@@ -126,9 +128,15 @@ impl Gate {
                     false => self.break_promise(),
                 }
             }
-            return Err(QueueFull { queued: self.waiting_roots });
+            let more = granted.iter().filter(|granted| !**granted).count();
+            return Err(QueueFull { queued: self.waiting_roots, more });
         }
         Ok(granted)
+    }
+
+    /// Whether so many could come and be gone again, and nobody would be refused for it.
+    pub(crate) fn has_ample_room(&self, count: usize) -> bool {
+        self.waiting_roots as usize + count <= self.caps.queue_depth as usize / 2
     }
 
     /// Takes back a promised place in the queue: the run was not accepted after all.

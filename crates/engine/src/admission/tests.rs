@@ -53,9 +53,9 @@ fn more_roots_than_may_wait_are_refused_whole() {
     let mut gate = gate(1, None, None);
     let lanes = vec![lane("u", "p"); 4];
     assert_eq!(gate.reserve(&lanes), Ok(vec![true, false, false, false]));
-    assert_eq!(gate.reserve(&lanes[..1]), Err(QueueFull { queued: 3 }));
+    assert_eq!(gate.reserve(&lanes[..1]), Err(QueueFull { queued: 3, more: 1 }));
     gate.break_promise();
-    assert_eq!(gate.reserve(&lanes[..2]), Err(QueueFull { queued: 2 }));
+    assert_eq!(gate.reserve(&lanes[..2]), Err(QueueFull { queued: 2, more: 2 }));
     assert_eq!(gate.reserve(&lanes[..1]), Ok(vec![false]));
 }
 

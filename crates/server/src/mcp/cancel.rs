@@ -95,15 +95,16 @@ async fn what_it_started(shared: &Arc<Shared>, view: &View, key: &str) -> Result
 
 /// Cancels what a call of a session had started that nobody waits for here: the server was restarted since.
 pub(super) async fn of_session(shared: &Arc<Shared>, view: &View, session: &str, call: &RequestId) {
-    if let Some(note) = Notes::new(shared.app.clone()).find(&notes::of_session(session, call)).await {
+    let note = Notes::new(shared.app.clone()).find(&notes::of_session(session, call)).await;
+    // An answered call is over, and what it left running goes on.
+    if let Some(note) = note.filter(|note| !note.answered) {
         stop_noted(shared, view, &note).await;
     }
 }
 
-/// Cancels what a noted call had started; says whether that was found. An answered call is over: what it left running goes
-/// on, and so does what it only looked at.
+/// Cancels what a noted call had started; says whether that was found. What it only looked at goes on.
 async fn stop_noted(shared: &Arc<Shared>, view: &View, note: &Note) -> bool {
-    if note.answered || !note.terms.belongs_to_call {
+    if !note.terms.belongs_to_call {
         return true;
     }
     for table in &shared.tables {

@@ -21,6 +21,7 @@ use drawloom_contract::{
 use drawloom_wire::validate::closest;
 use futures::StreamExt as _;
 use http_body_util::{BodyExt as _, BodyStream, Full, StreamBody};
+use hyper::body::Frame;
 use rmcp::{
     model::{InitializeRequestParams, RequestId},
     transport::{
@@ -132,9 +133,7 @@ impl Endpoint {
             && self.is_foreign(id, &caller).await?
         {
             // Somebody else's session is no session.
-            let failure = Failure::new(FailureKind::NotFound, "unknown_session", "there is no such session")
-                .with_hint("send initialize to open one");
-            return Err(failure.into());
+            return Ok(messages::no_session(&[]));
         }
         let view = View { caller: caller.clone(), toolsets };
         if parts.method == Method::DELETE {
@@ -154,7 +153,6 @@ impl Endpoint {
             return Ok(self.answer_all(parts, &bytes, split).await);
         }
         let opens = session_of(&parts.headers).is_none() && messages::is_initialize(&bytes);
-        let has_session = session_of(&parts.headers).is_some();
         let response = match opens {
             true => self.open(parts, &bytes, caller).await?,
             false => self.handle(parts, bytes.clone()).await,
@@ -164,7 +162,7 @@ impl Endpoint {
             let failure = Failure::new(FailureKind::Unavailable, "stopping", "the server is stopping");
             return Err(failure.with_hint("ask again when it is back; what was started goes on then").into());
         }
-        let response = messages::in_protocol(response, &bytes, has_session).await;
+        let response = messages::in_protocol(response, &bytes).await;
         Ok(hold_head(app, response).await)
     }
 
@@ -199,8 +197,8 @@ impl Endpoint {
                 Gate::of(&self.restoring, id, is_there)
             }
         };
-        let _alone = match &gate {
-            Some(gate) => Some(gate.lock.lock().await),
+        let _alone = match gate.as_ref().and_then(|gate| gate.lock.as_ref()) {
+            Some(lock) => Some(lock.lock().await),
             None => None,
         };
         self.service.handle(Request::from_parts(parts, Full::new(body))).await.map(Body::new)
@@ -221,13 +219,12 @@ impl Endpoint {
             Ok(messages) => messages,
             Err(why) => return messages::refuse(body, why),
         };
-        let has_session = session_of(&parts.headers).is_some();
         let answers = all.into_iter().map(async |message| {
             if messages::is_initialize(&message) {
                 return messages::refuse(&message, "initialize cannot be one of several messages");
             }
             let response = self.handle(parts.clone(), message.clone()).await;
-            messages::in_protocol(response, &message, has_session).await
+            messages::in_protocol(response, &message).await
         });
         messages::join(futures::future::join_all(answers).await).await
     }
@@ -300,13 +297,24 @@ async fn hold_head(app: &App, response: Response) -> Response {
         return response;
     }
     let (parts, mut body) = response.into_parts();
-    let first = tokio::select! {
-        biased;
-        first = body.frame() => first,
-        () = app.clock.sleep_until(app.clock.now().after(app.limits.head_grace)) => {
-            return Response::from_parts(parts, body);
+    let over = app.clock.now().after(app.limits.head_grace);
+    let mut first = Vec::new();
+    loop {
+        let frame = tokio::select! {
+            biased;
+            frame = body.frame() => frame,
+            () = app.clock.sleep_until(over) => break,
+        };
+        let Some(frame) = frame else { break };
+        // The first event of a stream may have an id and nothing else.
+        let says =
+            |frame: &Frame<Bytes>| frame.data_ref().is_none_or(|data| data.windows(7).any(|part| part == b"data: {"));
+        let is_last = frame.as_ref().map_or(true, says);
+        first.push(frame);
+        if is_last {
+            break;
         }
-    };
+    }
     let frames = futures::stream::iter(first).chain(BodyStream::new(body));
     Response::from_parts(parts, Body::new(StreamBody::new(frames)))
 }
@@ -315,7 +323,7 @@ async fn hold_head(app: &App, response: Response) -> Response {
 struct Gate<'a> {
     gates: &'a Gates,
     id: String,
-    lock: Arc<tokio::sync::Mutex<()>>,
+    lock: Option<Arc<tokio::sync::Mutex<()>>>,
 }
 
 type Gates = Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>;
@@ -329,15 +337,16 @@ impl<'a> Gate<'a> {
             None if is_there => return None,
             None => open.entry(id.to_owned()).or_default().clone(),
         };
-        Some(Self { gates, id: id.to_owned(), lock })
+        Some(Self { gates, id: id.to_owned(), lock: Some(lock) })
     }
 }
 
 impl Drop for Gate<'_> {
     fn drop(&mut self) {
         let mut open = self.gates.lock().unwrap_or_else(PoisonError::into_inner);
-        // Two hold it when nobody else waits: the map, and we.
-        if open.get(&self.id).is_some_and(|known| Arc::ptr_eq(known, &self.lock) && Arc::strong_count(known) <= 2) {
+        // Let go of before it is counted; the map's own is the last when nobody else waits.
+        self.lock = None;
+        if open.get(&self.id).is_some_and(|lock| Arc::strong_count(lock) == 1) {
             open.remove(&self.id);
         }
     }

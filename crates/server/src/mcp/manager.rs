@@ -188,7 +188,8 @@ async fn rest_of(
         )
     };
     let view = view.ok_or_else(lost)?;
-    let note = Notes::new(shared.app.clone()).find(&notes::of_session(session, &mark.call)).await;
+    let (notes, name) = (Notes::new(shared.app.clone()), notes::of_session(session, &mark.call));
+    let note = notes.find(&name).await;
     // A later call of the session may have had the same id.
     let serial = Some((mark.boot.clone(), mark.serial));
     let note = note.filter(|note| note.serial == serial).ok_or_else(lost)?;
@@ -198,16 +199,18 @@ async fn rest_of(
         if let Some(found) = table.find_task(&shared.app, &view, &note.handle, note.terms.clone()).await {
             let mut pending = found?;
             let patience = clients::patience(note.client.as_deref(), note.token.is_some(), None);
-            let mut waiting = Waiting::taken_up(note.began, shared.app.clock.now(), patience, note.token);
+            let mut waiting = Waiting::taken_up(note.began, shared.app.clock.now(), patience, note.token.clone());
             let answered = tokio::select! {
                 biased;
                 reason = cancel.said() => Err(reason),
                 answered = waiting.until_answered(&shared.app, &mut *pending, teller) => Ok(answered),
             };
-            return match answered {
+            let answered = match answered {
                 Ok(answered) => answered,
                 Err(reason) => stop(&mut *pending, reason).await,
             };
+            notes.answered(&name, &note).await;
+            return answered;
         }
     }
     Err(lost())

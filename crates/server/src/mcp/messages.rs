@@ -18,12 +18,24 @@ const MOST_WORDS: usize = 1_000;
 
 const INVALID_REQUEST: i32 = -32600;
 const PARSE_ERROR: i32 = -32700;
+/// What the official servers say of a session that is gone; Claude Code opens a new one when it hears it.
+const NO_SESSION: i32 = -32001;
+/// How `rmcp` refuses a request that needs a session and names none.
+const SESSION_NEEDED: &str = "Session ID is required";
 
 /// What is looked at of a message.
 #[derive(Deserialize)]
 struct Named {
+    jsonrpc: Option<String>,
     method: Option<String>,
     id: Option<Value>,
+}
+
+impl Named {
+    fn is_ping(&self) -> bool {
+        let has_id = self.id.as_ref().is_some_and(|id| id.is_string() || id.is_i64() || id.is_u64());
+        self.jsonrpc.as_deref() == Some("2.0") && self.method.as_deref() == Some("ping") && has_id
+    }
 }
 
 fn named(body: &[u8]) -> Option<Named> {
@@ -59,31 +71,34 @@ fn without_token(message: &str) -> Bytes {
 }
 
 /// What was said in plain words, as an error of the protocol; everything else as it is.
-pub(super) async fn in_protocol(response: Response, message: &[u8], has_session: bool) -> Response {
+pub(super) async fn in_protocol(response: Response, message: &[u8]) -> Response {
     let kind = response.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     if !response.status().is_client_error() || kind.starts_with("application/json") {
         return response;
     }
     let (parts, body) = response.into_parts();
-    let said = named(message);
-    // The one request that needs no session.
-    if let Some(Named { method: Some(method), id: Some(id) }) = &said
-        && method == "ping"
-        && !has_session
-    {
-        return json_response(StatusCode::OK, &json!({ "jsonrpc": "2.0", "id": id, "result": {} }));
-    }
     let body = body.collect().await.map(Collected::to_bytes).unwrap_or_default();
     let words = String::from_utf8_lossy(&body[..body.len().min(MOST_WORDS)]).into_owned();
-    let (status, words) = match parts.status {
+    match parts.status {
+        // The one request that needs no session.
+        StatusCode::BAD_REQUEST if words.contains(SESSION_NEEDED) => match named(message).filter(Named::is_ping) {
+            Some(ping) => json_response(StatusCode::OK, &json!({ "jsonrpc": "2.0", "id": ping.id, "result": {} })),
+            None => refuse(message, "this needs a session; send initialize to open one"),
+        },
         // The same status says that the body cannot be read.
         StatusCode::UNSUPPORTED_MEDIA_TYPE if !words.contains("Content-Type") => {
-            (StatusCode::BAD_REQUEST, "the body is no message of MCP".to_owned())
+            refuse(message, "the body is no message of MCP")
         }
-        StatusCode::NOT_FOUND => (parts.status, "there is no such session; send initialize to open one".to_owned()),
-        status => (status, words),
-    };
-    json_response(status, &error(message, &words))
+        StatusCode::NOT_FOUND => no_session(message),
+        status => json_response(status, &error(message, &words)),
+    }
+}
+
+/// The error of a message whose session is not there.
+pub(super) fn no_session(message: &[u8]) -> Response {
+    let mut error = error(message, "there is no such session; send initialize to open one");
+    error["error"]["code"] = NO_SESSION.into();
+    json_response(StatusCode::NOT_FOUND, &error)
 }
 
 /// The answers to a list of messages together; nothing but a word when there is none. Without the session, or for somebody

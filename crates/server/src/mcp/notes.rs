@@ -36,7 +36,7 @@ pub(super) struct Note {
     /// Which call of its session it is: the process that took it, and its number there.
     #[serde(default)]
     pub(super) serial: Option<(String, u64)>,
-    /// Whether an answer was sent.
+    /// Whether it is over: an answer was sent, or nobody wants one.
     #[serde(default)]
     pub(super) answered: bool,
 }
@@ -74,6 +74,13 @@ impl Notes {
     /// The call was answered: the note goes soon.
     pub(super) async fn answered(&self, name: &str, note: &Note) {
         self.put(name, &Note { answered: true, ..note.clone() }, KEPT_ANSWERED).await;
+    }
+
+    /// The call is over, if it was noted.
+    pub(super) async fn end(&self, name: &str) {
+        if let Some(note) = self.find(name).await {
+            self.answered(name, &note).await;
+        }
     }
 
     async fn put(&self, name: &str, note: &Note, kept: Duration) {

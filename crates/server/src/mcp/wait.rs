@@ -96,7 +96,15 @@ pub(super) async fn answer(
     };
     match waited {
         Ended::Answered(answered) => answered.map(Into::into),
-        Ended::Cancelled(reason) => stop(&mut *pending, reason).await,
+        Ended::Cancelled(reason) => {
+            let stopped = stop(&mut *pending, reason).await;
+            // The first word counts: one that comes later finds a call that is over.
+            let notes = Notes::new(ask.app.clone());
+            for name in ask.names() {
+                notes.end(&name).await;
+            }
+            stopped
+        }
         Ended::Gone if terms.cancel_when_gone => {
             pending.cancel(Some("the caller is gone, and wanted it cancelled then".into())).await?;
             Err(gone("the connection is gone, and with it what was started"))

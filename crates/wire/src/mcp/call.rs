@@ -139,8 +139,8 @@ async fn deliver(shared: &Shared, request: &Request, trip: &Trip) -> Result<Byte
             Fate::Away(away) => {
                 *why.lock().unwrap_or_else(PoisonError::into_inner) = Some(away.why.clone());
                 let lived = shared.clock.now().since(begun);
-                // A server that only begins to answer is not there yet.
-                if away.heard || lived >= LONG_LIFE {
+                // A server that only begins to answer is not there yet, nor is one that takes a subscription and no more.
+                if (away.heard && request.method != "subscriptions/listen") || lived >= LONG_LIFE {
                     outage.over();
                 }
                 if away.sent {

@@ -47,6 +47,9 @@ pub(crate) struct Stamp<'a> {
     pub(crate) now: Timestamp,
 }
 
+/// How much of a host's patience the server uses.
+const SERVER: f64 = 0.9;
+
 /// How long a host waits for an answer.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Patience {
@@ -55,9 +58,11 @@ pub(crate) struct Patience {
 }
 
 impl Patience {
-    /// What is left of it.
+    /// What the server is told at `now`: it answers a tenth earlier than it is told, and so a tenth before the end of the
+    /// whole, however late it got the request.
     fn left(self, now: Timestamp) -> Duration {
-        self.since.after(self.whole).since(now)
+        let server = self.since.after(self.whole.mul_f64(SERVER));
+        server.since(now).div_f64(SERVER)
     }
 
     /// When somebody must answer, so that it arrives in time: later than the server, which answers a tenth earlier.
@@ -320,4 +325,19 @@ pub(crate) fn error(id: Option<&Id>, code: i64, message: &str, data: Option<Valu
     }
     let id = id.map_or("null", Id::json);
     format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_server_answers_before_the_proxy_must_however_late_it_got_the_request() {
+        let at = |seconds: u64| Timestamp::from_millis(0).after(Duration::from_secs(seconds));
+        let patience = Patience { since: at(0), whole: Duration::from_secs(100) };
+        for (now, told) in [(0, 100), (45, 50), (81, 10), (90, 0), (99, 0)] {
+            assert_eq!(patience.left(at(now)).as_secs_f64().round() as u64, told, "after {now} s");
+        }
+        assert_eq!(patience.last_moment(), at(95));
+    }
 }

@@ -142,12 +142,16 @@ impl Artifact {
 
 /// Takes the longest texts out of `results` until the rest is at most `budget` bytes; each leaves an artifact.
 pub fn fit(results: &mut [RunResult], budget: u64) {
-    // Whoever asks sent these and has them.
-    let contexts: usize =
-        results.iter().filter_map(|result| Some(result.parent_context.as_ref()?.to_string().len())).sum();
-    if contexts as u64 > budget {
-        results.iter_mut().for_each(|result| result.parent_context = None);
-    }
+    let contexts: u64 =
+        results.iter().filter_map(|result| Some(result.parent_context.as_ref()?.to_string().len() as u64)).sum();
+    // They are the caller's own words, so they go before what was answered.
+    let budget = match contexts <= budget / 2 {
+        true => budget - contexts,
+        false => {
+            results.iter_mut().for_each(|result| result.parent_context = None);
+            budget
+        }
+    };
     let mut sizes: Vec<u64> = results.iter().map(length).collect();
     sizes.sort_unstable();
     // The largest size that may stay: short texts are never taken out for the sake of long ones.

@@ -227,3 +227,17 @@ async fn a_stream_that_ends_at_once_is_opened_again_ever_more_seldom_and_when_th
         assert!(longest >= Duration::from_secs(least), "{:?}", clock.waits());
     }
 }
+
+#[tokio::test]
+async fn a_subscription_that_is_taken_and_ended_at_once_is_asked_for_ever_more_seldom() {
+    let taken = json!({ "jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged", "params": {} });
+    let mut server = Upstream::start(move |_| Do::Stream(vec![Event::Say(taken.clone())])).await;
+    let clock = Recording::at_speed(50);
+    let mut host = Host::connect_by(&server.url(), clock.clone());
+    host.request(1, "subscriptions/listen", json!({ "notifications": {} })).await;
+    for _ in 0..8 {
+        server.hear("subscriptions/listen").await;
+    }
+    let longest = clock.waits().into_iter().max().expect("it waited");
+    assert!(longest >= Duration::from_secs(1), "{:?}", clock.waits());
+}

@@ -98,7 +98,8 @@ fn a_message_that_is_none_gets_an_error_of_the_protocol() {
     assert_eq!(client.send_as("DELETE", None).status, 202);
     assert_eq!(client.send_as("DELETE", None).status, 404);
     let mut gone = client.send(&client.request(6, "tools/list", json!({})));
-    assert_eq!((gone.status, &gone.next().expect("an error")["id"]), (404, &json!(6)));
+    let answer = gone.next().expect("an error");
+    assert_eq!((gone.status, &answer["id"], &answer["error"]["code"]), (404, &json!(6), &json!(-32001)));
 }
 
 #[test]
@@ -106,6 +107,9 @@ fn before_it_is_greeted_a_ping_is_answered_and_everything_else_gets_an_error_of_
     let (_home, server) = server();
     let client = Client::new(&server.url, Era::Sessions);
     assert_eq!(client.ask("ping", json!({}))["result"], json!({}));
+    for odd in [json!({ "jsonrpc": "2.0", "id": 1.5, "method": "ping" }), json!({ "id": 1, "method": "ping" })] {
+        assert_eq!(client.send(&odd).status, 400, "{odd}");
+    }
     let mut early = client.send(&client.request(4, "tools/list", json!({})));
     let answer = early.next().expect("an error");
     assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!(4), &json!(-32600)), "{answer}");
