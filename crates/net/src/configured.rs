@@ -4,6 +4,12 @@ use std::{borrow::Cow, sync::Once, time::Duration};
 
 use bytes::{Bytes, BytesMut};
 use drawloom_contract::failure::{Explain, FailureKind};
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::Incoming;
+use hyper_util::{
+    client::legacy::{Client as PlainClient, connect::HttpConnector},
+    rt::{TokioExecutor, TokioTimer},
+};
 
 /// How long a connection may take to open.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -40,8 +46,18 @@ pub struct Request {
 /// An answer whose body has not been read.
 #[derive(Debug)]
 pub struct Response {
-    inner: reqwest::Response,
+    url: String,
+    inner: Answer,
 }
+
+#[derive(Debug)]
+enum Answer {
+    Full(reqwest::Response),
+    Plain(hyper::Response<Incoming>),
+}
+
+/// What went wrong below.
+type Source = Box<dyn std::error::Error + Send + Sync>;
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
@@ -62,7 +78,7 @@ pub enum Error {
         url: String,
         /// Why.
         #[source]
-        source: reqwest::Error,
+        source: Source,
     },
     /// The connection broke on the way.
     #[error("the connection to {url} broke")]
@@ -71,7 +87,7 @@ pub enum Error {
         url: String,
         /// Why.
         #[source]
-        source: reqwest::Error,
+        source: Source,
     },
     /// The answer is longer than the reader takes.
     #[error("the answer of {url} is longer than {limit} bytes")]
@@ -117,75 +133,132 @@ impl Explain for Error {
 /// A client for addresses that the operator chose. It goes there directly, reads no proxy from the environment and
 /// follows no redirect. Cloning shares its connections.
 #[derive(Debug, Clone)]
-pub struct Configured {
-    client: reqwest::Client,
+pub struct Configured(Client);
+
+#[derive(Debug, Clone)]
+enum Client {
+    Full(reqwest::Client),
+    Plain(Box<PlainClient<HttpConnector, Full<Bytes>>>),
 }
 
 impl Configured {
     /// A client with its own connections.
     pub fn new() -> Result<Self, Error> {
         install_tls();
-        Self::build(reqwest::Client::builder())
-    }
-
-    /// A client for `http://` addresses only, made in a fraction of the time: it does not read the certificates that the
-    /// machine trusts, so it trusts none.
-    pub fn plain() -> Result<Self, Error> {
-        install_tls();
-        Self::build(reqwest::Client::builder().tls_certs_only([]))
-    }
-
-    fn build(builder: reqwest::ClientBuilder) -> Result<Self, Error> {
-        builder
+        reqwest::Client::builder()
             .no_proxy()
             .redirect(reqwest::redirect::Policy::none())
             .connect_timeout(CONNECT_TIMEOUT)
             .pool_idle_timeout(IDLE_TIMEOUT)
             .tcp_nodelay(true)
             .build()
-            .map(|client| Self { client })
+            .map(|client| Self(Client::Full(client)))
             .map_err(Error::Setup)
+    }
+
+    /// A client for `http://` addresses without credentials in them, and for nothing else: made at once, and light.
+    pub fn plain() -> Self {
+        let mut connector = HttpConnector::new();
+        connector.set_nodelay(true);
+        connector.set_connect_timeout(Some(CONNECT_TIMEOUT));
+        let mut builder = PlainClient::builder(TokioExecutor::new());
+        builder.pool_idle_timeout(IDLE_TIMEOUT).pool_timer(TokioTimer::new());
+        Self(Client::Plain(Box::new(builder.build(connector))))
     }
 
     /// Sends `request`; returns when the head of the answer is here.
     pub async fn send(&self, request: Request) -> Result<Response, Error> {
-        let Request { method, url, bearer, headers, json } = request;
-        let method = match method {
-            Method::Get => reqwest::Method::GET,
-            Method::Post => reqwest::Method::POST,
-            Method::Delete => reqwest::Method::DELETE,
-        };
-        let address = reqwest::Url::parse(&url).map_err(|_| Error::BadAddress { url: url.clone() })?;
-        let mut builder = self.client.request(method, address);
-        for (name, value) in headers {
-            builder = builder.header(name.as_ref(), value);
+        match &self.0 {
+            Client::Full(client) => send_full(client, request).await,
+            Client::Plain(client) => send_plain(client, request).await,
         }
-        if let Some(bearer) = bearer {
-            builder = builder.bearer_auth(bearer);
+    }
+}
+
+async fn send_full(client: &reqwest::Client, request: Request) -> Result<Response, Error> {
+    let Request { method, url, bearer, headers, json } = request;
+    let address = reqwest::Url::parse(&url).map_err(|_| Error::BadAddress { url: url.clone() })?;
+    let mut builder = client.request(method.name(), address);
+    for (name, value) in headers {
+        builder = builder.header(name.as_ref(), value);
+    }
+    if let Some(bearer) = bearer {
+        builder = builder.bearer_auth(bearer);
+    }
+    if let Some(json) = json {
+        builder = builder.header("content-type", "application/json").body(json);
+    }
+    match builder.send().await {
+        Ok(answer) => Ok(Response { url, inner: Answer::Full(answer) }),
+        Err(source) => Err(describe(url, source)),
+    }
+}
+
+async fn send_plain(client: &PlainClient<HttpConnector, Full<Bytes>>, request: Request) -> Result<Response, Error> {
+    let Request { method, url, bearer, headers, json } = request;
+    let mut builder = hyper::Request::builder().method(method.name()).uri(&url);
+    for (name, value) in headers {
+        builder = builder.header(name.as_ref(), value);
+    }
+    if let Some(bearer) = bearer {
+        builder = builder.header("authorization", format!("Bearer {bearer}"));
+    }
+    if json.is_some() {
+        builder = builder.header("content-type", "application/json");
+    }
+    let Ok(request) = builder.body(Full::new(json.unwrap_or_default().into())) else {
+        return Err(Error::BadAddress { url });
+    };
+    match client.request(request).await {
+        Ok(answer) => Ok(Response { url, inner: Answer::Plain(answer) }),
+        Err(source) if source.is_connect() => Err(Error::Connect { url, source: source.into() }),
+        Err(source) => Err(Error::Broken { url, source: source.into() }),
+    }
+}
+
+impl Method {
+    fn name(self) -> hyper::Method {
+        match self {
+            Self::Get => hyper::Method::GET,
+            Self::Post => hyper::Method::POST,
+            Self::Delete => hyper::Method::DELETE,
         }
-        if let Some(json) = json {
-            builder = builder.header("content-type", "application/json").body(json);
-        }
-        builder.send().await.map(|inner| Response { inner }).map_err(|source| describe(url, source))
     }
 }
 
 impl Response {
     /// The status.
     pub fn status(&self) -> u16 {
-        self.inner.status().as_u16()
+        match &self.inner {
+            Answer::Full(answer) => answer.status().as_u16(),
+            Answer::Plain(answer) => answer.status().as_u16(),
+        }
     }
 
     /// A header, when it is there and text.
     pub fn header(&self, name: &str) -> Option<&str> {
-        self.inner.headers().get(name)?.to_str().ok()
+        let headers = match &self.inner {
+            Answer::Full(answer) => answer.headers(),
+            Answer::Plain(answer) => answer.headers(),
+        };
+        headers.get(name)?.to_str().ok()
     }
 
     /// The next piece of the body; nothing at its end.
     pub async fn chunk(&mut self) -> Result<Option<Bytes>, Error> {
-        match self.inner.chunk().await {
-            Ok(chunk) => Ok(chunk),
-            Err(source) => Err(describe(self.inner.url().to_string(), source)),
+        match &mut self.inner {
+            Answer::Full(answer) => answer.chunk().await.map_err(|source| describe(self.url.clone(), source)),
+            Answer::Plain(answer) => loop {
+                match answer.body_mut().frame().await {
+                    None => return Ok(None),
+                    Some(Err(source)) => return Err(Error::Broken { url: self.url.clone(), source: source.into() }),
+                    // What is no data is a trailer, which nobody reads.
+                    Some(Ok(frame)) => match frame.into_data() {
+                        Ok(data) => return Ok(Some(data)),
+                        Err(_) => continue,
+                    },
+                }
+            },
         }
     }
 
@@ -194,7 +267,7 @@ impl Response {
         let mut whole = BytesMut::new();
         while let Some(chunk) = self.chunk().await? {
             if whole.len() + chunk.len() > limit {
-                return Err(Error::TooLarge { url: self.inner.url().to_string(), limit });
+                return Err(Error::TooLarge { url: self.url, limit });
             }
             whole.extend_from_slice(&chunk);
         }
@@ -206,11 +279,11 @@ impl Response {
 fn describe(url: String, source: reqwest::Error) -> Error {
     let source = source.without_url();
     if source.is_connect() {
-        Error::Connect { url, source }
+        Error::Connect { url, source: source.into() }
     } else if source.is_builder() {
         Error::BadAddress { url }
     } else {
-        Error::Broken { url, source }
+        Error::Broken { url, source: source.into() }
     }
 }
 

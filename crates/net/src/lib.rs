@@ -1,4 +1,4 @@
-//! Outbound HTTP: the only home of reqwest.
+//! Outbound HTTP: the only home of reqwest, and of hyper as a client.
 //!
 //! There are two kinds and no default. `Configured` is for addresses from operator config, a flag or the data directory:
 //! it may go anywhere. `Guarded` is for addresses that a model or a caller chose: public ones, checked at the moment of

@@ -119,10 +119,11 @@ impl Connection {
         let (upstream, http): (Arc<dyn Upstream>, _) = match given {
             Some(url) => {
                 let endpoint = endpoint(url, &self.toolsets)?;
-                let http = if endpoint.starts_with("https:") { Configured::new() } else { Configured::plain() };
+                let is_plain = endpoint.starts_with("http:") && !endpoint.contains('@');
+                let http = if is_plain { Ok(Configured::plain()) } else { Configured::new() };
                 (Arc::new(Fixed(endpoint.into())), http)
             }
-            None => (Arc::new(local::Local::new(&session.globals, &self.toolsets)?), Configured::plain()),
+            None => (Arc::new(local::Local::new(&session.globals, &self.toolsets)?), Ok(Configured::plain())),
         };
         let parts = mcp::Parts {
             upstream,

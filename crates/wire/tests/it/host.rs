@@ -119,7 +119,7 @@ impl Host {
         let (stop, stopped) = oneshot::channel::<()>();
         let parts = mcp::Parts {
             upstream,
-            http: Configured::plain().expect("a client"),
+            http: Configured::plain(),
             token: Some("a token".into()),
             headers: vec![("x-more".into(), "yes".into())],
             patience,
