@@ -30,6 +30,36 @@ pub struct Cli {
     pub command: Option<Command>,
 }
 
+impl Cli {
+    /// What the command line says. Hosts start `mcp` over and over, so for it the other commands are not even described; when
+    /// that is not what is meant, they are.
+    pub fn read() -> Result<Self, clap::Error> {
+        let mut words = std::env::args_os();
+        if words.any(|word| word == "mcp")
+            && let Ok(OnlyMcp { globals, command: McpCommand::Mcp(mcp) }) = OnlyMcp::try_parse()
+        {
+            return Ok(Self { globals, command: Some(Command::Mcp(mcp)) });
+        }
+        Self::try_parse()
+    }
+}
+
+/// The part of the command line that `mcp` needs.
+#[derive(Debug, Parser)]
+#[command(name = "drawloom", disable_help_flag = true, disable_help_subcommand = true)]
+struct OnlyMcp {
+    #[command(flatten)]
+    globals: Globals,
+    #[command(subcommand)]
+    command: McpCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum McpCommand {
+    #[command(disable_help_flag = true)]
+    Mcp(commands::mcp::Mcp),
+}
+
 /// Where things are; every command takes these.
 #[derive(Debug, Clone, Args)]
 pub struct Globals {

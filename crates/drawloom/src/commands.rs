@@ -22,7 +22,7 @@ pub mod validate;
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory as _, Parser as _};
+use clap::CommandFactory as _;
 
 use crate::{
     cli::{Cli, Command, Globals},
@@ -42,7 +42,7 @@ pub struct Session {
 
 /// Reads the command line and does what it says.
 pub fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let cli = match Cli::read() {
         Ok(cli) => cli,
         Err(error) => return crate::output::usage(&error),
     };
