@@ -29,6 +29,9 @@ pub(crate) const MOST_BYTES: usize = 1024 * 1024;
 /// Most bytes of a file that is replaced; what it was is kept as evidence, so all of it is looked through.
 const MOST_REPLACED: u64 = 64 * 1024 * 1024;
 
+/// How often is looked where a link leads while that changes.
+const MOST_LOOKS: usize = 1_000;
+
 /// What the file was before, what it will be, and what the call then says: after a crash the file itself tells which.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Evidence {
@@ -143,12 +146,26 @@ fn temporary_name(context: &ToolContext) -> String {
 pub(crate) fn real_path(Opened { dir, place }: &Opened) -> Result<PathBuf, ToolError> {
     let path = &place.path;
     match dir.symlink_metadata(path) {
-        Ok(metadata) if metadata.is_symlink() => dir.canonicalize(path).map_err(|error| failed(path, &error)),
+        Ok(metadata) if metadata.is_symlink() => follow(dir, path),
         Ok(metadata) if metadata.is_dir() => Err(ToolError::Failed(format!("{}: this is a directory", path.display()))),
         Ok(_) => Ok(path.clone()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(path.clone()),
         Err(error) => Err(failed(path, &error)),
     }
+}
+
+/// Where a link leads. The kernel gives a file that is being replaced a name that nobody else did (`… (deleted)`), so what
+/// it says counts only when the same file is there.
+fn follow(dir: &Dir, path: &Path) -> Result<PathBuf, ToolError> {
+    let file = |metadata: Metadata| (metadata.dev(), metadata.ino());
+    for _ in 0..MOST_LOOKS {
+        let real = dir.canonicalize(path).map_err(|error| failed(path, &error))?;
+        let meant = dir.metadata(path).map(file).map_err(|error| failed(path, &error))?;
+        if dir.symlink_metadata(&real).is_ok_and(|metadata| file(metadata) == meant) {
+            return Ok(real);
+        }
+    }
+    Err(ToolError::Failed(format!("{}: what it leads to is replaced all the time; try again", path.display())))
 }
 
 /// The digest of a regular file's content; nothing when there is no file.
@@ -189,6 +206,31 @@ mod tests {
     use drawloom_contract::tool::{Mode, Place};
 
     use super::*;
+
+    #[test]
+    fn a_link_leads_to_its_file_also_while_that_is_replaced() {
+        let volume = tempfile::tempdir().expect("a directory");
+        std::fs::write(volume.path().join("a"), "old").expect("a file");
+        std::os::unix::fs::symlink("a", volume.path().join("link")).expect("a link");
+        let root = Arc::new(std::fs::File::open(volume.path()).expect("the volume"));
+        let dir = Dir::from_std_file(root.try_clone().expect("a handle"));
+        let opened =
+            Opened { dir, place: Place { volume: "v".into(), root, mode: Mode::ReadWrite, path: "link".into() } };
+        let done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !done.load(std::sync::atomic::Ordering::Relaxed) {
+                    std::fs::write(volume.path().join("b"), "new").expect("a file");
+                    std::fs::rename(volume.path().join("b"), volume.path().join("a")).expect("the same directory");
+                }
+            });
+            let found: Vec<_> = (0..20_000).map(|_| real_path(&opened)).collect();
+            done.store(true, std::sync::atomic::Ordering::Relaxed);
+            for real in found {
+                assert_eq!(real.expect("a path"), Path::new("a"));
+            }
+        });
+    }
 
     #[test]
     fn what_somebody_else_changed_after_the_plan_is_not_overwritten() {
