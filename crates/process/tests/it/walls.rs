@@ -152,7 +152,7 @@ const ESCAPES: &[(&str, &str)] = &[
     ("a link that leads out", "ln -s OUT/secret link && cat link"),
     ("a linked directory", "ln -s OUT dir && cat dir/secret"),
     ("a hard link", "ln OUT/secret hard && cat hard"),
-    ("the root of /proc", "cat /proc/self/root/OUT/secret"),
+    ("the root of /proc", "cat /proc/self/TOP/OUT/secret"),
     ("the directory of /proc", "cat /proc/self/cwd/../$(basename OUT)/secret"),
     ("write beside the volume", "echo x > OUT/new"),
     ("empty a file outside", "truncate -s 0 OUT/secret"),
@@ -168,7 +168,7 @@ const ESCAPES: &[(&str, &str)] = &[
     ("our environment", "cat /proc/US/environ"),
     ("our memory", "head -c 1 /proc/US/mem"),
     ("our open files", "ls -l /proc/US/fd/ && cat /proc/US/fd/0"),
-    ("our directory", "cat /proc/US/root/etc/hostname && cat /proc/US/cwd/Cargo.toml"),
+    ("our directory", "cat /proc/US/TOP/etc/hostname && cat /proc/US/cwd/Cargo.toml"),
     ("signal us", "kill -CONT US"),
     ("signal the launcher", "kill -9 $PPID"),
 ];
@@ -187,8 +187,10 @@ async fn a_command_reaches_nothing_but_its_own() {
         let outside = tempfile::tempdir().expect("a directory");
         let secret = outside.path().join("secret");
         std::fs::write(&secret, "s3cret").expect("a file");
-        let script =
-            script.replace("OUT", &outside.path().display().to_string()).replace("US", &std::process::id().to_string());
+        let script = script
+            .replace("TOP", "root")
+            .replace("OUT", &outside.path().display().to_string())
+            .replace("US", &std::process::id().to_string());
         let finished = room.shell(&script).await;
         assert!(matches!(finished.end, End::Exited(1..)), "{what}: {:?} {}", finished.end, finished.output.into_text());
         assert!(!finished.output.into_text().contains("s3cret"), "{what}");

@@ -31,8 +31,8 @@ const PATHS: &[&str] = &[
     "chain",
     "a/up/OUT/secret",
     "absolute",
-    "proc/self/root/OUT/secret",
-    "/proc/self/root/OUT/secret",
+    "proc/self/TOP/OUT/secret",
+    "/proc/self/TOP/OUT/secret",
     "/proc/self/cwd/../OUT/secret",
     "rootlink/OUT/secret",
     "fdlink",
@@ -74,8 +74,8 @@ impl Trap {
         let outside = self.outside.path().display().to_string();
         let name = self.outside.path().file_name().expect("a name").to_string_lossy().into_owned();
         match pattern.contains("../OUT") || pattern.contains("up/OUT") {
-            true => pattern.replace("OUT", &name),
-            false => pattern.replace("/OUT", &outside).replace("OUT", &outside),
+            true => pattern.replace("TOP", "root").replace("OUT", &name),
+            false => pattern.replace("TOP", "root").replace("/OUT", &outside).replace("OUT", &outside),
         }
     }
 
@@ -250,7 +250,7 @@ const COMMANDS: &[(&str, &str)] = &[
     ("endless output", "yes"),
     ("read outside", "cat OUT/secret"),
     ("a link outside", "ln -s OUT/secret l; cat l"),
-    ("through /proc", "cat /proc/self/root/OUT/secret"),
+    ("through /proc", "cat /proc/self/TOP/OUT/secret"),
     ("change outside", "echo changed > OUT/secret; touch OUT/new; rm OUT/secret"),
     ("our environment", "cat /proc/PARENT/environ"),
 ];
@@ -265,6 +265,7 @@ async fn no_command_stays_or_gets_out() {
         }
         let trap = Trap::new();
         let script = script
+            .replace("TOP", "root")
             .replace("OUT", &trap.outside.path().display().to_string())
             .replace("PARENT", &std::process::id().to_string());
         let mark = format!("export WALLS={}; ", trap.room.volume.path().display());
