@@ -32,5 +32,5 @@ pub(crate) use offered::Offered;
 /// one, and an explicit cancel can name the call by it in either era.
 pub(crate) const CALL_KEY: &str = "io.drawloom/idempotencyKey";
 
-/// The key under which a caller says how long it waits for an answer, in milliseconds.
+/// The key under which a caller says after how many milliseconds it wants a handle when there is no answer yet.
 pub(crate) const PATIENCE: &str = "io.drawloom/patienceMs";

@@ -87,7 +87,7 @@ pub const INSTANCE: &str = "drawloom-instance";
 /// The part of `_meta` that names the key under which the server does a call once.
 const IDEMPOTENCY_KEY: &str = "io.drawloom/idempotencyKey";
 
-/// The part of `_meta` that says how long the host waits, so that a handle comes back in time.
+/// The part of `_meta` that says after how long the server gives a handle back, so that it arrives while the host waits.
 const PATIENCE_MS: &str = "io.drawloom/patienceMs";
 
 /// The part of `_meta` in which a stateless message says its version.

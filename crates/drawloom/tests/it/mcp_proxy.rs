@@ -307,7 +307,7 @@ fn a_host_that_says_how_long_it_waits_gets_a_handle_before_it_gives_up() {
         host.call(1, "spawn_run", json!({ "agent": "echo", "prompt": "slow" }));
         host.next()["result"]["structuredContent"].clone()
     };
-    for early in [told(&["--patience", "1"], None), told(&[], Some("1500"))] {
+    for early in [told(&["--patience", "6"], None), told(&[], Some("6500"))] {
         assert_eq!(early["status"], "running");
         assert!(early["hint"].as_str().is_some_and(|hint| hint.contains("get_run")), "{early}");
     }

@@ -30,7 +30,7 @@ const CLIENTS: &[Client] = &[
 ];
 
 /// How long the client that calls itself `name` can be kept waiting. `informed` says whether it hears of progress, and
-/// `own` is what the client said itself.
+/// `own` is what the client asked for itself.
 pub(super) fn patience(name: Option<&str>, informed: bool, own: Option<Duration>) -> Duration {
     let name = name.unwrap_or_default().to_ascii_lowercase();
     let known = CLIENTS.iter().find(|client| name.starts_with(client.name));
@@ -41,8 +41,7 @@ pub(super) fn patience(name: Option<&str>, informed: bool, own: Option<Duration>
         (None, false) => Some(UNKNOWN),
     };
     let bears = bears.unwrap_or(LONGEST);
-    // A tenth less than it says, so that the answer is there in time.
-    own.map_or(bears, |own| bears.min(own.mul_f64(0.9)))
+    own.map_or(bears, |own| bears.min(own))
 }
 
 #[cfg(test)]
@@ -60,6 +59,6 @@ mod tests {
         assert_eq!(seconds(Some("codex-mcp-client"), true, None), 50);
         assert_eq!(seconds(Some("opencode"), false, None), 50);
         assert_eq!(seconds(Some("opencode"), true, None), 86_400);
-        assert_eq!(seconds(Some("claude-code"), true, Some(10)), 9);
+        assert_eq!(seconds(Some("claude-code"), true, Some(10)), 10);
     }
 }

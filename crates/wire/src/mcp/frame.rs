@@ -47,9 +47,6 @@ pub(crate) struct Stamp<'a> {
     pub(crate) now: Timestamp,
 }
 
-/// How much of a host's patience the server uses.
-const SERVER: f64 = 0.9;
-
 /// How long a host waits for an answer.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Patience {
@@ -58,14 +55,14 @@ pub(crate) struct Patience {
 }
 
 impl Patience {
-    /// What the server is told at `now`: it answers a tenth earlier than it is told, and so a tenth before the end of the
-    /// whole, however late it got the request.
+    /// What the server is told at `now`: after how long it answers, so that its answer comes a tenth before the end, and on
+    /// a busy machine too: at least 3 s before, or half of a wait that is shorter.
     fn left(self, now: Timestamp) -> Duration {
-        let server = self.since.after(self.whole.mul_f64(SERVER));
-        server.since(now).div_f64(SERVER)
+        let spare = (self.whole / 10).max(Duration::from_secs(3).min(self.whole / 2));
+        self.since.after(self.whole.saturating_sub(spare)).since(now)
     }
 
-    /// When somebody must answer, so that it arrives in time: later than the server, which answers a tenth earlier.
+    /// When somebody must answer, so that it arrives in time: later than the server.
     pub(crate) fn last_moment(self) -> Timestamp {
         self.since.after(self.whole.mul_f64(0.95))
     }
@@ -120,7 +117,7 @@ impl Request {
         }
     }
 
-    /// The frame as it is sent now: with what is left of the host's patience.
+    /// The frame as it is sent now: with what is left of the time that the server has.
     pub(crate) fn text_at(&self, now: Timestamp) -> Bytes {
         let Some(patience) = self.patience else { return self.text.clone() };
         let left = u64::try_from(patience.left(now).as_millis()).unwrap_or(u64::MAX);
@@ -335,8 +332,12 @@ mod tests {
     fn the_server_answers_before_the_proxy_must_however_late_it_got_the_request() {
         let at = |seconds: u64| Timestamp::from_millis(0).after(Duration::from_secs(seconds));
         let patience = Patience { since: at(0), whole: Duration::from_secs(100) };
-        for (now, told) in [(0, 100), (45, 50), (81, 10), (90, 0), (99, 0)] {
-            assert_eq!(patience.left(at(now)).as_secs_f64().round() as u64, told, "after {now} s");
+        for (now, told) in [(0, 90), (45, 45), (81, 9), (90, 0), (99, 0)] {
+            assert_eq!(patience.left(at(now)), Duration::from_secs(told), "after {now} s");
+        }
+        for (whole, told) in [(1_000, 500), (6_000, 3_000), (10_000, 7_000), (60_000, 54_000)] {
+            let patience = Patience { since: at(0), whole: Duration::from_millis(whole) };
+            assert_eq!(patience.left(at(0)), Duration::from_millis(told), "of {whole} ms");
         }
         assert_eq!(patience.last_moment(), at(95));
     }

@@ -57,7 +57,7 @@ async fn what_was_cut_off_is_sent_again_under_the_same_key_and_answered_once() {
     .await;
     let mut host = Host::connect_at_speed(&server.url(), 20);
     host.request(4, "tools/call", json!({ "name": "a", "_meta": { "progressToken": 9 } })).await;
-    let mut last = 0.0;
+    let mut last = f64::NEG_INFINITY;
     let answer = loop {
         let next = host.next().await;
         match next["params"]["progress"].as_f64() {
