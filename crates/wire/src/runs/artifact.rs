@@ -14,6 +14,9 @@ const OUTLINE_BYTES: usize = 600;
 /// The most bytes of one of its lines.
 const OUTLINE_LINE: usize = 120;
 
+/// The most bytes of an error, and of all warnings, of one run in an answer that has a limit.
+const REMARK_BYTES: usize = 2048;
+
 /// How many bytes one read gives when nobody says.
 pub const DEFAULT_READ: u64 = 16 * 1024;
 /// The most bytes that one read gives.
@@ -140,8 +143,10 @@ impl Artifact {
     }
 }
 
-/// Takes the longest texts out of `results` until the rest is at most `budget` bytes; each leaves an artifact.
+/// Takes the longest texts out of `results` until the rest is at most `budget` bytes; each leaves an artifact. Errors and
+/// warnings are cut short: the journal has them whole.
 pub fn fit(results: &mut [RunResult], budget: u64) {
+    results.iter_mut().for_each(cut_remarks);
     let contexts: u64 =
         results.iter().filter_map(|result| Some(result.parent_context.as_ref()?.to_string().len() as u64)).sum();
     // They are the caller's own words, so they go before what was answered.
@@ -171,6 +176,23 @@ pub fn fit(results: &mut [RunResult], budget: u64) {
         {
             result.artifact = Some(Artifact::of(result.run_id, ArtifactName::FinalText, &text));
         }
+    }
+}
+
+fn cut_remarks(result: &mut RunResult) {
+    if let Some(error) = &mut result.error {
+        error.message = clip(&error.message, REMARK_BYTES);
+        error.hint = error.hint.as_deref().map(|hint| clip(hint, REMARK_BYTES));
+    }
+    let mut used = 0;
+    let kept = result.warnings.iter().take_while(|warning| {
+        used += warning.len();
+        used <= REMARK_BYTES
+    });
+    let (kept, all) = (kept.count(), result.warnings.len());
+    if kept < all {
+        result.warnings.truncate(kept);
+        result.warnings.push(format!("{} more warnings are in the journal", all - kept));
     }
 }
 
