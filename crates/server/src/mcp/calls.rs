@@ -56,6 +56,11 @@ impl<K: Eq + Hash + Clone> Calls<K> {
         Entered { calls: self.clone(), key, cancel: cancel.clone() }
     }
 
+    /// Whether a call of the name is in flight.
+    pub(super) fn has(&self, key: &K) -> bool {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner).contains_key(key)
+    }
+
     /// Cancels a call that is in flight; says whether it was. One that was answered before is left alone.
     pub(super) fn cancel(&self, key: &K, reason: Option<String>) -> bool {
         let found = self.open.lock().unwrap_or_else(PoisonError::into_inner).get(key).cloned();

@@ -19,8 +19,8 @@ use futures::{Stream, StreamExt as _};
 use rmcp::{
     ErrorData,
     model::{
-        CallToolResult, ClientJsonRpcMessage, ClientNotification, ProgressNotification, ProgressNotificationParam,
-        RequestId, ServerJsonRpcMessage, ServerNotification, ServerResult,
+        CallToolResult, ClientJsonRpcMessage, ClientNotification, GetMeta as _, ProgressNotification,
+        ProgressNotificationParam, RequestId, ServerJsonRpcMessage, ServerNotification, ServerResult,
     },
     transport::streamable_http_server::session::{
         RestoreOutcome, ServerSseMessage, SessionId, SessionManager,
@@ -30,6 +30,7 @@ use rmcp::{
 use tokio::sync::mpsc;
 
 use crate::mcp::{
+    CALL_KEY,
     calls::{Cancel, is_timeout},
     cancel, clients,
     endpoint::Shared,
@@ -216,6 +217,12 @@ async fn rest_of(
     Err(lost())
 }
 
+fn refused_as_second(id: &RequestId) -> Events {
+    let error = ErrorData::invalid_request("a request with this id is in flight in this session", None);
+    let refusal = ServerJsonRpcMessage::error(error, Some(id.clone()));
+    Box::pin(futures::stream::once(std::future::ready(ServerSseMessage::from_message(refusal))))
+}
+
 impl SessionManager for Manager {
     type Error = LocalSessionManagerError;
     type Transport = <LocalSessionManager as SessionManager>::Transport;
@@ -263,6 +270,12 @@ impl SessionManager for Manager {
         let mut message = message;
         let mark = match &message {
             ClientJsonRpcMessage::Request(request) => {
+                // Our proxy asks again under the id, and the key, that it had. Two requests of anybody else would get each
+                // other's answers.
+                let is_repeat = request.request.get_meta().contains_key(CALL_KEY);
+                if !is_repeat && self.shared.in_sessions.has(&(id.to_string(), request.id.clone())) {
+                    return Ok(refused_as_second(&request.id));
+                }
                 let serial = self.serials.fetch_add(1, Ordering::Relaxed);
                 Some(Mark { boot: self.boot.clone(), serial, call: request.id.clone() })
             }

@@ -76,13 +76,6 @@ impl Notes {
         self.put(name, &Note { answered: true, ..note.clone() }, KEPT_ANSWERED).await;
     }
 
-    /// The call is over, if it was noted.
-    pub(super) async fn end(&self, name: &str) {
-        if let Some(note) = self.find(name).await {
-            self.answered(name, &note).await;
-        }
-    }
-
     async fn put(&self, name: &str, note: &Note, kept: Duration) {
         let at = self.app.clock.now();
         let value = serde_json::to_value(note).expect("notes have only text keys");

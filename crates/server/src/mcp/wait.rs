@@ -98,10 +98,11 @@ pub(super) async fn answer(
         Ended::Answered(answered) => answered.map(Into::into),
         Ended::Cancelled(reason) => {
             let stopped = stop(&mut *pending, reason).await;
-            // The first word counts: one that comes later finds a call that is over.
-            let notes = Notes::new(ask.app.clone());
+            // The first word counts: one that comes later finds a call that is over. That is noted even if nothing was noted
+            // yet, because a note may be on its way.
+            let (notes, note) = (Notes::new(ask.app.clone()), Note::of(ask, &*pending, began, None));
             for name in ask.names() {
-                notes.end(&name).await;
+                notes.answered(&name, &note).await;
             }
             stopped
         }

@@ -186,3 +186,29 @@ fn a_dropped_connection_loses_no_result_and_a_repeat_is_the_same_run() {
         );
     }
 }
+
+#[test]
+fn a_second_request_with_the_id_of_one_in_flight_is_refused_and_changes_nothing() {
+    let (_home, server) = server();
+    let client = Client::open(&server.url, Era::Sessions);
+    let mut first = client.begin(5, "spawn_run", json!({ "agent": "later", "prompt": "x" }), json!({}));
+    while runs(&server.url).is_empty() {}
+    for method in ["tools/list", "ping"] {
+        let second = client.send(&client.request(5, method, json!({}))).answer();
+        assert_eq!((&second["id"], &second["error"]["code"]), (&json!(5), &json!(-32600)), "{second}");
+    }
+    // Under a key it is the same call once more, and both are answered.
+    let keyed = || client.begin(6, "spawn_run", json!({ "agent": "later", "prompt": "y" }), json!({ KEY: "k" }));
+    let (cut, mut again) = (keyed(), keyed());
+    drop(cut);
+    assert_eq!(again.answer()["result"]["structuredContent"]["final_text"], "later: y");
+    assert_eq!(first.answer()["result"]["structuredContent"]["final_text"], "later: x");
+    assert_eq!(runs(&server.url).len(), 2);
+    // One after the other is nothing special.
+    for _ in 0..200 {
+        let answer = client.send(&client.request(5, "ping", json!({}))).answer();
+        assert!(answer["error"].is_null(), "{answer}");
+        let answer = client.begin(5, "list_runs", json!({ "limit": 1 }), json!({})).answer();
+        assert!(answer["error"].is_null(), "{answer}");
+    }
+}
