@@ -61,6 +61,9 @@ fn without_a_key_a_run_works_right_away() {
     assert!(made.stdout.contains("drawloom run assistant"), "{made:?}");
     let ran = home.run(&["run", "assistant", "hello"]).exits(0);
     assert!(ran.stdout.contains("hello"), "{ran:?}");
+    // Somebody else on this machine may have the usual port.
+    let config = fs::read_to_string(home.path().join("drawloom.yaml")).expect("a config");
+    home.write("drawloom.yaml", &format!("listen: 127.0.0.1:0\n{config}"));
     home.run(&["doctor"]).exits(0);
 }
 
