@@ -1,6 +1,6 @@
 //! `Configured`: a client for addresses that the operator chose.
 
-use std::{borrow::Cow, sync::Once, time::Duration};
+use std::{borrow::Cow, pin::Pin, sync::Once, time::Duration};
 
 use bytes::{Bytes, BytesMut};
 use drawloom_contract::failure::{Explain, FailureKind};
@@ -166,11 +166,12 @@ impl Configured {
         Self(Client::Plain(Box::new(builder.build(connector))))
     }
 
-    /// Sends `request`; returns when the head of the answer is here.
-    pub async fn send(&self, request: Request) -> Result<Response, Error> {
+    /// Sends `request`; returns when the head of the answer is here. Boxed, so that the code of each client is in the binary
+    /// once, and lies together.
+    pub fn send(&self, request: Request) -> Pin<Box<dyn Future<Output = Result<Response, Error>> + Send + '_>> {
         match &self.0 {
-            Client::Full(client) => send_full(client, request).await,
-            Client::Plain(client) => send_plain(client, request).await,
+            Client::Full(client) => Box::pin(send_full(client, request)),
+            Client::Plain(client) => Box::pin(send_plain(client, request)),
         }
     }
 }

@@ -32,6 +32,7 @@ use drawloom_contract::{
     time::{Clock, Entropy},
 };
 use drawloom_net::Configured;
+use futures::future::BoxFuture;
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
@@ -173,15 +174,22 @@ struct Shared {
     host_gone: CancellationToken,
 }
 
+/// What the host writes.
+pub type Input = Box<dyn AsyncRead + Send + Unpin>;
+
+/// What the host reads.
+pub type Out = Box<dyn AsyncWrite + Send + Unpin>;
+
 /// Runs a proxy between a host and its server. Returns when the input has ended and what was in flight was answered (or
 /// had [`DRAIN`] for it), when the output is gone, or when `stop` is done; a host that does not read what is left is not
 /// waited for. What goes on at the server goes on.
-pub async fn run(
-    parts: Parts,
-    input: impl AsyncRead + Send + Unpin,
-    output: impl AsyncWrite + Send + Unpin + 'static,
-    stop: impl Future<Output = ()>,
-) {
+///
+/// Nothing of it is generic: its code lies together in this crate, and few pages of the binary are touched when it starts.
+pub fn run(parts: Parts, input: Input, output: Out, stop: BoxFuture<'static, ()>) -> BoxFuture<'static, ()> {
+    Box::pin(proxy(parts, input, output, stop))
+}
+
+async fn proxy(parts: Parts, input: Input, output: Out, stop: BoxFuture<'static, ()>) {
     let (to_host, lines) = Output::new();
     let Parts { upstream, http, token, headers, patience, clock, entropy } = parts;
     let shared = Arc::new(Shared {
@@ -242,12 +250,7 @@ pub async fn run(
 }
 
 /// Reads the host's lines to their end. It waits for nothing but the host.
-async fn read(
-    shared: &Arc<Shared>,
-    tasks: &TaskTracker,
-    over: &CancellationToken,
-    input: impl AsyncRead + Send + Unpin,
-) {
+async fn read(shared: &Arc<Shared>, tasks: &TaskTracker, over: &CancellationToken, input: Input) {
     let mut lines = Lines::new(input);
     loop {
         let line = match lines.next().await {

@@ -15,10 +15,7 @@ use clap::{Args, Subcommand};
 use drawloom_net::Configured;
 use drawloom_wire::mcp::{self, Fixed, Upstream};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
-use tokio::{
-    io::{AsyncRead, AsyncWrite},
-    net::{UnixStream, unix::pipe},
-};
+use tokio::net::{UnixStream, unix::pipe};
 
 use crate::{
     clock::{SystemClock, SystemEntropy},
@@ -137,7 +134,7 @@ impl Connection {
         let (stdin, stdout) = (io::stdin(), io::stdout());
         let _flags = [Flags::of(stdin.as_fd())?, Flags::of(stdout.as_fd())?];
         let (input, output) = (End::input(stdin.as_fd())?, End::output(stdout.as_fd())?);
-        mcp::run(parts, input.reader(), output.writer(), stop).await;
+        mcp::run(parts, input.reader(), output.writer(), Box::pin(stop)).await;
         Ok(Exit::Done)
     }
 
@@ -234,7 +231,7 @@ impl End {
         Ok(Self::File(tokio::fs::File::from_std(copy()?.into())))
     }
 
-    fn reader(self) -> Box<dyn AsyncRead + Send + Unpin> {
+    fn reader(self) -> mcp::Input {
         match self {
             Self::In(pipe) => Box::new(pipe),
             Self::Socket(socket) => Box::new(socket),
@@ -243,7 +240,7 @@ impl End {
         }
     }
 
-    fn writer(self) -> Box<dyn AsyncWrite + Send + Unpin> {
+    fn writer(self) -> mcp::Out {
         match self {
             Self::Out(pipe) => Box::new(pipe),
             Self::Socket(socket) => Box::new(socket),

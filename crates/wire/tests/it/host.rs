@@ -126,8 +126,8 @@ impl Host {
             clock,
             entropy: Arc::new(Chance),
         };
-        let stopped = async { drop(stopped.await) };
-        let proxy = tokio::spawn(mcp::run(parts, from_host, to_host, stopped));
+        let stopped = Box::pin(async { drop(stopped.await) });
+        let proxy = tokio::spawn(mcp::run(parts, Box::new(from_host), Box::new(to_host), stopped));
         Self { input: Some(input), lines: BufReader::new(output).lines(), proxy, stop: Some(stop) }
     }
 
