@@ -180,7 +180,7 @@ errors! {
         "server_not_started": "`drawloom mcp` could not start a server.", "The message says why; `serve.log` in the data directory has more.";
         "session_lost": "The server has lost an MCP session and opens no new one.", "Connect again.";
         "stream_cut": "A stream of events ended before its run.", "Follow it again: nothing is lost.";
-        "too_many_calls": "An MCP host has more than 1,024 messages on their way.", "Wait for some; `spawn_runs` starts many runs with one call.";
+        "too_many_calls": "An MCP host has more than 1,024 calls in flight, or 256 other requests.", "Wait for some; `spawn_runs` starts many runs with one call.";
         "unknown_answer": "An answer has an unknown form.", "Use the same version on both sides.";
         "unknown_operation": "There is no operation of that name.", "`drawloom call` lists them.";
         "upstream_away": "The server behind `drawloom mcp` did not come back in time.", "Start it; what was accepted goes on.";

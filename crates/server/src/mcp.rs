@@ -19,6 +19,7 @@ mod prompts;
 mod resources;
 mod schema;
 mod sessions;
+mod standing;
 mod table;
 mod wait;
 

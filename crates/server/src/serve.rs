@@ -113,7 +113,6 @@ async fn converse(
         http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(app.limits.head_timeout)
-            .pipeline_flush(true)
             .serve_connection(TokioIo::new(stream), service)
     );
     let ended = tokio::select! {

@@ -57,8 +57,11 @@ pub const LONGEST_LINE: usize = 16 * 1024 * 1024;
 /// The longest answer of a server that comes in one piece, in bytes.
 pub const LONGEST_ANSWER: usize = crate::events::MAX_FRAME;
 
-/// The most messages on their way to the server at once, requests that wait for their answer included.
+/// The most calls of tools in flight at once.
 pub const MOST_IN_FLIGHT: usize = 1024;
+
+/// The most other messages on their way at once: calls that wait leave room for a `ping` and for lists.
+pub const MOST_OTHERS: usize = 256;
 
 /// How long a server may be away before what waits for it fails.
 pub const PATIENCE: Duration = Duration::from_secs(300);
@@ -169,7 +172,10 @@ struct Shared {
     annotations: Mutex<Annotations>,
     /// The version of the last stateless request, for notifications that say none.
     version: Mutex<Option<String>>,
-    room: Arc<Semaphore>,
+    /// Room for calls of tools.
+    for_calls: Arc<Semaphore>,
+    /// Room for everything else.
+    for_others: Arc<Semaphore>,
     /// The host's input has ended: nobody listens any more.
     host_gone: CancellationToken,
 }
@@ -206,7 +212,8 @@ async fn proxy(parts: Parts, input: Input, output: Out, stop: BoxFuture<'static,
         progress: Progress::default(),
         annotations: Mutex::default(),
         version: Mutex::default(),
-        room: Arc::new(Semaphore::new(MOST_IN_FLIGHT)),
+        for_calls: Arc::new(Semaphore::new(MOST_IN_FLIGHT)),
+        for_others: Arc::new(Semaphore::new(MOST_OTHERS)),
         host_gone: CancellationToken::new(),
     });
     let tasks = TaskTracker::new();
@@ -319,8 +326,12 @@ impl Shared {
     }
 
     async fn take_request(self: &Arc<Self>, request: Request, spawn: &(dyn Fn(Task) + Sync)) {
-        let Ok(room) = self.room.clone().try_acquire_owned() else {
-            let what = format!("{MOST_IN_FLIGHT} messages are on their way already");
+        let (room, most) = match request.method == "tools/call" {
+            true => (&self.for_calls, MOST_IN_FLIGHT),
+            false => (&self.for_others, MOST_OTHERS),
+        };
+        let Ok(room) = room.clone().try_acquire_owned() else {
+            let what = format!("{most} requests like this one are in flight already");
             let failure = Failure::new(FailureKind::Throttled, "too_many_calls", what)
                 .with_hint("wait for some of them; spawn_runs starts many runs with one call");
             return self.output.line(call::refusal(&request, &failure)).await;
@@ -351,9 +362,9 @@ impl Shared {
     }
 
     fn room_for(&self, what: &str) -> Option<OwnedSemaphorePermit> {
-        let room = self.room.clone().try_acquire_owned().ok();
+        let room = self.for_others.clone().try_acquire_owned().ok();
         if room.is_none() {
-            tracing::warn!(%what, limit = MOST_IN_FLIGHT, "dropped: too many messages are on their way");
+            tracing::warn!(%what, limit = MOST_OTHERS, "dropped: too many messages are on their way");
         }
         room
     }

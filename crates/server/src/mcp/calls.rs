@@ -34,7 +34,9 @@ impl Cancel {
 pub(super) fn is_timeout(reason: Option<&str>) -> bool {
     reason.is_some_and(|reason| {
         let reason = reason.to_ascii_lowercase();
-        ["timed out", "timeout", "future dropped"].iter().any(|word| reason.contains(word))
+        ["timed out", "timeout", "deadline exceeded", "deadline has elapsed", "future dropped"]
+            .iter()
+            .any(|word| reason.contains(word))
     })
 }
 
@@ -106,10 +108,18 @@ mod tests {
             "Tool call timed out after 3s",
             "SdkError: Request timed out",
             "MCP response future dropped",
+            "context deadline exceeded",
+            "deadline has elapsed",
         ] {
             assert!(is_timeout(Some(reason)), "{reason}");
         }
-        for reason in ["before the deadline", "user pressed escape", "AbortError: This operation was aborted", ""] {
+        for reason in [
+            "before the deadline",
+            "context canceled",
+            "user pressed escape",
+            "AbortError: This operation was aborted",
+            "",
+        ] {
             assert!(!is_timeout(Some(reason)), "{reason}");
         }
         assert!(!is_timeout(None));

@@ -10,7 +10,7 @@ use axum::{
     body::{Body, HttpBody as _},
     extract::Request,
     http::{HeaderMap, Method, StatusCode, request},
-    response::Response,
+    response::{IntoResponse as _, Response},
 };
 use bytes::Bytes;
 use drawloom_contract::{
@@ -141,7 +141,9 @@ impl Endpoint {
         }
         if parts.method != Method::POST {
             parts.extensions.insert(view);
-            return Ok(self.handle(parts, Bytes::new()).await);
+            let knows_empty_events = messages::knows_empty_events(&parts.headers, &[]);
+            let response = self.handle(parts, Bytes::new()).await;
+            return Ok(if knows_empty_events { response } else { messages::without_empty_data(response) });
         }
         let held = read_body(app, &parts.headers, body, app.limits.body).await?;
         let bytes = held.bytes.clone();
@@ -152,6 +154,7 @@ impl Endpoint {
         if let Some(split) = messages::split(&bytes) {
             return Ok(self.answer_all(parts, &bytes, split).await);
         }
+        let knows_empty_events = messages::knows_empty_events(&parts.headers, &bytes);
         let opens = session_of(&parts.headers).is_none() && messages::is_initialize(&bytes);
         let response = match opens {
             true => self.open(parts, &bytes, caller).await?,
@@ -162,7 +165,10 @@ impl Endpoint {
             let failure = Failure::new(FailureKind::Unavailable, "stopping", "the server is stopping");
             return Err(failure.with_hint("ask again when it is back; what was started goes on then").into());
         }
-        let response = messages::in_protocol(response, &bytes).await;
+        let mut response = messages::in_protocol(response, &bytes).await;
+        if !knows_empty_events {
+            response = messages::without_empty_data(response);
+        }
         Ok(hold_head(app, response).await)
     }
 
@@ -238,7 +244,8 @@ impl Endpoint {
         }
         self.shared.open.remove(id);
         self.manager.put_away(&SessionId::from(id)).await;
-        Ok(accepted())
+        // Not 202, which the Python clients take for a failure.
+        Ok(StatusCode::NO_CONTENT.into_response())
     }
 
     /// Whether a session belongs to somebody else. One that nobody knows is not looked for here.

@@ -3,10 +3,7 @@
 
 #![expect(deprecated, reason = "older clients still subscribe so, and set a level for log messages")]
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::sync::Arc;
 
 use axum::http::request::Parts;
 use drawloom_contract::{VERSION, caller::Scope};
@@ -17,21 +14,22 @@ use rmcp::{
         CallToolRequestParams, CallToolResponse, CancelTaskParams, CompleteRequestParams, CompleteResult,
         CustomRequest, CustomResult, ErrorCode, Extensions, GetPromptRequestParams, GetPromptResponse, GetTaskParams,
         GetTaskResult, Implementation, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult,
-        ListToolsResult, LoggingLevel, PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse,
-        ResourceUpdatedNotificationParam, ResultType, ServerCapabilities, ServerConfig, SetLevelRequestParams,
-        SubscribeRequestParams, SubscriptionFilter, Tool, UnsubscribeRequestParams, UpdateTaskParams,
+        ListToolsResult, PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse, RequestId,
+        ResultType, ServerCapabilities, ServerConfig, SetLevelRequestParams, SubscribeRequestParams,
+        SubscriptionFilter, Tool, UnsubscribeRequestParams, UpdateTaskParams,
     },
-    service::{RequestContext, SubscriptionContext},
+    service::{NotificationContext, RequestContext, SubscriptionContext},
+    transport::streamable_http_server::session::SessionRestoreMarker,
 };
 use serde_json::Value;
 use tokio::sync::broadcast::error::RecvError;
-use tokio_util::task::AbortOnDropHandle;
 
 use crate::mcp::{
     CALL_KEY,
     calls::Entered,
     endpoint::{CallName, SessionCall, Shared},
     notes::{self, Notes},
+    standing::{SUBSCRIPTIONS, Standing, heard},
     table::{Ask, Change, Outcome, Pending, Table, Terms, View},
     wait,
 };
@@ -43,9 +41,6 @@ const LONGEST_ID: usize = 256;
 const METHODS: [&str; 7] =
     ["tools/call", "resources/read", "prompts/get", "completion/complete", "tasks/get", "tasks/update", "tasks/cancel"];
 
-/// How many subscriptions a session can have.
-const SUBSCRIPTIONS: usize = 256;
-
 const INSTRUCTIONS: &str = "\
 Drawloom runs agents beside you: they have their own models, tools and files, and only their answers come back. Call \
 list_agents to see whom there is, spawn_run to hand one task over, spawn_runs to hand several over at once and get the \
@@ -55,13 +50,13 @@ get_batch and wait_ms. Long answers come as an outline with an artifact; read_ar
 /// Answers one session or one request.
 pub(super) struct Handler {
     shared: Arc<Shared>,
-    subscriptions: Mutex<HashMap<String, AbortOnDropHandle<()>>>,
-    level: Mutex<Option<LoggingLevel>>,
+    standing: Arc<Standing>,
 }
 
 impl Handler {
     pub(super) fn new(shared: Arc<Shared>) -> Self {
-        Self { shared, subscriptions: Mutex::default(), level: Mutex::default() }
+        let standing = Standing::new(shared.clone());
+        Self { shared, standing }
     }
 
     /// The same, from somebody who holds a scope.
@@ -80,8 +75,7 @@ impl Handler {
     /// The request with who makes it, as the endpoint found out.
     fn ask(&self, context: RequestContext<RoleServer>) -> Result<Ask, ErrorData> {
         let view = view_of(&context.extensions)?;
-        let level = *self.level.lock().unwrap_or_else(PoisonError::into_inner);
-        let level = context.meta.log_level().or(level);
+        let level = context.meta.log_level().or_else(|| self.standing.level());
         Ok(Ask { app: self.shared.app.clone(), view, level, changes: self.shared.changes.clone(), context })
     }
 
@@ -270,32 +264,27 @@ impl ServerHandler for Handler {
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
         let ask = self.ask_as(context, Scope::RunsRead)?;
-        let (shared, uri) = (self.shared.clone(), params.uri.clone());
-        let mut subscriptions = self.subscriptions.lock().unwrap_or_else(PoisonError::into_inner);
-        subscriptions.retain(|_, task| !task.is_finished());
-        if subscriptions.len() >= SUBSCRIPTIONS && !subscriptions.contains_key(&uri) {
-            let message = format!("a session can have {SUBSCRIPTIONS} subscriptions; unsubscribe from some first");
-            return Err(ErrorData::invalid_request(message, None));
-        }
-        let task = tokio::spawn(async move {
-            if heard(&shared, &ask, &uri).await {
-                let notice = ResourceUpdatedNotificationParam::new(uri);
-                if let Err(error) = ask.context.peer.notify_resource_updated(notice).await {
-                    tracing::debug!(%error, "a subscriber could not be told");
-                }
-            }
-        });
-        subscriptions.insert(params.uri, AbortOnDropHandle::new(task));
-        Ok(())
+        self.standing.subscribe(ask, params.uri).await
     }
 
     async fn unsubscribe(
         &self,
         params: UnsubscribeRequestParams,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        self.subscriptions.lock().unwrap_or_else(PoisonError::into_inner).remove(&params.uri);
+        self.standing.unsubscribe(&self.ask(context)?, &params.uri).await;
         Ok(())
+    }
+
+    async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
+        // A session of an earlier process is greeted anew: what it had asked for still holds.
+        let Some(restored) = context.extensions.get::<SessionRestoreMarker>() else { return };
+        let ask = || {
+            let mut request = RequestContext::new(RequestId::Number(0), context.peer.clone());
+            request.extensions = context.extensions.clone();
+            self.ask_as(request, Scope::RunsRead).ok()
+        };
+        self.standing.take_up(&restored.id, ask).await;
     }
 
     fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
@@ -388,18 +377,12 @@ impl ServerHandler for Handler {
         Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, method, None))
     }
 
-    async fn set_level(&self, params: SetLevelRequestParams, _: RequestContext<RoleServer>) -> Result<(), ErrorData> {
-        *self.level.lock().unwrap_or_else(PoisonError::into_inner) = Some(params.level);
+    async fn set_level(
+        &self,
+        params: SetLevelRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.standing.set_level(&self.ask(context)?, params.level).await;
         Ok(())
     }
-}
-
-/// Whether something was heard of a resource.
-async fn heard(shared: &Shared, ask: &Ask, uri: &str) -> bool {
-    for table in shared.tables.iter() {
-        if let Some(changed) = table.resource_changed(ask, uri).await {
-            return changed.is_ok();
-        }
-    }
-    false
 }

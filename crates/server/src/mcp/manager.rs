@@ -90,7 +90,11 @@ impl Manager {
                 answer = rest_of(&shared, &session, view, &mark, &teller) => answer,
             };
             let message = match answer {
-                Ok(result) => ServerJsonRpcMessage::response(ServerResult::CallToolResult(result), mark.call),
+                Ok(mut result) => {
+                    // A field of the newer protocol, which has no sessions.
+                    result.result_type = None;
+                    ServerJsonRpcMessage::response(ServerResult::CallToolResult(result), mark.call)
+                }
                 Err(error) => ServerJsonRpcMessage::error(error, Some(mark.call)),
             };
             teller.send(message).await;

@@ -3,7 +3,7 @@
 
 use axum::{
     body::Body,
-    http::{HeaderValue, StatusCode, header},
+    http::{HeaderMap, HeaderValue, StatusCode, header},
     response::Response,
 };
 use bytes::Bytes;
@@ -13,6 +13,8 @@ use serde_json::{Value, json, value::RawValue};
 
 /// The most messages in one body.
 const MOST: usize = 64;
+/// The first version in which an event can have no data.
+const WITH_EMPTY_EVENTS: &str = "2025-11-25";
 /// The most bytes of plain words that are passed on.
 const MOST_WORDS: usize = 1_000;
 
@@ -68,6 +70,40 @@ fn without_token(message: &str) -> Bytes {
         meta.remove("progressToken");
     }
     value.to_string().into()
+}
+
+/// Whether a client knows events whose data is empty: they have an id to come back with, since version 2025-11-25. Older
+/// clients read all data as JSON.
+pub(super) fn knows_empty_events(headers: &HeaderMap, body: &[u8]) -> bool {
+    #[derive(Deserialize)]
+    struct Initialize<'a> {
+        #[serde(borrow)]
+        params: Offer<'a>,
+    }
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Offer<'a> {
+        protocol_version: &'a str,
+    }
+    let said = headers.get("mcp-protocol-version").and_then(|version| version.to_str().ok());
+    let offered = || serde_json::from_slice::<Initialize<'_>>(body).ok().map(|message| message.params.protocol_version);
+    said.or_else(offered).is_some_and(|version| version >= WITH_EMPTY_EVENTS)
+}
+
+/// A stream in which events without data have an id and no more: nobody hears of them, and their id counts.
+pub(super) fn without_empty_data(response: Response) -> Response {
+    let kind = response.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+    if !kind.is_some_and(|kind| kind.starts_with("text/event-stream")) {
+        return response;
+    }
+    response.map(|body| {
+        Body::new(body.map_frame(|frame| {
+            frame.map_data(|data| {
+                let empty = [&b"data: \n"[..], b"data:\n"].into_iter().find(|empty| data.starts_with(empty));
+                empty.map_or(data.clone(), |empty| data.slice(empty.len()..))
+            })
+        }))
+    })
 }
 
 /// What was said in plain words, as an error of the protocol; everything else as it is.

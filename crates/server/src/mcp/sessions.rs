@@ -17,7 +17,7 @@ use rmcp::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::app::App;
+use crate::{app::App, mcp::standing::Wishes};
 
 /// How long a session is kept after it was last opened or taken up.
 const KEPT: Duration = Duration::from_secs(7 * 24 * 60 * 60);
@@ -67,11 +67,41 @@ impl Sessions {
         self.app.values.change(change).await.map_err(|error| Failure::of(&error as &dyn Explain))
     }
 
+    /// Keeps what a session asked for once and for all. It holds in this process also when it cannot be kept.
+    pub(super) async fn keep_wishes(&self, id: &str, wishes: &Wishes) {
+        let at = self.app.clock.now();
+        let key = key_of_wishes(id);
+        let change = match *wishes == Wishes::default() {
+            true => ValueChange::Remove { key },
+            false => {
+                let value = serde_json::to_value(wishes).expect("wishes have only text keys");
+                let value = self.app.redactor.clean(value);
+                ValueChange::Put { key, value, at, expires_at: at.after(KEPT) }
+            }
+        };
+        if let Err(error) = self.app.values.change(change).await {
+            tracing::warn!(%error, "what a session subscribed to could not be kept; after a restart it is not told");
+        }
+    }
+
+    /// What a session asked for once and for all, if anything.
+    pub(super) async fn wishes(&self, id: &str) -> Option<Wishes> {
+        match self.app.values.find_value(&key_of_wishes(id), self.app.clock.now()).await {
+            Ok(value) => serde_json::from_value(value?).ok(),
+            Err(error) => {
+                tracing::warn!(%error, "what a session subscribed to cannot be read");
+                None
+            }
+        }
+    }
+
     /// Forgets a session; durable when this returns. Says whether there was one.
     pub(super) async fn forget(&self, id: &str) -> Result<bool, Failure> {
         let known = self.find(id).await?.is_some();
-        let change = ValueChange::Remove { key: key(id) };
-        self.app.values.change(change).await.map_err(|error| Failure::of(&error as &dyn Explain))?;
+        for key in [key_of_wishes(id), key(id)] {
+            let change = ValueChange::Remove { key };
+            self.app.values.change(change).await.map_err(|error| Failure::of(&error as &dyn Explain))?;
+        }
         Ok(known)
     }
 
@@ -94,6 +124,10 @@ impl Sessions {
     }
 }
 
+fn key_of_wishes(id: &str) -> ValueKey {
+    key(&format!("{id} wishes"))
+}
+
 fn key(id: &str) -> ValueKey {
     ValueKey { tenant: Tenant::default_tenant(), space: SPACE, key: id.to_owned() }
 }
@@ -106,6 +140,9 @@ impl SessionStore for Sessions {
         let now = self.app.clock.now();
         if kept.at.is_none_or(|at| now.since(at) > RENEWED) {
             self.put(id, kept).await?;
+            if let Some(wishes) = self.wishes(id).await {
+                self.keep_wishes(id, &wishes).await;
+            }
         }
         Ok(Some(SessionState::new(initialize)))
     }

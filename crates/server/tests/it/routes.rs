@@ -102,6 +102,27 @@ async fn head_and_options_are_answered() {
 }
 
 #[tokio::test]
+async fn an_answer_does_not_wait_for_what_the_caller_says_next() {
+    let server = Setup::default().start().await;
+    let body = r#"{"agent":"quick","prompt":"go"}"#;
+    for (accept, end) in [("application/json", "Done: ü."), ("text/event-stream", "event: done")] {
+        let head = format!("Host: localhost\r\nContent-Type: application/json\r\nAccept: {accept}\r\n");
+        let request = format!("POST /v1/runs HTTP/1.1\r\n{head}Content-Length: {}\r\n\r\n{body}", body.len());
+        for next in ["", "\r\n", "GET /v1/agents HT"] {
+            let mut stream = server.say(format!("{request}{next}").as_bytes()).await;
+            let answer = read_until(&mut stream, end).await;
+            assert!(answer.starts_with("HTTP/1.1 200"), "{accept} {next:?}: {answer}");
+        }
+    }
+    let headers = "X: y\r\n".repeat(200);
+    for bad in [format!("GET / HTTP/1.1\r\n{headers}\r\n"), "GET / HTTP/9.9\r\n\r\n".into()] {
+        let mut stream = server.say(bad.as_bytes()).await;
+        let answer = read_until(&mut stream, "\r\n\r\n").await;
+        assert!(answer.starts_with("HTTP/1.1 4"), "{answer}");
+    }
+}
+
+#[tokio::test]
 async fn a_path_and_a_body_that_contradict_each_other_are_refused() {
     let server = Setup::default().start().await;
     server.post("/v1/runs", json!({"agent": "quick", "prompt": "go"})).await;

@@ -165,11 +165,17 @@ async fn a_stream_is_one_however_its_kind_is_written() {
 async fn at_the_limit_further_calls_are_refused_at_once() {
     let gate = Arc::new(Semaphore::new(0));
     let slow = gate.clone();
-    let server = Upstream::start(move |asked| Do::After(slow.clone(), Box::new(echo(asked)))).await;
+    let server = Upstream::start(move |asked| match asked.method() {
+        "tools/call" => Do::After(slow.clone(), Box::new(echo(asked))),
+        _ => echo(asked),
+    })
+    .await;
     let mut host = Host::connect(&server.url());
     for id in 0..drawloom_wire::mcp::MOST_IN_FLIGHT {
         host.call(id, "slow").await;
     }
+    host.request("alive", "ping", json!({})).await;
+    assert!(host.next().await["result"].is_object(), "a ping finds room");
     host.call("over", "slow").await;
     let refused = host.next().await;
     assert_eq!((&refused["id"], &refused["error"]["data"]["code"]), (&json!("over"), &json!("too_many_calls")));
@@ -185,21 +191,23 @@ async fn a_greeting_that_finds_no_room_holds_up_nobody() {
     let gate = Arc::new(Semaphore::new(0));
     let slow = gate.clone();
     let server = Upstream::start(move |asked| match asked.method() {
-        "tools/call" => Do::After(slow.clone(), Box::new(echo(asked))),
+        "prompts/list" => Do::After(slow.clone(), Box::new(echo(asked))),
         _ => Do::json(&asked.result(json!({ "protocolVersion": "2025-06-18" }))),
     })
     .await;
     let mut host = Host::connect(&server.url());
     host.request("hello", "initialize", json!({ "protocolVersion": "2025-06-18" })).await;
     assert_eq!(host.next().await["id"], "hello");
-    for id in 0..drawloom_wire::mcp::MOST_IN_FLIGHT {
-        host.call(id, "slow").await;
+    for id in 0..drawloom_wire::mcp::MOST_OTHERS {
+        host.request(id, "prompts/list", json!({})).await;
     }
     host.send(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" })).await;
-    host.call("over", "slow").await;
+    host.request("over", "prompts/list", json!({})).await;
     assert_eq!(host.next().await["id"], "over");
-    gate.add_permits(drawloom_wire::mcp::MOST_IN_FLIGHT);
-    for _ in 0..drawloom_wire::mcp::MOST_IN_FLIGHT {
+    host.call("call", "a").await;
+    assert_eq!(host.next().await["id"], "call");
+    gate.add_permits(drawloom_wire::mcp::MOST_OTHERS);
+    for _ in 0..drawloom_wire::mcp::MOST_OTHERS {
         assert!(host.next().await["result"].is_object());
     }
     host.request("later", "ping", json!({})).await;

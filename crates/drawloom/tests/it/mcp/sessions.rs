@@ -13,7 +13,7 @@ fn a_session_goes_on_after_the_server_was_killed_and_started_again() {
     let server = home.serve();
     let client = Client::open(&server.url, Era::Sessions);
     let closed = Client::open(&server.url, Era::Sessions);
-    assert_eq!(closed.send_as("DELETE", None).status, 202);
+    assert_eq!(closed.send_as("DELETE", None).status, 204);
     let call = client.begin(1, "spawn_run", json!({ "agent": "later", "prompt": "x" }), json!({}));
     while runs(&server.url).is_empty() {}
     server.kill();
@@ -60,6 +60,7 @@ fn a_call_over_plain_http_outlives_the_server() {
         let path = format!("/mcp HTTP/1.1\r\nLast-Event-ID: {seen}\r\nX: y");
         let answer = client.clone().at(&path).send_as("GET", None).answer();
         assert_eq!(answer["id"], 77);
+        assert!(answer["result"].get("resultType").is_none(), "a field of the newer protocol: {answer}");
         let results = answer["result"]["structuredContent"]["results"].as_array().expect("results").clone();
         let texts: Vec<&str> = results.iter().filter_map(|one| one["final_text"].as_str()).collect();
         assert_eq!(texts, ["later: a", "later: b"]);
@@ -91,5 +92,63 @@ fn requests_that_come_together_after_a_restart_are_all_answered() {
             asked.into_iter().map(|asked| asked.join().expect("an answer")).collect()
         });
         assert!(answers.iter().all(|answer| answer["result"]["tools"].is_array()), "round {round}");
+    }
+}
+
+#[test]
+fn what_a_session_subscribed_to_it_hears_after_a_restart_too() {
+    let home = home();
+    let server = home.serve();
+    let client = Client::open(&server.url, Era::Sessions);
+    let mut uris = Vec::new();
+    for agent in ["later", "later", "never"] {
+        let run = client.call("spawn_run", json!({ "agent": agent, "prompt": "x", "mode": "detach" }));
+        let run = run["structuredContent"]["run_id"].as_str().expect("an id").to_owned();
+        uris.push(format!("drawloom://runs/{run}/final_text"));
+    }
+    for uri in &uris {
+        assert_eq!(client.ask("resources/subscribe", json!({ "uri": uri }))["result"], json!({}));
+    }
+    assert_eq!(client.ask("resources/unsubscribe", json!({ "uri": uris[1] }))["result"], json!({}));
+    server.kill();
+
+    let server = home.serve();
+    let client = client.moved(&server.url);
+    let mut events = client.send_as("GET", None);
+    let told = events.next().expect("word of it");
+    assert_eq!((&told["method"], &told["params"]["uri"]), (&json!("notifications/resources/updated"), &json!(uris[0])));
+    drop(events);
+    server.kill();
+
+    // The one that goes on is heard of when it ends. The other may be told twice: the server was killed as it told.
+    let server = home.serve();
+    let client = client.moved(&server.url);
+    let mut events = client.send_as("GET", None);
+    let run = uris[2].split('/').nth(3).expect("an id");
+    client.call("cancel_run", json!({ "run_id": run }));
+    while events.next().expect("word of it")["params"]["uri"] != uris[2] {}
+}
+
+#[test]
+fn only_clients_that_know_them_get_events_without_data() {
+    let home = home();
+    let server = home.serve();
+    for (version, knows) in [("2024-11-05", false), ("2025-06-18", false), ("2025-11-25", true)] {
+        let hello = json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+            "protocolVersion": version, "capabilities": {}, "clientInfo": { "name": "a test", "version": "1" },
+        } });
+        let mut client = Client::new(&server.url, Era::Sessions);
+        let mut greeting = client.send(&hello);
+        client.session = greeting.header("mcp-session-id").map(str::to_owned);
+        assert_eq!(greeting.answer()["result"]["protocolVersion"], version);
+        let client = client.at(&format!("/mcp HTTP/1.1\r\nMCP-Protocol-Version: {version}\r\nX: y"));
+        client.send(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
+        let mut call = client.begin(2, "spawn_run", json!({ "agent": "later", "prompt": "x" }), json!({}));
+        assert_eq!(call.answer()["result"]["structuredContent"]["final_text"], "later: x");
+        for seen in [&greeting.seen, &call.seen] {
+            let empty = seen.lines().any(|line| line.trim_end() == "data:");
+            assert_eq!(empty, knows, "{version}: {seen}");
+            assert!(seen.contains("id: 0"), "an id to come back with: {version}: {seen}");
+        }
     }
 }

@@ -95,7 +95,7 @@ fn a_message_that_is_none_gets_an_error_of_the_protocol() {
     assert_eq!(none.next().expect("an error")["error"]["code"], -32600);
     let mut broken = client.send(&json!("not a message"));
     assert_eq!(broken.next().expect("an error")["error"]["code"], -32600);
-    assert_eq!(client.send_as("DELETE", None).status, 202);
+    assert_eq!(client.send_as("DELETE", None).status, 204);
     assert_eq!(client.send_as("DELETE", None).status, 404);
     let mut gone = client.send(&client.request(6, "tools/list", json!({})));
     let answer = gone.next().expect("an error");
