@@ -16,11 +16,11 @@ pub(crate) type Object = BTreeMap<String, Box<RawValue>>;
 pub(crate) struct Id(String);
 
 impl Id {
-    /// Reads an id; nothing, when it is neither a string nor a whole number: others may come back in another form.
+    /// Reads an id; nothing, when it is neither a string nor a whole number below 2^63: others may come back in another form.
     pub(crate) fn read(raw: &str) -> Option<Self> {
         match serde_json::from_str::<Value>(raw).ok()? {
             value @ Value::String(_) => Some(Self(value.to_string())),
-            Value::Number(number) if number.is_i64() || number.is_u64() => Some(Self(number.to_string())),
+            Value::Number(number) if number.is_i64() => Some(Self(number.to_string())),
             Value::Number(_) | Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
         }
     }
@@ -197,7 +197,7 @@ fn read_one(text: &str, stamp: &Stamp<'_>) -> Result<Frame, Refusal> {
             Err(Refusal::NotRpc("`method` must be a string", id.and_then(|id| Id::of_refused(id.get()))))
         }
         (Some(Ok(method)), Some(id)) => {
-            let refuse = || Refusal::NotRpc("ids are texts or whole numbers", Id::of_refused(id.get()));
+            let refuse = || Refusal::NotRpc("ids are texts or whole numbers below 2^63", Id::of_refused(id.get()));
             let id = Id::read(id.get()).ok_or_else(refuse)?;
             Ok(Frame::Request(request(id, method, text, object, stamp)))
         }
