@@ -99,9 +99,11 @@ pub struct Lock {
 }
 
 impl DataDir {
-    /// The directory at `path`, which may not exist yet.
+    /// The directory at `path`, which may not exist yet. A relative one is meant from where this process is now: commands
+    /// that it starts elsewhere get its path too.
     pub fn new(path: impl Into<PathBuf>) -> Self {
-        Self { path: path.into() }
+        let path = path.into();
+        Self { path: std::path::absolute(&path).unwrap_or(path) }
     }
 
     /// Where it is.

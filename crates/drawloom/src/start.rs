@@ -71,6 +71,7 @@ struct Serving {
 /// Starts an instance: when this returns, it can take runs.
 pub async fn start(parts: Parts) -> Result<Running, CommandError> {
     let explain = |error: StoreError| CommandError::of(&error);
+    outlive_file_limit();
     let redactor = Arc::new(parts.redactor());
     logging::mask_also(parts.secrets());
     let listener = match &parts.surface {
@@ -273,6 +274,14 @@ fn report_findings(parts: &Parts) {
             Weight::Warning => tracing::warn!(%place, "{}", finding.message),
             Weight::Note => tracing::info!(%place, "{}", finding.message),
         }
+    }
+}
+
+/// From here on a write that would make a file larger than this process may, fails: the signal that comes with it would end
+/// the process. Nobody looks at the signal, the failure says enough.
+fn outlive_file_limit() {
+    if let Err(error) = signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw())) {
+        tracing::warn!(%error, "a signal cannot be caught; a file that reaches its limit ends the process");
     }
 }
 

@@ -24,6 +24,7 @@ use crate::{
     driver::Driver,
     engine::{Slot, ticket},
     pins::Pinned,
+    trial::HELD,
     turn,
 };
 
@@ -265,10 +266,9 @@ impl Engine {
                 Status::Waiting => drop(driver),
                 _ if view.status.is_terminal() => drop(driver),
                 _ => {
-                    let wait = driver.queue_timeout();
-                    drop(driver);
                     let mut ticket = ticket(&view, Class::New);
-                    ticket.gives_up = wait.map(|wait| view.accepted_at.after(wait));
+                    ticket.patience = driver.queue_timeout();
+                    drop(driver);
                     self.watch_deadline(&view);
                     self.enqueue(ticket, true);
                 }
@@ -291,6 +291,9 @@ impl Engine {
         let definition = &pinned.definition;
         let run = RunId::mint(now, &*self.parts.entropy);
         let mut warnings = start.warnings;
+        if self.gate().is_held() {
+            warnings.push(HELD.to_owned());
+        }
         warnings.extend(self.toolbox.missing(&definition.tools, start.tools.as_deref()));
         let tools = narrowed(&pinned.tools, start.tools.as_deref(), &mut warnings);
         for host in start.hosts.iter().flatten() {

@@ -7,6 +7,7 @@ use std::{
     cmp::Reverse,
     collections::{BTreeMap, HashMap},
     sync::Arc,
+    time::Duration,
 };
 
 use drawloom_contract::{
@@ -42,7 +43,9 @@ pub(crate) struct Ticket {
     pub(crate) lane: Lane,
     pub(crate) class: Class,
     pub(crate) depth: u32,
-    /// When it gives up, if it is a root that never had a slot.
+    /// How long it waits, if it is a root that never had a slot.
+    pub(crate) patience: Option<Duration>,
+    /// When it gives up. While the gate is held nobody does.
     pub(crate) gives_up: Option<Timestamp>,
 }
 
@@ -102,9 +105,33 @@ impl Gate {
         }
     }
 
-    /// While held, nobody new gets a slot.
-    pub(crate) fn hold(&mut self, held: bool) {
-        self.held = held;
+    /// From here on nobody new gets a slot.
+    pub(crate) fn hold(&mut self) {
+        self.held = true;
+    }
+
+    /// Whether nobody new gets a slot.
+    pub(crate) fn is_held(&self) -> bool {
+        self.held
+    }
+
+    /// Slots are given out again. Those in the queue waited for that and not for a slot, so their patience counts from
+    /// now: says when they give up.
+    pub(crate) fn open(&mut self, now: Timestamp) -> Vec<(RunKey, Timestamp)> {
+        self.held = false;
+        let tickets = self.lanes.values_mut().flat_map(BTreeMap::values_mut);
+        tickets
+            .filter_map(|ticket| {
+                ticket.gives_up = ticket.patience.map(|patience| now.after(patience));
+                Some((ticket.key.clone(), ticket.gives_up?))
+            })
+            .collect()
+    }
+
+    /// Says when a run gives up that begins to wait now; while the gate is held, that is not known yet.
+    pub(crate) fn count_patience(&self, ticket: &mut Ticket, now: Timestamp) -> Option<Timestamp> {
+        ticket.gives_up = ticket.patience.filter(|_| !self.held).map(|patience| now.after(patience));
+        ticket.gives_up
     }
 
     /// For each new root a slot, or a promised place in the queue: all of them or none.

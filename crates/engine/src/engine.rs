@@ -155,7 +155,7 @@ impl Engine {
     /// after `drain_timeout_ms`. What is unfinished goes on at the next start.
     pub async fn stop(&self) -> StopReport {
         self.stopping.store(true, Ordering::SeqCst);
-        self.gate().hold(true);
+        self.gate().hold();
         for control in self.active().values() {
             control.drain();
         }
@@ -218,11 +218,13 @@ impl Engine {
     }
 
     /// Puts a run in the queue and lets go whoever can.
-    pub(crate) fn enqueue(self: &Arc<Self>, ticket: Ticket, promised: bool) {
-        if let Some(time) = ticket.gives_up {
+    pub(crate) fn enqueue(self: &Arc<Self>, mut ticket: Ticket, promised: bool) {
+        let mut gate = self.gate();
+        if let Some(time) = gate.count_patience(&mut ticket, self.parts.clock.now()) {
             self.timers.set(time, &ticket.key, Due::QueueTimeout);
         }
-        self.gate().enqueue(ticket, promised);
+        gate.enqueue(ticket, promised);
+        drop(gate);
         self.pump();
     }
 
@@ -356,7 +358,7 @@ impl Engine {
 
 /// The ticket of a run that comes back to the queue.
 pub(crate) fn ticket(view: &RunView, class: Class) -> Ticket {
-    Ticket { key: view.key(), lane: lane(view), class, depth: view.depth, gives_up: None }
+    Ticket { key: view.key(), lane: lane(view), class, depth: view.depth, patience: None, gives_up: None }
 }
 
 /// What a run's caps are counted by.

@@ -30,6 +30,7 @@ mod runs;
 mod stop;
 mod timers;
 mod toolbox;
+mod trial;
 mod turn;
 
 pub use config::Config;

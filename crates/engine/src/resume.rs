@@ -8,7 +8,6 @@ use drawloom_contract::{
     journal::WaitChange,
     record::{Body, CallDone, Notice, RepeatClass, Resumed, Seq, Status, Stop, TurnFailed},
     run::OpenCall,
-    runs::Item,
     tool::{Repeat, Verdict},
     view::RunView,
 };
@@ -18,17 +17,12 @@ use crate::{
     admission::Class,
     control::{Claim, Order},
     driver::Driver,
-    engine::{Slot, lane, ticket},
+    engine::{Slot, ticket},
     perform::Task,
     pins::Pinned,
     timers::Due,
+    trial::STRIKES_ALONE,
 };
-
-/// Unclean ends in a row at the same step after which a run is resumed alone; one more, and it is quarantined.
-const STRIKES_ALONE: u32 = 3;
-
-/// How long others wait for a run that is resumed alone.
-const ALONE: Duration = Duration::from_secs(30);
 
 /// Records read at once.
 const PAGE: usize = 512;
@@ -52,9 +46,8 @@ impl Engine {
         let unfinished =
             self.parts.reader.list_unfinished().await.map_err(|error| Failure::of(&error as &dyn Explain))?;
         self.own_all();
-        let now = self.parts.clock.now();
         let mut report = ResumeReport { parked: unfinished.parked, ..ResumeReport::default() };
-        self.gate().hold(true);
+        self.gate().hold();
         for due in unfinished.timers {
             self.timers.set(due.due, &due.run, Due::Wake);
         }
@@ -69,34 +62,31 @@ impl Engine {
                     self.stop_run(view.key(), Stop::Quarantined { strikes: strikes + 1 }).await;
                     continue;
                 }
-                strikes if strikes + 1 == STRIKES_ALONE && self.parts.previous_unclean => suspects.push(view),
+                strikes if strikes + 1 == STRIKES_ALONE && self.parts.previous_unclean => {
+                    self.watch_deadline(&view);
+                    suspects.push(view);
+                }
                 _ => {
                     self.watch_deadline(&view);
                     let class = if view.status == Status::Queued { Class::New } else { Class::Resumed };
                     let mut ticket = ticket(&view, class);
                     // The time that the server was down does not count, so the wait begins anew.
                     let wait = view.queue_timeout_ms.filter(|_| class == Class::New && view.depth == 0);
-                    ticket.gives_up = wait.map(|millis| now.after(Duration::from_millis(millis)));
+                    ticket.patience = wait.map(Duration::from_millis);
                     self.enqueue(ticket, false);
                 }
             }
             report.resumed += 1;
         }
         report.alone = suspects.len();
-        let engine = self.clone();
-        let rest = async move {
-            for view in suspects {
-                engine.resume_alone(&view).await;
-            }
-            if !engine.is_stopping() {
-                engine.gate().hold(false);
-                engine.pump();
-            }
-        };
+        let rest = self.clone().try_suspects(suspects);
         // Whoever starts the process need not wait for the suspects; the other runs do.
         match report.alone {
             0 => rest.await,
-            _ => drop(tokio::spawn(rest)),
+            alone => {
+                tracing::warn!(alone, "runs are resumed alone, one after the other; all others wait for that");
+                drop(tokio::spawn(rest));
+            }
         }
         Ok(report)
     }
@@ -109,54 +99,9 @@ impl Engine {
             self.enqueue(ticket(view, class), false);
         }
     }
-
-    /// Takes up a run while nothing else is in flight, until it has a new record.
-    async fn resume_alone(self: &Arc<Self>, view: &RunView) {
-        tracing::warn!(run = %view.run, strikes = view.strikes + 1, "resumed alone: the process died at this step before");
-        let key = view.key();
-        let Ok(claim) = Claim::take(self, &key) else { return };
-        let control = claim.control().clone();
-        self.gate().take(&lane(view));
-        let slot = Slot { engine: self.clone(), lane: lane(view) };
-        let mut records = self.feed.events(&key);
-        self.drive(key.clone(), Driver::take_up(self.clone(), key, claim, Some(slot)));
-        let progress = async {
-            // The first commit says that it was taken up; what follows is news of the step itself.
-            let mut taken_up = false;
-            while let Some(item) = records.next().await {
-                match item {
-                    Item::Record(record) => match record.body {
-                        Body::Resumed(_) => taken_up = true,
-                        Body::TurnDone(_) | Body::TurnFailed(_) | Body::CallDone(_) | Body::Parked { .. }
-                            if taken_up =>
-                        {
-                            return;
-                        }
-                        _ => {}
-                    },
-                    Item::Ended(_) => return,
-                    Item::Delta(_) => {}
-                }
-            }
-        };
-        let deadline = self.parts.clock.now().after(ALONE);
-        tokio::select! {
-            () = progress => {}
-            () = self.parts.clock.sleep_until(deadline) => control.pardon(),
-        }
-    }
 }
 
 impl Driver {
-    /// Others go on beside it from now: the next unclean end is the third again, not the fourth.
-    pub(crate) fn pardon(&mut self) {
-        self.push(Body::Resumed(Resumed {
-            epoch: self.engine.parts.epoch,
-            version: drawloom_contract::VERSION.into(),
-            strikes: STRIKES_ALONE - 1,
-        }));
-    }
-
     /// Takes a run up that was granted its slot, and drives it.
     pub(crate) async fn take_up(engine: Arc<Engine>, key: RunKey, claim: Claim, slot: Option<Slot>) {
         let Some(mut driver) = Self::load(&engine, &key, claim, slot).await else {

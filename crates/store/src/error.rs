@@ -4,10 +4,14 @@ use std::{io, path::Path};
 
 use drawloom_contract::journal::StoreError;
 use rusqlite::{Error, ErrorCode, ffi};
+use rustix::process::{Resource, getrlimit};
+
+/// The largest page that a file may have.
+const LARGEST_PAGE: u64 = 64 * 1024;
 
 /// What a failure of SQLite means.
-pub(crate) fn explain(file: &Path, error: &Error) -> StoreError {
-    let file = file.display().to_string();
+pub(crate) fn explain(path: &Path, error: &Error) -> StoreError {
+    let file = path.display().to_string();
     let detail = error.to_string();
     let (code, extended) = match error {
         Error::SqliteFailure(failure, _) | Error::SqlInputError { error: failure, .. } => {
@@ -24,6 +28,10 @@ pub(crate) fn explain(file: &Path, error: &Error) -> StoreError {
         ErrorCode::DiskFull => StoreError::Full { file },
         // SQLite fills the index of its log page by page, so that growing it fails when there is no room for it.
         ErrorCode::SystemIoFailure if extended == ffi::SQLITE_IOERR_SHMSIZE => StoreError::Full { file },
+        // SQLite does not say that the process may not make the file larger, only that it could not write.
+        ErrorCode::SystemIoFailure if extended == ffi::SQLITE_IOERR_WRITE && is_at_limit(path) => {
+            StoreError::Full { file }
+        }
         ErrorCode::ReadOnly | ErrorCode::PermissionDenied => StoreError::ReadOnly { file },
         ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase => StoreError::Corrupt { file, detail },
         ErrorCode::CannotOpen => {
@@ -55,10 +63,21 @@ pub(crate) fn is_constraint(error: &Error) -> bool {
 pub(crate) fn explain_io(path: &Path, doing: &str, error: &io::Error) -> StoreError {
     let file = path.display().to_string();
     match error.kind() {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => StoreError::Full { file },
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
+            StoreError::Full { file }
+        }
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => StoreError::ReadOnly { file },
         _ => StoreError::Failed { file, detail: format!("{doing}: {error}") },
     }
+}
+
+/// Whether the file or its log is as large as this process may make one, but for a page.
+fn is_at_limit(file: &Path) -> bool {
+    let Some(limit) = getrlimit(Resource::Fsize).current else { return false };
+    let mut log = file.as_os_str().to_owned();
+    log.push("-wal");
+    let is_near = |path: &Path| path.metadata().is_ok_and(|found| found.len() + LARGEST_PAGE > limit);
+    is_near(file) || is_near(Path::new(&log))
 }
 
 fn directory_of(file: &str) -> String {

@@ -209,3 +209,28 @@ agents:
         }
     }
 }
+
+#[test]
+fn a_relative_data_directory_is_the_same_for_commands_that_start_elsewhere() {
+    let home = Home::new();
+    home.write(
+        "more.yaml",
+        r#"
+tools: { bash: { enabled: true } }
+providers:
+  shell:
+    driver: script
+    options:
+      rules:
+        - { when: { turn: 1 }, calls: [{ tool: Bash, input: { command: "echo hidden > $TMPDIR/x && rev $TMPDIR/x" } }] }
+        - { text: "it said {{last}}" }
+volumes: { box: { path: notes, mode: rw } }
+agents:
+  shell: { provider: shell, model: m, tools: [Bash], agents: [], volumes: [box], hosts: [] }
+"#,
+    );
+    let words = ["run", "shell", "go", "--config", "drawloom.yaml", "--config", "more.yaml", "--data-dir", "near/data"];
+    let ran = home.run(&words).exits(0);
+    assert!(ran.stdout.contains("it said") && ran.stdout.contains("neddih"), "{ran:#?}");
+    assert!(home.path().join("near/data/drawloom.db").exists() && !home.path().join("notes/near").exists());
+}

@@ -1,6 +1,6 @@
 //! What an operator needs: pruning, metrics, logs, models.
 
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
@@ -57,14 +57,56 @@ fn metrics_count_what_happened() {
 
 /// The body of a GET, by hand.
 fn get(url: &str, path: &str) -> String {
+    request(url, &format!("GET {path}"), "")
+}
+
+/// The body that answers a request, by hand.
+fn request(url: &str, what: &str, body: &str) -> String {
     use std::io::{Read as _, Write as _};
     let address = url.strip_prefix("http://").expect("an address");
     let mut stream = std::net::TcpStream::connect(address).expect("it listens");
-    let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
-    stream.write_all(request.as_bytes()).expect("it reads");
+    let length = body.len();
+    let head = format!(
+        "{what} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nContent-Type: application/json\r\n\
+         Content-Length: {length}\r\n\r\n"
+    );
+    stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body.as_bytes())).expect("it reads");
     let mut answer = String::new();
     stream.read_to_string(&mut answer).expect("text");
     answer.split_once("\r\n\r\n").expect("a head").1.to_owned()
+}
+
+#[test]
+fn a_server_whose_files_may_not_grow_says_that_it_is_full_and_goes_on_when_they_may() {
+    let home = Home::new();
+    let serve = home.command(&["serve", "--json", "--log", "error"]);
+    // The same in a shell that allows 1,024 blocks a file.
+    let mut limited = Command::new("sh");
+    limited.args(["-ec", "ulimit -S -f 1024; exec \"$@\"", "sh"]).arg(serve.get_program()).args(serve.get_args());
+    for (name, value) in serve.get_envs() {
+        match value {
+            Some(value) => limited.env(name, value),
+            None => limited.env_remove(name),
+        };
+    }
+    limited.current_dir(home.path());
+    let server = home.serve_with(limited);
+    let start = |number: usize| {
+        // Every text is another one: what is there already takes no room.
+        let text: String = (0..60_000).map(|place| char::from(b'a' + (place * (number + 7) % 23) as u8)).collect();
+        let body = serde_json::json!({ "agent": "echo", "prompt": format!("{number} {text}"), "mode": "detach" });
+        let answer = request(&server.url, "POST /v1/runs", &body.to_string());
+        serde_json::from_str::<Value>(&answer).unwrap_or_else(|error| panic!("{error} in {answer:?}"))
+    };
+    let refused = (0..200).map(start).find(|answer| answer["run_id"].is_null()).expect("a file reaches its limit");
+    assert_eq!(refused["error"]["code"], "store_full", "{refused}");
+    assert!(get(&server.url, "/v1/runs").contains("run_id"), "it still answers");
+
+    server.lift_file_limit();
+    let accepted = start(200);
+    let run = accepted["run_id"].as_str().expect("an id");
+    home.run(&["runs", "show", run]).exits(0);
+    assert_eq!(server.stop(), Some(0));
 }
 
 #[test]
@@ -150,7 +192,7 @@ fn the_archive_holds_all_that_an_operator_installs_and_is_made_the_same_twice() 
     let workspace = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let make = |folder: &str| {
         let output = home.path().join(folder);
-        let made = std::process::Command::new(workspace.join("dist/make"))
+        let made = Command::new(workspace.join("dist/make"))
             .args(["--binary", env!("CARGO_BIN_EXE_drawloom"), "--output"])
             .arg(&output)
             .env("SOURCE_DATE_EPOCH", "1700000000")
@@ -164,7 +206,7 @@ fn the_archive_holds_all_that_an_operator_installs_and_is_made_the_same_twice() 
     assert!(archive == make("two"), "the archives differ");
     let file = std::fs::read_dir(home.path().join("one")).expect("a folder").flatten().map(|entry| entry.path());
     let file = file.into_iter().find(|path| path.extension().is_some_and(|ending| ending == "gz")).expect("an archive");
-    let listed = std::process::Command::new("tar").arg("-tzf").arg(&file).output().expect("tar");
+    let listed = Command::new("tar").arg("-tzf").arg(&file).output().expect("tar");
     let listed = String::from_utf8(listed.stdout).expect("text");
     for name in [
         "drawloom",

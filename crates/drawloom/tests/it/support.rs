@@ -183,6 +183,14 @@ impl Server {
         said
     }
 
+    /// Lets its files grow as they like.
+    pub(crate) fn lift_file_limit(&self) {
+        use rustix::process::{Resource, Rlimit, getrlimit, prlimit};
+        let most = getrlimit(Resource::Fsize).maximum;
+        let pid = rustix::process::Pid::from_child(&self.child);
+        prlimit(Some(pid), Resource::Fsize, Rlimit { current: most, maximum: most }).expect("it runs");
+    }
+
     /// The most memory that it ever had, in bytes.
     pub(crate) fn peak_memory(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("it runs");

@@ -11,7 +11,7 @@ fn lane(user: &str, provider: &str) -> Lane {
 }
 
 fn ticket(number: u8, lane: Lane, class: Class, depth: u32) -> Ticket {
-    Ticket { key: key(number), lane, class, depth, gives_up: None }
+    Ticket { key: key(number), lane, class, depth, patience: None, gives_up: None }
 }
 
 fn gate(global: u32, per_user: Option<u32>, provider: Option<u32>) -> Gate {
@@ -97,4 +97,22 @@ proptest! {
             prop_assert_eq!(gate.heads.len(), gate.lanes.len());
         }
     }
+}
+
+#[test]
+fn nobody_gives_up_at_a_held_gate_and_everybodys_patience_counts_from_its_opening() {
+    let at = |seconds: i64| Timestamp::from_millis(seconds * 1_000);
+    let mut gate = gate(1, None, None);
+    let patient = Ticket { patience: Some(Duration::from_secs(20)), ..ticket(1, lane("u", "p"), Class::New, 0) };
+    let resumed = ticket(2, lane("u", "p"), Class::Resumed, 0);
+    gate.hold();
+    for mut ticket in [patient.clone(), resumed] {
+        assert_eq!(gate.count_patience(&mut ticket, at(5)), None);
+        gate.enqueue(ticket, false);
+    }
+    assert_eq!(gate.grant(), None);
+    assert_eq!(gate.open(at(90)), [(key(1), at(110))], "whoever had a slot before never gives up");
+    assert_eq!(gate.grant().map(|ticket| ticket.key), Some(key(2)));
+    assert_eq!(gate.remove(&key(1)).and_then(|ticket| ticket.gives_up), Some(at(110)));
+    assert_eq!(gate.count_patience(&mut patient.clone(), at(95)), Some(at(115)));
 }

@@ -33,6 +33,7 @@ use drawloom_store::{Options, Previous, Store};
 use futures::StreamExt;
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use tokio::sync::watch;
 
 pub(crate) struct Wall;
 
@@ -45,6 +46,30 @@ impl Clock for Wall {
 
     async fn sleep_until(&self, time: Timestamp) {
         tokio::time::sleep(time.since(self.now())).await;
+    }
+}
+
+/// A clock that stands still until it is turned.
+pub(crate) struct Hand(watch::Sender<Timestamp>);
+
+impl Hand {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Self(watch::Sender::new(Wall.now())))
+    }
+
+    pub(crate) fn turn(&self, by: Duration) {
+        self.0.send_modify(|now| *now = now.after(by));
+    }
+}
+
+#[async_trait]
+impl Clock for Hand {
+    fn now(&self) -> Timestamp {
+        *self.0.borrow()
+    }
+
+    async fn sleep_until(&self, time: Timestamp) {
+        self.0.subscribe().wait_for(|now| *now >= time).await.expect("the clock is there");
     }
 }
 
@@ -146,7 +171,7 @@ impl Tool for Probe {
 }
 
 /// Agents, rules and caps of a test; `house!` style by plain JSON.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub(crate) struct Plan {
     pub(crate) rules: Value,
     pub(crate) config: Config,
@@ -155,12 +180,27 @@ pub(crate) struct Plan {
     pub(crate) providers: BTreeMap<String, Arc<dyn Model>>,
     pub(crate) prices: BTreeMap<ModelName, Price>,
     pub(crate) agents: Vec<Definition>,
+    pub(crate) clock: Arc<dyn Clock>,
 }
 
 impl Plan {
     pub(crate) fn new(rules: Value) -> Self {
         let agents = ["alice", "bob", "carol"].map(|name| definition(name, |_| {}));
-        Self { rules, agents: agents.into(), ..Self::default() }
+        Self {
+            rules,
+            config: Config::default(),
+            provider_cap: None,
+            secrets: Vec::new(),
+            providers: BTreeMap::new(),
+            prices: BTreeMap::new(),
+            agents: agents.into(),
+            clock: Arc::new(Wall),
+        }
+    }
+
+    pub(crate) fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = clock;
+        self
     }
 
     pub(crate) fn agent(mut self, name: &str, change: impl FnOnce(&mut Definition)) -> Self {
@@ -221,7 +261,7 @@ impl House {
         let meter = Arc::<Meter>::default();
         let probed = Arc::<Mutex<Vec<Value>>>::default();
         let options = serde_json::from_value(json!({ "rules": plan.rules })).expect("rules of the test");
-        let script = Script::new("script", &options, Arc::new(Wall)).expect("rules of the test");
+        let script = Script::new("script", &options, plan.clock.clone()).expect("rules of the test");
         let mut tools: Vec<Arc<dyn Tool>> = vec![Arc::new(drawloom_tools::Agent)];
         tools.push(Arc::new(Probe(probed.clone())));
         let model: Arc<dyn Model> = Arc::new(Metered(script, meter.clone()));
@@ -245,7 +285,7 @@ impl House {
             sources: Vec::new(),
             volumes: Arc::new(NoVolumes),
             redactor: Arc::new(Redactor::new(plan.secrets)),
-            clock: Arc::new(Wall),
+            clock: plan.clock,
             entropy: Arc::new(Counter),
         });
         Self {

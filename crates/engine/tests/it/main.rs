@@ -12,3 +12,4 @@ mod resuming;
 mod simple;
 mod stopping;
 mod thinking;
+mod trials;

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::house::{House, Plan, ask};
 
 /// A process that dies: what runs on the runtime is gone in the middle, and nothing is closed.
-fn die_after<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> T {
+pub(crate) fn die_after<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> T {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
     let result = runtime.block_on(work);
