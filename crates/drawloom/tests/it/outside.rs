@@ -12,7 +12,7 @@ use house::{Play, Wire};
 #[test]
 fn tools_are_called_over_every_wire_and_in_both_eras() {
     for wire in [Wire::Stdio, Wire::Http] {
-        for era in ["both", "modern", "legacy"] {
+        for era in ["both", "modern", "legacy", "lists", "unsupported", "agrees"] {
             let played = Play::new(wire, &[&format!("era={era}")])
                 .turn("echo", json!({"text": "hello"}))
                 .turn("structured", json!({}))

@@ -37,7 +37,7 @@ use super::{
     config::{ALWAYS, McpServerConfig},
     http::{self, Http},
     offer::{List, Listed},
-    probe::Patience,
+    probe::{NEWER, Patience},
     quote,
     sieve::{Fate, Sieve, Sieved},
     stdio::{LONGEST_MESSAGE, Lines},
@@ -109,7 +109,7 @@ pub(super) async fn open(
     let both = match known_older {
         true => ClientLifecycleMode::Initialize,
         false => ClientLifecycleMode::Auto {
-            preferred_versions: vec![ProtocolVersion::V_2026_07_28],
+            preferred_versions: vec![NEWER],
             legacy_version: Some(ProtocolVersion::V_2025_11_25),
         },
     };

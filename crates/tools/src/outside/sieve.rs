@@ -12,12 +12,15 @@ use std::{
 use rmcp::{
     RoleClient,
     model::{
-        ClientJsonRpcMessage, ClientNotification, JsonRpcMessage, RequestId, ServerJsonRpcMessage, ServerNotification,
+        ClientJsonRpcMessage, ClientNotification, ClientRequest, JsonRpcMessage, RequestId, ServerJsonRpcMessage,
+        ServerNotification,
     },
     service::{RxJsonRpcMessage, TxJsonRpcMessage},
     transport::Transport,
 };
 use tokio::sync::watch;
+
+use super::probe::understood;
 
 /// Most bytes of what is no answer, since the last answer.
 pub(super) const MOST_NOISE: usize = 16 * 1024 * 1024;
@@ -47,6 +50,8 @@ pub(super) struct Fate {
     over: watch::Sender<bool>,
     /// Our requests that have no answer yet.
     asked: Ids,
+    /// Those of them that are the question of the newer protocol.
+    probes: Ids,
     /// Requests of the server whose answer is not sent yet.
     owed: Ids,
 }
@@ -120,7 +125,12 @@ impl Fate {
     /// Keeps what is about to be sent: who asks waits for an answer, unless he takes it back.
     pub(super) fn sends(&self, item: &ClientJsonRpcMessage) {
         match item {
-            JsonRpcMessage::Request(request) => drop(lock(&self.asked).insert(request.id.to_string())),
+            JsonRpcMessage::Request(request) => {
+                lock(&self.asked).insert(request.id.to_string());
+                if let ClientRequest::DiscoverRequest(_) = request.request {
+                    lock(&self.probes).insert(request.id.to_string());
+                }
+            }
             JsonRpcMessage::Notification(notice) => {
                 if let ClientNotification::CancelledNotification(taken_back) = &notice.notification
                     && let Some(id) = &taken_back.params.request_id
@@ -232,7 +242,8 @@ impl Sieve {
         match self.fate.is_asked(&id) {
             true => {
                 self.noise = 0;
-                Verdict::Pass(Box::new(message))
+                let is_probe = lock(&self.fate.probes).remove(&id.to_string());
+                Verdict::Pass(Box::new(if is_probe { understood(message) } else { message }))
             }
             false => self.garbage(length.max(USUAL_LENGTH)),
         }
