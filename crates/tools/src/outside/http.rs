@@ -1,5 +1,7 @@
 //! Streamable HTTP to an address of the operator's, for rmcp, over the client of `net`.
 
+mod refusal;
+
 use std::{borrow::Cow, collections::HashMap, sync::Arc};
 
 use drawloom_contract::redact::Redactor;
@@ -7,13 +9,15 @@ use drawloom_net::{Configured, Method, Request, Response};
 use futures::stream::BoxStream;
 use http::{HeaderName, HeaderValue};
 use rmcp::{
-    model::{ClientJsonRpcMessage, ClientRequest, ErrorData, JsonRpcMessage, RequestId, ServerJsonRpcMessage},
+    model::{ClientJsonRpcMessage, ClientRequest, JsonRpcMessage, RequestId, ServerJsonRpcMessage},
     transport::{
         DynamicTransportError,
         streamable_http_client::{SseError, StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse},
     },
 };
 use sse_stream::Sse;
+
+use refusal::may_be_for_the_session;
 
 use super::{
     events::{Ends, MOST_OWED, Watcher},
@@ -25,12 +29,6 @@ use super::{
 
 /// The longest answer that is a stream, in bytes: one message and as much noise as is borne.
 pub(super) const LONGEST_STREAM: usize = LONGEST_MESSAGE + MOST_NOISE;
-
-/// How much of a body that is no answer is shown, in characters.
-const LONGEST_BEGIN: usize = 200;
-
-/// How much of a refusal is read.
-const LONGEST_REFUSAL: usize = 16 * 1024;
 
 /// Why there is no answer; says nothing of headers.
 #[derive(Debug, thiserror::Error)]
@@ -184,52 +182,6 @@ impl Http {
             answer => Ok(answer),
         }
     }
-
-    /// What a status that is no success means: an error of JSON-RPC when the body is one, so that it reaches whoever asked.
-    async fn refused(
-        &self,
-        message: &ClientJsonRpcMessage,
-        in_session: bool,
-        status: u16,
-        kind: &str,
-        response: Response,
-    ) -> Result<StreamableHttpPostResponse, Failed> {
-        let body = response.bytes(LONGEST_REFUSAL).await.unwrap_or_default();
-        let said = match serde_json::from_slice(&body) {
-            Ok(ServerJsonRpcMessage::Error(error)) => Some(error),
-            _ => None,
-        };
-        let is_auth = matches!(status, 401 | 403);
-        if let JsonRpcMessage::Request(asked) = message
-            && !is_auth
-        {
-            let probe = matches!(asked.request, ClientRequest::DiscoverRequest(_)) && !in_session && status < 500;
-            let error = match said {
-                Some(said) => Some(said.error),
-                // A server of the older era does not know the question; it will be asked the older way.
-                None if probe => {
-                    Some(ErrorData::invalid_request(format!("HTTP {status}: {}", self.begin(&body)), None))
-                }
-                None => None,
-            };
-            if let Some(error) = error {
-                let answer = ServerJsonRpcMessage::error(error, Some(asked.id.clone()));
-                return Ok(StreamableHttpPostResponse::Json(answer, None));
-            }
-        }
-        let said = match is_auth {
-            true => format!("HTTP {status}: it does not accept the credential"),
-            false => format!("HTTP {status} ({kind}): {}", self.begin(&body)),
-        };
-        Err(StreamableHttpError::Client(Error::Refused { status, said }))
-    }
-
-    /// The beginning of a body; its secrets are masked first.
-    fn begin(&self, body: &[u8]) -> String {
-        let mut text = String::from_utf8_lossy(body).into_owned();
-        self.redactor.mask(&mut text);
-        text.chars().take(LONGEST_BEGIN).collect()
-    }
 }
 
 fn request(method: Method, url: &str, bearer: Option<String>, json: Option<Vec<u8>>) -> Request {
@@ -250,7 +202,7 @@ impl StreamableHttpClient for Http {
     ) -> Result<StreamableHttpPostResponse, Failed> {
         let _paying = Paying(self.fate.clone(), answered(&message));
         let body = serde_json::to_vec(&message)?;
-        let asked = request(Method::Post, &uri, auth_header, Some(body));
+        let asked = request(Method::Post, &uri, auth_header.clone(), Some(body));
         let sent = self.send(asked, session_id.as_deref(), &custom_headers);
         let response = match probe(&message) {
             None => sent.await?,
@@ -276,6 +228,12 @@ impl StreamableHttpClient for Http {
             };
         }
         if status == 404 && session_id.is_some() {
+            return Err(StreamableHttpError::SessionExpired);
+        }
+        if status == 400
+            && let Some(session) = session_id.as_deref().filter(|_| may_be_for_the_session(&message))
+            && self.is_gone(&uri, session, auth_header, &custom_headers).await
+        {
             return Err(StreamableHttpError::SessionExpired);
         }
         let session = response.header("mcp-session-id").map(str::to_owned);

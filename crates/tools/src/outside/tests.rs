@@ -13,9 +13,15 @@ use async_trait::async_trait;
 use drawloom_contract::{
     redact::Redactor,
     time::{Clock, Timestamp},
+    tool::{Step, ToolError},
 };
 use drawloom_process::Launcher;
-use tokio::{net::TcpListener, time::Instant};
+use serde_json::{Map, Value, json};
+use tokio::{
+    io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader},
+    net::{TcpListener, TcpStream},
+    time::Instant,
+};
 
 use super::{McpServerConfig, OutsideParts, server::Server};
 
@@ -91,4 +97,126 @@ async fn what_stands_after_the_question_mark_of_an_address_is_not_shown() {
     let why = offer.unavailable.as_deref().expect("nobody is there");
     assert!(why.contains(&format!("no connection to http://{address}/mcp?…")), "{why}");
     assert!(!why.contains("k3y"), "{why}");
+}
+
+/// A request that came: what is above its body, in small letters, and its message.
+struct Asked {
+    head: String,
+    message: Value,
+}
+
+impl Asked {
+    fn method(&self) -> &str {
+        self.message["method"].as_str().unwrap_or_default()
+    }
+
+    /// An answer to it with a status, headers and a body.
+    fn with(&self, status: u16, headers: &str, body: &str) -> String {
+        let length = body.len();
+        format!("HTTP/1.1 {status} X\r\n{headers}Content-Length: {length}\r\nConnection: close\r\n\r\n{body}")
+    }
+
+    /// An answer to it with a result.
+    fn result(&self, headers: &str, result: &Value) -> String {
+        let body = json!({"jsonrpc": "2.0", "id": self.message["id"], "result": result}).to_string();
+        self.with(200, &format!("Content-Type: application/json\r\n{headers}"), &body)
+    }
+
+    /// What a server of the older era answers, which is in the session `session`.
+    fn older(&self, session: &str, tools: &Value) -> String {
+        let name = json!({"name": "test", "version": "1"});
+        match self.method() {
+            "server/discover" => self.with(400, "Content-Type: text/plain\r\n", "what?"),
+            "initialize" => self.result(
+                &format!("Mcp-Session-Id: {session}\r\n"),
+                &json!({"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": name}),
+            ),
+            "tools/list" => self.result("", &json!({"tools": tools})),
+            "tools/call" => self.result("", &json!({"content": [{"type": "text", "text": "done"}]})),
+            "ping" => self.result("", &json!({})),
+            _ if self.head.starts_with("post") => self.with(202, "", ""),
+            _ => self.with(405, "", ""),
+        }
+    }
+}
+
+async fn asked(stream: &mut TcpStream) -> Option<Asked> {
+    let mut reader = BufReader::new(stream);
+    let mut head = String::new();
+    while !head.ends_with("\r\n\r\n") {
+        if reader.read_line(&mut head).await.ok()? == 0 {
+            return None;
+        }
+    }
+    let head = head.to_ascii_lowercase();
+    let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")).unwrap_or("0");
+    let mut body = vec![0; length.parse().ok()?];
+    reader.read_exact(&mut body).await.ok()?;
+    Some(Asked { head, message: serde_json::from_slice(&body).unwrap_or_default() })
+}
+
+/// An address where every request is answered with what `answer` says.
+async fn answering(answer: impl Fn(&Asked) -> String + Send + Sync + 'static) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let url = format!("http://{}/mcp", listener.local_addr().expect("an address"));
+    let answer = Arc::new(answer);
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let answer = answer.clone();
+            tokio::spawn(async move {
+                if let Some(asked) = asked(&mut stream).await {
+                    // Whoever does not wait for it any more does not matter.
+                    let _ = stream.write_all(answer(&asked).as_bytes()).await;
+                }
+            });
+        }
+    });
+    url
+}
+
+fn told(step: Result<Step, ToolError>) -> String {
+    match step {
+        Ok(Step::Done(text)) => text,
+        Ok(_) => "not done".into(),
+        Err(error) => error.to_string(),
+    }
+}
+
+#[tokio::test]
+async fn a_400_for_the_session_leads_to_a_new_one_and_another_400_does_not() {
+    let reference =
+        r#"{"jsonrpc":"2.0","error":{"code":-32000,"message":"Bad Request: No valid session ID provided"},"id":null}"#;
+    for refusal in [reference, "Invalid session ID"] {
+        let (sessions, calls) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let (begun, made) = (sessions.clone(), calls.clone());
+        let url = answering(move |asked| {
+            if asked.method() == "initialize" {
+                begun.fetch_add(1, Ordering::SeqCst);
+            }
+            let session = format!("session-{}", begun.load(Ordering::SeqCst));
+            let bad = || asked.with(400, "Content-Type: application/json\r\n", refusal);
+            let begins = ["server/discover", "initialize"].contains(&asked.method());
+            if !begins && !asked.head.contains(&session) {
+                return bad();
+            }
+            match asked.message["params"]["name"].as_str() {
+                // The session is forgotten, as after a restart.
+                Some("forget") if made.fetch_add(1, Ordering::SeqCst) == 0 => {
+                    begun.fetch_add(1, Ordering::SeqCst);
+                    bad()
+                }
+                Some("reject") => asked.with(400, "Content-Type: text/plain\r\n", "bad arguments"),
+                _ => asked.older(&session, &json!([{"name": "forget", "inputSchema": {}}])),
+            }
+        })
+        .await;
+        let server = server(url, 5_000);
+        assert_eq!(told(server.call("forget", Map::new()).await), "done", "{refusal}");
+        assert_eq!((sessions.load(Ordering::SeqCst), calls.load(Ordering::SeqCst)), (3, 2), "{refusal}");
+        for _ in 0..2 {
+            let said = told(server.call("reject", Map::new()).await);
+            assert!(said.ends_with("HTTP 400 (text/plain): bad arguments"), "{said}");
+        }
+        assert_eq!(sessions.load(Ordering::SeqCst), 3, "{refusal}");
+    }
 }
