@@ -237,7 +237,8 @@ impl StreamableHttpClient for Http {
             return Err(StreamableHttpError::SessionExpired);
         }
         let session = response.header("mcp-session-id").map(str::to_owned);
-        let kind = response.header("content-type").unwrap_or_default().to_owned();
+        // Names of types are the same in capitals.
+        let kind = response.header("content-type").unwrap_or_default().to_ascii_lowercase();
         if !(200..300).contains(&status) {
             return self.refused(&message, session_id.is_some(), status, &kind, response).await;
         }

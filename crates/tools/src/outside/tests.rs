@@ -220,3 +220,20 @@ async fn a_400_for_the_session_leads_to_a_new_one_and_another_400_does_not() {
         assert_eq!(sessions.load(Ordering::SeqCst), 3, "{refusal}");
     }
 }
+
+#[tokio::test]
+async fn types_of_content_are_known_in_capitals_too() {
+    let url = answering(|asked| {
+        let tools = json!([{"name": "call", "inputSchema": {}}]);
+        match asked.method() {
+            "tools/call" => {
+                let content = json!([{"type": "text", "text": "in an event"}]);
+                let answer = json!({"jsonrpc": "2.0", "id": asked.message["id"], "result": {"content": content}});
+                asked.with(200, "Content-Type: Text/Event-Stream\r\n", &format!("data: {answer}\n\n"))
+            }
+            _ => asked.older("s", &tools).replace("application/json", "Application/JSON; charset=UTF-8"),
+        }
+    })
+    .await;
+    assert_eq!(told(server(url, 5_000).call("call", Map::new()).await), "in an event");
+}
