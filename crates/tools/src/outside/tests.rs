@@ -237,3 +237,17 @@ async fn types_of_content_are_known_in_capitals_too() {
     .await;
     assert_eq!(told(server(url, 5_000).call("call", Map::new()).await), "in an event");
 }
+
+#[tokio::test]
+async fn a_redirect_names_where_it_leads_and_is_not_followed() {
+    let url =
+        answering(|asked| asked.with(308, "Location: https://me:pw@there.example/mcp/?key=k3y\r\n", "moved")).await;
+    let offer = server(url, 5_000).offer().await;
+    assert_eq!(
+        offer.unavailable.as_deref(),
+        Some(
+            "the MCP server out is not available: HTTP 308: it leads on to https://…@there.example/mcp/?…, and redirects are \
+             not followed; put the final address into `url`"
+        )
+    );
+}

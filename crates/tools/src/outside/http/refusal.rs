@@ -64,6 +64,7 @@ impl Http {
         kind: &str,
         response: Response,
     ) -> Result<StreamableHttpPostResponse, Failed> {
+        let target = response.header("location").filter(|_| (300..400).contains(&status)).map(|to| self.target(to));
         let body = response.bytes(LONGEST_REFUSAL).await.unwrap_or_default();
         let said = error_in(&body);
         let is_auth = matches!(status, 401 | 403);
@@ -84,11 +85,26 @@ impl Http {
                 return Ok(StreamableHttpPostResponse::Json(answer, None));
             }
         }
-        let said = match is_auth {
-            true => format!("HTTP {status}: it does not accept the credential"),
-            false => format!("HTTP {status} ({kind}): {}", self.begin(&body)),
+        let said = match target {
+            _ if is_auth => format!("HTTP {status}: it does not accept the credential"),
+            Some(target) => format!(
+                "HTTP {status}: it leads on to {target}, and redirects are not followed; put the final address into `url`"
+            ),
+            None => format!("HTTP {status} ({kind}): {}", self.begin(&body)),
         };
         Err(StreamableHttpError::Client(Error::Refused { status, said }))
+    }
+
+    /// Where a redirect leads to, without what may be secret there.
+    fn target(&self, location: &str) -> String {
+        let (path, query) = location.split_once(['?', '#']).map_or((location, ""), |(path, _)| (path, "?…"));
+        let (scheme, rest) = path.split_once("//").map_or(("", path), |(scheme, rest)| (scheme, rest));
+        let host_end = rest.find('/').unwrap_or(rest.len());
+        let shown = match rest[..host_end].rfind('@') {
+            Some(at) => format!("{scheme}//…@{}{query}", &rest[at + 1..]),
+            None => format!("{path}{query}"),
+        };
+        self.begin(shown.as_bytes())
     }
 
     /// The beginning of a body; its secrets are masked first.
