@@ -49,6 +49,9 @@ const MOST_PAGES: usize = 100;
 /// Most tools that are looked at.
 const MOST_LISTED: usize = 10_000;
 
+/// How much of a list of tools is kept, in bytes of text.
+const MOST_KEPT: usize = 4 * 1024 * 1024;
+
 /// How long a program has to end by itself, and again until it is killed.
 const GRACE: Duration = Duration::from_secs(2);
 
@@ -274,7 +277,7 @@ impl Connection {
 
     /// The tools that it says it has, as far as anybody looks.
     pub(super) async fn list(&self) -> Result<List, String> {
-        let (mut listed, mut cursor) = (Vec::new(), None::<String>);
+        let (mut listed, mut kept, mut cursor) = (Vec::new(), 0, None::<String>);
         for _ in 0..MOST_PAGES {
             let params = PaginatedRequestParams::default().with_cursor(cursor.take());
             let asked = ClientRequest::ListToolsRequest(ListToolsRequest::with_param(params));
@@ -296,12 +299,15 @@ impl Connection {
             let Some(tools) = page.get("tools").and_then(Value::as_array) else {
                 return Err("it answered tools/list without a list of tools".into());
             };
-            let fits = tools.len() <= MOST_LISTED - listed.len();
-            listed.extend(tools.iter().take(MOST_LISTED - listed.len()).map(Listed::read));
-            match fits && cursor.is_none() {
-                true => return Ok(List { listed, is_whole: true }),
-                false if !fits => break,
-                false => {}
+            for tool in tools.iter().map(Listed::read) {
+                kept += tool.length();
+                if kept > MOST_KEPT || listed.len() == MOST_LISTED {
+                    return Ok(List { listed, is_whole: false });
+                }
+                listed.push(tool);
+            }
+            if cursor.is_none() {
+                return Ok(List { listed, is_whole: true });
             }
         }
         Ok(List { listed, is_whole: false })

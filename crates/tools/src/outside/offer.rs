@@ -7,7 +7,12 @@ use drawloom_contract::tool::{Offer, Remark, ToolCard};
 use drawloom_process::cut;
 use serde_json::Value;
 
-use super::{config::McpServerConfig, schema, server::Server, tool::OutsideTool};
+use super::{
+    config::McpServerConfig,
+    schema::{self, Usable},
+    server::Server,
+    tool::OutsideTool,
+};
 
 /// Most tools of one server that are offered; each takes room in every turn.
 pub(super) const MOST_TOOLS: usize = 128;
@@ -18,12 +23,16 @@ const LONGEST_NAME: usize = 64;
 /// The longest description, in bytes.
 const LONGEST_DESCRIPTION: usize = 4 * 1024;
 
-/// A tool as its server described it.
-#[derive(Debug, Clone, Default, PartialEq)]
+/// How much of a name is kept, in bytes; no name that can be offered is as long.
+const LONGEST_KEPT_NAME: usize = 4 * LONGEST_NAME;
+
+/// A tool as its server described it, as far as that can be of use: whatever is longer than it may be is not kept.
+#[derive(Debug, Clone, PartialEq)]
 pub(super) struct Listed {
     pub(super) name: String,
     pub(super) description: String,
-    pub(super) schema: Value,
+    /// The schema of its input, or what is wrong with it.
+    pub(super) schema: Result<Usable, String>,
     /// Whether the server says that a second call does no more than the first.
     pub(super) repeatable: bool,
 }
@@ -31,14 +40,23 @@ pub(super) struct Listed {
 impl Listed {
     /// A tool from JSON that may be anything.
     pub(super) fn read(value: &Value) -> Self {
-        let text = |key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let text = |key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default();
         let hint = |key: &str| value.pointer(&format!("/annotations/{key}")) == Some(&Value::Bool(true));
         Self {
-            name: text("name"),
-            description: text("description"),
-            schema: value.get("inputSchema").cloned().unwrap_or_default(),
+            name: cut(text("name"), LONGEST_KEPT_NAME),
+            description: cut(text("description").trim(), LONGEST_DESCRIPTION),
+            schema: schema::usable(value.get("inputSchema").unwrap_or_default()),
             repeatable: hint("readOnlyHint") || hint("idempotentHint"),
         }
+    }
+
+    /// How much of it is kept, in bytes of text.
+    pub(super) fn length(&self) -> usize {
+        let schema = match &self.schema {
+            Ok(usable) => usable.length,
+            Err(problem) => problem.len(),
+        };
+        self.name.len() + self.description.len() + schema
     }
 }
 
@@ -85,17 +103,14 @@ fn sift(prefix: &str, config: &McpServerConfig, listed: Vec<Listed>) -> (Vec<Saf
         }
         if shown.len() > LONGEST_NAME {
             let begin: String = shown.chars().take(LONGEST_NAME).collect();
-            remark(format!(
-                "`{begin}…` is left out: with {} characters its name is longer than {LONGEST_NAME}",
-                shown.len()
-            ));
+            remark(format!("`{begin}…` is left out: its name is longer than {LONGEST_NAME} characters"));
             continue;
         }
         if names.contains(&shown) {
             remark(format!("`{shown}` is left out: the server has another tool of that name"));
             continue;
         }
-        let usable = match schema::usable(&tool.schema) {
+        let usable = match tool.schema {
             Ok(usable) => usable,
             Err(problem) => {
                 remark(format!("`{shown}` is left out: {problem}"));
@@ -109,9 +124,9 @@ fn sift(prefix: &str, config: &McpServerConfig, listed: Vec<Listed>) -> (Vec<Saf
         if shown[prefix.len()..] != tool.name {
             remark(format!("{:?} is offered as `{shown}`: models take only letters, digits, `_` and `-`", tool.name));
         }
-        let mut description = match tool.description.trim() {
-            "" => format!("The tool {} of an MCP server, which says nothing about it.", tool.name),
-            text => cut(text, LONGEST_DESCRIPTION),
+        let mut description = match tool.description.is_empty() {
+            true => format!("The tool {} of an MCP server, which says nothing about it.", tool.name),
+            false => tool.description,
         };
         if let Some(moved) = usable.moved {
             description
@@ -207,5 +222,14 @@ mod tests {
         let (safe, remarks) = sifted(&tools);
         assert_eq!(safe.len(), MOST_TOOLS);
         assert_eq!(remarks, ["9872 tools of `mcp__s__*` are left out: 128 are the most; filter them with `tools`"]);
+    }
+
+    #[test]
+    fn what_is_longer_than_it_may_be_is_not_kept() {
+        let huge = "x".repeat(1_000_000);
+        let schema = json!({"type": "object", "description": huge});
+        let tool = Listed::read(&json!({"name": huge, "description": huge, "inputSchema": schema}));
+        assert!(tool.length() < 2 * LONGEST_DESCRIPTION, "{}", tool.length());
+        assert!(tool.schema.is_err());
     }
 }

@@ -24,6 +24,8 @@ pub(super) struct Usable {
     pub(super) schema: Value,
     /// Rules that had to be taken off the top; the tool's description must say them.
     pub(super) moved: Option<Value>,
+    /// How long both are as text, in bytes.
+    pub(super) length: usize,
 }
 
 /// The schema of a tool's input as it can be offered, or what is wrong with it.
@@ -46,11 +48,11 @@ pub(super) fn usable(schema: &Value) -> Result<Usable, String> {
         NOT_AT_THE_TOP.iter().filter_map(|key| Some(((*key).to_owned(), map.remove(*key)?))).collect();
     let schema = Value::Object(map);
     if moved.is_empty() {
-        return Ok(Usable { schema, moved: None });
+        return Ok(Usable { schema, moved: None, length });
     }
     // A reference may have led to what is not there any more.
     check(&schema, &schema, DEEPEST).map_err(|problem| format!("without the rules at its top, {problem}"))?;
-    Ok(Usable { schema, moved: Some(Value::Object(moved)) })
+    Ok(Usable { schema, moved: Some(Value::Object(moved)), length })
 }
 
 fn check(schema: &Value, root: &Value, deeper: usize) -> Result<(), String> {
@@ -174,7 +176,8 @@ mod tests {
             "additionalProperties": false,
             "$defs": {"one": {"anyOf": [{"type": "integer"}, true]}}
         });
-        assert_eq!(usable(&schema), Ok(Usable { schema, moved: None }));
+        let length = schema.to_string().len();
+        assert_eq!(usable(&schema), Ok(Usable { schema, moved: None, length }));
     }
 
     #[test]

@@ -251,3 +251,25 @@ async fn a_redirect_names_where_it_leads_and_is_not_followed() {
         )
     );
 }
+
+#[tokio::test]
+async fn a_list_is_cut_at_the_sum_of_what_is_kept() {
+    let pages = Arc::new(AtomicUsize::new(0));
+    let count = pages.clone();
+    let url = answering(move |asked| {
+        if asked.method() != "tools/list" {
+            return asked.older("s", &json!([]));
+        }
+        let page = count.fetch_add(1, Ordering::SeqCst);
+        let schema = json!({"type": "object", "description": "x".repeat(60_000)});
+        let tool = |number: usize| json!({"name": format!("t{page}_{number}"), "inputSchema": schema});
+        asked.result("", &json!({"tools": (0..20).map(tool).collect::<Vec<_>>(), "nextCursor": "on"}))
+    })
+    .await;
+    let offer = server(url, 20_000).offer().await;
+    assert_eq!(offer.unavailable, None);
+    assert_eq!(pages.load(Ordering::SeqCst), 4);
+    assert_eq!(offer.tools.len(), 4 * 1024 * 1024 / 60_050);
+    let text = &offer.remarks[0].text;
+    assert!(text.starts_with("the list of `mcp__out__*` goes on for longer than anybody looks"), "{text}");
+}
