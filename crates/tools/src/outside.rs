@@ -11,6 +11,7 @@ mod events;
 mod http;
 mod message;
 mod offer;
+mod page;
 mod probe;
 mod schema;
 mod server;

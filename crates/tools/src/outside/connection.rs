@@ -37,6 +37,7 @@ use super::{
     config::{ALWAYS, McpServerConfig},
     http::{self, Http},
     offer::{List, Listed},
+    page,
     probe::{NEWER, Patience},
     quote,
     sieve::{Fate, Sieve, Sieved},
@@ -296,10 +297,10 @@ impl Connection {
             cursor = page.get("nextCursor").and_then(Value::as_str).map(str::to_owned);
             // Before anything of it is cut.
             let page = self.end.redactor.clean(page).into_inner();
-            let Some(tools) = page.get("tools").and_then(Value::as_array) else {
+            let Some(tools) = page::tools(&page) else {
                 return Err("it answered tools/list without a list of tools".into());
             };
-            for tool in tools.iter().map(Listed::read) {
+            for tool in tools.map(Listed::read) {
                 kept += tool.length();
                 if kept > MOST_KEPT || listed.len() == MOST_LISTED {
                     return Ok(List { listed, is_whole: false });

@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::{
     config::McpServerConfig,
+    page,
     schema::{self, Usable},
     server::Server,
     tool::OutsideTool,
@@ -35,6 +36,8 @@ pub(super) struct Listed {
     pub(super) schema: Result<Usable, String>,
     /// Whether the server says that a second call does no more than the first.
     pub(super) repeatable: bool,
+    /// Whether it can only be called as a task, which nobody here does.
+    pub(super) needs_task: bool,
 }
 
 impl Listed {
@@ -47,6 +50,7 @@ impl Listed {
             description: cut(text("description").trim(), LONGEST_DESCRIPTION),
             schema: schema::usable(value.get("inputSchema").unwrap_or_default()),
             repeatable: hint("readOnlyHint") || hint("idempotentHint"),
+            needs_task: page::needs_task(value),
         }
     }
 
@@ -93,6 +97,9 @@ fn sift(prefix: &str, config: &McpServerConfig, listed: Vec<Listed>) -> (Vec<Saf
         let text = format!("the filter `tools` hides each of the {} tools of `{prefix}*`", listed.len());
         remarks.push(Remark { tool: prefix.to_owned(), text });
     }
+    // Whose own name is the one that is shown has it, wherever he stands in the list.
+    let is_own = |tool: &&Listed| tool.schema.is_ok() && !tool.needs_task && harmless(&tool.name) == tool.name;
+    let own_names: BTreeSet<String> = listed.iter().filter(is_own).map(|tool| tool.name.clone()).collect();
     let mut beyond = 0_usize;
     for tool in listed.into_iter().filter(|tool| config.lets_through(&tool.name)) {
         let shown = format!("{prefix}{}", harmless(&tool.name));
@@ -106,8 +113,13 @@ fn sift(prefix: &str, config: &McpServerConfig, listed: Vec<Listed>) -> (Vec<Saf
             remark(format!("`{begin}…` is left out: its name is longer than {LONGEST_NAME} characters"));
             continue;
         }
-        if names.contains(&shown) {
+        let own = &shown[prefix.len()..];
+        if names.contains(&shown) || (own != tool.name && own_names.contains(own)) {
             remark(format!("`{shown}` is left out: the server has another tool of that name"));
+            continue;
+        }
+        if tool.needs_task {
+            remark(format!("`{shown}` is left out: it can only be called as a task, which is not supported"));
             continue;
         }
         let usable = match tool.schema {
@@ -186,17 +198,21 @@ mod tests {
             json!({"inputSchema": good}),
             json!({"name": "a/b c", "inputSchema": good}),
             json!({"name": "a_b_c", "inputSchema": good}),
+            json!({"name": "d e", "inputSchema": good}),
             json!({"name": "x".repeat(80), "inputSchema": good}),
             json!({"name": "twice", "inputSchema": good}),
             json!({"name": "twice", "inputSchema": good}),
+            json!({"name": "task", "inputSchema": good, "execution": {"taskSupport": "required"}}),
             json!(5),
         ]);
         let names: Vec<_> = safe.iter().map(|safe| (safe.card.name.as_str(), safe.own_name.as_str())).collect();
-        assert_eq!(names, [("mcp__s__a_b_c", "a/b c"), ("mcp__s__twice", "twice")]);
-        assert_eq!(remarks.len(), 8, "{remarks:#?}");
+        assert_eq!(names, [("mcp__s__a_b_c", "a_b_c"), ("mcp__s__d_e", "d e"), ("mcp__s__twice", "twice")]);
+        assert_eq!(remarks.len(), 9, "{remarks:#?}");
         assert!(remarks[0].contains("there is no type \"nothing\""), "{remarks:#?}");
-        assert!(remarks[3].contains("is offered as `mcp__s__a_b_c`"), "{remarks:#?}");
-        assert!(remarks[4].contains("another tool of that name"), "{remarks:#?}");
+        assert!(remarks[3].contains("another tool of that name"), "{remarks:#?}");
+        assert!(remarks[4].contains("is offered as `mcp__s__d_e`"), "{remarks:#?}");
+        let task = "`mcp__s__task` is left out: it can only be called as a task, which is not supported";
+        assert_eq!(remarks[7], task, "{remarks:#?}");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     sync::{
-        Arc,
+        Arc, Mutex as StdMutex,
         atomic::{AtomicUsize, Ordering},
     },
     time::Duration,
@@ -120,6 +120,27 @@ impl Asked {
     fn result(&self, headers: &str, result: &Value) -> String {
         let body = json!({"jsonrpc": "2.0", "id": self.message["id"], "result": result}).to_string();
         self.with(200, &format!("Content-Type: application/json\r\n{headers}"), &body)
+    }
+
+    /// What a server of the newer era answers.
+    fn newer(&self, tools: &Value) -> String {
+        let known = json!({"resultType": "complete", "ttlMs": 0, "cacheScope": "private"});
+        let with = |key: &str, value: &Value| {
+            let mut result = known.clone();
+            result[key] = value.clone();
+            result
+        };
+        match self.method() {
+            "server/discover" => {
+                let mut result = with("supportedVersions", &json!(["2026-07-28"]));
+                result["capabilities"] = json!({"tools": {}});
+                result["_meta"] = json!({"io.modelcontextprotocol/serverInfo": {"name": "test", "version": "1"}});
+                self.result("", &result)
+            }
+            "tools/list" => self.result("", &with("tools", tools)),
+            "tools/call" => self.result("", &with("content", &json!([{"type": "text", "text": "done"}]))),
+            _ => self.with(404, "", ""),
+        }
     }
 
     /// What a server of the older era answers, which is in the session `session`.
@@ -272,4 +293,33 @@ async fn a_list_is_cut_at_the_sum_of_what_is_kept() {
     assert_eq!(offer.tools.len(), 4 * 1024 * 1024 / 60_050);
     let text = &offer.remarks[0].text;
     assert!(text.starts_with("the list of `mcp__out__*` goes on for longer than anybody looks"), "{text}");
+}
+
+#[tokio::test]
+async fn one_odd_tool_does_not_take_the_headers_of_the_others() {
+    let called = Arc::new(StdMutex::new(String::new()));
+    let seen = called.clone();
+    let url = answering(move |asked| {
+        if asked.method() == "tools/call" {
+            *seen.lock().expect("nobody panics") = asked.head.clone();
+        }
+        let schema = json!({"type": "object", "properties": {"region": {"type": "string", "x-mcp-header": "Region"}}});
+        let task = json!({"name": "task", "inputSchema": {}, "execution": {"taskSupport": "required"}});
+        asked.newer(&json!([{"name": "odd"}, {"name": "good", "inputSchema": schema}, task]))
+    })
+    .await;
+    let server = server(url, 5_000);
+    let offer = server.offer().await;
+    let remarks: Vec<_> = offer.remarks.iter().map(|remark| remark.text.as_str()).collect();
+    assert_eq!(
+        remarks,
+        [
+            "`mcp__out__odd` is left out: its input schema is no JSON object",
+            "`mcp__out__task` is left out: it can only be called as a task, which is not supported"
+        ]
+    );
+    let arguments = json!({"region": "north"}).as_object().expect("an object").clone();
+    assert_eq!(told(server.call("good", arguments).await), "done");
+    let head = called.lock().expect("nobody panics").clone();
+    assert!(head.contains("mcp-param-region: north"), "{head}");
 }
