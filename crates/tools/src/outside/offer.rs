@@ -1,9 +1,9 @@
 //! From what a server says of its tools to what models can be offered. What cannot be offered is left out or made safe,
 //! and a remark says so.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use drawloom_contract::tool::{Offer, Remark, ToolCard};
+use drawloom_contract::tool::{Offer, Remark, Repeat, Tool, ToolCard};
 use drawloom_process::cut;
 use serde_json::Value;
 
@@ -70,6 +70,8 @@ pub(super) struct List {
     pub(super) listed: Vec<Listed>,
     /// Whether that was all; nobody looks at lists without end.
     pub(super) is_whole: bool,
+    /// How long it is good for; for ever when nothing is said, because the server says when it changes.
+    pub(super) good_for: Option<Duration>,
 }
 
 /// A tool that can be offered: its card, the name that its server knows it by, and whether it may be repeated.
@@ -89,6 +91,18 @@ pub(super) fn offer(server: &Arc<Server>, prefix: &str, config: &McpServerConfig
     }
     let tools = safe.into_iter().map(|safe| OutsideTool::shared(Arc::downgrade(server), safe)).collect();
     Offer { tools, unavailable: None, remarks }
+}
+
+/// Whether two offers are the same to everybody.
+pub(super) fn is_same(one: &Offer, other: &Offer) -> bool {
+    let same = |(one, other): (&Arc<dyn Tool>, &Arc<dyn Tool>)| {
+        let is_safe = |tool: &Arc<dyn Tool>| matches!(tool.repeat(), Repeat::Safe);
+        one.card() == other.card() && is_safe(one) == is_safe(other)
+    };
+    one.unavailable == other.unavailable
+        && one.remarks == other.remarks
+        && one.tools.len() == other.tools.len()
+        && one.tools.iter().zip(&other.tools).all(same)
 }
 
 fn sift(prefix: &str, config: &McpServerConfig, listed: Vec<Listed>) -> (Vec<Safe>, Vec<Remark>) {

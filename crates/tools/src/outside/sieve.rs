@@ -169,6 +169,11 @@ impl Fate {
         lock(&self.owed).contains(id)
     }
 
+    /// Whether it has, without taking note.
+    pub(super) fn has_changed(&self) -> bool {
+        self.changed.load(Ordering::SeqCst)
+    }
+
     /// Whether the list of tools has changed since this was last asked.
     pub(super) fn take_changed(&self) -> bool {
         self.changed.swap(false, Ordering::SeqCst)

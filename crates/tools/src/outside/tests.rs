@@ -4,7 +4,7 @@ use std::{
     collections::BTreeMap,
     sync::{
         Arc, Mutex as StdMutex,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicI64, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -16,6 +16,7 @@ use drawloom_contract::{
     tool::{Step, ToolError},
 };
 use drawloom_process::Launcher;
+use futures::future::BoxFuture;
 use serde_json::{Map, Value, json};
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader},
@@ -45,12 +46,35 @@ impl Clock for WallClock {
     }
 }
 
+/// A clock that can be put forward.
+#[derive(Default)]
+struct MovedClock {
+    wall: WallClock,
+    ahead_ms: AtomicI64,
+}
+
+#[async_trait]
+impl Clock for MovedClock {
+    fn now(&self) -> Timestamp {
+        let ahead = u64::try_from(self.ahead_ms.load(Ordering::SeqCst)).expect("it only goes forward");
+        self.wall.now().after(Duration::from_millis(ahead))
+    }
+
+    async fn sleep_until(&self, time: Timestamp) {
+        tokio::time::sleep(time.since(self.now())).await;
+    }
+}
+
 fn server(url: String, start_timeout_ms: u64) -> Arc<Server> {
+    server_with(url, start_timeout_ms, Arc::new(WallClock::default()))
+}
+
+fn server_with(url: String, start_timeout_ms: u64, clock: Arc<dyn Clock>) -> Arc<Server> {
     let parts = OutsideParts {
         launcher: Launcher::this_program(&[]),
         environment: BTreeMap::new(),
         redactor: Arc::new(Redactor::new([""; 0])),
-        clock: Arc::new(WallClock::default()),
+        clock,
     };
     let config = McpServerConfig { url: Some(url), start_timeout_ms, ..McpServerConfig::default() };
     Arc::new(Server::new("out", config, parts))
@@ -124,7 +148,7 @@ impl Asked {
 
     /// What a server of the newer era answers.
     fn newer(&self, tools: &Value) -> String {
-        let known = json!({"resultType": "complete", "ttlMs": 0, "cacheScope": "private"});
+        let known = json!({"resultType": "complete", "ttlMs": 100_000, "cacheScope": "private"});
         let with = |key: &str, value: &Value| {
             let mut result = known.clone();
             result[key] = value.clone();
@@ -178,6 +202,11 @@ async fn asked(stream: &mut TcpStream) -> Option<Asked> {
 
 /// An address where every request is answered with what `answer` says.
 async fn answering(answer: impl Fn(&Asked) -> String + Send + Sync + 'static) -> String {
+    answering_later(move |asked| Box::pin(std::future::ready(answer(asked)))).await
+}
+
+/// The same, when it says it.
+async fn answering_later(answer: impl Fn(&Asked) -> BoxFuture<'static, String> + Send + Sync + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let url = format!("http://{}/mcp", listener.local_addr().expect("an address"));
     let answer = Arc::new(answer);
@@ -187,7 +216,7 @@ async fn answering(answer: impl Fn(&Asked) -> String + Send + Sync + 'static) ->
             tokio::spawn(async move {
                 if let Some(asked) = asked(&mut stream).await {
                     // Whoever does not wait for it any more does not matter.
-                    let _ = stream.write_all(answer(&asked).as_bytes()).await;
+                    let _ = stream.write_all(answer(&asked).await.as_bytes()).await;
                 }
             });
         }
@@ -322,4 +351,92 @@ async fn one_odd_tool_does_not_take_the_headers_of_the_others() {
     assert_eq!(told(server.call("good", arguments).await), "done");
     let head = called.lock().expect("nobody panics").clone();
     assert!(head.contains("mcp-param-region: north"), "{head}");
+}
+
+/// A server that has one more tool each time that it is asked, in the newer era or in the older one; and its lists.
+async fn growing(ttl_ms: Option<u64>) -> (String, Arc<AtomicUsize>) {
+    let lists = Arc::new(AtomicUsize::new(0));
+    let count = lists.clone();
+    let url = answering(move |asked| {
+        let many = match asked.method() {
+            "tools/list" => count.fetch_add(1, Ordering::SeqCst) + 1,
+            _ => 0,
+        };
+        let tools: Value = (0..many).map(|number| json!({"name": format!("t{number}"), "inputSchema": {}})).collect();
+        match ttl_ms {
+            // The same number of digits, so that the length stays right.
+            Some(ttl) => asked.newer(&tools).replace("\"ttlMs\":100000", &format!("\"ttlMs\":{ttl:06}")),
+            None => asked.older("s", &tools),
+        }
+    })
+    .await;
+    (url, lists)
+}
+
+#[tokio::test]
+async fn a_list_of_tools_that_is_not_good_any_more_is_asked_for_again() {
+    for (ttl_ms, too_early, late_enough) in [(None, 30_000, 31_000), (Some(500_000), 300_000, 201_000)] {
+        let (url, lists) = growing(ttl_ms).await;
+        let clock = Arc::new(MovedClock::default());
+        let server = server_with(url, 5_000, clock.clone());
+        let first = server.offer().await;
+        clock.ahead_ms.fetch_add(too_early, Ordering::SeqCst);
+        assert!(Arc::ptr_eq(&first, &server.offer().await), "{ttl_ms:?}");
+        assert_eq!((first.tools.len(), lists.load(Ordering::SeqCst)), (1, 1), "{ttl_ms:?}");
+        clock.ahead_ms.fetch_add(late_enough, Ordering::SeqCst);
+        assert_eq!(server.offer().await.tools.len(), 2, "{ttl_ms:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_run_does_not_wait_long_for_a_newer_list_of_tools() {
+    let (release, released) = tokio::sync::watch::channel(false);
+    let url = answering_later(move |asked| {
+        let mut released = released.clone();
+        let answer = asked.older("s", &json!([{"name": "t", "inputSchema": {}}]));
+        let first = asked.message["id"].as_u64() < Some(3);
+        let waits = asked.method() == "tools/list" && !first;
+        Box::pin(async move {
+            if waits {
+                let _ = released.wait_for(|released| *released).await;
+            }
+            answer
+        })
+    })
+    .await;
+    let clock = Arc::new(MovedClock::default());
+    let server = server_with(url, 60_000, clock.clone());
+    let first = server.offer().await;
+    assert_eq!(first.tools.len(), 1);
+    clock.ahead_ms.fetch_add(61_000, Ordering::SeqCst);
+    let began = Instant::now();
+    assert!(Arc::ptr_eq(&first, &server.offer().await));
+    assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
+    release.send_replace(true);
+    server.settled().await;
+    assert!(Arc::ptr_eq(&first, &server.offer().await), "the same list is another offer");
+}
+
+#[tokio::test]
+async fn a_session_that_is_lost_is_begun_anew_when_the_list_is_asked_for() {
+    let sessions = Arc::new(AtomicUsize::new(0));
+    let begun = sessions.clone();
+    let url = answering(move |asked| {
+        if asked.method() == "initialize" {
+            begun.fetch_add(1, Ordering::SeqCst);
+        }
+        let session = format!("session-{}", begun.load(Ordering::SeqCst));
+        let begins = ["server/discover", "initialize"].contains(&asked.method());
+        match begins || asked.head.contains(&session) {
+            true => asked.older(&session, &json!([{"name": format!("of-{session}"), "inputSchema": {}}])),
+            false => asked.with(404, "", ""),
+        }
+    })
+    .await;
+    let clock = Arc::new(MovedClock::default());
+    let server = server_with(url, 5_000, clock.clone());
+    assert_eq!(server.offer().await.tools[0].card().name, "mcp__out__of-session-1");
+    sessions.fetch_add(1, Ordering::SeqCst);
+    clock.ahead_ms.fetch_add(61_000, Ordering::SeqCst);
+    assert_eq!(server.offer().await.tools[0].card().name, "mcp__out__of-session-3");
 }
