@@ -1,5 +1,6 @@
 //! Streamable HTTP to an address of the operator's, for rmcp, over the client of `net`.
 
+mod listening;
 mod refusal;
 
 use std::{borrow::Cow, collections::HashMap, sync::Arc};
@@ -17,6 +18,7 @@ use rmcp::{
 };
 use sse_stream::Sse;
 
+use listening::Listening;
 use refusal::may_be_for_the_session;
 
 use super::{
@@ -112,6 +114,7 @@ pub(super) struct Http {
     fate: Arc<Fate>,
     redactor: Arc<Redactor>,
     ends: Ends,
+    listening: Listening,
     patience: Patience,
 }
 
@@ -134,7 +137,8 @@ impl Http {
         redactor: Arc<Redactor>,
         patience: Patience,
     ) -> Self {
-        Self { client, headers: headers.into(), fate, redactor, ends: Ends::default(), patience }
+        let (ends, listening) = (Ends::default(), Listening::default());
+        Self { client, headers: headers.into(), fate, redactor, ends, listening, patience }
     }
 
     async fn send(
@@ -182,6 +186,11 @@ impl Http {
             answer => Ok(answer),
         }
     }
+}
+
+/// What a body is, in small letters: names of types are the same in capitals.
+fn content_type(response: &Response) -> String {
+    response.header("content-type").unwrap_or_default().to_ascii_lowercase()
 }
 
 fn request(method: Method, url: &str, bearer: Option<String>, json: Option<Vec<u8>>) -> Request {
@@ -237,8 +246,7 @@ impl StreamableHttpClient for Http {
             return Err(StreamableHttpError::SessionExpired);
         }
         let session = response.header("mcp-session-id").map(str::to_owned);
-        // Names of types are the same in capitals.
-        let kind = response.header("content-type").unwrap_or_default().to_ascii_lowercase();
+        let kind = content_type(&response);
         if !(200..300).contains(&status) {
             return self.refused(&message, session_id.is_some(), status, &kind, response).await;
         }
@@ -270,8 +278,7 @@ impl StreamableHttpClient for Http {
         self.send(asked, Some(&session_id), &custom_headers).await.map(drop)
     }
 
-    /// Takes up a broken answer. The stream without a request is never opened: nothing that it brings is needed, and it
-    /// would be one more way to be flooded.
+    /// Takes up a broken answer, or opens the stream that answers no request: its events have no ids here.
     async fn get_stream(
         &self,
         uri: Arc<str>,
@@ -280,9 +287,12 @@ impl StreamableHttpClient for Http {
         auth_header: Option<String>,
         custom_headers: HashMap<HeaderName, HeaderValue>,
     ) -> Result<BoxStream<'static, Result<Sse, SseError>>, Failed> {
-        let Some(last) = last_event_id.filter(|last| !self.ends.contains(last)) else {
-            return Err(StreamableHttpError::ServerDoesNotSupportSse);
+        let Some(last) = last_event_id else {
+            return self.listen(&uri, session_id.as_deref(), auth_header, &custom_headers).await;
         };
+        if self.ends.contains(&last) {
+            return Err(StreamableHttpError::ServerDoesNotSupportSse);
+        }
         let mut asked = request(Method::Get, &uri, auth_header, None);
         asked.headers.push(("last-event-id".into(), last));
         let response = self.send(asked, session_id.as_deref(), &custom_headers).await?;

@@ -169,6 +169,13 @@ impl Fate {
         lock(&self.owed).contains(id)
     }
 
+    /// Keeps what a notice says that anybody needs.
+    pub(super) fn notice(&self, notice: &ServerNotification) {
+        if let ServerNotification::ToolListChangedNotification(_) = notice {
+            self.changed.store(true, Ordering::SeqCst);
+        }
+    }
+
     /// Whether it has, without taking note.
     pub(super) fn has_changed(&self) -> bool {
         self.changed.load(Ordering::SeqCst)
@@ -234,9 +241,7 @@ impl Sieve {
             },
             JsonRpcMessage::Request(_) => self.request(message, length),
             JsonRpcMessage::Notification(notice) => {
-                if let ServerNotification::ToolListChangedNotification(_) = notice.notification {
-                    self.fate.changed.store(true, Ordering::SeqCst);
-                }
+                self.fate.notice(&notice.notification);
                 self.garbage(length)
             }
         }

@@ -440,3 +440,39 @@ async fn a_session_that_is_lost_is_begun_anew_when_the_list_is_asked_for() {
     clock.ahead_ms.fetch_add(61_000, Ordering::SeqCst);
     assert_eq!(server.offer().await.tools[0].card().name, "mcp__out__of-session-3");
 }
+
+#[tokio::test]
+async fn what_a_server_asks_on_the_stream_of_no_request_is_answered() {
+    let (answer, answered) = tokio::sync::watch::channel(false);
+    let (streams, lists) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let (opened, listed) = (streams.clone(), lists.clone());
+    let url = answering_later(move |asked| {
+        let mut answered = answered.clone();
+        let mut said = asked.older("s", &json!([{"name": "t", "inputSchema": {}}]));
+        match asked.method() {
+            "tools/list" => drop(listed.fetch_add(1, Ordering::SeqCst)),
+            "" if asked.message["id"] == "ask-1" => drop(answer.send_replace(true)),
+            "" if asked.head.starts_with("get") => {
+                opened.fetch_add(1, Ordering::SeqCst);
+                let ask = json!({"jsonrpc": "2.0", "id": "ask-1", "method": "roots/list"});
+                let notice = json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"});
+                let events = format!("id: 1\ndata: {notice}\n\nretry: 0\nid: 2\ndata: {ask}\n\n");
+                said = asked.with(200, "Content-Type: text/event-stream\r\n", &events);
+            }
+            _ => {}
+        }
+        let waits = asked.method() == "tools/call";
+        Box::pin(async move {
+            if waits {
+                let _ = answered.wait_for(|answered| *answered).await;
+            }
+            said
+        })
+    })
+    .await;
+    let server = server(url, 5_000);
+    assert_eq!(told(server.call("t", Map::new()).await), "done");
+    server.offer().await;
+    assert_eq!(lists.load(Ordering::SeqCst), 2);
+    assert_eq!(streams.load(Ordering::SeqCst), 1);
+}
