@@ -73,6 +73,10 @@ impl ToolSource for Outside {
     async fn offer(&self) -> Arc<Offer> {
         self.0.offer().await
     }
+
+    async fn leave(&self) {
+        self.0.leave().await;
+    }
 }
 
 #[cfg(test)]

@@ -237,6 +237,12 @@ impl Connection {
         self.service.cancellation_token().cancel();
     }
 
+    /// Ends it, and waits until its session has ended when there is one.
+    pub(super) async fn leave(&self) {
+        self.end("drawloom is stopping");
+        self.end.fate.session_ended().await;
+    }
+
     /// Calls a tool. When the future is dropped, the server is told that nobody waits any more.
     pub(super) async fn call(&self, params: CallToolRequestParams) -> Result<CallToolResponse, Failed> {
         let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));

@@ -25,7 +25,7 @@ use super::{
     events::{Ends, MOST_OWED, Watcher},
     message::{Read, read},
     probe::{Patience, unanswered},
-    sieve::{Fate, MOST_NOISE, answered},
+    sieve::{Fate, MOST_NOISE, Session, answered},
     stdio::LONGEST_MESSAGE,
 };
 
@@ -210,6 +210,9 @@ impl StreamableHttpClient for Http {
         custom_headers: HashMap<HeaderName, HeaderValue>,
     ) -> Result<StreamableHttpPostResponse, Failed> {
         let _paying = Paying(self.fate.clone(), answered(&message));
+        if session_id.is_some() {
+            self.fate.session(Session::Open);
+        }
         let body = serde_json::to_vec(&message)?;
         let asked = request(Method::Post, &uri, auth_header.clone(), Some(body));
         let sent = self.send(asked, session_id.as_deref(), &custom_headers);
@@ -275,7 +278,9 @@ impl StreamableHttpClient for Http {
         custom_headers: HashMap<HeaderName, HeaderValue>,
     ) -> Result<(), Failed> {
         let asked = request(Method::Delete, &uri, auth_header, None);
-        self.send(asked, Some(&session_id), &custom_headers).await.map(drop)
+        let sent = self.send(asked, Some(&session_id), &custom_headers).await.map(drop);
+        self.fate.session(Session::None);
+        sent
     }
 
     /// Takes up a broken answer, or opens the stream that answers no request: its events have no ids here.

@@ -46,6 +46,9 @@ const PING: Duration = Duration::from_secs(5);
 /// next run.
 const NEWER_LIST: Duration = Duration::from_secs(2);
 
+/// How long the end of its session may take.
+const LEAVE: Duration = Duration::from_secs(1);
+
 /// The longest text of the server's in one of our errors, in bytes.
 const LONGEST_QUOTE: usize = 2_000;
 
@@ -100,6 +103,14 @@ impl Server {
     pub(super) async fn offer(self: &Arc<Self>) -> Arc<Offer> {
         match self.reach().await {
             Ok((_, offer)) | Err(offer) => offer,
+        }
+    }
+
+    /// Ends its session, when it is reached over HTTP and has one. A program ends with this process anyway.
+    pub(super) async fn leave(&self) {
+        let current = self.current().take_if(|(connection, _)| connection.is_remote());
+        if let Some((connection, _)) = current {
+            self.within(LEAVE, connection.leave()).await;
         }
     }
 

@@ -34,6 +34,16 @@ const MOST_TROUBLES: usize = 256;
 /// Ids of requests, as texts: servers answer `"1"` to `1`.
 type Ids = Mutex<HashSet<String>>;
 
+/// Whether a connection has a session.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Session {
+    /// It has none, or its server has been told that it is over.
+    #[default]
+    None,
+    /// It has one.
+    Open,
+}
+
 /// What is known of a connection from outside of it.
 #[derive(Debug, Default)]
 pub(super) struct Fate {
@@ -48,6 +58,8 @@ pub(super) struct Fate {
     older: AtomicBool,
     /// Whether nothing is to be written any more, not even what is half written.
     over: watch::Sender<bool>,
+    /// Whether there is a session.
+    session: watch::Sender<Session>,
     /// Our requests that have no answer yet.
     asked: Ids,
     /// Those of them that are the question of the newer protocol.
@@ -84,6 +96,17 @@ impl Fate {
     /// Whether it did not.
     pub(super) fn was_silent(&self) -> bool {
         self.older.load(Ordering::SeqCst)
+    }
+
+    /// Keeps whether there is a session.
+    pub(super) fn session(&self, session: Session) {
+        self.session.send_replace(session);
+    }
+
+    /// Waits until there is no session.
+    pub(super) async fn session_ended(&self) {
+        // The sender lives in `self`, so that waiting cannot fail.
+        let _ = self.session.subscribe().wait_for(|session| *session == Session::None).await;
     }
 
     /// Breaks off whatever is still being written.

@@ -476,3 +476,21 @@ async fn what_a_server_asks_on_the_stream_of_no_request_is_answered() {
     assert_eq!(lists.load(Ordering::SeqCst), 2);
     assert_eq!(streams.load(Ordering::SeqCst), 1);
 }
+
+#[tokio::test]
+async fn a_session_is_ended_when_drawloom_stops() {
+    let ended = Arc::new(AtomicUsize::new(0));
+    let count = ended.clone();
+    let url = answering(move |asked| {
+        if asked.head.starts_with("delete") && asked.head.contains("mcp-session-id: the-one") {
+            count.fetch_add(1, Ordering::SeqCst);
+        }
+        asked.older("the-one", &json!([{"name": "t", "inputSchema": {}}]))
+    })
+    .await;
+    let server = server(url, 5_000);
+    assert_eq!(told(server.call("t", Map::new()).await), "done");
+    server.leave().await;
+    server.leave().await;
+    assert_eq!(ended.load(Ordering::SeqCst), 1);
+}
