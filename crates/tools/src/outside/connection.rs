@@ -345,6 +345,10 @@ fn described(error: &ClientInitializeError, redactor: &Redactor) -> String {
 /// A text of the library's without what only its authors want to know.
 pub(super) fn plain(text: &str, redactor: &Redactor) -> String {
     let prefixes = ["Client error: ", "unexpected server response: "];
+    // What the library says of it names a status that may have been another one.
+    if text.starts_with("Session expired") {
+        return "it does not know the session".into();
+    }
     let plain = prefixes.iter().find_map(|prefix| text.strip_prefix(prefix)).unwrap_or(text);
     quote(redactor, plain, LONGEST_QUOTE)
 }

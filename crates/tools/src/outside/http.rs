@@ -83,10 +83,12 @@ impl Error {
     }
 
     /// Whether it is certain that what the request asked for was not done. Of the statuses for a request that is not taken,
-    /// 408 and 499 also come from between, when a server was slow.
+    /// 408 and 499 also come from between, when a server was slow; of those that lead elsewhere, some come after it was done.
     pub(super) fn is_not_done(&self) -> bool {
         match self {
-            Self::Refused { status, .. } => (400..500).contains(status) && ![408, 499].contains(status),
+            Self::Refused { status, .. } => {
+                [307, 308].contains(status) || (400..500).contains(status) && ![408, 499].contains(status)
+            }
             Self::Net(error) => matches!(error, drawloom_net::Error::Connect { .. }),
             Self::TooLong
             | Self::MessageTooLong
