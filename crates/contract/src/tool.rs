@@ -169,9 +169,13 @@ pub trait ToolSource: Send + Sync {
     fn prefix(&self) -> &str;
 
     /// What it offers now. Whoever asks while it is not known waits for it, which takes a bounded time; afterwards the
-    /// answer comes at once, until something changes. It never fails: a source that cannot be reached offers nothing and
-    /// says why.
+    /// answer comes at once, until something has changed or may have. It never fails: a source that cannot be reached offers
+    /// nothing and says why.
     async fn offer(&self) -> Arc<Offer>;
+
+    /// Takes leave of whoever is behind it, when the process stops and nobody calls its tools any more. It takes about a second
+    /// at most; a second call does nothing.
+    async fn leave(&self);
 }
 
 /// What a source offers. The same offer is the same value behind the `Arc`.

@@ -19,6 +19,7 @@ use drawloom_contract::{
     retention::Retention,
     runs::Runs,
     time::{Clock, Timestamp},
+    tool::ToolSource,
 };
 use drawloom_engine::{Engine, Provider, ResumeReport, StopReport};
 use drawloom_models::{Driver, ProviderConfig};
@@ -58,6 +59,8 @@ pub struct Running {
     warming: Option<AbortOnDropHandle<()>>,
     /// Removes what ended long ago, once an hour.
     sweeper: Option<AbortOnDropHandle<()>>,
+    /// The outside servers.
+    sources: Vec<Arc<dyn ToolSource>>,
     /// Whether the end before this one was unclean and nobody took up what it left: then the next server must see it.
     unclean_before: bool,
     lock: Lock,
@@ -149,6 +152,7 @@ pub async fn start(parts: Parts) -> Result<Running, CommandError> {
         serving: None,
         warming: None,
         sweeper: None,
+        sources: parts.resolved.servers.values().cloned().collect(),
         unclean_before: false,
         lock: parts.lock,
     };
@@ -182,7 +186,8 @@ pub async fn start(parts: Parts) -> Result<Running, CommandError> {
 }
 
 impl Running {
-    /// Stops in order: takes no more requests, lets steps in flight come to their next record, closes the store.
+    /// Stops in order: takes no more requests, lets steps in flight come to their next record, closes the store, takes leave of
+    /// outside servers.
     pub async fn stop(mut self) -> StopReport {
         // What it has begun goes on with the next server.
         drop(self.sweeper.take());
@@ -202,6 +207,7 @@ impl Running {
         {
             tracing::error!(error = %error, "the store could not be closed in order");
         }
+        futures::future::join_all(self.sources.iter().map(|source| source.leave())).await;
         report
     }
 

@@ -208,6 +208,8 @@ mod tests {
         async fn offer(&self) -> Arc<Offer> {
             Arc::default()
         }
+
+        async fn leave(&self) {}
     }
 
     fn with(names: &[&'static str]) -> Arc<Offer> {

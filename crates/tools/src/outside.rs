@@ -11,6 +11,7 @@ mod events;
 mod http;
 mod message;
 mod offer;
+mod page;
 mod probe;
 mod schema;
 mod server;
@@ -71,6 +72,10 @@ impl ToolSource for Outside {
 
     async fn offer(&self) -> Arc<Offer> {
         self.0.offer().await
+    }
+
+    async fn leave(&self) {
+        self.0.leave().await;
     }
 }
 

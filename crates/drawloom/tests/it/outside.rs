@@ -12,7 +12,7 @@ use house::{Play, Wire};
 #[test]
 fn tools_are_called_over_every_wire_and_in_both_eras() {
     for wire in [Wire::Stdio, Wire::Http] {
-        for era in ["both", "modern", "legacy"] {
+        for era in ["both", "modern", "legacy", "lists", "unsupported", "agrees"] {
             let played = Play::new(wire, &[&format!("era={era}")])
                 .turn("echo", json!({"text": "hello"}))
                 .turn("structured", json!({}))
@@ -74,7 +74,7 @@ fn doctor_says_whether_a_server_starts_and_what_it_has() {
     let play = Play::new(Wire::Stdio, &["list=lies"]);
     let ran = play.home.run(&["doctor"]).exits(0);
     assert!(
-        ran.stdout.contains("mcp server      out: it answers in ") && ran.stdout.contains(" and has 26 tools"),
+        ran.stdout.contains("mcp server      out: it answers in ") && ran.stdout.contains(" and has 27 tools"),
         "{ran:#?}"
     );
     assert!(ran.stdout.contains("`mcp__out__wrong_type` is left out"), "{ran:#?}");

@@ -79,6 +79,10 @@ fn handle(options: &Arc<Options>, stream: TcpStream, in_session: &AtomicBool) {
             return respond(&stream, "401 Unauthorized", "text/plain", false, "who are you?");
         }
     }
+    if request.line.starts_with("DELETE") && request.header("mcp-session-id") == Some(SESSION) {
+        tools::end();
+        return respond(&stream, "200 OK", "text/plain", false, "");
+    }
     if !request.line.starts_with("POST") {
         return respond(&stream, "405 Method Not Allowed", "text/plain", false, "");
     }

@@ -1,7 +1,8 @@
 //! An MCP server for tests that does what servers should not: `mcp_server stdio|http [OPTION=VALUE]...`.
 //!
-//! Options: `era=both|modern|legacy|dies|silent` (which protocol it speaks; one that dies or is silent does so at
-//! `server/discover`), `start=die|hang` (what it does instead of answering), `list=lies|many|once|deep|leak` (what it says of its
+//! Options: `era=both|modern|legacy|dies|silent|lists|unsupported|agrees` (which protocol it speaks; one that dies or is silent
+//! does so at `server/discover`; the last three answer it and speak the older one: with the older versions, with the error for
+//! them, with `{}` as they do to all that they do not know), `start=die|hang` (what it does instead of answering), `list=lies|many|once|deep|leak` (what it says of its
 //! tools; `once`: nothing any more when they have changed; `deep`: what nobody can parse; `leak`: a secret of its own),
 //! `hints=none` (it does not say which tools can be repeated),
 //! `bearer=TOKEN_VARIABLE` (HTTP: whose value it wants), `port=N` (HTTP: where to listen). Over HTTP it prints its address
@@ -99,8 +100,14 @@ pub(crate) fn answer(options: &Arc<Options>, message: &Value, out: &Out) {
     let result = match method {
         "server/discover" if options.is("era", "dies") => std::process::exit(9),
         "server/discover" if options.is("era", "silent") => return,
-        "server/discover" if modern => Ok(json!({
-            "resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}},
+        "server/discover" if options.is("era", "agrees") => Ok(json!({})),
+        "server/discover" if options.is("era", "unsupported") => {
+            let error = json!({"code": -32022, "message": "no", "data": {"supported": ["2025-11-25"]}});
+            out.send(&json!({"jsonrpc": "2.0", "id": id, "error": error}));
+            return;
+        }
+        "server/discover" if modern || options.is("era", "lists") => Ok(json!({
+            "resultType": "complete", "supportedVersions": [if modern { "2026-07-28" } else { "2025-11-25" }], "capabilities": {"tools": {}},
             "ttlMs": 0, "cacheScope": "private",
             "_meta": {"io.modelcontextprotocol/serverInfo": {"name": "test", "version": "1"}},
         })),

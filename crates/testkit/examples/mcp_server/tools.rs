@@ -4,7 +4,7 @@ use std::{
     fs::OpenOptions,
     io::Write as _,
     sync::{
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
         mpsc,
     },
     time::Duration,
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::{Options, Out, say};
 
-const NAMES: [&str; 25] = [
+const NAMES: [&str; 26] = [
     "echo",
     "environment",
     "hang",
@@ -40,7 +40,16 @@ const NAMES: [&str; 25] = [
     "odd",
     "forget",
     "accept",
+    "ended",
 ];
+
+/// How many sessions have ended.
+static ENDED: AtomicUsize = AtomicUsize::new(0);
+
+/// Counts the end of a session.
+pub(crate) fn end() {
+    ENDED.fetch_add(1, Ordering::SeqCst);
+}
 
 /// Whether there is one more tool by now.
 static GROWN: AtomicBool = AtomicBool::new(false);
@@ -176,6 +185,7 @@ pub(crate) fn call(message: &Value, out: &Out) -> Option<Result<Value, (i32, Str
             "resultType": "complete", "content": [{"type": "smell", "of": "x"}, {"type": "text", "text": said}],
             "isError": "false",
         }),
+        "ended" => text(ENDED.load(Ordering::SeqCst).to_string()),
         "forget" => text("I know you now"),
         "late" => {
             let (_kept, never) = mpsc::channel::<()>();

@@ -23,22 +23,63 @@ pub(super) fn step(result: &CallToolResult, most: usize, redactor: &Redactor) ->
 
 fn said(result: &CallToolResult) -> String {
     let mut blocks: Vec<String> = result.content.iter().map(block).collect();
-    if let Some(structured) = &result.structured_content {
-        // Servers should send the same once more as text, for clients that know nothing of structure; some wrap what is no
-        // object as `{"result": …}`.
-        let inner = structured.as_object().filter(|map| map.len() == 1).and_then(|map| map.get("result"));
-        let is = |text: &String, value: &Value| {
-            value.as_str() == Some(text) || serde_json::from_str::<Value>(text).is_ok_and(|said| said == *value)
-        };
-        let repeated = |text: &String| is(text, structured) || inner.is_some_and(|inner| is(text, inner));
-        if !blocks.iter().any(repeated) {
-            blocks.push(structured.to_string());
-        }
+    let structured = result.structured_content.as_ref().filter(|structured| !structured.is_null());
+    if let Some(structured) = structured.filter(|structured| !is_said(structured, result, &blocks)) {
+        let mut structured = structured.clone();
+        describe_binaries(&mut structured);
+        blocks.push(structured.to_string());
     }
     match blocks.is_empty() {
         true => "[no content]".into(),
         false => blocks.join("\n"),
     }
+}
+
+/// Whether the blocks say what the structured content does. Servers should send the same once more as text, for clients that
+/// know nothing of structure; some wrap it there, as `{"result": …}` or `{"content": …}`.
+fn is_said(structured: &Value, result: &CallToolResult, blocks: &[String]) -> bool {
+    let is = |text: &str, value: &Value| {
+        value.as_str() == Some(text) || serde_json::from_str::<Value>(text).is_ok_and(|said| said == *value)
+    };
+    let inner = structured.as_object().filter(|map| map.len() == 1).and_then(|map| map.values().next());
+    let is_repeated = |text: &str| is(text, structured) || inner.is_some_and(|inner| is(text, inner));
+    let are_the_blocks = |inner: &Value| {
+        inner.is_array() && serde_json::to_value(&result.content).is_ok_and(|content| content == *inner)
+    };
+    blocks.iter().any(|text| is_repeated(text))
+        || (blocks.len() > 1 && is_repeated(&blocks.join("\n")))
+        || inner.is_some_and(are_the_blocks)
+}
+
+/// Puts a description in the place of pictures, sounds and other binaries, wherever they are.
+fn describe_binaries(value: &mut Value) {
+    match value {
+        Value::Array(list) => list.iter_mut().for_each(describe_binaries),
+        Value::Object(map) => {
+            let text = |key: &str| map.get(key).and_then(Value::as_str);
+            let (kind, mime_type) = (text("type").unwrap_or_default(), text("mimeType"));
+            let kind = if ["image", "audio"].contains(&kind) { Some(kind.to_owned()) } else { None };
+            let mime_type = mime_type.map(str::to_owned);
+            for (key, value) in map {
+                match (value.as_str(), &kind, &mime_type) {
+                    (Some(data), Some(kind), mime_type) if key == "data" => {
+                        *value = binary(kind, mime_type.as_deref().unwrap_or("of unknown type"), data).into();
+                    }
+                    (Some(data), None, Some(mime_type))
+                        if ["data", "blob"].contains(&key.as_str()) && is_base64(data) =>
+                    {
+                        *value = binary("binary", mime_type, data).into();
+                    }
+                    _ => describe_binaries(value),
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+fn is_base64(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+/-_=\r\n".contains(&byte))
 }
 
 fn block(block: &ContentBlock) -> String {
@@ -103,6 +144,34 @@ mod tests {
         }
         let more = json!({"content": [{"type": "text", "text": "x"}], "structuredContent": {"a": 1}});
         assert_eq!(told(more, 100), done("x\n{\"a\":1}"));
+        let none = json!({"content": [{"type": "text", "text": "x"}], "structuredContent": null});
+        assert_eq!(told(none, 100), done("x"));
+    }
+
+    #[test]
+    fn structured_content_that_real_servers_send_is_told_once_and_without_binaries() {
+        let image = json!({"type": "image", "data": "AAAA", "mimeType": "image/png"});
+        let described = "[image, image/png, 3 bytes, not shown]";
+        let both = |content: Value, structured: Value| json!({"content": content, "structuredContent": structured});
+        // server-filesystem
+        let text = json!([{"type": "text", "text": "a file\n"}]);
+        assert_eq!(told(both(text.clone(), json!({"content": "a file\n"})), 100), done("a file\n"));
+        assert_eq!(told(both(json!([image]), json!({"content": [image]})), 100), done(described));
+        // server-memory
+        let graph = json!([{"type": "text", "text": "[\n {\"name\": \"x\"}]"}]);
+        assert_eq!(told(both(graph, json!({"entities": [{"name": "x"}]})), 100), done("[\n {\"name\": \"x\"}]"));
+        // Several blocks that are one text.
+        let lines = json!([{"type": "text", "text": "one"}, {"type": "text", "text": "two"}]);
+        assert_eq!(told(both(lines, json!({"result": "one\ntwo"})), 100), done("one\ntwo"));
+        let other =
+            json!({"all": [image, {"uri": "u", "mimeType": "a/b", "blob": "AAAAAA=="}], "data": "AAAA", "n": 1});
+        let shown = json!({"all": [
+            {"type": "image", "data": described, "mimeType": "image/png"},
+            {"uri": "u", "mimeType": "a/b", "blob": "[binary, a/b, 4 bytes, not shown]"},
+        ], "data": "AAAA", "n": 1});
+        assert_eq!(told(both(text.clone(), other), 1_000), done(&format!("a file\n\n{shown}")));
+        let plain = json!({"a": 1, "page": {"mimeType": "text/html", "data": "<b>bold</b>"}});
+        assert_eq!(told(both(text, plain.clone()), 1_000), done(&format!("a file\n\n{plain}")));
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! One connection to an outside server, from its opening to its end.
 
+mod list;
+
 use std::{
     sync::{
         Arc,
@@ -20,8 +22,7 @@ use rmcp::{
     Peer, RoleClient,
     model::{
         CallToolRequest, CallToolRequestParams, CallToolResponse, CancelledNotificationParam, ClientCapabilities,
-        ClientConfig, ClientRequest, Implementation, ListToolsRequest, PaginatedRequestParams, PingRequest,
-        ProtocolVersion, RequestId, ServerResult,
+        ClientConfig, ClientRequest, Implementation, PingRequest, ProtocolVersion, RequestId, ServerResult,
     },
     service::{
         ClientInitializeError, ClientLifecycleMode, ClientServiceExt as _, PeerRequestOptions, RunningService,
@@ -29,25 +30,19 @@ use rmcp::{
     },
     transport::{StreamableHttpClientTransport, streamable_http_client::StreamableHttpClientTransportConfig},
 };
-use serde_json::Value;
 use tokio::sync::watch;
+
+pub(super) use list::NoList;
 
 use super::{
     OutsideParts,
     config::{ALWAYS, McpServerConfig},
     http::{self, Http},
-    offer::{List, Listed},
-    probe::Patience,
+    probe::{NEWER, Patience},
     quote,
     sieve::{Fate, Sieve, Sieved},
     stdio::{LONGEST_MESSAGE, Lines},
 };
-
-/// Most pages of a list of tools.
-const MOST_PAGES: usize = 100;
-
-/// Most tools that are looked at.
-const MOST_LISTED: usize = 10_000;
 
 /// How long a program has to end by itself, and again until it is killed.
 const GRACE: Duration = Duration::from_secs(2);
@@ -109,7 +104,7 @@ pub(super) async fn open(
     let both = match known_older {
         true => ClientLifecycleMode::Initialize,
         false => ClientLifecycleMode::Auto {
-            preferred_versions: vec![ProtocolVersion::V_2026_07_28],
+            preferred_versions: vec![NEWER],
             legacy_version: Some(ProtocolVersion::V_2025_11_25),
         },
     };
@@ -224,6 +219,11 @@ impl Connection {
         self.end.fate.take_changed()
     }
 
+    /// Whether it said so, without taking note.
+    pub(super) fn has_changed(&self) -> bool {
+        self.end.fate.has_changed()
+    }
+
     /// Why it ended.
     pub(super) async fn why(&self) -> String {
         self.end.why().await
@@ -235,6 +235,12 @@ impl Connection {
         self.end.fate.hang_up(why);
         self.end.fate.close();
         self.service.cancellation_token().cancel();
+    }
+
+    /// Ends it, and waits until its session has ended when there is one.
+    pub(super) async fn leave(&self) {
+        self.end("drawloom is stopping");
+        self.end.fate.session_ended().await;
     }
 
     /// Calls a tool. When the future is dropped, the server is told that nobody waits any more.
@@ -271,41 +277,10 @@ impl Connection {
     pub(super) fn is_remote(&self) -> bool {
         self.end.program.is_none()
     }
+}
 
-    /// The tools that it says it has, as far as anybody looks.
-    pub(super) async fn list(&self) -> Result<List, String> {
-        let (mut listed, mut cursor) = (Vec::new(), None::<String>);
-        for _ in 0..MOST_PAGES {
-            let params = PaginatedRequestParams::default().with_cursor(cursor.take());
-            let asked = ClientRequest::ListToolsRequest(ListToolsRequest::with_param(params));
-            let page = match self.service.peer().send_request(asked).await {
-                // Through JSON, because a tool that is not as it must be would hide all others.
-                Ok(ServerResult::ListToolsResult(page)) => serde_json::to_value(page).unwrap_or_default(),
-                Ok(ServerResult::CustomResult(page)) => page.0,
-                Ok(_) => return Err("it answered tools/list with something else".into()),
-                Err(ServiceError::TransportClosed) => return Err(self.why().await),
-                Err(ServiceError::McpError(error)) => {
-                    let text = format!("it answered tools/list with an error: {}", error.message);
-                    return Err(quote(&self.end.redactor, &text, LONGEST_QUOTE));
-                }
-                Err(error) => return Err(quote(&self.end.redactor, &error.to_string(), LONGEST_QUOTE)),
-            };
-            cursor = page.get("nextCursor").and_then(Value::as_str).map(str::to_owned);
-            // Before anything of it is cut.
-            let page = self.end.redactor.clean(page).into_inner();
-            let Some(tools) = page.get("tools").and_then(Value::as_array) else {
-                return Err("it answered tools/list without a list of tools".into());
-            };
-            let fits = tools.len() <= MOST_LISTED - listed.len();
-            listed.extend(tools.iter().take(MOST_LISTED - listed.len()).map(Listed::read));
-            match fits && cursor.is_none() {
-                true => return Ok(List { listed, is_whole: true }),
-                false if !fits => break,
-                false => {}
-            }
-        }
-        Ok(List { listed, is_whole: false })
-    }
+fn is_session_lost(error: &ServiceError) -> bool {
+    matches!(error, ServiceError::TransportSend(error) if http::is_session_lost(error))
 }
 
 /// Why a call has no result, and what happened to its own answer, when that is known.
@@ -317,7 +292,7 @@ pub(super) struct Failed {
 impl Failed {
     /// Whether the server does not know the session any more, and so has not made the call.
     pub(super) fn is_session_lost(&self) -> bool {
-        matches!(&self.error, ServiceError::TransportSend(error) if http::is_session_lost(error))
+        is_session_lost(&self.error)
     }
 }
 
@@ -370,6 +345,10 @@ fn described(error: &ClientInitializeError, redactor: &Redactor) -> String {
 /// A text of the library's without what only its authors want to know.
 pub(super) fn plain(text: &str, redactor: &Redactor) -> String {
     let prefixes = ["Client error: ", "unexpected server response: "];
+    // What the library says of it names a status that may have been another one.
+    if text.starts_with("Session expired") {
+        return "it does not know the session".into();
+    }
     let plain = prefixes.iter().find_map(|prefix| text.strip_prefix(prefix)).unwrap_or(text);
     quote(redactor, plain, LONGEST_QUOTE)
 }

@@ -55,6 +55,8 @@ pub(super) struct Watcher {
     pub(super) ends: Ends,
     /// The request that it answers, when that is known.
     pub(super) asked: Option<RequestId>,
+    /// Whether it answers none.
+    is_of_no_request: bool,
     /// Requests of the server that came on it.
     owed: Vec<String>,
     /// The newest event that had an id.
@@ -63,7 +65,12 @@ pub(super) struct Watcher {
 
 impl Watcher {
     pub(super) fn new(fate: Arc<Fate>, redactor: Arc<Redactor>, ends: Ends, asked: Option<RequestId>) -> Self {
-        Self { fate, redactor, ends, asked, owed: Vec::new(), last: None }
+        Self { fate, redactor, ends, asked, is_of_no_request: false, owed: Vec::new(), last: None }
+    }
+
+    /// For the stream that answers no request.
+    pub(super) fn of_no_request(fate: Arc<Fate>, redactor: Arc<Redactor>) -> Self {
+        Self { is_of_no_request: true, ..Self::new(fate, redactor, Ends::default(), None) }
     }
 
     /// The events of an answer.
@@ -79,6 +86,8 @@ impl Watcher {
     fn see(&mut self, event: Result<Sse, SseError>) -> Result<Sse, SseError> {
         let event = event.and_then(|event| self.judge(event).map_err(|error| SseError::Body(Box::new(error))));
         match &event {
+            // It has nothing to do with any call.
+            _ if self.is_of_no_request => {}
             Ok(event) => self.last = event.id.clone().or(self.last.take()),
             Err(SseError::Body(error)) => {
                 self.fate.trouble(self.asked.as_ref(), error.to_string());
@@ -95,6 +104,10 @@ impl Watcher {
     }
 
     fn judge(&mut self, mut event: Sse) -> Result<Sse, Error> {
+        if self.is_of_no_request {
+            // It is opened anew, not taken up.
+            event.id = None;
+        }
         event.retry = event.retry.map(|retry| retry.max(SHORTEST_RETRY));
         let Some(data) = &event.data else { return Ok(event) };
         if data.len() > LONGEST_MESSAGE {
@@ -114,6 +127,10 @@ impl Watcher {
             // Nobody else can be meant.
             JsonRpcMessage::Error(error) if error.id.is_none() && self.asked.is_some() => {
                 mended = Some(ServerJsonRpcMessage::error(error.error, self.asked.clone()));
+            }
+            JsonRpcMessage::Notification(notice) if self.is_of_no_request => {
+                self.fate.notice(&notice.notification);
+                return Ok(Sse::default());
             }
             JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_) | JsonRpcMessage::Notification(_) => {}
         }
@@ -169,5 +186,22 @@ mod tests {
         let retry = |retry| Ok(Sse { retry: Some(retry), ..Sse::default() });
         assert_eq!(watcher.see(retry(0)).expect("an event").retry, Some(SHORTEST_RETRY));
         assert_eq!(watcher.see(retry(5_000)).expect("an event").retry, Some(5_000));
+    }
+
+    #[test]
+    fn on_the_stream_of_no_request_only_requests_are_passed_on() {
+        let fate = Arc::<Fate>::default();
+        let mut watcher = Watcher::of_no_request(fate.clone(), Arc::new(Redactor::new([""; 0])));
+        let seen = watcher.see(ask(1)).expect("an event");
+        assert!(seen.data.is_some() && seen.id.is_none());
+        let notice = |method: &str| event(Some("e"), json!({"jsonrpc": "2.0", "method": method}));
+        assert!(watcher.see(notice("notifications/resources/list_changed")).expect("an event").data.is_none());
+        assert!(!fate.take_changed());
+        assert!(watcher.see(notice("notifications/tools/list_changed")).expect("an event").data.is_none());
+        assert!(fate.take_changed());
+        for id in 2..MOST_OWED + 2 {
+            drop(watcher.see(ask(id)));
+        }
+        assert_eq!(fate.take_trouble(&RequestId::Number(7)), None);
     }
 }

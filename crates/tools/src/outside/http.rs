@@ -1,5 +1,8 @@
 //! Streamable HTTP to an address of the operator's, for rmcp, over the client of `net`.
 
+mod listening;
+mod refusal;
+
 use std::{borrow::Cow, collections::HashMap, sync::Arc};
 
 use drawloom_contract::redact::Redactor;
@@ -7,7 +10,7 @@ use drawloom_net::{Configured, Method, Request, Response};
 use futures::stream::BoxStream;
 use http::{HeaderName, HeaderValue};
 use rmcp::{
-    model::{ClientJsonRpcMessage, ClientRequest, ErrorData, JsonRpcMessage, RequestId, ServerJsonRpcMessage},
+    model::{ClientJsonRpcMessage, ClientRequest, JsonRpcMessage, RequestId, ServerJsonRpcMessage},
     transport::{
         DynamicTransportError,
         streamable_http_client::{SseError, StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse},
@@ -15,22 +18,19 @@ use rmcp::{
 };
 use sse_stream::Sse;
 
+use listening::Listening;
+use refusal::may_be_for_the_session;
+
 use super::{
     events::{Ends, MOST_OWED, Watcher},
     message::{Read, read},
     probe::{Patience, unanswered},
-    sieve::{Fate, MOST_NOISE, answered},
+    sieve::{Fate, MOST_NOISE, Session, answered},
     stdio::LONGEST_MESSAGE,
 };
 
 /// The longest answer that is a stream, in bytes: one message and as much noise as is borne.
 pub(super) const LONGEST_STREAM: usize = LONGEST_MESSAGE + MOST_NOISE;
-
-/// How much of a body that is no answer is shown, in characters.
-const LONGEST_BEGIN: usize = 200;
-
-/// How much of a refusal is read.
-const LONGEST_REFUSAL: usize = 16 * 1024;
 
 /// Why there is no answer; says nothing of headers.
 #[derive(Debug, thiserror::Error)]
@@ -83,10 +83,12 @@ impl Error {
     }
 
     /// Whether it is certain that what the request asked for was not done. Of the statuses for a request that is not taken,
-    /// 408 and 499 also come from between, when a server was slow.
+    /// 408 and 499 also come from between, when a server was slow; of those that lead elsewhere, some come after it was done.
     pub(super) fn is_not_done(&self) -> bool {
         match self {
-            Self::Refused { status, .. } => (400..500).contains(status) && ![408, 499].contains(status),
+            Self::Refused { status, .. } => {
+                [307, 308].contains(status) || (400..500).contains(status) && ![408, 499].contains(status)
+            }
             Self::Net(error) => matches!(error, drawloom_net::Error::Connect { .. }),
             Self::TooLong
             | Self::MessageTooLong
@@ -114,6 +116,7 @@ pub(super) struct Http {
     fate: Arc<Fate>,
     redactor: Arc<Redactor>,
     ends: Ends,
+    listening: Listening,
     patience: Patience,
 }
 
@@ -136,7 +139,8 @@ impl Http {
         redactor: Arc<Redactor>,
         patience: Patience,
     ) -> Self {
-        Self { client, headers: headers.into(), fate, redactor, ends: Ends::default(), patience }
+        let (ends, listening) = (Ends::default(), Listening::default());
+        Self { client, headers: headers.into(), fate, redactor, ends, listening, patience }
     }
 
     async fn send(
@@ -184,52 +188,11 @@ impl Http {
             answer => Ok(answer),
         }
     }
+}
 
-    /// What a status that is no success means: an error of JSON-RPC when the body is one, so that it reaches whoever asked.
-    async fn refused(
-        &self,
-        message: &ClientJsonRpcMessage,
-        in_session: bool,
-        status: u16,
-        kind: &str,
-        response: Response,
-    ) -> Result<StreamableHttpPostResponse, Failed> {
-        let body = response.bytes(LONGEST_REFUSAL).await.unwrap_or_default();
-        let said = match serde_json::from_slice(&body) {
-            Ok(ServerJsonRpcMessage::Error(error)) => Some(error),
-            _ => None,
-        };
-        let is_auth = matches!(status, 401 | 403);
-        if let JsonRpcMessage::Request(asked) = message
-            && !is_auth
-        {
-            let probe = matches!(asked.request, ClientRequest::DiscoverRequest(_)) && !in_session && status < 500;
-            let error = match said {
-                Some(said) => Some(said.error),
-                // A server of the older era does not know the question; it will be asked the older way.
-                None if probe => {
-                    Some(ErrorData::invalid_request(format!("HTTP {status}: {}", self.begin(&body)), None))
-                }
-                None => None,
-            };
-            if let Some(error) = error {
-                let answer = ServerJsonRpcMessage::error(error, Some(asked.id.clone()));
-                return Ok(StreamableHttpPostResponse::Json(answer, None));
-            }
-        }
-        let said = match is_auth {
-            true => format!("HTTP {status}: it does not accept the credential"),
-            false => format!("HTTP {status} ({kind}): {}", self.begin(&body)),
-        };
-        Err(StreamableHttpError::Client(Error::Refused { status, said }))
-    }
-
-    /// The beginning of a body; its secrets are masked first.
-    fn begin(&self, body: &[u8]) -> String {
-        let mut text = String::from_utf8_lossy(body).into_owned();
-        self.redactor.mask(&mut text);
-        text.chars().take(LONGEST_BEGIN).collect()
-    }
+/// What a body is, in small letters: names of types are the same in capitals.
+fn content_type(response: &Response) -> String {
+    response.header("content-type").unwrap_or_default().to_ascii_lowercase()
 }
 
 fn request(method: Method, url: &str, bearer: Option<String>, json: Option<Vec<u8>>) -> Request {
@@ -249,8 +212,11 @@ impl StreamableHttpClient for Http {
         custom_headers: HashMap<HeaderName, HeaderValue>,
     ) -> Result<StreamableHttpPostResponse, Failed> {
         let _paying = Paying(self.fate.clone(), answered(&message));
+        if session_id.is_some() {
+            self.fate.session(Session::Open);
+        }
         let body = serde_json::to_vec(&message)?;
-        let asked = request(Method::Post, &uri, auth_header, Some(body));
+        let asked = request(Method::Post, &uri, auth_header.clone(), Some(body));
         let sent = self.send(asked, session_id.as_deref(), &custom_headers);
         let response = match probe(&message) {
             None => sent.await?,
@@ -278,8 +244,14 @@ impl StreamableHttpClient for Http {
         if status == 404 && session_id.is_some() {
             return Err(StreamableHttpError::SessionExpired);
         }
+        if status == 400
+            && let Some(session) = session_id.as_deref().filter(|_| may_be_for_the_session(&message))
+            && self.is_gone(&uri, session, auth_header, &custom_headers).await
+        {
+            return Err(StreamableHttpError::SessionExpired);
+        }
         let session = response.header("mcp-session-id").map(str::to_owned);
-        let kind = response.header("content-type").unwrap_or_default().to_owned();
+        let kind = content_type(&response);
         if !(200..300).contains(&status) {
             return self.refused(&message, session_id.is_some(), status, &kind, response).await;
         }
@@ -308,11 +280,12 @@ impl StreamableHttpClient for Http {
         custom_headers: HashMap<HeaderName, HeaderValue>,
     ) -> Result<(), Failed> {
         let asked = request(Method::Delete, &uri, auth_header, None);
-        self.send(asked, Some(&session_id), &custom_headers).await.map(drop)
+        let sent = self.send(asked, Some(&session_id), &custom_headers).await.map(drop);
+        self.fate.session(Session::None);
+        sent
     }
 
-    /// Takes up a broken answer. The stream without a request is never opened: nothing that it brings is needed, and it
-    /// would be one more way to be flooded.
+    /// Takes up a broken answer, or opens the stream that answers no request: its events have no ids here.
     async fn get_stream(
         &self,
         uri: Arc<str>,
@@ -321,9 +294,12 @@ impl StreamableHttpClient for Http {
         auth_header: Option<String>,
         custom_headers: HashMap<HeaderName, HeaderValue>,
     ) -> Result<BoxStream<'static, Result<Sse, SseError>>, Failed> {
-        let Some(last) = last_event_id.filter(|last| !self.ends.contains(last)) else {
-            return Err(StreamableHttpError::ServerDoesNotSupportSse);
+        let Some(last) = last_event_id else {
+            return self.listen(&uri, session_id.as_deref(), auth_header, &custom_headers).await;
         };
+        if self.ends.contains(&last) {
+            return Err(StreamableHttpError::ServerDoesNotSupportSse);
+        }
         let mut asked = request(Method::Get, &uri, auth_header, None);
         asked.headers.push(("last-event-id".into(), last));
         let response = self.send(asked, session_id.as_deref(), &custom_headers).await?;

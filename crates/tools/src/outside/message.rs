@@ -4,7 +4,7 @@ use drawloom_contract::{redact::Redactor, rpc::Seeker};
 use rmcp::model::{ContentBlock, ErrorData, JsonRpcMessage, RequestId, ServerJsonRpcMessage, ServerResult};
 use serde_json::{Value, json};
 
-use super::{answer::UNKNOWN, quote};
+use super::{answer::UNKNOWN, page, quote};
 
 /// How much of an answer that is none is shown, in bytes.
 const LONGEST_QUOTE: usize = 400;
@@ -22,10 +22,12 @@ pub(super) struct Read {
 pub(super) fn read(text: &[u8], redactor: &Redactor) -> Option<Read> {
     let instead = |message| Some(Read { message, is_as_sent: false });
     match serde_json::from_slice(text) {
-        Ok(message) if is_odd(&message) => match serde_json::from_slice(text).ok().and_then(mended) {
-            Some(mended) => instead(mended),
-            None => Some(Read { message, is_as_sent: true }),
-        },
+        Ok(message) if is_odd(&message) || loses_something(&message, text) => {
+            match serde_json::from_slice(text).ok().and_then(mended) {
+                Some(mended) => instead(mended),
+                None => Some(Read { message, is_as_sent: true }),
+            }
+        }
         Ok(message) => Some(Read { message, is_as_sent: true }),
         Err(_) => instead(error_for(text, redactor)?),
     }
@@ -65,9 +67,20 @@ fn is_odd(message: &ServerJsonRpcMessage) -> bool {
     )
 }
 
-/// An answer to a call without what is odd in it: one block must not hide the others.
+/// Whether an answer is a page of tools that says more than the library keeps.
+fn loses_something(message: &ServerJsonRpcMessage, text: &[u8]) -> bool {
+    let word = page::TASK_SUPPORT.as_bytes();
+    matches!(message, JsonRpcMessage::Response(response) if matches!(response.result, ServerResult::ListToolsResult(_)))
+        && text.windows(word.len()).any(|part| part == word)
+}
+
+/// An answer to a call, or a page of tools, without what is odd in it: one block or tool must not hide the others.
 fn mended(mut message: Value) -> Option<ServerJsonRpcMessage> {
     let result = message.get_mut("result")?.as_object_mut()?;
+    if result.contains_key("tools") {
+        message["result"] = page::parted(std::mem::take(result))?;
+        return serde_json::from_value(message).ok();
+    }
     for block in result.get_mut("content")?.as_array_mut()? {
         mend(block);
     }

@@ -1,13 +1,19 @@
 //! From what a server says of its tools to what models can be offered. What cannot be offered is left out or made safe,
 //! and a remark says so.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use drawloom_contract::tool::{Offer, Remark, ToolCard};
+use drawloom_contract::tool::{Offer, Remark, Repeat, Tool, ToolCard};
 use drawloom_process::cut;
 use serde_json::Value;
 
-use super::{config::McpServerConfig, schema, server::Server, tool::OutsideTool};
+use super::{
+    config::McpServerConfig,
+    page,
+    schema::{self, Usable},
+    server::Server,
+    tool::OutsideTool,
+};
 
 /// Most tools of one server that are offered; each takes room in every turn.
 pub(super) const MOST_TOOLS: usize = 128;
@@ -18,27 +24,43 @@ const LONGEST_NAME: usize = 64;
 /// The longest description, in bytes.
 const LONGEST_DESCRIPTION: usize = 4 * 1024;
 
-/// A tool as its server described it.
-#[derive(Debug, Clone, Default, PartialEq)]
+/// How much of a name is kept, in bytes; no name that can be offered is as long.
+const LONGEST_KEPT_NAME: usize = 4 * LONGEST_NAME;
+
+/// A tool as its server described it, as far as that can be of use: whatever is longer than it may be is not kept.
+#[derive(Debug, Clone, PartialEq)]
 pub(super) struct Listed {
     pub(super) name: String,
     pub(super) description: String,
-    pub(super) schema: Value,
+    /// The schema of its input, or what is wrong with it.
+    pub(super) schema: Result<Usable, String>,
     /// Whether the server says that a second call does no more than the first.
     pub(super) repeatable: bool,
+    /// Whether it can only be called as a task, which nobody here does.
+    pub(super) needs_task: bool,
 }
 
 impl Listed {
     /// A tool from JSON that may be anything.
     pub(super) fn read(value: &Value) -> Self {
-        let text = |key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let text = |key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default();
         let hint = |key: &str| value.pointer(&format!("/annotations/{key}")) == Some(&Value::Bool(true));
         Self {
-            name: text("name"),
-            description: text("description"),
-            schema: value.get("inputSchema").cloned().unwrap_or_default(),
+            name: cut(text("name"), LONGEST_KEPT_NAME),
+            description: cut(text("description").trim(), LONGEST_DESCRIPTION),
+            schema: schema::usable(value.get("inputSchema").unwrap_or_default()),
             repeatable: hint("readOnlyHint") || hint("idempotentHint"),
+            needs_task: page::needs_task(value),
         }
+    }
+
+    /// How much of it is kept, in bytes of text.
+    pub(super) fn length(&self) -> usize {
+        let schema = match &self.schema {
+            Ok(usable) => usable.length,
+            Err(problem) => problem.len(),
+        };
+        self.name.len() + self.description.len() + schema
     }
 }
 
@@ -48,6 +70,8 @@ pub(super) struct List {
     pub(super) listed: Vec<Listed>,
     /// Whether that was all; nobody looks at lists without end.
     pub(super) is_whole: bool,
+    /// How long it is good for; for ever when nothing is said, because the server says when it changes.
+    pub(super) good_for: Option<Duration>,
 }
 
 /// A tool that can be offered: its card, the name that its server knows it by, and whether it may be repeated.
@@ -69,12 +93,27 @@ pub(super) fn offer(server: &Arc<Server>, prefix: &str, config: &McpServerConfig
     Offer { tools, unavailable: None, remarks }
 }
 
+/// Whether two offers are the same to everybody.
+pub(super) fn is_same(one: &Offer, other: &Offer) -> bool {
+    let same = |(one, other): (&Arc<dyn Tool>, &Arc<dyn Tool>)| {
+        let is_safe = |tool: &Arc<dyn Tool>| matches!(tool.repeat(), Repeat::Safe);
+        one.card() == other.card() && is_safe(one) == is_safe(other)
+    };
+    one.unavailable == other.unavailable
+        && one.remarks == other.remarks
+        && one.tools.len() == other.tools.len()
+        && one.tools.iter().zip(&other.tools).all(same)
+}
+
 fn sift(prefix: &str, config: &McpServerConfig, listed: Vec<Listed>) -> (Vec<Safe>, Vec<Remark>) {
     let (mut safe, mut remarks, mut names) = (Vec::<Safe>::new(), Vec::new(), BTreeSet::new());
     if !listed.is_empty() && !listed.iter().any(|tool| config.lets_through(&tool.name)) {
         let text = format!("the filter `tools` hides each of the {} tools of `{prefix}*`", listed.len());
         remarks.push(Remark { tool: prefix.to_owned(), text });
     }
+    // Whose own name is the one that is shown has it, wherever he stands in the list.
+    let is_own = |tool: &&Listed| tool.schema.is_ok() && !tool.needs_task && harmless(&tool.name) == tool.name;
+    let own_names: BTreeSet<String> = listed.iter().filter(is_own).map(|tool| tool.name.clone()).collect();
     let mut beyond = 0_usize;
     for tool in listed.into_iter().filter(|tool| config.lets_through(&tool.name)) {
         let shown = format!("{prefix}{}", harmless(&tool.name));
@@ -85,17 +124,19 @@ fn sift(prefix: &str, config: &McpServerConfig, listed: Vec<Listed>) -> (Vec<Saf
         }
         if shown.len() > LONGEST_NAME {
             let begin: String = shown.chars().take(LONGEST_NAME).collect();
-            remark(format!(
-                "`{begin}…` is left out: with {} characters its name is longer than {LONGEST_NAME}",
-                shown.len()
-            ));
+            remark(format!("`{begin}…` is left out: its name is longer than {LONGEST_NAME} characters"));
             continue;
         }
-        if names.contains(&shown) {
+        let own = &shown[prefix.len()..];
+        if names.contains(&shown) || (own != tool.name && own_names.contains(own)) {
             remark(format!("`{shown}` is left out: the server has another tool of that name"));
             continue;
         }
-        let usable = match schema::usable(&tool.schema) {
+        if tool.needs_task {
+            remark(format!("`{shown}` is left out: it can only be called as a task, which is not supported"));
+            continue;
+        }
+        let usable = match tool.schema {
             Ok(usable) => usable,
             Err(problem) => {
                 remark(format!("`{shown}` is left out: {problem}"));
@@ -109,9 +150,9 @@ fn sift(prefix: &str, config: &McpServerConfig, listed: Vec<Listed>) -> (Vec<Saf
         if shown[prefix.len()..] != tool.name {
             remark(format!("{:?} is offered as `{shown}`: models take only letters, digits, `_` and `-`", tool.name));
         }
-        let mut description = match tool.description.trim() {
-            "" => format!("The tool {} of an MCP server, which says nothing about it.", tool.name),
-            text => cut(text, LONGEST_DESCRIPTION),
+        let mut description = match tool.description.is_empty() {
+            true => format!("The tool {} of an MCP server, which says nothing about it.", tool.name),
+            false => tool.description,
         };
         if let Some(moved) = usable.moved {
             description
@@ -171,17 +212,21 @@ mod tests {
             json!({"inputSchema": good}),
             json!({"name": "a/b c", "inputSchema": good}),
             json!({"name": "a_b_c", "inputSchema": good}),
+            json!({"name": "d e", "inputSchema": good}),
             json!({"name": "x".repeat(80), "inputSchema": good}),
             json!({"name": "twice", "inputSchema": good}),
             json!({"name": "twice", "inputSchema": good}),
+            json!({"name": "task", "inputSchema": good, "execution": {"taskSupport": "required"}}),
             json!(5),
         ]);
         let names: Vec<_> = safe.iter().map(|safe| (safe.card.name.as_str(), safe.own_name.as_str())).collect();
-        assert_eq!(names, [("mcp__s__a_b_c", "a/b c"), ("mcp__s__twice", "twice")]);
-        assert_eq!(remarks.len(), 8, "{remarks:#?}");
+        assert_eq!(names, [("mcp__s__a_b_c", "a_b_c"), ("mcp__s__d_e", "d e"), ("mcp__s__twice", "twice")]);
+        assert_eq!(remarks.len(), 9, "{remarks:#?}");
         assert!(remarks[0].contains("there is no type \"nothing\""), "{remarks:#?}");
-        assert!(remarks[3].contains("is offered as `mcp__s__a_b_c`"), "{remarks:#?}");
-        assert!(remarks[4].contains("another tool of that name"), "{remarks:#?}");
+        assert!(remarks[3].contains("another tool of that name"), "{remarks:#?}");
+        assert!(remarks[4].contains("is offered as `mcp__s__d_e`"), "{remarks:#?}");
+        let task = "`mcp__s__task` is left out: it can only be called as a task, which is not supported";
+        assert_eq!(remarks[7], task, "{remarks:#?}");
     }
 
     #[test]
@@ -207,5 +252,14 @@ mod tests {
         let (safe, remarks) = sifted(&tools);
         assert_eq!(safe.len(), MOST_TOOLS);
         assert_eq!(remarks, ["9872 tools of `mcp__s__*` are left out: 128 are the most; filter them with `tools`"]);
+    }
+
+    #[test]
+    fn what_is_longer_than_it_may_be_is_not_kept() {
+        let huge = "x".repeat(1_000_000);
+        let schema = json!({"type": "object", "description": huge});
+        let tool = Listed::read(&json!({"name": huge, "description": huge, "inputSchema": schema}));
+        assert!(tool.length() < 2 * LONGEST_DESCRIPTION, "{}", tool.length());
+        assert!(tool.schema.is_err());
     }
 }

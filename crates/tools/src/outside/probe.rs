@@ -1,10 +1,13 @@
-//! How long a server has to answer the question of the newer protocol before it is asked the older way: some servers of the
-//! older era do not answer what they do not know.
+//! The question of the newer protocol: how long a server has to answer it before it is asked the older way, because some
+//! servers of the older era do not answer what they do not know, and which answers mean that it is one of those.
 
 use std::{sync::Arc, time::Duration};
 
 use drawloom_contract::time::{Clock, Timestamp};
-use rmcp::model::{ErrorCode, ErrorData, RequestId, ServerJsonRpcMessage};
+use rmcp::model::{
+    ErrorCode, ErrorData, JsonRpcMessage, ProtocolVersion, RequestId, ServerJsonRpcMessage, ServerResult,
+};
+use serde_json::Value;
 
 /// The longest wait. A little less than rmcp's own, so that an answer that still comes is known to be late.
 const LONGEST: Duration = Duration::from_secs(9);
@@ -34,14 +37,46 @@ impl std::fmt::Debug for Patience {
     }
 }
 
+/// The version that has no handshake.
+pub(super) const NEWER: ProtocolVersion = ProtocolVersion::V_2026_07_28;
+
+/// The answer to the question as the client must see it: whoever does not say that he speaks the newer protocol is one who
+/// does not know the question, whatever he answers to it. For the library only some errors mean that.
+pub(super) fn understood(answer: ServerJsonRpcMessage) -> ServerJsonRpcMessage {
+    match answer {
+        JsonRpcMessage::Response(response) => match &response.result {
+            ServerResult::DiscoverResult(result) if result.supported_versions.contains(&NEWER) => {
+                JsonRpcMessage::Response(response)
+            }
+            _ => unknown(response.id, "it does not speak the newer protocol"),
+        },
+        JsonRpcMessage::Error(error) if error.error.code == ErrorCode::UNSUPPORTED_PROTOCOL_VERSION => {
+            let supported = error.error.data.as_ref().and_then(|data| data.get("supported")?.as_array());
+            let is_newer = |version: &Value| version.as_str() == Some(NEWER.as_str());
+            match &error.id {
+                Some(id) if !supported.is_some_and(|versions| versions.iter().any(is_newer)) => {
+                    unknown(id.clone(), "it does not speak the newer protocol")
+                }
+                _ => JsonRpcMessage::Error(error),
+            }
+        }
+        other => other,
+    }
+}
+
 /// The answer in place of the one that did not come: such as a server gives that does not know the question.
 pub(super) fn unanswered(id: RequestId) -> ServerJsonRpcMessage {
-    let error = ErrorData::new(ErrorCode::METHOD_NOT_FOUND, "it did not answer server/discover", None);
-    ServerJsonRpcMessage::error(error, Some(id))
+    unknown(id, "it did not answer server/discover")
+}
+
+fn unknown(id: RequestId, why: &'static str) -> ServerJsonRpcMessage {
+    ServerJsonRpcMessage::error(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, why, None), Some(id))
 }
 
 #[cfg(test)]
 pub(super) mod tests {
+    use serde_json::json;
+
     use super::*;
     use crate::outside::tests::WallClock;
 
@@ -54,5 +89,30 @@ pub(super) mod tests {
         let limit = |seconds| Patience::of_start(Duration::from_secs(seconds), patience().clock).limit;
         assert_eq!(limit(3), Duration::from_secs(1));
         assert_eq!(limit(600), LONGEST);
+    }
+
+    #[test]
+    fn whoever_does_not_say_that_he_speaks_the_newer_protocol_is_asked_the_older_way() {
+        let code = |answer: Value| {
+            let answer = serde_json::from_value(answer).expect("an answer");
+            match understood(answer) {
+                JsonRpcMessage::Error(error) => Some(error.error.code.0),
+                _ => None,
+            }
+        };
+        let discovered = |versions: Value| {
+            json!({"jsonrpc": "2.0", "id": 0, "result": {
+                "resultType": "complete", "supportedVersions": versions, "capabilities": {}, "ttlMs": 0, "cacheScope": "private",
+                "_meta": {"io.modelcontextprotocol/serverInfo": {"name": "s", "version": "1"}},
+            }})
+        };
+        let refused =
+            |data: Value| json!({"jsonrpc": "2.0", "id": 0, "error": {"code": -32022, "message": "no", "data": data}});
+        assert_eq!(code(discovered(json!(["2025-11-25", "2026-07-28"]))), None);
+        assert_eq!(code(discovered(json!(["2025-11-25"]))), Some(-32601));
+        assert_eq!(code(json!({"jsonrpc": "2.0", "id": 0, "result": {}})), Some(-32601));
+        assert_eq!(code(refused(json!({"supported": ["2026-07-28"]}))), Some(-32022));
+        assert_eq!(code(refused(json!({"supported": ["2025-11-25"]}))), Some(-32601));
+        assert_eq!(code(refused(json!(null))), Some(-32601));
     }
 }

@@ -1,7 +1,11 @@
 //! Whether what a server calls a JSON Schema is one that a model's provider will take. A wrong one would fail every turn of
 //! every run that is offered the tool, so it is better found here.
 
+mod plain;
+
 use serde_json::{Map, Value};
+
+use plain::{COUNTS, decoded, plain};
 
 /// The deepest nesting.
 const DEEPEST: usize = 24;
@@ -15,8 +19,8 @@ const LONGEST_PROPERTY: usize = 64;
 /// What a value may be.
 const TYPES: [&str; 7] = ["null", "boolean", "object", "array", "number", "string", "integer"];
 
-/// What providers do not take at the top of a tool's schema.
-const NOT_AT_THE_TOP: [&str; 6] = ["oneOf", "anyOf", "allOf", "not", "if", "enum"];
+/// What providers do not take at the top of a tool's schema, and what means nothing without it.
+const NOT_AT_THE_TOP: [&str; 8] = ["oneOf", "anyOf", "allOf", "not", "if", "then", "else", "enum"];
 
 /// A schema that can be offered.
 #[derive(Debug, Clone, PartialEq)]
@@ -24,17 +28,22 @@ pub(super) struct Usable {
     pub(super) schema: Value,
     /// Rules that had to be taken off the top; the tool's description must say them.
     pub(super) moved: Option<Value>,
+    /// How long both are as text, in bytes.
+    pub(super) length: usize,
 }
 
 /// The schema of a tool's input as it can be offered, or what is wrong with it.
 pub(super) fn usable(schema: &Value) -> Result<Usable, String> {
-    let Value::Object(map) = schema else { return Err("its input schema is no JSON object".into()) };
+    if !schema.is_object() {
+        return Err("its input schema is no JSON object".into());
+    }
     let length = schema.to_string().len();
     if length > LONGEST {
         return Err(format!("its input schema has {length} bytes, and {LONGEST} are allowed"));
     }
-    check(schema, schema, DEEPEST).map_err(|problem| format!("its input schema is not valid: {problem}"))?;
-    let mut map = map.clone();
+    let schema = plain(schema);
+    check(&schema, &schema, DEEPEST).map_err(|problem| format!("its input schema is not valid: {problem}"))?;
+    let Value::Object(mut map) = schema else { return Err("its input schema is no JSON object".into()) };
     match map.get("type") {
         None => drop(map.insert("type".into(), "object".into())),
         Some(kind) if kind == "object" => {}
@@ -46,11 +55,11 @@ pub(super) fn usable(schema: &Value) -> Result<Usable, String> {
         NOT_AT_THE_TOP.iter().filter_map(|key| Some(((*key).to_owned(), map.remove(*key)?))).collect();
     let schema = Value::Object(map);
     if moved.is_empty() {
-        return Ok(Usable { schema, moved: None });
+        return Ok(Usable { schema, moved: None, length });
     }
     // A reference may have led to what is not there any more.
     check(&schema, &schema, DEEPEST).map_err(|problem| format!("without the rules at its top, {problem}"))?;
-    Ok(Usable { schema, moved: Some(Value::Object(moved)) })
+    Ok(Usable { schema, moved: Some(Value::Object(moved)), length })
 }
 
 fn check(schema: &Value, root: &Value, deeper: usize) -> Result<(), String> {
@@ -105,11 +114,7 @@ fn check(schema: &Value, root: &Value, deeper: usize) -> Result<(), String> {
             "minimum" | "maximum" | "exclusiveMinimum" | "exclusiveMaximum" | "multipleOf" if !value.is_number() => {
                 return Err(format!("`{key}` is no number"));
             }
-            "minLength" | "maxLength" | "minItems" | "maxItems" | "minProperties" | "maxProperties"
-                if !value.is_u64() =>
-            {
-                return Err(format!("`{key}` is no count"));
-            }
+            count if COUNTS.contains(&count) && !value.is_u64() => return Err(format!("`{key}` is no count")),
             "pattern" if !value.is_string() => return Err("`pattern` is no text".into()),
             "$ref" => check_reference(value, root)?,
             _ => {}
@@ -149,9 +154,9 @@ fn check_reference(value: &Value, root: &Value) -> Result<(), String> {
     let Some(pointer) = value.as_str().and_then(|text| text.strip_prefix('#')) else {
         return Err(format!("`$ref` leads out of it: {}", short(value)));
     };
-    match root.pointer(pointer) {
-        Some(_) => Ok(()),
-        None => Err(format!("`$ref` leads nowhere: {}", short(value))),
+    match root.pointer(pointer).is_some() || decoded(pointer).is_some_and(|pointer| root.pointer(&pointer).is_some()) {
+        true => Ok(()),
+        false => Err(format!("`$ref` leads nowhere: {}", short(value))),
     }
 }
 
@@ -174,7 +179,8 @@ mod tests {
             "additionalProperties": false,
             "$defs": {"one": {"anyOf": [{"type": "integer"}, true]}}
         });
-        assert_eq!(usable(&schema), Ok(Usable { schema, moved: None }));
+        let length = schema.to_string().len();
+        assert_eq!(usable(&schema), Ok(Usable { schema, moved: None, length }));
     }
 
     #[test]
@@ -182,6 +188,24 @@ mod tests {
         let made = usable(&json!({"$schema": "x", "anyOf": [{"required": ["a"]}]})).expect("usable");
         assert_eq!(made.schema, json!({"type": "object", "properties": {}}));
         assert_eq!(made.moved, Some(json!({"anyOf": [{"required": ["a"]}]})));
+        let rules = json!({"if": {"required": ["a"]}, "then": {"required": ["b"]}, "else": {"required": ["c"]}});
+        let made = usable(&rules).expect("usable");
+        assert_eq!((made.schema, made.moved), (json!({"type": "object", "properties": {}}), Some(rules)));
+    }
+
+    #[test]
+    fn references_are_found_in_every_way_of_writing_them() {
+        let schema = json!({
+            "type": "object",
+            "properties": {
+                "a": {"$ref": "#/$defs/with%20space"}, "b": {"$ref": "#here"}, "c": {"$ref": "#"},
+                "d": {"type": "string", "minLength": 1.0},
+            },
+            "$defs": {"with space": {"$anchor": "here", "type": "string"}},
+        });
+        let made = usable(&schema).expect("usable");
+        assert_eq!(made.schema["properties"]["b"], json!({"$ref": "#/$defs/with space"}));
+        assert_eq!(made.schema["properties"]["d"], json!({"type": "string", "minLength": 1}));
     }
 
     #[test]
@@ -200,7 +224,9 @@ mod tests {
             json!({"anyOf": []}),
             json!({"properties": {"a": {"$ref": "https://elsewhere/schema"}}}),
             json!({"properties": {"a": {"$ref": "#/$defs/none"}}}),
+            json!({"properties": {"a": {"$ref": "#nowhere"}}}),
             json!({"properties": {"a": {"minLength": -1}}}),
+            json!({"properties": {"a": {"minLength": 1.5}}}),
             json!({"properties": {"a": {"enum": "x"}}}),
             json!({"properties": {"a": deep}}),
             json!({"properties": {"$filter": {}}}),

@@ -23,7 +23,7 @@ use tokio::sync::Mutex;
 use super::{
     OutsideParts, answer,
     config::{McpServerConfig, prefix},
-    connection::{self, Connection, Failed},
+    connection::{self, Connection, Failed, NoList},
     http, offer, quote,
 };
 
@@ -41,6 +41,13 @@ const WORTH_WAITING: Duration = Duration::from_secs(3);
 
 /// How long a server may take to answer a ping after it was late for a call.
 const PING: Duration = Duration::from_secs(5);
+
+/// How long a run waits at most for a newer list of tools, when there is one that may be good; what comes later is for the
+/// next run.
+const NEWER_LIST: Duration = Duration::from_secs(2);
+
+/// How long the end of its session may take.
+const LEAVE: Duration = Duration::from_secs(1);
 
 /// The longest text of the server's in one of our errors, in bytes.
 const LONGEST_QUOTE: usize = 2_000;
@@ -75,7 +82,7 @@ struct State {
     /// Failures in a row.
     failures: u32,
     not_before: Timestamp,
-    /// When it is asked again for the new tools that it did not say.
+    /// When it is asked again for its tools: they may be others by then, or it did not say the new ones.
     list_again: Option<Timestamp>,
 }
 
@@ -96,6 +103,14 @@ impl Server {
     pub(super) async fn offer(self: &Arc<Self>) -> Arc<Offer> {
         match self.reach().await {
             Ok((_, offer)) | Err(offer) => offer,
+        }
+    }
+
+    /// Ends its session, when it is reached over HTTP and has one. A program ends with this process anyway.
+    pub(super) async fn leave(&self) {
+        let current = self.current().take_if(|(connection, _)| connection.is_remote());
+        if let Some((connection, _)) = current {
+            self.within(LEAVE, connection.leave()).await;
         }
     }
 
@@ -219,9 +234,20 @@ impl Server {
     async fn reach(self: &Arc<Self>) -> Reached {
         // In a task of its own, so that one who does not wait any longer does not break it off for the others.
         let server = self.clone();
-        let opening = tokio::spawn(async move { server.open().await });
+        let mut opening = tokio::spawn(async move { server.open().await });
         let limit = Duration::from_millis(self.config.start_timeout_ms);
-        match self.within(limit, opening).await {
+        let is_there = self.open_now().is_some_and(|(connection, _)| !connection.has_changed());
+        let mut opened = None;
+        if is_there {
+            opened = self.within(limit.min(NEWER_LIST), &mut opening).await;
+            if let Some(current) = self.open_now().filter(|_| opened.is_none()) {
+                return Ok(current);
+            }
+        }
+        if opened.is_none() {
+            opened = self.within(limit, opening).await;
+        }
+        match opened {
             Some(Ok(reached)) => reached,
             Some(Err(_)) => Err(self.unavailable("opening it failed unexpectedly; the log may say more")),
             // Its new list of tools may be what takes so long.
@@ -242,8 +268,14 @@ impl Server {
                 }
                 match self.listed(&connection).await {
                     Ok(listed) => return self.settle(&mut state, Ok((connection, listed))),
-                    Err(why) if connection.is_open() => {
-                        let why = self.config.without_query(&why);
+                    // Calls may still be under way in it.
+                    Err(failed) if failed.is_session_lost => {
+                        self.retire(&connection);
+                        let opened = self.opened().await;
+                        return self.settle(&mut state, opened);
+                    }
+                    Err(failed) if connection.is_open() => {
+                        let why = self.config.without_query(&failed.why);
                         tracing::warn!(server = %self.name, %why, "the new tools of an outside MCP server are not known");
                         state.list_again = Some(self.parts.clock.now().after(LONGEST_PAUSE));
                         return Ok((connection, offer));
@@ -276,16 +308,16 @@ impl Server {
         let limit = Duration::from_millis(self.config.start_timeout_ms);
         let work = async {
             let connection = Arc::new(connection::open(&self.config, &self.parts, &self.older).await?);
-            let listed = connection.list().await?;
+            let listed = connection.list().await.map_err(|failed| failed.why)?;
             Ok((connection, listed))
         };
         self.within(limit, work).await.unwrap_or_else(|| Err(self.too_slow()))
     }
 
     /// Asks for the tools again.
-    async fn listed(&self, connection: &Connection) -> Result<offer::List, String> {
+    async fn listed(&self, connection: &Connection) -> Result<offer::List, NoList> {
         let limit = Duration::from_millis(self.config.start_timeout_ms);
-        self.within(limit, connection.list()).await.unwrap_or_else(|| Err(self.too_slow()))
+        self.within(limit, connection.list()).await.unwrap_or_else(|| Err(NoList::of(self.too_slow())))
     }
 
     /// What is offered when it cannot be reached.
@@ -302,16 +334,15 @@ impl Server {
     fn settle(self: &Arc<Self>, state: &mut State, opened: Result<(Arc<Connection>, offer::List), String>) -> Reached {
         match opened {
             Ok((connection, listed)) => {
-                let offer = Arc::new(offer::offer(self, &self.prefix, &self.config, listed));
-                tracing::info!(server = %self.name, tools = offer.tools.len(), "an outside MCP server is connected");
-                for remark in offer.remarks.iter().take(MOST_LOGGED) {
-                    tracing::warn!(server = %self.name, "{}", remark.text);
-                }
-                if offer.remarks.len() > MOST_LOGGED {
-                    tracing::warn!(server = %self.name, more = offer.remarks.len() - MOST_LOGGED, "and more such remarks");
+                let again = listed.good_for.map(|time| self.parts.clock.now().after(time));
+                let mut offer = Arc::new(offer::offer(self, &self.prefix, &self.config, listed));
+                let before = self.current().clone().filter(|(current, _)| Arc::ptr_eq(current, &connection));
+                match before.filter(|(_, before)| offer::is_same(before, &offer)) {
+                    Some((_, before)) => offer = before,
+                    None => self.note_offer(&offer),
                 }
                 *self.current() = Some((connection.clone(), offer.clone()));
-                (state.down, state.list_again) = (None, None);
+                (state.down, state.list_again) = (None, again);
                 Ok((connection, offer))
             }
             Err(why) => {
@@ -322,6 +353,17 @@ impl Server {
                 state.down = Some(down.clone());
                 Err(down)
             }
+        }
+    }
+
+    /// Logs what is new.
+    fn note_offer(&self, offer: &Offer) {
+        tracing::info!(server = %self.name, tools = offer.tools.len(), "an outside MCP server is connected");
+        for remark in offer.remarks.iter().take(MOST_LOGGED) {
+            tracing::warn!(server = %self.name, "{}", remark.text);
+        }
+        if offer.remarks.len() > MOST_LOGGED {
+            tracing::warn!(server = %self.name, more = offer.remarks.len() - MOST_LOGGED, "and more such remarks");
         }
     }
 

@@ -12,12 +12,15 @@ use std::{
 use rmcp::{
     RoleClient,
     model::{
-        ClientJsonRpcMessage, ClientNotification, JsonRpcMessage, RequestId, ServerJsonRpcMessage, ServerNotification,
+        ClientJsonRpcMessage, ClientNotification, ClientRequest, JsonRpcMessage, RequestId, ServerJsonRpcMessage,
+        ServerNotification,
     },
     service::{RxJsonRpcMessage, TxJsonRpcMessage},
     transport::Transport,
 };
 use tokio::sync::watch;
+
+use super::probe::understood;
 
 /// Most bytes of what is no answer, since the last answer.
 pub(super) const MOST_NOISE: usize = 16 * 1024 * 1024;
@@ -30,6 +33,16 @@ const MOST_TROUBLES: usize = 256;
 
 /// Ids of requests, as texts: servers answer `"1"` to `1`.
 type Ids = Mutex<HashSet<String>>;
+
+/// Whether a connection has a session.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Session {
+    /// It has none, or its server has been told that it is over.
+    #[default]
+    None,
+    /// It has one.
+    Open,
+}
 
 /// What is known of a connection from outside of it.
 #[derive(Debug, Default)]
@@ -45,8 +58,12 @@ pub(super) struct Fate {
     older: AtomicBool,
     /// Whether nothing is to be written any more, not even what is half written.
     over: watch::Sender<bool>,
+    /// Whether there is a session.
+    session: watch::Sender<Session>,
     /// Our requests that have no answer yet.
     asked: Ids,
+    /// Those of them that are the question of the newer protocol.
+    probes: Ids,
     /// Requests of the server whose answer is not sent yet.
     owed: Ids,
 }
@@ -79,6 +96,17 @@ impl Fate {
     /// Whether it did not.
     pub(super) fn was_silent(&self) -> bool {
         self.older.load(Ordering::SeqCst)
+    }
+
+    /// Keeps whether there is a session.
+    pub(super) fn session(&self, session: Session) {
+        self.session.send_replace(session);
+    }
+
+    /// Waits until there is no session.
+    pub(super) async fn session_ended(&self) {
+        // The sender lives in `self`, so that waiting cannot fail.
+        let _ = self.session.subscribe().wait_for(|session| *session == Session::None).await;
     }
 
     /// Breaks off whatever is still being written.
@@ -120,7 +148,12 @@ impl Fate {
     /// Keeps what is about to be sent: who asks waits for an answer, unless he takes it back.
     pub(super) fn sends(&self, item: &ClientJsonRpcMessage) {
         match item {
-            JsonRpcMessage::Request(request) => drop(lock(&self.asked).insert(request.id.to_string())),
+            JsonRpcMessage::Request(request) => {
+                lock(&self.asked).insert(request.id.to_string());
+                if let ClientRequest::DiscoverRequest(_) = request.request {
+                    lock(&self.probes).insert(request.id.to_string());
+                }
+            }
             JsonRpcMessage::Notification(notice) => {
                 if let ClientNotification::CancelledNotification(taken_back) = &notice.notification
                     && let Some(id) = &taken_back.params.request_id
@@ -157,6 +190,18 @@ impl Fate {
     /// Whether a request of the server still has no answer.
     pub(super) fn is_owed(&self, id: &str) -> bool {
         lock(&self.owed).contains(id)
+    }
+
+    /// Keeps what a notice says that anybody needs.
+    pub(super) fn notice(&self, notice: &ServerNotification) {
+        if let ServerNotification::ToolListChangedNotification(_) = notice {
+            self.changed.store(true, Ordering::SeqCst);
+        }
+    }
+
+    /// Whether it has, without taking note.
+    pub(super) fn has_changed(&self) -> bool {
+        self.changed.load(Ordering::SeqCst)
     }
 
     /// Whether the list of tools has changed since this was last asked.
@@ -219,9 +264,7 @@ impl Sieve {
             },
             JsonRpcMessage::Request(_) => self.request(message, length),
             JsonRpcMessage::Notification(notice) => {
-                if let ServerNotification::ToolListChangedNotification(_) = notice.notification {
-                    self.fate.changed.store(true, Ordering::SeqCst);
-                }
+                self.fate.notice(&notice.notification);
                 self.garbage(length)
             }
         }
@@ -232,7 +275,8 @@ impl Sieve {
         match self.fate.is_asked(&id) {
             true => {
                 self.noise = 0;
-                Verdict::Pass(Box::new(message))
+                let is_probe = lock(&self.fate.probes).remove(&id.to_string());
+                Verdict::Pass(Box::new(if is_probe { understood(message) } else { message }))
             }
             false => self.garbage(length.max(USUAL_LENGTH)),
         }

@@ -21,7 +21,9 @@ pub(super) async fn servers(report: &mut Report, config: &Config, resolved: &Res
             offer = server.offer() => Some(offer),
             () = SystemClock.sleep_until(began.after(LONGEST)) => None,
         };
-        (name, offer, duration(SystemClock.now().since(began).as_millis() as u64))
+        let took = duration(SystemClock.now().since(began).as_millis() as u64);
+        server.leave().await;
+        (name, offer, took)
     });
     for (name, offer, took) in futures::future::join_all(asked).await {
         match offer.as_deref() {

@@ -137,3 +137,16 @@ fn a_run_that_is_taken_up_without_its_server_says_which_tools_are_gone() {
         "{text}"
     );
 }
+
+#[test]
+fn a_session_ends_with_drawloom() {
+    let play = Play::new(Wire::Http, &["era=legacy"]).turn("ended", json!({}));
+    assert_eq!(play.run().texts(), ["0"]);
+    assert_eq!(play.run().texts(), ["1"]);
+    play.finish(&["doctor"]).exits(0);
+    let server = play.home.serve();
+    let run = || play.look(play.finish(&["run", "a", "begin", "--json"]).exits(0).json());
+    assert_eq!(run().texts(), ["3"]);
+    assert_eq!(server.stop(), Some(0));
+    assert_eq!(run().texts(), ["4"]);
+}
