@@ -9,6 +9,7 @@ mod cancel;
 mod clients;
 mod endpoint;
 mod handler;
+mod listeners;
 mod manager;
 mod messages;
 mod notes;
@@ -33,5 +34,8 @@ pub(crate) use offered::Offered;
 /// one, and an explicit cancel can name the call by it in either era.
 pub(crate) const CALL_KEY: &str = "io.drawloom/idempotencyKey";
 
-/// The key under which a caller says after how many milliseconds it wants a handle when there is no answer yet.
+/// The key under which a caller says how long it waits for an answer, in milliseconds.
 pub(crate) const PATIENCE: &str = "io.drawloom/patienceMs";
+
+/// The key under which a caller (our own proxy) says after how many milliseconds it wants a handle when there is no answer yet.
+pub(crate) const ANSWER_WITHIN: &str = "io.drawloom/answerWithinMs";

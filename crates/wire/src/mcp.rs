@@ -91,8 +91,11 @@ pub const INSTANCE: &str = "drawloom-instance";
 /// The part of `_meta` that names the key under which the server does a call once.
 const IDEMPOTENCY_KEY: &str = "io.drawloom/idempotencyKey";
 
-/// The part of `_meta` that says after how long the server gives a handle back, so that it arrives while the host waits.
+/// The part of `_meta` in which a host says how long it waits.
 const PATIENCE_MS: &str = "io.drawloom/patienceMs";
+
+/// The part of `_meta` that says after how long the server gives a handle back, so that it arrives while the host waits.
+const ANSWER_WITHIN_MS: &str = "io.drawloom/answerWithinMs";
 
 /// The part of `_meta` in which a stateless message says its version.
 const PROTOCOL_VERSION: &str = "io.modelcontextprotocol/protocolVersion";

@@ -13,9 +13,16 @@ use tokio_util::sync::CancellationToken;
 pub(super) struct Cancel {
     token: CancellationToken,
     reason: OnceLock<Option<String>>,
+    /// What is asked: the same in a request that is sent once more.
+    what: u64,
 }
 
 impl Cancel {
+    /// The cancel of a request that asks for `what`.
+    pub(super) fn of(what: u64) -> Arc<Self> {
+        Arc::new(Self { what, ..Self::default() })
+    }
+
     /// Says that the call is not wanted any more. The first word counts.
     pub(super) fn say(&self, reason: Option<String>) {
         _ = self.reason.set(reason);
@@ -58,9 +65,14 @@ impl<K: Eq + Hash + Clone> Calls<K> {
         Entered { calls: self.clone(), key, cancel: cancel.clone() }
     }
 
-    /// Whether a call of the name is in flight.
-    pub(super) fn has(&self, key: &K) -> bool {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner).contains_key(key)
+    /// The same, unless another call has the name. One that asks for the same thing takes its place.
+    pub(super) fn enter_alone(self: &Arc<Self>, key: K, cancel: &Arc<Cancel>) -> Option<Entered<K>> {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        if open.get(&key).is_some_and(|known| known.what != cancel.what) {
+            return None;
+        }
+        open.insert(key.clone(), cancel.clone());
+        Some(Entered { calls: self.clone(), key, cancel: cancel.clone() })
     }
 
     /// Cancels a call that is in flight; says whether it was. One that was answered before is left alone.
@@ -136,5 +148,17 @@ mod tests {
         assert!(second.token.is_cancelled() && !first.token.is_cancelled());
         drop(two);
         assert!(!calls.cancel(&7, None));
+    }
+
+    #[test]
+    fn a_name_is_shared_only_by_calls_that_ask_for_the_same() {
+        let calls: Arc<Calls<u32>> = Arc::default();
+        let one = calls.enter_alone(7, &Cancel::of(1)).expect("nobody has it");
+        assert!(calls.enter_alone(7, &Cancel::of(2)).is_none());
+        let again = calls.enter_alone(7, &Cancel::of(1)).expect("the same once more");
+        drop(one);
+        assert!(calls.enter_alone(7, &Cancel::of(2)).is_none(), "the second is in flight");
+        drop(again);
+        assert!(calls.enter_alone(7, &Cancel::of(2)).is_some());
     }
 }

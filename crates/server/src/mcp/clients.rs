@@ -30,7 +30,7 @@ const CLIENTS: &[Client] = &[
 ];
 
 /// How long the client that calls itself `name` can be kept waiting. `informed` says whether it hears of progress, and
-/// `own` is what the client asked for itself.
+/// `own` is when it wants an answer at the latest.
 pub(super) fn patience(name: Option<&str>, informed: bool, own: Option<Duration>) -> Duration {
     let name = name.unwrap_or_default().to_ascii_lowercase();
     let known = CLIENTS.iter().find(|client| name.starts_with(client.name));

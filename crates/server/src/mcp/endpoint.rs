@@ -40,6 +40,7 @@ use crate::{
         calls::Calls,
         cancel,
         handler::Handler,
+        listeners::Listeners,
         manager::Manager,
         messages,
         open::Open,
@@ -79,6 +80,7 @@ pub(super) struct Shared {
     /// Calls of sessions.
     pub(super) in_sessions: Arc<Calls<SessionCall>>,
     pub(super) open: Arc<Open>,
+    pub(super) listeners: Arc<Listeners>,
     pub(super) changes: broadcast::Sender<Change>,
 }
 
@@ -104,6 +106,7 @@ impl Endpoint {
             calls: Arc::default(),
             in_sessions: Arc::default(),
             open: Arc::default(),
+            listeners: Arc::default(),
             changes,
         });
         let sessions = Arc::new(Sessions::new(app.clone()));
@@ -113,6 +116,8 @@ impl Endpoint {
             .disable_allowed_origins()
             .with_sse_keep_alive(Some(KEEP_ALIVE))
             .with_json_response(true)
+            // Events of a greeting, or of the stream that belongs to no call, are no reason to come back: only of calls.
+            .with_sse_retry(None)
             .with_cancellation_token(last_words(app))
             .with_max_request_body_bytes(app.limits.body);
         config.session_store = Some(sessions.clone());
@@ -141,9 +146,9 @@ impl Endpoint {
         }
         if parts.method != Method::POST {
             parts.extensions.insert(view);
-            let knows_empty_events = messages::knows_empty_events(&parts.headers, &[]);
+            let knows_empty_events = messages::knows_empty_events(&parts.headers);
             let response = self.handle(parts, Bytes::new()).await;
-            return Ok(if knows_empty_events { response } else { messages::without_empty_data(response) });
+            return Ok(if knows_empty_events { response } else { messages::without_empty_events(response) });
         }
         let held = read_body(app, &parts.headers, body, app.limits.body).await?;
         let bytes = held.bytes.clone();
@@ -154,7 +159,7 @@ impl Endpoint {
         if let Some(split) = messages::split(&bytes) {
             return Ok(self.answer_all(parts, &bytes, split).await);
         }
-        let knows_empty_events = messages::knows_empty_events(&parts.headers, &bytes);
+        let knows_empty_events = messages::knows_empty_events(&parts.headers);
         let opens = session_of(&parts.headers).is_none() && messages::is_initialize(&bytes);
         let response = match opens {
             true => self.open(parts, &bytes, caller).await?,
@@ -167,7 +172,7 @@ impl Endpoint {
         }
         let mut response = messages::in_protocol(response, &bytes).await;
         if !knows_empty_events {
-            response = messages::without_empty_data(response);
+            response = messages::without_empty_events(response);
         }
         Ok(hold_head(app, response).await)
     }
@@ -244,6 +249,8 @@ impl Endpoint {
         }
         self.shared.open.remove(id);
         self.manager.put_away(&SessionId::from(id)).await;
+        // Somebody may have written them down in between.
+        self.sessions.forget_wishes(id).await?;
         // Not 202, which the Python clients take for a failure.
         Ok(StatusCode::NO_CONTENT.into_response())
     }

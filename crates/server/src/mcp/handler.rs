@@ -278,13 +278,15 @@ impl ServerHandler for Handler {
 
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
         // A session of an earlier process is greeted anew: what it had asked for still holds.
-        let Some(restored) = context.extensions.get::<SessionRestoreMarker>() else { return };
+        if context.extensions.get::<SessionRestoreMarker>().is_none() {
+            return;
+        }
         let ask = || {
             let mut request = RequestContext::new(RequestId::Number(0), context.peer.clone());
             request.extensions = context.extensions.clone();
             self.ask_as(request, Scope::RunsRead).ok()
         };
-        self.standing.take_up(&restored.id, ask).await;
+        self.standing.take_up(ask).await;
     }
 
     fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
@@ -303,7 +305,7 @@ impl ServerHandler for Handler {
             false => Some(self.ask_as(context.request_context().clone(), Scope::RunsRead)?),
         };
         let hear = async |uri: String| match &ask {
-            Some(ask) if heard(&self.shared, ask, &uri).await => Some(uri),
+            Some(ask) if heard(&self.shared, ask, &uri).await.is_ok() => Some(uri),
             _ => None,
         };
         let mut updates: FuturesUnordered<_> = uris.into_iter().map(hear).collect();

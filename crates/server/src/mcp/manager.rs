@@ -5,6 +5,8 @@ use std::{
     collections::{HashMap, hash_map::Entry},
     fmt,
     future::Future,
+    hash::{DefaultHasher, Hash as _, Hasher as _},
+    io,
     pin::Pin,
     sync::{
         Arc, Mutex, PoisonError,
@@ -19,7 +21,7 @@ use futures::{Stream, StreamExt as _};
 use rmcp::{
     ErrorData,
     model::{
-        CallToolResult, ClientJsonRpcMessage, ClientNotification, GetMeta as _, ProgressNotification,
+        CallToolResult, ClientJsonRpcMessage, ClientNotification, ClientRequest, GetMeta as _, ProgressNotification,
         ProgressNotificationParam, RequestId, ServerJsonRpcMessage, ServerNotification, ServerResult,
     },
     transport::streamable_http_server::session::{
@@ -68,14 +70,19 @@ impl Manager {
     }
 
     /// A stream whose events say of which call they are.
-    fn marked(&self, stream: impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, mark: &Mark) -> Events {
-        let mark = mark.to_string();
+    fn marked(&self, stream: impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, mark: String) -> Events {
         Box::pin(stream.map(move |mut event| {
             if let Some(id) = &mut event.event_id {
                 id.push_str(&mark);
             }
             event
         }))
+    }
+
+    /// The stream of a session that belongs to no call, while somebody reads it.
+    fn listened(&self, id: &SessionId, stream: impl Stream<Item = ServerSseMessage> + Send + Sync + 'static) -> Events {
+        let here = self.shared.listeners.enter(id);
+        self.marked(stream.inspect(move |_| _ = &here), format!("@{}", self.boot))
     }
 
     /// The rest of a call whose stream is gone: its answer, once there is one.
@@ -221,8 +228,30 @@ async fn rest_of(
     Err(lost())
 }
 
+/// What a request asks for, as a number: its key, when it has one, because how long its sender waits changes.
+fn what_is_asked(request: &ClientRequest) -> u64 {
+    struct Into(DefaultHasher);
+    impl io::Write for Into {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.write(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut what = Into(DefaultHasher::new());
+    match request.get_meta().get(CALL_KEY) {
+        Some(key) => key.hash(&mut what.0),
+        None => serde_json::to_writer(&mut what, request).expect("requests have only text keys"),
+    }
+    what.0.finish()
+}
+
 fn refused_as_second(id: &RequestId) -> Events {
-    let error = ErrorData::invalid_request("a request with this id is in flight in this session", None);
+    let message = "another request with this id is in flight in this session; use an id once";
+    let error = ErrorData::invalid_request(message, None);
     let refusal = ServerJsonRpcMessage::error(error, Some(id.clone()));
     Box::pin(futures::stream::once(std::future::ready(ServerSseMessage::from_message(refusal))))
 }
@@ -274,27 +303,26 @@ impl SessionManager for Manager {
         let mut message = message;
         let mark = match &message {
             ClientJsonRpcMessage::Request(request) => {
-                // Our proxy asks again under the id, and the key, that it had. Two requests of anybody else would get each
-                // other's answers.
-                let is_repeat = request.request.get_meta().contains_key(CALL_KEY);
-                if !is_repeat && self.shared.in_sessions.has(&(id.to_string(), request.id.clone())) {
-                    return Ok(refused_as_second(&request.id));
-                }
                 let serial = self.serials.fetch_add(1, Ordering::Relaxed);
-                Some(Mark { boot: self.boot.clone(), serial, call: request.id.clone() })
+                let mark = Mark { boot: self.boot.clone(), serial, call: request.id.clone() };
+                // From here on a cancel finds it, however soon it comes. Two requests that are not the same would get each
+                // other's answers.
+                let (call, cancel) =
+                    ((id.to_string(), request.id.clone()), Cancel::of(what_is_asked(&request.request)));
+                let Some(entered) = self.shared.in_sessions.enter_alone(call, &cancel) else {
+                    return Ok(refused_as_second(&request.id));
+                };
+                Some((mark, Arc::new(entered)))
             }
             _ => None,
         };
-        if let Some(mark) = &mark {
+        if let Some((mark, entered)) = &mark {
             message.insert_extension(mark.clone());
-            // From here on a cancel finds it, however soon it comes.
-            let call = (id.to_string(), mark.call.clone());
-            let entered = self.shared.in_sessions.enter(call, &Arc::new(Cancel::default()));
-            message.insert_extension(Arc::new(entered));
+            message.insert_extension(entered.clone());
         }
         let stream = self.inner.create_stream(id, message).await?;
         Ok(match mark {
-            Some(mark) => self.marked(stream, &mark),
+            Some((mark, _)) => self.marked(stream, mark.to_string()),
             None => Box::pin(stream),
         })
     }
@@ -321,7 +349,8 @@ impl SessionManager for Manager {
         &self,
         id: &SessionId,
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Self::Error> {
-        Ok(Box::pin(self.inner.create_standalone_stream(id).await?) as Events)
+        let stream = self.inner.create_standalone_stream(id).await?;
+        Ok(self.listened(id, stream))
     }
 
     async fn resume(
@@ -329,19 +358,25 @@ impl SessionManager for Manager {
         id: &SessionId,
         last_event_id: String,
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Self::Error> {
-        Ok(match Mark::split(&last_event_id) {
-            Some((own, mark)) if mark.boot == self.boot => match self.inner.resume(id, own.to_owned()).await {
-                Ok(stream) => self.marked(stream, &mark),
-                // It was answered, and nobody was there.
-                Err(_) => self.taken_up(id, mark).await,
-            },
-            Some((_, mark)) => self.taken_up(id, mark).await,
-            // The stream that belongs to no call: an earlier process has nothing to add to it.
-            None => match self.inner.resume(id, last_event_id).await {
-                Ok(stream) => Box::pin(stream) as Events,
-                Err(_) => Box::pin(self.inner.create_standalone_stream(id).await?),
-            },
-        })
+        if let Some((own, mark)) = Mark::split(&last_event_id) {
+            return Ok(match mark.boot == self.boot {
+                true => match self.inner.resume(id, own.to_owned()).await {
+                    Ok(stream) => self.marked(stream, mark.to_string()),
+                    // It was answered, and nobody was there.
+                    Err(_) => self.taken_up(id, mark).await,
+                },
+                false => self.taken_up(id, mark).await,
+            });
+        }
+        // The stream that belongs to no call. What an earlier process said on it says nothing of what this one has said.
+        let own = last_event_id.split_once('@').filter(|(_, boot)| *boot == self.boot).map(|(own, _)| own.to_owned());
+        if let Some(own) = own
+            && let Ok(stream) = self.inner.resume(id, own).await
+        {
+            return Ok(self.listened(id, stream));
+        }
+        let stream = self.inner.create_standalone_stream(id).await?;
+        Ok(self.listened(id, stream))
     }
 
     fn restore_session(

@@ -72,35 +72,30 @@ fn without_token(message: &str) -> Bytes {
     value.to_string().into()
 }
 
-/// Whether a client knows events whose data is empty: they have an id to come back with, since version 2025-11-25. Older
-/// clients read all data as JSON.
-pub(super) fn knows_empty_events(headers: &HeaderMap, body: &[u8]) -> bool {
-    #[derive(Deserialize)]
-    struct Initialize<'a> {
-        #[serde(borrow)]
-        params: Offer<'a>,
-    }
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Offer<'a> {
-        protocol_version: &'a str,
-    }
-    let said = headers.get("mcp-protocol-version").and_then(|version| version.to_str().ok());
-    let offered = || serde_json::from_slice::<Initialize<'_>>(body).ok().map(|message| message.params.protocol_version);
-    said.or_else(offered).is_some_and(|version| version >= WITH_EMPTY_EVENTS)
+/// Whether a client knows events that have an id to come back with and no data, which there are since version 2025-11-25.
+/// Older clients read all data as JSON; Codex does not, and comes back.
+pub(super) fn knows_empty_events(headers: &HeaderMap) -> bool {
+    let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+    header("mcp-protocol-version").is_some_and(|version| version >= WITH_EMPTY_EVENTS)
+        || header("user-agent").is_some_and(|agent| agent.starts_with("codex"))
 }
 
-/// A stream in which events without data have an id and no more: nobody hears of them, and their id counts.
-pub(super) fn without_empty_data(response: Response) -> Response {
+/// A stream without events that have no data. A comment ends no event either: what reads lines in the old Python clients
+/// takes the empty line after it for the end of one.
+pub(super) fn without_empty_events(response: Response) -> Response {
     let kind = response.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
     if !kind.is_some_and(|kind| kind.starts_with("text/event-stream")) {
         return response;
     }
     response.map(|body| {
         Body::new(body.map_frame(|frame| {
-            frame.map_data(|data| {
-                let empty = [&b"data: \n"[..], b"data:\n"].into_iter().find(|empty| data.starts_with(empty));
-                empty.map_or(data.clone(), |empty| data.slice(empty.len()..))
+            frame.map_data(|event| {
+                let is_empty = [&b"data: \n"[..], b"data:\n"].into_iter().any(|empty| event.starts_with(empty));
+                match is_empty {
+                    true => Bytes::new(),
+                    false if event.starts_with(b":") && event.ends_with(b"\n\n") => event.slice(..event.len() - 1),
+                    false => event,
+                }
             })
         }))
     })
@@ -190,7 +185,18 @@ fn json_response(status: StatusCode, value: &Value) -> Response {
 
 #[cfg(test)]
 mod tests {
+    use axum::response::IntoResponse as _;
+
     use super::*;
+
+    #[tokio::test]
+    async fn what_old_clients_get_has_no_event_without_data() {
+        let frames = ["data: \nid: 0/0\nretry: 3000\n\n", ": \n\n", "data: {}\nid: 0/1\n\n", ":\n\n"];
+        let frames = futures::stream::iter(frames.map(Ok::<_, std::convert::Infallible>));
+        let stream = ([(header::CONTENT_TYPE, "text/event-stream")], Body::from_stream(frames)).into_response();
+        let body = without_empty_events(stream).into_body().collect().await.expect("a body").to_bytes();
+        assert_eq!(body, &b": \ndata: {}\nid: 0/1\n\n:\n"[..]);
+    }
 
     #[test]
     fn messages_of_a_list_come_apart_and_without_the_token_for_progress() {

@@ -98,11 +98,18 @@ impl Sessions {
     /// Forgets a session; durable when this returns. Says whether there was one.
     pub(super) async fn forget(&self, id: &str) -> Result<bool, Failure> {
         let known = self.find(id).await?.is_some();
-        for key in [key_of_wishes(id), key(id)] {
-            let change = ValueChange::Remove { key };
-            self.app.values.change(change).await.map_err(|error| Failure::of(&error as &dyn Explain))?;
-        }
+        self.remove(key(id)).await?;
         Ok(known)
+    }
+
+    /// Forgets what a session asked for.
+    pub(super) async fn forget_wishes(&self, id: &str) -> Result<(), Failure> {
+        self.remove(key_of_wishes(id)).await
+    }
+
+    async fn remove(&self, key: ValueKey) -> Result<(), Failure> {
+        let change = ValueChange::Remove { key };
+        self.app.values.change(change).await.map_err(|error| Failure::of(&error as &dyn Explain))
     }
 
     /// Whether `caller` opened the session; `None`, when there is no such session.

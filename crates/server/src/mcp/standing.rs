@@ -6,13 +6,15 @@
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, PoisonError, Weak},
+    time::Duration,
 };
 
 use rmcp::{
     ErrorData,
-    model::{LoggingLevel, ResourceUpdatedNotificationParam},
+    model::{ErrorCode, LoggingLevel, ResourceUpdatedNotificationParam},
 };
 use serde::{Deserialize, Serialize};
+use tokio::sync::MutexGuard;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::mcp::{
@@ -24,6 +26,9 @@ use crate::mcp::{
 
 /// How many resources a session can hear of.
 pub(super) const SUBSCRIPTIONS: usize = 256;
+
+/// How long to wait after a look at a resource failed.
+const LOOK_AGAIN: Duration = Duration::from_secs(5);
 
 /// As it is kept.
 #[derive(Debug, Default, Clone, PartialEq, Serialize, Deserialize)]
@@ -37,14 +42,24 @@ pub(super) struct Wishes {
 /// What one session asked for.
 pub(super) struct Standing {
     shared: Arc<Shared>,
+    /// The level of `wishes`, for those who cannot wait.
     level: Mutex<Option<LoggingLevel>>,
-    /// Whoever waits for a change of each resource. Held while it is written down, so that the last word is what is kept.
-    watchers: tokio::sync::Mutex<HashMap<String, AbortOnDropHandle<()>>>,
+    /// Held while it is written down, so that what is kept is the last word.
+    state: tokio::sync::Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// What is kept; nothing, as long as nobody has looked whether an earlier process kept something.
+    wishes: Option<Wishes>,
+    /// Whoever waits for a change of each resource, with a number of their own.
+    watchers: HashMap<String, (u64, AbortOnDropHandle<()>)>,
+    count: u64,
 }
 
 impl Standing {
     pub(super) fn new(shared: Arc<Shared>) -> Arc<Self> {
-        Arc::new(Self { shared, level: Mutex::default(), watchers: tokio::sync::Mutex::default() })
+        Arc::new(Self { shared, level: Mutex::default(), state: tokio::sync::Mutex::default() })
     }
 
     pub(super) fn level(&self) -> Option<LoggingLevel> {
@@ -52,81 +67,117 @@ impl Standing {
     }
 
     pub(super) async fn set_level(&self, ask: &Ask, level: LoggingLevel) {
-        let watchers = self.watchers.lock().await;
-        self.have_level(Some(level));
-        self.keep(ask.session(), watchers.keys()).await;
-    }
-
-    fn have_level(&self, level: Option<LoggingLevel>) {
-        *self.level.lock().unwrap_or_else(PoisonError::into_inner) = level;
+        let Some((session, mut state)) = self.state(ask).await else { return };
+        self.change(&session, &mut state, |wishes| wishes.level = Some(level)).await;
     }
 
     /// Tells the session once when the resource changes.
     pub(super) async fn subscribe(self: &Arc<Self>, ask: Ask, uri: String) -> Result<(), ErrorData> {
-        let mut watchers = self.watchers.lock().await;
-        if watchers.len() >= SUBSCRIPTIONS && !watchers.contains_key(&uri) {
+        let Some((session, mut state)) = self.state(&ask).await else { return Ok(()) };
+        let wishes = state.wishes.get_or_insert_default();
+        if wishes.uris.len() >= SUBSCRIPTIONS && !wishes.uris.contains(&uri) {
             let message = format!("a session can have {SUBSCRIPTIONS} subscriptions; unsubscribe from some first");
             return Err(ErrorData::invalid_request(message, None));
         }
-        let session = ask.session().map(str::to_owned);
-        watchers.insert(uri.clone(), self.watch(ask, uri));
-        self.keep(session.as_deref(), watchers.keys()).await;
+        self.watch(&mut state, ask, &session, &uri);
+        self.change(&session, &mut state, |wishes| {
+            wishes.uris.retain(|known| *known != uri);
+            wishes.uris.push(uri);
+        })
+        .await;
         Ok(())
     }
 
     pub(super) async fn unsubscribe(&self, ask: &Ask, uri: &str) {
-        let mut watchers = self.watchers.lock().await;
-        if watchers.remove(uri).is_some() {
-            self.keep(ask.session(), watchers.keys()).await;
+        let Some((session, mut state)) = self.state(ask).await else { return };
+        state.watchers.remove(uri);
+        self.change(&session, &mut state, |wishes| wishes.uris.retain(|known| known != uri)).await;
+    }
+
+    /// Goes on with what the session had asked for, in a server that was started since. `asker` asks for each.
+    pub(super) async fn take_up(self: &Arc<Self>, asker: impl Fn() -> Option<Ask>) {
+        let Some(ask) = asker() else { return };
+        let Some((session, mut state)) = self.state(&ask).await else { return };
+        for uri in state.wishes.clone().unwrap_or_default().uris {
+            if !state.watchers.contains_key(&uri)
+                && let Some(ask) = asker()
+            {
+                self.watch(&mut state, ask, &session, &uri);
+            }
         }
     }
 
-    /// Takes up what the session had asked for, in a server that was started since. `ask` makes the asker for each.
-    pub(super) async fn take_up(self: &Arc<Self>, session: &str, ask: impl Fn() -> Option<Ask>) {
-        let Some(wishes) = Sessions::new(self.shared.app.clone()).wishes(session).await else { return };
-        let mut watchers = self.watchers.lock().await;
-        self.have_level(wishes.level);
-        for uri in wishes.uris {
-            let Some(ask) = ask() else { return };
-            watchers.insert(uri.clone(), self.watch(ask, uri));
+    /// The state, with what an earlier process kept, and the session that it is of.
+    async fn state(&self, ask: &Ask) -> Option<(String, MutexGuard<'_, State>)> {
+        let session = ask.session()?.to_owned();
+        let mut state = self.state.lock().await;
+        if state.wishes.is_none() {
+            let kept = Sessions::new(self.shared.app.clone()).wishes(&session).await.unwrap_or_default();
+            *self.level.lock().unwrap_or_else(PoisonError::into_inner) = kept.level;
+            state.wishes = Some(kept);
+        }
+        Some((session, state))
+    }
+
+    async fn change(&self, session: &str, state: &mut State, how: impl FnOnce(&mut Wishes)) {
+        let wishes = state.wishes.get_or_insert_default();
+        let before = wishes.clone();
+        how(wishes);
+        *self.level.lock().unwrap_or_else(PoisonError::into_inner) = wishes.level;
+        if *wishes != before {
+            Sessions::new(self.shared.app.clone()).keep_wishes(session, wishes).await;
         }
     }
 
-    fn watch(self: &Arc<Self>, mut ask: Ask, uri: String) -> AbortOnDropHandle<()> {
+    fn watch(self: &Arc<Self>, state: &mut State, mut ask: Ask, session: &str, uri: &str) {
         // The request itself is over long before.
         ask.context.extensions.remove::<Arc<Entered<SessionCall>>>();
+        state.count += 1;
+        let (number, session, uri) = (state.count, session.to_owned(), uri.to_owned());
         // Whoever waits does not keep a session alive that is over.
-        let (standing, shared) = (Arc::downgrade(self), self.shared.clone());
-        AbortOnDropHandle::new(tokio::spawn(async move {
-            if heard(&shared, &ask, &uri).await {
-                let notice = ResourceUpdatedNotificationParam::new(uri.clone());
-                if let Err(error) = ask.context.peer.notify_resource_updated(notice).await {
-                    tracing::debug!(%error, "a subscriber could not be told");
-                }
+        let (standing, shared, name) = (Arc::downgrade(self), self.shared.clone(), uri.clone());
+        let watcher = tokio::spawn(async move {
+            while !is_settled(heard(&shared, &ask, &uri).await, &ask, &session, &uri, &shared).await {
+                shared.app.clock.sleep_until(shared.app.clock.now().after(LOOK_AGAIN)).await;
             }
-            if let Some(standing) = Weak::upgrade(&standing) {
-                let mut watchers = standing.watchers.lock().await;
-                standing.keep(ask.session(), watchers.keys().filter(|known| **known != uri)).await;
+            let Some(standing) = Weak::upgrade(&standing) else { return };
+            let mut state = standing.state.lock().await;
+            if state.watchers.get(&uri).is_some_and(|(known, _)| *known == number) {
+                standing.change(&session, &mut state, |wishes| wishes.uris.retain(|known| *known != uri)).await;
                 // The last thing: it ends this task.
-                watchers.remove(&uri);
+                state.watchers.remove(&uri);
             }
-        }))
+        });
+        state.watchers.insert(name, (number, AbortOnDropHandle::new(watcher)));
     }
+}
 
-    async fn keep(&self, session: Option<&str>, uris: impl Iterator<Item = &String>) {
-        let wishes = Wishes { uris: uris.cloned().collect(), level: self.level() };
-        if let Some(session) = session {
-            Sessions::new(self.shared.app.clone()).keep_wishes(session, &wishes).await;
+/// Tells the session what was heard, as soon as somebody listens; says whether that was all.
+async fn is_settled(heard: Result<(), ErrorData>, ask: &Ask, session: &str, uri: &str, shared: &Shared) -> bool {
+    match heard {
+        Ok(()) => {
+            shared.listeners.somebody(session).await;
+            let notice = ResourceUpdatedNotificationParam::new(uri);
+            if let Err(error) = ask.context.peer.notify_resource_updated(notice).await {
+                tracing::debug!(%error, "a subscriber could not be told");
+            }
+            true
+        }
+        // There is no such thing, or not for this caller.
+        Err(error) if error.code != ErrorCode::INTERNAL_ERROR => true,
+        Err(error) => {
+            tracing::warn!(%error, "a resource that somebody subscribed to cannot be looked at; trying again");
+            false
         }
     }
 }
 
-/// Whether something was heard of a resource.
-pub(super) async fn heard(shared: &Shared, ask: &Ask, uri: &str) -> bool {
+/// Returns when something was heard of a resource, or nothing ever will be.
+pub(super) async fn heard(shared: &Shared, ask: &Ask, uri: &str) -> Result<(), ErrorData> {
     for table in shared.tables.iter() {
         if let Some(changed) = table.resource_changed(ask, uri).await {
-            return changed.is_ok();
+            return changed;
         }
     }
-    false
+    Err(ErrorData::resource_not_found("there is no such resource", None))
 }

@@ -63,6 +63,11 @@ impl Ask {
         parts.headers.get(SESSION_ID)?.to_str().ok().filter(|_| self.context.meta.protocol_version().is_none())
     }
 
+    /// What the client calls itself.
+    pub(super) fn client(&self) -> Option<String> {
+        self.context.client_info().map(|client| client.name)
+    }
+
     /// The names under which the call can be found again when its connection is gone.
     pub(super) fn names(&self) -> Vec<String> {
         let of_session = self.session().filter(|_| self.context.extensions.get::<Mark>().is_some());

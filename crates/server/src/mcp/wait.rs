@@ -14,7 +14,7 @@ use rmcp::{
 use crate::{
     app::App,
     mcp::{
-        CALL_KEY, PATIENCE,
+        ANSWER_WITHIN, CALL_KEY, PATIENCE,
         calls::{Cancel, is_timeout},
         clients,
         manager::Mark,
@@ -100,7 +100,7 @@ pub(super) async fn answer(
             let stopped = stop(&mut *pending, reason).await;
             // The first word counts: one that comes later finds a call that is over. That is noted even if nothing was noted
             // yet, because a note may be on its way.
-            let (notes, note) = (Notes::new(ask.app.clone()), Note::of(ask, &*pending, began, None));
+            let (notes, note) = (Notes::new(ask.app.clone()), Note::of(ask, &*pending, began, ask.client()));
             for name in ask.names() {
                 notes.answered(&name, &note).await;
             }
@@ -145,8 +145,10 @@ fn clip(text: &str) -> &str {
 async fn until_answered(ask: &Ask, pending: &mut dyn Pending, began: Timestamp) -> Result<CallToolResult, ErrorData> {
     let meta = &ask.context.meta;
     let token = meta.get_progress_token();
-    let own = meta.get(PATIENCE).and_then(serde_json::Value::as_u64).map(Duration::from_millis);
-    let client = ask.context.client_info().map(|client| client.name);
+    let millis = |key: &str| meta.get(key).and_then(serde_json::Value::as_u64).map(Duration::from_millis);
+    // A tenth less than it waits, so that the answer is there in time.
+    let own = millis(ANSWER_WITHIN).or_else(|| Some(millis(PATIENCE)?.mul_f64(0.9)));
+    let client = ask.client();
     let patience = clients::patience(client.as_deref(), token.is_some(), own);
     let names = ask.names();
     let mut waiting = Waiting::new(began, patience, token, meta.contains_key(CALL_KEY));

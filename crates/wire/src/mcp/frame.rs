@@ -6,7 +6,7 @@ use bytes::Bytes;
 use drawloom_contract::time::{Entropy, Timestamp};
 use serde_json::{Value, json, value::RawValue};
 
-use super::{IDEMPOTENCY_KEY, PATIENCE_MS, PROTOCOL_VERSION, STATELESS_SINCE};
+use super::{ANSWER_WITHIN_MS, IDEMPOTENCY_KEY, PATIENCE_MS, PROTOCOL_VERSION, STATELESS_SINCE};
 
 /// A JSON object whose values are not looked into.
 pub(crate) type Object = BTreeMap<String, Box<RawValue>>;
@@ -125,7 +125,7 @@ impl Request {
             let mut object: Object = serde_json::from_slice(&self.text).ok()?;
             let mut params = nested(&object, "params")?;
             let mut meta = nested(&params, "_meta")?;
-            meta.insert(PATIENCE_MS.into(), raw(&left));
+            meta.insert(ANSWER_WITHIN_MS.into(), raw(&left));
             params.insert("_meta".into(), raw(&meta));
             object.insert("params".into(), raw(&params));
             Some(one_line(raw(&object).get()))

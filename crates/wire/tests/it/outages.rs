@@ -211,7 +211,7 @@ async fn each_time_a_call_is_sent_it_says_what_is_left_of_the_hosts_patience() {
     .await;
     let mut host = Host::connect_with_patience(&server.url(), 20, Some(Duration::from_secs(600)));
     host.call(1, "a").await;
-    let left = |asked: &Asked| asked.body["params"]["_meta"]["io.drawloom/patienceMs"].as_u64().expect("a number");
+    let left = |asked: &Asked| asked.body["params"]["_meta"]["io.drawloom/answerWithinMs"].as_u64().expect("a number");
     let first = left(&server.hear("tools/call").await);
     // Ten seconds of the proxy's time.
     tokio::time::sleep(Duration::from_millis(500)).await;

@@ -9,6 +9,7 @@ use super::{
 
 const KEY: &str = "io.drawloom/idempotencyKey";
 const PATIENCE: &str = "io.drawloom/patienceMs";
+const WITHIN: &str = "io.drawloom/answerWithinMs";
 
 /// The id of the only run, once it was accepted: asked for over another connection.
 fn only_run(url: &str) -> String {
@@ -191,18 +192,22 @@ fn a_dropped_connection_loses_no_result_and_a_repeat_is_the_same_run() {
 fn a_second_request_with_the_id_of_one_in_flight_is_refused_and_changes_nothing() {
     let (_home, server) = server();
     let client = Client::open(&server.url, Era::Sessions);
-    let mut first = client.begin(5, "spawn_run", json!({ "agent": "later", "prompt": "x" }), json!({}));
-    while runs(&server.url).is_empty() {}
+    let spawn = json!({ "agent": "never", "prompt": "x" });
+    let mut first = client.begin(5, "spawn_run", spawn.clone(), json!({}));
+    let run = only_run(&server.url);
     for method in ["tools/list", "ping"] {
         let second = client.send(&client.request(5, method, json!({}))).answer();
         assert_eq!((&second["id"], &second["error"]["code"]), (&json!(5), &json!(-32600)), "{second}");
     }
-    // Under a key it is the same call once more, and both are answered.
-    let keyed = || client.begin(6, "spawn_run", json!({ "agent": "later", "prompt": "y" }), json!({ KEY: "k" }));
-    let (cut, mut again) = (keyed(), keyed());
+    client.call("cancel_run", json!({ "run_id": run }));
+    assert_eq!(first.answer()["result"]["structuredContent"]["status"], "cancelled");
+    // The same once more is what a proxy does after a cut, and both are the same call.
+    let keyed = |wait: u64| {
+        client.begin(6, "spawn_run", json!({ "agent": "later", "prompt": "y" }), json!({ KEY: "k", WITHIN: wait }))
+    };
+    let (cut, mut again) = (keyed(90_000), keyed(80_000));
     drop(cut);
     assert_eq!(again.answer()["result"]["structuredContent"]["final_text"], "later: y");
-    assert_eq!(first.answer()["result"]["structuredContent"]["final_text"], "later: x");
     assert_eq!(runs(&server.url).len(), 2);
     // One after the other is nothing special.
     for _ in 0..200 {
@@ -210,5 +215,20 @@ fn a_second_request_with_the_id_of_one_in_flight_is_refused_and_changes_nothing(
         assert!(answer["error"].is_null(), "{answer}");
         let answer = client.begin(5, "list_runs", json!({ "limit": 1 }), json!({})).answer();
         assert!(answer["error"].is_null(), "{answer}");
+    }
+    // Of two that come together, each gets its own answer, or one is told.
+    for round in 0..50 {
+        let answers: Vec<Value> = std::thread::scope(|scope| {
+            let ask = |limit: u32| {
+                let client = &client;
+                move || client.begin(round, "list_runs", json!({ "limit": limit }), json!({})).answer()
+            };
+            let asked = [1, 2].map(|limit| scope.spawn(ask(limit)));
+            asked.into_iter().map(|asked| asked.join().expect("an answer")).collect()
+        });
+        for (answer, limit) in answers.iter().zip([1, 2]) {
+            let listed = answer["result"]["structuredContent"]["runs"].as_array().map(Vec::len);
+            assert!(listed == Some(limit) || answer["error"]["code"] == -32600, "{limit}: {answer}");
+        }
     }
 }

@@ -95,45 +95,99 @@ fn requests_that_come_together_after_a_restart_are_all_answered() {
     }
 }
 
+/// Runs that go on until they are cancelled, and the resources that change then.
+fn endless(client: &Client, count: usize) -> Vec<(Value, String)> {
+    let one = |_| {
+        let run = client.call("spawn_run", json!({ "agent": "never", "prompt": "x", "mode": "detach" }));
+        let run = run["structuredContent"]["run_id"].clone();
+        let uri = format!("drawloom://runs/{}/final_text", run.as_str().expect("an id"));
+        (run, uri)
+    };
+    (0..count).map(one).collect()
+}
+
 #[test]
 fn what_a_session_subscribed_to_it_hears_after_a_restart_too() {
     let home = home();
+    let mut server = home.serve();
+    let mut client = Client::open(&server.url, Era::Sessions);
+    let runs = endless(&client, 4);
+    let subscribe = |client: &Client, at: usize| {
+        assert_eq!(client.ask("resources/subscribe", json!({ "uri": runs[at].1 }))["result"], json!({}));
+    };
+    (0..3).for_each(|at| subscribe(&client, at));
+    let cancel = |client: &Client, at: usize| client.call("cancel_run", json!({ "run_id": runs[at].0 }));
+    // Whatever the first request to the new process is, it loses nothing and brings nothing back.
+    for round in 0..4 {
+        server.kill();
+        server = home.serve();
+        client = client.moved(&server.url);
+        match round {
+            0 => assert_eq!(client.ask("logging/setLevel", json!({ "level": "error" }))["result"], json!({})),
+            1 => subscribe(&client, 3),
+            2 => assert_eq!(client.ask("resources/unsubscribe", json!({ "uri": runs[1].1 }))["result"], json!({})),
+            _ => {}
+        }
+    }
+    let mut events = client.send_as("GET", None);
+    let mut hear = |at: usize| {
+        cancel(&client, at);
+        let told = events.next().expect("word of it");
+        assert_eq!(told["method"], "notifications/resources/updated");
+        assert_eq!(told["params"]["uri"], json!(runs[at].1));
+    };
+    hear(0);
+    cancel(&client, 1);
+    hear(3);
+    let last = events.seen.lines().filter_map(|line| line.strip_prefix("id: ")).next_back().expect("an id").to_owned();
+    drop(events);
+
+    // What an earlier process said last does not hide what this one says first.
+    server.kill();
+    let server = home.serve();
+    let client = client.moved(&server.url);
+    cancel(&client, 2);
+    let path = format!("/mcp HTTP/1.1\r\nLast-Event-ID: {last}\r\nX: y");
+    let told = client.at(&path).send_as("GET", None).next().expect("word of it");
+    assert_eq!(told["params"]["uri"], json!(runs[2].1));
+}
+
+#[test]
+fn a_session_hears_of_all_that_happened_while_nobody_listened() {
+    let home = home();
     let server = home.serve();
     let client = Client::open(&server.url, Era::Sessions);
-    let mut uris = Vec::new();
-    for agent in ["later", "later", "never"] {
-        let run = client.call("spawn_run", json!({ "agent": agent, "prompt": "x", "mode": "detach" }));
-        let run = run["structuredContent"]["run_id"].as_str().expect("an id").to_owned();
-        uris.push(format!("drawloom://runs/{run}/final_text"));
-    }
-    for uri in &uris {
+    let runs = endless(&client, 40);
+    for (_, uri) in &runs {
         assert_eq!(client.ask("resources/subscribe", json!({ "uri": uri }))["result"], json!({}));
     }
-    assert_eq!(client.ask("resources/unsubscribe", json!({ "uri": uris[1] }))["result"], json!({}));
+    for (run, _) in &runs {
+        client.call("cancel_run", json!({ "run_id": run }));
+    }
     server.kill();
-
     let server = home.serve();
     let client = client.moved(&server.url);
+    assert_eq!(client.ask("ping", json!({}))["result"], json!({}));
     let mut events = client.send_as("GET", None);
-    let told = events.next().expect("word of it");
-    assert_eq!((&told["method"], &told["params"]["uri"]), (&json!("notifications/resources/updated"), &json!(uris[0])));
-    drop(events);
-    server.kill();
-
-    // The one that goes on is heard of when it ends. The other may be told twice: the server was killed as it told.
-    let server = home.serve();
-    let client = client.moved(&server.url);
-    let mut events = client.send_as("GET", None);
-    let run = uris[2].split('/').nth(3).expect("an id");
-    client.call("cancel_run", json!({ "run_id": run }));
-    while events.next().expect("word of it")["params"]["uri"] != uris[2] {}
+    let wanted: std::collections::BTreeSet<&str> = runs.iter().map(|(_, uri)| uri.as_str()).collect();
+    let mut heard = std::collections::BTreeSet::new();
+    while heard.len() < wanted.len() {
+        let told = events.next().expect("word of it");
+        let uri = told["params"]["uri"].as_str().expect("an address").to_owned();
+        assert!(wanted.contains(uri.as_str()) && heard.insert(uri), "{told}");
+    }
 }
 
 #[test]
 fn only_clients_that_know_them_get_events_without_data() {
     let home = home();
     let server = home.serve();
-    for (version, knows) in [("2024-11-05", false), ("2025-06-18", false), ("2025-11-25", true)] {
+    for (version, agent, knows) in [
+        ("2024-11-05", "x", false),
+        ("2025-06-18", "x", false),
+        ("2025-06-18", "codex-mcp-client/0.166.0", true),
+        ("2025-11-25", "x", true),
+    ] {
         let hello = json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
             "protocolVersion": version, "capabilities": {}, "clientInfo": { "name": "a test", "version": "1" },
         } });
@@ -141,14 +195,13 @@ fn only_clients_that_know_them_get_events_without_data() {
         let mut greeting = client.send(&hello);
         client.session = greeting.header("mcp-session-id").map(str::to_owned);
         assert_eq!(greeting.answer()["result"]["protocolVersion"], version);
-        let client = client.at(&format!("/mcp HTTP/1.1\r\nMCP-Protocol-Version: {version}\r\nX: y"));
+        let head = format!("MCP-Protocol-Version: {version}\r\nUser-Agent: {agent}");
+        let client = client.at(&format!("/mcp HTTP/1.1\r\n{head}\r\nX: y"));
         client.send(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
         let mut call = client.begin(2, "spawn_run", json!({ "agent": "later", "prompt": "x" }), json!({}));
         assert_eq!(call.answer()["result"]["structuredContent"]["final_text"], "later: x");
-        for seen in [&greeting.seen, &call.seen] {
-            let empty = seen.lines().any(|line| line.trim_end() == "data:");
-            assert_eq!(empty, knows, "{version}: {seen}");
-            assert!(seen.contains("id: 0"), "an id to come back with: {version}: {seen}");
-        }
+        let empty = |seen: &str| seen.lines().any(|line| line.trim_end() == "data:");
+        assert!(!empty(&greeting.seen), "{version}: {}", greeting.seen);
+        assert_eq!(empty(&call.seen), knows, "{version}: {}", call.seen);
     }
 }
