@@ -3,7 +3,10 @@
 use std::{
     collections::HashMap,
     hash::Hash,
-    sync::{Arc, Mutex, OnceLock, PoisonError},
+    sync::{
+        Arc, Mutex, OnceLock, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use tokio_util::sync::CancellationToken;
@@ -13,14 +16,35 @@ use tokio_util::sync::CancellationToken;
 pub(super) struct Cancel {
     token: CancellationToken,
     reason: OnceLock<Option<String>>,
-    /// What is asked: the same in a request that is sent once more.
-    what: u64,
+    /// What is asked.
+    what: What,
+    /// Whether whoever asked is gone.
+    unread: AtomicBool,
+}
+
+/// What a request asks for, to know one that is sent once more.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct What {
+    /// A number that is the same for the same.
+    pub(super) number: u64,
+    /// Whether it is done once however often it is sent.
+    pub(super) is_keyed: bool,
 }
 
 impl Cancel {
     /// The cancel of a request that asks for `what`.
-    pub(super) fn of(what: u64) -> Arc<Self> {
+    pub(super) fn of(what: What) -> Arc<Self> {
         Arc::new(Self { what, ..Self::default() })
+    }
+
+    /// Whoever asked is gone.
+    pub(super) fn leave(&self) {
+        self.unread.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether a request for `what` can be this one, sent once more: of two that wait, only one would be answered.
+    fn is_sent_again_by(&self, what: What) -> bool {
+        self.what == what && (what.is_keyed || self.unread.load(Ordering::Relaxed))
     }
 
     /// Says that the call is not wanted any more. The first word counts.
@@ -65,10 +89,10 @@ impl<K: Eq + Hash + Clone> Calls<K> {
         Entered { calls: self.clone(), key, cancel: cancel.clone() }
     }
 
-    /// The same, unless another call has the name. One that asks for the same thing takes its place.
+    /// The same, unless another call has the name. The same call, sent once more, takes its own place.
     pub(super) fn enter_alone(self: &Arc<Self>, key: K, cancel: &Arc<Cancel>) -> Option<Entered<K>> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        if open.get(&key).is_some_and(|known| known.what != cancel.what) {
+        if open.get(&key).is_some_and(|known| !known.is_sent_again_by(cancel.what)) {
             return None;
         }
         open.insert(key.clone(), cancel.clone());
@@ -151,14 +175,22 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_shared_only_by_calls_that_ask_for_the_same() {
+    fn a_name_is_shared_only_by_a_call_and_itself_sent_once_more() {
         let calls: Arc<Calls<u32>> = Arc::default();
-        let one = calls.enter_alone(7, &Cancel::of(1)).expect("nobody has it");
-        assert!(calls.enter_alone(7, &Cancel::of(2)).is_none());
-        let again = calls.enter_alone(7, &Cancel::of(1)).expect("the same once more");
+        let of = |number, is_keyed| Cancel::of(What { number, is_keyed });
+        let cancel = of(1, false);
+        let one = calls.enter_alone(7, &cancel).expect("nobody has it");
+        assert!(calls.enter_alone(7, &of(1, false)).is_none(), "somebody waits for the first");
+        cancel.leave();
+        assert!(calls.enter_alone(7, &of(2, false)).is_none(), "another question");
+        let again = calls.enter_alone(7, &of(1, false)).expect("the same once more");
         drop(one);
-        assert!(calls.enter_alone(7, &Cancel::of(2)).is_none(), "the second is in flight");
+        assert!(calls.enter_alone(7, &of(1, false)).is_none(), "somebody waits for the second");
         drop(again);
-        assert!(calls.enter_alone(7, &Cancel::of(2)).is_some());
+        let keyed = calls.enter_alone(7, &of(3, true)).expect("nobody has it");
+        let again = calls.enter_alone(7, &of(3, true)).expect("the same once more");
+        drop(keyed);
+        assert!(calls.enter_alone(7, &of(4, true)).is_none());
+        drop(again);
     }
 }

@@ -33,7 +33,7 @@ use tokio::sync::mpsc;
 
 use crate::mcp::{
     CALL_KEY,
-    calls::{Cancel, is_timeout},
+    calls::{Cancel, What, is_timeout},
     cancel, clients,
     endpoint::Shared,
     notes::{self, Notes},
@@ -228,8 +228,17 @@ async fn rest_of(
     Err(lost())
 }
 
-/// What a request asks for, as a number: its key, when it has one, because how long its sender waits changes.
-fn what_is_asked(request: &ClientRequest) -> u64 {
+/// Whoever reads the answer to a request.
+struct Reader(Arc<Cancel>);
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        self.0.leave();
+    }
+}
+
+/// What a request asks for: its key, when it has one, because how long its sender waits changes.
+fn what_is_asked(request: &ClientRequest) -> What {
     struct Into(DefaultHasher);
     impl io::Write for Into {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
@@ -241,12 +250,13 @@ fn what_is_asked(request: &ClientRequest) -> u64 {
             Ok(())
         }
     }
-    let mut what = Into(DefaultHasher::new());
-    match request.get_meta().get(CALL_KEY) {
-        Some(key) => key.hash(&mut what.0),
-        None => serde_json::to_writer(&mut what, request).expect("requests have only text keys"),
+    let mut number = Into(DefaultHasher::new());
+    let key = request.get_meta().get(CALL_KEY);
+    match key {
+        Some(key) => key.hash(&mut number.0),
+        None => serde_json::to_writer(&mut number, request).expect("requests have only text keys"),
     }
-    what.0.finish()
+    What { number: number.0.finish(), is_keyed: key.is_some() }
 }
 
 fn refused_as_second(id: &RequestId) -> Events {
@@ -322,7 +332,10 @@ impl SessionManager for Manager {
         }
         let stream = self.inner.create_stream(id, message).await?;
         Ok(match mark {
-            Some((mark, _)) => self.marked(stream, mark.to_string()),
+            Some((mark, entered)) => {
+                let reader = Reader(entered.cancel().clone());
+                self.marked(stream.inspect(move |_| _ = &reader), mark.to_string())
+            }
             None => Box::pin(stream),
         })
     }
