@@ -113,6 +113,8 @@ async fn converse(
         http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(app.limits.head_timeout)
+            // Short answers go out in one piece, which costs less than a list of pieces.
+            .writev(false)
             .serve_connection(TokioIo::new(stream), service)
     );
     let ended = tokio::select! {
