@@ -173,8 +173,8 @@ pub trait ToolSource: Send + Sync {
     /// nothing and says why.
     async fn offer(&self) -> Arc<Offer>;
 
-    /// Takes leave of whoever is behind it, when the process stops and nobody calls its tools any more. It takes about a second
-    /// at most; a second call does nothing.
+    /// Takes leave of whoever is behind it, when the process stops and nobody calls its tools any more. It takes a few
+    /// seconds at most; a further call does nothing.
     async fn leave(&self);
 }
 

@@ -5,7 +5,7 @@ use std::{
     hash::Hash,
     sync::{
         Arc, Mutex, OnceLock, PoisonError,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicUsize, Ordering},
     },
 };
 
@@ -18,8 +18,8 @@ pub(super) struct Cancel {
     reason: OnceLock<Option<String>>,
     /// What is asked.
     what: What,
-    /// Whether whoever asked is gone.
-    unread: AtomicBool,
+    /// How many read the answer: whoever asks, and whoever comes back for it.
+    readers: AtomicUsize,
 }
 
 /// What a request asks for, to know one that is sent once more.
@@ -34,17 +34,22 @@ pub(super) struct What {
 impl Cancel {
     /// The cancel of a request that asks for `what`.
     pub(super) fn of(what: What) -> Arc<Self> {
-        Arc::new(Self { what, ..Self::default() })
+        Arc::new(Self { what, readers: AtomicUsize::new(1), ..Self::default() })
     }
 
-    /// Whoever asked is gone.
+    /// Somebody has come back for the answer.
+    pub(super) fn come_back(&self) {
+        self.readers.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Whoever read it is gone.
     pub(super) fn leave(&self) {
-        self.unread.store(true, Ordering::Relaxed);
+        self.readers.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// Whether a request for `what` can be this one, sent once more: of two that wait, only one would be answered.
     fn is_sent_again_by(&self, what: What) -> bool {
-        self.what == what && (what.is_keyed || self.unread.load(Ordering::Relaxed))
+        self.what == what && (what.is_keyed || self.readers.load(Ordering::Relaxed) == 0)
     }
 
     /// Says that the call is not wanted any more. The first word counts.
@@ -99,10 +104,14 @@ impl<K: Eq + Hash + Clone> Calls<K> {
         Some(Entered { calls: self.clone(), key, cancel: cancel.clone() })
     }
 
+    /// The call of a name, while it is in flight.
+    pub(super) fn find(&self, key: &K) -> Option<Arc<Cancel>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner).get(key).cloned()
+    }
+
     /// Cancels a call that is in flight; says whether it was. One that was answered before is left alone.
     pub(super) fn cancel(&self, key: &K, reason: Option<String>) -> bool {
-        let found = self.open.lock().unwrap_or_else(PoisonError::into_inner).get(key).cloned();
-        let Some(cancel) = found else { return false };
+        let Some(cancel) = self.find(key) else { return false };
         cancel.say(reason);
         true
     }
@@ -181,6 +190,9 @@ mod tests {
         let cancel = of(1, false);
         let one = calls.enter_alone(7, &cancel).expect("nobody has it");
         assert!(calls.enter_alone(7, &of(1, false)).is_none(), "somebody waits for the first");
+        cancel.leave();
+        calls.find(&7).expect("in flight").come_back();
+        assert!(calls.enter_alone(7, &of(1, false)).is_none(), "somebody came back for it");
         cancel.leave();
         assert!(calls.enter_alone(7, &of(2, false)).is_none(), "another question");
         let again = calls.enter_alone(7, &of(1, false)).expect("the same once more");

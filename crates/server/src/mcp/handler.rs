@@ -272,8 +272,7 @@ impl ServerHandler for Handler {
         params: UnsubscribeRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        self.standing.unsubscribe(&self.ask(context)?, &params.uri).await;
-        Ok(())
+        self.standing.unsubscribe(&self.ask(context)?, &params.uri).await
     }
 
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
@@ -384,7 +383,6 @@ impl ServerHandler for Handler {
         params: SetLevelRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        self.standing.set_level(&self.ask(context)?, params.level).await;
-        Ok(())
+        self.standing.set_level(&self.ask(context)?, params.level).await
     }
 }

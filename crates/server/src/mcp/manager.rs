@@ -374,7 +374,14 @@ impl SessionManager for Manager {
         if let Some((own, mark)) = Mark::split(&last_event_id) {
             return Ok(match mark.boot == self.boot {
                 true => match self.inner.resume(id, own.to_owned()).await {
-                    Ok(stream) => self.marked(stream, mark.to_string()),
+                    Ok(stream) => {
+                        let reader = self.shared.in_sessions.find(&(id.to_string(), mark.call.clone()));
+                        let reader = reader.map(|call| {
+                            call.come_back();
+                            Reader(call)
+                        });
+                        self.marked(stream.inspect(move |_| _ = &reader), mark.to_string())
+                    }
                     // It was answered, and nobody was there.
                     Err(_) => self.taken_up(id, mark).await,
                 },

@@ -85,14 +85,10 @@ impl Sessions {
     }
 
     /// What a session asked for once and for all, if anything.
-    pub(super) async fn wishes(&self, id: &str) -> Option<Wishes> {
-        match self.app.values.find_value(&key_of_wishes(id), self.app.clock.now()).await {
-            Ok(value) => serde_json::from_value(value?).ok(),
-            Err(error) => {
-                tracing::warn!(%error, "what a session subscribed to cannot be read");
-                None
-            }
-        }
+    pub(super) async fn wishes(&self, id: &str) -> Result<Option<Wishes>, Failure> {
+        let found = self.app.values.find_value(&key_of_wishes(id), self.app.clock.now()).await;
+        let value = found.map_err(|error| Failure::of(&error as &dyn Explain))?;
+        Ok(value.and_then(|value| serde_json::from_value(value).ok()))
     }
 
     /// Forgets a session; durable when this returns. Says whether there was one.
@@ -147,7 +143,7 @@ impl SessionStore for Sessions {
         let now = self.app.clock.now();
         if kept.at.is_none_or(|at| now.since(at) > RENEWED) {
             self.put(id, kept).await?;
-            if let Some(wishes) = self.wishes(id).await {
+            if let Some(wishes) = self.wishes(id).await? {
                 self.keep_wishes(id, &wishes).await;
             }
         }

@@ -66,14 +66,15 @@ impl Standing {
         *self.level.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) async fn set_level(&self, ask: &Ask, level: LoggingLevel) {
-        let Some((session, mut state)) = self.state(ask).await else { return };
+    pub(super) async fn set_level(&self, ask: &Ask, level: LoggingLevel) -> Result<(), ErrorData> {
+        let Some((session, mut state)) = self.state(ask).await? else { return Ok(()) };
         self.change(&session, &mut state, |wishes| wishes.level = Some(level)).await;
+        Ok(())
     }
 
     /// Tells the session once when the resource changes.
     pub(super) async fn subscribe(self: &Arc<Self>, ask: Ask, uri: String) -> Result<(), ErrorData> {
-        let Some((session, mut state)) = self.state(&ask).await else { return Ok(()) };
+        let Some((session, mut state)) = self.state(&ask).await? else { return Ok(()) };
         let wishes = state.wishes.get_or_insert_default();
         if wishes.uris.len() >= SUBSCRIPTIONS && !wishes.uris.contains(&uri) {
             let message = format!("a session can have {SUBSCRIPTIONS} subscriptions; unsubscribe from some first");
@@ -88,16 +89,26 @@ impl Standing {
         Ok(())
     }
 
-    pub(super) async fn unsubscribe(&self, ask: &Ask, uri: &str) {
-        let Some((session, mut state)) = self.state(ask).await else { return };
+    pub(super) async fn unsubscribe(&self, ask: &Ask, uri: &str) -> Result<(), ErrorData> {
+        let Some((session, mut state)) = self.state(ask).await? else { return Ok(()) };
         state.watchers.remove(uri);
         self.change(&session, &mut state, |wishes| wishes.uris.retain(|known| known != uri)).await;
+        Ok(())
     }
 
     /// Goes on with what the session had asked for, in a server that was started since. `asker` asks for each.
     pub(super) async fn take_up(self: &Arc<Self>, asker: impl Fn() -> Option<Ask>) {
         let Some(ask) = asker() else { return };
-        let Some((session, mut state)) = self.state(&ask).await else { return };
+        let (session, mut state) = loop {
+            match self.state(&ask).await {
+                Ok(Some(found)) => break found,
+                Ok(None) => return,
+                Err(error) => {
+                    tracing::warn!(%error, "what a session subscribed to cannot be read; trying again");
+                    self.shared.app.clock.sleep_until(self.shared.app.clock.now().after(LOOK_AGAIN)).await;
+                }
+            }
+        };
         for uri in state.wishes.clone().unwrap_or_default().uris {
             if !state.watchers.contains_key(&uri)
                 && let Some(ask) = asker()
@@ -108,15 +119,16 @@ impl Standing {
     }
 
     /// The state, with what an earlier process kept, and the session that it is of.
-    async fn state(&self, ask: &Ask) -> Option<(String, MutexGuard<'_, State>)> {
-        let session = ask.session()?.to_owned();
+    async fn state(&self, ask: &Ask) -> Result<Option<(String, MutexGuard<'_, State>)>, ErrorData> {
+        let Some(session) = ask.session().map(str::to_owned) else { return Ok(None) };
         let mut state = self.state.lock().await;
         if state.wishes.is_none() {
-            let kept = Sessions::new(self.shared.app.clone()).wishes(&session).await.unwrap_or_default();
+            let kept = Sessions::new(self.shared.app.clone()).wishes(&session).await;
+            let kept = kept.map_err(|failure| ErrorData::internal_error(failure.message, None))?.unwrap_or_default();
             *self.level.lock().unwrap_or_else(PoisonError::into_inner) = kept.level;
             state.wishes = Some(kept);
         }
-        Some((session, state))
+        Ok(Some((session, state)))
     }
 
     async fn change(&self, session: &str, state: &mut State, how: impl FnOnce(&mut Wishes)) {

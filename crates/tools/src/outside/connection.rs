@@ -246,12 +246,7 @@ impl Connection {
     /// Calls a tool. When the future is dropped, the server is told that nobody waits any more.
     pub(super) async fn call(&self, params: CallToolRequestParams) -> Result<CallToolResponse, Failed> {
         let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
-        let peer = self.service.peer();
-        let sent = peer.send_request_with_option(request, PeerRequestOptions::no_options()).await;
-        let handle = sent.map_err(|error| Failed { error, trouble: None })?;
-        let waiting = Waiting { peer: peer.clone(), fate: self.end.fate.clone(), id: Some(handle.id.clone()) };
-        let answered = handle.await_response().await;
-        let trouble = waiting.end();
+        let (answered, trouble) = self.ask(request).await;
         match answered {
             Ok(ServerResult::CallToolResult(result)) => Ok(CallToolResponse::Complete(result)),
             Ok(ServerResult::InputRequiredResult(result)) => Ok(CallToolResponse::InputRequired(result)),
@@ -261,10 +256,22 @@ impl Connection {
         }
     }
 
+    /// Asks, and returns the answer with what happened to it, when that is known. When the future is dropped, the server and
+    /// the library are told that nobody waits any more: over HTTP the library asks but so many things at once.
+    async fn ask(&self, request: ClientRequest) -> (Result<ServerResult, ServiceError>, Option<String>) {
+        let peer = self.service.peer();
+        let handle = match peer.send_request_with_option(request, PeerRequestOptions::no_options()).await {
+            Ok(handle) => handle,
+            Err(error) => return (Err(error), None),
+        };
+        let waiting = Waiting { peer: peer.clone(), fate: self.end.fate.clone(), id: Some(handle.id.clone()) };
+        let answered = handle.await_response().await;
+        (answered, waiting.end())
+    }
+
     /// Whether it answers anything at all; it need not know what a ping is.
     pub(super) async fn answers(&self) -> bool {
-        let asked = self.service.peer().send_request(ClientRequest::PingRequest(PingRequest::default())).await;
-        match asked {
+        match self.ask(ClientRequest::PingRequest(PingRequest::default())).await.0 {
             Ok(_) | Err(ServiceError::McpError(_) | ServiceError::UnexpectedResponse) => true,
             Err(ServiceError::TransportSend(error)) => {
                 http::is_session_lost(&error) || http::Error::find(&error).is_some_and(http::Error::is_answer)

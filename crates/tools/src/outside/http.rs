@@ -19,7 +19,7 @@ use rmcp::{
 use sse_stream::Sse;
 
 use listening::Listening;
-use refusal::may_be_for_the_session;
+use refusal::{Refusal, may_be_for_the_session};
 
 use super::{
     events::{Ends, MOST_OWED, Watcher},
@@ -244,16 +244,17 @@ impl StreamableHttpClient for Http {
         if status == 404 && session_id.is_some() {
             return Err(StreamableHttpError::SessionExpired);
         }
-        if status == 400
-            && let Some(session) = session_id.as_deref().filter(|_| may_be_for_the_session(&message))
-            && self.is_gone(&uri, session, auth_header, &custom_headers).await
-        {
-            return Err(StreamableHttpError::SessionExpired);
-        }
         let session = response.header("mcp-session-id").map(str::to_owned);
         let kind = content_type(&response);
         if !(200..300).contains(&status) {
-            return self.refused(&message, session_id.is_some(), status, &kind, response).await;
+            let refusal = Refusal::read(status, kind, response).await;
+            if status == 400
+                && let Some(session) = session_id.as_deref().filter(|_| may_be_for_the_session(&message))
+                && self.is_gone(&refusal, &uri, session, auth_header, &custom_headers).await
+            {
+                return Err(StreamableHttpError::SessionExpired);
+            }
+            return self.refused(&message, session_id.is_some(), refusal);
         }
         if kind.starts_with("text/event-stream") {
             return Ok(StreamableHttpPostResponse::Sse(self.events(response, asked), session));

@@ -41,7 +41,11 @@ pub(super) fn usable(schema: &Value) -> Result<Usable, String> {
     if length > LONGEST {
         return Err(format!("its input schema has {length} bytes, and {LONGEST} are allowed"));
     }
-    let schema = plain(schema);
+    let Some(schema) = plain(schema, LONGEST) else {
+        return Err(format!("the places of its anchors have more than {LONGEST} bytes"));
+    };
+    // References to anchors may have become longer.
+    let length = length.max(schema.to_string().len());
     check(&schema, &schema, DEEPEST).map_err(|problem| format!("its input schema is not valid: {problem}"))?;
     let Value::Object(mut map) = schema else { return Err("its input schema is no JSON object".into()) };
     match map.get("type") {

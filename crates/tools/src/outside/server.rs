@@ -47,7 +47,7 @@ const PING: Duration = Duration::from_secs(5);
 const NEWER_LIST: Duration = Duration::from_secs(2);
 
 /// How long the end of its session may take.
-const LEAVE: Duration = Duration::from_secs(1);
+const LEAVE: Duration = Duration::from_secs(3);
 
 /// The longest text of the server's in one of our errors, in bytes.
 const LONGEST_QUOTE: usize = 2_000;
@@ -84,12 +84,14 @@ struct State {
     not_before: Timestamp,
     /// When it is asked again for its tools: they may be others by then, or it did not say the new ones.
     list_again: Option<Timestamp>,
+    /// Whether it did not say them when it was asked last: then it is left alone until that time, whatever it says.
+    list_failed: bool,
 }
 
 impl Server {
     pub(super) fn new(name: &str, config: McpServerConfig, parts: OutsideParts) -> Self {
         let not_before = Timestamp::from_millis(i64::MIN);
-        let state = Mutex::new(State { down: None, failures: 0, not_before, list_again: None });
+        let state = Mutex::new(State { down: None, failures: 0, not_before, list_again: None, list_failed: false });
         let (failed_openings, older) = (AtomicU64::new(0), AtomicBool::new(false));
         let current = StdMutex::default();
         Self { name: name.to_owned(), prefix: prefix(name), config, parts, current, state, failed_openings, older }
@@ -263,7 +265,8 @@ impl Server {
             if connection.is_open() {
                 let now = self.parts.clock.now();
                 let is_due = state.list_again.take_if(|at| *at <= now).is_some();
-                if !connection.take_changed() && !is_due {
+                let is_wanted = is_due || (!state.list_failed && connection.take_changed());
+                if !is_wanted {
                     return Ok((connection, offer));
                 }
                 match self.listed(&connection).await {
@@ -278,6 +281,7 @@ impl Server {
                         let why = self.config.without_query(&failed.why);
                         tracing::warn!(server = %self.name, %why, "the new tools of an outside MCP server are not known");
                         state.list_again = Some(self.parts.clock.now().after(LONGEST_PAUSE));
+                        state.list_failed = true;
                         return Ok((connection, offer));
                     }
                     Err(_) => {}
@@ -342,7 +346,7 @@ impl Server {
                     None => self.note_offer(&offer),
                 }
                 *self.current() = Some((connection.clone(), offer.clone()));
-                (state.down, state.list_again) = (None, again);
+                (state.down, state.list_again, state.list_failed) = (None, again, false);
                 Ok((connection, offer))
             }
             Err(why) => {

@@ -79,7 +79,7 @@ impl Connection {
         let params = PaginatedRequestParams::default().with_cursor(cursor);
         let asked = ClientRequest::ListToolsRequest(ListToolsRequest::with_param(params));
         let quoted = |text: &str| NoList::of(quote(&self.end.redactor, text, LONGEST_QUOTE));
-        match self.service.peer().send_request(asked).await {
+        match self.ask(asked).await.0 {
             Ok(ServerResult::ListToolsResult(page)) => Ok(serde_json::to_value(page).unwrap_or_default()),
             Ok(ServerResult::CustomResult(page)) => Ok(page.0),
             Ok(_) => Err(NoList::of("it answered tools/list with something else")),

@@ -2,10 +2,11 @@
 
 use std::{collections::HashMap, time::Duration};
 
+use bytes::Bytes;
 use drawloom_net::{Method, Response};
 use http::{HeaderName, HeaderValue};
 use rmcp::{
-    model::{ClientJsonRpcMessage, ClientRequest, ErrorCode, ErrorData, JsonRpcMessage, ServerJsonRpcMessage},
+    model::{ClientJsonRpcMessage, ClientRequest, ErrorData, JsonRpcMessage, ServerJsonRpcMessage},
     transport::streamable_http_client::{StreamableHttpError, StreamableHttpPostResponse},
 };
 use serde_json::json;
@@ -26,10 +27,40 @@ pub(super) fn may_be_for_the_session(message: &ClientJsonRpcMessage) -> bool {
     matches!(message, JsonRpcMessage::Request(asked) if !matches!(asked.request, ClientRequest::PingRequest(_)))
 }
 
+/// An answer whose status is no success.
+pub(super) struct Refusal {
+    status: u16,
+    kind: String,
+    /// Where it leads on to.
+    location: Option<String>,
+    body: Bytes,
+}
+
+impl Refusal {
+    pub(super) async fn read(status: u16, kind: String, response: Response) -> Self {
+        let location = response.header("location").filter(|_| (300..400).contains(&status)).map(str::to_owned);
+        let body = response.bytes(LONGEST_REFUSAL).await.unwrap_or_default();
+        Self { status, kind, location, body }
+    }
+
+    /// Whether it says that the session is not known, and `ping` was refused in the same words: whoever looks at the session
+    /// first says the same of every message. A server that refuses a ping for another reason may have made the call.
+    fn is_for_the_session(&self, ping: &[u8]) -> bool {
+        let same = match (error_in(&self.body), error_in(ping)) {
+            (Some(call), Some(ping)) => call.code == ping.code && call.message == ping.message,
+            (None, None) => self.body == ping,
+            _ => false,
+        };
+        same && String::from_utf8_lossy(&self.body).to_ascii_lowercase().contains("session")
+    }
+}
+
 impl Http {
-    /// Whether a session is gone: a ping in it is refused too, and not because nobody there knows what a ping is.
+    /// Whether `refusal` says that a session is gone: a ping in it is refused too, and not because nobody there knows what a
+    /// ping is.
     pub(super) async fn is_gone(
         &self,
+        refusal: &Refusal,
         uri: &str,
         session: &str,
         bearer: Option<String>,
@@ -41,10 +72,7 @@ impl Http {
             let Ok(response) = self.send(asked, Some(session), more).await else { return false };
             match response.status() {
                 404 => true,
-                400 => {
-                    let said = error_in(&response.bytes(LONGEST_REFUSAL).await.unwrap_or_default());
-                    said.is_none_or(|said| said.code != ErrorCode::METHOD_NOT_FOUND)
-                }
+                400 => refusal.is_for_the_session(&response.bytes(LONGEST_REFUSAL).await.unwrap_or_default()),
                 _ => false,
             }
         };
@@ -56,16 +84,14 @@ impl Http {
     }
 
     /// What a status that is no success means: an error of JSON-RPC when the body is one, so that it reaches whoever asked.
-    pub(super) async fn refused(
+    pub(super) fn refused(
         &self,
         message: &ClientJsonRpcMessage,
         in_session: bool,
-        status: u16,
-        kind: &str,
-        response: Response,
+        refusal: Refusal,
     ) -> Result<StreamableHttpPostResponse, Failed> {
-        let target = response.header("location").filter(|_| (300..400).contains(&status)).map(|to| self.target(to));
-        let body = response.bytes(LONGEST_REFUSAL).await.unwrap_or_default();
+        let Refusal { status, kind, location, body } = refusal;
+        let target = location.map(|to| self.target(&to));
         let said = error_in(&body);
         let is_auth = matches!(status, 401 | 403);
         if let JsonRpcMessage::Request(asked) = message

@@ -8,13 +8,21 @@ use serde_json::{Map, Value};
 pub(super) const COUNTS: [&str; 6] =
     ["minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"];
 
-/// The schema in plainer words.
-pub(super) fn plain(schema: &Value) -> Value {
-    let mut anchors = BTreeMap::new();
-    find_anchors(schema, "", &mut anchors);
+/// The schema in plainer words; nothing, when its references to anchors would be longer than `most` bytes in all.
+pub(super) fn plain(schema: &Value, most: usize) -> Option<Value> {
+    let mut anchors = Anchors { places: BTreeMap::new(), left: most };
+    anchors.find(schema, &mut String::from("#"))?;
     let mut plain = schema.clone();
-    rewrite(&mut plain, &anchors);
-    plain
+    anchors.left = most;
+    anchors.rewrite(&mut plain)?;
+    Some(plain)
+}
+
+/// Where the anchors of a schema are.
+struct Anchors {
+    places: BTreeMap<String, String>,
+    /// How many bytes may still be written: a place can be long, and be named often.
+    left: usize,
 }
 
 /// The text with its `%XX` as what they stand for; nothing when it is not well written.
@@ -48,35 +56,45 @@ fn below(value: &Value) -> Vec<(String, &Value)> {
     }
 }
 
-fn find_anchors(value: &Value, path: &str, anchors: &mut BTreeMap<String, String>) {
-    if let Some(name) = value.get("$anchor").and_then(Value::as_str) {
-        anchors.entry(format!("#{name}")).or_insert_with(|| format!("#{path}"));
-    }
-    for (key, value) in below(value) {
-        find_anchors(value, &format!("{path}/{key}"), anchors);
-    }
-}
-
-fn rewrite(value: &mut Value, anchors: &BTreeMap<String, String>) {
-    match value {
-        Value::Object(map) => rewrite_map(map, anchors),
-        Value::Array(list) => list.iter_mut().for_each(|value| rewrite(value, anchors)),
-        _ => {}
-    }
-}
-
-fn rewrite_map(map: &mut Map<String, Value>, anchors: &BTreeMap<String, String>) {
-    if map.get("$anchor").is_some_and(Value::is_string) {
-        map.remove("$anchor");
-    }
-    for (key, value) in map.iter_mut() {
-        if let Some(pointer) = value.as_str().filter(|_| key == "$ref").and_then(|name| anchors.get(name)) {
-            *value = pointer.as_str().into();
-        } else if let Some(count) = value.as_f64().filter(|_| COUNTS.contains(&key.as_str())).and_then(whole) {
-            *value = count.into();
-        } else {
-            rewrite(value, anchors);
+impl Anchors {
+    fn find(&mut self, value: &Value, path: &mut String) -> Option<()> {
+        if let Some(name) = value.get("$anchor").and_then(Value::as_str) {
+            self.left = self.left.checked_sub(path.len())?;
+            self.places.entry(format!("#{name}")).or_insert_with(|| path.clone());
         }
+        let length = path.len();
+        for (key, value) in below(value) {
+            path.push('/');
+            path.push_str(&key);
+            self.find(value, path)?;
+            path.truncate(length);
+        }
+        Some(())
+    }
+
+    fn rewrite(&mut self, value: &mut Value) -> Option<()> {
+        match value {
+            Value::Object(map) => self.rewrite_map(map),
+            Value::Array(list) => list.iter_mut().try_for_each(|value| self.rewrite(value)),
+            _ => Some(()),
+        }
+    }
+
+    fn rewrite_map(&mut self, map: &mut Map<String, Value>) -> Option<()> {
+        if map.get("$anchor").is_some_and(Value::is_string) {
+            map.remove("$anchor");
+        }
+        for (key, value) in map.iter_mut() {
+            if let Some(place) = value.as_str().filter(|_| key == "$ref").and_then(|name| self.places.get(name)) {
+                self.left = self.left.checked_sub(place.len())?;
+                *value = place.as_str().into();
+            } else if let Some(count) = value.as_f64().filter(|_| COUNTS.contains(&key.as_str())).and_then(whole) {
+                *value = count.into();
+            } else {
+                self.rewrite(value)?;
+            }
+        }
+        Some(())
     }
 }
 
@@ -102,7 +120,19 @@ mod tests {
             "properties": {"a": {"$ref": "#/$defs/x~1y%25"}, "b": {"maxLength": 2}, "c": {"minLength": 0.5}},
             "$defs": {"x/y%": {"type": "string"}},
         });
-        assert_eq!(plain(&schema), expected);
+        assert_eq!(plain(&schema, 100), Some(expected));
+        assert_eq!(plain(&schema, 10), None);
+    }
+
+    #[test]
+    fn a_long_place_that_is_named_often_is_not_written_often() {
+        let refs: Vec<Value> = (0..2_500).map(|_| json!({"$ref": "#a"})).collect();
+        let schema = json!({"allOf": refs, "$defs": {"%".repeat(20_000): {"$anchor": "a"}}});
+        assert_eq!(plain(&schema, 64 * 1024), None);
+        let anchors: Map<String, Value> =
+            (0..2_000).map(|at| (at.to_string(), json!({"$anchor": at.to_string()}))).collect();
+        let schema = json!({"$defs": {"x".repeat(20_000): {"$defs": anchors}}});
+        assert_eq!(plain(&schema, 64 * 1024), None);
     }
 
     #[test]

@@ -151,3 +151,31 @@ async fn a_session_that_is_lost_is_begun_anew_when_the_list_is_asked_for() {
     clock.ahead_ms.fetch_add(61_000, Ordering::SeqCst);
     assert_eq!(server.offer().await.tools[0].card().name, "mcp__out__of-session-3");
 }
+
+#[tokio::test]
+async fn lists_that_never_come_take_nothing_from_calls() {
+    let lists = Arc::new(AtomicUsize::new(0));
+    let count = lists.clone();
+    let url = answering_later(move |asked| {
+        let answer = asked.older("s", &json!([{"name": "t", "inputSchema": {}}]));
+        let hangs = asked.method() == "tools/list" && count.fetch_add(1, Ordering::SeqCst) > 0;
+        Box::pin(async move {
+            if hangs {
+                std::future::pending::<()>().await;
+            }
+            answer
+        })
+    })
+    .await;
+    let clock = Arc::new(MovedClock::default());
+    let server = server_with(url, 500, clock.clone());
+    assert_eq!(server.offer().await.tools.len(), 1);
+    // More than the library asks at once.
+    for _ in 0..20 {
+        clock.ahead_ms.fetch_add(61_000, Ordering::SeqCst);
+        assert_eq!(server.offer().await.tools.len(), 1);
+        server.settled().await;
+    }
+    assert_eq!(lists.load(Ordering::SeqCst), 21);
+    assert_eq!(told(server.call("t", serde_json::Map::new()).await), "done");
+}
