@@ -1,6 +1,6 @@
 //! The seam to tools.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{ffi::OsString, fs::File, path::PathBuf, sync::Arc};
 
 use async_trait::async_trait;
 use schemars::JsonSchema;
@@ -207,15 +207,40 @@ pub enum Mode {
     ReadWrite,
 }
 
+/// What agents may do with a guarded file, in every volume and with every tool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Guard {
+    /// Read it; never change, replace, rename or remove it. The server's config files.
+    ReadOnly,
+    /// Nothing: not read it, not change it, and not create it while it does not exist. The `.env` beside a config file.
+    Hidden,
+}
+
+/// A file that the server protects from agents. Compare identities (device and inode) when a call is made: another name,
+/// a link or another volume may lead to the same file.
+#[derive(Debug, Clone)]
+pub struct Guarded {
+    /// The directory that holds the file, open; it stays the same when a directory above it is renamed.
+    pub directory: Arc<File>,
+    /// The file's name in that directory. The file need not exist.
+    pub name: OsString,
+    /// The file's path relative to the volume's root; `None` when the volume does not contain it.
+    pub path: Option<PathBuf>,
+    /// What agents may do with it.
+    pub rule: Guard,
+}
+
 /// A path inside a volume. File I/O goes through the handle; nothing is opened by its full path.
 #[derive(Debug, Clone)]
 pub struct Place {
     /// The volume's name.
     pub volume: String,
     /// Its directory, open.
-    pub root: Arc<std::fs::File>,
+    pub root: Arc<File>,
     /// What may be done there.
     pub mode: Mode,
+    /// Files that agents may not change or read, whatever `mode` says.
+    pub guarded: Arc<[Guarded]>,
     /// Where in it, relative, without `..`; empty for the volume itself.
     pub path: PathBuf,
 }

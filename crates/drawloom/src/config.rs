@@ -129,6 +129,11 @@ pub fn find(given: &[PathBuf]) -> Result<Vec<PathBuf>, CommandError> {
     }
 }
 
+/// The files that agents may not change: the config's own, and the one that would be found before it.
+pub(crate) fn guarded(files: &[PathBuf]) -> Vec<PathBuf> {
+    files.iter().cloned().chain([PathBuf::from(FILE_NAME)]).collect()
+}
+
 /// Where files are, from wherever it is looked.
 pub(crate) fn absolute(files: &[PathBuf]) -> Vec<PathBuf> {
     let absolute =

@@ -19,7 +19,7 @@ use drawloom_substrate::{Catalog, Finding, Inputs, Problem, VolumeTable, Weight}
 
 use crate::{
     clock::SystemClock,
-    config::{Config, Loaded, Mistake},
+    config::{self, Config, Loaded, Mistake},
     environment,
     parts::secret_names,
 };
@@ -85,10 +85,13 @@ pub(crate) fn resolve_in(temporary: &Path, loaded: &Loaded, extra: &[Arc<dyn Too
             Err(error) => problems.push(provider_problem(&error)),
         }
     }
-    let volumes = VolumeTable::open(&config.volumes).unwrap_or_else(|found| {
+    let mut volumes = VolumeTable::open(&config.volumes).unwrap_or_else(|found| {
         problems.extend(found);
         VolumeTable::default()
     });
+    if let Err(error) = volumes.guard(&config::guarded(&loaded.files)) {
+        problems.push(Problem::new(["volumes"], format!("cannot protect the config files from agents: {error}")));
+    }
     let volumes_open = volumes.names().count() == config.volumes.len();
     let inputs = Inputs {
         agents: &config.agents,

@@ -3,6 +3,8 @@
 //! Everything here is about names. Links are no concern of this table: tools open what it locates through the volume's
 //! directory handle, which no link leads out of.
 
+mod guarded;
+
 use std::{
     collections::BTreeMap,
     fs::File,
@@ -15,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use drawloom_contract::{
     definition::Definition,
-    tool::{Mode, Place, ToolError, Volumes},
+    tool::{Guarded, Mode, Place, ToolError, Volumes},
 };
 
 use crate::{nearest::nearest, problem::Problem};
@@ -54,6 +56,7 @@ struct Volume {
     mode: Mode,
     /// The directory as the config spells it, made absolute, and as the file system does, when that differs.
     spellings: Vec<PathBuf>,
+    guarded: Arc<[Guarded]>,
 }
 
 /// Every volume, open. It answers for any definition; the definition's gate decides.
@@ -86,6 +89,16 @@ impl VolumeTable {
             }
         }
         if problems.is_empty() { Ok(table) } else { Err(problems) }
+    }
+
+    /// Protects the server's config `files`, and the `.env` beside each of them, from agents in every volume. A file whose
+    /// directory does not exist is left out: there is nothing to protect.
+    pub fn guard(&mut self, files: &[PathBuf]) -> std::io::Result<()> {
+        let found = guarded::find(files)?;
+        for volume in self.volumes.values_mut() {
+            volume.guarded = guarded::seen_from(&volume.root, &found)?;
+        }
+        Ok(())
     }
 
     /// The volume marked `default`.
@@ -191,6 +204,7 @@ impl Volumes for VolumeTable {
             volume: name.into(),
             root: volume.root.clone(),
             mode: volume.mode,
+            guarded: volume.guarded.clone(),
             path,
         };
         if asked.is_absolute() {
@@ -274,7 +288,7 @@ fn open_volume(config: &VolumeConfig) -> Result<Volume, String> {
         VolumeMode::Rw => Mode::ReadWrite,
         VolumeMode::Ro => Mode::ReadOnly,
     };
-    Ok(Volume { root: Arc::new(root), mode, spellings })
+    Ok(Volume { root: Arc::new(root), mode, spellings, guarded: Arc::default() })
 }
 
 #[cfg(test)]

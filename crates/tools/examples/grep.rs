@@ -19,7 +19,7 @@ struct Volume(Arc<File>);
 impl Volumes for Volume {
     fn locate(&self, _: &Definition, _: Option<&str>, path: &str) -> Result<Place, ToolError> {
         let path = Path::new(path).components().filter(|part| part.as_os_str() != ".").collect();
-        Ok(Place { volume: "bench".into(), root: self.0.clone(), mode: Mode::ReadOnly, path })
+        Ok(Place { volume: "bench".into(), root: self.0.clone(), mode: Mode::ReadOnly, guarded: Arc::default(), path })
     }
 }
 

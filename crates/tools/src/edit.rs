@@ -15,6 +15,7 @@ use serde_json::Value;
 
 use crate::{
     files::{Opened, Stoppable, failed, open_to_write, until_dropped},
+    guard::check_write_path,
     read::open_regular,
     replace::{self, Change, MOST_BYTES, other_names, real_path},
 };
@@ -98,6 +99,7 @@ fn prepare(context: &ToolContext, input: Value) -> Result<(Opened, Input), ToolE
 
 fn plan(opened: &Opened, input: &Input, stop: &AtomicBool) -> Result<Change, ToolError> {
     let path = real_path(opened)?;
+    check_write_path(opened, &path)?;
     let shown = opened.place.path.display();
     let (file, size) = open_regular(opened)?;
     let too_large =

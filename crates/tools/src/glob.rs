@@ -124,7 +124,7 @@ fn find(opened: &Opened, scope: Scope, matcher: &GlobMatcher, stop: Arc<AtomicBo
             }
             match found.modified() {
                 Ok(modified) => newest.lock().unwrap_or_else(PoisonError::into_inner).add(modified, found.path),
-                Err(_) => left_out.unreadable(),
+                Err(why) => left_out.skip(why),
             }
         }
     });

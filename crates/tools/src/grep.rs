@@ -253,7 +253,7 @@ fn search(opened: &Opened, plan: &Plan, stop: Arc<AtomicBool>) -> Result<String,
                     Ok(file) => {
                         collector.search(&mut searcher, &matcher, Reader { file, stop }, found.path, left_out);
                     }
-                    Err(_) => left_out.unreadable(),
+                    Err(why) => left_out.skip(why),
                 }
             }
         });

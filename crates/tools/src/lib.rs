@@ -12,6 +12,7 @@ mod files;
 mod gate;
 mod glob;
 mod grep;
+mod guard;
 mod http;
 mod outside;
 mod page;

@@ -16,7 +16,10 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::files::{Opened, Stoppable, failed, open, until_dropped};
+use crate::{
+    files::{Opened, Stoppable, failed, open, until_dropped},
+    guard::check_read,
+};
 
 /// Most bytes that one call returns.
 const MOST_BYTES: usize = 256 * 1024;
@@ -91,7 +94,7 @@ pub(crate) fn open_regular(opened: &Opened) -> Result<(File, u64), ToolError> {
 }
 
 /// The same for another path in the volume, if anything is there.
-pub(crate) fn find_regular(Opened { dir, .. }: &Opened, path: &Path) -> Result<Option<(File, u64)>, ToolError> {
+pub(crate) fn find_regular(Opened { dir, place }: &Opened, path: &Path) -> Result<Option<(File, u64)>, ToolError> {
     let mut options = OpenOptions::new();
     options.read(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed());
     let file = match dir.open_with(path, &options) {
@@ -101,6 +104,7 @@ pub(crate) fn find_regular(Opened { dir, .. }: &Opened, path: &Path) -> Result<O
         Err(error) if error.raw_os_error() == Some(Errno::NXIO.raw_os_error()) => return Err(not_regular(path)),
         Err(error) => return Err(failed(path, &error)),
     };
+    check_read(&place.guarded, path, &file)?;
     let metadata = file.metadata().map_err(|error| failed(path, &error))?;
     match metadata.is_file() {
         true => Ok(Some((file, metadata.len()))),

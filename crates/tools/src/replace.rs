@@ -214,8 +214,16 @@ mod tests {
         std::os::unix::fs::symlink("a", volume.path().join("link")).expect("a link");
         let root = Arc::new(std::fs::File::open(volume.path()).expect("the volume"));
         let dir = Dir::from_std_file(root.try_clone().expect("a handle"));
-        let opened =
-            Opened { dir, place: Place { volume: "v".into(), root, mode: Mode::ReadWrite, path: "link".into() } };
+        let opened = Opened {
+            dir,
+            place: Place {
+                volume: "v".into(),
+                root,
+                mode: Mode::ReadWrite,
+                guarded: Arc::default(),
+                path: "link".into(),
+            },
+        };
         let done = AtomicBool::new(false);
         std::thread::scope(|scope| {
             scope.spawn(|| {
@@ -238,7 +246,8 @@ mod tests {
         std::fs::write(volume.path().join("a"), "somebody else's").expect("a file");
         let root = Arc::new(std::fs::File::open(volume.path()).expect("the volume"));
         let dir = Dir::from_std_file(root.try_clone().expect("a handle"));
-        let place = Place { volume: "v".into(), root, mode: Mode::ReadWrite, path: "a".into() };
+        let place =
+            Place { volume: "v".into(), root, mode: Mode::ReadWrite, guarded: Arc::default(), path: "a".into() };
         let opened = Opened { dir, place };
         for before in [None, Some(Digest::of(b"planned on"))] {
             let change = Change { path: "a".into(), before, content: b"ours".into(), said: String::new() };

@@ -11,6 +11,7 @@ use rustix::fd::OwnedFd;
 
 use crate::{
     files::{Opened, failed, open_any},
+    guard::Hidden,
     walk::{Ignored, Scope, Walk, usual_threads},
 };
 
@@ -42,7 +43,8 @@ pub(crate) fn walk(opened: &Opened, scope: Scope, stop: Arc<AtomicBool>) -> Resu
             ignored = Ignored::at(&dir, above, ignored);
         }
     }
-    Ok(Walk { start, path: real, ignored, scope, threads: usual_threads(), stop })
+    let hidden = Hidden::of(&opened.place.guarded);
+    Ok(Walk { start, path: real, ignored, scope, hidden, threads: usual_threads(), stop })
 }
 
 fn directory(dir: &Dir, path: &Path) -> std::io::Result<OwnedFd> {

@@ -19,11 +19,13 @@ use std::{
 
 use rustix::{
     fd::OwnedFd,
-    fs::{AtFlags, FileType, Mode, OFlags, RawDir, openat, statat},
+    fs::{AtFlags, FileType, Mode, OFlags, RawDir, Stat, openat, statat},
 };
 
 pub(crate) use ignored::Ignored;
 use queue::Queue;
+
+use crate::guard::{Hidden, Identity};
 
 /// How deep a tree is walked below its start; every level may hold a file handle open.
 const MOST_DEPTH: u32 = 64;
@@ -47,25 +49,47 @@ pub(crate) struct Scope {
 pub(crate) struct Found<'a> {
     dir: &'a OwnedFd,
     name: &'a CStr,
+    hidden: &'a Hidden,
     /// Where it is, from the volume's root.
     pub(crate) path: &'a Path,
 }
 
 impl Found<'_> {
     /// Opens it, unless it has become something else. A pipe in its place is not waited for.
-    pub(crate) fn open(&self) -> rustix::io::Result<File> {
+    pub(crate) fn open(&self) -> Result<File, Skip> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
         let file = openat(self.dir, self.name, flags, Mode::empty())?;
-        match FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode) {
+        let stat = self.check(rustix::fs::fstat(&file)?)?;
+        match FileType::from_raw_mode(stat.st_mode) {
             FileType::RegularFile => Ok(File::from(file)),
-            _ => Err(rustix::io::Errno::INVAL),
+            _ => Err(Skip::Unreadable),
         }
     }
 
     /// When it was last changed: seconds and nanoseconds.
-    pub(crate) fn modified(&self) -> rustix::io::Result<(i64, i64)> {
-        let stat = statat(self.dir, self.name, AtFlags::SYMLINK_NOFOLLOW)?;
+    pub(crate) fn modified(&self) -> Result<(i64, i64), Skip> {
+        let stat = self.check(statat(self.dir, self.name, AtFlags::SYMLINK_NOFOLLOW)?)?;
         Ok((stat.st_mtime, i64::try_from(stat.st_mtime_nsec).unwrap_or(0)))
+    }
+
+    fn check(&self, stat: Stat) -> Result<Stat, Skip> {
+        let identity = Identity { device: stat.st_dev, inode: stat.st_ino };
+        if self.hidden.contains(identity, self.path) { Err(Skip::Hidden) } else { Ok(stat) }
+    }
+}
+
+/// Why a file that was found is not searched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Skip {
+    /// It could not be opened.
+    Unreadable,
+    /// The server protects it from agents.
+    Hidden,
+}
+
+impl From<rustix::io::Errno> for Skip {
+    fn from(_: rustix::io::Errno) -> Self {
+        Self::Unreadable
     }
 }
 
@@ -75,12 +99,22 @@ pub(crate) struct LeftOut {
     links: AtomicU64,
     unreadable: AtomicU64,
     too_deep: AtomicU64,
+    hidden: AtomicU64,
 }
 
 impl LeftOut {
+    /// Counts a file that is not searched.
+    pub(crate) fn skip(&self, why: Skip) {
+        let count = match why {
+            Skip::Unreadable => &self.unreadable,
+            Skip::Hidden => &self.hidden,
+        };
+        count.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// Counts a file or directory that could not be opened.
     pub(crate) fn unreadable(&self) {
-        self.unreadable.fetch_add(1, Ordering::Relaxed);
+        self.skip(Skip::Unreadable);
     }
 
     /// One line for each reason that there is.
@@ -89,6 +123,7 @@ impl LeftOut {
             (&self.links, "links not followed"),
             (&self.unreadable, "files or directories that could not be opened"),
             (&self.too_deep, "directories too deep to be searched"),
+            (&self.hidden, "files that the server protects from agents, left out"),
         ];
         let counts = reasons.into_iter().map(|(count, what)| (count.load(Ordering::Relaxed), what));
         counts.filter(|(count, _)| *count > 0).map(|(count, what)| format!("[{what}: {count}]")).collect()
@@ -104,6 +139,8 @@ pub(crate) struct Walk {
     /// The rules of the directories above it.
     pub(crate) ignored: Option<Arc<Ignored>>,
     pub(crate) scope: Scope,
+    /// The files that are left out because agents may not read them.
+    pub(crate) hidden: Hidden,
     /// How many threads work on it.
     pub(crate) threads: usize,
     /// Set by whoever does not want the walk any more.
@@ -124,7 +161,7 @@ enum Task {
 impl Walk {
     /// Shows every file to a visitor; each thread has one, made by `visitor`. Returns when all is seen or told to stop.
     pub(crate) fn run<V: FnMut(Found<'_>)>(self, left_out: &LeftOut, visitor: impl Fn() -> V + Sync) {
-        let Self { start, path, ignored, scope, threads, stop } = self;
+        let Self { start, path, ignored, scope, hidden, threads, stop } = self;
         let first = Task::Directory { above: Arc::new(start), name: c".".to_owned(), path, depth: 0, ignored };
         let queue = Queue::new(first);
         let worker = || {
@@ -145,7 +182,7 @@ impl Walk {
                                 break;
                             }
                             path.push(OsStr::from_bytes(name.to_bytes()));
-                            visit(Found { dir: &dir, name, path: &path });
+                            visit(Found { dir: &dir, name, hidden: &hidden, path: &path });
                             path.pop();
                         }
                     }

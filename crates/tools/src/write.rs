@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use crate::{
     files::{Opened, open_to_write, until_dropped},
+    guard::check_write_path,
     replace::{self, Change, MOST_BYTES, digest, other_names, real_path},
 };
 
@@ -77,6 +78,7 @@ fn prepare(context: &ToolContext, input: Value) -> Result<(Opened, Input), ToolE
 
 fn plan(opened: &Opened, input: Input, stop: &AtomicBool) -> Result<Change, ToolError> {
     let path = real_path(opened)?;
+    check_write_path(opened, &path)?;
     let before = digest(opened, &path, stop)?;
     let made = missing_parent(opened, &path).map(|parent| format!(" (made the directory {})", parent.display()));
     let names = other_names(opened, &path);

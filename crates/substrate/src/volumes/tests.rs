@@ -1,5 +1,6 @@
 //! The same place in each spelling, and nothing outside.
 
+use drawloom_contract::tool::Guard;
 use tempfile::TempDir;
 
 use super::*;
@@ -154,4 +155,25 @@ fn what_cannot_be_a_volume_is_reported_all_at_once() {
             "volumes.c.default: volume \"a\" is marked as the default already",
         ]
     );
+}
+
+#[test]
+fn config_files_are_guarded_under_every_name_that_leads_to_them() {
+    let Fixture { directory, mut table } = fixture();
+    let (root, notes) = (directory.path(), directory.path().join("notes"));
+    std::fs::create_dir(notes.join("real")).expect("a directory");
+    std::fs::write(notes.join("real/config.yaml"), "").expect("a file");
+    std::os::unix::fs::symlink("../notes/real/config.yaml", root.join("books/second.yaml")).expect("a link");
+    std::os::unix::fs::symlink("books/second.yaml", root.join("first.yaml")).expect("a link");
+    table.guard(&[root.join("first.yaml"), root.join("nowhere/config.yaml")]).expect("directories that can be opened");
+    let guarded = |volume: &str| {
+        let place = table.locate(&agent(&[volume]), None, "x").expect("a place");
+        let paths = place.guarded.iter().filter_map(|guarded| Some((guarded.path.clone()?, guarded.rule)));
+        assert_eq!(place.guarded.len(), 6, "every volume knows all of them, because a hard link may lead to any");
+        paths.map(|(path, rule)| (path.to_string_lossy().into_owned(), rule)).collect::<Vec<_>>()
+    };
+    let [read_only, hidden] = [Guard::ReadOnly, Guard::Hidden];
+    assert_eq!(guarded("notes"), [("real/config.yaml".into(), read_only), ("real/.env".into(), hidden)]);
+    assert_eq!(guarded("books"), [("second.yaml".into(), read_only), (".env".into(), hidden)]);
+    assert_eq!(guarded("private"), []);
 }

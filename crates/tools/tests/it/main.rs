@@ -3,6 +3,7 @@
 mod agent;
 mod bash;
 mod edits;
+mod guards;
 mod list;
 mod reads;
 mod searches;

@@ -17,7 +17,7 @@ use drawloom_contract::{
     definition::Definition,
     ids::{RunId, RunKey, Tenant},
     time::{Clock, Timestamp},
-    tool::{Mode, Place, Step, Tool, ToolContext, ToolError, Volumes},
+    tool::{Guarded, Mode, Place, Step, Tool, ToolContext, ToolError, Volumes},
 };
 use drawloom_net::guarded::{Dial, Resolve, Stream};
 use drawloom_process::Launcher;
@@ -33,6 +33,7 @@ struct Open {
     path: PathBuf,
     root: Arc<File>,
     mode: Mode,
+    guarded: Arc<[Guarded]>,
 }
 
 impl Volumes for Open {
@@ -40,7 +41,13 @@ impl Volumes for Open {
         let path = Path::new(path);
         let inside = path.strip_prefix(&self.path).unwrap_or(path);
         let inside = if inside == Path::new(".") { Path::new("") } else { inside };
-        Ok(Place { volume: "v".into(), root: self.root.clone(), mode: self.mode, path: inside.into() })
+        Ok(Place {
+            volume: "v".into(),
+            root: self.root.clone(),
+            mode: self.mode,
+            guarded: self.guarded.clone(),
+            path: inside.into(),
+        })
     }
 }
 
@@ -95,6 +102,7 @@ pub(crate) struct Room {
     pub(crate) volume: TempDir,
     pub(crate) temporary: TempDir,
     pub(crate) mode: Mode,
+    pub(crate) guarded: Arc<[Guarded]>,
     pub(crate) config: Config,
     pub(crate) hosts: Vec<String>,
     pub(crate) network: Arc<Network>,
@@ -111,6 +119,7 @@ impl Room {
             volume: dir(),
             temporary: dir(),
             mode: Mode::ReadWrite,
+            guarded: Arc::default(),
             config,
             hosts: vec!["*".into()],
             network: Arc::default(),
@@ -142,7 +151,7 @@ impl Room {
             depth: 0,
             definition: Arc::new(Definition::new("tester".parse().expect("a name"), "p", "m")),
             hosts: self.hosts.clone().into(),
-            volumes: Arc::new(Open { path, root, mode: self.mode }),
+            volumes: Arc::new(Open { path, root, mode: self.mode, guarded: self.guarded.clone() }),
         }
     }
 

@@ -1,0 +1,87 @@
+//! Files that the server protects from agents: its config files and the `.env` beside each of them.
+
+use std::{
+    ffi::OsString,
+    fs::{self, File},
+    io,
+    os::unix::fs::MetadataExt as _,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use drawloom_contract::tool::{Guard, Guarded};
+
+/// The file beside a config file in which operators keep secrets.
+const ENVIRONMENT_FILE: &str = ".env";
+
+/// Most links from a name to its file; the kernel follows as many.
+const MOST_LINKS: usize = 40;
+
+/// A protected name: a file, or a link on the way to it.
+pub(super) struct Protected {
+    /// Absolute and without links.
+    directory: PathBuf,
+    handle: Arc<File>,
+    name: OsString,
+    rule: Guard,
+}
+
+/// Every name that leads to one of the config files or to the `.env` beside it.
+pub(super) fn find(files: &[PathBuf]) -> io::Result<Vec<Protected>> {
+    let mut found: Vec<Protected> = Vec::new();
+    for file in files {
+        let names = names_of(file)?;
+        let hidden = names.iter().map(|(directory, _)| names_of(&directory.join(ENVIRONMENT_FILE)));
+        let hidden: Vec<_> = hidden.collect::<io::Result<Vec<_>>>()?.into_iter().flatten().collect();
+        let names = names.into_iter().map(|name| (name, Guard::ReadOnly));
+        for ((directory, name), rule) in names.chain(hidden.into_iter().map(|name| (name, Guard::Hidden))) {
+            match found.iter_mut().find(|known| known.directory == directory && known.name == name) {
+                Some(known) if rule == Guard::Hidden => known.rule = rule,
+                Some(_) => {}
+                None => {
+                    let handle = Arc::new(File::open(&directory)?);
+                    found.push(Protected { directory, handle, name, rule });
+                }
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// The file's own name and the names of all links on the way to it, each with its real directory. Replacing any of them
+/// would replace the file.
+fn names_of(file: &Path) -> io::Result<Vec<(PathBuf, OsString)>> {
+    let mut names = Vec::new();
+    let mut next = Some(std::path::absolute(file)?);
+    while let Some(path) = next.take().filter(|_| names.len() < MOST_LINKS) {
+        let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { break };
+        let directory = match parent.canonicalize() {
+            Ok(directory) => directory,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => break,
+            Err(error) => return Err(error),
+        };
+        let path = directory.join(name);
+        next = fs::read_link(&path).ok().map(|target| directory.join(target));
+        names.push((directory, name.to_owned()));
+    }
+    Ok(names)
+}
+
+/// The protected files as a volume with this root sees them. A directory is in the volume when the volume's root is one of
+/// the directories above it, by identity: the path to the volume may go through a bind mount.
+pub(super) fn seen_from(root: &File, protected: &[Protected]) -> io::Result<Arc<[Guarded]>> {
+    let identity = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
+    let root = identity(root.metadata()?);
+    let inside = |file: &Protected| {
+        let is_root = |above: &&Path| fs::metadata(above).is_ok_and(|metadata| identity(metadata) == root);
+        let above = file.directory.ancestors().find(is_root)?;
+        file.directory.strip_prefix(above).ok().map(|rest| rest.join(&file.name))
+    };
+    let guarded = protected.iter().map(|file| Guarded {
+        directory: file.handle.clone(),
+        name: file.name.clone(),
+        path: inside(file),
+        rule: file.rule,
+    });
+    Ok(guarded.collect())
+}
