@@ -233,6 +233,9 @@ pub struct CallStarted {
     /// What will say later whether it happened.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub evidence: Option<Value>,
+    /// The conditions under which it is made, such as how a command is confined.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub conditions: Option<String>,
     /// Whether the redactor changed the input; then it is never executed again.
     #[serde(default, skip_serializing_if = "is_false")]
     pub masked: bool,
@@ -496,6 +499,7 @@ impl Texts for Record {
                 if let Some(evidence) = &mut call.evidence {
                     evidence.each_text(visit);
                 }
+                call.conditions.iter_mut().for_each(visit);
             }
             Body::CallDone(done) => visit(&mut done.text),
             Body::StopRequested(Stop::Cancelled { reason: Some(reason) }) => visit(reason),

@@ -1,6 +1,6 @@
 //! The seam to tools.
 
-use std::{ffi::OsString, fs::File, path::PathBuf, sync::Arc};
+use std::{ffi::OsString, fs::File, path::PathBuf, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use schemars::JsonSchema;
@@ -113,6 +113,8 @@ pub enum Repeat<'a> {
     Check(&'a dyn Check),
     /// Tell the model that it is in doubt.
     Never,
+    /// The same, once the call can have no effect any more: it may go on for a while after the process that made it.
+    Outlives(&'a dyn Outlives),
 }
 
 impl Repeat<'_> {
@@ -122,7 +124,7 @@ impl Repeat<'_> {
             Self::Safe => RepeatClass::Safe,
             Self::Keyed => RepeatClass::Keyed,
             Self::Check(_) => RepeatClass::Check,
-            Self::Never => RepeatClass::Never,
+            Self::Never | Self::Outlives(_) => RepeatClass::Never,
         }
     }
 }
@@ -149,6 +151,22 @@ pub trait Check: Send + Sync {
     async fn verdict(&self, context: &ToolContext, input: &Value, evidence: &Value) -> Verdict;
 }
 
+/// Whether a call of an earlier process can still have an effect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Over {
+    /// It cannot.
+    Yes,
+    /// It may: it had not ended after this time.
+    NotWithin(Duration),
+}
+
+/// Calls that may go on after the process that made them has ended.
+#[async_trait]
+pub trait Outlives: Send + Sync {
+    /// Waits, for a bounded time, until the call can have no effect any more.
+    async fn until_over(&self, context: &ToolContext) -> Over;
+}
+
 /// A tool.
 #[async_trait]
 pub trait Tool: Send + Sync {
@@ -157,6 +175,11 @@ pub trait Tool: Send + Sync {
 
     /// What resume may do when the outcome is unknown.
     fn repeat(&self) -> Repeat<'_>;
+
+    /// Conditions of this call that its journal should show, such as how a command is confined. Nothing for most tools.
+    fn conditions(&self, _: &ToolContext) -> Option<String> {
+        None
+    }
 
     /// Does it. A panic in here fails the call, not the process.
     async fn call(&self, context: &ToolContext, input: Value) -> Result<Step, ToolError>;

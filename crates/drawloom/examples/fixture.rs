@@ -1,7 +1,7 @@
 //! A server like the shipped one, with fixtures and faults for the durability tests. `DRAWLOOM_FIXTURE` holds what it is
 //! to do, as JSON; the arguments are a config file and a data directory.
 
-use std::{io::Write as _, path::PathBuf, sync::Arc};
+use std::{io::Write as _, path::PathBuf, process::ExitCode, sync::Arc};
 
 use drawloom::{Parts, Surface, config, data_dir::DataDir, start};
 use drawloom_contract::tool::Tool;
@@ -32,8 +32,16 @@ fn yes() -> bool {
     true
 }
 
+fn main() -> anyhow::Result<ExitCode> {
+    let mut arguments = std::env::args_os().skip(1);
+    match arguments.next() {
+        Some(first) if first == drawloom::LAUNCHER => Ok(drawloom_process::launcher::main(arguments)),
+        _ => serve().map(|()| ExitCode::SUCCESS),
+    }
+}
+
 #[tokio::main]
-async fn main() -> anyhow::Result<()> {
+async fn serve() -> anyhow::Result<()> {
     let fixture: Fixture = serde_json::from_str(&std::env::var("DRAWLOOM_FIXTURE")?)?;
     let mut arguments = std::env::args_os().skip(1).map(PathBuf::from);
     let (Some(config), Some(directory)) = (arguments.next(), arguments.next()) else {

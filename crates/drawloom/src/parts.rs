@@ -22,7 +22,7 @@ use crate::{
     data_dir::Lock,
     environment,
     exit::CommandError,
-    resolve::{self, Resolved},
+    resolve::{self, Resolved, bash},
 };
 
 /// Puts something between the engine and the journal.
@@ -136,11 +136,14 @@ impl Parts {
                 ),
             }
         }
-        if shared.is_none() && config.principals.is_empty() && config.tools.bash.enabled {
-            tracing::warn!(
-                variable = %config.auth.token_env,
-                "Bash is enabled and there is no token: commands of agents can call this server as anybody; set one"
+        let reaching = bash::with_network(&config.tools, &self.resolved.catalog);
+        if shared.is_none() && config.principals.is_empty() && !reaching.is_empty() {
+            let agents = reaching.join(", ");
+            let message = format!(
+                "commands of these agents reach the network, and this server would take calls without a token: {agents}"
             );
+            let hint = format!("set a token in {}, or tools.bash.network: none", config.auth.token_env);
+            return Err(CommandError::usage("bash_network_without_token", message).with_hint(hint));
         }
         if principals.is_empty() && !config.principals.is_empty() && shared.is_none() {
             return Err(CommandError::usage("no_tokens", "principals are configured, but none of their tokens is set")

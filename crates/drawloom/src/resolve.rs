@@ -1,5 +1,7 @@
 //! A config's form is right; here its meaning is checked: every name exists, every directory opens, every provider too.
 
+pub(crate) mod bash;
+
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 
 use drawloom_contract::{
@@ -114,6 +116,7 @@ pub(crate) fn resolve_in(temporary: &Path, loaded: &Loaded, extra: &[Arc<dyn Too
                 at: ["providers", id, "api_key_env"].map(str::to_owned).to_vec(),
                 message: format!("provider {id} has no key: its variable is not set, so its models cannot be asked"),
             }));
+            findings.extend(bash::findings(&config.tools, &catalog));
             findings.extend(servers.iter().flat_map(|(name, server)| server_findings(name, server, &catalog)));
             let sources = drawloom_tools::outside(servers, &outside_parts(loaded));
             return Ok(Resolved {

@@ -338,7 +338,8 @@ impl Driver {
             }
         }
         let repeat = tool.as_ref().map_or(RepeatClass::Safe, |tool| tool.repeat().class());
-        let started = CallStarted { turn, index, tool_use, repeat, evidence, masked };
+        let conditions = tool.as_ref().filter(|_| refusal.is_none()).and_then(|tool| tool.conditions(&context));
+        let started = CallStarted { turn, index, tool_use, repeat, evidence, conditions, masked };
         let call = self.push(Body::CallStarted(started));
         match (tool, refusal) {
             (Some(tool), None) => {

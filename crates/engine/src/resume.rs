@@ -8,7 +8,7 @@ use drawloom_contract::{
     journal::WaitChange,
     record::{Body, CallDone, Notice, RepeatClass, Resumed, Seq, Status, Stop, TurnFailed},
     run::OpenCall,
-    tool::{Repeat, Verdict},
+    tool::{Over, Repeat, Verdict},
     view::RunView,
 };
 
@@ -242,11 +242,18 @@ impl Driver {
     /// Does with an open call what its repeat class says; says whether it is made again.
     async fn recover_call(&mut self, open: OpenCall) -> bool {
         let OpenCall { call, started, .. } = open;
-        let Some(tool) = self.offered(&started.tool_use.name).filter(|_| !started.masked) else {
-            self.doubt(call);
+        let context = self.context(call);
+        let tool = self.offered(&started.tool_use.name);
+        if let Some(Repeat::Outlives(outlives)) = tool.as_ref().map(|tool| tool.repeat()) {
+            let over = outlives.until_over(&context).await;
+            self.doubt(call, over);
+            return false;
+        }
+        let Some(tool) = tool.filter(|_| !started.masked) else {
+            self.doubt(call, Over::Yes);
             return false;
         };
-        let (context, input) = (self.context(call), started.tool_use.input);
+        let input = started.tool_use.input;
         match (started.repeat, tool.repeat()) {
             // As it was then and as it is today: an outside server may have taken back what it said of a tool.
             (RepeatClass::Safe | RepeatClass::Keyed, Repeat::Safe | Repeat::Keyed) => {}
@@ -258,13 +265,13 @@ impl Driver {
                         return false;
                     }
                     Verdict::InDoubt => {
-                        self.doubt(call);
+                        self.doubt(call, Over::Yes);
                         return false;
                     }
                 }
             }
             _ => {
-                self.doubt(call);
+                self.doubt(call, Over::Yes);
                 return false;
             }
         }
@@ -272,10 +279,15 @@ impl Driver {
         true
     }
 
-    fn doubt(&mut self, call: Seq) {
-        let text = "in doubt: the process ended while this call was under way, so it may or may not have happened. \
-                    Find out before you do it again.";
-        self.push(Body::CallDone(CallDone { call, text: text.into(), is_error: true, in_doubt: true }));
+    fn doubt(&mut self, call: Seq, over: Over) {
+        let mut text =
+            "in doubt: the process ended while this call was under way, so it may or may not have happened. \
+                        Find out before you do it again."
+                .to_owned();
+        if let Over::NotWithin(waited) = over {
+            text += &format!(" It had not ended {} s after the restart, so it may still be running.", waited.as_secs());
+        }
+        self.push(Body::CallDone(CallDone { call, text, is_error: true, in_doubt: true }));
     }
 }
 

@@ -4,7 +4,7 @@ use std::{fs::File, path::PathBuf, process::ExitCode, sync::Arc, time::Duration}
 
 use async_trait::async_trait;
 use drawloom_contract::time::{Clock, Timestamp};
-use drawloom_process::{Access, Command, Launcher, Limits, launcher};
+use drawloom_process::{Access, Command, Launcher, Limits, Network, launcher};
 
 fn main() -> ExitCode {
     let mut args = std::env::args_os().skip(1);
@@ -27,6 +27,8 @@ async fn parent(args: &[String]) -> ExitCode {
         access: Access::ReadWrite,
         readable: vec![],
         writable: vec![],
+        guarded: vec![],
+        network: Network::None,
         environment: vec![("PATH".into(), "/usr/bin:/bin".into()), ("MARK".into(), mark.clone())],
         temporary: PathBuf::from(temporary),
         limits: Limits::default(),

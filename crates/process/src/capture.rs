@@ -48,7 +48,26 @@ impl Capture {
     }
 }
 
+/// How far from a cut the rest of a line is dropped: as long as a secret may be that the cut divides.
+const NEAR_A_CUT: usize = 4096;
+
 impl Captured {
+    /// The same without the lines that are cut in two, so that no part of a secret in one of them is shown. Of a line that is
+    /// very long only the part near the cut is dropped.
+    pub fn whole_lines(mut self) -> Self {
+        if self.missing == 0 {
+            return self;
+        }
+        let near = self.head.len().saturating_sub(NEAR_A_CUT);
+        let keep = self.head[near..].iter().rposition(|byte| *byte == b'\n').map_or(near, |at| near + at + 1);
+        let far = self.tail.len().min(NEAR_A_CUT);
+        let drop = self.tail[..far].iter().position(|byte| *byte == b'\n').map_or(far, |at| at + 1);
+        self.missing += (self.head.len() - keep + drop) as u64;
+        self.head.truncate(keep);
+        self.tail.drain(..drop);
+        self
+    }
+
     /// As text. A line of its own says what is missing, and one at the end that bytes could not be shown.
     pub fn into_text(self) -> String {
         let Self { mut head, mut tail, missing } = self;
@@ -109,6 +128,19 @@ mod tests {
             assert_eq!((&captured.head[..], &captured.tail[..], captured.missing), (&b"abcde"[..], &b"vwxyz"[..], 16));
             assert_eq!(captured.into_text(), "abcde\n[cut: 16 bytes are left out here]\nvwxyz");
         }
+    }
+
+    #[test]
+    fn lines_that_a_cut_divides_can_be_dropped() {
+        let mut capture = Capture::new(24);
+        capture.push(b"one\ntwo-secret-two\n0123456789012345678901234567890\nsecret\nend\n");
+        let captured = capture.finish().whole_lines();
+        assert_eq!((&captured.head[..], &captured.tail[..]), (&b"one\n"[..], &b"secret\nend\n"[..]));
+        assert_eq!(captured.missing, 47);
+        let mut capture = Capture::new(20_000);
+        capture.push(&[b'x'; 50_000]);
+        let captured = capture.finish().whole_lines();
+        assert_eq!((captured.head.len(), captured.tail.len(), captured.missing), (5_904, 5_904, 38_192));
     }
 
     #[test]

@@ -4,31 +4,48 @@ use std::{
     ffi::OsString,
     fs::File,
     io,
-    path::{Path, PathBuf},
-    sync::Arc,
+    path::PathBuf,
+    sync::{Arc, OnceLock},
     time::Duration,
 };
 
 use drawloom_contract::failure::{Explain, FailureKind};
 use serde::{Deserialize, Serialize};
 
-/// The program that stands between drawloom and a command: one whose `main` calls [`crate::launcher::main`] with what
-/// follows `args` on its command line.
-#[derive(Debug, Clone, PartialEq, Eq)]
+use crate::{
+    confinement::{Confinement, Layer},
+    landlock::Landlock,
+};
+
+/// The program that supervises commands: one whose `main` calls [`crate::launcher::main`] with what follows `args` on its
+/// command line. Clones share what was found out about this machine.
+#[derive(Debug, Clone)]
 pub struct Launcher {
-    /// The program.
-    pub program: PathBuf,
-    /// Arguments that bring it to the launcher.
-    pub args: Vec<String>,
+    pub(crate) program: PathBuf,
+    pub(crate) args: Vec<String>,
+    pub(crate) without: Vec<Layer>,
+    pub(crate) found: Arc<OnceLock<Confinement>>,
 }
 
 impl Launcher {
+    /// `program`, started with `args`.
+    pub fn new(program: impl Into<PathBuf>, args: &[&str]) -> Self {
+        Self {
+            program: program.into(),
+            args: args.iter().map(|arg| (*arg).to_owned()).collect(),
+            without: Vec::new(),
+            found: Arc::default(),
+        }
+    }
+
     /// This very program, also when its file has been replaced since it was started.
     pub fn this_program(args: &[&str]) -> Self {
-        Self {
-            program: Path::new("/proc/self/exe").to_owned(),
-            args: args.iter().map(|arg| (*arg).to_owned()).collect(),
-        }
+        Self::new("/proc/self/exe", args)
+    }
+
+    /// The same launcher as it would be on a machine that lacks these layers.
+    pub fn without(self, layers: &[Layer]) -> Self {
+        Self { without: layers.to_vec(), found: Arc::default(), ..self }
     }
 }
 
@@ -47,12 +64,17 @@ pub struct Command {
     pub readable: Vec<PathBuf>,
     /// More that it may change.
     pub writable: Vec<PathBuf>,
+    /// Files that it must not change or see, wherever they lie in what it may use. Real paths.
+    pub guarded: Vec<Guarded>,
+    /// Which network it reaches.
+    pub network: Network,
     /// The whole environment; nothing is inherited.
     pub environment: Vec<(String, String)>,
     /// A directory of its own that does not exist yet: made before, removed with all that is in it after. `HOME` and
-    /// `TMPDIR` name it.
+    /// `TMPDIR` name it. A lock file beside it says whether the command, or anything that it started, may still run: see
+    /// [`crate::until_gone`].
     pub temporary: PathBuf,
-    /// What the kernel holds it to.
+    /// How much it may use.
     pub limits: Limits,
     /// How long it may take.
     pub time_limit: Duration,
@@ -72,18 +94,49 @@ pub enum Access {
     ReadWrite,
 }
 
-/// What the kernel holds each process of a command to; no limit where absent. Core dumps are always off.
+/// Which network a command reaches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Network {
+    /// None but a loopback interface of its own, where the machine can make one. A machine that cannot enforce it is an error.
+    None,
+    /// The machine's.
+    Host,
+}
+
+/// A file that is kept from a command.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Guarded {
+    /// Its real path.
+    pub path: PathBuf,
+    /// What is kept.
+    pub rule: Guard,
+}
+
+/// What a command may do with a guarded file. A machine that cannot enforce it is an error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Guard {
+    /// Read it, but neither change nor replace it.
+    ReadOnly,
+    /// Nothing: it looks empty.
+    Hidden,
+}
+
+/// How much a command may use; no limit where absent. Core dumps are always off.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
-    /// Address space, in bytes.
+    /// Memory of all its processes together, in bytes.
     pub memory_bytes: Option<u64>,
-    /// The size of a file that it writes, in bytes.
-    pub file_bytes: Option<u64>,
-    /// Open files.
-    pub open_files: Option<u64>,
-    /// Processes of the user that runs it. The kernel does not hold root to it.
+    /// Its processes at once.
     pub processes: Option<u64>,
-    /// Processor time, in seconds.
+    /// What all its processes together write to disks, in bytes.
+    pub disk_bytes: Option<u64>,
+    /// The size of one file, in bytes.
+    pub file_bytes: Option<u64>,
+    /// Open files of one process.
+    pub open_files: Option<u64>,
+    /// Processor time of one process, in seconds.
     pub cpu_seconds: Option<u64>,
 }
 
@@ -105,7 +158,7 @@ pub enum Error {
         /// Why.
         reason: String,
     },
-    /// The launcher could not start the command within its walls.
+    /// The launcher could not start the command, or not confine it as it must be.
     #[error("the command could not be started: {reason}")]
     Refused {
         /// Why.
@@ -138,24 +191,27 @@ impl Explain for Error {
         match self {
             Self::Launcher { .. } => Some("check that more processes may be started".into()),
             Self::Unsendable { .. } => Some("use paths and values that are UTF-8 text".into()),
-            Self::Refused { .. } => Some("`drawloom doctor` says what this machine can confine".into()),
+            Self::Refused { .. } => Some("`drawloom doctor` shows what this machine can enforce".into()),
             Self::Broken(_) => None,
         }
     }
 }
 
-/// A command on its way to the launcher: one line of JSON on the control pipe, so that nobody sees its environment in a
-/// list of processes.
+/// A command on its way to the launcher: one line of JSON on the control pipe, so that its environment does not show up in
+/// a list of processes.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Order {
     pub(crate) launcher_args: Vec<String>,
     pub(crate) environment: Vec<(String, String)>,
     pub(crate) temporary: PathBuf,
     pub(crate) grace_ms: u64,
+    /// Whether it gets namespaces of its own.
+    pub(crate) isolated: bool,
+    pub(crate) guarded: Vec<Guarded>,
     pub(crate) inner: Inner,
 }
 
-/// The part of an order that is carried out inside the walls.
+/// The part of an order that the command's own process carries out before it becomes the command.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Inner {
     pub(crate) program: String,
@@ -163,7 +219,11 @@ pub(crate) struct Inner {
     pub(crate) access: Access,
     pub(crate) readable: Vec<PathBuf>,
     pub(crate) writable: Vec<PathBuf>,
+    pub(crate) network: Network,
     pub(crate) limits: Limits,
+    pub(crate) isolated: bool,
+    pub(crate) landlock: bool,
+    pub(crate) seccomp: bool,
 }
 
 /// The longest order, in bytes; a system would take no longer command line either.
@@ -172,6 +232,11 @@ pub(crate) const LONGEST_ORDER: usize = 4 * 1024 * 1024;
 impl Command {
     /// As the launcher reads it.
     pub(crate) fn order(&self, launcher: &Launcher) -> Result<Vec<u8>, Error> {
+        let confinement = launcher.confinement()?;
+        if let Some(reason) = confinement.refusal(self) {
+            return Err(Error::Refused { reason });
+        }
+        let isolated = confinement.namespaces.is_on();
         let mut writable = self.writable.clone();
         writable.push(self.temporary.clone());
         let order = Order {
@@ -179,13 +244,19 @@ impl Command {
             environment: self.environment_with_home()?,
             temporary: self.temporary.clone(),
             grace_ms: u64::try_from(self.grace.as_millis()).unwrap_or(u64::MAX),
+            isolated,
+            guarded: self.guarded.clone(),
             inner: Inner {
                 program: self.program.clone(),
                 args: self.args.clone(),
                 access: self.access,
                 readable: self.readable.clone(),
                 writable,
+                network: self.network,
                 limits: self.limits,
+                isolated,
+                landlock: matches!(confinement.landlock, Landlock::On(_)),
+                seccomp: confinement.seccomp.is_on(),
             },
         };
         let mut line = serde_json::to_vec(&order).map_err(|error| Error::Unsendable { reason: error.to_string() })?;

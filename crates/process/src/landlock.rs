@@ -18,14 +18,11 @@ const ASKED: ABI = ABI::V9;
 /// From this version on a file cannot be emptied without the right to write it.
 const GUARDS_TRUNCATION: i32 = 3;
 
-/// From this version on a process cannot signal what is outside its walls.
+/// From this version on a process cannot signal others than those it started.
 const GUARDS_SIGNALS: i32 = 6;
 
-/// From this version on a process cannot connect to the sockets of others by their paths.
-const GUARDS_SOCKETS: i32 = 9;
-
 /// What a command needs of the system in order to run at all. Never a home directory, never `/var`, `/run` or `/tmp`.
-const SYSTEM: &[&str] = &[
+pub(crate) const SYSTEM: &[&str] = &[
     "/bin",
     "/lib",
     "/lib32",
@@ -40,12 +37,15 @@ const SYSTEM: &[&str] = &[
 ];
 
 /// Settings that every program may need, and some that only root may read.
-const SETTINGS: &str = "/etc";
+pub(crate) const SETTINGS: &str = "/etc";
 
-/// Devices that everybody may use, and no others: no disks, and no terminals, which would be other people's.
-const DEVICES: &[&str] = &["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"];
+/// Devices that every program may use, and no others: no disks, and no terminals of others.
+pub(crate) const DEVICES: &[&str] = &["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"];
 
-/// How far this kernel can confine a command. The network is never confined by it.
+/// Memory as files. A command in namespaces has its own.
+pub(crate) const SHARED_MEMORY: &str = "/dev/shm";
+
+/// How far this kernel can confine a command by rules about paths and signals.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Landlock {
@@ -56,40 +56,34 @@ pub enum Landlock {
 }
 
 impl Landlock {
-    /// What a command could do in spite of it, if anything worth a warning.
-    pub fn notice(&self) -> Option<String> {
+    /// Why it cannot, if it cannot.
+    pub(crate) fn off_reason(&self) -> Option<&str> {
         match self {
-            Self::On(version) if *version >= GUARDS_SIGNALS => None,
-            Self::On(version) if *version >= GUARDS_TRUNCATION => Some(format!(
-                "this kernel's Landlock (version {version}) confines files but not signals: the command could end other processes of the same user"
-            )),
-            Self::On(version) => Some(format!(
-                "this kernel's Landlock (version {version}) is old: the command could empty files outside its volume and end other processes of the same user"
-            )),
-            Self::Off(reason) => Some(format!(
-                "not confined, because {reason}: the command could read and change whatever drawloom's user can"
-            )),
+            Self::On(_) => None,
+            Self::Off(reason) => Some(reason),
         }
     }
 
-    /// What it does not hold even where it holds all that it can, for the operator to know.
-    pub fn limits(&self) -> Vec<String> {
-        let mut limits = vec!["commands reach whatever network this machine reaches".to_owned()];
-        if !matches!(self, Self::On(version) if *version >= GUARDS_SOCKETS) {
-            limits.push(
-                "commands can connect to Unix sockets by path wherever drawloom's user may (a container engine, a database): \
-                 this needs Landlock version 9"
-                    .into(),
-            );
+    /// What is lost where it is missing or old, if anything; namespaces make up for most of it.
+    pub(crate) fn notice(&self, namespaces: bool) -> Option<String> {
+        match (self, namespaces) {
+            (Self::On(_), true) => None,
+            (Self::On(version), false) if *version >= GUARDS_SIGNALS => None,
+            (Self::On(version), false) if *version >= GUARDS_TRUNCATION => Some(format!(
+                "old Landlock (version {version}): commands can send signals to other processes of the same user"
+            )),
+            (Self::On(version), false) => Some(format!(
+                "old Landlock (version {version}): commands can empty files outside their volume and send signals to other \
+                 processes of the same user"
+            )),
+            (Self::Off(reason), true) => {
+                Some(format!("no Landlock ({reason}): files and processes are confined by namespaces alone"))
+            }
+            (Self::Off(reason), false) => Some(format!(
+                "no Landlock ({reason}): commands can read and change every file of drawloom's user and send signals to its \
+                 processes"
+            )),
         }
-        if rustix::process::geteuid().is_root() {
-            limits.push(
-                "drawloom runs as root: commands read what root owns in /usr, /opt, /bin, /sbin and /lib, and keep root's \
-                 power over files of others in their volume; run it as a user of its own"
-                    .into(),
-            );
-        }
-        limits
     }
 
     /// Whether a read-only directory stays as it is.
@@ -99,7 +93,7 @@ impl Landlock {
 }
 
 /// How far this kernel can confine a command. It is tried, on a thread that ends with it.
-pub fn landlock_status() -> Landlock {
+pub(crate) fn status() -> Landlock {
     let tried = std::thread::spawn(|| Ruleset::default().handle_access(AccessFs::Execute)?.create()?.restrict_self());
     match tried.join() {
         Ok(status) => read(status),
@@ -126,14 +120,17 @@ fn restrict(inner: &Inner, directory: &Path) -> Result<RestrictionStatus, Rulese
         .add_rules(path_beneath_rules(SYSTEM, look))?
         .add_rules(path_beneath_rules(settings(), look))?
         .add_rules(path_beneath_rules(DEVICES, change))?
+        .add_rules(path_beneath_rules(inner.isolated.then_some(SHARED_MEMORY), change))?
+        // What such a command does not see is not there, so that it may list what is.
+        .add_rules(path_beneath_rules(inner.isolated.then_some("/"), AccessFs::ReadDir))?
         .add_rules(path_beneath_rules(absolute(&inner.readable), look))?
         .add_rules(path_beneath_rules(absolute(&inner.writable), change))?
         .add_rules(path_beneath_rules([directory], here))?
         .restrict_self()
 }
 
-/// The settings that a command may read. The kernel keeps the others from everybody but root, so from root we do.
-fn settings() -> Vec<PathBuf> {
+/// The settings that a command may read. The kernel keeps the others from all users but root, so for root we do.
+pub(crate) fn settings() -> Vec<PathBuf> {
     match rustix::process::geteuid().is_root() {
         true => shared::parts(Path::new(SETTINGS)),
         false => vec![SETTINGS.into()],

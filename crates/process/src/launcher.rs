@@ -1,36 +1,65 @@
-//! The launcher's own `main`: the hidden half of this crate that runs in a process of its own.
+//! The launcher's own `main`: the half of this crate that runs in processes of its own.
 //!
-//! It is started twice for each command. The outer one supervises: it reaps, ends and clears up, and stays outside the
-//! walls so that the command can neither signal it nor look into it. The inner one puts up the walls around itself and
-//! then becomes the command.
+//! Three of them stand behind a command. The outer one talks to drawloom, makes the namespaces, and clears up. The keeper is
+//! the first process inside the namespaces: it builds the file system that the command sees, watches what the command uses,
+//! and ends everything in them. The inner one confines itself and then becomes the command. On a machine without namespaces
+//! the outer process does the keeper's work too.
 
 mod inner;
+mod keeper;
+mod namespaces;
 mod outer;
+mod probe;
+mod root;
 mod serve;
 mod tree;
+mod usage;
 
-use std::{ffi::OsString, process::ExitCode};
+use std::{
+    ffi::OsString,
+    io::{self, BufRead, BufReader, Read},
+    process::ExitCode,
+};
 
-use crate::report::{Report, tell};
+use serde::de::DeserializeOwned;
 
-/// What brings the launcher to its inner half.
+pub(crate) use probe::Probe;
+
+use crate::{
+    command::LONGEST_ORDER,
+    report::{Report, tell},
+};
+
+/// The arguments that lead to each part.
 const INNER: &str = "inner";
-
-/// What brings it to the side of a command that serves for long.
+const KEEPER: &str = "keeper";
+pub(crate) const PROBE: &str = "probe";
 pub(crate) const SERVE: &str = "serve";
 
 /// Runs the launcher; `args` is what followed the arguments that led here. The program must do nothing else before: no
 /// threads, no output, no open files.
 pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let mut args = args.into_iter();
-    let done = match (args.next(), args.next()) {
-        (None, _) => outer::main(),
-        (Some(which), None) if which == INNER => inner::main(),
-        (Some(which), None) if which == SERVE => serve::main(),
-        (Some(_), _) => Err("the launcher takes no arguments; it is drawloom's own".into()),
+    let args: Vec<OsString> = args.into_iter().collect();
+    let args: Vec<&str> = args.iter().filter_map(|arg| arg.to_str()).collect();
+    let done = match args[..] {
+        [] => outer::main(),
+        [KEEPER] => keeper::main(),
+        [INNER] => inner::main(),
+        [SERVE] => serve::main(),
+        [PROBE, probe] => probe::main(probe),
+        _ => Err("the launcher is drawloom's own and takes no arguments".into()),
     };
     done.unwrap_or_else(|reason| {
         tell(&Report::Refused(reason));
         ExitCode::from(126)
     })
+}
+
+/// Reads an order: one line of JSON on standard input. Nothing follows it before an answer, so nothing is lost in the buffer.
+fn read_order<T: DeserializeOwned>() -> Result<T, String> {
+    let mut line = Vec::new();
+    BufReader::new(io::stdin().take(LONGEST_ORDER as u64))
+        .read_until(b'\n', &mut line)
+        .map_err(|error| format!("the order could not be read: {error}"))?;
+    serde_json::from_slice(&line).map_err(|error| format!("the order is broken: {error}"))
 }

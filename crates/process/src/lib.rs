@@ -1,26 +1,33 @@
 //! Child processes: the only home of spawning.
 //!
-//! A command never runs as a direct child of drawloom. Between the two stands a launcher: the same program, started
-//! again, which becomes the reaper of everything that the command starts, confines it and ends all of it when the command
-//! ends, when it is told to, or when drawloom is gone. So nothing outlives its command, not even a daemon, and not even
-//! when drawloom is killed. It also keeps this crate free of `unsafe`, which work between fork and exec would need.
+//! A command never runs as a direct child of drawloom. Between the two stands a launcher: the same program, started again,
+//! which confines the command, watches what it uses, and ends everything that it started when the command ends, when it is
+//! told to, or when drawloom is gone. So nothing outlives its command, not even a daemon, and not even when drawloom is
+//! killed. It also keeps this crate free of `unsafe`, which work between fork and exec would need.
 //!
-//! Linux only: it rests on child subreapers, process file descriptors, `/proc` and Landlock.
+//! Linux only: it rests on namespaces, Landlock, seccomp, child subreapers, process file descriptors and `/proc`.
 
 mod capture;
 mod command;
+mod confinement;
 mod detached;
 mod landlock;
 pub mod launcher;
+mod lock;
 mod report;
 mod run;
+mod seccomp;
 mod service;
 mod sweep;
+mod usage;
 
 pub use capture::{Capture, Captured, cut};
-pub use command::{Access, Command, Error, Launcher, Limits};
+pub use command::{Access, Command, Error, Guard, Guarded, Launcher, Limits, Network};
+pub use confinement::{Confinement, Layer, Status};
 pub use detached::{Detached, FirstWord, leave, own_session};
-pub use landlock::{Landlock, landlock_status};
+pub use landlock::Landlock;
+pub use lock::{Remains, until_gone};
 pub use run::{End, Finished};
 pub use service::{Gone, Service, Serving, Watch};
 pub use sweep::{Swept, sweep};
+pub use usage::{Exceeded, Resource};

@@ -15,8 +15,9 @@ use tokio::{
 use crate::{
     capture::{Capture, Captured},
     command::{Command, Error, Launcher},
-    landlock::Landlock,
-    report::{Gone, Report},
+    confinement::Confinement,
+    report::{GO, Gone, Report},
+    usage::Exceeded,
 };
 
 /// How long a launcher may take beyond the grace to end everything; the kernel holds what takes longer.
@@ -39,7 +40,7 @@ pub struct Finished {
     /// How many processes it had left running; they were ended.
     pub left: u32,
     /// How it was confined.
-    pub landlock: Landlock,
+    pub confinement: Confinement,
     /// What could not be cleared up.
     pub trouble: Option<String>,
 }
@@ -53,7 +54,10 @@ pub enum End {
     Signalled(i32),
     /// It took longer than its limit and was ended.
     TimedOut,
-    /// Its launcher was killed, so nobody knows; what was still in the command's group was killed, the rest may still run.
+    /// It used more than it may and was ended.
+    Exceeded(Exceeded),
+    /// Its launcher was killed, so that its end is not known. Its namespaces ended with it; without namespaces only the
+    /// command's group was killed, and the rest may still run.
     Lost,
 }
 
@@ -68,6 +72,7 @@ impl Launcher {
             reports: child.stderr.take(),
             kept: Capture::new(command.most_output),
             told: Vec::new(),
+            waits_for_word: true,
         };
         let control = listener.control.as_mut().expect("its standard input was asked for");
         if let Err(error) = control.write_all(&order).await {
@@ -75,7 +80,7 @@ impl Launcher {
             return Err(Error::Broken(error));
         }
         let timed_out = listener.listen(&mut child, command, clock).await.map_err(Error::Broken)?;
-        finish(timed_out, listener)
+        finish(timed_out, listener, self.confinement()?)
     }
 
     fn start(&self, command: &Command) -> Result<Child, Error> {
@@ -115,6 +120,8 @@ struct Listener {
     reports: Option<ChildStderr>,
     kept: Capture,
     told: Vec<u8>,
+    /// Whether the launcher has not been told to start the command yet.
+    waits_for_word: bool,
 }
 
 impl Listener {
@@ -134,7 +141,10 @@ impl Listener {
                 },
                 read = read(&mut self.reports, &mut line) => match read? {
                     0 => self.reports = None,
-                    count if self.told.len() < LONGEST_REPORT => self.told.extend_from_slice(&line[..count]),
+                    count if self.told.len() < LONGEST_REPORT => {
+                        self.told.extend_from_slice(&line[..count]);
+                        self.let_go().await;
+                    }
                     _ => {}
                 },
                 ended = child.wait(), if status.is_none() => {
@@ -163,6 +173,16 @@ impl Listener {
         }
     }
 
+    /// Lets the command start as soon as its lock is held.
+    async fn let_go(&mut self) {
+        let ready = self.waits_for_word && self.reports().any(|report| report == Report::Ready);
+        if let (true, Some(control)) = (ready, &mut self.control) {
+            self.waits_for_word = false;
+            // A launcher that is gone says more by its end.
+            let _ = control.write_all(GO).await;
+        }
+    }
+
     fn reports(&self) -> impl Iterator<Item = Report> {
         self.told.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok())
     }
@@ -175,7 +195,7 @@ impl Listener {
     fn kill_group(&self) {
         let started = self.reports().find_map(|report| match report {
             Report::Started(pid) => Pid::from_raw(pid),
-            Report::Confined(_) | Report::Serving | Report::Refused(_) | Report::Gone(_) => None,
+            Report::Ready | Report::Serving | Report::Refused(_) | Report::Gone(_) | Report::Trouble(_) => None,
         });
         if let Some(group) = started {
             let _ = kill_process_group(group, Signal::KILL);
@@ -191,35 +211,32 @@ async fn read<R: AsyncReadExt + Unpin>(from: &mut Option<R>, buffer: &mut [u8]) 
     }
 }
 
-fn finish(limit: Limit, listener: Listener) -> Result<Finished, Error> {
-    let (mut landlock, mut gone, mut refused) = (None, None::<Gone>, None);
+fn finish(limit: Limit, listener: Listener, confinement: &Confinement) -> Result<Finished, Error> {
+    let (mut gone, mut refused, mut trouble) = (None::<Gone>, None, None);
     for report in listener.reports() {
         match report {
-            Report::Started(_) | Report::Serving => {}
-            Report::Confined(how) => landlock = Some(how),
+            Report::Ready | Report::Started(_) | Report::Serving => {}
             Report::Refused(reason) => refused = Some(reason),
             Report::Gone(how) => gone = Some(how),
+            Report::Trouble(what) => trouble = Some(what),
         }
     }
     if let Some(reason) = refused {
         return Err(Error::Refused { reason });
     }
     let end = match (&gone, limit) {
+        (Some(Gone { exceeded: Some(exceeded), .. }), _) => End::Exceeded(*exceeded),
         // When it was done and only what it left took so long, it kept its time.
         (Some(Gone { by_itself: false, .. }), Limit::Reached) => End::TimedOut,
         (Some(Gone { code: Some(code), .. }), _) => End::Exited(*code),
         (Some(Gone { signal: Some(signal), .. }), _) => End::Signalled(*signal),
         (Some(Gone { code: None, signal: None, .. }) | None, _) => End::Lost,
     };
-    let trouble = match gone.as_ref() {
-        Some(gone) => gone.trouble.clone(),
-        None => Some("its supervisor was lost: processes that it started may still run".into()),
+    let lost = match confinement.namespaces.is_on() {
+        true => "its supervisor was killed, and everything that it started with it",
+        false => "its supervisor was killed: processes that it started may still run",
     };
-    Ok(Finished {
-        end,
-        output: listener.kept.finish(),
-        left: gone.as_ref().map_or(0, |gone| gone.left),
-        landlock: landlock.unwrap_or_else(|| Landlock::Off("the launcher ended before it could say".into())),
-        trouble,
-    })
+    let left = gone.as_ref().map_or(0, |gone| gone.left);
+    let trouble = gone.map_or_else(|| Some(lost.into()), |gone| gone.trouble).or(trouble);
+    Ok(Finished { end, output: listener.kept.finish(), left, confinement: confinement.clone(), trouble })
 }

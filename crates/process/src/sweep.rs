@@ -5,18 +5,22 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use crate::lock;
+
 /// What was found in the place for temporary directories.
 #[derive(Debug, Default)]
 pub struct Swept {
     /// How many leftovers were removed.
     pub removed: u32,
+    /// How many were left to launchers that are still ending their commands.
+    pub busy: u32,
     /// What could not be removed, and why.
     pub kept: Vec<(PathBuf, io::Error)>,
 }
 
-/// Removes whatever is in `temporary`: the directories of commands whose launcher was killed before it could. Call it before
-/// the first command, and only for a directory that no other instance uses. Links are removed, never followed; nothing to do
-/// when there is no such directory.
+/// Removes what is in `temporary`: the directories and locks of commands whose launcher was killed before it could. Those of
+/// launchers that are still at work stay. Call it before the first command, and only for a directory that no other instance
+/// uses. Links are removed, never followed; a missing directory is fine.
 pub fn sweep(temporary: &Path) -> io::Result<Swept> {
     let entries = match fs::read_dir(temporary) {
         Ok(entries) => entries,
@@ -24,10 +28,23 @@ pub fn sweep(temporary: &Path) -> io::Result<Swept> {
         Err(error) => return Err(error),
     };
     let mut swept = Swept::default();
-    for entry in entries {
-        let entry = entry?;
-        let path = entry.path();
-        let removed = match entry.file_type()?.is_dir() {
+    let (locks, others): (Vec<PathBuf>, Vec<PathBuf>) = entries
+        .map(|entry| entry.map(|entry| entry.path()))
+        .collect::<io::Result<Vec<_>>>()?
+        .into_iter()
+        .partition(|path| path.extension().is_some_and(|extension| extension == "lock"));
+    // The locks last: a launcher that still works needs both.
+    for path in others.into_iter().chain(locks) {
+        let of = if path.extension().is_some_and(|extension| extension == "lock") {
+            path.with_extension("")
+        } else {
+            path.clone()
+        };
+        if lock::is_held(&of)? {
+            swept.busy += 1;
+            continue;
+        }
+        let removed = match path.symlink_metadata().is_ok_and(|metadata| metadata.is_dir()) {
             true => fs::remove_dir_all(&path),
             false => fs::remove_file(&path),
         };

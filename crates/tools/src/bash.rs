@@ -1,22 +1,37 @@
-//! `Bash`: runs a command inside a volume, behind walls, and leaves nothing behind.
+//! `Bash`: runs a command inside a volume, confined as far as the machine can, and leaves nothing running.
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+mod outcome;
+
+use std::{
+    fs::{self, File},
+    os::fd::AsRawFd,
+    path::PathBuf,
+    sync::Arc,
+    time::Duration,
+};
 
 use async_trait::async_trait;
 use drawloom_contract::{
     failure::Explain,
     time::Clock,
-    tool::{Mode, Repeat, Step, Tool, ToolCard, ToolContext, ToolError},
+    tool::{Guard, Mode, Outlives, Over, Place, Repeat, Step, Tool, ToolCard, ToolContext, ToolError},
 };
-use drawloom_process::{Access, Command, End, Finished, Launcher, Limits};
+use drawloom_process::{Access, Command, Guarded, Launcher, Limits, Network, Remains, until_gone};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::{builtin::Parts, config::BashConfig};
+use crate::{
+    builtin::Parts,
+    config::{BashConfig, BashNetwork},
+};
 
-/// Most bytes of output that are kept.
-const MOST_OUTPUT: usize = 1024 * 1024;
+/// Most bytes of output that are kept. With what is added about its end, it stays within what a tool may answer (1 MiB).
+const MOST_OUTPUT: usize = 1024 * 1024 - 16 * 1024;
+
+/// How long a resumed run waits for the end of a command that an earlier process started: longer than its launcher takes to
+/// end it.
+const OVER_WITHIN: Duration = Duration::from_secs(20);
 
 /// How long a command may take when the call does not say, in seconds.
 const USUAL_SECONDS: u32 = 30;
@@ -70,17 +85,31 @@ struct Input {
 #[async_trait]
 impl Tool for Bash {
     fn card(&self) -> ToolCard {
-        ToolCard::new::<Input>(
-            "Bash",
-            "Run a command with /bin/sh in a volume and return what it prints, standard error included, and its exit code. \
-             Only the volume and $TMPDIR can be changed; the network and local services are reached as this machine reaches \
-             them. Everything that it starts ends with it, so nothing can be left \
-             running. Of long output the beginning and the end are returned.",
-        )
+        let network = match self.config.network {
+            BashNetwork::None => "There is no network but a loopback interface of its own.",
+            BashNetwork::Host => "It reaches the network only if this agent's `hosts` is [\"*\"].",
+        };
+        let lost = self.launcher.confinement().map_or_else(|error| vec![error.to_string()], |found| found.lost());
+        let lost = if lost.is_empty() { String::new() } else { format!(" On this machine: {}.", lost.join("; ")) };
+        let description = format!(
+            "Run a command with /bin/sh in a volume and return what it prints, standard error included, and its exit code; any \
+             other than 0 counts as an error. Only the volume, $TMPDIR and /tmp can be changed. {network} Everything that it starts \
+             ends with it, so nothing can be left running. Of long output the beginning and the end are returned.{lost}"
+        );
+        ToolCard::new::<Input>("Bash", &description)
     }
 
     fn repeat(&self) -> Repeat<'_> {
-        Repeat::Never
+        Repeat::Outlives(self)
+    }
+
+    fn conditions(&self, context: &ToolContext) -> Option<String> {
+        let confinement = self.launcher.confinement().ok()?;
+        let network = match self.network(context) {
+            Network::None => "no network",
+            Network::Host => "the machine's network",
+        };
+        Some(format!("{confinement}; {network}"))
     }
 
     async fn call(&self, context: &ToolContext, input: Value) -> Result<Step, ToolError> {
@@ -100,13 +129,37 @@ impl Tool for Bash {
             let hint = error.hint().map(|hint| format!("; {hint}")).unwrap_or_default();
             ToolError::Failed(format!("{error}{hint}"))
         })?;
-        Ok(Step::Done(said(finished, seconds)))
+        outcome::of(finished, &command, seconds).map(Step::Done)
+    }
+}
+
+#[async_trait]
+impl Outlives for Bash {
+    async fn until_over(&self, context: &ToolContext) -> Over {
+        match until_gone(&self.temporary(context), OVER_WITHIN, self.clock.as_ref()).await {
+            Remains::Nothing => Over::Yes,
+            Remains::Running => Over::NotWithin(OVER_WITHIN),
+        }
     }
 }
 
 impl Bash {
+    /// A directory of this call alone: a call is made once, so the name is new.
+    fn temporary(&self, context: &ToolContext) -> PathBuf {
+        self.temporary.join(format!("bash-{}-{}", context.run.run, context.call))
+    }
+
+    /// The machine's network needs the operator's word and an agent that may reach every host: names cannot be checked.
+    fn network(&self, context: &ToolContext) -> Network {
+        match self.config.network {
+            BashNetwork::Host if context.hosts.iter().any(|host| host == "*") => Network::Host,
+            BashNetwork::Host | BashNetwork::None => Network::None,
+        }
+    }
+
     fn command(&self, context: &ToolContext, input: &Input, seconds: u32) -> Result<Command, ToolError> {
         let place = context.volumes.locate(&context.definition, input.volume.as_deref(), ".")?;
+        let guarded = self.guarded(&place)?;
         Ok(Command {
             program: "/bin/sh".into(),
             args: vec!["-c".into(), input.command.clone()],
@@ -117,13 +170,15 @@ impl Bash {
             },
             readable: self.config.readable_paths.clone(),
             writable: self.config.writable_paths.clone(),
+            guarded,
+            network: self.network(context),
             environment: self.environment.clone(),
-            // A call is made once, so the name is new.
-            temporary: self.temporary.join(format!("bash-{}-{}", context.run.run, context.call)),
+            temporary: self.temporary(context),
             limits: Limits {
-                memory_bytes: self.config.max_memory_bytes,
+                memory_bytes: Some(self.config.max_memory_bytes.unwrap_or_else(usual_memory)),
                 file_bytes: self.config.max_file_bytes,
-                processes: self.config.max_processes,
+                processes: Some(self.config.max_processes),
+                disk_bytes: Some(self.config.max_disk_bytes),
                 ..Limits::default()
             },
             time_limit: Duration::from_secs(seconds.into()),
@@ -131,34 +186,36 @@ impl Bash {
             most_output: MOST_OUTPUT,
         })
     }
+
+    /// The guarded files that lie in what the command may use. A hidden file that does not exist needs no guard: drawloom does
+    /// not read it.
+    fn guarded(&self, place: &Place) -> Result<Vec<Guarded>, ToolError> {
+        let mut guarded = Vec::new();
+        let volume = path_of(&place.root)?;
+        let used = || [&volume].into_iter().chain(&self.config.readable_paths).chain(&self.config.writable_paths);
+        for file in place.guarded.iter() {
+            let path = path_of(&file.directory)?.join(&file.name);
+            let rule = match file.rule {
+                Guard::ReadOnly => drawloom_process::Guard::ReadOnly,
+                Guard::Hidden if !path.exists() => continue,
+                Guard::Hidden => drawloom_process::Guard::Hidden,
+            };
+            if used().any(|used| path.starts_with(used)) {
+                guarded.push(Guarded { path, rule });
+            }
+        }
+        Ok(guarded)
+    }
 }
 
-/// What the model is told: the output, then how it ended and all that is worth knowing.
-fn said(finished: Finished, seconds: u32) -> String {
-    let Finished { end, output, left, landlock, trouble } = finished;
-    let mut text = output.into_text().replace('\0', "\u{fffd}");
-    let lossy = text.contains('\u{fffd}');
-    if text.is_empty() {
-        text.push_str("[no output]");
-    }
-    if !text.ends_with('\n') {
-        text.push('\n');
-    }
-    let mut notices = vec![match end {
-        End::Exited(code) => format!("[exit code {code}]"),
-        End::Signalled(signal) => format!("[ended by signal {signal}]"),
-        End::TimedOut => format!("[killed after {seconds} s: it took too long; ask for more with timeout_seconds]"),
-        End::Lost => "[its supervisor was killed; how it ended is not known]".into(),
-    }];
-    if lossy {
-        notices.push("[what is not text in the output is shown as \u{fffd}]".into());
-    }
-    match (left, end) {
-        (0, _) | (_, End::TimedOut) => {}
-        (1, _) => notices.push("[a process that it had left running was ended]".into()),
-        (count, _) => notices.push(format!("[{count} processes that it had left running were ended]")),
-    }
-    notices.extend(landlock.notice().map(|notice| format!("[{notice}]")));
-    notices.extend(trouble.map(|trouble| format!("[{trouble}]")));
-    text + &notices.join("\n")
+/// Where an open directory is now.
+fn path_of(directory: &File) -> Result<PathBuf, ToolError> {
+    fs::read_link(format!("/proc/self/fd/{}", directory.as_raw_fd()))
+        .map_err(|error| ToolError::Failed(format!("the volume's path cannot be found: {error}")))
+}
+
+/// Three quarters of the machine's memory, in bytes.
+fn usual_memory() -> u64 {
+    let memory = rustix::system::sysinfo();
+    u64::from(memory.mem_unit) * (memory.totalram as u64) / 4 * 3
 }

@@ -97,7 +97,6 @@ pub fn builtin(parts: &Parts) -> Vec<Arc<dyn Tool>> {
     });
     let mut tools: Vec<Arc<dyn Tool>> = vec![
         Arc::new(Agent),
-        Arc::new(Bash::new(parts)),
         Arc::new(Edit),
         Arc::new(Glob),
         Arc::new(Grep),
@@ -106,6 +105,10 @@ pub fn builtin(parts: &Parts) -> Vec<Arc<dyn Tool>> {
         Arc::new(WebFetch(outbound)),
         Arc::new(Write),
     ];
+    // Its card says what this machine can enforce, which is tried only where commands may run.
+    if parts.config.bash.enabled {
+        tools.push(Arc::new(Bash::new(parts)));
+    }
     let off = off(&parts.config);
     tools.retain(|tool| !off.iter().any(|off| off.name == tool.card().name));
     tools

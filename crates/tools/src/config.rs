@@ -40,7 +40,7 @@ fn problem(path: &Path) -> Option<String> {
     Some(format!("{shown:?} cannot be reached ({error}); make it, or take it out of the list"))
 }
 
-/// The tool `Bash`: commands in a volume. Their files are confined (see `drawloom doctor`), their network is not.
+/// The tool `Bash`: commands in a volume. `drawloom doctor` shows how this machine confines them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct BashConfig {
@@ -55,12 +55,29 @@ pub struct BashConfig {
     pub readable_paths: Vec<PathBuf>,
     /// Directories or files that commands may change, besides the volume and a temporary directory. Absolute.
     pub writable_paths: Vec<PathBuf>,
-    /// The most memory of one process, in bytes; no limit when absent.
+    /// Which network commands reach: `none`, or `host` for the machine's own. `host` holds only for agents whose `hosts` is
+    /// `["*"]`, because names cannot be checked in a command.
+    pub network: BashNetwork,
+    /// The most memory of a command with all its processes, in bytes; three quarters of the machine's when absent.
     pub max_memory_bytes: Option<u64>,
-    /// The largest file that a process may write, in bytes; no limit when absent.
+    /// The largest file that a command may write, in bytes; no limit when absent.
     pub max_file_bytes: Option<u64>,
-    /// The most processes of drawloom's user at once; no limit when absent. The kernel does not hold root to it.
-    pub max_processes: Option<u64>,
+    /// The most bytes that a command with all its processes may write to disks.
+    pub max_disk_bytes: u64,
+    /// The most processes of a command at once.
+    #[schemars(range(min = 1))]
+    pub max_processes: u64,
+}
+
+/// Which network commands reach.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum BashNetwork {
+    /// None.
+    #[default]
+    None,
+    /// The machine's.
+    Host,
 }
 
 impl Default for BashConfig {
@@ -71,9 +88,11 @@ impl Default for BashConfig {
             max_timeout_seconds: 300,
             readable_paths: Vec::new(),
             writable_paths: Vec::new(),
+            network: BashNetwork::None,
             max_memory_bytes: None,
             max_file_bytes: None,
-            max_processes: None,
+            max_disk_bytes: 16 << 30,
+            max_processes: 1024,
         }
     }
 }

@@ -25,7 +25,7 @@ mod write;
 
 pub use agent::Agent;
 pub use builtin::{BUILT_IN, BuiltIn, Off, Parts, builtin, off, variables};
-pub use config::{BashConfig, Config, HttpConfig};
+pub use config::{BashConfig, BashNetwork, Config, HttpConfig};
 pub use outside::{
     McpServerConfig, OutsideParts, outside, prefix as mcp_prefix, problems as mcp_problems, variables as mcp_variables,
 };

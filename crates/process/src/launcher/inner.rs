@@ -1,29 +1,33 @@
-//! Inside the walls: limits and Landlock for this process, which then becomes the command.
+//! The last step: limits, Landlock and the filter of system calls for this process, which then becomes the command.
 
 use std::{
     fs::File,
     io::{self, Read},
-    os::{fd::AsFd, unix::process::CommandExt},
+    os::{
+        fd::{AsFd, BorrowedFd},
+        unix::process::CommandExt,
+    },
     path::Path,
     process::{Command, ExitCode, Stdio},
 };
 
 use rustix::{
-    process::{Resource, Rlimit, setrlimit, setsid},
+    process::{Resource, Rlimit, geteuid, setrlimit, setsid},
     thread::{
-        CapabilitySet, CapabilitySets, capabilities, capability_is_in_bounding_set,
+        CapabilitySet, CapabilitySets, capabilities, capability_is_in_bounding_set, clear_ambient_capability_set,
         remove_capability_from_bounding_set, set_capabilities,
     },
 };
 
 use crate::{
-    command::{Access, Inner, LONGEST_ORDER, Limits},
-    landlock,
-    report::{Report, tell, tell_to},
+    command::{Inner, LONGEST_ORDER, Limits},
+    landlock::{self, Landlock},
+    report::{Report, tell_to},
+    seccomp::Filter,
 };
 
-/// What a command keeps of root's powers, if it has them: those over files that its walls let it touch. The others lead
-/// through the walls; with `PERFMON`, for one, the kernel shows the environment of every process.
+/// What a command keeps of root's powers, if it has them: those over files that it may touch. The others lead out of its
+/// confinement; with `PERFMON`, for one, the kernel shows the environment of every process.
 const KEPT: CapabilitySet = CapabilitySet::CHOWN
     .union(CapabilitySet::DAC_OVERRIDE)
     .union(CapabilitySet::FOWNER)
@@ -40,14 +44,16 @@ pub(super) fn main() -> Result<ExitCode, String> {
     setsid().map_err(|error| format!("no session of its own: {error}"))?;
     limit(&inner.limits)?;
     give_up_powers().map_err(|error| format!("the powers of root could not be given up: {error}"))?;
-    let confined = landlock::confine(&inner, Path::new("."));
-    if inner.access == Access::ReadOnly && !confined.keeps_read_only() {
-        let why = confined.notice().unwrap_or_default();
-        return Err(format!("the volume is read-only, and this machine cannot hold a command to that ({why})"));
+    if inner.landlock
+        && let Landlock::Off(reason) = landlock::confine(&inner, Path::new("."))
+    {
+        return Err(format!("Landlock worked before and does not now: {reason}"));
     }
-    tell(&Report::Confined(confined));
-    let copy = |of: std::os::fd::BorrowedFd<'_>| of.try_clone_to_owned().map_err(|error| format!("no output: {error}"));
+    let copy = |of: BorrowedFd<'_>| of.try_clone_to_owned().map_err(|error| format!("no output: {error}"));
     let (output, reports) = (copy(io::stdout().as_fd())?, copy(io::stderr().as_fd())?);
+    if inner.seccomp {
+        Filter { isolated: inner.isolated, network: inner.network }.apply()?;
+    }
     let error = Command::new(&inner.program).args(&inner.args).stdin(Stdio::null()).stderr(output).exec();
     // By now our standard error is the command's.
     tell_to(&mut File::from(reports), &Report::Refused(format!("{}: {error}", inner.program)));
@@ -56,19 +62,22 @@ pub(super) fn main() -> Result<ExitCode, String> {
 
 /// Takes this process out of reach of what root may do, and keeps it so over every exec. Nothing to do for others.
 fn give_up_powers() -> rustix::io::Result<()> {
+    clear_ambient_capability_set()?;
     let held = capabilities(None)?;
     if held.permitted.is_empty() {
         return Ok(());
     }
+    // Others have powers only over namespaces that were made for this command.
+    let keep = if geteuid().is_root() { KEPT } else { CapabilitySet::empty() };
     for capability in (0..u64::BITS).map(|bit| CapabilitySet::from_bits_retain(1 << bit)) {
         // A number beyond the kernel's last one is an error, and nothing to give up.
-        if !KEPT.contains(capability) && capability_is_in_bounding_set(capability) == Ok(true) {
+        if !keep.contains(capability) && capability_is_in_bounding_set(capability) == Ok(true) {
             remove_capability_from_bounding_set(capability)?;
         }
     }
     let kept = CapabilitySets {
-        effective: held.effective & KEPT,
-        permitted: held.permitted & KEPT,
+        effective: held.effective & keep,
+        permitted: held.permitted & keep,
         inheritable: CapabilitySet::empty(),
     };
     set_capabilities(None, kept)
@@ -77,10 +86,8 @@ fn give_up_powers() -> rustix::io::Result<()> {
 fn limit(limits: &Limits) -> Result<(), String> {
     let wanted = [
         (Resource::Core, Some(0), "core dumps"),
-        (Resource::As, limits.memory_bytes, "memory"),
         (Resource::Fsize, limits.file_bytes, "the size of files"),
         (Resource::Nofile, limits.open_files, "open files"),
-        (Resource::Nproc, limits.processes, "processes"),
         (Resource::Cpu, limits.cpu_seconds, "processor time"),
     ];
     for (resource, most, what) in wanted {

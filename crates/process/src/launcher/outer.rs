@@ -1,108 +1,115 @@
-//! Outside the walls: starts the inner launcher, waits for the end of the command or of drawloom, and ends all the rest.
+//! Outside: takes the order and the lock, waits for the word to go, starts the keeper and clears up after it.
 
 use std::{
-    fs::{self, DirBuilder},
-    io::{self, BufRead, BufReader, Read, Write},
+    fs::{self, DirBuilder, File},
+    io::{self, Write},
     os::{fd::AsFd, unix::fs::DirBuilderExt},
     path::Path,
-    process::{Command, ExitCode, Stdio},
-    time::Duration,
+    process::{Child, ChildStdin, Command, ExitCode, ExitStatus, Stdio},
+    time::{Duration, Instant},
 };
 
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
-    io::Errno,
-    process::{Pid, PidfdFlags, WaitStatus, getpid, pidfd_open, set_child_subreaper, setpriority_process},
+    process::{Pid, PidfdFlags, getpid, pidfd_open, set_child_subreaper},
 };
 
-use super::{INNER, tree::Tree};
+use super::{KEEPER, keeper, namespaces, read_order};
 use crate::{
-    command::{LONGEST_ORDER, Order},
-    report::{Gone, Report, tell},
+    command::Order,
+    lock,
+    report::{GO, Gone, Report, tell},
 };
 
-/// How often orphans that have ended are taken in while the command runs; each holds a number that others may need.
-const ORPHANS_EVERY: Duration = Duration::from_millis(50);
-
-/// The priority before all others'.
-const FIRST: i32 = -20;
+/// How long the keeper may take beyond the grace before it is killed, and everything in its namespaces with it.
+const SLACK: Duration = Duration::from_secs(7);
 
 pub(super) fn main() -> Result<ExitCode, String> {
     set_child_subreaper(Some(getpid())).map_err(|error| format!("orphans cannot be adopted: {error}"))?;
-    let order = read_order()?;
-    let mut directory = DirBuilder::new();
-    directory
+    let order: Order = read_order()?;
+    let held = lock::share(&order.temporary).map_err(|error| format!("the command's lock was not taken: {error}"))?;
+    DirBuilder::new()
         .mode(0o700)
         .create(&order.temporary)
         .map_err(|error| format!("the temporary directory {} could not be made: {error}", order.temporary.display()))?;
-    let done = start(&order).map(|command| supervise(command, Duration::from_millis(order.grace_ms)));
-    let trouble = remove(&order.temporary);
-    done.map(|(by_itself, tree)| {
-        let status = tree.status();
-        let left = tree.left();
-        let trouble = tree.trouble().or(trouble);
-        let (code, signal) =
-            (status.and_then(WaitStatus::exit_status), status.and_then(WaitStatus::terminating_signal));
-        tell(&Report::Gone(Gone { code, signal, by_itself, left, trouble }));
-        // The code as a shell would give it; what drawloom reads is the report.
-        let code = code.or(signal.map(|signal| 128 + signal)).and_then(|code| u8::try_from(code).ok());
-        ExitCode::from(code.unwrap_or(1))
-    })
+    let done = match may_go() {
+        true if order.isolated => isolated(&order),
+        true => keeper::keep(&order, &io::stdin()).map(Some),
+        false => Err("drawloom ended before the command could start".into()),
+    };
+    let trouble = clear_up(&order.temporary, held);
+    if let Some(gone) = done? {
+        tell(&Report::Gone(gone));
+    }
+    if let Some(trouble) = trouble {
+        tell(&Report::Trouble(trouble));
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
-fn read_order() -> Result<Order, String> {
-    let mut line = Vec::new();
-    // Nothing follows the line but the pipe's end, so nothing is lost in the buffer.
-    BufReader::new(io::stdin().take(LONGEST_ORDER as u64))
-        .read_until(b'\n', &mut line)
-        .map_err(|error| format!("the order could not be read: {error}"))?;
-    serde_json::from_slice(&line).map_err(|error| format!("the order is broken: {error}"))
+/// Says that the lock is held and waits for drawloom's word. Without this a command could start after a restarted drawloom
+/// has found its lock free.
+fn may_go() -> bool {
+    tell(&Report::Ready);
+    let mut word = [0; GO.len()];
+    io::Read::read_exact(&mut io::stdin(), &mut word).is_ok() && word == *GO
 }
 
-/// Starts the inner launcher and hands it its part of the order.
-fn start(order: &Order) -> Result<Pid, String> {
-    let mut child = Command::new("/proc/self/exe")
+/// Starts the keeper in namespaces of its own, and ends it when drawloom wants that. What is left to tell, if the keeper did
+/// not tell it.
+fn isolated(order: &Order) -> Result<Option<Gone>, String> {
+    namespaces::enter(order.inner.network).map_err(|error| format!("no namespaces: {error}"))?;
+    let mut keeper = Command::new("/proc/self/exe")
         .args(&order.launcher_args)
-        .arg(INNER)
+        .arg(KEEPER)
         .env_clear()
-        .envs(order.environment.iter().map(|(name, value)| (name, value)))
         .stdin(Stdio::piped())
+        .stdout(Stdio::inherit())
         .spawn()
-        .map_err(|error| format!("the inner launcher could not be started: {error}"))?;
-    let pid = Pid::from_child(&child);
-    tell(&Report::Started(pid.as_raw_nonzero().get()));
-    let inner = serde_json::to_vec(&order.inner).map_err(|error| format!("the order is broken: {error}"))?;
-    let mut pipe = child.stdin.take().expect("its standard input was asked for");
-    // Should it be gone already, its end says more than this error.
-    let _ = pipe.write_all(&inner);
-    Ok(pid)
+        .map_err(|error| format!("the keeper could not be started: {error}"))?;
+    let mut line = serde_json::to_vec(order).map_err(|error| format!("the order is broken: {error}"))?;
+    line.push(b'\n');
+    let mut leash = keeper.stdin.take().expect("its standard input was asked for");
+    // Should the keeper be gone already, its end says more than this error.
+    let _ = leash.write_all(&line);
+    let grace = Duration::from_millis(order.grace_ms);
+    let ended = wait_for(&mut keeper, leash, grace + SLACK).map_err(|error| format!("the keeper was lost: {error}"))?;
+    let killed = "its supervisor was killed, and everything that it started with it";
+    Ok(ended.code().is_none().then(|| Gone { trouble: Some(killed.into()), ..Gone::default() }))
 }
 
-/// Waits until the command ends or drawloom wants its end, then ends everything. True when the command ended first.
-fn supervise(command: Pid, grace: Duration) -> (bool, Tree) {
-    // Whoever fills the machine with processes must not keep us from ending them. Only root may; others stay as they are.
-    let _ = setpriority_process(None, FIRST);
-    let mut tree = Tree::new(command);
-    if let Ok(process) = pidfd_open(command, PidfdFlags::empty()) {
-        let control = io::stdin();
-        let mut watched = [
-            PollFd::from_borrowed_fd(process.as_fd(), PollFlags::IN),
-            PollFd::from_borrowed_fd(control.as_fd(), PollFlags::IN),
-        ];
-        let timeout = Timespec { tv_sec: 0, tv_nsec: ORPHANS_EVERY.subsec_nanos().into() };
-        // Nothing or an interruption: look again.
-        while matches!(poll(&mut watched, Some(&timeout)), Ok(0) | Err(Errno::INTR)) && tree.status().is_none() {
-            tree.reap();
+/// Waits for the keeper's end. When drawloom lets go first, the keeper is told by the end of its input, and killed when it does
+/// not end in time: the kernel then kills everything in its namespaces.
+fn wait_for(keeper: &mut Child, leash: ChildStdin, slack: Duration) -> io::Result<ExitStatus> {
+    let process = pidfd_open(Pid::from_child(keeper), PidfdFlags::empty())?;
+    let control = io::stdin();
+    let mut watched = [
+        PollFd::from_borrowed_fd(process.as_fd(), PollFlags::IN),
+        PollFd::from_borrowed_fd(control.as_fd(), PollFlags::IN),
+    ];
+    while poll(&mut watched, None).is_err() {}
+    drop(leash);
+    let until = Instant::now() + slack;
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        let timeout = Timespec { tv_sec: left.as_secs().cast_signed(), tv_nsec: left.subsec_nanos().into() };
+        match poll(&mut watched[..1], Some(&timeout)) {
+            Ok(0) => keeper.kill()?,
+            Ok(_) => return keeper.wait(),
+            Err(_) => {}
         }
     }
-    tree.reap();
-    let by_itself = tree.status().is_some();
-    tree.end(grace);
-    (by_itself, tree)
 }
 
-/// Removes the command's temporary directory, or says why not.
-fn remove(temporary: &Path) -> Option<String> {
-    let error = fs::remove_dir_all(temporary).err()?;
-    Some(format!("its temporary directory {} could not be removed: {error}", temporary.display()))
+/// Removes what the command leaves, or says why not, and then lets go of the lock.
+fn clear_up(temporary: &Path, held: File) -> Option<String> {
+    let removed = match fs::remove_dir_all(temporary) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Some(format!("its temporary directory {} could not be removed: {error}", temporary.display()))
+        }
+        Ok(()) | Err(_) => None,
+    };
+    let _ = fs::remove_file(lock::path(temporary));
+    drop(held);
+    removed
 }

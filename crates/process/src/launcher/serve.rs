@@ -14,7 +14,7 @@ use rustix::{
     process::{Pid, PidfdFlags, WaitStatus, getpid, pidfd_open, set_child_subreaper},
 };
 
-use super::tree::Tree;
+use super::tree::{Reach, Tree};
 use crate::{
     command::LONGEST_ORDER,
     report::{Report, tell},
@@ -62,7 +62,7 @@ fn read_order() -> Result<ServiceOrder, String> {
 
 /// Waits until the command ends or drawloom lets go, then ends everything.
 fn supervise(command: Pid, grace: Duration) -> Tree {
-    let mut tree = Tree::new(command);
+    let mut tree = Tree::new(command, Reach::Descendants);
     if let Ok(process) = pidfd_open(command, PidfdFlags::empty()) {
         let input = io::stdin();
         let ended = PollFd::from_borrowed_fd(process.as_fd(), PollFlags::IN);

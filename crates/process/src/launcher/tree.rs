@@ -1,6 +1,6 @@
-//! Everything that a command started, daemons included: whoever loses its parent becomes a child of this process.
+//! Everything that a command started, daemons included: a process that loses its parent becomes a child of this one.
 
-mod family;
+pub(super) mod family;
 
 use std::{
     collections::BTreeSet,
@@ -17,19 +17,32 @@ use rustix::{
 /// How long killed processes may take to be gone; what takes longer is held by the kernel, or forks faster than we look.
 const GONE_WITHIN: Duration = Duration::from_secs(5);
 
-/// How long processes are brought to a stop before they are killed as they are.
+/// How long processes are brought to a stop before they are killed while they run.
 const STOPPED_WITHIN: Duration = Duration::from_secs(1);
 
-/// How long ends are taken in at once: who makes new processes all the time must not keep us from everything else.
+/// How long ends are taken in at once: a command that starts new processes all the time must not keep us from everything else.
 const TAKEN_IN_WITHIN: Duration = Duration::from_millis(100);
 
 /// Most processes whose end is waited for at once, and how long when that is not all of them.
 const MOST_WATCHED: usize = 256;
 const NOT_ALL_WATCHED: Duration = Duration::from_millis(50);
 
+/// How long to wait for an end when `/proc` cannot say which processes to wait for.
+const BLIND: Duration = Duration::from_millis(5);
+
+/// Which processes belong to the command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reach {
+    /// All in our namespace, whose first process we are.
+    Namespace,
+    /// What descends from us.
+    Descendants,
+}
+
 /// The command and what it started.
 pub(super) struct Tree {
     command: Pid,
+    reach: Reach,
     status: Option<WaitStatus>,
     /// Processes that ended by our signal after the command itself had ended.
     left: u32,
@@ -37,8 +50,8 @@ pub(super) struct Tree {
 }
 
 impl Tree {
-    pub(super) fn new(command: Pid) -> Self {
-        Self { command, status: None, left: 0, stuck: false }
+    pub(super) fn new(command: Pid, reach: Reach) -> Self {
+        Self { command, reach, status: None, left: 0, stuck: false }
     }
 
     /// How the command ended.
@@ -60,7 +73,7 @@ impl Tree {
     }
 
     /// Takes in what has ended, as far as it can be done at once. False when no child is left: then nothing is, because
-    /// every orphan is a child of ours.
+    /// every orphan is a child of ours. The kernel says so itself; `/proc` is not asked.
     pub(super) fn reap(&mut self) -> bool {
         let until = Instant::now() + TAKEN_IN_WITHIN;
         while Instant::now() < until {
@@ -78,7 +91,7 @@ impl Tree {
         true
     }
 
-    /// Ends all: asks first, and after `grace` stops what is still there, so that nothing new comes, and kills it.
+    /// Ends all: asks first, and after `grace` kills what is still there.
     pub(super) fn end(&mut self, grace: Duration) {
         if self.reap() {
             // The group may be gone; its members are then among the children.
@@ -86,7 +99,9 @@ impl Tree {
             if self.ask_until_gone(grace) {
                 return;
             }
-            self.stop_all();
+            if self.reach == Reach::Descendants {
+                self.stop_all();
+            }
         }
         self.stuck = !self.kill_until_gone();
     }
@@ -101,29 +116,33 @@ impl Tree {
                 return false;
             }
             let children = family::children();
-            for pid in &children {
+            for pid in children.iter().flatten() {
                 // A repeated SIGTERM would only run its handler again.
                 if !asked.contains(&pid.as_raw_nonzero()) {
                     let _ = kill_process(*pid, Signal::TERM);
                 }
             }
-            wait_for_any(&children, left);
-            asked = children.into_iter().map(Pid::as_raw_nonzero).collect();
+            wait_for_any(children.as_deref().ok(), left);
+            asked = children.into_iter().flatten().map(Pid::as_raw_nonzero).collect();
         }
         true
     }
 
-    /// Stops the whole family until nobody in it moves. Who is quicker than that for too long is killed as he goes.
+    /// Stops all descendants until none of them moves, so that no new ones come. Those that are quicker are killed running.
     fn stop_all(&mut self) {
         let until = Instant::now() + STOPPED_WITHIN;
         let mut quiet = 0;
-        // One quiet look is not enough: the child of one that ended meanwhile may have come to us behind our back.
+        // One quiet look is not enough: the child of one that ended meanwhile may just have become ours.
         while quiet < 2 && Instant::now() < until && self.reap() {
-            quiet = if family::signal_all(Signal::STOP) { 0 } else { quiet + 1 };
+            quiet = match family::signal_descendants(Signal::STOP) {
+                Ok(false) => quiet + 1,
+                // An unreadable `/proc` says nothing: there may be processes.
+                Ok(true) | Err(_) => 0,
+            };
         }
     }
 
-    /// Kills the whole family, until none is left (true) or the time is over.
+    /// Kills all, until none is left (true) or the time is over.
     fn kill_until_gone(&mut self) -> bool {
         let until = Instant::now() + GONE_WITHIN;
         while self.reap() {
@@ -131,19 +150,30 @@ impl Tree {
             if left.is_zero() {
                 return false;
             }
-            family::signal_all(Signal::KILL);
-            wait_for_any(&family::children(), left);
+            match self.reach {
+                Reach::Namespace => family::signal_namespace(Signal::KILL),
+                Reach::Descendants => {
+                    let _ = kill_process_group(self.command, Signal::KILL);
+                    let _ = family::signal_descendants(Signal::KILL);
+                }
+            }
+            wait_for_any(family::children().as_deref().ok(), left);
         }
         true
     }
 }
 
-/// Returns when one of them has ended, a new one may have come, or the time is over.
-fn wait_for_any(pids: &[Pid], most: Duration) {
-    let most = if pids.len() > MOST_WATCHED { most.min(NOT_ALL_WATCHED) } else { most };
-    let pids = &pids[..pids.len().min(MOST_WATCHED)];
-    let opened: Vec<OwnedFd> = pids.iter().filter_map(|pid| pidfd_open(*pid, PidfdFlags::empty()).ok()).collect();
-    if opened.len() < pids.len() || opened.is_empty() {
+/// Returns when one of them has ended, a new one may have come, or the time is over. Without a list it waits a moment.
+fn wait_for_any(pids: Option<&[Pid]>, most: Duration) {
+    let known = pids.unwrap_or_default();
+    let most = match pids {
+        None => most.min(BLIND),
+        Some(pids) if pids.len() > MOST_WATCHED => most.min(NOT_ALL_WATCHED),
+        Some(_) => most,
+    };
+    let watched = &known[..known.len().min(MOST_WATCHED)];
+    let opened: Vec<OwnedFd> = watched.iter().filter_map(|pid| pidfd_open(*pid, PidfdFlags::empty()).ok()).collect();
+    if pids.is_some() && (opened.len() < watched.len() || opened.is_empty()) {
         // One was gone already, or orphans are just being handed over: look again at once.
         return;
     }

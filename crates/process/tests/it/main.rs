@@ -1,5 +1,9 @@
 //! Commands as they really run: real processes, on this machine.
 
+mod escapes;
+mod gone;
+mod guards;
+mod ordinary;
 mod runs;
 mod services;
 mod support;

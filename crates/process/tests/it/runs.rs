@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use drawloom_process::{End, Error, Landlock, Launcher, Limits};
+use drawloom_process::{End, Error, Launcher, Layer, Limits, Resource};
 
-use crate::support::{Room, TestClock};
+use crate::support::{Room, TestClock, launcher};
 
 #[tokio::test]
 async fn output_comes_in_the_order_of_writing_and_the_code_is_told() {
@@ -89,15 +89,53 @@ async fn what_cannot_be_started_is_an_error_that_says_why() {
     let mut command = room.command("true");
     command.environment.push(("A=B".into(), "c".into()));
     assert!(matches!(room.run(&command).await, Err(Error::Unsendable { .. })));
-    let nowhere = Launcher { program: "/no/launcher".into(), args: vec![] };
+    let nowhere = Launcher::new("/no/launcher", &[]).without(&[]);
     let error = nowhere.run(&room.command("true"), &TestClock::default()).await.expect_err("there is none");
     assert!(matches!(error, Error::Launcher { .. }), "{error}");
 }
 
 #[tokio::test]
-async fn how_far_it_was_confined_is_told() {
+async fn how_it_was_confined_is_told() {
     let room = Room::new();
     let finished = room.shell("true").await;
-    assert_eq!(finished.landlock, drawloom_process::landlock_status());
-    assert_eq!(finished.landlock.notice().is_some(), !matches!(finished.landlock, Landlock::On(6..)));
+    assert_eq!(finished.confinement, *launcher().confinement().expect("a probe"));
+}
+
+#[tokio::test]
+async fn memory_processes_and_disk_are_counted_over_all_processes_and_the_limit_is_told() {
+    let eat = "perl -e '$x = \"x\" x 60_000_000; sleep 1000' & perl -e '$x = \"x\" x 60_000_000; sleep 1000' & wait";
+    let fork = "i=0; while [ $i -lt 40 ]; do sleep 1000 & i=$((i+1)); done; wait";
+    let write = "for i in 1 2 3 4; do head -c 20000000 /dev/zero > f$i; sync f$i; done; sleep 1000";
+    for (script, limits, resource) in [
+        (eat, Limits { memory_bytes: Some(100_000_000), ..Limits::default() }, Resource::Memory),
+        (fork, Limits { processes: Some(20), ..Limits::default() }, Resource::Processes),
+        (write, Limits { disk_bytes: Some(50_000_000), ..Limits::default() }, Resource::Disk),
+    ] {
+        for layers in [&[][..], &[Layer::Namespaces]] {
+            let room = Room::new();
+            let mut command = room.command(script);
+            command.limits = limits;
+            let finished = room.run_by(&launcher().without(layers), &command).await.expect("it runs");
+            let End::Exceeded(exceeded) = finished.end else {
+                panic!("{resource:?} without {layers:?}: {:?} {}", finished.end, finished.output.into_text())
+            };
+            assert_eq!(exceeded.resource, resource);
+            assert!(exceeded.used > exceeded.most, "{exceeded:?}");
+            assert_eq!(room.alive(), Vec::<String>::new());
+        }
+    }
+}
+
+/// Runtimes that reserve far more address space than they use, and start threads, are not hindered by those limits.
+#[tokio::test]
+async fn a_program_that_reserves_a_terabyte_of_address_space_runs() {
+    let room = Room::new();
+    let mut command = room.command("");
+    command.limits = Limits { memory_bytes: Some(256 << 20), processes: Some(64), ..Limits::default() };
+    command.program = "perl".into();
+    // mmap(0, 1 TiB, none, private | anonymous | noreserve, -1, 0)
+    let script = "my $at = syscall(9, 0, 1 << 40, 0, 0x4022, -1, 0); print $at == -1 ? qq(no\n) : qq(reserved\n)";
+    command.args = vec!["-e".into(), script.into()];
+    let finished = room.run(&command).await.expect("perl is needed for this test");
+    assert_eq!((finished.end, finished.output.into_text().as_str()), (End::Exited(0), "reserved\n"));
 }

@@ -12,7 +12,7 @@ use std::{
 
 use async_trait::async_trait;
 use drawloom_contract::time::{Clock, Timestamp};
-use drawloom_process::{Access, Command, Error, Finished, Launcher, Limits};
+use drawloom_process::{Access, Command, Error, Finished, Launcher, Limits, Network};
 use tempfile::TempDir;
 
 /// Longer than anything here takes; whoever waits so long hangs.
@@ -46,7 +46,7 @@ pub(crate) fn program() -> PathBuf {
 }
 
 pub(crate) fn launcher() -> Launcher {
-    Launcher { program: program(), args: vec!["launch".into()] }
+    Launcher::new(program(), &["launch"])
 }
 
 /// A volume, a place for temporary directories, and a mark that every process of a command carries.
@@ -72,6 +72,8 @@ impl Room {
             access: Access::ReadWrite,
             readable: vec![],
             writable: vec![],
+            guarded: vec![],
+            network: Network::None,
             environment: vec![("PATH".into(), "/usr/bin:/bin".into()), ("MARK".into(), self.mark.clone())],
             temporary: self.temporary.path().join("private"),
             limits: Limits::default(),
@@ -82,7 +84,11 @@ impl Room {
     }
 
     pub(crate) async fn run(&self, command: &Command) -> Result<Finished, Error> {
-        let (launcher, clock) = (launcher(), TestClock::default());
+        self.run_by(&launcher(), command).await
+    }
+
+    pub(crate) async fn run_by(&self, launcher: &Launcher, command: &Command) -> Result<Finished, Error> {
+        let clock = TestClock::default();
         tokio::time::timeout(HANGS, launcher.run(command, &clock)).await.expect("it does not hang")
     }
 
@@ -90,17 +96,29 @@ impl Room {
         self.run(&self.command(script)).await.expect("it runs")
     }
 
+    /// The processes that carry the mark.
+    fn marked(&self) -> impl Iterator<Item = PathBuf> {
+        let wanted = format!("MARK={}", self.mark);
+        let entries = std::fs::read_dir("/proc").expect("/proc").flatten().map(|entry| entry.path());
+        entries.filter(move |entry| {
+            let environment = std::fs::read(entry.join("environ")).unwrap_or_default();
+            environment.split(|byte| *byte == 0).any(|variable| variable == wanted.as_bytes())
+        })
+    }
+
     /// The processes that carry the mark, by what they are.
     pub(crate) fn alive(&self) -> Vec<String> {
-        let wanted = format!("MARK={}", self.mark);
-        let entries = std::fs::read_dir("/proc").expect("/proc").flatten();
-        entries
-            .filter(|entry| {
-                let environment = std::fs::read(entry.path().join("environ")).unwrap_or_default();
-                environment.split(|byte| *byte == 0).any(|variable| variable == wanted.as_bytes())
-            })
-            .map(|entry| std::fs::read_to_string(entry.path().join("cmdline")).unwrap_or_default().replace('\0', " "))
+        self.marked()
+            .map(|entry| std::fs::read_to_string(entry.join("cmdline")).unwrap_or_default().replace('\0', " "))
             .collect()
+    }
+
+    /// Ends what a test had to leave running.
+    pub(crate) fn kill_all(&self) {
+        for entry in self.marked() {
+            let pid = entry.file_name().expect("a number").to_string_lossy().into_owned();
+            std::process::Command::new("kill").args(["-9", &pid]).status().expect("kill");
+        }
     }
 
     /// Waits until as many processes with the mark are alive as `wanted` says.
@@ -112,4 +130,10 @@ impl Room {
         };
         tokio::time::timeout(HANGS, done).await.unwrap_or_else(|_| panic!("alive: {:?}", self.alive()));
     }
+}
+
+/// A count for the reader of the test's output.
+pub(crate) fn count(line: &str) {
+    use std::io::Write;
+    writeln!(std::io::stderr(), "{line}").expect("standard error");
 }

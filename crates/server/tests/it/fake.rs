@@ -92,8 +92,15 @@ impl Run {
         self.record(Body::TurnStarted(TurnStarted { turn: 1, attempt: 2, tools: true, ..TurnStarted::default() }));
         self.delta(1, 0, "Looking");
         self.turn(1, "Looking", vec![call.clone()], usage);
-        let started =
-            CallStarted { turn: 1, index: 0, tool_use: call, repeat: RepeatClass::Safe, evidence: None, masked: false };
+        let started = CallStarted {
+            turn: 1,
+            index: 0,
+            tool_use: call,
+            repeat: RepeatClass::Safe,
+            evidence: None,
+            conditions: None,
+            masked: false,
+        };
         self.record(Body::CallStarted(started));
         let call = self.view.seq;
         self.record(Body::CallDone(CallDone { call, text: "file".into(), is_error: false, in_doubt: false }));

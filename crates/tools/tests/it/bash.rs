@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use drawloom_contract::tool::Repeat;
-use drawloom_process::{Landlock, landlock_status};
+use drawloom_tools::BashNetwork;
 use serde_json::json;
 
 use crate::support::{HANGS, Room};
@@ -13,11 +13,11 @@ async fn a_command_runs_in_the_volume_and_its_end_is_told() {
     let room = Room::new();
     room.put("a.txt", "text\n");
     assert_eq!(
-        room.done("Bash", json!({ "command": "cat a.txt; echo oops >&2; exit 3" })).await,
+        room.fails("Bash", json!({ "command": "cat a.txt; echo oops >&2; exit 3" })).await,
         "text\noops\n[exit code 3]"
     );
     assert_eq!(room.done("Bash", json!({ "command": "true" })).await, "[no output]\n[exit code 0]");
-    assert_eq!(room.done("Bash", json!({ "command": "printf x; kill -9 $$" })).await, "x\n[ended by signal 9]");
+    assert_eq!(room.fails("Bash", json!({ "command": "printf x; kill -9 $$" })).await, "x\n[ended by signal 9]");
     assert_eq!(
         room.done("Bash", json!({ "command": "sleep 1000 & sleep 1000 & echo on" })).await,
         "on\n[exit code 0]\n[2 processes that it had left running were ended]"
@@ -27,7 +27,7 @@ async fn a_command_runs_in_the_volume_and_its_end_is_told() {
         "a\u{fffd}b\u{fffd}\n[exit code 0]\n[what is not text in the output is shown as \u{fffd}]"
     );
     assert_eq!(std::fs::read_dir(room.temporary.path()).expect("the directory").count(), 0, "nothing temporary stays");
-    assert!(matches!(room.tool("Bash").repeat(), Repeat::Never));
+    assert!(matches!(room.tool("Bash").repeat(), Repeat::Outlives(_)));
 }
 
 #[tokio::test]
@@ -42,14 +42,11 @@ async fn only_what_the_operator_lists_is_in_its_environment() {
 #[tokio::test]
 async fn time_and_output_have_limits_that_are_told() {
     let mut room = Room::new();
-    let slow = room.done("Bash", json!({ "command": "echo begun; sleep 1000", "timeout_seconds": 1 })).await;
-    assert_eq!(slow, "begun\n[killed after 1 s: it took too long; ask for more with timeout_seconds]");
-    let long = room
-        .done("Bash", json!({ "command": "echo first; head -c 3000000 /dev/zero | tr '\\0' x; echo; echo last" }))
-        .await;
-    assert!(long.starts_with("first\nxxx") && long.ends_with("xxx\nlast\n[exit code 0]"));
-    assert!(long.contains("\n[cut: 1951436 bytes are left out here]\n"), "{:?}", long.lines().nth(2));
-    assert!(long.len() < 1024 * 1024 + 200);
+    let slow = room.fails("Bash", json!({ "command": "echo begun; sleep 1000", "timeout_seconds": 1 })).await;
+    assert!(
+        slow.starts_with("begun\n[killed after 1 s: ") && slow.contains("tools.bash.max_timeout_seconds"),
+        "{slow}"
+    );
     room.config.bash.max_timeout_seconds = 10;
     for bad in [
         json!({ "command": "true", "timeout_seconds": 11 }),
@@ -60,12 +57,84 @@ async fn time_and_output_have_limits_that_are_told() {
     }
 }
 
+/// Of output beyond the limit the head, the tail, the exit code and the notices are kept, and a failure stays one. The lines
+/// that the cut divides are dropped whole, so that no part of a secret in them is shown.
+#[tokio::test]
+async fn the_end_of_long_output_is_kept() {
+    let room = Room::new();
+    let script = |last: &str| {
+        format!(
+            "echo first; yes 0123456789012345678901234567890123456789 | head -n 70000; sleep 1000 & echo last; {last}"
+        )
+    };
+    let long = room.fails("Bash", json!({ "command": script("exit 3") })).await;
+    assert!(long.starts_with("first\n0123456789"));
+    assert!(
+        long.ends_with("\nlast\n[exit code 3]\n[a process that it had left running was ended]"),
+        "{}",
+        &long[long.len() - 200..]
+    );
+    assert!(long.len() <= 1024 * 1024, "it fits into what a tool may answer: {}", long.len());
+    let (head, rest) = long.split_once("\n[cut: ").expect("it was cut");
+    let (_, tail) = rest.split_once(" bytes are left out here]\n").expect("and that is said");
+    for line in [head, tail].iter().flat_map(|part| part.lines()).filter(|line| line.starts_with('0')) {
+        assert_eq!(line.len(), 40, "a line is whole or not there");
+    }
+    assert!(room.done("Bash", json!({ "command": script("exit 0") })).await.contains("\nlast\n[exit code 0]\n"));
+}
+
+#[tokio::test]
+async fn a_command_that_a_rule_stopped_is_told_the_rule_and_the_key() {
+    let mut room = Room::new();
+    room.config.bash.max_processes = 20;
+    for (command, key) in [
+        (
+            "perl -MSocket -e 'socket(S, AF_INET, SOCK_STREAM, 0) && connect(S, pack_sockaddr_in(9, inet_aton(q(192.0.2.1)))) or die $!'",
+            "tools.bash.network",
+        ),
+        ("echo x > /usr/new", "tools.bash.writable_paths"),
+        ("cat /home/someone/file", "tools.bash.readable_paths"),
+        ("unshare -U true", "no setting changes that"),
+        ("for i in $(seq 40); do sleep 1000 & done; wait", "tools.bash.max_processes"),
+    ] {
+        let told = room.fails("Bash", json!({ "command": command })).await;
+        assert!(told.contains(key), "{command}: {told}");
+    }
+    room.mode = drawloom_contract::tool::Mode::ReadOnly;
+    let told = room.fails("Bash", json!({ "command": "echo x > new" })).await;
+    assert!(told.contains("its mode: rw"), "{told}");
+}
+
+#[tokio::test]
+async fn the_network_needs_the_operator_and_an_agent_that_may_reach_every_host() {
+    let mut room = Room::new();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    let connect = json!({ "command": format!(
+        "perl -MSocket -e 'socket(S, AF_INET, SOCK_STREAM, 0) && connect(S, pack_sockaddr_in({port}, inet_aton(q(127.0.0.1)))) or die $!'"
+    ) });
+    let conditions = |room: &Room| room.tool("Bash").conditions(&room.context()).expect("how it is confined");
+    for (network, hosts) in
+        [(BashNetwork::None, "*"), (BashNetwork::Host, "127.0.0.1"), (BashNetwork::Host, "*.example")]
+    {
+        room.config.bash.network = network;
+        room.hosts = vec![hosts.into()];
+        let told = room.fails("Bash", connect.clone()).await;
+        assert!(told.contains("tools.bash.network: host"), "{told}");
+        assert!(conditions(&room).ends_with("; no network"), "{}", conditions(&room));
+    }
+    room.hosts = vec!["*".into()];
+    room.done("Bash", connect).await;
+    assert!(conditions(&room).ends_with("; the machine's network"), "{}", conditions(&room));
+}
+
 #[tokio::test]
 async fn dropping_the_call_answers_at_once_and_ends_the_command() {
     let room = Room::new();
     let (tool, context) = (room.tool("Bash"), room.context());
-    let command =
-        json!({ "command": "trap '' TERM; (setsid sleep 1000 &); echo $$ > started; while :; do sleep 1; done" });
+    let mark = format!("MARK={}", room.volume.path().display());
+    let script = "trap '' TERM; (setsid sleep 1000 &); echo up > started; while :; do sleep 1; done";
+    let command = json!({ "command": format!("export {mark}; exec sh -c \"{script}\"") });
     let call = tokio::spawn(async move { tool.call(&context, command).await });
     let started = room.volume.path().join("started");
     let until = |done: Box<dyn Fn() -> bool>| async move {
@@ -80,27 +149,23 @@ async fn dropping_the_call_answers_at_once_and_ends_the_command() {
     until(Box::new(move || std::fs::read_to_string(&path).is_ok_and(|text| text.ends_with('\n')))).await;
     call.abort();
     assert!(call.await.expect_err("it was dropped").is_cancelled());
-    let pid = std::fs::read_to_string(&started).expect("a number").trim().to_owned();
-    until(Box::new(move || !std::path::Path::new("/proc").join(&pid).exists())).await;
+    until(Box::new(move || crate::walls::marked(&mark) == 0)).await;
     let temporary = room.temporary.path().to_owned();
     until(Box::new(move || std::fs::read_dir(&temporary).expect("the directory").count() == 0)).await;
 }
 
 #[tokio::test]
 async fn what_the_operator_opens_is_open_and_nothing_else() {
-    if !matches!(landlock_status(), Landlock::On(_)) {
-        return crate::support::report("not tried: this kernel has no Landlock");
-    }
     let mut room = Room::new();
     let (readable, writable) = (tempfile::tempdir().expect("a directory"), tempfile::tempdir().expect("a directory"));
     std::fs::write(readable.path().join("tool"), "read me\n").expect("a file");
     let (from, to) = (readable.path().display(), writable.path().display());
     let command = json!({ "command": format!("cat {from}/tool; echo x > {to}/new; echo y > {from}/new") });
-    let closed = room.done("Bash", command.clone()).await;
+    let closed = room.fails("Bash", command.clone()).await;
     assert!(!closed.contains("read me") && !writable.path().join("new").exists(), "{closed}");
     room.config.bash.readable_paths = vec![readable.path().to_owned()];
     room.config.bash.writable_paths = vec![writable.path().to_owned()];
-    let open = room.done("Bash", command).await;
+    let open = room.fails("Bash", command).await;
     assert!(open.contains("read me") && writable.path().join("new").exists(), "{open}");
     assert!(!readable.path().join("new").exists());
 }

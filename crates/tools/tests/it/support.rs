@@ -132,7 +132,7 @@ impl Room {
         let program = own.parent().and_then(Path::parent).expect("deps").join("examples/tools_launcher");
         Parts {
             config: self.config.clone(),
-            launcher: Launcher { program, args: vec![] },
+            launcher: Launcher::new(program, &[]),
             temporary: self.temporary.path().to_owned(),
             environment: [("PATH".to_owned(), "/usr/bin:/bin".to_owned()), ("SECRET".to_owned(), "s3cret".to_owned())]
                 .into(),

@@ -162,7 +162,7 @@ impl Mapper {
                 let tool_use = &started.tool_use;
                 self.calls.insert(record.seq, (tool_use.id.clone(), tool_use.name.clone(), record.at));
                 let tool_use = ToolUse { id: &tool_use.id, name: &tool_use.name, input: Some(&tool_use.input) };
-                Some(event("tool_call", id, &Call { r#type: "tool_call", tool_use, call: record.seq }))
+                Some(event("tool_call", id, &Call { r#type: "tool_call", tool_use, call: record.seq, conditions: started.conditions.as_deref() }))
             }
             Body::CallDone(done) => {
                 let names = self.calls.remove(&done.call);
@@ -405,6 +405,8 @@ struct Call<'a> {
     r#type: &'static str,
     tool_use: ToolUse<'a>,
     call: Seq,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    conditions: Option<&'a str>,
 }
 
 #[derive(Serialize)]

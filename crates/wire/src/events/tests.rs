@@ -101,8 +101,15 @@ fn history() -> (RunView, Vec<Item>) {
     };
     record(&mut items, Body::TurnDone(done));
     record(&mut items, Body::Usage { turn: 1, usage, cost: Some(Cost(1_500_000)), assumed: false });
-    let started =
-        CallStarted { turn: 1, index: 0, tool_use: call, repeat: RepeatClass::Never, evidence: None, masked: false };
+    let started = CallStarted {
+        turn: 1,
+        index: 0,
+        tool_use: call,
+        repeat: RepeatClass::Never,
+        evidence: None,
+        conditions: None,
+        masked: false,
+    };
     record(&mut items, Body::CallStarted(started));
     record(&mut items, Body::Parked { until: Some(Timestamp::from_millis(2_000)), on: None });
     record(&mut items, Body::Resumed(Resumed { epoch: 2, version: "0".into(), strikes: 0 }));

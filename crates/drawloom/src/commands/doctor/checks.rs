@@ -8,6 +8,7 @@ use drawloom_contract::{
 };
 use drawloom_store::{Options, Previous, Store};
 use drawloom_substrate::Weight;
+use drawloom_tools::BashNetwork;
 
 use crate::{
     clock::SystemClock,
@@ -50,7 +51,7 @@ pub(super) async fn all(session: &Session, report: &mut Report, with_keys: bool)
         Err(error) => report.fail("data directory", &error.into()),
     }
     // What is the machine's, one function each: a further check is a line here.
-    for check in [machine::room, machine::clock, machine::open_files, machine::walls] {
+    for check in [machine::room, machine::clock, machine::open_files, machine::sandbox] {
         check(report, directory.path());
     }
     if let Some(loaded) = &loaded {
@@ -213,11 +214,11 @@ fn tokens(report: &mut Report, config: &Config) {
         false if !config.principals.is_empty() => {
             report.ok("token", format!("no shared token ({} is not set)", config.auth.token_env));
         }
-        false if loopback && config.tools.bash.enabled => report.add(
+        false if loopback && config.tools.bash.enabled && config.tools.bash.network == BashNetwork::Host => report.add(
             Verdict::Warn,
             "token",
             format!(
-                "{} is not set and Bash is enabled: commands of agents can call the server as anybody",
+                "{} is not set and tools.bash.network is host: the server does not start if an agent's Bash has network",
                 config.auth.token_env
             ),
             Some("set a token".into()),

@@ -2,11 +2,12 @@
 
 use std::{os::unix::fs::PermissionsExt as _, path::Path, time::UNIX_EPOCH};
 
+use drawloom_contract::failure::Explain as _;
 use drawloom_contract::time::{Clock as _, Timestamp};
-use drawloom_process::Landlock;
+use drawloom_process::{Landlock, Launcher};
 use rustix::process::{Resource, getrlimit};
 
-use crate::{clock::SystemClock, output::bytes};
+use crate::{LAUNCHER, clock::SystemClock, output::bytes};
 
 use super::{Report, Verdict};
 
@@ -97,19 +98,28 @@ pub(super) fn open_files(report: &mut Report, _: &Path) {
     }
 }
 
-/// How far this machine can confine commands.
-pub(super) fn walls(report: &mut Report, _: &Path) {
-    let landlock = drawloom_process::landlock_status();
-    match (landlock.notice(), &landlock) {
-        (None, Landlock::On(version)) => report.ok(
-            "walls",
-            format!("Landlock {version} confines the files of Bash; not held: {}", landlock.limits().join("; ")),
-        ),
-        (notice, _) => report.add(
+/// What this machine can enforce for commands.
+pub(super) fn sandbox(report: &mut Report, _: &Path) {
+    let launcher = Launcher::this_program(&[LAUNCHER]);
+    let found = match launcher.confinement() {
+        Ok(found) => found,
+        Err(error) => {
+            let hint = error.hint();
+            return report.add(Verdict::Warn, "sandbox", error.to_string(), hint);
+        }
+    };
+    let mut message = format!("Bash is confined by {found}");
+    for line in found.lost().iter().chain(&found.remarks()) {
+        message.push_str(&format!("; {line}"));
+    }
+    let all = found.namespaces.is_on() && found.seccomp.is_on() && matches!(found.landlock, Landlock::On(_));
+    match all {
+        true => report.ok("sandbox", message),
+        false => report.add(
             Verdict::Warn,
-            "walls",
-            notice.unwrap_or_else(|| "Bash is confined".into()),
-            Some("keep tools.bash.enabled off, or run drawloom in a container".into()),
+            "sandbox",
+            message,
+            Some("allow unprivileged user namespaces and use a kernel with Landlock and seccomp, or leave tools.bash.enabled off".into()),
         ),
     }
 }

@@ -1,0 +1,108 @@
+//! Inside the namespaces, as their first process: builds what the command sees, starts it, watches what it uses, and ends
+//! everything that it started.
+
+use std::{
+    io::{self, Stdin, Write},
+    os::fd::AsFd,
+    process::{Command, ExitCode, Stdio},
+    time::Duration,
+};
+
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    io::Errno,
+    process::{Pid, PidfdFlags, WaitStatus, pidfd_open, setpriority_process},
+};
+
+use super::{
+    INNER, namespaces, read_order, root,
+    tree::{Reach, Tree},
+    usage::Meter,
+};
+use crate::{
+    command::{Network, Order},
+    lock,
+    report::{Gone, Report, tell},
+    usage::Exceeded,
+};
+
+/// How often the keeper takes in orphans that have ended, and looks at what the command uses.
+const LOOK_EVERY: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
+
+/// The priority before all others'.
+const FIRST: i32 = -20;
+
+pub(super) fn main() -> Result<ExitCode, String> {
+    let order: Order = read_order()?;
+    // Held here too: when the outer process is killed, this one still ends everything before it lets go.
+    let _held = lock::share(&order.temporary).map_err(|error| format!("the command's lock was not taken: {error}"))?;
+    root::enter(&order)?;
+    if order.inner.network == Network::None {
+        namespaces::raise_loopback().map_err(|error| format!("no loopback network: {error}"))?;
+    }
+    let gone = keep(&order, &io::stdin())?;
+    tell(&Report::Gone(gone));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Starts the command, waits until it ends, uses too much, or `leash` ends, and then ends everything that it started.
+pub(super) fn keep(order: &Order, leash: &Stdin) -> Result<Gone, String> {
+    let command = start(order)?;
+    // Only root may; others keep theirs. Many processes of a command must not keep us from ending them.
+    let _ = setpriority_process(None, FIRST);
+    let reach = if order.isolated { Reach::Namespace } else { Reach::Descendants };
+    let mut tree = Tree::new(command, reach);
+    let mut meter = Meter::new(order.inner.limits, reach);
+    let exceeded = watch(command, leash, &mut tree, &mut meter);
+    tree.reap();
+    let by_itself = tree.status().is_some();
+    let grace = if exceeded.is_some() { Duration::ZERO } else { Duration::from_millis(order.grace_ms) };
+    tree.end(grace);
+    let status = tree.status();
+    Ok(Gone {
+        code: status.and_then(WaitStatus::exit_status),
+        signal: status.and_then(WaitStatus::terminating_signal),
+        by_itself,
+        left: tree.left(),
+        exceeded,
+        trouble: tree.trouble(),
+    })
+}
+
+/// Starts the inner launcher and hands it its part of the order.
+fn start(order: &Order) -> Result<Pid, String> {
+    let mut child = Command::new("/proc/self/exe")
+        .args(&order.launcher_args)
+        .arg(INNER)
+        .env_clear()
+        .envs(order.environment.iter().map(|(name, value)| (name, value)))
+        .stdin(Stdio::piped())
+        .spawn()
+        .map_err(|error| format!("the inner launcher could not be started: {error}"))?;
+    let pid = Pid::from_child(&child);
+    if !order.isolated {
+        tell(&Report::Started(pid.as_raw_nonzero().get()));
+    }
+    let inner = serde_json::to_vec(&order.inner).map_err(|error| format!("the order is broken: {error}"))?;
+    let mut pipe = child.stdin.take().expect("its standard input was asked for");
+    // Should it be gone already, its end says more than this error.
+    let _ = pipe.write_all(&inner);
+    Ok(pid)
+}
+
+/// Returns when the command has ended or is to be ended; then also the limit that it exceeded, if that is why.
+fn watch(command: Pid, leash: &Stdin, tree: &mut Tree, meter: &mut Meter) -> Option<Exceeded> {
+    let process = pidfd_open(command, PidfdFlags::empty()).ok()?;
+    let mut watched = [
+        PollFd::from_borrowed_fd(process.as_fd(), PollFlags::IN),
+        PollFd::from_borrowed_fd(leash.as_fd(), PollFlags::IN),
+    ];
+    // Nothing or an interruption: look again.
+    while matches!(poll(&mut watched, Some(&LOOK_EVERY)), Ok(0) | Err(Errno::INTR)) && tree.status().is_none() {
+        tree.reap();
+        if let Some(exceeded) = meter.look() {
+            return Some(exceeded);
+        }
+    }
+    None
+}

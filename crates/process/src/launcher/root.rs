@@ -1,0 +1,214 @@
+//! The file system that a command sees: an empty root with the system's directories, the volume, a private `/tmp` and little
+//! else. What is not in the order is not there: no home directories, no `/run`, no sockets of other programs.
+
+mod guard;
+
+use std::{
+    env,
+    fs::{self, File},
+    io,
+    os::{fd::OwnedFd, unix::fs::symlink},
+    path::{Path, PathBuf},
+};
+
+use rustix::{
+    fs::{CWD, StatVfsMountFlags, statvfs},
+    mount::{
+        MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags, mount, mount_change,
+        mount_remount, move_mount, open_tree, unmount,
+    },
+    process::{chdir, pivot_root},
+};
+
+use super::namespaces::own_mounts;
+use crate::{
+    command::{Access, Order},
+    landlock::{DEVICES, SETTINGS, SHARED_MEMORY, SYSTEM, settings},
+};
+
+/// A directory or file of the machine in the new root.
+struct Part {
+    /// Where, as an absolute path.
+    target: PathBuf,
+    access: Access,
+    /// The mount to put there, not yet anywhere.
+    tree: OwnedFd,
+    is_directory: bool,
+}
+
+/// Most bytes of memory that a command can use as files in `/dev/shm`.
+const MOST_SHARED_MEMORY: &str = "mode=1777,size=64m";
+
+/// Moves this process into a new root and then to the directory that it is in now.
+pub(super) fn enter(order: &Order) -> Result<(), String> {
+    let volume = env::current_dir().map_err(said("the volume has no path"))?;
+    own_mounts().map_err(said("no mounts of its own"))?;
+    let parts = parts(order, &volume)?;
+    let root = &order.temporary;
+    begin(root)?;
+    for part in &parts {
+        attach(root, part)?;
+    }
+    for directory in SYSTEM.iter().map(Path::new) {
+        if let Ok(to) = fs::read_link(directory) {
+            symlink(to, inside(root, directory)).map_err(said("a link of the system"))?;
+        }
+    }
+    devices(root)?;
+    make_read_only(root, &parts, order.inner.landlock)?;
+    guard::all(root, &parts, &order.guarded)?;
+    finish(root)?;
+    chdir(&volume).map_err(said("the volume is not in the new root"))
+}
+
+/// Builds a root with nothing in it, to see whether that works here.
+pub(super) fn try_out() -> Result<(), String> {
+    own_mounts().map_err(said("no mounts of its own"))?;
+    let root = Path::new("/usr");
+    begin(root)?;
+    finish(root)
+}
+
+/// What went wrong, for the report.
+fn said<E: std::fmt::Display>(what: &str) -> impl Fn(E) -> String {
+    move |error| format!("{what}: {error}")
+}
+
+/// A path of the new root before it is the root.
+fn inside(root: &Path, path: &Path) -> PathBuf {
+    root.join(path.strip_prefix("/").unwrap_or(path))
+}
+
+/// Everything that the order lets the command see, those that contain others first.
+fn parts(order: &Order, volume: &Path) -> Result<Vec<Part>, String> {
+    let inner = &order.inner;
+    let mut parts = vec![Part { target: volume.to_owned(), ..part(Path::new("."), inner.access)? }];
+    let system = SYSTEM.iter().map(PathBuf::from).filter(|path| !path.is_symlink() && *path != Path::new("/proc"));
+    // Landlock hides settings that only root may read. Without it they are left out here.
+    let settings = if inner.landlock { vec![SETTINGS.into()] } else { settings() };
+    for path in system.chain(settings).filter(|path| path.exists()) {
+        parts.push(part(&path, Access::ReadOnly)?);
+    }
+    let readable = inner.readable.iter().map(|path| (path, Access::ReadOnly));
+    let writable = inner.writable.iter().map(|path| (path, Access::ReadWrite));
+    for (path, access) in readable.chain(writable) {
+        // The path that it is known by, and the one that it is really at.
+        let real = path.canonicalize().map_err(|error| format!("{} cannot be reached: {error}", path.display()))?;
+        if real != *path {
+            parts.push(part(&real, access)?);
+        }
+        parts.push(part(path, access)?);
+    }
+    parts.push(Part { target: "/tmp".into(), ..part(&order.temporary, Access::ReadWrite)? });
+    parts.sort_by_key(|part| part.target.components().count());
+    Ok(parts)
+}
+
+fn part(path: &Path, access: Access) -> Result<Part, String> {
+    let shown = path.display();
+    let is_directory = path.metadata().map_err(|error| format!("{shown} cannot be reached: {error}"))?.is_dir();
+    let tree = clone_of(path).map_err(|error| format!("{shown} cannot be shown to the command: {error}"))?;
+    Ok(Part { target: path.to_owned(), access, tree, is_directory })
+}
+
+/// A copy of what is mounted at `path`, with all mounts below it.
+fn clone_of(path: &Path) -> io::Result<OwnedFd> {
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::AT_RECURSIVE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
+    Ok(open_tree(CWD, path, flags)?)
+}
+
+/// Puts an empty file system over `root`, with `/proc` in it.
+fn begin(root: &Path) -> Result<(), String> {
+    mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
+        .map_err(said("mounts stay shared"))?;
+    let flags = MountFlags::NOSUID | MountFlags::NODEV;
+    mount("tmpfs", root, "tmpfs", flags, Some(c"mode=0755,size=1m")).map_err(said("no empty root"))?;
+    let proc = root.join("proc");
+    fs::create_dir(&proc).map_err(said("no directory for /proc"))?;
+    let flags = flags | MountFlags::NOEXEC | MountFlags::RDONLY;
+    mount("proc", &proc, "proc", flags, None).map_err(said("no /proc of its own"))
+}
+
+fn attach(root: &Path, part: &Part) -> Result<(), String> {
+    let target = inside(root, &part.target);
+    let failed = |error: io::Error| format!("{} cannot be shown to the command: {error}", part.target.display());
+    if !target.exists() {
+        if let Some(parent) = target.parent() {
+            fs::create_dir_all(parent).map_err(failed)?;
+        }
+        match part.is_directory {
+            true => fs::create_dir(&target).map_err(failed)?,
+            false => drop(File::create(&target).map_err(failed)?),
+        }
+    }
+    move_mount(&part.tree, "", CWD, &target, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)
+        .map_err(|error| failed(error.into()))
+}
+
+/// The few devices that programs need, shared memory of its own, and the usual links.
+fn devices(root: &Path) -> Result<(), String> {
+    for device in DEVICES.iter().map(Path::new).filter(|device| device.exists()) {
+        attach(root, &part(device, Access::ReadWrite)?)?;
+    }
+    let shared = inside(root, Path::new(SHARED_MEMORY));
+    fs::create_dir_all(&shared).map_err(said("no directory for shared memory"))?;
+    let size = std::ffi::CString::new(MOST_SHARED_MEMORY).map_err(said("a size"))?;
+    let flags = MountFlags::NOSUID | MountFlags::NODEV;
+    mount("tmpfs", &shared, "tmpfs", flags, Some(size.as_c_str())).map_err(said("no shared memory"))?;
+    for (name, to) in [("fd", "/proc/self/fd"), ("stdin", "fd/0"), ("stdout", "fd/1"), ("stderr", "fd/2")] {
+        symlink(to, root.join("dev").join(name)).map_err(said("a link in /dev"))?;
+    }
+    Ok(())
+}
+
+/// Makes every mount read-only whose part is, those inside it included. Landlock holds them too, so that with it a mount that
+/// does not allow the change is left.
+fn make_read_only(root: &Path, parts: &[Part], landlock: bool) -> Result<(), String> {
+    let mounts = fs::read_to_string("/proc/self/mountinfo").map_err(said("the mounts cannot be listed"))?;
+    for mounted in mounts.lines().filter_map(|line| line.split(' ').nth(4)).map(unescaped) {
+        let Ok(target) = Path::new(&mounted).strip_prefix(root) else { continue };
+        let target = Path::new("/").join(target);
+        let within = parts.iter().filter(|part| target.starts_with(&part.target));
+        let Some(nearest) = within.max_by_key(|part| part.target.components().count()) else { continue };
+        if nearest.access == Access::ReadOnly {
+            let done = remount_read_only(Path::new(&mounted));
+            if !landlock {
+                done.map_err(|error| format!("{} stays writable: {error}", target.display()))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Makes a mount read-only and keeps its other flags, which only its owner may drop.
+fn remount_read_only(target: &Path) -> io::Result<()> {
+    let has = statvfs(target)?.f_flag;
+    let kept = [
+        (StatVfsMountFlags::NOSUID, MountFlags::NOSUID),
+        (StatVfsMountFlags::NODEV, MountFlags::NODEV),
+        (StatVfsMountFlags::NOEXEC, MountFlags::NOEXEC),
+        (StatVfsMountFlags::NOATIME, MountFlags::NOATIME),
+        (StatVfsMountFlags::NODIRATIME, MountFlags::NODIRATIME),
+        (StatVfsMountFlags::RELATIME, MountFlags::RELATIME),
+    ];
+    let kept = kept.into_iter().filter(|(flag, _)| has.contains(*flag)).map(|(_, flag)| flag);
+    let flags = kept.fold(MountFlags::BIND | MountFlags::RDONLY, |flags, flag| flags | flag);
+    Ok(mount_remount(target, flags, "")?)
+}
+
+/// A path as the kernel lists it: blanks, tabs, line ends and backslashes are octal numbers there.
+fn unescaped(path: &str) -> String {
+    [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")]
+        .iter()
+        .fold(path.to_owned(), |path, (octal, plain)| path.replace(octal, plain))
+}
+
+/// Makes `root` the root of this process, and the only one that it can reach.
+fn finish(root: &Path) -> Result<(), String> {
+    remount_read_only(root).map_err(said("the new root stays writable"))?;
+    chdir(root).map_err(said("the new root cannot be entered"))?;
+    // The old root comes to lie over the new one, from where it is taken away with all that is in it.
+    pivot_root(".", ".").map_err(said("the root cannot be changed"))?;
+    unmount(".", UnmountFlags::DETACH).map_err(said("the old root stays"))?;
+    chdir("/").map_err(said("the new root cannot be entered"))
+}

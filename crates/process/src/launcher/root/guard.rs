@@ -1,0 +1,94 @@
+//! Files that a command must not change or see, although they lie in a directory that it may use.
+
+use std::{
+    fs::{self, File},
+    io,
+    os::fd::{AsRawFd, OwnedFd},
+    path::{Path, PathBuf},
+};
+
+use rustix::{
+    fs::{CWD, Mode, OFlags, ResolveFlags, fstat, openat2},
+    io::Errno,
+    mount::{MoveMountFlags, OpenTreeFlags, move_mount, open_tree},
+};
+
+use super::{Part, inside, remount_read_only};
+use crate::command::{Access, Guard, Guarded};
+
+/// Guards every one of `guarded` that the command can reach through `parts`.
+pub(super) fn all(root: &Path, parts: &[Part], guarded: &[Guarded]) -> Result<(), String> {
+    let empty = root.join(".empty");
+    for Guarded { path, rule } in guarded {
+        for part in parts {
+            let Ok(relative) = path.strip_prefix(&part.target) else { continue };
+            if part.access == Access::ReadOnly && *rule == Guard::ReadOnly {
+                continue;
+            }
+            let at = inside(root, &part.target);
+            guard(&at, relative, *rule, &empty).map_err(|reason| {
+                let what = match rule {
+                    Guard::ReadOnly => "must not be changed",
+                    Guard::Hidden => "must not be read",
+                };
+                format!("{} {what}, and it cannot be kept from the command: {reason}", path.display())
+            })?;
+        }
+    }
+    let _ = fs::remove_file(empty);
+    Ok(())
+}
+
+fn guard(part: &Path, relative: &Path, rule: Guard, empty: &Path) -> Result<(), String> {
+    let found = match open(part, relative) {
+        Ok(found) => found,
+        // drawloom does not read it, so that a command may make one.
+        Err(Errno::NOENT) if rule == Guard::Hidden => return Ok(()),
+        Err(Errno::NOENT) => return Err("it is not there any more".into()),
+        Err(Errno::LOOP) => return Err("a link leads to it".into()),
+        Err(error) => return Err(error.to_string()),
+    };
+    let links = fstat(&found).map_err(|error| error.to_string())?.st_nlink;
+    if links > 1 {
+        return Err("it has a second name (a hard link)".into());
+    }
+    // A directory that something is mounted on cannot be renamed, so that none on the way can be exchanged for another.
+    let mut way: Vec<PathBuf> = relative.ancestors().skip(1).map(Path::to_owned).collect();
+    way.retain(|directory| !directory.as_os_str().is_empty());
+    for directory in way.iter().rev() {
+        cover(part, directory, None).map_err(|error| format!("{}: {error}", directory.display()))?;
+    }
+    let over = match rule {
+        Guard::ReadOnly => None,
+        Guard::Hidden => {
+            File::options().create(true).truncate(false).write(true).open(empty).map_err(|error| error.to_string())?;
+            Some(empty)
+        }
+    };
+    cover(part, relative, over).map_err(|error| error.to_string())?;
+    let covered = open(part, relative).map_err(|error| error.to_string())?;
+    remount_read_only(&by_descriptor(&covered)).map_err(|error| error.to_string())
+}
+
+/// Mounts something over what is at `relative`: `over`, or what is there already.
+fn cover(part: &Path, relative: &Path, over: Option<&Path>) -> io::Result<()> {
+    let here = open(part, relative)?;
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::AT_RECURSIVE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
+    let tree = match over {
+        Some(path) => open_tree(CWD, path, flags)?,
+        None => open_tree(&here, "", flags | OpenTreeFlags::AT_EMPTY_PATH)?,
+    };
+    let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
+    Ok(move_mount(&tree, "", &here, "", flags)?)
+}
+
+/// What is at `relative` in a part, with no link on the way.
+fn open(part: &Path, relative: &Path) -> rustix::io::Result<OwnedFd> {
+    let root = openat2(CWD, part, OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), ResolveFlags::empty())?;
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+    openat2(&root, relative, OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), resolve)
+}
+
+fn by_descriptor(file: &OwnedFd) -> PathBuf {
+    format!("/proc/self/fd/{}", file.as_raw_fd()).into()
+}

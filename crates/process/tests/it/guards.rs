@@ -1,0 +1,115 @@
+//! Files that a command must not change or see, although it may change the directory that they are in.
+
+use drawloom_process::{End, Error, Guard, Guarded, Layer};
+
+use crate::support::{Room, count, launcher};
+
+/// Ways to change `sub/config` or to put another file in its place; each must fail.
+const CHANGES: &[&str] = &[
+    "echo x > sub/config",
+    "echo x >> sub/config",
+    "truncate -s 0 sub/config",
+    "rm sub/config",
+    "rm -rf sub && ! test -e sub/config",
+    "mv sub/config sub/other",
+    "echo x > new && mv new sub/config",
+    "mv sub elsewhere",
+    "mkdir new && mv -T new sub",
+    "ln sub/config second && echo x > second",
+    "ln -s sub/config link && echo x > link",
+    "ln -sf /dev/null sub/config",
+    "chmod 666 sub/config",
+    "touch -d @1 sub/config",
+    "mount --bind /dev/null sub/config",
+    "umount sub/config",
+    "umount -l sub && echo x > sub/config",
+    "sed -i s/k/x/ sub/config",
+    "cp /dev/null sub/config",
+    "dd if=/dev/zero of=sub/config count=1",
+    "perl -e 'open(F, q(+<), q(sub/config)) or exit 1; print F q(x)'",
+    "unshare -Um umount sub/config",
+];
+
+/// Ways to read `sub/.env`; none may show it.
+const LOOKS: &[&str] = &[
+    "cat sub/.env",
+    "cat /proc/self/cwd/sub/.env",
+    "ln sub/.env second && cat second",
+    "cp -r sub copy && cat copy/.env",
+    "mv sub/.env seen; cat seen",
+    "tar c sub | cat",
+    "umount sub/.env; cat sub/.env",
+    "grep -r s3cret .",
+];
+
+fn project(room: &Room) -> Vec<Guarded> {
+    let sub = room.volume.path().canonicalize().expect("a path").join("sub");
+    std::fs::create_dir(&sub).expect("a directory");
+    std::fs::write(sub.join("config"), "kept").expect("a file");
+    std::fs::write(sub.join(".env"), "s3cret").expect("a file");
+    vec![
+        Guarded { path: sub.join("config"), rule: Guard::ReadOnly },
+        Guarded { path: sub.join(".env"), rule: Guard::Hidden },
+    ]
+}
+
+#[tokio::test]
+async fn a_guarded_file_cannot_be_changed_replaced_or_read() {
+    for off in [&[][..], &[Layer::Landlock], &[Layer::Seccomp]] {
+        let launcher = launcher().without(off);
+        if !launcher.confinement().expect("a probe").namespaces.is_on() {
+            return count("not tried: this machine has no namespaces");
+        }
+        for script in CHANGES.iter().chain(LOOKS) {
+            let room = Room::new();
+            let mut command = room.command(script);
+            command.guarded = project(&room);
+            let finished = room.run_by(&launcher, &command).await.expect("it runs");
+            let output = finished.output.into_text();
+            if CHANGES.contains(script) {
+                assert!(
+                    matches!(finished.end, End::Exited(1..)),
+                    "{script} without {off:?}: {:?} {output}",
+                    finished.end
+                );
+            }
+            assert!(!output.contains("s3cret"), "{script} without {off:?}: {output}");
+            for (name, content) in [("sub/config", "kept"), ("sub/.env", "s3cret")] {
+                let now = std::fs::read_to_string(room.volume.path().join(name));
+                assert_eq!(now.ok().as_deref(), Some(content), "{script} without {off:?}: {name}");
+            }
+        }
+    }
+    count(&format!("{} ways to a guarded file tried on 3 machines, 0 got through", CHANGES.len() + LOOKS.len()));
+}
+
+#[tokio::test]
+async fn the_rest_of_the_directory_can_be_used_and_the_config_read() {
+    let room = Room::new();
+    let mut command = room.command(
+        "cat sub/config && echo new > sub/file && mkdir -p sub/deeper && mv sub/file sub/deeper && cat sub/deeper/file",
+    );
+    command.guarded = project(&room);
+    let finished = room.run(&command).await.expect("it runs");
+    assert_eq!((finished.end, finished.output.into_text().as_str()), (End::Exited(0), "keptnew\n"));
+}
+
+#[tokio::test]
+async fn a_command_is_refused_where_a_file_cannot_be_guarded() {
+    let room = Room::new();
+    let mut command = room.command("true");
+    command.guarded = project(&room);
+    let refused = async |launcher| match room.run_by(&launcher, &command).await {
+        Err(Error::Refused { reason }) => reason,
+        other => panic!("{other:?}"),
+    };
+    let reason = refused(launcher().without(&[Layer::Namespaces])).await;
+    assert!(reason.contains("config") && reason.contains("move the config out of the volume"), "{reason}");
+    std::fs::hard_link(room.volume.path().join("sub/config"), room.volume.path().join("second")).expect("a link");
+    let reason = refused(launcher()).await;
+    assert!(reason.contains("second name"), "{reason}");
+    std::fs::remove_file(room.volume.path().join("second")).expect("removed");
+    std::fs::remove_file(room.volume.path().join("sub/config")).expect("removed");
+    let reason = refused(launcher()).await;
+    assert!(reason.contains("not there any more"), "{reason}");
+}
