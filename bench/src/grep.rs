@@ -38,7 +38,7 @@ pub(crate) fn measure(tree: &Path) -> Result<Option<f64>> {
         return Ok(None);
     };
     report::line(String::from_utf8_lossy(&version.stdout).lines().next().unwrap_or("rg"))?;
-    let ours = build()?;
+    let ours = example("grep")?;
     let scratch = tempfile::tempdir()?;
     let output = scratch.path().join("output");
     let table = Table::start(&[("search", 20), ("ripgrep ms", 10), ("Grep ms", 10), ("ratio", 6)])?;
@@ -61,16 +61,16 @@ pub(crate) fn measure(tree: &Path) -> Result<Option<f64>> {
     Ok(Some(worst))
 }
 
-/// The example that calls the tool, built in release.
-fn build() -> Result<PathBuf> {
+/// An example that calls a tool, built in release.
+pub(crate) fn example(name: &str) -> Result<PathBuf> {
     let built = Command::new("cargo")
-        .args(["build", "--release", "--package", "drawloom-tools", "--example", "grep", "--manifest-path", WORKSPACE])
+        .args(["build", "--release", "--package", "drawloom-tools", "--example", name, "--manifest-path", WORKSPACE])
         .status()
         .context("cannot start cargo")?;
-    ensure!(built.success(), "the example grep does not build; its errors are above");
+    ensure!(built.success(), "the example {name} does not build; its errors are above");
     let bench = std::env::current_exe()?;
     let profile = bench.parent().context("a program is in a directory")?;
-    Ok(profile.with_file_name("release").join("examples").join("grep"))
+    Ok(profile.with_file_name("release").join("examples").join(name))
 }
 
 /// How long a program takes that writes to a file; finding nothing is no failure.
@@ -82,7 +82,7 @@ fn time(command: &mut Command, output: &Path) -> Result<Duration> {
     Ok(took)
 }
 
-fn median(mut times: Vec<Duration>) -> Duration {
+pub(crate) fn median(mut times: Vec<Duration>) -> Duration {
     times.sort_unstable();
     times[times.len() / 2]
 }

@@ -3,6 +3,7 @@
 //! The load generator runs on this process's one thread. It knows none of Drawloom's crates: what it measures is the
 //! server as it is shipped.
 
+mod bash;
 mod floor;
 mod grep;
 mod http;
@@ -73,6 +74,8 @@ enum Section {
     Run,
     /// The tool `Grep` beside ripgrep, on the sources of this build's dependencies
     Grep,
+    /// What the tool `Bash` adds to a bare shell
+    Bash,
     /// What MCP adds to REST, the thin client, and calls that wait
     Mcp,
     /// Memory: idle, a parked run, a run in flight
@@ -129,6 +132,9 @@ async fn measure(arguments: &Arguments) -> Result<()> {
     }
     if wants(Section::Grep) {
         figures.grep = grep::measure(&arguments.tree()?)?;
+    }
+    if wants(Section::Bash) {
+        figures.bash_added = Some(bash::measure(bench.program())?);
     }
     if wants(Section::Mcp) {
         mcp::measure(&bench, &mut figures).await?;

@@ -38,6 +38,11 @@ pub(crate) struct Bench {
 }
 
 impl Bench {
+    /// The server's program.
+    pub(crate) fn program(&self) -> &Path {
+        &self.drawloom
+    }
+
     /// Builds the server unless one is given, and makes room beside the build: `/tmp` may be memory, where a sync costs
     /// nothing.
     pub(crate) fn prepare(server: Option<&Path>) -> Result<Self> {
