@@ -24,7 +24,7 @@ pub(crate) fn normal(text: &str) -> String {
         (r"127\.0\.0\.1:\d+", "127.0.0.1:N"),
         (r"process \d+", "process N"),
         // What the kernel confines is the machine's.
-        (r"(?m)^[^\n]*walls [^\n]*\n( {20}[^\n]*\n)*", "the walls of this machine\n"),
+        (r"(?m)^[^\n]*sandbox [^\n]*\n( {20}[^\n]*\n)*", "the sandbox of this machine\n"),
     ] {
         text = Regex::new(pattern).expect("a pattern").replace_all(&text, with).into_owned();
     }

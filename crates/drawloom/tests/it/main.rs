@@ -18,5 +18,6 @@ mod operate;
 mod outside;
 mod run;
 mod runs;
+mod sandbox;
 mod support;
 mod terminal;

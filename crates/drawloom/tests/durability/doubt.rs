@@ -1,0 +1,73 @@
+//! A command that outlives the server for its grace: the model hears "in doubt" only when the command can have no effect any
+//! more.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::{
+    http::{get, post, send},
+    process::Case,
+};
+
+/// The first command ignores the request to end and goes on writing. Whoever looks twice and sees it grow looked too early.
+const CONFIG: &str = r#"
+providers:
+  script:
+    driver: script
+    options:
+      rules:
+        - when: { agent: worker, turn: 1 }
+          calls:
+            - tool: Bash
+              input:
+                command: "trap '' TERM; while :; do echo tick >> ticks; sleep 0.01; done"
+                timeout_seconds: 60
+        - when: { agent: worker, turn: 2 }
+          calls: [{ tool: Bash, input: { command: "cat ticks | wc -l; sleep 0.5; cat ticks | wc -l" } }]
+        - when: { agent: worker }
+          text: "{{last}}"
+tools: { bash: { enabled: true } }
+volumes:
+  files: { path: "FILES", mode: rw, default: true }
+agents:
+  worker: { provider: script, model: m, tools: [Bash] }
+"#;
+
+/// Longer than anything here takes.
+const HANGS: Duration = Duration::from_secs(90);
+
+fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let begun = Instant::now();
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(begun.elapsed() < HANGS, "{what}");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_command_is_in_doubt_only_when_it_can_have_no_effect_any_more() {
+    let case = Case::new(CONFIG);
+    let mut server = case.start(&json!({}));
+    let body = json!({ "agent": "worker", "prompt": "work", "mode": "detach" });
+    let answer = post(&server.url, "/v1/runs", &body).expect("an answer").json().expect("ids");
+    let run = answer["run_id"].as_str().expect("an id").to_owned();
+    until("the command writes", || (case.lines("files/ticks").len() > 2).then_some(()));
+    server.kill();
+    let server = case.start(&json!({}));
+    let result: Value = until("the run ends", || {
+        let run = get(&server.url, &format!("/v1/runs/{run}"));
+        matches!(run["status"].as_str(), Some("completed" | "failed")).then_some(run)
+    });
+    assert_eq!(result["status"], "completed", "{result}");
+    let text = result["final_text"].as_str().expect("a text");
+    let counts: Vec<&str> = text.lines().take(2).collect();
+    assert_eq!(counts[0], counts[1], "nothing was written after the model was told: {text}");
+    let events = send(&server.url, "GET", &format!("/v1/runs/{run}/events?from_seq=0"), &[], "").expect("events");
+    let events = events.text().expect("a stream that ends");
+    assert!(events.contains("in doubt"), "{events}");
+    assert!(!events.contains("may still be running"), "{events}");
+}

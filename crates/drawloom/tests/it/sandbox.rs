@@ -1,0 +1,78 @@
+//! How commands are confined, as operators see it: `doctor`, `validate`, the start of a server, a run's record.
+
+use crate::support::Home;
+
+/// An agent with Bash, as the operator wrote `tools.bash` and the agent's `hosts`.
+fn config(bash: &str, hosts: &str) -> String {
+    format!(
+        r#"
+providers:
+  script:
+    driver: script
+    options:
+      rules:
+        - when: {{ turn: 1 }}
+          calls: [{{ tool: Bash, input: {{ command: "cat .env drawloom.yaml | head -c 20; echo x >> drawloom.yaml" }} }}]
+        - when: {{}}
+          text: "{{{{last}}}}"
+defaults: {{ provider: script, model: demo }}
+tools: {{ bash: {{ enabled: true, {bash} }} }}
+volumes: {{ here: {{ path: ., mode: rw, default: true }} }}
+agents:
+  worker: {{ tools: [Bash], {hosts} }}
+"#
+    )
+}
+
+#[test]
+fn doctor_says_what_this_machine_enforces() {
+    let ran = Home::new().run(&["doctor", "--json"]);
+    let report = ran.json();
+    let checks = report["checks"].as_array().expect("checks").clone();
+    let sandbox = checks.iter().find(|check| check["what"] == "sandbox").expect("a line about commands");
+    let message = sandbox["message"].as_str().expect("a message");
+    for named in ["namespaces", "Landlock", "seccomp", "limits"] {
+        assert!(message.contains(named), "{message}");
+    }
+}
+
+#[test]
+fn a_server_without_a_token_does_not_start_when_commands_reach_the_network() {
+    let home = Home::new();
+    home.write("drawloom.yaml", &config("network: host", r#"hosts: ["*"]"#));
+    let ran = home.run(&["serve", "--listen", "127.0.0.1:0", "--json"]).exits(2);
+    let error = ran.json()["error"].clone();
+    assert_eq!(error["code"], "bash_network_without_token", "{error}");
+    assert!(error["message"].as_str().expect("a message").contains("worker"), "{error}");
+    for (bash, hosts) in [("network: none", r#"hosts: ["*"]"#), ("network: host", r#"hosts: [example.com]"#)] {
+        home.write("drawloom.yaml", &config(bash, hosts));
+        home.serve().stop();
+    }
+}
+
+#[test]
+fn validate_says_when_hosts_do_not_hold_for_bash() {
+    let home = Home::new();
+    for (bash, said) in [("network: host", "its Bash has no network"), ("network: none", "tools.bash.network is none")] {
+        home.write("drawloom.yaml", &config(bash, "hosts: [example.com]"));
+        let ran = home.run(&["validate"]).exits(0);
+        assert!(ran.stdout.contains(said) || ran.stderr.contains(said), "{ran:?}");
+    }
+}
+
+#[test]
+fn a_command_reads_the_config_in_its_volume_but_cannot_change_it_or_see_its_env_and_the_record_says_how_it_ran() {
+    let home = Home::new();
+    let text = config("max_processes: 50", "hosts: []");
+    home.write("drawloom.yaml", &text);
+    home.write(".env", "PLANTED=s3cret-in-env\n");
+    let ran = home.run(&["run", "worker", "go", "--json"]).exits(0);
+    let result = ran.json();
+    let said = result["final_text"].as_str().expect("a text");
+    assert!(said.contains("providers:") && !said.contains("s3cret"), "{said}");
+    assert!(said.contains("Read-only file system") && said.contains("[exit code 2]"), "{said}");
+    assert_eq!(std::fs::read_to_string(home.path().join("drawloom.yaml")).expect("the config"), text);
+    let run = result["run_id"].as_str().expect("an id").to_owned();
+    let journal = home.run(&["runs", "tail", &run, "--json"]).exits(0).stdout;
+    assert!(journal.contains("no network"), "the record says how the command was confined: {journal}");
+}
