@@ -207,6 +207,8 @@ pub(crate) struct Order {
     pub(crate) grace_ms: u64,
     /// Whether it gets namespaces of its own.
     pub(crate) isolated: bool,
+    /// Whether it gets a control group of its own.
+    pub(crate) grouped: bool,
     pub(crate) guarded: Vec<Guarded>,
     pub(crate) inner: Inner,
 }
@@ -245,6 +247,7 @@ impl Command {
             temporary: self.temporary.clone(),
             grace_ms: u64::try_from(self.grace.as_millis()).unwrap_or(u64::MAX),
             isolated,
+            grouped: confinement.cgroup.is_on(),
             guarded: self.guarded.clone(),
             inner: Inner {
                 program: self.program.clone(),

@@ -5,6 +5,7 @@
 //! and ends everything in them. The inner one confines itself and then becomes the command. On a machine without namespaces
 //! the outer process does the keeper's work too.
 
+mod cgroup;
 mod inner;
 mod keeper;
 mod namespaces;

@@ -15,7 +15,9 @@ use rustix::{
 };
 
 use super::{
-    INNER, namespaces, read_order, root,
+    INNER,
+    cgroup::Group,
+    namespaces, read_order, root,
     tree::{Reach, Tree},
     usage::Meter,
 };
@@ -40,14 +42,15 @@ pub(super) fn main() -> Result<ExitCode, String> {
     if order.inner.network == Network::None {
         namespaces::raise_loopback().map_err(|error| format!("no loopback network: {error}"))?;
     }
-    let gone = keep(&order, &io::stdin())?;
+    let gone = keep(&order, &io::stdin(), None)?;
     tell(&Report::Gone(gone));
     Ok(ExitCode::SUCCESS)
 }
 
-/// Starts the command, waits until it ends, uses too much, or `leash` ends, and then ends everything that it started.
-pub(super) fn keep(order: &Order, leash: &Stdin) -> Result<Gone, String> {
-    let command = start(order)?;
+/// Starts the command, in `group` if there is one, waits until it ends, uses too much, or `leash` ends, and then ends everything
+/// that it started.
+pub(super) fn keep(order: &Order, leash: &Stdin, group: Option<&Group>) -> Result<Gone, String> {
+    let command = start(order, group)?;
     // Only root may; others keep theirs. Many processes of a command must not keep us from ending them.
     let _ = setpriority_process(None, FIRST);
     let reach = if order.isolated { Reach::Namespace } else { Reach::Descendants };
@@ -70,7 +73,7 @@ pub(super) fn keep(order: &Order, leash: &Stdin) -> Result<Gone, String> {
 }
 
 /// Starts the inner launcher and hands it its part of the order.
-fn start(order: &Order) -> Result<Pid, String> {
+fn start(order: &Order, group: Option<&Group>) -> Result<Pid, String> {
     let mut child = Command::new("/proc/self/exe")
         .args(&order.launcher_args)
         .arg(INNER)
@@ -82,6 +85,10 @@ fn start(order: &Order) -> Result<Pid, String> {
     let pid = Pid::from_child(&child);
     if !order.isolated {
         tell(&Report::Started(pid.as_raw_nonzero().get()));
+    }
+    if let Some(group) = group {
+        // It waits for its order, so that nothing starts outside the group.
+        group.add(pid).map_err(|error| format!("the control group was not entered: {error}"))?;
     }
     let inner = serde_json::to_vec(&order.inner).map_err(|error| format!("the order is broken: {error}"))?;
     let mut pipe = child.stdin.take().expect("its standard input was asked for");

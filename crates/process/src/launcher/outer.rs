@@ -14,7 +14,7 @@ use rustix::{
     process::{Pid, PidfdFlags, getpid, pidfd_open, set_child_subreaper},
 };
 
-use super::{KEEPER, keeper, namespaces, read_order};
+use super::{KEEPER, cgroup::Group, keeper, namespaces, read_order};
 use crate::{
     command::Order,
     lock,
@@ -26,15 +26,14 @@ const SLACK: Duration = Duration::from_secs(7);
 
 pub(super) fn main() -> Result<ExitCode, String> {
     set_child_subreaper(Some(getpid())).map_err(|error| format!("orphans cannot be adopted: {error}"))?;
-    let order: Order = read_order()?;
+    let mut order: Order = read_order()?;
     let held = lock::share(&order.temporary).map_err(|error| format!("the command's lock was not taken: {error}"))?;
     DirBuilder::new()
         .mode(0o700)
         .create(&order.temporary)
         .map_err(|error| format!("the temporary directory {} could not be made: {error}", order.temporary.display()))?;
     let done = match may_go() {
-        true if order.isolated => isolated(&order),
-        true => keeper::keep(&order, &io::stdin()).map(Some),
+        true => run(&mut order),
         false => Err("drawloom ended before the command could start".into()),
     };
     let trouble = clear_up(&order.temporary, held);
@@ -55,9 +54,28 @@ fn may_go() -> bool {
     io::Read::read_exact(&mut io::stdin(), &mut word).is_ok() && word == *GO
 }
 
+/// Runs the command, here or in namespaces of its own. What is left to tell, if a keeper did not tell it.
+fn run(order: &mut Order) -> Result<Option<Gone>, String> {
+    let mut group = None;
+    if order.grouped {
+        let name = order.temporary.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        group = Some(Group::make(&name, order.inner.limits).map_err(|reason| format!("no control group: {reason}"))?);
+        // The kernel counts these now.
+        (order.inner.limits.memory_bytes, order.inner.limits.processes) = (None, None);
+    }
+    let mut gone = match order.isolated {
+        true => isolated(order, group.as_ref())?,
+        false => Some(keeper::keep(order, &io::stdin(), group.as_ref())?),
+    };
+    if let Some(exceeded) = group.and_then(|group| group.exceeded()) {
+        gone = Some(Gone { exceeded: Some(exceeded), trouble: None, ..gone.unwrap_or_default() });
+    }
+    Ok(gone)
+}
+
 /// Starts the keeper in namespaces of its own, and ends it when drawloom wants that. What is left to tell, if the keeper did
 /// not tell it.
-fn isolated(order: &Order) -> Result<Option<Gone>, String> {
+fn isolated(order: &Order, group: Option<&Group>) -> Result<Option<Gone>, String> {
     namespaces::enter(order.inner.network).map_err(|error| format!("no namespaces: {error}"))?;
     let mut keeper = Command::new("/proc/self/exe")
         .args(&order.launcher_args)
@@ -67,6 +85,10 @@ fn isolated(order: &Order) -> Result<Option<Gone>, String> {
         .stdout(Stdio::inherit())
         .spawn()
         .map_err(|error| format!("the keeper could not be started: {error}"))?;
+    if let Some(group) = group {
+        // It waits for its order, so that nothing starts outside the group.
+        group.add(Pid::from_child(&keeper)).map_err(|error| format!("the control group was not entered: {error}"))?;
+    }
     let mut line = serde_json::to_vec(order).map_err(|error| format!("the order is broken: {error}"))?;
     line.push(b'\n');
     let mut leash = keeper.stdin.take().expect("its standard input was asked for");

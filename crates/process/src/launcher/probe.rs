@@ -7,7 +7,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use super::{PROBE, namespaces, root};
+use super::{PROBE, cgroup, namespaces, root};
 use crate::{
     command::Network,
     confinement::{Confinement, Layer, Status},
@@ -36,7 +36,7 @@ pub(super) fn main(probe: &str) -> Result<ExitCode, String> {
         false => tried().map_or_else(Status::Off, |()| Status::On),
     };
     let landlock = if off(&Layer::Landlock) { Landlock::Off(disabled()) } else { landlock::status() };
-    let cgroup = status(Layer::Cgroup, &|| Err("drawloom has none that it may divide".into()));
+    let cgroup = status(Layer::Cgroup, &cgroup::try_out);
     let namespaces = status(Layer::Namespaces, &|| try_namespaces(&launcher_args));
     // The last one: it stays on this process.
     let seccomp = status(Layer::Seccomp, &|| Filter { isolated: true, network: Network::None }.apply());

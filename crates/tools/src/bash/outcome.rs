@@ -99,6 +99,9 @@ fn rules(output: &str, command: &Command) -> Vec<String> {
                 .into(),
         );
     }
+    if says(&["Resource temporarily unavailable", "Cannot fork", "EAGAIN"]) {
+        rules.push("[rule: a command may have a number of processes; tools.bash.max_processes changes it]".into());
+    }
     if says(CALLING) {
         rules.push(
             "[rule: system calls that reach other processes, mount, or trace are refused; no setting changes that]"

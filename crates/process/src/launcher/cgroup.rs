@@ -1,0 +1,108 @@
+//! A control group for each command, where a part of the hierarchy was delegated to drawloom: there the kernel itself counts
+//! memory and processes, exactly and all of them.
+//!
+//! Only a delegated parent of our own group is used (systemd: `Delegate=yes` with `DelegateSubgroup=`): groups that belong to
+//! others are left alone, also when root could write them.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use rustix::{fs::getxattr, process::Pid};
+
+use crate::{
+    command::Limits,
+    usage::{Exceeded, Resource},
+};
+
+/// What systemd marks a delegated group with: for users, and for root.
+const MARKS: [&str; 2] = ["user.delegate", "trusted.delegate"];
+
+/// The controllers that count.
+const CONTROLLERS: [&str; 2] = ["memory", "pids"];
+
+/// A control group that was made for one command, removed with this value.
+pub(super) struct Group {
+    path: PathBuf,
+    limits: Limits,
+}
+
+impl Group {
+    /// A new group beside our own, with these limits.
+    pub(super) fn make(name: &str, limits: Limits) -> Result<Self, String> {
+        let path = parent()?.join(name);
+        fs::create_dir(&path).map_err(|error| format!("no group can be made in the delegated one: {error}"))?;
+        let group = Self { path, limits };
+        // The keeper is one more process.
+        let processes = limits.processes.map(|most| most.saturating_add(1));
+        for (file, most) in [("memory.max", limits.memory_bytes), ("pids.max", processes)] {
+            if let Some(most) = most {
+                group.write(file, &most.to_string()).map_err(|error| format!("{file} cannot be set: {error}"))?;
+            }
+        }
+        if limits.memory_bytes.is_some() {
+            // Not on every kernel; then memory that is swapped out is not counted.
+            let _ = group.write("memory.swap.max", "0");
+            group.write("memory.oom.group", "1").map_err(|error| format!("memory.oom.group cannot be set: {error}"))?;
+        }
+        Ok(group)
+    }
+
+    /// Puts a process into the group, and so all that it will start.
+    pub(super) fn add(&self, pid: Pid) -> io::Result<()> {
+        self.write("cgroup.procs", &pid.to_string())
+    }
+
+    /// The limit that the kernel killed the group for, if it did.
+    pub(super) fn exceeded(&self) -> Option<Exceeded> {
+        let events = fs::read_to_string(self.path.join("memory.events")).ok()?;
+        let kills = events.lines().filter_map(|line| line.strip_prefix("oom_kill ")?.parse::<u64>().ok()).sum::<u64>();
+        let most = self.limits.memory_bytes.filter(|_| kills > 0)?;
+        // What did not fit is not counted, so that the limit is the most that there was.
+        Some(Exceeded { resource: Resource::Memory, used: most, most })
+    }
+
+    fn write(&self, file: &str, value: &str) -> io::Result<()> {
+        fs::write(self.path.join(file), value)
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        // Where something still ends in it, it stays, empty and harmless.
+        let _ = fs::remove_dir(&self.path);
+    }
+}
+
+/// Whether groups can be made for commands here.
+pub(super) fn try_out() -> Result<(), String> {
+    let limits = Limits { memory_bytes: Some(1 << 30), processes: Some(16), ..Limits::default() };
+    Group::make(&format!("probe-{}", std::process::id()), limits).map(drop)
+}
+
+/// The group in which groups for commands may be made.
+fn parent() -> Result<PathBuf, String> {
+    let own = fs::read_to_string("/proc/self/cgroup").map_err(|error| format!("our own is not known: {error}"))?;
+    let own = own.lines().find_map(|line| line.strip_prefix("0::/")).ok_or("this machine has no control groups v2")?;
+    let mounts = fs::read_to_string("/proc/self/mountinfo").map_err(|error| format!("no list of mounts: {error}"))?;
+    let root = mounts.lines().find_map(|line| {
+        let (before, behind) = line.split_once(" - ")?;
+        behind.starts_with("cgroup2 ").then(|| before.split(' ').nth(4))?
+    });
+    let root = Path::new(root.ok_or("control groups v2 are not mounted")?);
+    let parent = Path::new(own).parent().ok_or("drawloom is in the root group")?;
+    let parent = root.join(parent);
+    let marked = MARKS.iter().any(|mark| getxattr(&parent, *mark, &mut [0_u8; 8][..]).is_ok());
+    if !marked {
+        return Err("drawloom's group is not inside a delegated one".into());
+    }
+    let active = fs::read_to_string(parent.join("cgroup.subtree_control")).unwrap_or_default();
+    for controller in CONTROLLERS {
+        if !active.split_whitespace().any(|name| name == controller) {
+            fs::write(parent.join("cgroup.subtree_control"), format!("+{controller}"))
+                .map_err(|error| format!("the controller {controller} cannot be used: {error}"))?;
+        }
+    }
+    Ok(parent)
+}
