@@ -5,8 +5,8 @@ use std::{
     fs::File,
     io,
     path::PathBuf,
-    sync::{Arc, OnceLock},
-    time::Duration,
+    sync::{Arc, Mutex, OnceLock, PoisonError},
+    time::{Duration, Instant},
 };
 
 use drawloom_contract::failure::{Explain, FailureKind};
@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     confinement::{Confinement, Layer},
-    landlock::Landlock,
+    landlock::{self, Landlock},
 };
 
 /// The program that supervises commands: one whose `main` calls [`crate::launcher::main`] with what follows `args` on its
@@ -25,7 +25,19 @@ pub struct Launcher {
     pub(crate) args: Vec<String>,
     pub(crate) without: Vec<Layer>,
     pub(crate) found: Arc<OnceLock<Confinement>>,
+    settings: Arc<Mutex<Option<Settings>>>,
 }
+
+/// Settings of the machine that all users may read, and when that was looked at.
+#[derive(Debug)]
+struct Settings {
+    at: Instant,
+    paths: Vec<PathBuf>,
+}
+
+/// How long it is remembered which settings of the machine all users may read. To look at all of them takes longer than to
+/// start a command.
+const SETTINGS_HOLD: Duration = Duration::from_secs(10);
 
 impl Launcher {
     /// `program`, started with `args`.
@@ -35,12 +47,22 @@ impl Launcher {
             args: args.iter().map(|arg| (*arg).to_owned()).collect(),
             without: Vec::new(),
             found: Arc::default(),
+            settings: Arc::default(),
         }
     }
 
     /// This very program, also when its file has been replaced since it was started.
     pub fn this_program(args: &[&str]) -> Self {
         Self::new("/proc/self/exe", args)
+    }
+
+    /// The settings of the machine that a command may read, as they were a few seconds ago at most.
+    fn settings(&self) -> Vec<PathBuf> {
+        let mut known = self.settings.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*known {
+            Some(Settings { at, paths }) if at.elapsed() < SETTINGS_HOLD => paths.clone(),
+            _ => known.insert(Settings { at: Instant::now(), paths: landlock::settings() }).paths.clone(),
+        }
     }
 
     /// The same launcher as it would be on a machine that lacks these layers.
@@ -134,10 +156,6 @@ pub struct Limits {
     pub disk_bytes: Option<u64>,
     /// The size of one file, in bytes.
     pub file_bytes: Option<u64>,
-    /// Open files of one process.
-    pub open_files: Option<u64>,
-    /// Processor time of one process, in seconds.
-    pub cpu_seconds: Option<u64>,
 }
 
 /// Why a command did not run.
@@ -213,17 +231,18 @@ pub(crate) struct Order {
     pub(crate) inner: Inner,
 }
 
-/// The part of an order that the command's own process carries out before it becomes the command.
+/// What the command is and what it may do.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Inner {
     pub(crate) program: String,
     pub(crate) args: Vec<String>,
     pub(crate) access: Access,
+    /// Settings of the machine that it may read.
+    pub(crate) settings: Vec<PathBuf>,
     pub(crate) readable: Vec<PathBuf>,
     pub(crate) writable: Vec<PathBuf>,
     pub(crate) network: Network,
     pub(crate) limits: Limits,
-    pub(crate) isolated: bool,
     pub(crate) landlock: bool,
     pub(crate) seccomp: bool,
 }
@@ -253,11 +272,11 @@ impl Command {
                 program: self.program.clone(),
                 args: self.args.clone(),
                 access: self.access,
+                settings: launcher.settings(),
                 readable: self.readable.clone(),
                 writable,
                 network: self.network,
                 limits: self.limits,
-                isolated,
                 landlock: matches!(confinement.landlock, Landlock::On(_)),
                 seccomp: confinement.seccomp.is_on(),
             },

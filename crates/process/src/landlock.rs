@@ -10,7 +10,7 @@ use landlock::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::command::{Access, Inner};
+use crate::command::{Access, Order};
 
 /// The newest version that we ask for; an older kernel gives what it has.
 const ASKED: ABI = ABI::V9;
@@ -102,11 +102,11 @@ pub(crate) fn status() -> Landlock {
 }
 
 /// Confines this thread and what it starts, as far as the kernel can.
-pub(crate) fn confine(inner: &Inner, directory: &Path) -> Landlock {
-    read(restrict(inner, directory))
+pub(crate) fn confine(order: &Order, directory: &Path) -> Landlock {
+    read(restrict(order, directory))
 }
 
-fn restrict(inner: &Inner, directory: &Path) -> Result<RestrictionStatus, RulesetError> {
+fn restrict(Order { isolated, inner, .. }: &Order, directory: &Path) -> Result<RestrictionStatus, RulesetError> {
     let (look, change) = (AccessFs::from_read(ASKED), AccessFs::from_all(ASKED));
     let here = match inner.access {
         Access::ReadOnly => look,
@@ -118,11 +118,11 @@ fn restrict(inner: &Inner, directory: &Path) -> Result<RestrictionStatus, Rulese
         .scope(Scope::from_all(ASKED))?
         .create()?
         .add_rules(path_beneath_rules(SYSTEM, look))?
-        .add_rules(path_beneath_rules(settings(), look))?
+        .add_rules(path_beneath_rules(&inner.settings, look))?
         .add_rules(path_beneath_rules(DEVICES, change))?
-        .add_rules(path_beneath_rules(inner.isolated.then_some(SHARED_MEMORY), change))?
+        .add_rules(path_beneath_rules(isolated.then_some(SHARED_MEMORY), change))?
         // What such a command does not see is not there, so that it may list what is.
-        .add_rules(path_beneath_rules(inner.isolated.then_some("/"), AccessFs::ReadDir))?
+        .add_rules(path_beneath_rules(isolated.then_some("/"), AccessFs::ReadDir))?
         .add_rules(path_beneath_rules(absolute(&inner.readable), look))?
         .add_rules(path_beneath_rules(absolute(&inner.writable), change))?
         .add_rules(path_beneath_rules([directory], here))?

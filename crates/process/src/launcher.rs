@@ -1,12 +1,11 @@
 //! The launcher's own `main`: the half of this crate that runs in processes of its own.
 //!
-//! Three of them stand behind a command. The outer one talks to drawloom, makes the namespaces, and clears up. The keeper is
-//! the first process inside the namespaces: it builds the file system that the command sees, watches what the command uses,
-//! and ends everything in them. The inner one confines itself and then becomes the command. On a machine without namespaces
-//! the outer process does the keeper's work too.
+//! Two of them stand behind a command. The outer one talks to drawloom, makes the namespaces, and clears up. The keeper is the
+//! first process inside the namespaces: it builds the file system that the command sees, starts the command confined, watches
+//! what it uses, and ends everything. On a machine without namespaces the outer process does the keeper's work too.
 
 mod cgroup;
-mod inner;
+mod confined;
 mod keeper;
 mod namespaces;
 mod outer;
@@ -32,7 +31,6 @@ use crate::{
 };
 
 /// The arguments that lead to each part.
-const INNER: &str = "inner";
 const KEEPER: &str = "keeper";
 pub(crate) const PROBE: &str = "probe";
 pub(crate) const SERVE: &str = "serve";
@@ -45,7 +43,6 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let done = match args[..] {
         [] => outer::main(),
         [KEEPER] => keeper::main(),
-        [INNER] => inner::main(),
         [SERVE] => serve::main(),
         [PROBE, probe] => probe::main(probe),
         _ => Err("the launcher is drawloom's own and takes no arguments".into()),

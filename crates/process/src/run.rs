@@ -91,8 +91,6 @@ impl Launcher {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
-            // A group of its own: what a terminal sends to drawloom's is not meant for it.
-            .process_group(0)
             .spawn()
             .map_err(|source| Error::Launcher { program: self.program.clone(), source })
     }

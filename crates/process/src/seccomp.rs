@@ -11,7 +11,7 @@ use libc::{
 };
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen::Dword, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
-    TargetArch, apply_filter,
+    TargetArch, apply_filter, sock_filter,
 };
 
 use crate::command::Network;
@@ -19,9 +19,9 @@ use crate::command::Network;
 /// `CLONE_NEWTIME`, which `unshare` knows and `clone` reads as a signal.
 const CLONE_NEWTIME: i32 = 0x80;
 
-/// The bit that x86-64 kernels use for calls of the x32 ABI, and the numbers that only x32 has.
+/// The lowest number of a call of the x32 ABI on x86-64.
 #[cfg(target_arch = "x86_64")]
-const X32: (i64, std::ops::RangeInclusive<i64>) = (0x4000_0000, 512..=547);
+const X32: u32 = 0x4000_0000;
 
 /// Refused whatever their arguments.
 const REFUSED: &[i64] = &[
@@ -130,18 +130,13 @@ impl Filter {
         Ok(())
     }
 
-    fn programs(self) -> Result<[BpfProgram; 2], seccompiler::Error> {
-        let mut rules = self.rules()?;
-        #[cfg(target_arch = "x86_64")]
-        {
-            let (bit, only) = X32;
-            let twins: Vec<_> = rules.iter().map(|(number, rules)| (number | bit, rules.clone())).collect();
-            rules.extend(twins);
-            rules.extend(only.map(|number| (number | bit, Vec::new())));
-        }
+    fn programs(self) -> Result<Vec<BpfProgram>, seccompiler::Error> {
         // The flags of clone3 lie in memory, where a filter cannot look: programs fall back to clone when there is no clone3.
         let clone3 = BTreeMap::from([(libc::SYS_clone3, Vec::new())]);
-        Ok([compile(rules, EPERM)?, compile(clone3, libc::ENOSYS)?])
+        let mut programs = vec![compile(self.rules()?, EPERM)?, compile(clone3, libc::ENOSYS)?];
+        #[cfg(target_arch = "x86_64")]
+        programs.push(no_x32());
+        Ok(programs)
     }
 
     fn rules(self) -> Result<BTreeMap<i64, Vec<SeccompRule>>, seccompiler::Error> {
@@ -183,6 +178,20 @@ impl Filter {
 /// Matches when the low half of an argument compares so; the kernel ignores the upper half of these arguments too.
 fn when(argument: u8, compares: SeccompCmpOp, value: u64) -> Result<SeccompRule, seccompiler::Error> {
     Ok(SeccompRule::new(vec![SeccompCondition::new(argument, Dword, compares, value)?])?)
+}
+
+/// Refuses every call of the x32 ABI, which would be the same calls under other numbers.
+#[cfg(target_arch = "x86_64")]
+fn no_x32() -> BpfProgram {
+    let instruction = |code: u32, jump: u8, k: u32| sock_filter { code: code as u16, jt: 0, jf: jump, k };
+    let refuse = libc::SECCOMP_RET_ERRNO | EPERM.cast_unsigned();
+    vec![
+        // The number is the first field of what a filter looks at.
+        instruction(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0),
+        instruction(libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K, 1, X32),
+        instruction(libc::BPF_RET | libc::BPF_K, 0, refuse),
+        instruction(libc::BPF_RET | libc::BPF_K, 0, libc::SECCOMP_RET_ALLOW),
+    ]
 }
 
 fn compile(rules: BTreeMap<i64, Vec<SeccompRule>>, error: i32) -> Result<BpfProgram, seccompiler::Error> {

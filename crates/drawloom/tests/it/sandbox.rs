@@ -53,7 +53,8 @@ fn a_server_without_a_token_does_not_start_when_commands_reach_the_network() {
 #[test]
 fn validate_says_when_hosts_do_not_hold_for_bash() {
     let home = Home::new();
-    for (bash, said) in [("network: host", "its Bash has no network"), ("network: none", "tools.bash.network is none")] {
+    for (bash, said) in [("network: host", "its Bash has no network"), ("network: none", "tools.bash.network is none")]
+    {
         home.write("drawloom.yaml", &config(bash, "hosts: [example.com]"));
         let ran = home.run(&["validate"]).exits(0);
         assert!(ran.stdout.contains(said) || ran.stderr.contains(said), "{ran:?}");

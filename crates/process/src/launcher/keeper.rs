@@ -2,22 +2,20 @@
 //! everything that it started.
 
 use std::{
-    io::{self, Stdin, Write},
+    io::{self, Stdin},
     os::fd::AsFd,
-    process::{Command, ExitCode, Stdio},
+    process::ExitCode,
     time::Duration,
 };
 
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     io::Errno,
-    process::{Pid, PidfdFlags, WaitStatus, pidfd_open, setpriority_process},
+    process::{Pid, PidfdFlags, WaitStatus, pidfd_open, setpriority_process, setsid},
 };
 
 use super::{
-    INNER,
-    cgroup::Group,
-    namespaces, read_order, root,
+    confined, namespaces, read_order, root,
     tree::{Reach, Tree},
     usage::Meter,
 };
@@ -36,21 +34,25 @@ const FIRST: i32 = -20;
 
 pub(super) fn main() -> Result<ExitCode, String> {
     let order: Order = read_order()?;
+    // A session without a terminal; the command stays in it.
+    setsid().map_err(|error| format!("no session of its own: {error}"))?;
     // Held here too: when the outer process is killed, this one still ends everything before it lets go.
     let _held = lock::share(&order.temporary).map_err(|error| format!("the command's lock was not taken: {error}"))?;
     root::enter(&order)?;
     if order.inner.network == Network::None {
         namespaces::raise_loopback().map_err(|error| format!("no loopback network: {error}"))?;
     }
-    let gone = keep(&order, &io::stdin(), None)?;
+    let gone = keep(&order, &io::stdin())?;
     tell(&Report::Gone(gone));
     Ok(ExitCode::SUCCESS)
 }
 
-/// Starts the command, in `group` if there is one, waits until it ends, uses too much, or `leash` ends, and then ends everything
-/// that it started.
-pub(super) fn keep(order: &Order, leash: &Stdin, group: Option<&Group>) -> Result<Gone, String> {
-    let command = start(order, group)?;
+/// Starts the command, waits until it ends, uses too much, or `leash` ends, and then ends everything that it started.
+pub(super) fn keep(order: &Order, leash: &Stdin) -> Result<Gone, String> {
+    let command = confined::start(order)?;
+    if !order.isolated {
+        tell(&Report::Started(command.as_raw_nonzero().get()));
+    }
     // Only root may; others keep theirs. Many processes of a command must not keep us from ending them.
     let _ = setpriority_process(None, FIRST);
     let reach = if order.isolated { Reach::Namespace } else { Reach::Descendants };
@@ -70,31 +72,6 @@ pub(super) fn keep(order: &Order, leash: &Stdin, group: Option<&Group>) -> Resul
         exceeded,
         trouble: tree.trouble(),
     })
-}
-
-/// Starts the inner launcher and hands it its part of the order.
-fn start(order: &Order, group: Option<&Group>) -> Result<Pid, String> {
-    let mut child = Command::new("/proc/self/exe")
-        .args(&order.launcher_args)
-        .arg(INNER)
-        .env_clear()
-        .envs(order.environment.iter().map(|(name, value)| (name, value)))
-        .stdin(Stdio::piped())
-        .spawn()
-        .map_err(|error| format!("the inner launcher could not be started: {error}"))?;
-    let pid = Pid::from_child(&child);
-    if !order.isolated {
-        tell(&Report::Started(pid.as_raw_nonzero().get()));
-    }
-    if let Some(group) = group {
-        // It waits for its order, so that nothing starts outside the group.
-        group.add(pid).map_err(|error| format!("the control group was not entered: {error}"))?;
-    }
-    let inner = serde_json::to_vec(&order.inner).map_err(|error| format!("the order is broken: {error}"))?;
-    let mut pipe = child.stdin.take().expect("its standard input was asked for");
-    // Should it be gone already, its end says more than this error.
-    let _ = pipe.write_all(&inner);
-    Ok(pid)
 }
 
 /// Returns when the command has ended or is to be ended; then also the limit that it exceeded, if that is why.

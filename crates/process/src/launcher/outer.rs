@@ -11,7 +11,7 @@ use std::{
 
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
-    process::{Pid, PidfdFlags, getpid, pidfd_open, set_child_subreaper},
+    process::{Pid, PidfdFlags, getpid, pidfd_open, set_child_subreaper, setsid},
 };
 
 use super::{KEEPER, cgroup::Group, keeper, namespaces, read_order};
@@ -27,6 +27,8 @@ const SLACK: Duration = Duration::from_secs(7);
 pub(super) fn main() -> Result<ExitCode, String> {
     set_child_subreaper(Some(getpid())).map_err(|error| format!("orphans cannot be adopted: {error}"))?;
     let mut order: Order = read_order()?;
+    // Away from the terminal of whoever started drawloom; it fails where this process leads a group already.
+    let _ = setsid();
     let held = lock::share(&order.temporary).map_err(|error| format!("the command's lock was not taken: {error}"))?;
     DirBuilder::new()
         .mode(0o700)
@@ -65,7 +67,7 @@ fn run(order: &mut Order) -> Result<Option<Gone>, String> {
     }
     let mut gone = match order.isolated {
         true => isolated(order, group.as_ref())?,
-        false => Some(keeper::keep(order, &io::stdin(), group.as_ref())?),
+        false => Some(keeper::keep(order, &io::stdin())?),
     };
     if let Some(exceeded) = group.and_then(|group| group.exceeded()) {
         gone = Some(Gone { exceeded: Some(exceeded), trouble: None, ..gone.unwrap_or_default() });

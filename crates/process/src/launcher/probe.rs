@@ -38,6 +38,11 @@ pub(super) fn main(probe: &str) -> Result<ExitCode, String> {
     let landlock = if off(&Layer::Landlock) { Landlock::Off(disabled()) } else { landlock::status() };
     let cgroup = status(Layer::Cgroup, &cgroup::try_out);
     let namespaces = status(Layer::Namespaces, &|| try_namespaces(&launcher_args));
+    // The keeper is what is put into a group.
+    let cgroup = match (cgroup, &namespaces) {
+        (Status::On, Status::Off(_)) => Status::Off("it needs namespaces".into()),
+        (cgroup, _) => cgroup,
+    };
     // The last one: it stays on this process.
     let seccomp = status(Layer::Seccomp, &|| Filter { isolated: true, network: Network::None }.apply());
     let found = Confinement { namespaces, landlock, seccomp, cgroup };

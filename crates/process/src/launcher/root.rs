@@ -23,7 +23,7 @@ use rustix::{
 use super::namespaces::own_mounts;
 use crate::{
     command::{Access, Order},
-    landlock::{DEVICES, SETTINGS, SHARED_MEMORY, SYSTEM, settings},
+    landlock::{DEVICES, SETTINGS, SHARED_MEMORY, SYSTEM},
 };
 
 /// A directory or file of the machine in the new root.
@@ -85,7 +85,7 @@ fn parts(order: &Order, volume: &Path) -> Result<Vec<Part>, String> {
     let mut parts = vec![Part { target: volume.to_owned(), ..part(Path::new("."), inner.access)? }];
     let system = SYSTEM.iter().map(PathBuf::from).filter(|path| !path.is_symlink() && *path != Path::new("/proc"));
     // Landlock hides settings that only root may read. Without it they are left out here.
-    let settings = if inner.landlock { vec![SETTINGS.into()] } else { settings() };
+    let settings = if inner.landlock { vec![SETTINGS.into()] } else { inner.settings.clone() };
     for path in system.chain(settings).filter(|path| path.exists()) {
         parts.push(part(&path, Access::ReadOnly)?);
     }

@@ -48,10 +48,10 @@ async fn a_gigabyte_of_output_leaves_its_ends_and_says_what_is_missing() {
 #[tokio::test]
 async fn limits_hold_and_there_are_no_core_dumps() {
     let room = Room::new();
-    let mut command = room.command("ulimit -c; ulimit -n; head -c 2000000 /dev/zero > big; stat -c %s big");
-    command.limits = Limits { file_bytes: Some(1_000_000), open_files: Some(40), ..Limits::default() };
+    let mut command = room.command("ulimit -c; head -c 2000000 /dev/zero > big; stat -c %s big");
+    command.limits = Limits { file_bytes: Some(1_000_000), ..Limits::default() };
     let text = room.run(&command).await.expect("it runs").output.into_text();
-    assert!(text.starts_with("0\n40\n") && text.ends_with("1000000\n"), "{text}");
+    assert!(text.starts_with("0\n") && text.ends_with("1000000\n"), "{text}");
 }
 
 #[tokio::test]

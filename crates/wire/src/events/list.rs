@@ -110,7 +110,10 @@ pub static EVENTS: &[EventCard] = &[
         fields: &[
             field("tool_use", "id, name and input"),
             field("call", "the call's number, which its result repeats"),
-            field("conditions", "how the call is confined, where that matters: the layers of the sandbox and the network"),
+            field(
+                "conditions",
+                "how the call is confined, where that matters: the layers of the sandbox and the network",
+            ),
             AT,
         ],
     },

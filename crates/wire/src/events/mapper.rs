@@ -162,7 +162,16 @@ impl Mapper {
                 let tool_use = &started.tool_use;
                 self.calls.insert(record.seq, (tool_use.id.clone(), tool_use.name.clone(), record.at));
                 let tool_use = ToolUse { id: &tool_use.id, name: &tool_use.name, input: Some(&tool_use.input) };
-                Some(event("tool_call", id, &Call { r#type: "tool_call", tool_use, call: record.seq, conditions: started.conditions.as_deref() }))
+                Some(event(
+                    "tool_call",
+                    id,
+                    &Call {
+                        r#type: "tool_call",
+                        tool_use,
+                        call: record.seq,
+                        conditions: started.conditions.as_deref(),
+                    },
+                ))
             }
             Body::CallDone(done) => {
                 let names = self.calls.remove(&done.call);

@@ -1,18 +1,15 @@
-//! The last step: limits, Landlock and the filter of system calls for this process, which then becomes the command.
+//! Starting the command, confined: limits, capabilities, Landlock and the filter of system calls.
 
 use std::{
-    fs::File,
-    io::{self, Read},
-    os::{
-        fd::{AsFd, BorrowedFd},
-        unix::process::CommandExt,
-    },
+    io,
+    os::{fd::AsFd, unix::process::CommandExt},
     path::Path,
-    process::{Command, ExitCode, Stdio},
+    process::{Command, Stdio},
+    thread,
 };
 
 use rustix::{
-    process::{Resource, Rlimit, geteuid, setrlimit, setsid},
+    process::{Pid, Resource, Rlimit, geteuid, setrlimit},
     thread::{
         CapabilitySet, CapabilitySets, capabilities, capability_is_in_bounding_set, clear_ambient_capability_set,
         remove_capability_from_bounding_set, set_capabilities,
@@ -20,9 +17,8 @@ use rustix::{
 };
 
 use crate::{
-    command::{Inner, LONGEST_ORDER, Limits},
+    command::{Limits, Order},
     landlock::{self, Landlock},
-    report::{Report, tell_to},
     seccomp::Filter,
 };
 
@@ -36,31 +32,39 @@ const KEPT: CapabilitySet = CapabilitySet::CHOWN
     .union(CapabilitySet::SETGID)
     .union(CapabilitySet::SETUID);
 
-pub(super) fn main() -> Result<ExitCode, String> {
-    let mut order = Vec::new();
-    let read = io::stdin().take(LONGEST_ORDER as u64).read_to_end(&mut order);
-    read.map_err(|error| format!("the order could not be read: {error}"))?;
-    let inner: Inner = serde_json::from_slice(&order).map_err(|error| format!("the order is broken: {error}"))?;
-    setsid().map_err(|error| format!("no session of its own: {error}"))?;
-    limit(&inner.limits)?;
+/// Starts the command, confined. The layers hold a thread and what it starts, so that they are put on a thread of its own.
+pub(super) fn start(order: &Order) -> Result<Pid, String> {
+    limit(&order.inner.limits)?;
+    let started = thread::scope(|scope| scope.spawn(|| confine_and_start(order)).join());
+    started.unwrap_or_else(|_| Err("the thread that starts it panicked; this is a bug".into()))
+}
+
+fn confine_and_start(order: &Order) -> Result<Pid, String> {
+    let inner = &order.inner;
     give_up_powers().map_err(|error| format!("the powers of root could not be given up: {error}"))?;
     if inner.landlock
-        && let Landlock::Off(reason) = landlock::confine(&inner, Path::new("."))
+        && let Landlock::Off(reason) = landlock::confine(order, Path::new("."))
     {
         return Err(format!("Landlock worked before and does not now: {reason}"));
     }
-    let copy = |of: BorrowedFd<'_>| of.try_clone_to_owned().map_err(|error| format!("no output: {error}"));
-    let (output, reports) = (copy(io::stdout().as_fd())?, copy(io::stderr().as_fd())?);
+    let output = io::stdout().as_fd().try_clone_to_owned().map_err(|error| format!("no output: {error}"))?;
     if inner.seccomp {
-        Filter { isolated: inner.isolated, network: inner.network }.apply()?;
+        Filter { isolated: order.isolated, network: inner.network }.apply()?;
     }
-    let error = Command::new(&inner.program).args(&inner.args).stdin(Stdio::null()).stderr(output).exec();
-    // By now our standard error is the command's.
-    tell_to(&mut File::from(reports), &Report::Refused(format!("{}: {error}", inner.program)));
-    Ok(ExitCode::from(127))
+    let child = Command::new(&inner.program)
+        .args(&inner.args)
+        .env_clear()
+        .envs(order.environment.iter().map(|(name, value)| (name, value)))
+        .stdin(Stdio::null())
+        .stdout(Stdio::inherit())
+        .stderr(output)
+        .process_group(0)
+        .spawn()
+        .map_err(|error| format!("{}: {error}", inner.program))?;
+    Ok(Pid::from_child(&child))
 }
 
-/// Takes this process out of reach of what root may do, and keeps it so over every exec. Nothing to do for others.
+/// Takes the powers of root from this thread, for ever. Other users have none, or only those over new namespaces.
 fn give_up_powers() -> rustix::io::Result<()> {
     clear_ambient_capability_set()?;
     let held = capabilities(None)?;
@@ -83,16 +87,12 @@ fn give_up_powers() -> rustix::io::Result<()> {
     set_capabilities(None, kept)
 }
 
+/// Limits of this process, which it needs no more of than the command. What is allowed already may be less.
 fn limit(limits: &Limits) -> Result<(), String> {
-    let wanted = [
-        (Resource::Core, Some(0), "core dumps"),
-        (Resource::Fsize, limits.file_bytes, "the size of files"),
-        (Resource::Nofile, limits.open_files, "open files"),
-        (Resource::Cpu, limits.cpu_seconds, "processor time"),
-    ];
-    for (resource, most, what) in wanted {
+    for (resource, most, what) in
+        [(Resource::Core, Some(0), "core dumps"), (Resource::Fsize, limits.file_bytes, "the size of files")]
+    {
         let Some(most) = most else { continue };
-        // What is allowed already may be less, and only root may raise it.
         let allowed = rustix::process::getrlimit(resource).maximum.unwrap_or(u64::MAX);
         let most = Some(most.min(allowed));
         setrlimit(resource, Rlimit { current: most, maximum: most })
