@@ -51,6 +51,8 @@ pub struct ToolContext {
     pub hosts: Arc<[String]>,
     /// The way to files.
     pub volumes: Arc<dyn Volumes>,
+    /// What [`Check::evidence`] gave for this call.
+    pub evidence: Option<Value>,
 }
 
 /// How far a call came.
@@ -136,6 +138,8 @@ pub enum Verdict {
     Happened(String),
     /// It did not; do it.
     DidNot,
+    /// It did not and must not any more; this is the error to report.
+    Failed(String),
     /// Nobody knows.
     InDoubt,
 }
@@ -143,12 +147,17 @@ pub enum Verdict {
 /// Evidence for a call: taken before, asked after a crash.
 #[async_trait]
 pub trait Check: Send + Sync {
-    /// What will say later whether the call happened; it goes into the intent. A call whose evidence cannot be taken
-    /// fails with that error and is not made.
-    async fn evidence(&self, context: &ToolContext, input: &Value) -> Result<Value, ToolError>;
+    /// What will say later whether the call happened; it goes into the intent, and into the context of the call. `None`
+    /// when nothing could say it for this call: then its class is `Never`. A call whose evidence cannot be taken fails with
+    /// that error and is not made.
+    async fn evidence(&self, context: &ToolContext, input: &Value) -> Result<Option<Value>, ToolError>;
 
     /// Whether the call happened.
     async fn verdict(&self, context: &ToolContext, input: &Value, evidence: &Value) -> Verdict;
+
+    /// Removes what was put aside as evidence. Called once the call's result is journaled, never before: until then its
+    /// absence may be what says that the call happened. A process that ends in between does not call it.
+    async fn discard(&self, context: &ToolContext, input: &Value, evidence: &Value);
 }
 
 /// Whether a call of an earlier process can still have an effect.

@@ -13,6 +13,7 @@ mod environment;
 pub mod errors;
 pub mod exit;
 mod idle;
+mod leftovers;
 mod live;
 pub mod logging;
 pub mod metrics;

@@ -22,7 +22,8 @@ use crate::{
     data_dir::Lock,
     environment,
     exit::CommandError,
-    resolve::{self, Resolved, bash},
+    leftovers,
+    resolve::{self, Directories, Resolved, bash},
 };
 
 /// Puts something between the engine and the journal.
@@ -87,7 +88,8 @@ impl Parts {
             }
             Err(error) => tracing::warn!(%error, "what commands left behind could not be looked at"),
         }
-        let mut resolved = resolve::resolve_in(&temporary, &loaded, extra).map_err(config::refuse)?;
+        let directories = Directories { temporary, staged: leftovers::directory(lock.directory()) };
+        let mut resolved = resolve::resolve_in(&directories, &loaded, extra).map_err(config::refuse)?;
         let data = lock.directory().path().canonicalize().unwrap_or_else(|_| lock.directory().path().to_owned());
         let exposed: Vec<String> = resolved.volumes.that_hold(&data).map(str::to_owned).collect();
         resolved.findings.extend(exposed.into_iter().map(|name| Finding {

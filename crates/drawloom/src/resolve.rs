@@ -2,7 +2,7 @@
 
 pub(crate) mod bash;
 
-use std::{collections::BTreeMap, path::Path, sync::Arc};
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
 use drawloom_contract::{
     choice::ModelName,
@@ -52,14 +52,27 @@ pub struct Resolved {
 
 /// Resolves the config, or says all that is wrong with it. `extra` tools are there beside the built-in ones.
 pub fn resolve(loaded: &Loaded, extra: &[Arc<dyn Tool>]) -> Result<Resolved, Vec<Mistake>> {
-    resolve_in(&std::env::temp_dir(), loaded, extra)
+    let nowhere = std::env::temp_dir();
+    resolve_in(&Directories { temporary: nowhere.clone(), staged: nowhere }, loaded, extra)
 }
 
-/// The same, for an instance whose commands keep their temporary files below `temporary`.
-pub(crate) fn resolve_in(temporary: &Path, loaded: &Loaded, extra: &[Arc<dyn Tool>]) -> Result<Resolved, Vec<Mistake>> {
+/// Where the tools of an instance keep their files.
+pub(crate) struct Directories {
+    /// Temporary directories of commands.
+    pub(crate) temporary: PathBuf,
+    /// Notes about staged files.
+    pub(crate) staged: PathBuf,
+}
+
+/// The same, for an instance whose tools are called.
+pub(crate) fn resolve_in(
+    directories: &Directories,
+    loaded: &Loaded,
+    extra: &[Arc<dyn Tool>],
+) -> Result<Resolved, Vec<Mistake>> {
     let config = &loaded.config;
     let mut problems = Vec::new();
-    let mut tools = drawloom_tools::builtin(&tool_parts(&config.tools, temporary));
+    let mut tools = drawloom_tools::builtin(&tool_parts(&config.tools, directories));
     tools.extend(extra.iter().cloned());
     let providers: Vec<String> = config.providers.keys().cloned().collect();
     let unusable = keyless(config);
@@ -138,13 +151,14 @@ pub(crate) fn resolve_in(temporary: &Path, loaded: &Loaded, extra: &[Arc<dyn Too
     Err(mistakes)
 }
 
-/// What the built-in tools are made of. Commands keep their temporary files below `temporary`.
-fn tool_parts(config: &drawloom_tools::Config, temporary: &Path) -> drawloom_tools::Parts {
+/// What the built-in tools are made of.
+fn tool_parts(config: &drawloom_tools::Config, directories: &Directories) -> drawloom_tools::Parts {
     let variable = |name: &str| Some((name.to_owned(), environment::variable(name)?));
     drawloom_tools::Parts {
         config: config.clone(),
         launcher: Launcher::this_program(&[LAUNCHER]),
-        temporary: temporary.to_owned(),
+        temporary: directories.temporary.clone(),
+        staged: directories.staged.clone(),
         environment: drawloom_tools::variables(config).filter_map(variable).collect(),
         clock: Arc::new(SystemClock),
         resolve: Arc::new(SystemResolver),

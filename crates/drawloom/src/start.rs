@@ -31,7 +31,7 @@ use crate::{
     config,
     data_dir::{Lock, ServerFile},
     exit::CommandError,
-    idle, logging,
+    idle, leftovers, logging,
     metrics::{self, Facts, ProcessFacts, StoreFiles},
     models::KnownModels,
     parts::{Parts, Surface},
@@ -90,6 +90,7 @@ pub async fn start(parts: Parts) -> Result<Running, CommandError> {
     let Opened { store, epoch, previous } = Store::open(&parts.store, parts.clock.now()).map_err(explain)?;
     let reader: Arc<dyn RunReader> = store.clone();
     let journal: Arc<dyn Journal> = store.clone();
+    leftovers::sweep(parts.lock.directory(), &*store, &parts.resolved.volumes).await.map_err(explain)?;
     let models = parts.resolved.models.iter();
     let providers: BTreeMap<String, Provider> = models
         .map(|(id, model)| {

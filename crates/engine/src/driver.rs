@@ -30,6 +30,7 @@ use crate::{
     budget::Reservation,
     control::{Claim, Order},
     engine::{Slot, ticket},
+    evidence::OldEvidence,
     model_executor::ModelExecutor,
     perform::Task,
     pins::Pinned,
@@ -54,6 +55,8 @@ pub(crate) struct Driver {
     pending: Vec<Redacted<Record>>,
     pub(crate) waits: Vec<WaitChange>,
     pub(crate) children: Vec<Planned>,
+    /// Evidence of calls that end with what is in `pending`, to remove when that is committed.
+    pub(crate) evidence: Vec<OldEvidence>,
     /// Effects whose intent is in `pending`, to perform when that is committed.
     pub(crate) tasks: Vec<Task>,
     /// Inputs of the newest turn's calls that the redactor changed, as the model wrote them.
@@ -119,6 +122,7 @@ impl Driver {
             pending: Vec::new(),
             waits: Vec::new(),
             children: Vec::new(),
+            evidence: Vec::new(),
             tasks: Vec::new(),
             unmasked: HashMap::new(),
             reserved: None,
@@ -170,6 +174,7 @@ impl Driver {
     pub(crate) fn push(&mut self, body: Body) -> Seq {
         let record = Record { seq: self.run.seq + 1, at: self.now(), body };
         let record = self.engine.parts.redactor.clean(record);
+        self.note_evidence(&record.body);
         self.replay(&record).expect("the engine writes only records that follow");
         let seq = record.seq;
         self.pending.push(record);
@@ -353,6 +358,7 @@ impl Driver {
         for digest in digests {
             self.engine.pins.stored(&self.key.tenant, &digest);
         }
+        self.discard_evidence();
         self.committed(&records);
         for (key, records) in &born {
             self.engine.feed.publish(key, records, None);

@@ -15,6 +15,7 @@ mod conversation;
 mod deltas;
 mod driver;
 mod engine;
+mod evidence;
 mod fallback;
 mod feed;
 mod follow;

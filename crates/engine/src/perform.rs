@@ -310,7 +310,7 @@ impl Driver {
         let CallPlan { turn, index, tool_use, masked } = plan;
         let written = self.unmasked.remove(&index);
         let tool = self.offered(&tool_use.name);
-        let context = self.context(self.run.seq + 1);
+        let mut context = self.context(self.run.seq + 1);
         let input = written.clone().unwrap_or_else(|| tool_use.input.clone());
         let mut refusal = match (&tool, masked && written.is_none()) {
             (None, _) => Some(self.unknown_tool(&tool_use.name)),
@@ -320,6 +320,7 @@ impl Driver {
             (Some(_), false) => None,
         };
         let mut evidence = None;
+        let mut repeat = tool.as_ref().map_or(RepeatClass::Safe, |tool| tool.repeat().class());
         if let (Some(tool), None) = (&tool, &refusal)
             && let Repeat::Check(check) = tool.repeat()
         {
@@ -327,7 +328,9 @@ impl Driver {
             let late = clock.sleep_until(self.now().after(EVIDENCE_TIME));
             let taken = AssertUnwindSafe(check.evidence(&context, &input)).catch_unwind();
             match select(Box::pin(taken), late).await {
-                Either::Left((Ok(Ok(value)), _)) => evidence = Some(value),
+                Either::Left((Ok(Ok(Some(value))), _)) => evidence = Some(value),
+                // Nothing will say whether this call happened.
+                Either::Left((Ok(Ok(None)), _)) => repeat = RepeatClass::Never,
                 Either::Left((Ok(Err(error)), _)) => refusal = Some(error.to_string()),
                 Either::Left((Err(_), _)) => {
                     refusal = Some("the tool failed unexpectedly (it panicked) and was not called".into());
@@ -337,8 +340,8 @@ impl Driver {
                 }
             }
         }
-        let repeat = tool.as_ref().map_or(RepeatClass::Safe, |tool| tool.repeat().class());
         let conditions = tool.as_ref().filter(|_| refusal.is_none()).and_then(|tool| tool.conditions(&context));
+        context.evidence = evidence.clone();
         let started = CallStarted { turn, index, tool_use, repeat, evidence, conditions, masked };
         let call = self.push(Body::CallStarted(started));
         match (tool, refusal) {
@@ -377,6 +380,7 @@ impl Driver {
             definition: (*self.pinned.definition).clone(),
             hosts: self.hosts.clone(),
             volumes: self.engine.parts.volumes.clone(),
+            evidence: None,
         }
     }
 }

@@ -242,7 +242,7 @@ impl Driver {
     /// Does with an open call what its repeat class says; says whether it is made again.
     async fn recover_call(&mut self, open: OpenCall) -> bool {
         let OpenCall { call, started, .. } = open;
-        let context = self.context(call);
+        let mut context = self.context(call);
         let tool = self.offered(&started.tool_use.name);
         if let Some(Repeat::Outlives(outlives)) = tool.as_ref().map(|tool| tool.repeat()) {
             let over = outlives.until_over(&context).await;
@@ -254,14 +254,19 @@ impl Driver {
             return false;
         };
         let input = started.tool_use.input;
+        context.evidence = started.evidence;
         match (started.repeat, tool.repeat()) {
             // As it was then and as it is today: an outside server may have taken back what it said of a tool.
             (RepeatClass::Safe | RepeatClass::Keyed, Repeat::Safe | Repeat::Keyed) => {}
             (RepeatClass::Check, Repeat::Check(check)) => {
-                match check.verdict(&context, &input, &started.evidence.unwrap_or_default()).await {
+                match check.verdict(&context, &input, &context.evidence.clone().unwrap_or_default()).await {
                     Verdict::DidNot => {}
                     Verdict::Happened(text) => {
                         self.end_call(call, text, false);
+                        return false;
+                    }
+                    Verdict::Failed(text) => {
+                        self.end_call(call, text, true);
                         return false;
                     }
                     Verdict::InDoubt => {

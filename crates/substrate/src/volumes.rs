@@ -116,6 +116,11 @@ impl VolumeTable {
         self.volumes.get(name).map(|volume| volume.mode)
     }
 
+    /// The open directory of a volume, if there is one of that name.
+    pub fn root(&self, name: &str) -> Option<&File> {
+        self.volumes.get(name).map(|volume| &*volume.root)
+    }
+
     /// The volumes in which `path` is, by name. `path` is absolute and without links.
     pub fn that_hold<'a>(&'a self, path: &'a Path) -> impl Iterator<Item = &'a str> + 'a {
         let holds = |volume: &Volume| volume.spellings.iter().any(|spelling| path.starts_with(spelling));

@@ -45,6 +45,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         config: Config::default(),
         launcher: Launcher::this_program(&[]),
         temporary: std::env::temp_dir(),
+        staged: std::env::temp_dir(),
         environment: Default::default(),
         clock: Arc::new(NoClock),
         resolve: Arc::new(SystemResolver),
@@ -57,6 +58,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         definition: Arc::new(Definition::new("bench".parse()?, "none", "none")),
         hosts: Arc::new([]),
         volumes: Arc::new(Volume(Arc::new(File::open(directory)?))),
+        evidence: None,
     };
     let tools = builtin(&parts);
     let grep = tools.iter().find(|tool| tool.card().name == "Grep").ok_or("Grep is built in")?;

@@ -11,7 +11,7 @@ use drawloom_process::Launcher;
 
 use crate::{
     agent::Agent, bash::Bash, config::Config, edit::Edit, fetch::Outbound, gate::Gate, glob::Glob, grep::Grep,
-    http::Http, read::Read, web_fetch::WebFetch, write::Write,
+    http::Http, read::Read, replace::Notes, web_fetch::WebFetch, write::Write,
 };
 
 /// What the tools are made of.
@@ -23,6 +23,8 @@ pub struct Parts {
     pub launcher: Launcher,
     /// An existing directory for commands' temporary directories, best inside the data directory.
     pub temporary: PathBuf,
+    /// The directory for notes about staged files, inside the data directory; see [`crate::leftovers`].
+    pub staged: PathBuf,
     /// The values of the environment variables that [`variables`] names, as far as they are set.
     pub environment: BTreeMap<String, String>,
     /// The clock.
@@ -95,15 +97,16 @@ pub fn builtin(parts: &Parts) -> Vec<Arc<dyn Tool>> {
         gate: Gate { hosts: http.hosts.clone() },
         clock: parts.clock.clone(),
     });
+    let notes = Notes { directory: parts.staged.clone() };
     let mut tools: Vec<Arc<dyn Tool>> = vec![
         Arc::new(Agent),
-        Arc::new(Edit),
+        Arc::new(Edit { notes: notes.clone() }),
         Arc::new(Glob),
         Arc::new(Grep),
         Arc::new(Http(outbound.clone())),
         Arc::new(Read),
         Arc::new(WebFetch(outbound)),
-        Arc::new(Write),
+        Arc::new(Write { notes }),
     ];
     // Its card says what this machine can enforce, which is tried only where commands may run.
     if parts.config.bash.enabled {

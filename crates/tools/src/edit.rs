@@ -14,10 +14,10 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::{
-    files::{Opened, Stoppable, failed, open_to_write, until_dropped},
+    files::{Opened, Stoppable, failed, open_to_write},
     guard::check_write_path,
     read::open_regular,
-    replace::{self, Change, MOST_BYTES, other_names, real_path},
+    replace::{self, Change, MOST_BYTES, Notes, OnOthersChange, other_names, real_path},
 };
 
 /// Lines shown before and after the change.
@@ -29,7 +29,9 @@ const MOST_SHOWN: usize = 30;
 /// Most bytes of a line that are shown.
 const LONGEST_LINE: usize = 300;
 
-pub(crate) struct Edit;
+pub(crate) struct Edit {
+    pub(crate) notes: Notes,
+}
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -70,10 +72,11 @@ impl Tool for Edit {
 
 #[async_trait]
 impl Check for Edit {
-    async fn evidence(&self, context: &ToolContext, input: &Value) -> Result<Value, ToolError> {
+    async fn evidence(&self, context: &ToolContext, input: &Value) -> Result<Option<Value>, ToolError> {
         let (opened, input) = prepare(context, input.clone())?;
-        let change = until_dropped(move |stop| plan(&opened, &input, &stop)).await?;
-        Ok(serde_json::to_value(change.evidence())?)
+        let plan = move |opened: &Opened, stop: &AtomicBool| plan(opened, &input, stop);
+        let staged = replace::stage(context, opened, self.notes.clone(), plan).await?;
+        Ok(staged.map(serde_json::to_value).transpose()?)
     }
 
     async fn verdict(&self, context: &ToolContext, input: &Value, evidence: &Value) -> Verdict {
@@ -82,7 +85,15 @@ impl Check for Edit {
         else {
             return Verdict::InDoubt;
         };
-        until_dropped(move |stop| replace::verdict(&opened, &evidence, &stop)).await
+        replace::verdict(context, opened, evidence, OnOthersChange::Replan).await
+    }
+
+    async fn discard(&self, context: &ToolContext, input: &Value, evidence: &Value) {
+        if let (Ok((opened, _)), Ok(evidence)) =
+            (prepare(context, input.clone()), serde_json::from_value(evidence.clone()))
+        {
+            replace::discard(context, opened, self.notes.clone(), evidence).await;
+        }
     }
 }
 

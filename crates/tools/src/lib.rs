@@ -29,3 +29,4 @@ pub use config::{BashConfig, BashNetwork, Config, HttpConfig};
 pub use outside::{
     McpServerConfig, OutsideParts, outside, prefix as mcp_prefix, problems as mcp_problems, variables as mcp_variables,
 };
+pub use replace::{Leftover, leftovers};

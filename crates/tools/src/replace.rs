@@ -1,47 +1,68 @@
-//! Changing a file in one step, and the evidence that says after a crash whether it was changed: what `Write` and `Edit`
-//! share.
+//! Changing a file in one step, and knowing after a crash whether it was changed: what `Write` and `Edit` share.
+//!
+//! The new content is staged beside the file before the intent of the call is journaled, and the call renames it. After a
+//! crash the staged file tells what happened: while it exists under its name, the rename did not happen; when it is gone,
+//! it did. That also holds when somebody has consumed, moved or changed the file back in the meantime.
 
+mod leftovers;
 mod lock;
+mod staged;
 
 use std::{
-    io::{self, Read as _, Write as _},
-    os::unix::fs::PermissionsExt as _,
+    io::{self, Read as _},
     path::{Path, PathBuf},
     sync::atomic::AtomicBool,
 };
 
-use cap_std::fs::{Dir, File, Metadata, MetadataExt as _, OpenOptions, Permissions};
+use cap_std::fs::{Dir, Metadata, MetadataExt as _};
 use drawloom_contract::{
     ids::Digest,
     tool::{ToolContext, ToolError, Verdict},
 };
-use rustix::fs::{Gid, Uid, fchown};
 use serde::{Deserialize, Serialize};
+
+pub(crate) use leftovers::Notes;
+pub use leftovers::{Leftover, leftovers};
+pub(crate) use staged::is_staged_name;
+use staged::{Found, Staged, Staging};
 
 use crate::{
     files::{Opened, Stoppable, failed, until_dropped},
+    guard::check_write,
     read::find_regular,
 };
 
 /// Most bytes of a file that is changed.
 pub(crate) const MOST_BYTES: usize = 1024 * 1024;
 
-/// Most bytes of a file that is replaced; what it was is kept as evidence, so all of it is looked through.
+/// Most bytes of a file that is replaced; its digest is evidence, so all of it is read.
 const MOST_REPLACED: u64 = 64 * 1024 * 1024;
 
-/// How often is looked where a link leads while that changes.
+/// How often a link is resolved again while its target is being replaced.
 const MOST_LOOKS: usize = 1_000;
 
-/// What the file was before, what it will be, and what the call then says: after a crash the file itself tells which.
+/// What is journaled before the change: the file before, the file after, the answer, and where the new content is staged.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Evidence {
     before: Option<Digest>,
     after: Digest,
     #[serde(default)]
     said: String,
+    /// Versions before 0.2 staged nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    staged: Option<Staged>,
 }
 
-/// A change that has been thought through but not made.
+/// What a change that did not happen before a crash may do when its file was changed in the meantime.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum OnOthersChange {
+    /// Plan again on what the file is now.
+    Replan,
+    /// Fail: it would overwrite what others wrote.
+    Fail,
+}
+
+/// A change that has been planned but not made.
 pub(crate) struct Change {
     /// Where the file really is, links inside the volume followed.
     pub(crate) path: PathBuf,
@@ -50,58 +71,99 @@ pub(crate) struct Change {
     pub(crate) said: String,
 }
 
-impl Change {
-    pub(crate) fn evidence(&self) -> Evidence {
-        Evidence { before: self.before, after: Digest::of(&self.content), said: self.said.clone() }
-    }
+/// Plans a change and stages its content. `None` when the volume's file system could not tell after a crash whether the
+/// staged file was renamed; then the call must not be repeated.
+pub(crate) async fn stage(
+    context: &ToolContext,
+    opened: Opened,
+    notes: Notes,
+    plan: impl FnOnce(&Opened, &AtomicBool) -> Result<Change, ToolError> + Send + 'static,
+) -> Result<Option<Evidence>, ToolError> {
+    let (run, call) = (context.run.clone(), context.call);
+    let staging = Staging::of(context);
+    until_dropped(move |stop| {
+        let change = plan(&opened, &stop)?;
+        let Some(directory) = staging.directory(&opened, &change.path)? else { return Ok(None) };
+        notes.add(&run, call, &opened.place.volume, &directory.path);
+        let staged = staging.write(&directory, &opened, &change);
+        // A call that was given up is never journaled, so nothing else would remove its file.
+        if staged.is_err() || stop.load(std::sync::atomic::Ordering::Relaxed) {
+            staging.discard(&directory.dir);
+            notes.remove(&run, call);
+        }
+        let (staged, notice) = staged?;
+        let said = notice.map_or(change.said.clone(), |notice| format!("{}\n{notice}", change.said));
+        Ok(Some(Evidence { before: change.before, after: Digest::of(&change.content), said, staged: Some(staged) }))
+    })
+    .await
+}
 
-    /// Writes beside the file, then renames: whoever reads sees the old content or the new one. Permissions and the owner
-    /// stay; the right to run as the owner does not, for who wrote this is not who was trusted with it.
-    fn make(&self, opened: &Opened, temporary: &str, stop: &AtomicBool) -> Result<String, ToolError> {
-        let dir = &opened.dir;
-        let beside = self.path.with_file_name(temporary);
-        let put = || -> io::Result<Option<&'static str>> {
-            if let Some(parent) = self.path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-                dir.create_dir_all(parent)?;
+/// Plans a change again and makes it, while no other call changes the same file.
+pub(crate) async fn change(
+    context: &ToolContext,
+    opened: Opened,
+    plan: impl FnOnce(&Opened, &AtomicBool) -> Result<Change, ToolError> + Send + 'static,
+) -> Result<String, ToolError> {
+    let staging = Staging::of(context);
+    let evidence = context.evidence.clone().map(serde_json::from_value::<Evidence>).transpose()?;
+    let key = lock::key(&opened)?;
+    let held = lock::hold(key).await;
+    until_dropped(move |stop| {
+        // Kept also when the call was given up: the lock is held until nothing is being changed.
+        let _held = held;
+        let change = plan(&opened, &stop)?;
+        match evidence.and_then(|evidence| Some((evidence.staged?, evidence.after, evidence.said))) {
+            // What is staged stays when this fails: until the failure is journaled, its absence would mean success.
+            Some((staged, after, said)) => {
+                let dir = staging.take_up(&staged, &opened, &change)?;
+                change.rename(&opened, &dir, &staging, &stop)?;
+                Ok(if Digest::of(&change.content) == after { said } else { change.said })
             }
-            remove(dir, &beside)?;
-            let mut file = dir.open_with(&beside, OpenOptions::new().write(true).create_new(true))?;
-            file.write_all(&self.content)?;
-            let notice = match self.before {
-                Some(_) => give_back(&file, &dir.metadata(&self.path)?)?,
-                None => None,
-            };
-            file.sync_all()?;
-            Ok(notice)
-        };
-        let made = put().map_err(|error| failed(&self.path, &error)).and_then(|notice| {
-            // Our own calls wait for each other; others, such as a command that runs meanwhile, do not.
-            if digest(opened, &self.path, stop)? != self.before {
-                let path = self.path.display();
-                return Err(ToolError::Failed(format!("{path}: it was changed meanwhile; read it again")));
-            }
-            dir.rename(&beside, dir, &self.path).map_err(|error| failed(&self.path, &error))?;
+            None => change.make(&opened, &staging, &stop),
+        }
+    })
+    .await
+}
+
+impl Change {
+    /// Stages and renames at once, for a call without evidence.
+    fn make(&self, opened: &Opened, staging: &Staging, stop: &AtomicBool) -> Result<String, ToolError> {
+        let directory = staging.any_directory(opened, &self.path)?;
+        let made = staging.write(&directory, opened, self).and_then(|(_, notice)| {
+            self.rename(opened, &directory.dir, staging, stop)?;
             Ok(notice)
         });
         if made.is_err() {
-            // What is left of the attempt is of no use to anybody; when it cannot be removed either, the first error tells.
-            let _ = dir.remove_file(&beside);
+            staging.discard(&directory.dir);
         }
-        made.map(|notice| notice.map_or(self.said.clone(), |notice| format!("{}\n{notice}", self.said)))
+        let notices = made?.map(str::to_owned).into_iter().chain(directory.cannot_tell.map(|name| {
+            format!(
+                "[the file system ({name}) cannot tell after a crash whether this was written; then it is in doubt]"
+            )
+        }));
+        Ok(notices.fold(self.said.clone(), |said, notice| format!("{said}\n{notice}")))
     }
-}
 
-/// Gives the new file the owner and permissions of the old one, or says what could not be.
-fn give_back(file: &File, old: &Metadata) -> io::Result<Option<&'static str>> {
-    let new = file.metadata()?;
-    let same = (new.uid(), new.gid()) == (old.uid(), old.gid());
-    let owner = (Some(Uid::from_raw(old.uid())), Some(Gid::from_raw(old.gid())));
-    let notice = match same || fchown(file, owner.0, owner.1).is_ok() {
-        true => None,
-        false => Some("[the file has another owner now: only root could keep it]"),
-    };
-    file.set_permissions(Permissions::from_std(std::fs::Permissions::from_mode(old.mode() & 0o777)))?;
-    Ok(notice)
+    /// Renames the staged file: readers see the old content or the new one.
+    fn rename(&self, opened: &Opened, staged: &Dir, staging: &Staging, stop: &AtomicBool) -> Result<(), ToolError> {
+        let explain = |error: io::Error| failed(&self.path, &error);
+        let parent = match self.path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+            Some(parent) => {
+                opened.dir.create_dir_all(parent).map_err(explain)?;
+                opened.dir.open_dir(parent).map_err(explain)?
+            }
+            None => opened.dir.try_clone().map_err(explain)?,
+        };
+        let name = self.path.file_name().unwrap_or_default();
+        // Again, for this very directory: a link on the way may have been changed since the plan.
+        check_write(&opened.place.guarded, &self.path, &parent, name)?;
+        // Our own calls wait for each other; others, such as a command that runs meanwhile, do not.
+        if digest(opened, &self.path, stop)? != self.before {
+            let path = self.path.display();
+            return Err(ToolError::Failed(format!("{path}: it was changed meanwhile; read it again")));
+        }
+        staged.rename(staging.name(), &parent, name).map_err(explain)
+    }
 }
 
 /// What to say of a file that has other names, which a change does not reach.
@@ -110,36 +172,6 @@ pub(crate) fn other_names(Opened { dir, .. }: &Opened, path: &Path) -> String {
         0 | 1 => String::new(),
         names => format!("\n[the file had {} other names (hard links); they keep what it was before]", names - 1),
     }
-}
-
-/// Plans a change and makes it, while no other call changes the same file.
-pub(crate) async fn change(
-    context: &ToolContext,
-    opened: Opened,
-    plan: impl FnOnce(&Opened, &AtomicBool) -> Result<Change, ToolError> + Send + 'static,
-) -> Result<String, ToolError> {
-    let temporary = temporary_name(context);
-    let key = lock::key(&opened)?;
-    let held = lock::hold(key).await;
-    until_dropped(move |stop| {
-        // Also when nobody waits any more: it is held until nothing is being changed.
-        let _held = held;
-        plan(&opened, &stop)?.make(&opened, &temporary, &stop)
-    })
-    .await
-}
-
-/// What an earlier try of the same call left behind.
-fn remove(dir: &Dir, path: &Path) -> io::Result<()> {
-    match dir.remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
-    }
-}
-
-/// The name of the file beside; nobody else's call has the same.
-fn temporary_name(context: &ToolContext) -> String {
-    format!(".drawloom-{}-{}.tmp", context.run.run, context.call)
 }
 
 /// Where the file really is. A link inside the volume is followed, so that it stays a link; one that leads out is an error.
@@ -154,8 +186,8 @@ pub(crate) fn real_path(Opened { dir, place }: &Opened) -> Result<PathBuf, ToolE
     }
 }
 
-/// Where a link leads. The kernel gives a file that is being replaced a name that nobody else did (`… (deleted)`), so what
-/// it says counts only when the same file is there.
+/// Where a link leads. The kernel gives a file that is being replaced a name of its own (`… (deleted)`), so its answer counts
+/// only when the same file is there.
 fn follow(dir: &Dir, path: &Path) -> Result<PathBuf, ToolError> {
     let file = |metadata: Metadata| (metadata.dev(), metadata.ino());
     for _ in 0..MOST_LOOKS {
@@ -186,75 +218,54 @@ pub(crate) fn digest(opened: &Opened, path: &Path, stop: &AtomicBool) -> Result<
     if read > MOST_REPLACED { Err(too_large()) } else { Ok(Some(digest)) }
 }
 
-/// What the file says about a call whose outcome is unknown.
-pub(crate) fn verdict(opened: &Opened, evidence: &Evidence, stop: &AtomicBool) -> Verdict {
-    match real_path(opened).and_then(|path| digest(opened, &path, stop)) {
-        // Evidence of an older version does not hold what was said.
-        Ok(now) if now == Some(evidence.after) && evidence.said.is_empty() => {
-            Verdict::Happened(format!("wrote {}", opened.place.path.display()))
+/// Whether a call whose outcome is unknown happened.
+pub(crate) async fn verdict(
+    context: &ToolContext,
+    opened: Opened,
+    evidence: Evidence,
+    on_change: OnOthersChange,
+) -> Verdict {
+    let staging = Staging::of(context);
+    until_dropped(move |stop| {
+        let Ok(now) = real_path(&opened).and_then(|path| digest(&opened, &path, &stop)) else {
+            return Verdict::InDoubt;
+        };
+        let Some(staged) = &evidence.staged else {
+            // Of an older version: only the new content proves anything, because a file may be changed back.
+            return match now == Some(evidence.after) {
+                true if evidence.said.is_empty() => Verdict::Happened(format!("wrote {}", opened.place.path.display())),
+                true => Verdict::Happened(evidence.said),
+                false => Verdict::InDoubt,
+            };
+        };
+        match staging.find(staged, evidence.after, &opened) {
+            Found::Staged if now == evidence.before || on_change == OnOthersChange::Replan => Verdict::DidNot,
+            Found::Staged => Verdict::Failed(format!(
+                "{}: nothing was written, because the server stopped and the file was changed meanwhile; read it again",
+                opened.place.path.display()
+            )),
+            Found::Renamed => Verdict::Happened(evidence.said),
+            Found::RenamedWithOtherContent => {
+                Verdict::Happened(format!("{}\n[others have changed the file as well; read it again]", evidence.said))
+            }
+            Found::Unknown => Verdict::InDoubt,
         }
-        Ok(now) if now == Some(evidence.after) => Verdict::Happened(evidence.said.clone()),
-        Ok(now) if now == evidence.before => Verdict::DidNot,
-        Ok(_) | Err(_) => Verdict::InDoubt,
-    }
+    })
+    .await
+}
+
+/// Removes what a call has staged, when its result is journaled.
+pub(crate) async fn discard(context: &ToolContext, opened: Opened, notes: Notes, evidence: Evidence) {
+    let (run, call) = (context.run.clone(), context.call);
+    let staging = Staging::of(context);
+    until_dropped(move |_| {
+        if let Some(Ok(directory)) = evidence.staged.map(|staged| opened.dir.open_dir(staged.directory())) {
+            staging.discard(&directory);
+        }
+        notes.remove(&run, call);
+    })
+    .await;
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-
-    use drawloom_contract::tool::{Mode, Place};
-
-    use super::*;
-
-    #[test]
-    fn a_link_leads_to_its_file_also_while_that_is_replaced() {
-        let volume = tempfile::tempdir().expect("a directory");
-        std::fs::write(volume.path().join("a"), "old").expect("a file");
-        std::os::unix::fs::symlink("a", volume.path().join("link")).expect("a link");
-        let root = Arc::new(std::fs::File::open(volume.path()).expect("the volume"));
-        let dir = Dir::from_std_file(root.try_clone().expect("a handle"));
-        let opened = Opened {
-            dir,
-            place: Place {
-                volume: "v".into(),
-                root,
-                mode: Mode::ReadWrite,
-                guarded: Arc::default(),
-                path: "link".into(),
-            },
-        };
-        let done = AtomicBool::new(false);
-        std::thread::scope(|scope| {
-            scope.spawn(|| {
-                while !done.load(std::sync::atomic::Ordering::Relaxed) {
-                    std::fs::write(volume.path().join("b"), "new").expect("a file");
-                    std::fs::rename(volume.path().join("b"), volume.path().join("a")).expect("the same directory");
-                }
-            });
-            let found: Vec<_> = (0..20_000).map(|_| real_path(&opened)).collect();
-            done.store(true, std::sync::atomic::Ordering::Relaxed);
-            for real in found {
-                assert_eq!(real.expect("a path"), Path::new("a"));
-            }
-        });
-    }
-
-    #[test]
-    fn what_somebody_else_changed_after_the_plan_is_not_overwritten() {
-        let volume = tempfile::tempdir().expect("a directory");
-        std::fs::write(volume.path().join("a"), "somebody else's").expect("a file");
-        let root = Arc::new(std::fs::File::open(volume.path()).expect("the volume"));
-        let dir = Dir::from_std_file(root.try_clone().expect("a handle"));
-        let place =
-            Place { volume: "v".into(), root, mode: Mode::ReadWrite, guarded: Arc::default(), path: "a".into() };
-        let opened = Opened { dir, place };
-        for before in [None, Some(Digest::of(b"planned on"))] {
-            let change = Change { path: "a".into(), before, content: b"ours".into(), said: String::new() };
-            let error = change.make(&opened, "temporary", &AtomicBool::new(false)).expect_err("it changed");
-            assert_eq!(error.to_string(), "a: it was changed meanwhile; read it again");
-            assert_eq!(std::fs::read_to_string(volume.path().join("a")).expect("the file"), "somebody else's");
-            assert_eq!(std::fs::read_dir(volume.path()).expect("the directory").count(), 1);
-        }
-    }
-}
+mod tests;

@@ -25,7 +25,10 @@ use rustix::{
 pub(crate) use ignored::Ignored;
 use queue::Queue;
 
-use crate::guard::{Hidden, Identity};
+use crate::{
+    guard::{Hidden, Identity},
+    replace::is_staged_name,
+};
 
 /// How deep a tree is walked below its start; every level may hold a file handle open.
 const MOST_DEPTH: u32 = 64;
@@ -266,7 +269,9 @@ impl Listing<'_> {
 
     fn wanted(&self, name: &CStr, above: &Path, is_dir: bool, ignored: Option<&Ignored>) -> bool {
         let shown = self.scope.hidden || !name.to_bytes().starts_with(b".");
-        shown && !ignored.is_some_and(|ignored| ignored.names(above, OsStr::from_bytes(name.to_bytes()), is_dir))
+        shown
+            && !is_staged_name(name.to_bytes())
+            && !ignored.is_some_and(|ignored| ignored.names(above, OsStr::from_bytes(name.to_bytes()), is_dir))
     }
 }
 

@@ -9,12 +9,14 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::{
-    files::{Opened, open_to_write, until_dropped},
+    files::{Opened, open_to_write},
     guard::check_write_path,
-    replace::{self, Change, MOST_BYTES, digest, other_names, real_path},
+    replace::{self, Change, MOST_BYTES, Notes, OnOthersChange, digest, other_names, real_path},
 };
 
-pub(crate) struct Write;
+pub(crate) struct Write {
+    pub(crate) notes: Notes,
+}
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -49,10 +51,11 @@ impl Tool for Write {
 
 #[async_trait]
 impl Check for Write {
-    async fn evidence(&self, context: &ToolContext, input: &Value) -> Result<Value, ToolError> {
+    async fn evidence(&self, context: &ToolContext, input: &Value) -> Result<Option<Value>, ToolError> {
         let (opened, input) = prepare(context, input.clone())?;
-        let change = until_dropped(move |stop| plan(&opened, input, &stop)).await?;
-        Ok(serde_json::to_value(change.evidence())?)
+        let plan = move |opened: &Opened, stop: &AtomicBool| plan(opened, input, stop);
+        let staged = replace::stage(context, opened, self.notes.clone(), plan).await?;
+        Ok(staged.map(serde_json::to_value).transpose()?)
     }
 
     async fn verdict(&self, context: &ToolContext, input: &Value, evidence: &Value) -> Verdict {
@@ -61,7 +64,15 @@ impl Check for Write {
         else {
             return Verdict::InDoubt;
         };
-        until_dropped(move |stop| replace::verdict(&opened, &evidence, &stop)).await
+        replace::verdict(context, opened, evidence, OnOthersChange::Fail).await
+    }
+
+    async fn discard(&self, context: &ToolContext, input: &Value, evidence: &Value) {
+        if let (Ok((opened, _)), Ok(evidence)) =
+            (prepare(context, input.clone()), serde_json::from_value(evidence.clone()))
+        {
+            replace::discard(context, opened, self.notes.clone(), evidence).await;
+        }
     }
 }
 

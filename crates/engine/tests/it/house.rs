@@ -180,6 +180,7 @@ pub(crate) struct Plan {
     pub(crate) providers: BTreeMap<String, Arc<dyn Model>>,
     pub(crate) prices: BTreeMap<ModelName, Price>,
     pub(crate) agents: Vec<Definition>,
+    pub(crate) tools: Vec<Arc<dyn Tool>>,
     pub(crate) clock: Arc<dyn Clock>,
 }
 
@@ -194,8 +195,15 @@ impl Plan {
             providers: BTreeMap::new(),
             prices: BTreeMap::new(),
             agents: agents.into(),
+            tools: Vec::new(),
             clock: Arc::new(Wall),
         }
+    }
+
+    /// A tool beside `Agent` and `Probe`.
+    pub(crate) fn tool(mut self, tool: Arc<dyn Tool>) -> Self {
+        self.tools.push(tool);
+        self
     }
 
     pub(crate) fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
@@ -264,6 +272,7 @@ impl House {
         let script = Script::new("script", &options, plan.clock.clone()).expect("rules of the test");
         let mut tools: Vec<Arc<dyn Tool>> = vec![Arc::new(drawloom_tools::Agent)];
         tools.push(Arc::new(Probe(probed.clone())));
+        tools.extend(plan.tools);
         let model: Arc<dyn Model> = Arc::new(Metered(script, meter.clone()));
         let script = Provider { model, max_concurrent: plan.provider_cap, credential: None };
         let mut providers = BTreeMap::from([("script".to_owned(), script)]);

@@ -2,6 +2,7 @@
 
 mod budgets;
 mod children;
+mod evidence;
 mod falling_back;
 mod following;
 mod house;

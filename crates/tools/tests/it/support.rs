@@ -17,11 +17,12 @@ use drawloom_contract::{
     definition::Definition,
     ids::{RunId, RunKey, Tenant},
     time::{Clock, Timestamp},
-    tool::{Guarded, Mode, Place, Step, Tool, ToolContext, ToolError, Volumes},
+    tool::{Guarded, Mode, Place, Repeat, Step, Tool, ToolContext, ToolError, Volumes},
 };
 use drawloom_net::guarded::{Dial, Resolve, Stream};
 use drawloom_process::Launcher;
 use drawloom_tools::{Config, Parts, builtin};
+use futures::future::BoxFuture;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -134,6 +135,7 @@ impl Room {
             config: self.config.clone(),
             launcher: Launcher::new(program, &[]),
             temporary: self.temporary.path().to_owned(),
+            staged: self.temporary.path().join("staged"),
             environment: [("PATH".to_owned(), "/usr/bin:/bin".to_owned()), ("SECRET".to_owned(), "s3cret".to_owned())]
                 .into(),
             clock: Arc::new(TestClock(Instant::now())),
@@ -152,6 +154,7 @@ impl Room {
             definition: Arc::new(Definition::new("tester".parse().expect("a name"), "p", "m")),
             hosts: self.hosts.clone().into(),
             volumes: Arc::new(Open { path, root, mode: self.mode, guarded: self.guarded.clone() }),
+            evidence: None,
         }
     }
 
@@ -159,9 +162,29 @@ impl Room {
         builtin(&self.parts()).into_iter().find(|tool| tool.card().name == name).expect("a built-in tool")
     }
 
+    /// Calls a tool as a run does: evidence first, if the tool takes any, and removed in the end.
     pub(crate) async fn call(&self, name: &str, input: Value) -> Result<Step, ToolError> {
-        let (tool, context) = (self.tool(name), self.context());
-        tokio::time::timeout(HANGS, tool.call(&context, input)).await.expect("it does not hang")
+        self.call_later(name)(input).await
+    }
+
+    /// The same, for a call beside others.
+    pub(crate) fn call_later(
+        &self,
+        name: &str,
+    ) -> impl FnOnce(Value) -> BoxFuture<'static, Result<Step, ToolError>> + use<> {
+        let (tool, mut context) = (self.tool(name), self.context());
+        move |input| {
+            let work = async move {
+                let Repeat::Check(check) = tool.repeat() else { return tool.call(&context, input).await };
+                context.evidence = check.evidence(&context, &input).await?;
+                let done = tool.call(&context, input.clone()).await;
+                if let Some(evidence) = &context.evidence {
+                    check.discard(&context, &input, evidence).await;
+                }
+                done
+            };
+            Box::pin(async { tokio::time::timeout(HANGS, work).await.expect("it does not hang") })
+        }
     }
 
     pub(crate) async fn done(&self, name: &str, input: Value) -> String {

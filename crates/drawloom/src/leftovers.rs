@@ -1,0 +1,45 @@
+//! Staged files of calls that were never journaled: removed when an instance starts, before any run goes on.
+
+use std::path::PathBuf;
+
+use drawloom_contract::{
+    journal::{RunReader, StoreError},
+    record::Body,
+};
+use drawloom_substrate::VolumeTable;
+use drawloom_tools::Leftover;
+
+use crate::data_dir::DataDir;
+
+/// Where tools note what they have staged.
+pub(crate) fn directory(data: &DataDir) -> PathBuf {
+    data.path().join("staged")
+}
+
+/// Removes every staged file that is not the evidence of an open call. What cannot be removed is logged and stays.
+pub(crate) async fn sweep(data: &DataDir, reader: &dyn RunReader, volumes: &VolumeTable) -> Result<(), StoreError> {
+    let found = drawloom_tools::leftovers(&directory(data)).unwrap_or_else(|error| {
+        tracing::warn!(%error, "the notes about staged files cannot be read; staged files may be left in volumes");
+        Vec::new()
+    });
+    for leftover in found {
+        if is_evidence(reader, &leftover).await? {
+            continue;
+        }
+        if let Err(error) = leftover.remove(volumes.root(&leftover.volume)) {
+            let (run, volume) = (leftover.run.run, &leftover.volume);
+            tracing::warn!(%run, volume, %error, "a staged file could not be removed");
+        }
+    }
+    Ok(())
+}
+
+/// Whether the call that staged it is journaled and may still be open.
+async fn is_evidence(reader: &dyn RunReader, leftover: &Leftover) -> Result<bool, StoreError> {
+    let Some(view) = reader.find_run(&leftover.run).await? else { return Ok(false) };
+    if view.status.is_terminal() {
+        return Ok(false);
+    }
+    let record = reader.read_journal(&leftover.run, leftover.call.saturating_sub(1), 1).await?.pop();
+    Ok(record.is_some_and(|record| record.seq == leftover.call && matches!(record.body, Body::CallStarted(_))))
+}

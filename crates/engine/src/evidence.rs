@@ -1,0 +1,50 @@
+//! Evidence that tools put aside before their calls is removed when the calls' results are journaled, and not before.
+
+use std::sync::Arc;
+
+use drawloom_contract::{
+    record::{Body, RepeatClass},
+    tool::{Repeat, Tool, ToolContext},
+};
+use serde_json::Value;
+
+use crate::driver::Driver;
+
+/// The evidence of a call that has ended.
+pub(crate) struct OldEvidence {
+    tool: Arc<dyn Tool>,
+    context: ToolContext,
+    input: Value,
+}
+
+impl Driver {
+    /// Notes the evidence of the calls that this record ends.
+    pub(crate) fn note_evidence(&mut self, body: &Body) {
+        let ends = |call| match body {
+            Body::CallDone(done) => done.call == call,
+            Body::Finished(_) => true,
+            _ => false,
+        };
+        for open in self.run.open_calls.iter().filter(|open| ends(open.call)) {
+            let started = &open.started;
+            if started.repeat != RepeatClass::Check || started.evidence.is_none() {
+                continue;
+            }
+            if let Some(tool) = self.offered(&started.tool_use.name) {
+                let context = ToolContext { evidence: started.evidence.clone(), ..self.context(open.call) };
+                self.evidence.push(OldEvidence { tool, context, input: started.tool_use.input.clone() });
+            }
+        }
+    }
+
+    /// Lets tools remove the evidence that nothing will ask for any more, beside the run.
+    pub(crate) fn discard_evidence(&mut self) {
+        for OldEvidence { tool, context, input } in std::mem::take(&mut self.evidence) {
+            drop(tokio::spawn(async move {
+                if let (Repeat::Check(check), Some(evidence)) = (tool.repeat(), &context.evidence) {
+                    check.discard(&context, &input, evidence).await;
+                }
+            }));
+        }
+    }
+}
