@@ -231,6 +231,14 @@ pub enum StoreError {
         /// What the database says.
         detail: String,
     },
+    /// The file was deleted or replaced while it was open. That is for good: what was written since is lost.
+    #[error("{file} {what} while the server was using it; nothing is recorded any more")]
+    Gone {
+        /// The file that is missing or another one.
+        file: String,
+        /// What happened to it.
+        what: &'static str,
+    },
     /// A newer version wrote it.
     #[error("{file} has format {found}; this version of drawloom knows up to {known}")]
     TooNew {
@@ -270,6 +278,7 @@ impl Explain for StoreError {
             Self::Full { .. } => "store_full",
             Self::ReadOnly { .. } => "store_read_only",
             Self::Corrupt { .. } => "store_corrupt",
+            Self::Gone { .. } => "store_gone",
             Self::TooNew { .. } => "store_too_new",
             Self::Locked { .. } => "store_locked",
             Self::Failed { .. } => "store_failed",
@@ -285,6 +294,9 @@ impl Explain for StoreError {
             }
             Self::Corrupt { file, .. } => {
                 format!("stop drawloom, keep a copy of {file}, and restore a backup or try `sqlite3 {file} .recover`")
+            }
+            Self::Gone { .. } => {
+                "stop the server, put the file back or restore a backup, and start the server again".into()
             }
             Self::TooNew { .. } => "use a newer drawloom, or another --data-dir".into(),
             Self::Locked { .. } => "wait for it to end, or pass another --data-dir".into(),

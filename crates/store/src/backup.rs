@@ -93,6 +93,7 @@ pub fn inspect(file: &Path) -> Result<Backup, StoreError> {
         .and_then(|mut check| check.all(&[], |row| row.get::<_, String>(0)))
         .map_err(explained)?;
     if problems != ["ok"] {
+        fs::read(file).map_err(|error| explain_io(file, "it cannot be read", &error))?;
         return Err(corrupt(problems.join("; ")));
     }
     let count = |text: &str| -> Result<u64, StoreError> {

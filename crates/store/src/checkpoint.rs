@@ -91,6 +91,10 @@ impl Checkpointer {
 }
 
 fn pass(shared: &Shared) {
+    if shared.files.check().is_err() {
+        // The writer says so.
+        return;
+    }
     // A connection of its own each time: a pass is rare, and an idle connection would hold memory.
     let folded = open::connect(&shared.file, shared.synchronous)
         .and_then(|connection: Connection| connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(())));

@@ -8,6 +8,7 @@ mod backup;
 mod blobs;
 mod checkpoint;
 mod error;
+mod files;
 mod open;
 mod prepare;
 mod prune;

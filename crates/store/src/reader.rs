@@ -13,7 +13,7 @@ use drawloom_contract::journal::StoreError;
 use rusqlite::{Connection, OpenFlags};
 use tokio::sync::Semaphore;
 
-use crate::error::explain;
+use crate::{error::explain, files::Files};
 
 /// Reads at once; whoever comes then waits.
 const CONNECTIONS: usize = 4;
@@ -23,13 +23,14 @@ const CACHE: i64 = 512;
 /// The connections.
 pub(crate) struct Readers {
     file: PathBuf,
+    files: Arc<Files>,
     places: Arc<Semaphore>,
     idle: Arc<Mutex<Vec<Connection>>>,
 }
 
 impl Readers {
-    pub(crate) fn new(file: PathBuf) -> Self {
-        Self { file, places: Arc::new(Semaphore::new(CONNECTIONS)), idle: Arc::default() }
+    pub(crate) fn new(file: PathBuf, files: Arc<Files>) -> Self {
+        Self { file, files, places: Arc::new(Semaphore::new(CONNECTIONS)), idle: Arc::default() }
     }
 
     /// Runs `work` in one read transaction, on a thread that may block.
@@ -38,9 +39,12 @@ impl Readers {
         work: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
     ) -> Result<T, StoreError> {
         let place = Arc::clone(&self.places).acquire_owned().await.map_err(|_| StoreError::Closed)?;
-        let (file, idle) = (self.file.clone(), Arc::clone(&self.idle));
+        let (file, files, idle) = (self.file.clone(), Arc::clone(&self.files), Arc::clone(&self.idle));
         let task = tokio::task::spawn_blocking(move || {
-            let read = read(&file, &idle, work).map_err(|error| explain(&file, &error));
+            // A new connection would open whatever has the file's name now.
+            let read = files
+                .check()
+                .and_then(|()| read(&file, &idle, work).map_err(|error| files.explain_damage(explain(&file, &error))));
             drop(place);
             read
         });

@@ -22,6 +22,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::{
     error::explain_io,
+    files::Files,
     open::{self, Opened, Options, Synchronous},
     prepare::{Pinned, prepare},
     reader::Readers,
@@ -62,6 +63,7 @@ pub(crate) struct Shared {
     pub(crate) file: PathBuf,
     pub(crate) synchronous: Synchronous,
     pub(crate) epoch: Epoch,
+    pub(crate) files: Arc<Files>,
     pub(crate) counters: Counters,
     /// Why the last write failed, until one succeeds.
     failure: Mutex<Option<StoreError>>,
@@ -122,8 +124,10 @@ impl Store {
         synchronous: Synchronous,
         epoch: Epoch,
     ) -> Result<Self, StoreError> {
+        let files = Files::of(&file).map_err(|error| explain_io(&file, "cannot look at the store", &error))?;
         let shared = Arc::new(Shared {
             file,
+            files: Arc::new(files),
             synchronous,
             epoch,
             counters: Counters::default(),
@@ -136,7 +140,7 @@ impl Store {
             .name("store writer".into())
             .spawn(move || writer::run(connection, jobs, writers))
             .map_err(|error| explain_io(&shared.file, "cannot start the writer", &error))?;
-        let readers = Readers::new(shared.file.clone());
+        let readers = Readers::new(shared.file.clone(), Arc::clone(&shared.files));
         Ok(Self { shared, queue, writer: Mutex::new(Some(thread)), readers })
     }
 
@@ -201,7 +205,10 @@ impl Store {
         if problems == ["ok"] {
             return Ok(());
         }
-        Err(StoreError::Corrupt { file: self.file().display().to_string(), detail: problems.join("; ") })
+        let damage = StoreError::Corrupt { file: self.file().display().to_string(), detail: problems.join("; ") };
+        let files = Arc::clone(&self.shared.files);
+        let explained = tokio::task::spawn_blocking(move || files.explain_damage(damage)).await;
+        Err(explained.unwrap_or(StoreError::Closed))
     }
 
     /// What this process writes under.

@@ -158,8 +158,15 @@ impl Writer<'_> {
             self.roll_back(error);
         }
         let written = written.map_err(|error| explain(&self.shared.file, &error));
+        let written = self.unless_gone(written);
         self.note(written.as_ref().err());
         written
+    }
+
+    /// What was written counts only while the files still have their names. A store that lost one of them is broken for good.
+    fn unless_gone<T>(&mut self, written: Result<T, StoreError>) -> Result<T, StoreError> {
+        self.shared.files.check().inspect_err(|gone| self.broken = Some(gone.clone()))?;
+        written.map_err(|error| self.shared.files.explain_damage(error))
     }
 
     fn transact(&mut self, group: &[Commit]) -> Result<Vec<Outcome>, Error> {
@@ -235,6 +242,7 @@ impl Writer<'_> {
             self.roll_back(error);
         }
         let written = written.map_err(|error| explain(&self.shared.file, &error));
+        let written = self.unless_gone(written);
         self.note(written.as_ref().err());
         written
     }
@@ -261,7 +269,10 @@ impl Writer<'_> {
 
 /// Whether every entry would meet the same failure.
 fn concerns_all(error: &StoreError) -> bool {
-    matches!(error, StoreError::Full { .. } | StoreError::ReadOnly { .. } | StoreError::Locked { .. })
+    matches!(
+        error,
+        StoreError::Full { .. } | StoreError::ReadOnly { .. } | StoreError::Locked { .. } | StoreError::Gone { .. }
+    )
 }
 
 /// Says so when the writer's thread ends by a panic, so that nobody waits for it or takes it for closed.

@@ -53,6 +53,7 @@ impl Writer<'_> {
             self.roll_back(error);
         }
         let removed = removed.map_err(|error| explain(&self.shared.file, &error));
+        let removed = self.unless_gone(removed);
         self.note(removed.as_ref().err());
         removed?.ok_or_else(|| {
             let directory = self.shared.file.parent().unwrap_or(&self.shared.file).display().to_string();

@@ -184,3 +184,41 @@ fn where_nothing_may_be_written(directory: &Path) {
     let refused = Store::open(&Options::new(&below), at(2)).err();
     assert_eq!(refused, Some(StoreError::ReadOnly { file: below.display().to_string() }));
 }
+
+#[tokio::test]
+async fn a_disk_that_cannot_be_read_is_not_reported_as_damage() {
+    let name = "full_disk::a_disk_that_cannot_be_read_is_not_reported_as_damage";
+    if let Some(directory) = place() {
+        return where_reads_fail(&directory).await;
+    }
+    if Command::new("strace").arg("-V").output().is_err() {
+        _ = writeln!(std::io::stderr(), "skipped: this machine has no strace");
+        return;
+    }
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let opened = Store::open(&Options::new(directory.path()), at(1)).expect("a store that opens");
+    for number in 1..=200 {
+        let append = begin(accepted(number), [note(&"x".repeat(3_000))]);
+        opened.store.commit(Entry::append(opened.epoch, append)).await.expect("a run");
+    }
+    opened.store.close().await.expect("an orderly end");
+    // Opening the store takes a few reads; from the 100th on all of them fail, as on a dying disk.
+    let file = directory.path().join("drawloom.db").display().to_string();
+    let strace = ["strace", "-f", "-qq", "-o", "/dev/null", "-P", &file, "-e", "inject=pread64:error=EIO:when=100+"];
+    assert_passed(&run_in(":", &strace, directory.path(), name));
+}
+
+/// Where reading the file fails after a while.
+async fn where_reads_fail(directory: &Path) {
+    let opened = Store::open(&Options::new(directory), at(2)).expect("the first reads succeed");
+    let unread = opened.store.integrity().await;
+    assert!(
+        matches!(&unread, Err(StoreError::Failed { detail, .. }) if detail.contains("cannot be read")),
+        "{unread:?}"
+    );
+    for number in 1..=200 {
+        let found = opened.store.read_journal(&key(number), 0, usize::MAX).await;
+        assert!(!matches!(found, Err(StoreError::Corrupt { .. })), "{found:?}");
+        assert!(!matches!(&found, Ok(records) if records.len() != 2), "a failed read is not an empty one: {found:?}");
+    }
+}

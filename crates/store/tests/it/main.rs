@@ -7,6 +7,7 @@ mod commits;
 mod damage;
 mod fixtures;
 mod full_disk;
+mod gone;
 mod groups;
 mod history;
 mod keys;
