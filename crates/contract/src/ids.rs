@@ -5,7 +5,7 @@ use std::{fmt, str::FromStr, sync::Arc};
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::time::{Entropy, Timestamp};
+use crate::time::{Entropy, NoEntropy, Timestamp};
 
 /// An id or name that does not have the form it must have.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -26,11 +26,11 @@ impl BadId {
 }
 
 /// Sixteen bytes that sort by time of making: 48 bits of milliseconds, then 80 random ones.
-fn mint(now: Timestamp, entropy: &dyn Entropy) -> [u8; 16] {
+fn mint(now: Timestamp, entropy: &dyn Entropy) -> Result<[u8; 16], NoEntropy> {
     let mut bytes = [0; 16];
-    entropy.fill(&mut bytes[6..]);
+    entropy.fill(&mut bytes[6..])?;
     bytes[..6].copy_from_slice(&now.as_millis().to_be_bytes()[2..]);
-    bytes
+    Ok(bytes)
 }
 
 fn hex(bytes: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -85,8 +85,8 @@ macro_rules! id {
 
         impl $name {
             /// A new id; ids made later sort later.
-            pub fn mint(now: Timestamp, entropy: &dyn Entropy) -> Self {
-                Self(mint(now, entropy))
+            pub fn mint(now: Timestamp, entropy: &dyn Entropy) -> Result<Self, NoEntropy> {
+                mint(now, entropy).map(Self)
             }
 
             /// The bytes, as the store keeps them.
@@ -245,8 +245,8 @@ impl UserId {
 
 impl AgentId {
     /// A handle for a run whose caller gave none. Those made later sort later, which keeps the store's index compact.
-    pub fn mint(now: Timestamp, entropy: &dyn Entropy) -> Self {
-        Self(format!("a_{:032x}", u128::from_be_bytes(mint(now, entropy))).into())
+    pub fn mint(now: Timestamp, entropy: &dyn Entropy) -> Result<Self, NoEntropy> {
+        Ok(Self(format!("a_{:032x}", u128::from_be_bytes(mint(now, entropy)?)).into()))
     }
 }
 
@@ -322,16 +322,17 @@ mod tests {
     struct Counter(std::sync::atomic::AtomicU8);
 
     impl Entropy for Counter {
-        fn fill(&self, bytes: &mut [u8]) {
+        fn fill(&self, bytes: &mut [u8]) -> Result<(), NoEntropy> {
             bytes.fill(self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed));
+            Ok(())
         }
     }
 
     #[test]
     fn an_id_reads_back_as_it_was_written_and_sorts_by_time() {
         let entropy = Counter(9.into());
-        let early = RunId::mint(Timestamp::from_millis(1_000), &entropy);
-        let late = RunId::mint(Timestamp::from_millis(1_001), &entropy);
+        let early = RunId::mint(Timestamp::from_millis(1_000), &entropy).expect("entropy");
+        let late = RunId::mint(Timestamp::from_millis(1_001), &entropy).expect("entropy");
         assert!(early < late && early.to_string() < late.to_string());
         assert_eq!(late.to_string().parse::<RunId>(), Ok(late));
         assert_eq!(serde_json::from_str::<RunId>(&serde_json::to_string(&late).expect("ids encode")).ok(), Some(late));

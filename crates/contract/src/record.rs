@@ -3,9 +3,9 @@
 //! A record is compatible for ever: fields are added with a default, never renamed or removed, and a change of meaning
 //! is a new kind. What decides reads the fold of them; what was decided is never decided again.
 
+mod status;
 mod turn;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -20,6 +20,7 @@ use crate::{
     usage::Usage,
 };
 
+pub use status::{Status, StopReason};
 pub use turn::{Notice, Switched, TurnDone, TurnFailed, TurnStarted};
 
 /// A place in a run's journal; the first record has 1 and there are no gaps.
@@ -367,86 +368,6 @@ pub enum Stop {
         /// How often.
         strikes: u32,
     },
-}
-
-/// Where a run stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Status {
-    /// Accepted; waits for a slot.
-    Queued,
-    /// Has a slot.
-    Running,
-    /// Parked on a wait, without a slot.
-    Waiting,
-    /// Done.
-    Completed,
-    /// Ended by an error.
-    Failed,
-    /// Ended by a caller.
-    Cancelled,
-    /// Ended by a deadline.
-    TimedOut,
-}
-
-impl Status {
-    /// Every status, in the order of a run's life.
-    pub const ALL: [Self; 7] =
-        [Self::Queued, Self::Running, Self::Waiting, Self::Completed, Self::Failed, Self::Cancelled, Self::TimedOut];
-
-    /// Whether nothing follows.
-    pub fn is_terminal(self) -> bool {
-        match self {
-            Self::Completed | Self::Failed | Self::Cancelled | Self::TimedOut => true,
-            Self::Queued | Self::Running | Self::Waiting => false,
-        }
-    }
-
-    /// Its name on the wire and in the store.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Queued => "queued",
-            Self::Running => "running",
-            Self::Waiting => "waiting",
-            Self::Completed => "completed",
-            Self::Failed => "failed",
-            Self::Cancelled => "cancelled",
-            Self::TimedOut => "timed_out",
-        }
-    }
-}
-
-/// Why a model stopped, or why we stopped it.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum StopReason {
-    /// It was done.
-    #[default]
-    EndTurn,
-    /// It wants tools.
-    ToolUse,
-    /// It ran into its output limit.
-    MaxTokens,
-    /// It wrote a stop sequence.
-    StopSequence,
-    /// It used up its turns and wrote its last one.
-    MaxIterations,
-    /// It used up its budget and wrote its last turn.
-    Budget,
-}
-
-impl StopReason {
-    /// Its name on the wire and in the store.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::EndTurn => "end_turn",
-            Self::ToolUse => "tool_use",
-            Self::MaxTokens => "max_tokens",
-            Self::StopSequence => "stop_sequence",
-            Self::MaxIterations => "max_iterations",
-            Self::Budget => "budget",
-        }
-    }
 }
 
 /// How a run ended. Its `final_text` is the text of its last turn's record.

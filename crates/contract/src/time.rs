@@ -6,6 +6,8 @@ use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::failure::{Explain, Failure, FailureKind};
+
 /// Milliseconds since 1970 in UTC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
@@ -50,6 +52,34 @@ pub trait Clock: Send + Sync {
 
 /// The source of random bytes.
 pub trait Entropy: Send + Sync {
-    /// Fills `bytes`, whole.
-    fn fill(&self, bytes: &mut [u8]);
+    /// Fills `bytes`, whole, or says why it cannot.
+    fn fill(&self, bytes: &mut [u8]) -> Result<(), NoEntropy>;
+}
+
+/// The operating system gives no random bytes.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the operating system gives no random bytes: {reason}")]
+pub struct NoEntropy {
+    /// What it said.
+    pub reason: String,
+}
+
+impl Explain for NoEntropy {
+    fn kind(&self) -> FailureKind {
+        FailureKind::Unavailable
+    }
+
+    fn code(&self) -> &'static str {
+        "no_entropy"
+    }
+
+    fn hint(&self) -> Option<String> {
+        Some("check that the getrandom system call is allowed, or that /dev/urandom can be read".into())
+    }
+}
+
+impl From<NoEntropy> for Failure {
+    fn from(error: NoEntropy) -> Self {
+        Self::of(&error)
+    }
 }

@@ -7,7 +7,7 @@ use std::{
 
 use async_trait::async_trait;
 
-use drawloom_contract::time::{Clock, Entropy, Timestamp};
+use drawloom_contract::time::{Clock, Entropy, NoEntropy, Timestamp};
 
 /// The longest single sleep: after it the clock is read again, because it may have been set.
 const LONGEST_SLEEP: Duration = Duration::from_secs(60);
@@ -43,15 +43,17 @@ pub struct SystemEntropy(Mutex<Vec<u8>>);
 const FETCH: usize = 2048;
 
 impl Entropy for SystemEntropy {
-    fn fill(&self, bytes: &mut [u8]) {
+    fn fill(&self, bytes: &mut [u8]) -> Result<(), NoEntropy> {
         let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for byte in bytes {
             if held.is_empty() {
-                held.resize(FETCH, 0);
-                getrandom::fill(&mut held).expect("the operating system gives random bytes");
+                let mut fetched = vec![0; FETCH];
+                getrandom::fill(&mut fetched).map_err(|error| NoEntropy { reason: error.to_string() })?;
+                *held = fetched;
             }
             // Each byte is given out once.
             *byte = held.pop().expect("just filled");
         }
+        Ok(())
     }
 }

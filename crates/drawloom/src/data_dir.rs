@@ -3,6 +3,8 @@
 //! Owning the directory is holding the lock on `drawloom.lock`; the operating system lets go of it when the process ends,
 //! however it ends. Nobody probes the lock: who can take it owns the directory, who cannot is a client of its owner.
 
+mod claim;
+
 use std::{
     fs::{self, File, OpenOptions, TryLockError},
     io::{self, Read as _, Seek as _, Write as _},
@@ -11,6 +13,8 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize};
+
+use claim::Claim;
 
 const LOCK_FILE: &str = "drawloom.lock";
 const SERVER_FILE: &str = "server.json";
@@ -95,7 +99,9 @@ fn in_use(path: &Path, holder: Option<&Holder>) -> String {
 #[derive(Debug)]
 pub struct Lock {
     directory: DataDir,
-    _file: File,
+    /// Declared before the file, so that it is let go of first.
+    _claim: Option<Claim>,
+    file: File,
 }
 
 impl DataDir {
@@ -134,6 +140,12 @@ impl DataDir {
             }
             Err(TryLockError::Error(error)) => return Err(explain(LOCK_FILE)(error)),
         }
+        // A process whose lock file was deleted or replaced still has the claim.
+        let claim = Claim::take(&self.path).map_err(explain("."))?.map_err(|pid| Error::InUse {
+            path: self.path.clone(),
+            holder: Some(Holder { pid, command: "(its lock file is gone)".into() }),
+            server: None,
+        })?;
         // Whoever left this behind is gone: it did not hold the lock.
         match fs::remove_file(self.path.join(SERVER_FILE)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(explain(SERVER_FILE)(error)),
@@ -142,7 +154,7 @@ impl DataDir {
         let holder = Holder { pid: std::process::id(), command: command.to_owned() };
         let text = serde_json::to_vec(&holder).expect("a holder has only text keys");
         file.set_len(0).and_then(|()| file.write_all(&text)).map_err(explain(LOCK_FILE))?;
-        Ok(Lock { directory: self.clone(), _file: file })
+        Ok(Lock { directory: self.clone(), _claim: claim, file })
     }
 
     /// Waits until nobody else starts a server here; until the file is dropped, nobody else does.
@@ -208,8 +220,14 @@ impl Lock {
         file.write_all(&text).and_then(|()| fs::rename(&temporary, &final_path)).map_err(explain)
     }
 
-    /// Says that there is no server any more.
+    /// Says that there is no server any more, unless the directory has become somebody else's.
     pub fn withdraw(&self) {
+        let which = |found: fs::Metadata| (found.dev(), found.ino());
+        let ours = self.file.metadata().map(which).ok();
+        if fs::metadata(self.directory.path.join(LOCK_FILE)).map(which).ok() != ours {
+            tracing::warn!("the lock file was deleted or replaced; the server file is left as it is");
+            return;
+        }
         if let Err(error) = fs::remove_file(self.directory.path.join(SERVER_FILE)) {
             tracing::warn!(error = %error, "the server file could not be removed; it is ignored without its lock");
         }
@@ -255,6 +273,28 @@ mod tests {
         drop(lock);
         let _lock = directory.lock("run").expect("the first one is gone");
         assert!(!temporary.path().join(SERVER_FILE).exists());
+    }
+
+    #[test]
+    fn a_deleted_lock_file_or_directory_lets_nobody_else_in() {
+        let temporary = tempfile::tempdir().expect("a temporary directory");
+        let directory = DataDir::new(temporary.path().join("data"));
+        let lock = directory.lock("serve").expect("nobody has it");
+        lock.announce(&server()).expect("a writable directory");
+        let is_refused = || {
+            let Err(Error::InUse { holder, .. }) = directory.lock("serve") else { panic!("it is in use") };
+            assert_eq!(holder.expect("the holder").pid, std::process::id());
+        };
+        fs::remove_file(directory.path().join(LOCK_FILE)).expect("the lock file");
+        is_refused();
+        fs::remove_dir_all(directory.path()).expect("the directory");
+        is_refused();
+        // What another process announces there is not the first one's to remove.
+        fs::write(directory.path().join(SERVER_FILE), "{}").expect("a file");
+        lock.withdraw();
+        assert!(directory.path().join(SERVER_FILE).exists());
+        drop(lock);
+        directory.lock("serve").expect("nobody has it any more");
     }
 
     #[test]

@@ -14,7 +14,6 @@ use drawloom_server::{
     mcp::Table,
 };
 use drawloom_store::Options;
-use drawloom_substrate::{Finding, Weight};
 
 use crate::{
     clock::{SystemClock, SystemEntropy},
@@ -89,14 +88,14 @@ impl Parts {
             Err(error) => tracing::warn!(%error, "what commands left behind could not be looked at"),
         }
         let directories = Directories { temporary, staged: leftovers::directory(lock.directory()) };
-        let mut resolved = resolve::resolve_in(&directories, &loaded, extra).map_err(config::refuse)?;
-        let data = lock.directory().path().canonicalize().unwrap_or_else(|_| lock.directory().path().to_owned());
-        let exposed: Vec<String> = resolved.volumes.that_hold(&data).map(str::to_owned).collect();
-        resolved.findings.extend(exposed.into_iter().map(|name| Finding {
-            weight: Weight::Warning,
-            message: format!("the data directory is inside volume {name}: its agents can read and change every run"),
-            at: vec!["volumes".into(), name],
-        }));
+        let resolved = resolve::resolve_in(&directories, &loaded, extra).map_err(config::refuse)?;
+        let data = lock.directory().path();
+        let exposed = data.canonicalize().and_then(|data| resolved.volumes.exposing(&data)).map_err(|error| {
+            CommandError::usage("bad_data_dir", format!("cannot look at {}: {error}", data.display()))
+        })?;
+        if !exposed.is_empty() {
+            return Err(config::refuse(exposed.iter().map(|problem| loaded.mistake(problem)).collect()));
+        }
         Ok(Self {
             store: Options::new(lock.directory().path()),
             lock,

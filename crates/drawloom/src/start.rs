@@ -142,7 +142,8 @@ pub async fn start(parts: Parts) -> Result<Running, CommandError> {
         redactor,
         auth,
         limits: Limits::default(),
-    });
+    })
+    .map_err(|error| CommandError::of(&error))?;
     let mut running = Running {
         url: None,
         resumed: None,

@@ -87,7 +87,7 @@ impl Engine {
                 format!("a batch has 1 to {MOST_SPAWNS} spawns, not {}", starts.len()),
             ));
         }
-        let batch = BatchId::mint(self.parts.clock.now(), &*self.parts.entropy);
+        let batch = BatchId::mint(self.parts.clock.now(), &*self.parts.entropy)?;
         let size = starts.len() as u32;
         let acceptance = self.accept_once(caller, key.as_ref(), starts.len(), async {
             let agents = starts.iter().map(|start| (&start.agent, start.tools.as_deref()));
@@ -289,7 +289,7 @@ impl Engine {
         }
         let pinned = self.find_agent(&caller.tenant, &start.agent)?;
         let definition = &pinned.definition;
-        let run = RunId::mint(now, &*self.parts.entropy);
+        let run = RunId::mint(now, &*self.parts.entropy)?;
         let mut warnings = start.warnings;
         if self.gate().is_held() {
             warnings.push(HELD.to_owned());
@@ -323,8 +323,8 @@ impl Engine {
             version: drawloom_contract::VERSION.into(),
             tenant: caller.tenant.clone(),
             run,
-            session: start.session.unwrap_or_else(|| SessionId::mint(now, &*self.parts.entropy)),
-            agent_id: start.agent_id.unwrap_or_else(|| AgentId::mint(now, &*self.parts.entropy)),
+            session: start.session.map_or_else(|| SessionId::mint(now, &*self.parts.entropy), Ok)?,
+            agent_id: start.agent_id.map_or_else(|| AgentId::mint(now, &*self.parts.entropy), Ok)?,
             agent: start.agent,
             definition: pinned.digest,
             user: start.user.unwrap_or_else(|| caller.subject.clone()),
@@ -363,7 +363,7 @@ impl Engine {
         let now = self.parts.clock.now();
         let pinned = self.find_agent(&parent.tenant, &child.agent)?;
         let definition = &pinned.definition;
-        let run = RunId::mint(now, &*self.parts.entropy);
+        let run = RunId::mint(now, &*self.parts.entropy)?;
         let mut warnings = self.toolbox.missing(&definition.tools, parent.narrowed_tools.as_deref());
         let tools = narrowed(&pinned.tools, parent.narrowed_tools.as_deref(), &mut warnings);
         let user_tier = parent.models.user_tier.as_deref();
@@ -373,8 +373,8 @@ impl Engine {
             version: drawloom_contract::VERSION.into(),
             tenant: parent.tenant.clone(),
             run,
-            session: SessionId::mint(now, &*self.parts.entropy),
-            agent_id: AgentId::mint(now, &*self.parts.entropy),
+            session: SessionId::mint(now, &*self.parts.entropy)?,
+            agent_id: AgentId::mint(now, &*self.parts.entropy)?,
             agent: child.agent,
             definition: pinned.digest,
             user: parent.user.clone(),

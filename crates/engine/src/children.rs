@@ -63,8 +63,8 @@ impl Driver {
         (0..).zip(starts).map(plan).collect()
     }
 
-    /// Journals the results of waits whose children have all ended.
-    pub(crate) async fn collect_children(&mut self) {
+    /// Journals the results of waits whose children have all ended. `None` when the children cannot be read.
+    pub(crate) async fn collect_children(&mut self) -> Option<()> {
         let waiting: Vec<(Seq, Collect)> = self
             .run
             .open_calls
@@ -73,14 +73,14 @@ impl Driver {
             .collect();
         for (call, collect) in waiting {
             let key: RunKey = self.key.clone();
-            let children = self.engine.read(|| self.engine.parts.reader.list_children(&key, call)).await;
-            let children = children.unwrap_or_default();
+            let children = self.engine.read(|| self.engine.parts.reader.list_children(&key, call)).await?;
             if children.iter().all(|child| child.status.is_terminal()) {
                 let (text, is_error) = collected(&children, collect);
                 self.push(Body::CallDone(CallDone { call, text, is_error, in_doubt: false }));
                 self.waits.push(WaitChange::Remove { run: key, call });
             }
         }
+        Some(())
     }
 }
 

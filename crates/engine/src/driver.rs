@@ -12,7 +12,7 @@ use drawloom_contract::{
     executor::{Drive, Effect, Executor},
     failure::RunError,
     ids::RunKey,
-    journal::{Append, CommitError, Entry, WaitChange},
+    journal::{Append, CommitError, Entry, StoreError, WaitChange},
     record::{Accepted, Body, Outcome, Record, Seq, Status, Stop},
     redact::Redacted,
     run::{FoldError, Run},
@@ -344,6 +344,11 @@ impl Driver {
         let committed = loop {
             match self.engine.parts.journal.commit(entry()).await {
                 Ok(committed) => break committed,
+                // For good: the run must not go on unrecorded.
+                Err(CommitError::Store(StoreError::Gone { .. })) => {
+                    self.engine.store_gone();
+                    return Err(Lost);
+                }
                 Err(CommitError::Store(error)) if self.claim.control().order() != Order::Drain => {
                     tracing::error!(run = %self.key.run, %error, "cannot journal a step; trying again");
                     self.engine.parts.clock.sleep_until(self.now().after(wait)).await;

@@ -43,6 +43,9 @@ use crate::{
     toolbox::Toolbox,
 };
 
+/// How often a read may say that the store is damaged before that is believed: a disk may fail for a moment.
+const DAMAGED_READS: u32 = 3;
+
 /// A provider of models, opened.
 #[derive(Clone)]
 pub struct Provider {
@@ -327,18 +330,24 @@ impl Engine {
         }
     }
 
-    /// Asks the store until it answers: what must go on cannot give up because a read failed. Damage does not mend
-    /// itself: then the answer is nothing.
+    /// Asks the store until it answers: what must go on cannot give up because a read failed. `None` when it cannot be read
+    /// for good: it is damaged, also when asked again, or its files are gone. That is never the same as an empty answer.
     pub(crate) async fn read<T, F>(&self, mut ask: impl FnMut() -> F) -> Option<T>
     where
         F: Future<Output = Result<T, StoreError>>,
     {
         let mut wait = Duration::from_millis(100);
+        let mut damaged = 0;
         loop {
             match ask().await {
                 Ok(value) => return Some(value),
-                Err(error @ StoreError::Corrupt { .. }) => {
+                Err(error @ StoreError::Corrupt { .. }) if damaged + 1 >= DAMAGED_READS => {
                     tracing::error!(%error, "the store is damaged");
+                    return None;
+                }
+                Err(StoreError::Corrupt { .. }) => damaged += 1,
+                Err(StoreError::Gone { .. }) => {
+                    self.store_gone();
                     return None;
                 }
                 Err(error) => tracing::error!(%error, "cannot read the store; trying again"),
@@ -348,10 +357,18 @@ impl Engine {
         }
     }
 
-    /// A number from 0 to `below`, by chance.
+    /// Nothing is recorded any more: everybody who waits for a run gets an error instead of waiting for ever.
+    pub(crate) fn store_gone(&self) {
+        self.feed.forget_all();
+    }
+
+    /// A number from 0 to `below`, by chance; 0 when there is none. Only waits are spread by it.
     pub(crate) fn chance(&self, below: u64) -> u64 {
         let mut bytes = [0; 8];
-        self.parts.entropy.fill(&mut bytes);
+        if let Err(error) = self.parts.entropy.fill(&mut bytes) {
+            tracing::warn!(%error, "a wait is not spread");
+            bytes = [0; 8];
+        }
         u64::from_le_bytes(bytes) % below.max(1)
     }
 }

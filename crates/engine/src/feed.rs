@@ -92,6 +92,11 @@ impl Feed {
         self.lock().remove(key);
     }
 
+    /// Lets go of all listeners, so that they look at the store.
+    pub(crate) fn forget_all(&self) {
+        self.lock().clear();
+    }
+
     /// Tells of a commit.
     pub(crate) fn publish(&self, key: &RunKey, records: &[Redacted<Record>], ended: Option<&Arc<RunView>>) {
         let mut map = self.lock();

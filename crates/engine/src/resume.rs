@@ -124,7 +124,9 @@ impl Driver {
             driver.engine.timers.clear(until, &key, Due::Wake);
             driver.waits.push(WaitChange::Remove { run: key, call });
         }
-        driver.collect_children().await;
+        if driver.collect_children().await.is_none() {
+            return driver.end_by(Stop::Unreadable).await;
+        }
         if driver.claim.control().order() == Order::Drive {
             driver.advance().await;
         }

@@ -32,13 +32,17 @@ impl Driver {
         if self.run.stop.is_none() {
             self.push(Body::StopRequested(stop.clone()));
         }
-        let mut cascaded = Vec::new();
+        let (mut cascaded, mut stop) = (Vec::new(), stop);
         if self.run.open_calls.iter().any(|open| open.waiting.is_some()) {
             if self.commit().await.is_err() {
                 return;
             }
             let key = self.key.clone();
-            let children = self.live_children().await;
+            // Children that cannot be read cannot be stopped; then the run ends with that error, and does not claim more.
+            let children = self.live_children().await.unwrap_or_else(|| {
+                stop = Stop::Unreadable;
+                Vec::new()
+            });
             cascaded = ids(&children);
             let below =
                 children.iter().map(|child| self.engine.stop_run(child.key(), Stop::ParentEnded { parent: key.run }));
@@ -46,8 +50,10 @@ impl Driver {
                 cascaded.extend(more);
             }
             // One that let go because the process stops goes on in the next one, and so does this end.
-            if !self.live_children().await.is_empty() {
-                return;
+            match self.live_children().await {
+                Some(live) if !live.is_empty() => return,
+                Some(_) => {}
+                None => stop = Stop::Unreadable,
             }
         }
         let (status, error) = verdict(&stop);
@@ -59,9 +65,9 @@ impl Driver {
 }
 
 impl Driver {
-    async fn live_children(&self) -> Vec<RunView> {
-        let children = self.engine.read(|| self.engine.parts.reader.list_live_children(&self.key)).await;
-        children.unwrap_or_default()
+    /// The children that have not ended; `None` when they cannot be read.
+    async fn live_children(&self) -> Option<Vec<RunView>> {
+        self.engine.read(|| self.engine.parts.reader.list_live_children(&self.key)).await
     }
 }
 
@@ -92,7 +98,7 @@ pub(crate) fn verdict(stop: &Stop) -> (Status, RunError) {
         ),
         Stop::Unreadable => (
             Status::Failed,
-            RunError::new("unreadable", "its journal cannot be read; the server's log says why")
+            RunError::new("unreadable", "its journal or its children cannot be read; the server's log says why")
                 .with_hint("`drawloom doctor` checks the data directory"),
         ),
         Stop::Quarantined { strikes } => (
@@ -108,8 +114,9 @@ pub(crate) fn verdict(stop: &Stop) -> (Status, RunError) {
 
 /// The end that `stop` makes of a run, for comparing with what was journaled.
 pub(crate) fn is_outcome_of(stop: &Stop, outcome: &Outcome) -> bool {
-    let (status, error) = verdict(stop);
-    outcome.status == status && outcome.error.as_ref().is_some_and(|found| found.code == error.code)
+    let found = outcome.error.as_ref().map(|error| (outcome.status, error.code.as_str()));
+    // Whatever the reason was, what cannot be read ends like this.
+    [stop, &Stop::Unreadable].into_iter().map(verdict).any(|(status, error)| found == Some((status, &*error.code)))
 }
 
 impl Engine {

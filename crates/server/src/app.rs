@@ -15,7 +15,7 @@ use drawloom_contract::{
     redact::Redactor,
     retention::Retention,
     runs::Runs,
-    time::{Clock, Entropy, Timestamp},
+    time::{Clock, Entropy, NoEntropy, Timestamp},
     values::KeyValue,
 };
 use drawloom_wire::{
@@ -139,12 +139,12 @@ pub struct App {
 
 impl App {
     /// An app of these parts; its uptime counts from here.
-    pub fn new(parts: Parts) -> Arc<Self> {
+    pub fn new(parts: Parts) -> Result<Arc<Self>, NoEntropy> {
         let mut boot = [0; 4];
-        parts.entropy.fill(&mut boot);
+        parts.entropy.fill(&mut boot)?;
         let mut instance = [0; 16];
-        parts.entropy.fill(&mut instance);
-        Arc::new(Self {
+        parts.entropy.fill(&mut instance)?;
+        Ok(Arc::new(Self {
             started: parts.clock.now(),
             runs: parts.runs,
             definitions: parts.definitions,
@@ -163,7 +163,7 @@ impl App {
             instance: format!("{:032x}", u128::from_be_bytes(instance)),
             boot: u32::from_be_bytes(boot),
             requests: AtomicU64::new(0),
-        })
+        }))
     }
 
     /// A name for this process, to tell it from those before it.

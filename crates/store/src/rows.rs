@@ -74,7 +74,7 @@ pub(crate) fn read_run(row: &Row<'_>) -> Result<RunView> {
         ended_at: columns.time()?,
         deadline: columns.time()?,
         queue_timeout_ms: columns.take::<Option<i64>>()?.map(natural),
-        stop_reason: columns.word(STOP_REASONS, StopReason::as_str)?,
+        stop_reason: columns.word(StopReason::ALL, StopReason::as_str)?,
         final_text: read_final_text(columns)?,
         error: columns.json()?,
         usage: Usage {
@@ -88,15 +88,6 @@ pub(crate) fn read_run(row: &Row<'_>) -> Result<RunView> {
         cost: columns.take::<Option<i64>>()?.map(|cost| Cost(natural(cost))),
     })
 }
-
-const STOP_REASONS: [StopReason; 6] = [
-    StopReason::EndTurn,
-    StopReason::ToolUse,
-    StopReason::MaxTokens,
-    StopReason::StopSequence,
-    StopReason::MaxIterations,
-    StopReason::Budget,
-];
 
 fn read_parent(columns: &mut Columns<'_>) -> Result<Option<Parent>> {
     let run = columns.take::<Option<[u8; 16]>>()?;
@@ -170,18 +161,26 @@ impl Columns<'_> {
         Ok(self.take::<Option<i64>>()?.map(Timestamp::from_millis))
     }
 
-    fn word<T: Copy>(
-        &mut self,
-        all: impl IntoIterator<Item = T>,
-        name: impl Fn(T) -> &'static str,
-    ) -> Result<Option<T>> {
+    fn word<T: Copy>(&mut self, all: &[T], name: impl Fn(T) -> &'static str) -> Result<Option<T>> {
         let Some(text) = self.take::<Option<String>>()? else { return Ok(None) };
-        let found = all.into_iter().find(|word| name(*word) == text);
-        found.map(Some).ok_or_else(|| self.wrong(format!("{text:?} is no word of ours")))
+        let found = all.iter().find(|word| name(**word) == text);
+        found.map(|word| Some(*word)).ok_or_else(|| self.wrong(format!("{text:?} is no word of ours")))
     }
 
     fn wrong(&self, error: impl Into<Box<dyn std::error::Error + Send + Sync + 'static>>) -> Error {
         wrong(self.next.saturating_sub(1), Type::Text, error)
+    }
+}
+
+/// Kinds of handles, as they are stored.
+const RUN: &str = "run";
+const BATCH: &str = "batch";
+
+/// A handle's kind and id, as they are stored.
+pub(crate) fn stored_handle(handle: &HandleId) -> (&'static str, &[u8; 16]) {
+    match handle {
+        HandleId::Run(run) => (RUN, run.as_bytes()),
+        HandleId::Batch(batch) => (BATCH, batch.as_bytes()),
     }
 }
 
@@ -193,8 +192,9 @@ pub(crate) const FIND_KEY: &str = "SELECT body, handle_kind, handle FROM keys \
 pub(crate) fn read_key(row: &Row<'_>) -> Result<(Digest, HandleId)> {
     let id = row.get(2)?;
     let handle = match row.get_ref(1)?.as_str()? {
-        "run" => HandleId::Run(RunId::from_bytes(id)),
-        _ => HandleId::Batch(BatchId::from_bytes(id)),
+        RUN => HandleId::Run(RunId::from_bytes(id)),
+        BATCH => HandleId::Batch(BatchId::from_bytes(id)),
+        other => return Err(wrong(1, Type::Text, format!("{other:?} is not a kind of handle"))),
     };
     Ok((Digest::from_bytes(row.get(0)?), handle))
 }

@@ -121,10 +121,21 @@ impl VolumeTable {
         self.volumes.get(name).map(|volume| &*volume.root)
     }
 
-    /// The volumes in which `path` is, by name. `path` is absolute and without links.
-    pub fn that_hold<'a>(&'a self, path: &'a Path) -> impl Iterator<Item = &'a str> + 'a {
-        let holds = |volume: &Volume| volume.spellings.iter().any(|spelling| path.starts_with(spelling));
-        self.volumes.iter().filter(move |(_, volume)| holds(volume)).map(|(name, _)| name.as_str())
+    /// The volumes that contain the server's data directory or lie inside it. Its agents could read and change every run.
+    pub fn exposing(&self, data: &Path) -> std::io::Result<Vec<Problem>> {
+        let mut problems = Vec::new();
+        for (name, volume) in &self.volumes {
+            let path = volume.spellings.last().map_or(Path::new("/"), |path| path);
+            let how = match () {
+                () if guarded::contains(&volume.root, data)? => "contains the data directory",
+                () if guarded::contains(&File::open(data)?, path)? => "is inside the data directory",
+                () => continue,
+            };
+            let message = format!("volume {name} {how} {}: its agents could change every run", data.display());
+            let hint = "use another directory for the volume, or move the data directory with --data-dir";
+            problems.push(Problem::new(["volumes", name, "path"], message).with_hint(hint));
+        }
+        Ok(problems)
     }
 
     /// Whether one volume holds the other, or both are one directory.

@@ -205,7 +205,7 @@ impl Progress {
             "done" => self.status = "completed",
             "error" => {
                 self.status = Status::ALL
-                    .into_iter()
+                    .iter()
                     .find(|status| data["status"] == status.as_str())
                     .map_or("failed", |status| status.as_str());
             }

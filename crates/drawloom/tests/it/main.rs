@@ -7,6 +7,7 @@ mod config;
 mod demo;
 mod docs;
 mod doctor;
+mod gone;
 mod help;
 mod house;
 mod init;

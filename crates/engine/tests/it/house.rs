@@ -23,7 +23,7 @@ use drawloom_contract::{
     record::{Body, Record},
     redact::Redactor,
     runs::{Interest, Item, Runs, Start, Started},
-    time::{Clock, Entropy, Timestamp},
+    time::{Clock, Entropy, NoEntropy, Timestamp},
     tool::{Place, Repeat, Step, Tool, ToolCard, ToolContext, ToolError, Volumes},
     view::RunView,
 };
@@ -77,7 +77,7 @@ impl Clock for Hand {
 struct Counter;
 
 impl Entropy for Counter {
-    fn fill(&self, bytes: &mut [u8]) {
+    fn fill(&self, bytes: &mut [u8]) -> Result<(), NoEntropy> {
         // One count for all houses: one that opens another's directory must not mint its ids again.
         static NEXT: AtomicUsize = AtomicUsize::new(0);
         let mut number = NEXT.fetch_add(1, Ordering::Relaxed) as u64 ^ u64::from(std::process::id()) << 32;
@@ -85,6 +85,7 @@ impl Entropy for Counter {
             number = number.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
             *byte = (number >> 56) as u8;
         }
+        Ok(())
     }
 }
 
@@ -182,6 +183,9 @@ pub(crate) struct Plan {
     pub(crate) agents: Vec<Definition>,
     pub(crate) tools: Vec<Arc<dyn Tool>>,
     pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) entropy: Arc<dyn Entropy>,
+    /// Stands between the engine and what it reads.
+    pub(crate) wrap_reader: fn(Arc<dyn RunReader>) -> Arc<dyn RunReader>,
 }
 
 impl Plan {
@@ -197,6 +201,8 @@ impl Plan {
             agents: agents.into(),
             tools: Vec::new(),
             clock: Arc::new(Wall),
+            entropy: Arc::new(Counter),
+            wrap_reader: |reader| reader,
         }
     }
 
@@ -284,7 +290,7 @@ impl House {
             epoch: opened.epoch,
             previous_unclean: opened.previous == Previous::Unclean,
             journal: opened.store.clone(),
-            reader: opened.store.clone(),
+            reader: (plan.wrap_reader)(opened.store.clone()),
             definitions: Arc::new(Agents(
                 plan.agents.into_iter().map(|agent| (agent.name.to_string(), Arc::new(agent))).collect(),
             )),
@@ -295,7 +301,7 @@ impl House {
             volumes: Arc::new(NoVolumes),
             redactor: Arc::new(Redactor::new(plan.secrets)),
             clock: plan.clock,
-            entropy: Arc::new(Counter),
+            entropy: plan.entropy,
         });
         Self {
             engine,

@@ -14,3 +14,4 @@ mod simple;
 mod stopping;
 mod thinking;
 mod trials;
+mod unreadable;

@@ -14,7 +14,7 @@ use drawloom_contract::{
     journal::{CommitError, StoreError},
     redact::Redactor,
     retention::{Prune, Pruned, Retention},
-    time::{Clock, Entropy, Timestamp},
+    time::{Clock, Entropy, NoEntropy, Timestamp},
     values::{KeyValue, ValueChange, ValueKey},
 };
 use drawloom_net::{Configured, Method, Request, Response};
@@ -55,8 +55,9 @@ impl Clock for TestClock {
 struct Zeros;
 
 impl Entropy for Zeros {
-    fn fill(&self, bytes: &mut [u8]) {
+    fn fill(&self, bytes: &mut [u8]) -> Result<(), NoEntropy> {
         bytes.fill(0);
+        Ok(())
     }
 }
 
@@ -186,7 +187,8 @@ impl Setup {
             redactor: Arc::new(Redactor::new([SECRET])),
             auth: Auth::new(address, self.shared, principals).expect("it is on loopback"),
             limits: self.limits,
-        });
+        })
+        .expect("random bytes");
         let (stop, stopped) = oneshot::channel();
         let task = tokio::spawn(serve(listener, app, async {
             // A test that ends without a word stops the server too.

@@ -2,7 +2,7 @@
 
 use drawloom_contract::{
     ids::{Digest, RunId, RunKey},
-    journal::{CommitError, Committed, HandleId, NewBatch, RequestKey, WaitChange},
+    journal::{CommitError, Committed, NewBatch, RequestKey, WaitChange},
     record::{self, Seq},
     time::Timestamp,
     values::ValueChange,
@@ -14,7 +14,7 @@ use super::statements::Statements;
 use crate::{
     error::is_constraint,
     prepare::{Change, Run, Work},
-    rows::read_key,
+    rows::{read_key, stored_handle},
     sql::{integer, natural},
 };
 
@@ -97,10 +97,7 @@ fn claim_key(statements: &mut Statements<'_>, key: &RequestKey) -> Result<()> {
         Some(_) => return Err(Stopped::Refused(CommitError::KeyReused)),
         None => {}
     }
-    let (kind, id) = match &key.handle {
-        HandleId::Run(run) => ("run", run.as_bytes()),
-        HandleId::Batch(batch) => ("batch", batch.as_bytes()),
-    };
+    let (kind, id) = stored_handle(&key.handle);
     let values: [&dyn ToSql; 7] =
         [&tenant, &subject, &key.operation, key.key.as_bytes(), key.body.as_bytes(), &kind, id];
     statements.insert_key.execute(&values)?;

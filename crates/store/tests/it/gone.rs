@@ -9,8 +9,10 @@ use drawloom_contract::{
 
 use crate::fixtures::{Bench, accepted, begin, key};
 
+type Loss = (&'static str, fn(&Path));
+
 /// Ways to lose a store that is open.
-fn losses() -> Vec<(&'static str, fn(&Path))> {
+fn losses() -> Vec<Loss> {
     fn beside(file: &Path, ending: &str) -> std::path::PathBuf {
         let mut name = file.as_os_str().to_owned();
         name.push(ending);

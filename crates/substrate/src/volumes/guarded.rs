@@ -67,14 +67,26 @@ fn names_of(file: &Path) -> io::Result<Vec<(PathBuf, OsString)>> {
     Ok(names)
 }
 
+/// Whether `path`, absolute and without links, is the directory or below it, by identity.
+pub(super) fn contains(directory: &File, path: &Path) -> io::Result<bool> {
+    let directory = identity(&directory.metadata()?);
+    Ok(path.ancestors().any(|above| is(above, directory)))
+}
+
+fn identity(metadata: &fs::Metadata) -> (u64, u64) {
+    (metadata.dev(), metadata.ino())
+}
+
+fn is(path: &Path, known: (u64, u64)) -> bool {
+    fs::metadata(path).is_ok_and(|metadata| identity(&metadata) == known)
+}
+
 /// The protected files as a volume with this root sees them. A directory is in the volume when the volume's root is one of
 /// the directories above it, by identity: the path to the volume may go through a bind mount.
 pub(super) fn seen_from(root: &File, protected: &[Protected]) -> io::Result<Arc<[Guarded]>> {
-    let identity = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
-    let root = identity(root.metadata()?);
+    let root = identity(&root.metadata()?);
     let inside = |file: &Protected| {
-        let is_root = |above: &&Path| fs::metadata(above).is_ok_and(|metadata| identity(metadata) == root);
-        let above = file.directory.ancestors().find(is_root)?;
+        let above = file.directory.ancestors().find(|above| is(above, root))?;
         file.directory.strip_prefix(above).ok().map(|rest| rest.join(&file.name))
     };
     let guarded = protected.iter().map(|file| Guarded {

@@ -226,14 +226,16 @@ fn request(id: Id, method: String, text: &str, mut object: Object, stamp: &Stamp
     let mut patience = None;
     if let ("tools/call", Some(params)) = (method.as_str(), &mut params) {
         let given = nested(params, "arguments").and_then(|arguments| string(&arguments, "idempotency_key"));
-        let chosen = given.or_else(|| string(&meta, IDEMPOTENCY_KEY)).unwrap_or_else(|| random_key(stamp.entropy));
-        meta.insert(IDEMPOTENCY_KEY.into(), raw(&chosen));
+        let chosen = given.or_else(|| string(&meta, IDEMPOTENCY_KEY)).or_else(|| random_key(stamp.entropy));
+        if let Some(chosen) = &chosen {
+            meta.insert(IDEMPOTENCY_KEY.into(), raw(chosen));
+        }
         let said = meta.get(PATIENCE_MS).and_then(|raw| serde_json::from_str(raw.get()).ok());
         patience = said.map(Duration::from_millis).or(stamp.patience).map(|whole| Patience { since: stamp.now, whole });
         params.insert("_meta".into(), raw(&meta));
         object.insert("params".into(), raw(params));
         frame = one_line(raw(&object).get());
-        key = Some(chosen);
+        key = chosen;
     }
     Request { id, method, text: frame, patience, name, version, key, progress_token, sender }
 }
@@ -253,10 +255,14 @@ fn stateless_version(meta: &Object) -> Option<String> {
     string(meta, PROTOCOL_VERSION).filter(|version| version.as_str() >= STATELESS_SINCE)
 }
 
-fn random_key(entropy: &dyn Entropy) -> String {
+/// A key of its own for a call; nothing when there are no random bytes: then the call is not sent a second time.
+fn random_key(entropy: &dyn Entropy) -> Option<String> {
     let mut bytes = [0; 16];
-    entropy.fill(&mut bytes);
-    format!("mcp-{:032x}", u128::from_be_bytes(bytes))
+    if let Err(error) = entropy.fill(&mut bytes) {
+        tracing::warn!(%error, "a call has no key, so that it cannot be sent again");
+        return None;
+    }
+    Some(format!("mcp-{:032x}", u128::from_be_bytes(bytes)))
 }
 
 /// The object under `name`.

@@ -75,8 +75,10 @@ impl Outage {
 /// Up to a quarter more, so that many callers do not come back at once.
 fn jitter(wait: Duration, entropy: &dyn Entropy) -> Duration {
     let mut byte = [0];
-    entropy.fill(&mut byte);
-    wait.mul_f64(f64::from(byte[0]) / 1024.0)
+    match entropy.fill(&mut byte) {
+        Ok(()) => wait.mul_f64(f64::from(byte[0]) / 1024.0),
+        Err(_) => Duration::ZERO,
+    }
 }
 
 /// The server did not come back in time.

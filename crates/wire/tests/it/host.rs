@@ -6,7 +6,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use drawloom_contract::time::{Clock, Entropy, Timestamp};
+use drawloom_contract::time::{Clock, Entropy, NoEntropy, Timestamp};
 use drawloom_net::Configured;
 use drawloom_wire::mcp::{self, Fixed};
 use serde_json::{Value, json};
@@ -74,8 +74,9 @@ impl Clock for Recording {
 struct Chance;
 
 impl Entropy for Chance {
-    fn fill(&self, bytes: &mut [u8]) {
+    fn fill(&self, bytes: &mut [u8]) -> Result<(), NoEntropy> {
         getrandom::fill(bytes).expect("the system has random bytes");
+        Ok(())
     }
 }
 

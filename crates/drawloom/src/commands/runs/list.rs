@@ -51,7 +51,7 @@ pub struct List {
 }
 
 fn status(text: &str) -> Result<Status, String> {
-    Status::ALL.into_iter().find(|status| status.as_str() == text).ok_or_else(|| {
+    Status::ALL.iter().copied().find(|status| status.as_str() == text).ok_or_else(|| {
         let names: Vec<&str> = Status::ALL.iter().map(|status| status.as_str()).collect();
         format!("there are {}", names.join(", "))
     })

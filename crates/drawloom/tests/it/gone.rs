@@ -1,0 +1,65 @@
+//! A store that is deleted under a running server, and volumes that would let agents delete it.
+
+use std::fs;
+
+use serde_json::json;
+
+use crate::support::Home;
+
+#[test]
+fn a_server_whose_data_is_deleted_says_so_and_no_second_one_starts_beside_it() {
+    let home = Home::new();
+    let mut server = home.serve();
+    let via = |arguments: &[&str]| {
+        let mut command = home.command(arguments);
+        home.finish(command.env("DRAWLOOM_URL", &server.url))
+    };
+    via(&["run", "echo", "hi"]).exits(0);
+    fs::remove_dir_all(home.data()).expect("the data directory");
+    for arguments in [&["run", "echo", "hi", "--json"][..], &["runs", "list", "--json"]] {
+        let ran = via(arguments);
+        assert_ne!(ran.code, 0, "{ran:?}");
+        assert!((ran.stdout.clone() + &ran.stderr).contains("store_gone"), "{ran:?}");
+    }
+    let health = get(&server.url, "/healthz");
+    assert!(health.starts_with("HTTP/1.1 503") && health.contains("store_gone"), "{health}");
+    // The lock file went with the directory; the server still has the path.
+    let second = home.run(&["serve", "--json", "--listen", "127.0.0.1:0"]).exits(2).json();
+    assert_eq!(second["error"]["code"], json!("in_use"), "{second}");
+    let said = server.stop_and_read();
+    assert!(said.contains("was deleted or moved away while the server was using it"), "{said}");
+    assert_eq!(said.matches("a group of entries was not written").count(), 1, "said once:\n{said}");
+    home.serve();
+}
+
+/// One request by hand; the whole answer.
+fn get(url: &str, path: &str) -> String {
+    use std::io::{Read as _, Write as _};
+    let address = url.strip_prefix("http://").expect("an address");
+    let mut stream = std::net::TcpStream::connect(address).expect("it listens");
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").expect("sent");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("an answer");
+    answer
+}
+
+#[test]
+fn a_volume_around_or_inside_the_data_directory_is_refused() {
+    let home = Home::new();
+    fs::create_dir_all(home.data().join("inside")).expect("a directory");
+    std::os::unix::fs::symlink(home.data(), home.path().join("link")).expect("a link");
+    for (path, how) in [
+        (".", "contains the data directory"),
+        ("data", "contains the data directory"),
+        ("link", "contains the data directory"),
+        ("data/inside", "is inside the data directory"),
+    ] {
+        home.write("more.yaml", &format!("volumes: {{ bad: {{ path: {path:?} }} }}\n"));
+        let layers = ["--config", "drawloom.yaml", "--config", "more.yaml"];
+        for command in [&["serve"][..], &["run", "echo", "hi"]] {
+            let ran = home.run(&[command, &layers].concat()).exits(2);
+            let said = format!("volumes.bad.path: volume bad {how} <home>/data: its agents could change every run");
+            assert!(ran.stderr.contains(&said), "{path}: {}", ran.stderr);
+        }
+    }
+}

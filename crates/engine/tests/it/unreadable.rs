@@ -1,0 +1,140 @@
+//! What cannot be read or recorded: it is said, and never taken for an empty answer.
+
+use std::{sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use drawloom_contract::{
+    definition::Definition,
+    ids::{AgentId, BatchId, Digest, RunKey, Tenant},
+    journal::{RequestKey, RunFilter, RunReader, StoreError, Unfinished},
+    money::Spent,
+    record::{Record, Seq, Status},
+    runs::{Interest, Runs as _},
+    time::{Entropy, NoEntropy},
+    view::RunView,
+};
+use futures::StreamExt as _;
+use serde_json::json;
+
+use crate::house::{House, Plan, ask};
+
+/// A store whose pages with children are damaged.
+struct NoChildren(Arc<dyn RunReader>);
+
+fn damaged<T>() -> Result<T, StoreError> {
+    Err(StoreError::Corrupt { file: "drawloom.db".into(), detail: "a page is damaged".into() })
+}
+
+#[async_trait]
+impl RunReader for NoChildren {
+    async fn find_run(&self, key: &RunKey) -> Result<Option<RunView>, StoreError> {
+        self.0.find_run(key).await
+    }
+
+    async fn find_by_agent_id(&self, tenant: &Tenant, agent_id: &AgentId) -> Result<Option<RunView>, StoreError> {
+        self.0.find_by_agent_id(tenant, agent_id).await
+    }
+
+    async fn list_runs(&self, tenant: &Tenant, filter: &RunFilter) -> Result<Vec<RunView>, StoreError> {
+        self.0.list_runs(tenant, filter).await
+    }
+
+    async fn read_journal(&self, key: &RunKey, after: Seq, limit: usize) -> Result<Vec<Record>, StoreError> {
+        self.0.read_journal(key, after, limit).await
+    }
+
+    async fn list_children(&self, _: &RunKey, _: Seq) -> Result<Vec<RunView>, StoreError> {
+        damaged()
+    }
+
+    async fn list_live_children(&self, _: &RunKey) -> Result<Vec<RunView>, StoreError> {
+        damaged()
+    }
+
+    async fn tree_spent(&self, root: &RunKey) -> Result<Spent, StoreError> {
+        self.0.tree_spent(root).await
+    }
+
+    async fn list_batch(&self, tenant: &Tenant, batch: BatchId) -> Result<Option<Vec<RunView>>, StoreError> {
+        self.0.list_batch(tenant, batch).await
+    }
+
+    async fn find_definition(&self, tenant: &Tenant, digest: &Digest) -> Result<Option<Definition>, StoreError> {
+        self.0.find_definition(tenant, digest).await
+    }
+
+    async fn find_request(&self, key: &RequestKey) -> Result<Option<RequestKey>, StoreError> {
+        self.0.find_request(key).await
+    }
+
+    async fn list_unfinished(&self) -> Result<Unfinished, StoreError> {
+        self.0.list_unfinished().await
+    }
+}
+
+fn parent_of_bob(delay_ms: u64) -> Plan {
+    Plan::new(json!([
+        { "when": { "agent": "alice", "turn": 1 }, "calls": [{ "tool": "Agent", "input": { "name": "bob", "prompt": "p" } }] },
+        { "when": { "agent": "alice" }, "text": "alice: {{last}}" },
+        { "text": "bob is done", "delay_ms": delay_ms } ]))
+}
+
+fn is_unreadable(view: &RunView) {
+    let code = view.error.as_ref().map(|error| error.code.as_str());
+    assert_eq!((view.status, code), (Status::Failed, Some("unreadable")), "{view:?}");
+}
+
+#[tokio::test]
+async fn children_that_cannot_be_read_fail_their_parent_and_are_not_taken_for_none() {
+    let house = House::new(Plan { wrap_reader: |reader| Arc::new(NoChildren(reader)), ..parent_of_bob(0) });
+    is_unreadable(&house.run("alice", "go").await);
+}
+
+#[tokio::test]
+async fn a_cancel_that_cannot_read_the_children_does_not_claim_to_have_stopped_them() {
+    let house = House::new(Plan { wrap_reader: |reader| Arc::new(NoChildren(reader)), ..parent_of_bob(60_000) });
+    let started = house.start(ask("alice", "go"), Interest::None).await;
+    house.until(&started.view.key(), |view| view.status == Status::Waiting).await;
+    let cancelled = house.engine.cancel(&house.caller, started.view.run, None).await.expect("an answer");
+    is_unreadable(&cancelled.view);
+    let replay = house.engine.replay(&house.caller, started.view.run).await.expect("a replay");
+    assert!(replay.ok, "{replay:?}");
+}
+
+#[tokio::test]
+async fn when_the_store_is_gone_those_who_wait_are_told_and_nothing_goes_on() {
+    let house = House::new(Plan::new(json!([
+        { "when": { "turn": 1 }, "calls": [{ "tool": "Probe", "input": { "ms": 300 } }] },
+        { "text": "never recorded" } ])));
+    let mut followed = house.start(ask("alice", "x"), Interest::Events).await.live.expect("events");
+    let waited = house.start(ask("bob", "x"), Interest::Outcome).await.live.expect("an outcome");
+    std::fs::remove_file(house.store.file()).expect("the store's file");
+    let told = async {
+        while let Some(Ok(item)) = followed.next().await {
+            assert!(!matches!(item, drawloom_contract::runs::Item::Ended(_)), "it cannot have ended");
+        }
+        waited.collect::<Vec<_>>().await
+    };
+    let waited = tokio::time::timeout(Duration::from_secs(60), told).await.expect("nobody waits for ever");
+    assert!(matches!(&waited[..], [Err(failure)] if failure.code == "store_gone"), "{waited:?}");
+    let refused = house.engine.start(&house.caller, ask("carol", "x"), None, Interest::None).await;
+    assert_eq!(refused.err().map(|failure| failure.code), Some("store_gone"));
+}
+
+/// An operating system without random bytes.
+struct Exhausted;
+
+impl Entropy for Exhausted {
+    fn fill(&self, _: &mut [u8]) -> Result<(), NoEntropy> {
+        Err(NoEntropy { reason: "blocked by a filter".into() })
+    }
+}
+
+#[tokio::test]
+async fn without_random_bytes_a_start_is_refused_and_nothing_panics() {
+    let house = House::new(Plan { entropy: Arc::new(Exhausted), ..parent_of_bob(0) });
+    let refused = house.engine.start(&house.caller, ask("alice", "x"), None, Interest::None).await;
+    let failure = refused.err().expect("a refusal");
+    assert_eq!(failure.code, "no_entropy");
+    assert_eq!(failure.message, "the operating system gives no random bytes: blocked by a filter");
+}
