@@ -1,9 +1,17 @@
 //! The redactor: what is journaled, streamed, logged or shown has passed it, and `Redacted` is the proof.
 
-use std::{ops::Deref, sync::Arc};
+mod forms;
+
+use std::{
+    ops::{Deref, Range},
+    sync::Arc,
+};
 
 use aho_corasick::AhoCorasick;
 use regex::Regex;
+
+use forms::SHORTEST;
+pub use forms::forms;
 
 /// What stands where a secret stood.
 pub const MASK: &str = "[redacted]";
@@ -75,23 +83,21 @@ pub struct Redactor {
     known: Option<AhoCorasick>,
     /// Length of the longest known value with a space in it.
     longest_spaced: usize,
+    /// Length of the longest secret that is recognised.
+    reach: usize,
     hints: AhoCorasick,
     patterns: Vec<Regex>,
 }
 
-/// Shorter values are not masked: they would mask ordinary words.
-const SHORTEST_SECRET: usize = 8;
+/// How far around a piece of a text a secret may reach that is recognised by its shape.
+const LONGEST_SHAPE: usize = 4096;
 
 impl Redactor {
-    /// A redactor that knows these values, also as JSON writes them. Those under 8 bytes are left out.
+    /// A redactor that knows these values in all their [`forms`]. Values and lines under 8 bytes are left out.
     pub fn new<S: AsRef<str>>(secrets: impl IntoIterator<Item = S>) -> Self {
-        let mut secrets: Vec<String> = secrets
-            .into_iter()
-            .map(|secret| secret.as_ref().trim().to_owned())
-            .filter(|secret| secret.len() >= SHORTEST_SECRET)
-            .collect();
-        let escaped: Vec<String> = secrets.iter().filter_map(|secret| in_json(secret)).collect();
-        secrets.extend(escaped);
+        let mut secrets: Vec<String> = secrets.into_iter().flat_map(|secret| forms(secret.as_ref())).collect();
+        secrets.sort();
+        secrets.dedup();
         let spaced = secrets.iter().filter(|secret| secret.contains(char::is_whitespace));
         let longest_spaced = spaced.map(String::len).max().unwrap_or(0);
         let build = |literals: &[String]| {
@@ -102,6 +108,7 @@ impl Redactor {
         };
         Self {
             longest_spaced,
+            reach: secrets.iter().map(String::len).max().unwrap_or(0).max(LONGEST_SHAPE),
             known: (!secrets.is_empty()).then(|| build(&secrets)),
             hints: AhoCorasick::new(PATTERNS.iter().map(|(hint, _)| hint)).expect("constant literals"),
             patterns: PATTERNS.iter().map(|(_, pattern)| Regex::new(pattern).expect("constant pattern")).collect(),
@@ -131,20 +138,46 @@ impl Redactor {
         while !text.is_char_boundary(at) {
             at -= 1;
         }
-        let known = self.known.iter().flat_map(|known| known.find_iter(text).map(|found| found.range()));
-        let shaped = self.patterns.iter().flat_map(|pattern| pattern.find_iter(text).map(|found| found.range()));
-        known
-            .chain(shaped)
-            .filter(|range| range.start < at && at < range.end)
-            .map(|range| range.start)
-            .min()
-            .unwrap_or(at)
+        self.found(text).filter(|range| range.start < at && at < range.end).map(|range| range.start).min().unwrap_or(at)
+    }
+
+    /// Where the secrets in `text` are.
+    fn found<'a>(&'a self, text: &'a str) -> impl Iterator<Item = Range<usize>> + 'a {
+        let known = self.known.iter().flat_map(move |known| known.find_iter(text).map(|found| found.range()));
+        let shaped = self.patterns.iter().flat_map(move |pattern| pattern.find_iter(text).map(|found| found.range()));
+        known.chain(shaped)
+    }
+
+    /// How many bytes before and after a piece of a longer text [`Redactor::mask_part`] must see, so that no secret is
+    /// missed because the piece begins or ends inside it.
+    pub fn reach(&self) -> usize {
+        self.reach
+    }
+
+    /// The piece of a longer text, with a mask in the place of every secret that it holds a part of. Whoever cuts a text
+    /// masks it first, or cuts it with this.
+    pub fn mask_part(&self, text: &str, part: Range<usize>) -> String {
+        let mut secrets: Vec<Range<usize>> =
+            self.found(text).filter(|secret| secret.start < part.end && part.start < secret.end).collect();
+        secrets.sort_by_key(|secret| secret.start);
+        let (mut masked, mut at) = (String::new(), part.start);
+        for secret in secrets {
+            if secret.start >= at {
+                masked.push_str(&text[at..secret.start]);
+            }
+            if secret.end > at {
+                masked.push_str(MASK);
+                at = secret.end;
+            }
+        }
+        masked.push_str(text.get(at..part.end).unwrap_or_default());
+        masked
     }
 
     /// Masks the secrets in `text`; says whether there were any.
     pub fn mask(&self, text: &mut String) -> bool {
         let mut masked = false;
-        if text.len() < SHORTEST_SECRET {
+        if text.len() < SHORTEST {
             return false;
         }
         if let Some(known) = &self.known
@@ -163,13 +196,6 @@ impl Redactor {
         }
         masked
     }
-}
-
-/// A text as it stands between the quotes of JSON, when that is not the same.
-fn in_json(text: &str) -> Option<String> {
-    let quoted = serde_json::Value::from(text).to_string();
-    let escaped = quoted.strip_prefix('"')?.strip_suffix('"')?;
-    (escaped != text).then(|| escaped.to_owned())
 }
 
 #[cfg(test)]
@@ -194,6 +220,38 @@ mod tests {
         let cleaned = redactor.clean(serde_json::json!({ "hunter2-hunter2": ["x hunter2-hunter2"], "n": 1 }));
         assert!(cleaned.is_masked());
         assert_eq!(*cleaned, serde_json::json!({ "[redacted]": ["x [redacted]"], "n": 1 }));
+    }
+
+    #[test]
+    fn a_piece_of_a_text_holds_no_piece_of_a_secret() {
+        let redactor = Redactor::new(["hunter2-hunter2"]);
+        let text = format!("a hunter2-hunter2 b sk-{} c", "a1".repeat(12));
+        let whole = "a [redacted] b [redacted] c";
+        assert_eq!(redactor.mask_part(&text, 0..text.len()), whole);
+        for from in 0..text.len() {
+            for to in from..text.len() {
+                let piece = redactor.mask_part(&text, from..to);
+                let left = piece.replace(MASK, "");
+                assert!(left.chars().all(|sign| "a b c".contains(sign)), "{from}..{to}: {piece}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_form_of_a_known_value_is_masked() {
+        let secret = "line one of it\nline \"two\"/of+it?\nshort";
+        let redactor = Redactor::new([secret]);
+        for form in forms(secret) {
+            let mut text = format!("before {form} after");
+            assert!(redactor.mask(&mut text), "{form}");
+            assert_eq!(text, "before [redacted] after", "{form}");
+        }
+        // As part of a longer text that was encoded whole, wherever it stands in it.
+        for before in ["", "u", "us", "use"] {
+            let json = serde_json::json!({ "auth": format!("{before}{secret}after") }).to_string();
+            let mut text = json.clone();
+            assert!(redactor.mask(&mut text) && !text.contains("line one"), "{text}");
+        }
     }
 
     #[test]

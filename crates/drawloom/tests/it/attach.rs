@@ -183,7 +183,7 @@ providers:
           text: "I use open-ses"
           calls: [{ tool: Bash, input: { command: "echo open-sesame-42 | rev; echo open-sesame-42; echo [$SECRET_WORD]" } }]
         - { text: "it said {{last}} and open-sesame-42", chunks: 12 }
-volumes: { box: { path: ".", mode: rw } }
+volumes: { box: { path: notes, mode: rw } }
 agents:
   shell: { provider: shell, model: m, tools: [Bash], agents: [], volumes: [box], hosts: [] }
 "#,
