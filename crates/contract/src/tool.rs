@@ -10,6 +10,7 @@ use crate::{
     definition::Definition,
     ids::{AgentName, RunKey},
     record::{Collect, RepeatClass, Seq},
+    redact::Redactor,
 };
 
 /// What a model is told of a tool.
@@ -51,6 +52,9 @@ pub struct ToolContext {
     pub hosts: Arc<[String]>,
     /// The way to files.
     pub volumes: Arc<dyn Volumes>,
+    /// What masks secrets. The engine masks every result; a tool that cuts a text masks it before, because a part of a
+    /// secret is not recognised.
+    pub redactor: Arc<Redactor>,
     /// What [`Check::evidence`] gave for this call.
     pub evidence: Option<Value>,
 }

@@ -120,6 +120,7 @@ errors! {
         "repeated": "Something is there twice.", "Leave one out.";
         "repeated_key": "A JSON object has a key twice.", "Leave one out.";
         "secret_agent_id": "The handle looks like a secret.", "Pick another agent_id.";
+        "secret_user_id": "The user's name looks like a secret.", "Pick another user_id.";
         "session_busy": "Another run of the session is unfinished.", "Wait for it, cancel it, or leave session_id out.";
         "stopping": "The server is stopping.", "Ask again when it is back.";
         "too_deep": "The JSON is nested too deeply.", "Flatten it.";

@@ -290,7 +290,9 @@ impl Driver {
         }
     }
 
-    pub(crate) fn end_call(&mut self, call: Seq, text: String, is_error: bool) {
+    pub(crate) fn end_call(&mut self, call: Seq, mut text: String, is_error: bool) {
+        // Before it is cut: a part of a secret would not be recognised.
+        self.engine.parts.redactor.mask(&mut text);
         if let Some(open) = self.run.open_calls.iter().find(|open| open.call == call) {
             let name = open.started.tool_use.name.as_str();
             // Models invent names; only those that there are count by name.
@@ -380,6 +382,7 @@ impl Driver {
             definition: (*self.pinned.definition).clone(),
             hosts: self.hosts.clone(),
             volumes: self.engine.parts.volumes.clone(),
+            redactor: self.engine.parts.redactor.clone(),
             evidence: None,
         }
     }

@@ -114,7 +114,8 @@ impl Surface {
 
     /// Answers one request, whatever happens.
     pub(crate) async fn answer(&self, mut request: Request) -> Response {
-        let id: Arc<str> = match given_id(request.headers()) {
+        let is_secret = |id: &&str| self.app.redactor.mask(&mut (*id).to_owned());
+        let id: Arc<str> = match given_id(request.headers()).filter(|id| !is_secret(id)) {
             Some(id) => id.into(),
             None => self.app.request_id().into(),
         };

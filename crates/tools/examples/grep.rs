@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use drawloom_contract::{
     definition::Definition,
     ids::{RunId, RunKey, Tenant},
+    redact::Redactor,
     time::{Clock, Timestamp},
     tool::{Mode, Place, Step, ToolContext, ToolError, Volumes},
 };
@@ -58,6 +59,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         definition: Arc::new(Definition::new("bench".parse()?, "none", "none")),
         hosts: Arc::new([]),
         volumes: Arc::new(Volume(Arc::new(File::open(directory)?))),
+        redactor: Arc::new(Redactor::new([""; 0])),
         evidence: None,
     };
     let tools = builtin(&parts);

@@ -7,6 +7,7 @@ use std::{io::Read as _, ops::Range, sync::atomic::AtomicBool};
 use async_trait::async_trait;
 use drawloom_contract::{
     ids::Digest,
+    redact::Redactor,
     tool::{Check, Repeat, Step, Tool, ToolCard, ToolContext, ToolError, Verdict},
 };
 use schemars::JsonSchema;
@@ -66,7 +67,10 @@ impl Tool for Edit {
 
     async fn call(&self, context: &ToolContext, input: Value) -> Result<Step, ToolError> {
         let (opened, input) = prepare(context, input)?;
-        replace::change(context, opened, move |opened, stop| plan(opened, &input, stop)).await.map(Step::Done)
+        let redactor = context.redactor.clone();
+        replace::change(context, opened, move |opened, stop| plan(opened, &input, &redactor, stop))
+            .await
+            .map(Step::Done)
     }
 }
 
@@ -74,7 +78,8 @@ impl Tool for Edit {
 impl Check for Edit {
     async fn evidence(&self, context: &ToolContext, input: &Value) -> Result<Option<Value>, ToolError> {
         let (opened, input) = prepare(context, input.clone())?;
-        let plan = move |opened: &Opened, stop: &AtomicBool| plan(opened, &input, stop);
+        let redactor = context.redactor.clone();
+        let plan = move |opened: &Opened, stop: &AtomicBool| plan(opened, &input, &redactor, stop);
         let staged = replace::stage(context, opened, self.notes.clone(), plan).await?;
         Ok(staged.map(serde_json::to_value).transpose()?)
     }
@@ -108,7 +113,7 @@ fn prepare(context: &ToolContext, input: Value) -> Result<(Opened, Input), ToolE
     Ok((open_to_write(context, input.volume.as_deref(), &input.path)?, input))
 }
 
-fn plan(opened: &Opened, input: &Input, stop: &AtomicBool) -> Result<Change, ToolError> {
+fn plan(opened: &Opened, input: &Input, redactor: &Redactor, stop: &AtomicBool) -> Result<Change, ToolError> {
     let path = real_path(opened)?;
     check_write_path(opened, &path)?;
     let shown = opened.place.path.display();
@@ -128,7 +133,7 @@ fn plan(opened: &Opened, input: &Input, stop: &AtomicBool) -> Result<Change, Too
     let places: Vec<usize> = text.match_indices(&old).map(|(at, _)| at).collect();
     let (first, note) = match places.as_slice() {
         [] => {
-            let nearest = nearest::describe(&text, &old).map(|line| format!("; {line}")).unwrap_or_default();
+            let nearest = nearest::describe(&text, &old, redactor).map(|line| format!("; {line}")).unwrap_or_default();
             return Err(ToolError::Failed(format!("{shown}: old_string is not in the file{nearest}")));
         }
         [one] => (*one, "replaced 1 place".to_owned()),
@@ -160,7 +165,7 @@ fn plan(opened: &Opened, input: &Input, stop: &AtomicBool) -> Result<Change, Too
     if content.len() > MOST_BYTES {
         return Err(too_large(content.len() as u64));
     }
-    let window = window(&content, changed);
+    let window = window(&content, changed, redactor);
     let names = other_names(opened, &path);
     let said = format!("{note} in {}; it now reads\n{window}{names}", input.path);
     Ok(Change { path, before: Some(before), content: content.into_bytes(), said })
@@ -192,7 +197,7 @@ fn line_of(text: &str, at: usize) -> usize {
 }
 
 /// The changed lines and a few around them, with their numbers.
-fn window(text: &str, changed: Range<usize>) -> String {
+fn window(text: &str, changed: Range<usize>, redactor: &Redactor) -> String {
     let (first, last) = (line_of(text, changed.start), line_of(text, changed.end));
     let from = first.saturating_sub(AROUND + 1);
     let lines: Vec<String> = text
@@ -200,7 +205,7 @@ fn window(text: &str, changed: Range<usize>) -> String {
         .enumerate()
         .skip(from)
         .take((last + AROUND - from).min(MOST_SHOWN))
-        .map(|(index, line)| format!("{:>6}\t{}", index + 1, shorten(line)))
+        .map(|(index, line)| format!("{:>6}\t{}", index + 1, shorten(line, redactor)))
         .collect();
     let rest = (last + AROUND).min(text.lines().count()).saturating_sub(from + lines.len());
     let notice = if rest > 0 { format!("\n[cut: {rest} more lines]") } else { String::new() };
@@ -208,9 +213,12 @@ fn window(text: &str, changed: Range<usize>) -> String {
 }
 
 /// The line, cut and marked when it is long.
-fn shorten(line: &str) -> String {
+fn shorten(line: &str, redactor: &Redactor) -> String {
     match line.len() > LONGEST_LINE {
-        true => format!("{}… [line cut: {} bytes]", &line[..line.floor_char_boundary(LONGEST_LINE)], line.len()),
+        true => {
+            let begin = redactor.mask_part(line, 0..line.floor_char_boundary(LONGEST_LINE));
+            format!("{begin}… [line cut: {} bytes]", line.len())
+        }
         false => line.to_owned(),
     }
 }

@@ -9,7 +9,10 @@ use std::{
 };
 
 use async_trait::async_trait;
-use drawloom_contract::tool::{Repeat, Step, Tool, ToolCard, ToolContext, ToolError};
+use drawloom_contract::{
+    redact::Redactor,
+    tool::{Repeat, Step, Tool, ToolCard, ToolContext, ToolError},
+};
 use globset::GlobMatcher;
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::{BinaryDetection, SearcherBuilder};
@@ -121,7 +124,8 @@ impl Tool for Grep {
         let plan = Plan::new(&input)?;
         let opened = begin(context, input.volume.as_deref(), input.path.as_deref())?;
         let elsewhere = elsewhere(context, input.volume.as_deref(), &opened);
-        let mut said = until_dropped(move |stop| search(&opened, &plan, stop)).await?;
+        let redactor = context.redactor.clone();
+        let mut said = until_dropped(move |stop| search(&opened, &plan, redactor, stop)).await?;
         said.extend(elsewhere.map(|notice| format!("\n{notice}")));
         Ok(Step::Done(said))
     }
@@ -231,8 +235,8 @@ fn types(name: Option<&str>) -> Result<Types, ToolError> {
     })
 }
 
-fn search(opened: &Opened, plan: &Plan, stop: Arc<AtomicBool>) -> Result<String, ToolError> {
-    let collector = Collector::new(plan.wanted);
+fn search(opened: &Opened, plan: &Plan, redactor: Arc<Redactor>, stop: Arc<AtomicBool>) -> Result<String, ToolError> {
+    let collector = Collector::new(plan.wanted, redactor);
     let left_out = LeftOut::default();
     let path = &opened.place.path;
     if !path.as_os_str().is_empty() && opened.dir.metadata(path).is_ok_and(|metadata| !metadata.is_dir()) {

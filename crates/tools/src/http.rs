@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use async_trait::async_trait;
 use drawloom_contract::{
     VERSION,
+    redact::Redactor,
     tool::{Repeat, Step, Tool, ToolCard, ToolContext, ToolError},
 };
 use drawloom_net::guarded::{Address, Method, Request};
@@ -95,7 +96,7 @@ impl Tool for Http {
         let headers = with_agent(input.headers.into_iter().collect());
         let request = Request { method: input.method.into(), address, headers, body: input.body.into() };
         let fetched = self.0.fetch(&context.hosts, request, MOST_BYTES).await?;
-        Ok(Step::Done(said(fetched)))
+        Ok(Step::Done(said(fetched, &context.redactor)))
     }
 }
 
@@ -107,16 +108,23 @@ pub(crate) fn with_agent(mut headers: Vec<(String, String)>) -> Vec<(String, Str
     headers
 }
 
-fn said(fetched: Fetched) -> String {
+fn said(fetched: Fetched, redactor: &Redactor) -> String {
     let mut lines = fetched.notices.clone();
     lines.push(format!("HTTP {} from {}", fetched.status, fetched.address));
     for (name, value) in &fetched.headers {
-        let short = &value[..value.floor_char_boundary(LONGEST_HEADER)];
-        let mark = if short.len() < value.len() { "… [cut]" } else { "" };
+        let (short, mark) = match value.len() > LONGEST_HEADER {
+            true => (redactor.mask_part(value, 0..value.floor_char_boundary(LONGEST_HEADER)), "… [cut]"),
+            false => (value.clone(), ""),
+        };
         lines.push(format!("{name}: {short}{mark}"));
     }
     lines.push(String::new());
-    lines.push(body(&fetched));
+    let mut body = body(&fetched);
+    if fetched.cut {
+        // The rest of a secret that goes on behind the cut is not known.
+        body.truncate(redactor.sure(&body, redactor.reach()));
+    }
+    lines.push(body);
     if fetched.cut {
         let whole = fetched.header("content-length").map(|length| format!(" of {length}")).unwrap_or_default();
         lines.push(format!("[cut: the first {} bytes{whole} of the body]", fetched.body.len()));

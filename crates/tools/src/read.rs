@@ -4,13 +4,17 @@ mod lines;
 
 use std::{
     io::{Read as _, Seek, SeekFrom},
+    ops::Range,
     path::Path,
     sync::atomic::AtomicBool,
 };
 
 use async_trait::async_trait;
 use cap_std::fs::{File, OpenOptions, OpenOptionsExt};
-use drawloom_contract::tool::{Repeat, Step, Tool, ToolCard, ToolContext, ToolError};
+use drawloom_contract::{
+    redact::Redactor,
+    tool::{Repeat, Step, Tool, ToolCard, ToolContext, ToolError},
+};
 use rustix::{fs::OFlags, io::Errno};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -65,22 +69,24 @@ impl Tool for Read {
     async fn call(&self, context: &ToolContext, input: Value) -> Result<Step, ToolError> {
         let input: Input = serde_json::from_value(input)?;
         let opened = open(context, input.volume.as_deref(), &input.path)?;
-        until_dropped(move |stop| read(&opened, &input, &stop)).await.map(Step::Done)
+        let redactor = context.redactor.clone();
+        until_dropped(move |stop| read(&opened, &input, &redactor, &stop)).await.map(Step::Done)
     }
 }
 
-fn read(opened: &Opened, input: &Input, stop: &AtomicBool) -> Result<String, ToolError> {
+fn read(opened: &Opened, input: &Input, redactor: &Redactor, stop: &AtomicBool) -> Result<String, ToolError> {
     let path = &opened.place.path;
     let (file, size) = open_regular(opened)?;
     if size == 0 && input.offset.unwrap_or(0) <= 1 {
         return Ok("[the file is empty]".into());
     }
     if input.bytes {
-        return exact(opened, file, size, input);
+        return exact(opened, file, size, input, redactor);
     }
     let first = input.offset.unwrap_or(1).max(1);
     let file = Stoppable { file, stop };
-    lines::numbered(file, first, input.limit.unwrap_or(USUAL_LINES).max(1), MOST_BYTES).map_err(|error| match error {
+    let limit = input.limit.unwrap_or(USUAL_LINES).max(1);
+    lines::numbered(file, first, limit, MOST_BYTES, redactor).map_err(|error| match error {
         lines::Error::Io(error) => failed(path, &error),
         lines::Error::NotText(reason) => ToolError::Failed(format!("{}: {reason}", path.display())),
     })
@@ -116,25 +122,45 @@ fn not_regular(path: &Path) -> ToolError {
     ToolError::Failed(format!("{}: this is not a regular file", path.display()))
 }
 
-fn exact(opened: &Opened, mut file: File, size: u64, input: &Input) -> Result<String, ToolError> {
+/// Bytes of the file. What is read around them shows whether they begin or end inside a secret.
+fn exact(opened: &Opened, mut file: File, size: u64, input: &Input, redactor: &Redactor) -> Result<String, ToolError> {
     let path = &opened.place.path;
     let from = input.offset.unwrap_or(0);
     // A character has at most four bytes; fewer than that may show nothing, and whoever goes on from there never ends.
     let limit = input.limit.unwrap_or(MOST_BYTES as u64).clamp(LONGEST_CHARACTER, MOST_BYTES as u64);
-    file.seek(SeekFrom::Start(from)).map_err(|error| failed(path, &error))?;
-    let mut bytes = Vec::new();
-    file.take(limit).read_to_end(&mut bytes).map_err(|error| failed(path, &error))?;
-    let Some(text) = whole_characters(&bytes) else {
+    let reach = redactor.reach() as u64;
+    let before = from.min(reach);
+    file.seek(SeekFrom::Start(from - before)).map_err(|error| failed(path, &error))?;
+    let mut around = Vec::new();
+    file.take(before + limit + reach).read_to_end(&mut around).map_err(|error| failed(path, &error))?;
+    let start = usize::try_from(before).unwrap_or(usize::MAX).min(around.len());
+    let bytes = &around[start..around.len().min(start + usize::try_from(limit).unwrap_or(MOST_BYTES))];
+    let Some(text) = whole_characters(bytes) else {
         return Err(ToolError::Failed(format!("{}: this is not UTF-8 text from byte {from} on", path.display())));
     };
     if text.is_empty() && !bytes.is_empty() {
         return Err(ToolError::Failed(format!("{}: the file ends within a character, at byte {from}", path.display())));
     }
     let end = from + text.len() as u64;
+    let text = masked(redactor, &around, start..start + text.len());
     Ok(match end < size {
         true => format!("{text}\n[cut: bytes {from} to {end} of {size}; go on with offset={end}]"),
-        false => text.to_owned(),
+        false => text,
     })
+}
+
+/// The part of the bytes that is shown, which is text, with its secrets masked. What is around it may be cut anywhere.
+fn masked(redactor: &Redactor, around: &[u8], part: Range<usize>) -> String {
+    let is_inside = |at: usize| around.get(at).is_some_and(|byte| byte & 0xc0 == 0x80);
+    let first = (0..part.start).find(|at| !is_inside(*at)).unwrap_or(part.start);
+    let text = |range: Range<usize>| match std::str::from_utf8(&around[range.clone()]) {
+        Ok(text) => text.to_owned(),
+        // What is no text holds no secret that is known, and keeps its length like this.
+        Err(_) => around[range].iter().map(|byte| if byte.is_ascii() { char::from(*byte) } else { '?' }).collect(),
+    };
+    let [before, shown, after] = [first..part.start, part.clone(), part.end..around.len()].map(text);
+    let begin = before.len();
+    redactor.mask_part(&format!("{before}{shown}{after}"), begin..begin + shown.len())
 }
 
 /// The text without a character that the limit cut in two; nothing when it is not text.

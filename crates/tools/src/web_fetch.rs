@@ -4,7 +4,10 @@ use std::sync::{Arc, atomic::AtomicBool};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use drawloom_contract::tool::{Repeat, Step, Tool, ToolCard, ToolContext, ToolError};
+use drawloom_contract::{
+    redact::Redactor,
+    tool::{Repeat, Step, Tool, ToolCard, ToolContext, ToolError},
+};
 use drawloom_net::guarded::{Address, Method, Request};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -55,11 +58,12 @@ impl Tool for WebFetch {
         let headers = vec![("accept".into(), "text/html, application/xhtml+xml, text/*;q=0.9, */*;q=0.5".into())];
         let request = Request { method: Method::Get, address, headers: with_agent(headers), body: Bytes::new() };
         let fetched = self.0.fetch(&context.hosts, request, MOST_BYTES).await?;
-        until_dropped(move |stop| said(&fetched, input.offset, &stop)).await.map(Step::Done)
+        let redactor = context.redactor.clone();
+        until_dropped(move |stop| said(&fetched, input.offset, &redactor, &stop)).await.map(Step::Done)
     }
 }
 
-fn said(fetched: &Fetched, offset: usize, stop: &AtomicBool) -> Result<String, ToolError> {
+fn said(fetched: &Fetched, offset: usize, redactor: &Redactor, stop: &AtomicBool) -> Result<String, ToolError> {
     let address = &fetched.address;
     if !(200..300).contains(&fetched.status) {
         return Err(ToolError::Failed(format!("{address} answered with status {}", fetched.status)));
@@ -78,11 +82,13 @@ fn said(fetched: &Fetched, offset: usize, stop: &AtomicBool) -> Result<String, T
         true => page::readable(&text, address, stop),
         false => Page { title: None, text, cut: false },
     };
+    let sure = if cut || fetched.cut { redactor.sure(&text, redactor.reach()) } else { text.len() };
+    let text = &text[..sure];
     let mut lines = fetched.notices.clone();
     lines.push(address.to_string());
     lines.extend(title.map(|title| format!("Title: {title}")));
     lines.push(String::new());
-    lines.push(part(&text, offset));
+    lines.push(part(text, offset, redactor));
     if cut {
         lines.push(format!(
             "[cut: the page has more than {} KiB of text; the rest is left out]",
@@ -96,10 +102,11 @@ fn said(fetched: &Fetched, offset: usize, stop: &AtomicBool) -> Result<String, T
 }
 
 /// The text from `offset` on, within the limit.
-fn part(text: &str, offset: usize) -> String {
+fn part(text: &str, offset: usize, redactor: &Redactor) -> String {
     let from = text.floor_char_boundary(offset);
     let end = text.floor_char_boundary(from.saturating_add(MOST_TEXT));
-    match &text[from..end] {
+    let masked = redactor.mask_part(text, from..end);
+    match masked.as_str() {
         "" if text.is_empty() => "[the page has no text]".into(),
         "" => format!("[the text ends before byte {offset}: it has {} bytes]", text.len()),
         part if end < text.len() => {

@@ -3,6 +3,7 @@
 mod attach;
 mod backup;
 mod call;
+mod canary;
 mod config;
 mod demo;
 mod docs;

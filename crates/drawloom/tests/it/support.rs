@@ -159,6 +159,18 @@ impl Home {
     }
 }
 
+/// A log that is whole when its process has ended.
+struct LaterLog(Option<std::thread::JoinHandle<Vec<u8>>>, std::io::Cursor<Vec<u8>>);
+
+impl std::io::Read for LaterLog {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        if let Some(reader) = self.0.take() {
+            self.1 = std::io::Cursor::new(reader.join().expect("the reader"));
+        }
+        self.1.read(buffer)
+    }
+}
+
 /// A server process, killed when the test ends.
 pub(crate) struct Server {
     child: Child,
@@ -181,6 +193,24 @@ impl Server {
         self.child.stderr.take().expect("a pipe").read_to_string(&mut said).expect("text");
         self.child.wait().expect("it ends");
         said
+    }
+
+    /// What it logs, read while it runs so that it never waits for a reader.
+    pub(crate) fn read_log(&mut self) -> impl std::io::Read + use<> {
+        let mut errors = self.child.stderr.take().expect("a pipe");
+        let reader = std::thread::spawn(move || {
+            let mut said = Vec::new();
+            errors.read_to_end(&mut said).expect("a readable pipe");
+            said
+        });
+        LaterLog(Some(reader), std::io::Cursor::default())
+    }
+
+    /// Stops it in order.
+    pub(crate) fn stop_in_order(&mut self) {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("it runs");
+        self.child.wait().expect("it ends");
     }
 
     /// Lets its files grow as they like.

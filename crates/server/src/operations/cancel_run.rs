@@ -30,7 +30,9 @@ impl Operation for CancelRun {
             (Some(run), None) => run,
             _ => named_run(call, input.run_id, input.agent_id).await?.run,
         };
-        let done = call.app.runs.cancel(call.caller, run, input.reason.clone()).await?;
-        Ok(Answer::Value(Cancelled::of(done, input.reason)))
+        // It comes back in the answer, as it is journaled.
+        let reason = input.reason.map(|reason| call.app.redactor.clean(reason).into_inner());
+        let done = call.app.runs.cancel(call.caller, run, reason.clone()).await?;
+        Ok(Answer::Value(Cancelled::of(done, reason)))
     }
 }

@@ -12,7 +12,7 @@ use drawloom_contract::{
 use drawloom_wire::{
     body,
     error::{ErrorBody, status},
-    validate::Problem,
+    validate::{Problem, Step},
 };
 
 use super::Asked;
@@ -101,6 +101,11 @@ impl Refusal {
         }
         for problem in &mut self.problems {
             mask(&mut problem.message);
+            for step in &mut problem.steps {
+                if let Step::Key(key) = step {
+                    mask(key);
+                }
+            }
             problem.hint.iter_mut().for_each(&mut mask);
         }
         let body = self.failure.map_or_else(Body::empty, |failure| {

@@ -1,10 +1,12 @@
 //! What comes closest to a text that is not there.
 
+use drawloom_contract::redact::Redactor;
+
 /// Most lines that are compared.
 const MOST_LINES: usize = 20_000;
 
 /// What to say about the line that comes closest to the first line of `wanted`, if one is close.
-pub(super) fn describe(text: &str, wanted: &str) -> Option<String> {
+pub(super) fn describe(text: &str, wanted: &str, redactor: &Redactor) -> Option<String> {
     let wanted = wanted.lines().map(str::trim).find(|line| !line.is_empty())?;
     let lines = || text.lines().take(MOST_LINES).enumerate();
     if let Some((index, line)) = lines().find(|(_, line)| line.trim() == wanted) {
@@ -19,7 +21,7 @@ pub(super) fn describe(text: &str, wanted: &str) -> Option<String> {
     )?;
     // Half of it, or it is another line altogether.
     (score * 2 >= wanted.chars().count()).then(|| {
-        let line = &line[..line.floor_char_boundary(200)];
+        let line = redactor.mask_part(line, 0..line.floor_char_boundary(200));
         format!("line {} comes closest: {line:?}", index + 1)
     })
 }

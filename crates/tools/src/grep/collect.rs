@@ -6,11 +6,12 @@ use std::{
     io::{self, Read},
     path::{Path, PathBuf},
     sync::{
-        Mutex, PoisonError,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
 };
 
+use drawloom_contract::redact::Redactor;
 use grep_regex::RegexMatcher;
 use grep_searcher::{Searcher, Sink, SinkContext, SinkContextKind, SinkFinish, SinkMatch};
 
@@ -84,12 +85,13 @@ pub(super) struct Results {
 /// Takes results from all threads.
 pub(super) struct Collector {
     wanted: Wanted,
+    redactor: Arc<Redactor>,
     results: Mutex<Results>,
 }
 
 impl Collector {
-    pub(super) fn new(wanted: Wanted) -> Self {
-        Self { wanted, results: Mutex::default() }
+    pub(super) fn new(wanted: Wanted, redactor: Arc<Redactor>) -> Self {
+        Self { wanted, redactor, results: Mutex::default() }
     }
 
     /// Searches one file.
@@ -102,7 +104,7 @@ impl Collector {
         left_out: &LeftOut,
     ) {
         let most = self.wanted.offset + self.wanted.limit;
-        let mut sink = FileSink { mode: self.wanted.mode, most, ..FileSink::default() };
+        let mut sink = FileSink::new(self.wanted.mode, most, &self.redactor);
         if searcher.search_reader(matcher, reader, &mut sink).is_err() {
             left_out.unreadable();
         }
@@ -111,7 +113,7 @@ impl Collector {
         }
     }
 
-    fn take(&self, path: &Path, sink: FileSink) {
+    fn take(&self, path: &Path, sink: FileSink<'_>) {
         let mut results = self.results.lock().unwrap_or_else(PoisonError::into_inner);
         if sink.binary {
             results.binary += 1;
@@ -147,8 +149,8 @@ pub(super) fn units(mode: OutputMode, found: &InFile) -> usize {
     }
 }
 
-#[derive(Default)]
-struct FileSink {
+struct FileSink<'a> {
+    redactor: &'a Redactor,
     mode: OutputMode,
     most: usize,
     found: InFile,
@@ -159,7 +161,12 @@ struct FileSink {
     cut_lines: u64,
 }
 
-impl FileSink {
+impl<'a> FileSink<'a> {
+    fn new(mode: OutputMode, most: usize, redactor: &'a Redactor) -> Self {
+        let found = InFile::default();
+        Self { redactor, mode, most, found, before: Vec::new(), kept: 0, binary: false, cut_lines: 0 }
+    }
+
     fn has_room(&self) -> bool {
         self.mode == OutputMode::Content && self.found.blocks.len() < self.most && self.kept < MOST_KEPT
     }
@@ -167,9 +174,11 @@ impl FileSink {
     fn line(&mut self, number: u64, bytes: &[u8], kind: Kind) -> Line {
         let bytes = bytes.strip_suffix(b"\n").unwrap_or(bytes);
         let bytes = bytes.strip_suffix(b"\r").unwrap_or(bytes);
-        let mut text = String::from_utf8_lossy(&bytes[..bytes.len().min(LONGEST_LINE + 4)]).into_owned();
+        // Enough to see whether a secret goes on where the line is cut.
+        let kept = &bytes[..bytes.len().min(LONGEST_LINE + self.redactor.reach())];
+        let mut text = String::from_utf8_lossy(kept).into_owned();
         if bytes.len() > LONGEST_LINE {
-            text.truncate(text.floor_char_boundary(LONGEST_LINE));
+            text = self.redactor.mask_part(&text, 0..text.floor_char_boundary(LONGEST_LINE));
             text.push('…');
             self.cut_lines += 1;
         }
@@ -178,7 +187,7 @@ impl FileSink {
     }
 }
 
-impl Sink for FileSink {
+impl Sink for FileSink<'_> {
     type Error = io::Error;
 
     fn matched(&mut self, _: &Searcher, found: &SinkMatch<'_>) -> io::Result<bool> {

@@ -2,6 +2,8 @@
 
 use std::io::{self, BufRead, BufReader};
 
+use drawloom_contract::redact::Redactor;
+
 /// Most bytes of one line that are shown.
 const LONGEST_LINE: usize = 4000;
 
@@ -76,7 +78,13 @@ impl<R: io::Read> Lines<R> {
 }
 
 /// From line `first` on, at most `limit` lines and `most` bytes, with a notice when that is not all.
-pub(super) fn numbered(file: impl io::Read, first: u64, limit: u64, most: usize) -> Result<String, Error> {
+pub(super) fn numbered(
+    file: impl io::Read,
+    first: u64,
+    limit: u64,
+    most: usize,
+    redactor: &Redactor,
+) -> Result<String, Error> {
     let mut lines = Lines { reader: BufReader::with_capacity(64 * 1024, file), at: 0 };
     let mut number = 0;
     while number + 1 < first {
@@ -90,11 +98,14 @@ pub(super) fn numbered(file: impl io::Read, first: u64, limit: u64, most: usize)
     }
     let (mut text, mut notices, mut crlf) = (String::new(), Vec::new(), false);
     let notice = loop {
-        let Some(line) = lines.next(number + 1, LONGEST_LINE)? else { break None };
+        let Some(line) = lines.next(number + 1, LONGEST_LINE + redactor.reach())? else { break None };
         if number + 1 >= first.saturating_add(limit) {
             break Some(format!("[lines {first} to {number}; more follow: go on with offset={}]", number + 1));
         }
-        let shown = shown(&line, number + 1)?;
+        let mut shown = shown(&line, number + 1)?;
+        if shown.len() > LONGEST_LINE {
+            shown = redactor.mask_part(&shown, 0..shown.floor_char_boundary(LONGEST_LINE));
+        }
         if !text.is_empty() && text.len() + shown.len() + 8 > most {
             break Some(format!(
                 "[cut at {} KiB: lines {first} to {number}; go on with offset={}]",

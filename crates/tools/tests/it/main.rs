@@ -7,6 +7,7 @@ mod guards;
 mod list;
 mod reads;
 mod searches;
+mod secrets;
 mod staging;
 mod support;
 mod walls;

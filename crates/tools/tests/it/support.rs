@@ -16,6 +16,7 @@ use async_trait::async_trait;
 use drawloom_contract::{
     definition::Definition,
     ids::{RunId, RunKey, Tenant},
+    redact::Redactor,
     time::{Clock, Timestamp},
     tool::{Guarded, Mode, Place, Repeat, Step, Tool, ToolContext, ToolError, Volumes},
 };
@@ -104,6 +105,7 @@ pub(crate) struct Room {
     pub(crate) temporary: TempDir,
     pub(crate) mode: Mode,
     pub(crate) guarded: Arc<[Guarded]>,
+    pub(crate) redactor: Arc<Redactor>,
     pub(crate) config: Config,
     pub(crate) hosts: Vec<String>,
     pub(crate) network: Arc<Network>,
@@ -121,6 +123,7 @@ impl Room {
             temporary: dir(),
             mode: Mode::ReadWrite,
             guarded: Arc::default(),
+            redactor: Arc::new(Redactor::new([""; 0])),
             config,
             hosts: vec!["*".into()],
             network: Arc::default(),
@@ -154,6 +157,7 @@ impl Room {
             definition: Arc::new(Definition::new("tester".parse().expect("a name"), "p", "m")),
             hosts: self.hosts.clone().into(),
             volumes: Arc::new(Open { path, root, mode: self.mode, guarded: self.guarded.clone() }),
+            redactor: self.redactor.clone(),
             evidence: None,
         }
     }
