@@ -7,6 +7,7 @@ pub mod executor;
 pub mod failure;
 pub mod ids;
 pub mod journal;
+pub mod limits;
 pub mod message;
 pub mod model;
 pub mod money;

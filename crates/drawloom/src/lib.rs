@@ -14,6 +14,7 @@ pub mod errors;
 pub mod exit;
 mod idle;
 mod leftovers;
+pub mod limits;
 mod live;
 pub mod logging;
 pub mod metrics;

@@ -12,7 +12,7 @@ use serde_json::json;
 use crate::{driver::Driver, perform::shortened};
 
 /// Most bytes of all children's answers together that one call returns.
-const MOST_BYTES: usize = 1024 * 1024;
+pub(crate) const MOST_BYTES: usize = 1024 * 1024;
 
 impl Driver {
     /// Plans the children of a call. Anything wrong with one of them fails the call, and none is started.

@@ -20,6 +20,7 @@ mod fallback;
 mod feed;
 mod follow;
 mod limiter;
+mod limits;
 mod meters;
 mod model_executor;
 mod perform;
@@ -36,5 +37,6 @@ mod turn;
 
 pub use config::Config;
 pub use engine::{Engine, Parts, Provider, StopReport};
+pub use limits::LIMITS;
 pub use meters::{BUCKETS_MS, Counts, Durations, ModelCalls};
 pub use resume::ResumeReport;

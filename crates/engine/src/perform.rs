@@ -22,7 +22,7 @@ use serde_json::Value;
 use crate::{deltas::TurnDeltas, driver::Driver, fallback::Way, permit::Permit};
 
 /// Most bytes of a tool's result that the model is shown.
-const MOST_RESULT_BYTES: usize = 1024 * 1024;
+pub(crate) const MOST_RESULT_BYTES: usize = 1024 * 1024;
 
 /// How long a tool may take to look at what its call will change.
 const EVIDENCE_TIME: Duration = Duration::from_secs(30);

@@ -182,6 +182,58 @@ fn metrics_are_described() {
 }
 
 #[test]
+fn limits_are_described() {
+    let mut text = String::from(
+        "# Limits\n\nEverything that could grow has a limit. What crosses a limit is refused with the error code shown, or cut with a notice; `tool_error` is the result that a model gets for a failed tool call, and `truncated` means that the text says what is missing. A limit with a key can be changed in the [config](config.md).\n",
+    );
+    let schema = drawloom::config::schema();
+    for (title, limits) in drawloom::limits::LIMITS {
+        write!(text, "\n## {title}\n\n| limit | default | key | code | says |\n|---|---|---|---|---|\n").expect("text");
+        for limit in *limits {
+            let key = limit.key.map(|key| format!("`{key}`")).unwrap_or_default();
+            if let Some(key) = limit.key {
+                assert_eq!(default_of(&schema, key).as_deref(), Some(&*plain(limit.default)), "{key}");
+            }
+            writeln!(
+                text,
+                "| `{}` | {} | {key} | `{}` | {} |",
+                limit.name,
+                limit.default,
+                limit.code,
+                cell(limit.what)
+            )
+            .expect("text");
+        }
+    }
+    page("limits.md", &text);
+}
+
+/// The default of a config key, as JSON; nothing for an unknown key. `agents.*.x` is key `x` of every agent.
+fn default_of(schema: &Value, key: &str) -> Option<String> {
+    let mut found = schema;
+    for name in key.split('.') {
+        let below = match name {
+            "*" => &found["additionalProperties"],
+            name => found["properties"].get(name)?,
+        };
+        found = match below["$ref"].as_str() {
+            Some(reference) => schema.pointer(reference.strip_prefix('#')?)?,
+            None => below,
+        };
+    }
+    Some(found.get("default").unwrap_or(&Value::Null).to_string())
+}
+
+/// An amount as the config writes it.
+fn plain(amount: drawloom_contract::limits::Amount) -> String {
+    use drawloom_contract::limits::Amount::{Bytes, Count, Millis, Off};
+    match amount {
+        Count(number) | Bytes(number) | Millis(number) => number.to_string(),
+        Off => "null".to_owned(),
+    }
+}
+
+#[test]
 fn errors_are_described() {
     let mut text = String::from(
         "# Errors\n\nEvery error has a stable `code`, a `message`, often a `hint`, and `retryable`, which says whether the same request may work later. Commands show the same with `--json`.\n",
@@ -244,7 +296,8 @@ fn codes_in_sources() -> BTreeMap<String, String> {
             continue;
         }
         let is_source = path.extension().is_some_and(|ending| ending == "rs") && !path.ends_with("tests.rs");
-        if !is_source || path.ends_with("drawloom/src/errors.rs") {
+        // A limit's code may be a notice in a result, which is no error.
+        if !is_source || path.ends_with("drawloom/src/errors.rs") || path.ends_with("limits.rs") {
             continue;
         }
         let text = fs::read_to_string(&path).expect("a source");
