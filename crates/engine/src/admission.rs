@@ -1,7 +1,12 @@
-//! Admission: who gets a slot, and who waits for one in which place.
+//! Admission: which run gets the next slot.
 //!
 //! All caps of a run (global, user, provider) are taken together or none. A run whose caps are full is skipped, not
-//! waited for. Resumed before new, deeper before shallower, then first come first served.
+//! waited for. A free slot goes to the tenant that holds the fewest slots, and within the tenant to the user that holds
+//! the fewest; among equals, to the one that was served longest ago. Within one user: resumed before new, deeper before
+//! shallower, then first in, first out. A run keeps its slot until it parks or ends, so shares even out as slots become
+//! free.
+
+mod shares;
 
 use std::{
     cmp::Reverse,
@@ -15,6 +20,8 @@ use drawloom_contract::{
     runs::{Load, ProviderLoad},
     time::Timestamp,
 };
+
+use shares::{Order, Queue, Shares, Standing};
 
 /// What a run's caps are counted by.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -32,9 +39,6 @@ pub(crate) enum Class {
     /// It never had one.
     New,
 }
-
-/// A place in the queue; smaller goes first.
-type Order = (Class, Reverse<u32>, u64);
 
 /// A run in the queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -78,14 +82,13 @@ pub(crate) struct Caps {
 pub(crate) struct Gate {
     caps: Caps,
     active: u32,
-    users: HashMap<(Tenant, UserId), u32>,
     providers: HashMap<Arc<str>, u32>,
-    lanes: HashMap<Lane, BTreeMap<Order, Ticket>>,
-    heads: BTreeMap<Order, Lane>,
+    tenants: Shares<Tenant, Shares<UserId, Queue>>,
     places: HashMap<RunKey, (Lane, Order)>,
     /// New roots in the queue, or promised a place in it.
     waiting_roots: u32,
-    arrivals: u64,
+    /// Counts arrivals and grants: what happened later has the larger number.
+    ticks: u64,
     held: bool,
 }
 
@@ -94,13 +97,11 @@ impl Gate {
         Self {
             caps,
             active: 0,
-            users: HashMap::new(),
             providers: HashMap::new(),
-            lanes: HashMap::new(),
-            heads: BTreeMap::new(),
+            tenants: Shares::default(),
             places: HashMap::new(),
             waiting_roots: 0,
-            arrivals: 0,
+            ticks: 0,
             held: false,
         }
     }
@@ -119,8 +120,9 @@ impl Gate {
     /// now: says when they give up.
     pub(crate) fn open(&mut self, now: Timestamp) -> Vec<(RunKey, Timestamp)> {
         self.held = false;
-        let tickets = self.lanes.values_mut().flat_map(BTreeMap::values_mut);
-        tickets
+        let users = self.tenants.each_mut().flat_map(Shares::each_mut);
+        users
+            .flat_map(Queue::tickets_mut)
             .filter_map(|ticket| {
                 ticket.gives_up = ticket.patience.map(|patience| now.after(patience));
                 Some((ticket.key.clone(), ticket.gives_up?))
@@ -138,9 +140,9 @@ impl Gate {
     pub(crate) fn reserve(&mut self, lanes: &[Lane]) -> Result<Vec<bool>, QueueFull> {
         let mut granted = Vec::with_capacity(lanes.len());
         // A slot that is free for somebody in the queue is not for those who come now.
-        let passed_over = self.heads.values().any(|lane| self.has_room(lane));
+        let passed_over = self.next().is_some();
         for lane in lanes {
-            let free = !self.held && !passed_over && !self.lanes.contains_key(lane) && self.has_room(lane);
+            let free = !self.held && !passed_over && !self.is_queued(lane) && self.has_room(lane);
             if free {
                 self.take(lane);
             } else {
@@ -179,27 +181,19 @@ impl Gate {
         if ticket.is_new_root() && !promised {
             self.waiting_roots += 1;
         }
-        self.arrivals += 1;
-        let order = (ticket.class, Reverse(ticket.depth), self.arrivals);
-        self.places.insert(ticket.key.clone(), (ticket.lane.clone(), order));
-        let lane = self.lanes.entry(ticket.lane.clone()).or_default();
-        if let Some((head, _)) = lane.first_key_value() {
-            self.heads.remove(head);
-        }
-        let name = ticket.lane.clone();
-        lane.insert(order, ticket);
-        if let Some((head, _)) = lane.first_key_value() {
-            self.heads.insert(*head, name);
-        }
+        self.ticks += 1;
+        let order = (ticket.class, Reverse(ticket.depth), self.ticks);
+        let lane = ticket.lane.clone();
+        self.places.insert(ticket.key.clone(), (lane.clone(), order));
+        self.change(&lane, |_, _, queue| queue.insert(order, ticket));
     }
 
     /// The next run that gets a slot, which is taken for it.
     pub(crate) fn grant(&mut self) -> Option<Ticket> {
-        if self.held || self.active >= self.caps.global {
+        if self.held {
             return None;
         }
-        let lane = self.heads.values().find(|lane| self.has_room(lane))?.clone();
-        let key = self.lanes.get(&lane)?.first_key_value()?.1.key.clone();
+        let key = self.next()?.key.clone();
         let ticket = self.remove(&key)?;
         self.take(&ticket.lane);
         Some(ticket)
@@ -207,54 +201,66 @@ impl Gate {
 
     /// Takes a run out of the queue, if it is there.
     pub(crate) fn remove(&mut self, key: &RunKey) -> Option<Ticket> {
-        let (name, order) = self.places.remove(key)?;
-        let lane = self.lanes.get_mut(&name)?;
-        let ticket = lane.remove(&order)?;
-        if self.heads.remove(&order).is_some()
-            && let Some((head, _)) = lane.first_key_value()
-        {
-            self.heads.insert(*head, name.clone());
-        }
-        if lane.is_empty() {
-            self.lanes.remove(&name);
-        }
+        let (lane, order) = self.places.remove(key)?;
+        let ticket = self.change(&lane, |_, _, queue| queue.remove(&lane.provider, order))?;
         if ticket.is_new_root() {
             self.waiting_roots -= 1;
         }
         Some(ticket)
     }
 
-    /// Takes a slot whether or not there is room: for a run that is resumed alone.
+    /// Takes a slot whether or not there is room.
     pub(crate) fn take(&mut self, lane: &Lane) {
         self.active += 1;
-        *self.users.entry((lane.tenant.clone(), lane.user.clone())).or_default() += 1;
         *self.providers.entry(lane.provider.clone()).or_default() += 1;
+        self.ticks += 1;
+        let now = self.ticks;
+        self.change(lane, |tenant, user, _| {
+            for standing in [tenant, user] {
+                *standing = Standing { held: standing.held + 1, served: now };
+            }
+        });
     }
 
     /// Gives a slot back.
     pub(crate) fn release(&mut self, lane: &Lane) {
         self.active -= 1;
-        let user = (lane.tenant.clone(), lane.user.clone());
-        if let Some(count) = self.users.get_mut(&user) {
-            *count -= 1;
-            if *count == 0 {
-                self.users.remove(&user);
-            }
-        }
         if let Some(count) = self.providers.get_mut(&lane.provider) {
             *count -= 1;
         }
+        self.change(lane, |tenant, user, _| {
+            tenant.held -= 1;
+            user.held -= 1;
+        });
     }
 
-    /// Places in the queue, from 1.
+    /// Places in the queue, from 1: the order in which runs would get slots if no cap but the global one were full.
     pub(crate) fn positions(&self, wanted: &[RunKey]) -> BTreeMap<RunId, u64> {
-        let mut queue: Vec<(&Order, &RunKey)> = self.places.iter().map(|(key, (_, order))| (order, key)).collect();
         if wanted.iter().all(|key| !self.places.contains_key(key)) {
             return BTreeMap::new();
         }
-        queue.sort_unstable();
-        let all: HashMap<&RunKey, u64> = queue.into_iter().zip(1..).map(|((_, key), place)| (key, place)).collect();
-        wanted.iter().filter_map(|key| Some((key.run, *all.get(key)?))).collect()
+        let mut places = HashMap::with_capacity(self.places.len());
+        let users_of = |users: &Shares<UserId, Queue>| {
+            users.waiting().map(|(standing, user, queue)| ((standing, user.clone()), queue.backwards())).collect()
+        };
+        let tenants = self.tenants.waiting();
+        let mut tenants: BTreeMap<_, BTreeMap<_, Vec<RunKey>>> =
+            tenants.map(|(standing, tenant, users)| ((standing, tenant.clone()), users_of(users))).collect();
+        let mut ticks = self.ticks;
+        while let Some(((mut standing, tenant), mut users)) = tenants.pop_first() {
+            let Some(((mut user_standing, user), mut queue)) = users.pop_first() else { continue };
+            ticks += 1;
+            if let Some(key) = queue.pop() {
+                places.insert(key, places.len() as u64 + 1);
+            }
+            if !queue.is_empty() {
+                user_standing = Standing { held: user_standing.held + 1, served: ticks };
+                users.insert((user_standing, user), queue);
+            }
+            standing = Standing { held: standing.held + 1, served: ticks };
+            tenants.insert((standing, tenant), users);
+        }
+        wanted.iter().filter_map(|key| Some((key.run, *places.get(key)?))).collect()
     }
 
     /// How full it is.
@@ -266,8 +272,10 @@ impl Gate {
         for (provider, active) in &self.providers {
             providers.entry(provider.to_string()).or_default().active = u64::from(*active);
         }
-        for (lane, queue) in &self.lanes {
-            providers.entry(lane.provider.to_string()).or_default().queued += queue.len() as u64;
+        for (_, _, users) in self.tenants.waiting() {
+            for (provider, queued) in users.waiting().flat_map(|(_, _, queue)| queue.lengths()) {
+                providers.entry(provider.to_string()).or_default().queued += queued as u64;
+            }
         }
         Load {
             active: u64::from(self.active),
@@ -277,16 +285,41 @@ impl Gate {
         }
     }
 
+    /// The run that would get the next slot; nothing when no run in the queue can have one.
+    fn next(&self) -> Option<&Ticket> {
+        if self.active >= self.caps.global {
+            return None;
+        }
+        let queues = self.tenants.waiting().flat_map(|(_, _, users)| users.waiting());
+        queues
+            .filter(|(standing, ..)| self.caps.per_user.is_none_or(|cap| standing.held < cap))
+            .find_map(|(_, _, queue)| queue.first(|provider| self.provider_has_room(provider)))
+    }
+
+    fn is_queued(&self, lane: &Lane) -> bool {
+        let queue = self.tenants.find(&lane.tenant).and_then(|(_, users)| users.find(&lane.user));
+        queue.is_some_and(|(_, queue)| queue.has(&lane.provider))
+    }
+
     fn has_room(&self, lane: &Lane) -> bool {
+        let user = self.tenants.find(&lane.tenant).and_then(|(_, users)| users.find(&lane.user));
+        let held = user.map_or(0, |(standing, _)| standing.held);
         self.active < self.caps.global
-            && self.caps.per_user.is_none_or(|cap| {
-                self.users.get(&(lane.tenant.clone(), lane.user.clone())).is_none_or(|held| *held < cap)
-            })
-            && self
-                .caps
-                .providers
-                .get(&*lane.provider)
-                .is_none_or(|cap| self.providers.get(&lane.provider).is_none_or(|held| held < cap))
+            && self.caps.per_user.is_none_or(|cap| held < cap)
+            && self.provider_has_room(&lane.provider)
+    }
+
+    fn provider_has_room(&self, provider: &str) -> bool {
+        let held = self.providers.get(provider).copied().unwrap_or(0);
+        self.caps.providers.get(provider).is_none_or(|cap| held < *cap)
+    }
+
+    /// Changes what a lane's tenant and user hold, or the user's queue.
+    fn change<T>(&mut self, lane: &Lane, change: impl FnOnce(&mut Standing, &mut Standing, &mut Queue) -> T) -> T {
+        let now = self.ticks;
+        self.tenants.change(&lane.tenant, now, |tenant, users| {
+            users.change(&lane.user, now, |user, queue| change(tenant, user, queue))
+        })
     }
 }
 

@@ -26,7 +26,7 @@ fn resumed_go_before_new_deeper_before_shallower_then_first_come_first_served() 
     gate.enqueue(ticket(1, all.clone(), Class::New, 0), false);
     gate.enqueue(ticket(2, all.clone(), Class::New, 2), false);
     gate.enqueue(ticket(3, all.clone(), Class::Resumed, 0), false);
-    gate.enqueue(ticket(4, lane("v", "q"), Class::Resumed, 1), false);
+    gate.enqueue(ticket(4, lane("u", "q"), Class::Resumed, 1), false);
     gate.enqueue(ticket(5, all, Class::New, 0), false);
     let places = gate.positions(&[key(1), key(2), key(3), key(4), key(5), key(6)]);
     let places: Vec<_> = [4, 3, 2, 1, 5].map(|number| places[&key(number).run]).into();
@@ -34,6 +34,68 @@ fn resumed_go_before_new_deeper_before_shallower_then_first_come_first_served() 
     gate.caps.global = 9;
     let order: Vec<_> = std::iter::from_fn(|| gate.grant()).map(|ticket| ticket.key).collect();
     assert_eq!(order, [4, 3, 2, 1, 5].map(key));
+}
+
+/// The lane of a user of a tenant.
+fn lane_of(tenant: &str, user: &str) -> Lane {
+    Lane { tenant: tenant.parse().expect("a name"), ..lane(user, "p") }
+}
+
+/// Gives back slots one at a time, and says who gets each.
+fn successors(gate: &mut Gate, running: &[Lane]) -> Vec<Lane> {
+    running
+        .iter()
+        .map(|ended| {
+            gate.release(ended);
+            let ticket = gate.grant().expect("somebody waits");
+            assert_eq!(gate.grant(), None, "one slot, one grant");
+            ticket.lane
+        })
+        .collect()
+}
+
+#[test]
+fn the_next_free_slot_goes_to_the_tenant_that_holds_the_fewest() {
+    let mut gate = gate(4, None, None);
+    let (busy, quiet) = (lane_of("busy", "u"), lane_of("quiet", "u"));
+    assert_eq!(gate.reserve(&vec![busy.clone(); 4]), Ok(vec![true; 4]));
+    for number in 1..=8 {
+        gate.enqueue(ticket(number, busy.clone(), Class::Resumed, 3), false);
+    }
+    for number in 9..=12 {
+        gate.enqueue(ticket(number, quiet.clone(), Class::New, 0), false);
+    }
+    assert_eq!(gate.positions(&[key(9)]), BTreeMap::from([(key(9).run, 1)]), "the place says who comes next");
+    let next = successors(&mut gate, &vec![busy.clone(); 4]);
+    assert_eq!(next, [quiet.clone(), quiet, busy.clone(), busy], "until both hold two");
+}
+
+#[test]
+fn within_a_tenant_slots_are_shared_between_users() {
+    let mut gate = gate(4, None, None);
+    let (busy, quiet) = (lane_of("t", "busy"), lane_of("t", "quiet"));
+    assert_eq!(gate.reserve(&vec![busy.clone(); 4]), Ok(vec![true; 4]));
+    for number in 1..=4 {
+        gate.enqueue(ticket(number, busy.clone(), Class::Resumed, 3), false);
+        gate.enqueue(ticket(number + 4, quiet.clone(), Class::New, 0), false);
+    }
+    let next = successors(&mut gate, &[busy.clone(), busy.clone()]);
+    assert_eq!(next, [quiet.clone(), quiet]);
+}
+
+#[test]
+fn tenants_that_keep_coming_do_not_pass_one_that_waits() {
+    let mut gate = gate(1, None, None);
+    let mut running = lane_of("t0", "u");
+    assert_eq!(gate.reserve(std::slice::from_ref(&running)), Ok(vec![true]));
+    gate.enqueue(ticket(100, lane_of("waits", "u"), Class::New, 0), false);
+    let mut served = Vec::new();
+    for number in 1..=3 {
+        gate.enqueue(ticket(number, lane_of(&format!("t{number}"), "u"), Class::Resumed, 0), false);
+        running = successors(&mut gate, &[running]).remove(0);
+        served.push(running.tenant.to_string());
+    }
+    assert_eq!(served, ["waits", "t1", "t2"]);
 }
 
 #[test]
@@ -93,9 +155,53 @@ proptest! {
             prop_assert!(running.iter().filter(|lane| &*lane.provider == "p").count() <= 3);
             prop_assert_eq!(gate.load().queued as usize, queued);
             prop_assert_eq!(gate.load().active as usize, running.len());
-            prop_assert!(gate.heads.values().all(|lane| !gate.has_room(lane)));
-            prop_assert_eq!(gate.heads.len(), gate.lanes.len());
+            prop_assert_eq!(gate.grant(), None);
         }
+    }
+}
+
+proptest! {
+    /// While tenants and their users always have runs waiting, each tenant holds its share of the slots, give or take
+    /// one; within a tenant the user with the fewest slots is served; and nobody is left out.
+    #[test]
+    fn tenants_and_users_hold_equal_shares(
+        tenants in 1usize..5,
+        users in 1usize..4,
+        slots in 1u32..13,
+        ends in prop::collection::vec(any::<prop::sample::Index>(), 200..300),
+    ) {
+        let mut gate = gate(slots, None, None);
+        let who: Vec<Lane> = (0..tenants * users)
+            .map(|number| lane_of(&format!("t{}", number % tenants), &format!("u{}", number / tenants)))
+            .collect();
+        let (mut next, mut grants) = (0u128, vec![0usize; who.len()]);
+        let mut enqueue = |gate: &mut Gate, lane: &Lane| {
+            next += 1;
+            let key = RunKey { tenant: lane.tenant.clone(), run: RunId::from_bytes(next.to_be_bytes()) };
+            gate.enqueue(Ticket { key, ..ticket(0, lane.clone(), Class::New, 0) }, false);
+        };
+        for lane in who.iter().flat_map(|lane| [lane, lane]) {
+            enqueue(&mut gate, lane);
+        }
+        let of_tenant = |running: &[Lane], name: &str| running.iter().filter(|lane| lane.tenant.as_str() == name).count();
+        let mut running: Vec<Lane> = Vec::new();
+        for end in ends {
+            while let Some(ticket) = gate.grant() {
+                let of_user = |user: &Lane| running.iter().filter(|lane| *lane == user).count();
+                let mut users = who.iter().filter(|lane| lane.tenant == ticket.lane.tenant);
+                prop_assert!(users.all(|other| of_user(other) >= of_user(&ticket.lane)));
+                grants[who.iter().position(|lane| *lane == ticket.lane).expect("one of them")] += 1;
+                enqueue(&mut gate, &ticket.lane);
+                running.push(ticket.lane);
+            }
+            prop_assert_eq!(running.len(), slots as usize);
+            let held: Vec<usize> = (0..tenants).map(|number| of_tenant(&running, &format!("t{number}"))).collect();
+            prop_assert!(held.iter().max().unwrap_or(&0) - held.iter().min().unwrap_or(&0) <= 1, "{:?}", held);
+            let ended = running.swap_remove(end.index(running.len()));
+            gate.release(&ended);
+        }
+        // 200 slots became free for at most 12 users.
+        prop_assert!(grants.iter().all(|count| *count > 0), "{:?}", grants);
     }
 }
 
