@@ -324,6 +324,19 @@ pub struct Resumed {
     /// Unclean ends in a row at which the same step was in flight.
     #[serde(default)]
     pub strikes: u32,
+    /// How it is tried, when it is a suspect.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trial: Option<Trial>,
+}
+
+/// How a run is tried at whose step the process died several times.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Trial {
+    /// How many runs are on trial together.
+    pub group: u32,
+    /// Trials in a row, this one included, in which it was the only one.
+    #[serde(default)]
+    pub alone: u32,
 }
 
 /// What was used up.

@@ -3,7 +3,7 @@
 use crate::{
     choice::{Effort, ModelName},
     money::{Cost, Spent},
-    record::{Accepted, Body, CallStarted, Record, Seq, Status, Stop, WaitOn},
+    record::{Accepted, Body, CallStarted, Record, Seq, Status, Stop, Trial, WaitOn},
     time::Timestamp,
     usage::Usage,
 };
@@ -47,6 +47,8 @@ pub struct Run {
     pub versions: Vec<String>,
     /// Unclean ends in a row at the same step.
     pub strikes: u32,
+    /// How it is tried, while it is a suspect and its step has no outcome.
+    pub trial: Option<Trial>,
 }
 
 /// Turns that one model made.
@@ -120,6 +122,7 @@ impl Run {
                 open_calls: Vec::new(),
                 versions: vec![accepted.version.clone()],
                 strikes: 0,
+                trial: None,
                 accepted: accepted.clone(),
             }),
             _ => Err(FoldError::NoBeginning),
@@ -170,19 +173,20 @@ impl Run {
             }
             Body::CallWaiting { call, on } => {
                 self.open_call(record.seq, *call)?.waiting = Some(on.clone());
-                self.strikes = 0;
+                self.clear_strikes();
             }
             Body::CallDone(done) => {
                 self.open_call(record.seq, done.call)?;
                 self.open_calls.retain(|open| open.call != done.call);
-                self.strikes = 0;
+                self.clear_strikes();
             }
             Body::Parked { .. } => {
                 self.status = Status::Waiting;
-                self.strikes = 0;
+                self.clear_strikes();
             }
             Body::Resumed(resumed) => {
                 self.strikes = resumed.strikes;
+                self.trial = resumed.trial;
                 if self.versions.last() != Some(&resumed.version) {
                     self.versions.push(resumed.version.clone());
                 }
@@ -229,10 +233,16 @@ impl Run {
         }
     }
 
+    /// A step has an outcome: it kills no process.
+    fn clear_strikes(&mut self) {
+        self.strikes = 0;
+        self.trial = None;
+    }
+
     fn end_turn(&mut self, seq: Seq, turn: u32) -> Result<(), FoldError> {
         match self.turn_in_flight.take() {
             Some((open, _)) if open == turn => {
-                self.strikes = 0;
+                self.clear_strikes();
                 self.reserved = Spent::default();
                 Ok(())
             }

@@ -21,6 +21,8 @@ struct Fixture {
     points: Option<PathBuf>,
     /// Where to die.
     kill: Option<String>,
+    /// An agent whose turns kill the process.
+    poison: Option<String>,
     /// The mistake to make.
     fault: Option<Fault>,
     /// Whether commits wait for the disk.
@@ -62,8 +64,10 @@ async fn serve() -> anyhow::Result<()> {
         let killer = killer.clone();
         move |inner| with_fault(Arc::new(KillJournal { inner, killer }), fixture.fault)
     });
-    parts.wrap_model =
-        Box::new(move |_, inner| Arc::new(MarkedModel { inner, file: fixture.calls.clone(), killer: killer.clone() }));
+    parts.wrap_model = Box::new(move |_, inner| {
+        let (file, poison) = (fixture.calls.clone(), fixture.poison.clone());
+        Arc::new(MarkedModel { inner, file, killer: killer.clone(), poison })
+    });
     let running = start(parts).await?;
     // Whoever started the process waits for this line.
     writeln!(std::io::stdout(), "{}", running.url.as_deref().unwrap_or_default())?;

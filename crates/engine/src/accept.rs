@@ -24,7 +24,6 @@ use crate::{
     driver::Driver,
     engine::{Slot, ticket},
     pins::Pinned,
-    trial::HELD,
     turn,
 };
 
@@ -296,9 +295,6 @@ impl Engine {
         let definition = &pinned.definition;
         let run = RunId::mint(now, &*self.parts.entropy)?;
         let mut warnings = start.warnings;
-        if self.gate().is_held() {
-            warnings.push(HELD.to_owned());
-        }
         warnings.extend(self.toolbox.missing(&definition.tools, start.tools.as_deref()));
         let tools = narrowed(&pinned.tools, start.tools.as_deref(), &mut warnings);
         for host in start.hosts.iter().flatten() {

@@ -111,11 +111,6 @@ impl Gate {
         self.held = true;
     }
 
-    /// Whether nobody new gets a slot.
-    pub(crate) fn is_held(&self) -> bool {
-        self.held
-    }
-
     /// Slots are given out again. Those in the queue waited for that and not for a slot, so their patience counts from
     /// now: says when they give up.
     pub(crate) fn open(&mut self, now: Timestamp) -> Vec<(RunKey, Timestamp)> {

@@ -55,7 +55,7 @@ impl Control {
         self.changed.notify_one();
     }
 
-    /// The run is no longer alone: an end from now on does not speak against it.
+    /// The trial of the run is over.
     pub(crate) fn pardon(&self) {
         self.lock().pardoned = true;
         self.changed.notify_one();

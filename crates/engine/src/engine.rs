@@ -41,6 +41,7 @@ use crate::{
     stop,
     timers::{self, Due, Timers},
     toolbox::Toolbox,
+    trial::Trials,
 };
 
 /// How often a read may say that the store is damaged before that is believed: a disk may fail for a moment.
@@ -109,6 +110,7 @@ pub struct Engine {
     pub(crate) cooldowns: Cooldowns,
     pub(crate) meters: Meters,
     pub(crate) timers: Arc<Timers>,
+    pub(crate) trials: Trials,
     gate: Mutex<Gate>,
     active: Mutex<HashMap<RunKey, Arc<Control>>>,
     idle: Notify,
@@ -143,6 +145,7 @@ impl Engine {
             cooldowns: Cooldowns::default(),
             meters: Meters::default(),
             timers: Arc::default(),
+            trials: Trials::default(),
             gate: Mutex::new(Gate::new(caps)),
             active: Mutex::default(),
             idle: Notify::new(),

@@ -21,7 +21,7 @@ use crate::{
     perform::Task,
     pins::Pinned,
     timers::Due,
-    trial::STRIKES_ALONE,
+    trial::{ALONE_AT_MOST, SUSPECT_AFTER, Suspect},
 };
 
 /// Records read at once.
@@ -34,8 +34,8 @@ pub struct ResumeReport {
     pub resumed: usize,
     /// Runs that are parked.
     pub parked: u64,
-    /// Runs that were resumed alone, because the process died at the same step of them again and again.
-    pub alone: usize,
+    /// Runs that are taken up in small groups, because the process died at the same step of them several times.
+    pub suspects: usize,
     /// Runs that were ended for that.
     pub quarantined: usize,
 }
@@ -56,39 +56,47 @@ impl Engine {
         }
         let mut suspects = Vec::new();
         for view in unfinished.runs.into_iter().chain(unfinished.ready) {
-            match view.strikes {
-                strikes if strikes >= STRIKES_ALONE && self.parts.previous_unclean => {
+            let strikes = view.strikes + 1;
+            if self.parts.previous_unclean && strikes >= SUSPECT_AFTER {
+                let trial = self.find_trial(&view).await;
+                if trial.is_some_and(|trial| trial.alone >= ALONE_AT_MOST) {
                     report.quarantined += 1;
-                    self.stop_run(view.key(), Stop::Quarantined { strikes: strikes + 1 }).await;
+                    self.stop_run(view.key(), Stop::Quarantined { strikes }).await;
                     continue;
                 }
-                strikes if strikes + 1 == STRIKES_ALONE && self.parts.previous_unclean => {
-                    self.watch_deadline(&view);
-                    suspects.push(view);
-                }
-                _ => {
-                    self.watch_deadline(&view);
-                    let class = if view.status == Status::Queued { Class::New } else { Class::Resumed };
-                    let mut ticket = ticket(&view, class);
-                    // The time that the server was down does not count, so the wait begins anew.
-                    let wait = view.queue_timeout_ms.filter(|_| class == Class::New && view.depth == 0);
-                    ticket.patience = wait.map(Duration::from_millis);
-                    self.enqueue(ticket, false);
-                }
+                self.watch_deadline(&view);
+                suspects.push(Suspect { view, trial });
+            } else {
+                self.watch_deadline(&view);
+                let class = if view.status == Status::Queued { Class::New } else { Class::Resumed };
+                let mut ticket = ticket(&view, class);
+                // The time that the server was down does not count, so the wait begins anew.
+                let wait = view.queue_timeout_ms.filter(|_| class == Class::New && view.depth == 0);
+                ticket.patience = wait.map(Duration::from_millis);
+                self.enqueue(ticket, false);
             }
             report.resumed += 1;
         }
-        report.alone = suspects.len();
-        let rest = self.clone().try_suspects(suspects);
-        // Whoever starts the process need not wait for the suspects; the other runs do.
-        match report.alone {
-            0 => rest.await,
-            alone => {
-                tracing::warn!(alone, "runs are resumed alone, one after the other; all others wait for that");
-                drop(tokio::spawn(rest));
-            }
+        report.suspects = suspects.len();
+        self.open_gate();
+        if report.suspects > 0 {
+            drop(tokio::spawn(self.clone().try_suspects(suspects)));
         }
         Ok(report)
+    }
+
+    /// Gives out slots. The runs in the queue waited for that and not for a slot, so their patience begins now.
+    fn open_gate(self: &Arc<Self>) {
+        let mut gate = self.gate();
+        // Asked under the lock: a stop says so first and then holds the gate, for good.
+        if self.is_stopping() {
+            return;
+        }
+        for (key, time) in gate.open(self.parts.clock.now()) {
+            self.timers.set(time, &key, Due::QueueTimeout);
+        }
+        drop(gate);
+        self.pump();
     }
 
     /// Takes up one run whose process ended, if it is unfinished and nobody has it.
@@ -233,10 +241,12 @@ impl Driver {
             true => before + 1,
             false => 0,
         };
+        let trial = self.engine.trials.take(&self.key).filter(|_| strikes > 0);
         self.push(Body::Resumed(Resumed {
             epoch: self.engine.parts.epoch,
             version: drawloom_contract::VERSION.into(),
             strikes,
+            trial,
         }));
         self.admit();
     }

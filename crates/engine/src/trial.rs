@@ -1,120 +1,179 @@
-//! Trials: a run that was in flight at several unclean ends in a row is resumed while no other run gets a slot, so that
-//! an end then speaks against it and against nobody else.
+//! Trials of suspects: runs whose same step was in flight at three unclean ends in a row.
+//!
+//! Suspects are taken up in small groups beside ordinary work. When the process dies again, the next process splits the
+//! group that was on trial, so that the run that causes it is found after few ends. A run is quarantined only when the
+//! process died twice while it was the only one on trial. Who is on trial is part of the record that takes a run up,
+//! which is on disk before the step is repeated; so nothing else has to survive the process.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 
 use drawloom_contract::{
-    record::{Body, Resumed},
+    ids::RunKey,
+    record::{Body, Resumed, Trial},
     runs::Item,
     view::RunView,
 };
-use tokio::sync::{mpsc, oneshot};
+use futures::future::join_all;
 
-use crate::{
-    Engine,
-    control::Claim,
-    driver::Driver,
-    engine::{Slot, lane},
-    feed::Ear,
-    timers::Due,
-};
+use crate::{Engine, admission::Class, driver::Driver, engine::ticket};
 
-/// Unclean ends in a row at the same step after which a run is resumed alone; one more, and it is quarantined.
-pub(crate) const STRIKES_ALONE: u32 = 3;
+/// Unclean ends in a row at the same step that make a run a suspect.
+pub(crate) const SUSPECT_AFTER: u32 = 3;
 
-/// How long others wait for a run that is resumed alone.
-const ALONE: Duration = Duration::from_secs(30);
+/// Ends of the process while a run was the only one on trial after which it is quarantined.
+pub(crate) const ALONE_AT_MOST: u32 = 2;
 
-/// What a run is told that is accepted meanwhile.
-pub(crate) const HELD: &str = "queue: the process died again and again, so the runs that were in flight are resumed one \
-                               at a time first; this run begins after them";
+/// Most runs on trial at once.
+const LARGEST_GROUP: usize = 8;
+
+/// How long a group is on trial when its runs have no news. It doubles with every further unclean end, so that also a
+/// step that kills the process only after minutes is found.
+const TRIAL_TIME: Duration = Duration::from_secs(30);
+
+/// How often the time of a trial is doubled at most.
+const MOST_DOUBLINGS: u32 = 5;
+
+/// Records at the end of a suspect's journal in which the one that took it up is found.
+const TAIL: u64 = 512;
+
+/// A run that was in flight at the last unclean ends.
+#[derive(Debug, Clone)]
+pub(crate) struct Suspect {
+    pub(crate) view: RunView,
+    /// Its trial in the process before, if it was on trial when that ended.
+    pub(crate) trial: Option<Trial>,
+}
+
+/// The runs that are taken up as suspects by this process, and the trial of each.
+#[derive(Default)]
+pub(crate) struct Trials(Mutex<HashMap<RunKey, Trial>>);
+
+impl Trials {
+    /// The trial that a run is taken up for.
+    pub(crate) fn take(&self, key: &RunKey) -> Option<Trial> {
+        self.lock().remove(key)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<RunKey, Trial>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 impl Engine {
-    /// Takes up the suspects one after the other, and then lets the others go.
-    pub(crate) async fn try_suspects(self: Arc<Self>, suspects: Vec<RunView>) {
-        for view in suspects {
+    /// What the journal says of a suspect's last trial.
+    pub(crate) async fn find_trial(&self, view: &RunView) -> Option<Trial> {
+        let (key, after) = (view.key(), view.seq.saturating_sub(TAIL));
+        let records = self.read(|| self.parts.reader.read_journal(&key, after, TAIL as usize)).await?;
+        let last = records.iter().rev().find_map(|record| match &record.body {
+            Body::Resumed(resumed) => Some(resumed.trial),
+            _ => None,
+        });
+        last.flatten()
+    }
+
+    /// Takes up the suspects, one group after the other.
+    pub(crate) async fn try_suspects(self: Arc<Self>, suspects: Vec<Suspect>) {
+        for group in groups(suspects) {
             if self.is_stopping() {
                 return;
             }
-            self.resume_alone(&view).await;
+            self.try_group(group).await;
         }
-        self.open_gate();
     }
 
-    /// Lets those go who waited while the gate was held. That was no want of slots, so their patience begins now.
-    fn open_gate(self: &Arc<Self>) {
-        let mut gate = self.gate();
-        // Asked under the lock: a stop says so first and then holds the gate, for good.
-        if self.is_stopping() {
-            return;
-        }
-        for (key, time) in gate.open(self.parts.clock.now()) {
-            self.timers.set(time, &key, Due::QueueTimeout);
-        }
-        drop(gate);
-        self.pump();
-    }
-
-    /// Takes up a run while nothing else is in flight, until it has a new record. One that has ended is passed over.
-    async fn resume_alone(self: &Arc<Self>, view: &RunView) {
-        let key = view.key();
-        let Ok(claim) = Claim::take(self, &key) else { return };
-        // A stop waits for claims that it sees, and what it does not see is told here: the store may be closed already.
-        if self.is_stopping() {
-            return;
-        }
-        let Some(Some(view)) = self.read(|| self.parts.reader.find_run(&key)).await else { return };
-        if view.status.is_terminal() {
-            return;
-        }
-        tracing::warn!(run = %view.run, strikes = view.strikes + 1, "resumed alone: the process died at this step before");
-        let control = claim.control().clone();
-        self.gate().take(&lane(&view));
-        let slot = Slot { engine: self.clone(), lane: lane(&view) };
-        let records = self.feed.events(&key);
-        let deadline = self.parts.clock.now().after(ALONE);
-        let (done, ended) = oneshot::channel::<()>();
-        let engine = self.clone();
-        self.drive(key.clone(), async move {
-            // Dropped however the task ends.
-            let _done = done;
-            Driver::take_up(engine, key, claim, Some(slot)).await;
+    /// Takes up a group, and returns when each of its runs has news of its step, has ended, or was on trial for long
+    /// enough.
+    async fn try_group(self: &Arc<Self>, group: Vec<Suspect>) {
+        let size = u32::try_from(group.len()).unwrap_or(u32::MAX);
+        let strikes = group.iter().map(|suspect| suspect.view.strikes + 1).max().unwrap_or_default();
+        let time = TRIAL_TIME * (1 << strikes.saturating_sub(SUSPECT_AFTER).min(MOST_DOUBLINGS));
+        let deadline = self.parts.clock.now().after(time);
+        tracing::warn!(suspects = size, strikes, "resuming runs at whose step the process died before");
+        let trials = group.into_iter().map(|suspect| {
+            let key = suspect.view.key();
+            let alone = if size == 1 { suspect.trial.map_or(0, |trial| trial.alone) + 1 } else { 0 };
+            self.trials.lock().insert(key.clone(), Trial { group: size, alone });
+            self.enqueue(ticket(&suspect.view, Class::Resumed), false);
+            async move {
+                tokio::select! {
+                    () = self.news_of(&key, suspect.view.strikes) => {}
+                    () = self.parts.clock.sleep_until(deadline) => {
+                        tracing::info!(run = %key.run, "the process survived the trial of this run");
+                        if let Some(control) = self.active().get(&key) {
+                            control.pardon();
+                        }
+                    }
+                }
+                self.trials.take(&key);
+            }
         });
-        tokio::select! {
-            () = news(records) => {}
-            _ = ended => {}
-            () = self.parts.clock.sleep_until(deadline) => control.pardon(),
+        join_all(trials).await;
+    }
+
+    /// Returns when a suspect's step has an outcome, or the run has ended. It had `before` strikes in the process before.
+    async fn news_of(&self, key: &RunKey, before: u32) {
+        loop {
+            let mut records = self.feed.events(key);
+            let Some(Some(view)) = self.read(|| self.parts.reader.find_run(key)).await else { return };
+            if view.status.is_terminal() || view.strikes == 0 {
+                return;
+            }
+            // What comes before the run was taken up is about the step in the process before.
+            let mut taken_up = view.strikes > before;
+            while let Some(item) = records.next().await {
+                match item {
+                    Item::Record(record) => match record.body {
+                        Body::Resumed(_) => taken_up = true,
+                        Body::TurnDone(_)
+                        | Body::TurnFailed(_)
+                        | Body::CallDone(_)
+                        | Body::CallWaiting { .. }
+                        | Body::Parked { .. }
+                            if taken_up =>
+                        {
+                            return;
+                        }
+                        _ => {}
+                    },
+                    Item::Ended(_) => return,
+                    Item::Delta(_) => {}
+                }
+            }
+            // This listener was too slow: look again.
         }
     }
 }
 
-/// Returns when there is news of the step that was in flight; never, when the listener was too slow to hear it.
-async fn news(mut records: Ear<mpsc::Receiver<Item>>) {
-    // The first commit says that it was taken up; what follows is news of the step itself.
-    let mut taken_up = false;
-    while let Some(item) = records.next().await {
-        match item {
-            Item::Record(record) => match record.body {
-                Body::Resumed(_) => taken_up = true,
-                Body::TurnDone(_) | Body::TurnFailed(_) | Body::CallDone(_) | Body::Parked { .. } if taken_up => {
-                    return;
-                }
-                _ => {}
-            },
-            Item::Ended(_) => return,
-            Item::Delta(_) => {}
-        }
-    }
-    std::future::pending().await
+/// The groups in which suspects are tried, in order. Those that were on trial when the process died come first, in two
+/// halves; the others follow.
+fn groups(suspects: Vec<Suspect>) -> Vec<Vec<Suspect>> {
+    let size_of = |suspect: &Suspect| suspect.trial.map(|trial| trial.group);
+    let smallest = suspects.iter().filter_map(size_of).min();
+    let (first, rest): (Vec<_>, Vec<_>) =
+        suspects.into_iter().partition(|suspect| smallest.is_some() && size_of(suspect) == smallest);
+    [first, rest]
+        .into_iter()
+        .flat_map(|all| {
+            let size = all.len().div_ceil(2).clamp(1, LARGEST_GROUP);
+            all.chunks(size).map(<[Suspect]>::to_vec).collect::<Vec<_>>()
+        })
+        .collect()
 }
 
 impl Driver {
-    /// Others go on beside it from now: the next unclean end is the third again, not the fourth.
+    /// The trial of the run is over without news: the next unclean end does not speak against it more than against others.
     pub(crate) fn pardon(&mut self) {
-        self.push(Body::Resumed(Resumed {
-            epoch: self.engine.parts.epoch,
-            version: drawloom_contract::VERSION.into(),
-            strikes: STRIKES_ALONE - 1,
-        }));
+        if self.run.trial.is_some() {
+            self.push(Body::Resumed(Resumed {
+                epoch: self.engine.parts.epoch,
+                version: drawloom_contract::VERSION.into(),
+                strikes: self.run.strikes,
+                trial: None,
+            }));
+        }
     }
 }

@@ -28,13 +28,18 @@ impl Killer {
             mark(log, point);
         }
         if self.point.as_deref() == Some(point) {
-            let me = rustix::process::getpid();
-            rustix::process::kill_process(me, rustix::process::Signal::KILL).expect("a process may kill itself");
-            // The signal is on its way; nothing may happen until it is here.
-            loop {
-                std::thread::park();
-            }
+            die();
         }
+    }
+}
+
+/// Kills the process.
+pub(crate) fn die() -> ! {
+    let me = rustix::process::getpid();
+    rustix::process::kill_process(me, rustix::process::Signal::KILL).expect("a process may kill itself");
+    // The signal is on its way; nothing may happen until it is here.
+    loop {
+        std::thread::park();
     }
 }
 

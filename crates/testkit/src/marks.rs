@@ -15,7 +15,7 @@ use drawloom_contract::{
 };
 use serde_json::{Value, json};
 
-use crate::Killer;
+use crate::{Killer, kill::die};
 
 /// Adds a line to a file, in one write.
 pub(crate) fn mark(file: &Path, line: &str) {
@@ -58,6 +58,8 @@ pub struct MarkedModel {
     pub file: PathBuf,
     /// Who ends the process.
     pub killer: Arc<Killer>,
+    /// An agent whose turns kill the process before they are asked for.
+    pub poison: Option<String>,
 }
 
 #[async_trait]
@@ -77,6 +79,9 @@ impl Model for MarkedModel {
     async fn turn(&self, request: TurnRequest, deltas: &dyn Deltas) -> Result<Turn, TurnError> {
         let (run, turn, attempt) = (request.run.run, request.turn, request.attempt);
         mark(&self.file, &format!("{run} {turn} {attempt}"));
+        if self.poison.as_deref() == Some(request.agent.as_str()) {
+            die();
+        }
         let result = self.inner.turn(request, deltas).await;
         self.killer.pass(&format!("effect {}#turn{turn}.{attempt}", self.killer.names.of(run)));
         result

@@ -11,6 +11,7 @@ mod golden;
 mod http;
 mod joining;
 mod kill;
+mod poison;
 mod process;
 mod proxy;
 mod storm;

@@ -1,11 +1,11 @@
-//! Runs that were in flight at three unclean ends are resumed one at a time, and everybody else waits for that.
+//! Runs that were in flight at three unclean ends are tried in small groups, beside ordinary work.
 
 use std::{path::Path, sync::Arc, time::Duration};
 
 use drawloom_contract::{
     ids::RunKey,
     journal::RunReader,
-    record::Status,
+    record::{Body, Status, Trial},
     runs::{Interest, Runs, Start},
 };
 use serde_json::json;
@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// How long a test waits for what does not come.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A data directory with runs that were in flight at three unclean ends, in the order in which they are tried.
 struct Suspects {
@@ -45,15 +45,8 @@ impl Suspects {
             })
         };
         for strikes in [1, 2] {
-            let keys = suspects.keys.clone();
-            let (path, plan) = (suspects.path().to_owned(), suspects.plan());
-            die_after(async move {
-                let house = House::at(&path, plan);
-                house.engine.resume().await.expect("resumed");
-                for key in keys {
-                    house.until(&key, |view| view.strikes == strikes).await;
-                }
-            });
+            let all = suspects.keys.clone();
+            suspects.boot(all, move |view| view.strikes == strikes);
         }
         suspects
     }
@@ -68,15 +61,40 @@ impl Suspects {
         Plan::new(rules).clock(self.clock.clone())
     }
 
-    /// The fourth process, with the first suspect on trial.
+    /// A process that takes up what is unfinished and dies when all of `keys` are as wanted.
+    fn boot(
+        &self,
+        keys: Vec<RunKey>,
+        wanted: impl Fn(&drawloom_contract::view::RunView) -> bool + Send + Sync + 'static,
+    ) {
+        let (path, plan) = (self.path().to_owned(), self.plan());
+        die_after(async move {
+            let house = House::at(&path, plan);
+            house.engine.resume().await.expect("resumed");
+            for key in &keys {
+                let reached = tokio::time::timeout(PATIENCE, house.until(key, &wanted));
+                reached.await.expect("in time");
+            }
+        });
+    }
+
+    /// The next process, with the first group on trial.
     async fn on_trial(&self, plan: Plan) -> House {
         let house = House::at(self.path(), plan);
-        let unfinished = house.store.list_unfinished().await.expect("a readable store");
-        assert_eq!(unfinished.runs.iter().map(|view| view.key()).collect::<Vec<_>>(), self.keys);
-        assert_eq!(house.engine.resume().await.expect("resumed").alone, self.keys.len());
+        assert_eq!(house.engine.resume().await.expect("resumed").suspects, self.keys.len());
         house.until(&self.keys[0], |view| view.strikes == 3).await;
         house
     }
+}
+
+/// The trial that a run is on, as its journal says.
+async fn trial_of(house: &House, key: &RunKey) -> Option<Trial> {
+    let records = house.store.read_journal(key, 0, 1_000).await.expect("a journal");
+    let last = records.iter().rev().find_map(|record| match &record.body {
+        Body::Resumed(resumed) => Some(resumed.trial),
+        _ => None,
+    });
+    last.flatten()
 }
 
 /// The code of a run's error, once it has ended.
@@ -87,35 +105,76 @@ async fn end_of(house: &House, key: &RunKey) -> (Status, Option<String>) {
 }
 
 #[test]
-fn a_suspect_that_was_cancelled_is_passed_over_at_once() {
-    let suspects = Suspects::new(vec![ask("alice", "x"); 3]);
+fn the_group_on_trial_is_halved_at_each_death_and_only_the_one_that_was_alone_twice_is_quarantined() {
+    let suspects = Suspects::new(vec![ask("alice", "x"); 4]);
+    let keys = &suspects.keys;
+    // Whoever is on trial dies with the process; the others of the four never come to their turn.
+    for (strikes, group) in [(3, 2), (4, 1), (5, 1)] {
+        suspects.boot(keys[..group].to_vec(), move |view| view.strikes == strikes);
+    }
+    let (path, plan, keys) = (suspects.path().to_owned(), suspects.plan(), keys.clone());
     die_after(async move {
-        let house = suspects.on_trial(suspects.plan()).await;
-        // The second while it waits, the first on trial; nobody turns the clock.
-        for key in [&suspects.keys[1], &suspects.keys[0]] {
-            assert!(house.engine.cancel(&house.caller, key.run, None).await.expect("a run").cancelled);
-        }
-        let third = house.until(&suspects.keys[2], |view| view.strikes == 3);
-        tokio::time::timeout(PATIENCE, third).await.expect("the third has its turn at once");
+        let house = House::at(&path, plan);
+        let rows = house.store.list_unfinished().await.expect("a readable store").runs;
+        assert_eq!(rows.iter().map(|view| view.strikes).collect::<Vec<_>>(), [5, 3, 2, 2]);
+        assert_eq!(trial_of(&house, &keys[0]).await, Some(Trial { group: 1, alone: 2 }));
+        let report = house.engine.resume().await.expect("resumed");
+        assert_eq!((report.quarantined, report.suspects), (1, 3));
+        assert_eq!(end_of(&house, &keys[0]).await, (Status::Failed, Some("quarantined".to_owned())));
+        house.until(&keys[1], |view| view.strikes == 4).await;
+        assert_eq!(
+            trial_of(&house, &keys[1]).await,
+            Some(Trial { group: 1, alone: 1 }),
+            "the other of the two is next"
+        );
     });
 }
 
 #[test]
-fn whoever_waits_for_a_suspect_keeps_his_patience_and_is_told_why() {
-    let suspects = Suspects::new(vec![ask("alice", "x")]);
+fn ordinary_runs_do_not_wait_for_suspects() {
+    let suspects = Suspects::new(vec![ask("alice", "x"); 2]);
     die_after(async move {
-        let house = suspects.on_trial(suspects.plan().config(|config| config.queue_timeout_ms = 20_000)).await;
-        let patient = house.start(ask("bob", "x"), Interest::None).await.view;
-        assert_eq!(patient.status, Status::Queued);
-        assert!(patient.warnings[0].contains("one at a time"), "{:?}", patient.warnings);
-        let urgent = house.start(Start { timeout_ms: Some(22_000), ..ask("carol", "x") }, Interest::None).await.view;
-        suspects.clock.turn(Duration::from_secs(25));
-        let timeout = (Status::TimedOut, Some("timeout".to_owned()));
-        assert_eq!(end_of(&house, &urgent.key()).await, timeout, "a deadline counts all time");
-        suspects.clock.turn(Duration::from_secs(5));
-        assert_eq!(end_of(&house, &patient.key()).await, (Status::Completed, None));
-        let late = house.start(ask("bob", "x"), Interest::None).await.view;
-        assert!(late.warnings.is_empty(), "{:?}", late.warnings);
+        let house = suspects.on_trial(suspects.plan()).await;
+        // The clock stands still, so the trial goes on for as long as it likes.
+        let beside = house.start(ask("bob", "y"), Interest::None).await.view;
+        assert!(beside.warnings.is_empty(), "{:?}", beside.warnings);
+        assert_eq!(end_of(&house, &beside.key()).await, (Status::Completed, None));
+        assert_eq!(trial_of(&house, &suspects.keys[0]).await, Some(Trial { group: 1, alone: 1 }));
+    });
+}
+
+#[test]
+fn a_trial_without_news_ends_after_its_time_and_the_next_group_is_tried() {
+    let suspects = Suspects::new(vec![ask("alice", "x"); 2]);
+    die_after(async move {
+        let house = suspects.on_trial(suspects.plan()).await;
+        suspects.clock.turn(Duration::from_secs(30));
+        house.until(&suspects.keys[1], |view| view.strikes == 3).await;
+        assert_eq!(trial_of(&house, &suspects.keys[1]).await, Some(Trial { group: 1, alone: 1 }));
+        let pardoned = async {
+            while trial_of(&house, &suspects.keys[0]).await.is_some() {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, pardoned).await.expect("the first is on trial no more");
+        suspects.clock.turn(Duration::from_secs(60));
+        for key in &suspects.keys {
+            assert_eq!(end_of(&house, key).await, (Status::Completed, None));
+        }
+    });
+}
+
+#[test]
+fn a_suspect_that_was_cancelled_is_passed_over_at_once() {
+    let suspects = Suspects::new(vec![ask("alice", "x"); 5]);
+    die_after(async move {
+        let house = suspects.on_trial(suspects.plan()).await;
+        // Of the first group one that is on trial and two that are or come; nobody turns the clock.
+        for key in [&suspects.keys[3], &suspects.keys[2], &suspects.keys[1], &suspects.keys[0]] {
+            assert!(house.engine.cancel(&house.caller, key.run, None).await.expect("a run").cancelled);
+        }
+        let last = house.until(&suspects.keys[4], |view| view.strikes == 3);
+        tokio::time::timeout(PATIENCE, last).await.expect("the last has its turn at once");
     });
 }
 

@@ -112,7 +112,7 @@ fn history() -> (RunView, Vec<Item>) {
     };
     record(&mut items, Body::CallStarted(started));
     record(&mut items, Body::Parked { until: Some(Timestamp::from_millis(2_000)), on: None });
-    record(&mut items, Body::Resumed(Resumed { epoch: 2, version: "0".into(), strikes: 0 }));
+    record(&mut items, Body::Resumed(Resumed { epoch: 2, version: "0".into(), strikes: 0, trial: None }));
     record(&mut items, Body::Admitted { deadline: None });
     record(
         &mut items,
