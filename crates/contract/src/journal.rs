@@ -388,6 +388,8 @@ pub struct Due {
     pub run: RunKey,
     /// The time.
     pub due: Timestamp,
+    /// When it was set: what is left can never be more than what there was then.
+    pub since: Timestamp,
 }
 
 /// What is unfinished, as a starting process needs it: rows without texts.

@@ -366,6 +366,9 @@ pub enum Stop {
     Deadline {
         /// When it was.
         at: Timestamp,
+        /// How far the wall clock was set forward before, when that may have made this too early.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        clock_set_forward_ms: Option<u64>,
     },
     /// It was not admitted in time.
     QueueTimeout {

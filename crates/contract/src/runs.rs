@@ -18,7 +18,7 @@ use crate::{
     model::DeltaKind,
     money::{Cost, Spent},
     record::{Record, Seq},
-    time::Timestamp,
+    time::Instant,
     view::RunView,
 };
 
@@ -246,7 +246,7 @@ pub trait Runs: Send + Sync {
     async fn follow(&self, caller: &Caller, run: RunId, after: Seq, interest: Interest) -> Result<Live, Failure>;
 
     /// The row when the run has ended, or as it is at `until`.
-    async fn wait(&self, caller: &Caller, run: RunId, until: Option<Timestamp>) -> Result<Arc<RunView>, Failure>;
+    async fn wait(&self, caller: &Caller, run: RunId, until: Option<Instant>) -> Result<Arc<RunView>, Failure>;
 
     /// Stops a run and all below it; durable when this returns. A run that has ended is left as it is.
     async fn cancel(&self, caller: &Caller, run: RunId, reason: Option<String>) -> Result<Cancelled, Failure>;

@@ -34,20 +34,77 @@ impl Timestamp {
         Duration::from_millis(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
     }
 
+    /// How long from `earlier` to this, in milliseconds; negative if it is earlier.
+    pub fn millis_since(self, earlier: Self) -> i64 {
+        self.0.saturating_sub(earlier.0)
+    }
+
     /// As people and JSON write it: `2026-11-16T09:30:00.125Z`.
     pub fn to_rfc3339(self) -> String {
         jiff::Timestamp::from_millisecond(self.0).map_or_else(|_| self.0.to_string(), |time| format!("{time:.3}"))
     }
 }
 
-/// The clock.
+macro_rules! moments {
+    ($($(#[doc = $doc:literal])* $name:ident;)*) => {$(
+        $(#[doc = $doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub struct $name(Duration);
+
+        impl $name {
+            /// This long after the clock's origin, which means nothing outside of this process.
+            pub const fn from_origin(since: Duration) -> Self {
+                Self(since)
+            }
+
+            /// How long after the clock's origin.
+            pub const fn since_origin(self) -> Duration {
+                self.0
+            }
+
+            /// This much later; at the end of time it stays there.
+            pub fn after(self, wait: Duration) -> Self {
+                Self(self.0.saturating_add(wait))
+            }
+
+            /// How long from `earlier` to this; nothing if it is not later.
+            pub fn since(self, earlier: Self) -> Duration {
+                self.0.saturating_sub(earlier.0)
+            }
+        }
+    )*};
+}
+
+moments! {
+    /// A moment of this process on the clock that counts the time the machine sleeps and never jumps: for deadlines and waits.
+    Instant;
+    /// A moment of this process on the clock that stands still while the machine sleeps: for limits on what runs, such as a
+    /// model turn or a command.
+    Awake;
+}
+
+/// The clock, which tells three times. Each has its own type, so that none can be used for another: a wait can only be made
+/// for a time that does not jump.
 #[async_trait]
 pub trait Clock: Send + Sync {
-    /// The time now. It may step back when the machine's clock is set.
-    fn now(&self) -> Timestamp;
+    /// The wall clock: for people and for what must survive the process. It jumps when the machine's clock is set.
+    fn wall(&self) -> Timestamp;
+
+    /// The time of deadlines and waits.
+    fn now(&self) -> Instant;
 
     /// Returns at `time`, or at once when that has passed.
-    async fn sleep_until(&self, time: Timestamp);
+    async fn sleep_until(&self, time: Instant);
+
+    /// The time of limits on what runs. The default is a machine that never sleeps.
+    fn awake(&self) -> Awake {
+        Awake(self.now().0)
+    }
+
+    /// Returns at `time`, or at once when that has passed. The default is a machine that never sleeps.
+    async fn sleep_awake_until(&self, time: Awake) {
+        self.sleep_until(Instant(time.0)).await;
+    }
 }
 
 /// The source of random bytes.

@@ -6,7 +6,7 @@ use std::{io::Write as _, path::PathBuf, process::ExitCode, sync::Arc};
 use drawloom::{Parts, Surface, config, data_dir::DataDir, start};
 use drawloom_contract::tool::Tool;
 use drawloom_store::Synchronous;
-use drawloom_testkit::{Fault, KillJournal, KillTool, Killer, Ledger, MarkedModel, Names, with_fault};
+use drawloom_testkit::{Fault, KillJournal, KillTool, Killer, Ledger, MarkedModel, Names, ShiftedClock, with_fault};
 use serde::Deserialize;
 
 /// What the process is to do.
@@ -23,6 +23,8 @@ struct Fixture {
     kill: Option<String>,
     /// An agent whose turns kill the process.
     poison: Option<String>,
+    /// A file with the milliseconds by which the wall clock is off, read again at every look at that clock.
+    clock: Option<PathBuf>,
     /// The mistake to make.
     fault: Option<Fault>,
     /// Whether commits wait for the disk.
@@ -56,6 +58,9 @@ async fn serve() -> anyhow::Result<()> {
     let mut parts = Parts::from_config(loaded, lock, Surface::Serve { listen: "127.0.0.1:0".into() }, &[ledger])?;
     for tool in &mut parts.resolved.tools {
         *tool = Arc::new(KillTool { inner: tool.clone(), killer: killer.clone() });
+    }
+    if let Some(file) = fixture.clock {
+        parts.clock = Arc::new(ShiftedClock { inner: parts.clock, file });
     }
     if !fixture.sync {
         parts.store.synchronous = Synchronous::Off;

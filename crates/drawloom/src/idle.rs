@@ -5,7 +5,7 @@ use std::time::Duration;
 use drawloom_contract::{
     journal::RunReader,
     runs::Runs,
-    time::{Clock, Timestamp},
+    time::{Clock, Instant},
 };
 use drawloom_server::App;
 
@@ -32,7 +32,7 @@ pub(crate) async fn until_idle(app: &App, runs: &dyn Runs, reader: &dyn RunReade
     }
 }
 
-fn later(one: Timestamp, other: Option<Timestamp>) -> Timestamp {
+fn later(one: Instant, other: Option<Instant>) -> Instant {
     other.map_or(one, |other| one.max(other))
 }
 

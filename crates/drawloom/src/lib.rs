@@ -1,6 +1,7 @@
 //! Drawloom, whole: config, wiring, shutdown and the commands. The shipped binary is one call of this; a test process
 //! starts an instance of its own with [`start()`] and parts that it wrapped or replaced.
 
+mod anchor;
 mod backend;
 pub mod cli;
 pub mod clock;

@@ -40,9 +40,11 @@ impl Sweeps {
 
 /// Removes what ended longer ago than `max_age`, now and then every hour, for ever.
 pub(crate) async fn keep(retention: Arc<dyn Retention>, clock: Arc<dyn Clock>, max_age: Duration, sweeps: Arc<Sweeps>) {
+    let (began, began_wall) = (clock.now(), clock.wall());
     loop {
         let now = clock.now();
-        let ended_before = earlier(now, max_age);
+        // A wall clock that was set forward makes nothing older.
+        let ended_before = earlier(clock.wall().min(began_wall.after(now.since(began))), max_age);
         match retention.prune(&Prune { tenant: None, ended_before }).await {
             Ok(pruned) => {
                 sweeps.done.fetch_add(1, Ordering::Relaxed);
@@ -70,24 +72,31 @@ mod tests {
     use std::sync::Mutex;
 
     use async_trait::async_trait;
-    use drawloom_contract::{journal::StoreError, retention::Pruned};
+    use drawloom_contract::{journal::StoreError, retention::Pruned, time::Instant};
     use tokio::sync::Semaphore;
 
     use super::*;
 
     /// A clock that stands still until somebody waits for it.
     struct Jumps {
-        now: Mutex<Timestamp>,
+        began: Timestamp,
+        now: Mutex<Instant>,
+        set_forward_ms: AtomicU64,
         may_jump: Semaphore,
     }
 
     #[async_trait]
     impl Clock for Jumps {
-        fn now(&self) -> Timestamp {
+        fn wall(&self) -> Timestamp {
+            let forward = self.set_forward_ms.load(Ordering::Relaxed);
+            self.began.after(self.now().since_origin() + Duration::from_millis(forward))
+        }
+
+        fn now(&self) -> Instant {
             *self.now.lock().expect("no panic")
         }
 
-        async fn sleep_until(&self, time: Timestamp) {
+        async fn sleep_until(&self, time: Instant) {
             self.may_jump.acquire().await.expect("it is open").forget();
             *self.now.lock().expect("no panic") = time;
         }
@@ -115,13 +124,20 @@ mod tests {
     #[tokio::test]
     async fn it_looks_at_once_and_then_every_hour_also_after_a_failure() {
         let day = 86_400_000;
-        let clock = Arc::new(Jumps { now: Mutex::new(Timestamp::from_millis(100 * day)), may_jump: Semaphore::new(0) });
+        let clock = Arc::new(Jumps {
+            began: Timestamp::from_millis(100 * day),
+            now: Mutex::new(Instant::from_origin(Duration::ZERO)),
+            set_forward_ms: AtomicU64::new(0),
+            may_jump: Semaphore::new(0),
+        });
         let broom = Arc::new(Broom { asked: Mutex::default(), told: Semaphore::new(0) });
         let sweeps = Arc::<Sweeps>::default();
         let max_age = Duration::from_secs(90 * 86_400);
         let keeping = tokio::spawn(keep(broom.clone(), clock.clone(), max_age, sweeps.clone()));
         for _ in 0..3 {
             broom.told.acquire().await.expect("it is open").forget();
+            // From here on the wall clock is a year ahead, which makes nothing older.
+            clock.set_forward_ms.store(365 * 86_400_000, Ordering::Relaxed);
             clock.may_jump.add_permits(1);
         }
         keeping.abort();

@@ -28,7 +28,7 @@ use drawloom_store::{Opened, Previous, Store};
 use drawloom_substrate::Weight;
 
 use crate::{
-    config,
+    anchor, clock, config,
     data_dir::{Lock, ServerFile},
     exit::CommandError,
     idle, leftovers, logging,
@@ -87,10 +87,14 @@ pub async fn start(parts: Parts) -> Result<Running, CommandError> {
         report_findings(&parts);
     }
 
-    let Opened { store, epoch, previous } = Store::open(&parts.store, parts.clock.now()).map_err(explain)?;
+    let Opened { store, epoch, previous } = Store::open(&parts.store, parts.clock.wall()).map_err(explain)?;
     let reader: Arc<dyn RunReader> = store.clone();
     let journal: Arc<dyn Journal> = store.clone();
     leftovers::sweep(parts.lock.directory(), &*store, &parts.resolved.volumes).await.map_err(explain)?;
+    let clock_set_forward = match &parts.surface {
+        Surface::Serve { .. } => anchor::set_forward(&*store, &*parts.clock, &redactor).await,
+        Surface::Embedded => None,
+    };
     let models = parts.resolved.models.iter();
     let providers: BTreeMap<String, Provider> = models
         .map(|(id, model)| {
@@ -118,6 +122,7 @@ pub async fn start(parts: Parts) -> Result<Running, CommandError> {
         volumes: parts.resolved.volumes.clone(),
         redactor: redactor.clone(),
         clock: parts.clock.clone(),
+        clock_set_forward,
         entropy: parts.entropy.clone(),
     });
     let runs: Arc<dyn Runs> = engine.clone();
@@ -127,7 +132,7 @@ pub async fn start(parts: Parts) -> Result<Running, CommandError> {
         engine: engine.clone(),
         sweeps: sweeps.clone(),
         currency: parts.loaded.config.pricing.currency.clone(),
-        started: parts.clock.now(),
+        started: parts.clock.wall(),
     };
     let app = App::new(drawloom_server::Parts {
         runs,
@@ -166,13 +171,14 @@ pub async fn start(parts: Parts) -> Result<Running, CommandError> {
                 url: url.clone(),
                 pid: std::process::id(),
                 version: VERSION.into(),
-                started_at: parts.clock.now().to_rfc3339(),
+                started_at: parts.clock.wall().to_rfc3339(),
                 instance: Some(running.app.instance().to_owned()),
                 config: config::absolute(&parts.loaded.files),
             })?;
             running.url = Some(url);
             running.serving = Some(serve(listener, running.app.clone()));
             running.warming = Some(AbortOnDropHandle::new(tokio::spawn(warm(&parts.resolved))));
+            clock::watch();
             let retention: Arc<dyn Retention> = running.store.clone();
             running.sweeper = parts.loaded.config.retention.max_age().map(|max_age| {
                 AbortOnDropHandle::new(tokio::spawn(retention::keep(retention, parts.clock.clone(), max_age, sweeps)))

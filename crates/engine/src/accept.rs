@@ -24,6 +24,7 @@ use crate::{
     driver::Driver,
     engine::{Slot, ticket},
     pins::Pinned,
+    timers::Due,
     turn,
 };
 
@@ -86,7 +87,7 @@ impl Engine {
                 format!("a batch has 1 to {MOST_SPAWNS} spawns, not {}", starts.len()),
             ));
         }
-        let batch = BatchId::mint(self.parts.clock.now(), &*self.parts.entropy)?;
+        let batch = BatchId::mint(self.wall(), &*self.parts.entropy)?;
         let size = starts.len() as u32;
         let acceptance = self.accept_once(caller, key.as_ref(), starts.len(), async {
             let agents = starts.iter().map(|start| (&start.agent, start.tools.as_deref()));
@@ -239,6 +240,7 @@ impl Engine {
         if let Err(error) = committed {
             for (driver, ..) in &begun {
                 self.feed.forget(driver.key());
+                self.timers.clear(driver.key(), Due::Deadline);
                 self.forget_waiting(driver.key());
                 self.budgets.close(driver.accepted().root);
             }
@@ -268,7 +270,6 @@ impl Engine {
                     let mut ticket = ticket(&view, Class::New);
                     ticket.patience = driver.queue_timeout();
                     drop(driver);
-                    self.watch_deadline(&view);
                     self.enqueue(ticket, true);
                 }
             }
@@ -279,7 +280,7 @@ impl Engine {
     }
 
     fn plan_root(&self, caller: &Caller, start: Start, batch: Option<BatchPlace>) -> Result<Planned, Failure> {
-        let now = self.parts.clock.now();
+        let now = self.wall();
         // Names are stored and shown as they are.
         let names = [
             (start.agent_id.as_ref().map(ToString::to_string), "agent_id", "secret_agent_id"),
@@ -361,7 +362,7 @@ impl Engine {
         link: Parent,
         child: ChildStart,
     ) -> Result<Planned, Failure> {
-        let now = self.parts.clock.now();
+        let now = self.wall();
         let pinned = self.find_agent(&parent.tenant, &child.agent)?;
         let definition = &pinned.definition;
         let run = RunId::mint(now, &*self.parts.entropy)?;

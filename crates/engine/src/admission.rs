@@ -18,7 +18,7 @@ use std::{
 use drawloom_contract::{
     ids::{RunId, RunKey, Tenant, UserId},
     runs::{Load, ProviderLoad},
-    time::Timestamp,
+    time::Instant,
 };
 
 use shares::{Order, Queue, Shares, Standing};
@@ -50,7 +50,7 @@ pub(crate) struct Ticket {
     /// How long it waits, if it is a root that never had a slot.
     pub(crate) patience: Option<Duration>,
     /// When it gives up. While the gate is held nobody does.
-    pub(crate) gives_up: Option<Timestamp>,
+    pub(crate) gives_up: Option<Instant>,
 }
 
 impl Ticket {
@@ -113,7 +113,7 @@ impl Gate {
 
     /// Slots are given out again. Those in the queue waited for that and not for a slot, so their patience counts from
     /// now: says when they give up.
-    pub(crate) fn open(&mut self, now: Timestamp) -> Vec<(RunKey, Timestamp)> {
+    pub(crate) fn open(&mut self, now: Instant) -> Vec<(RunKey, Instant)> {
         self.held = false;
         let users = self.tenants.each_mut().flat_map(Shares::each_mut);
         users
@@ -126,7 +126,7 @@ impl Gate {
     }
 
     /// Says when a run gives up that begins to wait now; while the gate is held, that is not known yet.
-    pub(crate) fn count_patience(&self, ticket: &mut Ticket, now: Timestamp) -> Option<Timestamp> {
+    pub(crate) fn count_patience(&self, ticket: &mut Ticket, now: Instant) -> Option<Instant> {
         ticket.gives_up = ticket.patience.filter(|_| !self.held).map(|patience| now.after(patience));
         ticket.gives_up
     }

@@ -9,7 +9,7 @@ use drawloom_contract::{
 };
 use serde_json::json;
 
-use crate::{driver::Driver, perform::shortened};
+use crate::{driver::Driver, perform::shortened, timers::Due};
 
 /// Most bytes of all children's answers together that one call returns.
 pub(crate) const MOST_BYTES: usize = 1024 * 1024;
@@ -44,6 +44,10 @@ impl Driver {
                 config.max_children_per_call
             ));
         }
+        // What is left of the parent's time, whatever became of the wall clock since it was set.
+        let clock = &self.engine.parts.clock;
+        let left = self.engine.timers.left(&self.key, Due::Deadline, clock.now());
+        let deadline = left.map(|left| clock.wall().after(left));
         let plan = |(index, start): (u32, ChildStart)| {
             if !self.pinned.definition.may_spawn(&start.agent) {
                 let allowed = match self.pinned.definition.agents.as_slice() {
@@ -57,7 +61,7 @@ impl Driver {
             }
             let link = Parent { run: parent.run, agent_id: parent.agent_id.clone(), call, index };
             self.engine
-                .plan_child(parent, self.run.deadline, link, start)
+                .plan_child(parent, deadline, link, start)
                 .map_err(|failure| format!("spawns[{index}]: {}", failure.message))
         };
         (0..).zip(starts).map(plan).collect()

@@ -13,7 +13,7 @@ use drawloom_contract::{
     failure::RunError,
     ids::RunKey,
     journal::{Append, CommitError, Entry, StoreError, WaitChange},
-    record::{Accepted, Body, Outcome, Record, Seq, Status, Stop},
+    record::{Accepted, Body, Outcome, Record, Seq, Status},
     redact::Redacted,
     run::{FoldError, Run},
     time::Timestamp,
@@ -67,8 +67,8 @@ pub(crate) struct Driver {
     pub(crate) granted: u32,
     /// The ids of all calls so far.
     pub(crate) call_ids: HashSet<String>,
-    /// Where it was last parked for a time, and until when.
-    pub(crate) parked: Option<(Seq, Timestamp)>,
+    /// Where it was last parked for a time, and for how long.
+    pub(crate) parked: Option<(Seq, Duration)>,
 }
 
 /// The step was not journaled, and never will be: the task ends, and the run goes on from its journal some other time.
@@ -79,10 +79,11 @@ impl Driver {
     /// A run that begins. With a slot, its first step is decided too, and committed together with its beginning.
     pub(crate) async fn begin(engine: Arc<Engine>, planned: Planned, claim: Claim, slot: Option<Slot>) -> Box<Self> {
         let Planned { accepted, pinned, .. } = planned;
-        let now = engine.parts.clock.now();
+        let now = engine.wall();
         let record = engine.parts.redactor.clean(Record { seq: 1, at: now, body: Body::Accepted(Box::new(accepted)) });
         let mut driver = Self::fold(engine, &record, pinned, claim, slot).expect("the record is a beginning");
         driver.pending.push(record);
+        driver.engine.watch_deadline(&driver.view);
         if driver.slot.is_some() {
             driver.admit();
             driver.advance().await;
@@ -141,7 +142,7 @@ impl Driver {
             self.call_ids.extend(done.calls.iter().map(|call| call.id.clone()));
         }
         if let Body::Parked { until: Some(until), .. } = record.body {
-            self.parked = Some((record.seq, until));
+            self.parked = Some((record.seq, until.since(record.at)));
         }
         Ok(())
     }
@@ -158,8 +159,9 @@ impl Driver {
         &self.run.accepted
     }
 
-    pub(crate) fn now(&self) -> Timestamp {
-        self.engine.parts.clock.now()
+    /// The wall clock, for records.
+    pub(crate) fn wall(&self) -> Timestamp {
+        self.engine.wall()
     }
 
     pub(crate) fn queue_timeout(&self) -> Option<Duration> {
@@ -172,7 +174,7 @@ impl Driver {
 
     /// Adds a record to what the next commit makes true; gives its sequence.
     pub(crate) fn push(&mut self, body: Body) -> Seq {
-        let record = Record { seq: self.run.seq + 1, at: self.now(), body };
+        let record = Record { seq: self.run.seq + 1, at: self.wall(), body };
         let record = self.engine.parts.redactor.clean(record);
         self.note_evidence(&record.body);
         self.replay(&record).expect("the engine writes only records that follow");
@@ -183,9 +185,16 @@ impl Driver {
 
     /// The slot is granted: from here the run's own time limit counts.
     pub(crate) fn admit(&mut self) {
-        let limit = self.accepted().run_timeout_ms.filter(|_| self.run.started_at.is_none());
-        let own = limit.map(|millis| self.now().after(Duration::from_millis(millis)));
-        let deadline = [self.run.deadline, own].into_iter().flatten().min();
+        let limit = self.accepted().run_timeout_ms.filter(|_| self.run.started_at.is_none()).map(Duration::from_millis);
+        let now = self.engine.parts.clock.now();
+        let left = self.engine.timers.left(&self.key, Due::Deadline, now);
+        let deadline = match limit.filter(|limit| left.is_none_or(|left| *limit < left)) {
+            Some(limit) => {
+                self.engine.timers.set_earlier(now.after(limit), &self.key, Due::Deadline);
+                Some(self.wall().after(limit))
+            }
+            None => self.run.deadline,
+        };
         self.push(Body::Admitted { deadline });
     }
 
@@ -209,8 +218,6 @@ impl Driver {
             if order == Order::Drain && flying.is_empty() {
                 break;
             }
-            let deadline = self.run.deadline;
-            let clock = self.engine.parts.clock.clone();
             let control = self.claim.control().clone();
             tokio::select! {
                 biased;
@@ -222,15 +229,6 @@ impl Driver {
                     }
                 }
                 Some(done) = flying.next() => self.take_in(done),
-                () = async {
-                    match deadline {
-                        Some(time) => clock.sleep_until(time).await,
-                        None => std::future::pending().await,
-                    }
-                } => {
-                    drop(control.stop(Stop::Deadline { at: deadline.unwrap_or_else(|| self.now()) }));
-                    continue;
-                }
             }
             match self.claim.control().order() {
                 Order::Drive => self.advance_beside(flying.len()).await,
@@ -256,7 +254,7 @@ impl Driver {
 
     /// Ends a run that has nothing left to do: that begins nothing new, so it is done while the process stops, too.
     fn finish_if_done(&mut self) {
-        for effect in self.drive.decide(&self.run, self.now()) {
+        for effect in self.drive.decide(&self.run, self.wall()) {
             if let Effect::Finish(outcome) = effect {
                 self.push(Body::Finished(outcome));
             }
@@ -266,7 +264,7 @@ impl Driver {
     async fn advance_beside(&mut self, flying: usize) {
         loop {
             let (mut again, mut idle) = (false, true);
-            for effect in self.drive.decide(&self.run, self.now()) {
+            for effect in self.drive.decide(&self.run, self.wall()) {
                 idle = false;
                 match effect {
                     Effect::Turn(plan) => again |= !self.begin_turn(plan).await,
@@ -351,7 +349,8 @@ impl Driver {
                 }
                 Err(CommitError::Store(error)) if self.claim.control().order() != Order::Drain => {
                     tracing::error!(run = %self.key.run, %error, "cannot journal a step; trying again");
-                    self.engine.parts.clock.sleep_until(self.now().after(wait)).await;
+                    let clock = &self.engine.parts.clock;
+                    clock.sleep_until(clock.now().after(wait)).await;
                     wait = (wait * 2).min(Duration::from_secs(10));
                 }
                 Err(error) => {
@@ -418,6 +417,7 @@ impl Driver {
         self.slot = None;
         if self.run.status.is_terminal() {
             self.engine.forget_waiting(&self.key);
+            self.engine.timers.clear(&self.key, Due::Deadline);
             if self.limits().is_any() {
                 self.engine.budgets.forget(self.accepted().root, &self.key);
                 if self.accepted().depth == 0 {
@@ -426,16 +426,15 @@ impl Driver {
             }
             return;
         }
-        self.engine.watch_deadline(&self.view);
-        if let Some((seq, until)) = self.parked
+        if let Some((seq, wait)) = self.parked
             && seq == self.run.seq
         {
-            self.engine.timers.set(until, &self.key, Due::Wake);
+            self.engine.timers.set(self.engine.parts.clock.now().after(wait), &self.key, Due::Wake);
         }
     }
 
     fn first_record(&self, child: &Planned) -> Redacted<Record> {
         let body = Body::Accepted(Box::new(child.accepted.clone()));
-        self.engine.parts.redactor.clean(Record { seq: 1, at: self.now(), body })
+        self.engine.parts.redactor.clean(Record { seq: 1, at: self.wall(), body })
     }
 }

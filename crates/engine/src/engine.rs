@@ -20,7 +20,7 @@ use drawloom_contract::{
     money::Price,
     record::{Body, Epoch, Outcome, Record, Status, Stop},
     redact::Redactor,
-    time::{Clock, Entropy},
+    time::{Clock, Entropy, Timestamp},
     tool::{Tool, ToolSource, Volumes},
     view::{Patch, RunView},
 };
@@ -35,6 +35,7 @@ use crate::{
     driver::Driver,
     fallback::Cooldowns,
     feed::Feed,
+    jumps::Jumps,
     limiter::Limiter,
     meters::{Counts, Meters},
     pins::Pins,
@@ -86,6 +87,8 @@ pub struct Parts {
     pub redactor: Arc<Redactor>,
     /// The clock.
     pub clock: Arc<dyn Clock>,
+    /// How far the wall clock was set forward since the process before began, as far as that is known.
+    pub clock_set_forward: Option<Duration>,
     /// The source of random bytes.
     pub entropy: Arc<dyn Entropy>,
 }
@@ -111,6 +114,9 @@ pub struct Engine {
     pub(crate) meters: Meters,
     pub(crate) timers: Arc<Timers>,
     pub(crate) trials: Trials,
+    pub(crate) jumps: Jumps,
+    /// Runs whose deadline may come too early, because the wall clock was set while no process had them.
+    pub(crate) hurried: Mutex<HashSet<RunKey>>,
     gate: Mutex<Gate>,
     active: Mutex<HashMap<RunKey, Arc<Control>>>,
     idle: Notify,
@@ -146,6 +152,8 @@ impl Engine {
             meters: Meters::default(),
             timers: Arc::default(),
             trials: Trials::default(),
+            jumps: Jumps::default(),
+            hurried: Mutex::default(),
             gate: Mutex::new(Gate::new(caps)),
             active: Mutex::default(),
             idle: Notify::new(),
@@ -244,8 +252,8 @@ impl Engine {
             std::iter::from_fn(|| gate.grant()).collect()
         };
         for ticket in granted {
-            if let Some(time) = ticket.gives_up {
-                self.timers.clear(time, &ticket.key, Due::QueueTimeout);
+            if ticket.gives_up.is_some() {
+                self.timers.clear(&ticket.key, Due::QueueTimeout);
             }
             let slot = Slot { engine: self.clone(), lane: ticket.lane };
             // When the task that parked it has not quite let go, that task brings it back.
@@ -287,7 +295,7 @@ impl Engine {
             warnings: view.warnings.clone(),
         };
         let body = Body::Finished(Box::new(outcome));
-        let record = Record { seq: view.seq + 1, at: self.parts.clock.now(), body };
+        let record = Record { seq: view.seq + 1, at: self.wall(), body };
         let records = vec![self.parts.redactor.clean(record)];
         view.apply(Patch::of([&*records[0]]));
         let expected = view.seq - 1;
@@ -360,12 +368,21 @@ impl Engine {
         }
     }
 
-    /// Nothing is recorded any more: everybody who waits for a run gets an error instead of waiting for ever.
+    /// Nothing is recorded any more: all who wait for a run get an error instead of waiting for ever.
     pub(crate) fn store_gone(&self) {
         self.feed.forget_all();
     }
 
-    /// A number from 0 to `below`, by chance; 0 when there is none. Only waits are spread by it.
+    /// The wall clock, for records. A jump of it is logged once; no wait depends on it.
+    pub(crate) fn wall(&self) -> Timestamp {
+        let (wall, now) = (self.parts.clock.wall(), self.parts.clock.now());
+        if let Some(by) = self.jumps.look(wall, now) {
+            tracing::warn!(by_ms = by, "the wall clock was set; deadlines and waits of this process are not affected");
+        }
+        wall
+    }
+
+    /// A number from 0 to `below`, by chance; 0 when the system gives no random bytes. Only waits are spread by it.
     pub(crate) fn chance(&self, below: u64) -> u64 {
         let mut bytes = [0; 8];
         if let Err(error) = self.parts.entropy.fill(&mut bytes) {

@@ -12,7 +12,7 @@ use drawloom_contract::{
     message::Block,
     model::{ModelCard, TurnError},
     record::{Body, Notice, Switched},
-    time::Timestamp,
+    time::Instant,
 };
 
 use crate::{Engine, driver::Driver};
@@ -20,18 +20,18 @@ use crate::{Engine, driver::Driver};
 /// Providers and models that refused lately, and until when they are left alone.
 #[derive(Default)]
 pub(crate) struct Cooldowns {
-    until: Mutex<HashMap<String, Timestamp>>,
+    until: Mutex<HashMap<String, Instant>>,
 }
 
 impl Cooldowns {
     /// Leaves a provider, or one `provider/model`, alone.
-    pub(crate) fn cool(&self, name: String, until: Timestamp) {
+    pub(crate) fn cool(&self, name: String, until: Instant) {
         let mut cooling = self.until.lock().unwrap_or_else(PoisonError::into_inner);
         let known = cooling.entry(name).or_insert(until);
         *known = (*known).max(until);
     }
 
-    pub(crate) fn is_cool(&self, name: &ModelName, now: Timestamp) -> bool {
+    pub(crate) fn is_cool(&self, name: &ModelName, now: Instant) -> bool {
         let cooling = self.until.lock().unwrap_or_else(PoisonError::into_inner);
         let is_cool = |key: &str| cooling.get(key).is_none_or(|until| *until <= now);
         is_cool(&name.provider) && is_cool(&name.to_string())
@@ -76,7 +76,7 @@ impl Driver {
     /// Whether another model is asked after `error`, and which.
     pub(crate) fn fallback(&self, error: &TurnError) -> Way {
         let Some(fallback) = self.accepted().models.fallback else { return Way::Stay };
-        let now = self.now();
+        let now = self.engine.parts.clock.now();
         let left_alone = match error {
             TurnError::Throttled { retry_after: Some(wait), .. }
             | TurnError::Overloaded { retry_after: Some(wait), .. } => *wait,
@@ -112,7 +112,7 @@ impl Driver {
     }
 
     /// The other candidates that are not left alone and can be paid, in order.
-    fn other_candidates<'a>(&'a self, from: &'a ModelName, now: Timestamp) -> impl Iterator<Item = Target> + 'a {
+    fn other_candidates<'a>(&'a self, from: &'a ModelName, now: Instant) -> impl Iterator<Item = Target> + 'a {
         let accepted = self.accepted();
         accepted.models.candidates.iter().filter_map(move |candidate| {
             let card = self.engine.card(candidate)?;

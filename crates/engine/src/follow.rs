@@ -8,7 +8,7 @@ use drawloom_contract::{
     ids::{BatchId, RunId, RunKey},
     record::{Body, Record, Seq},
     runs::{Interest, Item, Live, Started, StartedBatch},
-    time::Timestamp,
+    time::Instant,
     view::RunView,
 };
 use futures::{StreamExt, stream};
@@ -136,7 +136,7 @@ impl Engine {
     }
 
     /// The row when the run has ended, or as it is at `until`.
-    pub(crate) async fn wait_for(&self, key: &RunKey, until: Option<Timestamp>) -> Result<Arc<RunView>, Failure> {
+    pub(crate) async fn wait_for(&self, key: &RunKey, until: Option<Instant>) -> Result<Arc<RunView>, Failure> {
         let mut ended = self.feed.outcome(key);
         let view = self.load_run(key).await?;
         if view.status.is_terminal() {

@@ -19,6 +19,7 @@ mod evidence;
 mod fallback;
 mod feed;
 mod follow;
+mod jumps;
 mod limiter;
 mod limits;
 mod meters;

@@ -13,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-use drawloom_contract::{ids::RunKey, time::Timestamp};
+use drawloom_contract::{ids::RunKey, time::Instant};
 use tokio::sync::oneshot;
 
 /// Calls at once before anything was learned.
@@ -51,7 +51,7 @@ pub(crate) enum Ending {
         /// How long it took.
         took: Duration,
         /// Until when there will be no more.
-        closed_until: Option<Timestamp>,
+        closed_until: Option<Instant>,
     },
     /// It was refused because there are too many.
     Refused {
@@ -68,7 +68,7 @@ pub(crate) struct Next {
     /// Runs that may call now.
     pub(crate) wake: Vec<RunKey>,
     /// When to ask again what may go on.
-    pub(crate) look_again: Option<Timestamp>,
+    pub(crate) look_again: Option<Instant>,
 }
 
 /// Whether somebody at the door may call, or has to go and wait like the others.
@@ -103,7 +103,7 @@ struct Line {
     next_place: u64,
     /// Who was woken and has not come yet, and when. A place is not kept for them: one that waits for a slot must not
     /// keep others from calling.
-    woken: HashMap<RunKey, Timestamp>,
+    woken: HashMap<RunKey, Instant>,
     /// Who waits, in order; those who were forgotten are only in here.
     queue: VecDeque<RunKey>,
     waiting: HashSet<RunKey>,
@@ -116,9 +116,9 @@ struct Line {
     told: Duration,
     /// Whether the limit is one above what was last known to be borne.
     probing: bool,
-    closed_until: Option<Timestamp>,
+    closed_until: Option<Instant>,
     /// The end of a closing that somebody looks out for.
-    watched: Option<Timestamp>,
+    watched: Option<Instant>,
     /// Closings in a row for which the provider gave no time.
     backoffs: u32,
 }
@@ -149,7 +149,7 @@ impl Default for Line {
 
 impl Limiter {
     /// A run wants to call. One that has to wait is in the queue until it is woken or forgotten.
-    pub(crate) fn enter(&self, credential: &str, run: &RunKey, now: Timestamp) -> Entrance {
+    pub(crate) fn enter(&self, credential: &str, run: &RunKey, now: Instant) -> Entrance {
         let mut credentials = self.lock();
         if !credentials.contains_key(credential) {
             credentials.insert(credential.to_owned(), Line::default());
@@ -171,7 +171,7 @@ impl Limiter {
 
     /// Somebody who was let in wants to call now. Gives a place at the door when others call already, and the word of
     /// what to do when it comes.
-    pub(crate) fn call(&self, credential: &str, now: Timestamp) -> Option<(u64, oneshot::Receiver<Word>)> {
+    pub(crate) fn call(&self, credential: &str, now: Instant) -> Option<(u64, oneshot::Receiver<Word>)> {
         let mut credentials = self.lock();
         let line = credentials.get_mut(credential)?;
         if !line.is_closed(now) && line.door.is_empty() && line.calling < line.limit {
@@ -190,7 +190,7 @@ impl Limiter {
     }
 
     /// Somebody who was let in goes without having called; `called` says that the door had told them to.
-    pub(crate) fn give_up(&self, credential: &str, place: Option<u64>, called: bool, now: Timestamp) -> Next {
+    pub(crate) fn give_up(&self, credential: &str, place: Option<u64>, called: bool, now: Instant) -> Next {
         let mut credentials = self.lock();
         let Some(line) = credentials.get_mut(credential) else { return Next::default() };
         line.door.retain(|(at, _)| Some(*at) != place);
@@ -200,7 +200,7 @@ impl Limiter {
     }
 
     /// A call has ended.
-    pub(crate) fn leave(&self, credential: &str, ending: Ending, now: Timestamp) -> Next {
+    pub(crate) fn leave(&self, credential: &str, ending: Ending, now: Instant) -> Next {
         let mut credentials = self.lock();
         let Some(line) = credentials.get_mut(credential) else { return Next::default() };
         let at_limit = line.taken >= line.limit || !line.waiting.is_empty() || !line.woken.is_empty();
@@ -227,7 +227,7 @@ impl Limiter {
     }
 
     /// What may go on now at a credential that was closed.
-    pub(crate) fn look(&self, credential: &str, now: Timestamp) -> Next {
+    pub(crate) fn look(&self, credential: &str, now: Instant) -> Next {
         self.lock().get_mut(credential).map(|line| line.next(now)).unwrap_or_default()
     }
 
@@ -237,7 +237,7 @@ impl Limiter {
     }
 
     /// A run will not come: it ended, or was stopped. Its place is somebody else's.
-    pub(crate) fn forget(&self, run: &RunKey, now: Timestamp) -> Next {
+    pub(crate) fn forget(&self, run: &RunKey, now: Instant) -> Next {
         let mut next = Next::default();
         for line in self.lock().values_mut() {
             line.waiting.remove(run);
@@ -263,11 +263,11 @@ impl Limiter {
 }
 
 impl Line {
-    fn is_closed(&self, now: Timestamp) -> bool {
+    fn is_closed(&self, now: Instant) -> bool {
         self.closed_until.is_some_and(|time| now < time)
     }
 
-    fn close(&mut self, until: Timestamp) {
+    fn close(&mut self, until: Instant) {
         self.closed_until = self.closed_until.max(Some(until));
         for (_, sender) in self.door.drain(..) {
             // Whoever is just going needs no word.
@@ -312,7 +312,7 @@ impl Line {
         self.takes.saturating_mul(waiting) / self.limit.max(1) >= self.told * 2
     }
 
-    fn refused(&mut self, retry_after: Option<Duration>, now: Timestamp) {
+    fn refused(&mut self, retry_after: Option<Duration>, now: Instant) {
         let borne = self.calling;
         self.limit = match self.growing {
             true => self.limit.min(borne),
@@ -339,7 +339,7 @@ impl Line {
     }
 
     /// Lets call who stands at the door, and wakes who waits, in order.
-    fn next(&mut self, now: Timestamp) -> Next {
+    fn next(&mut self, now: Instant) -> Next {
         if self.is_closed(now) {
             let look_again = self.closed_until.filter(|time| self.watched != Some(*time));
             self.watched = self.closed_until;

@@ -30,6 +30,7 @@ impl Executor for ModelExecutor {
             tries: 0,
             offered_tools: true,
             failed: None,
+            waited: false,
             calls: Vec::new(),
             ended: None,
             limit: None,
@@ -54,6 +55,8 @@ struct Loop {
     offered_tools: bool,
     /// The newest try, when it came to nothing.
     failed: Option<TurnFailed>,
+    /// Whether the run was parked since then: whoever woke it knows that the time has come, whatever the wall clock says.
+    waited: bool,
     /// Calls of the newest turn, in its order, until all have a result.
     calls: Vec<Pending>,
     /// Why the newest turn stopped, when it asks for nothing more.
@@ -82,8 +85,14 @@ impl Drive for Loop {
                 self.failed = None;
             }
             Body::Switched(_) => self.moved = Some(record.at),
-            Body::Parked { .. } => self.moved = None,
-            Body::TurnFailed(failed) => self.failed = Some(failed.clone()),
+            Body::Parked { .. } => {
+                self.moved = None;
+                self.waited = true;
+            }
+            Body::TurnFailed(failed) => {
+                self.failed = Some(failed.clone());
+                self.waited = false;
+            }
             Body::TurnDone(done) => self.end_turn(done, &run.model),
             Body::CallStarted(started) => {
                 if let Some(pending) = self.calls.get_mut(started.index as usize) {
@@ -126,7 +135,7 @@ impl Drive for Loop {
         if let Some(failed) = &self.failed {
             match failed.retry_at {
                 None => return vec![self.finish_badly(run, failed.error.clone())],
-                Some(time) if now < time => return vec![Effect::Wait { until: time }],
+                Some(time) if now < time && !self.waited => return vec![Effect::Wait { until: time }],
                 Some(_) => {}
             }
         } else if let Some(reason) = self.ended {

@@ -125,7 +125,7 @@ impl Driver {
                 self.settle(Spent::default());
                 let error =
                     RunError::new("throttled", "the provider takes no calls now, so that this one was not made");
-                let retry_at = Some(self.now());
+                let retry_at = Some(self.wall());
                 self.push(Body::TurnFailed(TurnFailed {
                     turn,
                     attempt,
@@ -208,7 +208,7 @@ impl Driver {
             _ => Way::Stay,
         };
         if matches!(way, Way::Switch { .. }) {
-            retry_at = Some(self.now());
+            retry_at = Some(self.wall());
         }
         if retry_at.is_some() {
             self.engine.meters.retried();
@@ -254,22 +254,22 @@ impl Driver {
         let left = tries < attempts;
         let backoff = |base: u64, tries: u32| {
             let millis = base.saturating_mul(1 << tries.min(6));
-            self.now().after(Duration::from_millis(millis + self.engine.chance(millis / 2 + 1)))
+            self.wall().after(Duration::from_millis(millis + self.engine.chance(millis / 2 + 1)))
         };
         match error {
             TurnError::Throttled { retry_after: Some(wait), .. }
             | TurnError::Overloaded { retry_after: Some(wait), .. } => {
-                (Some(self.now().after(*wait + Duration::from_millis(self.engine.chance(100)))), false)
+                (Some(self.wall().after(*wait + Duration::from_millis(self.engine.chance(100)))), false)
             }
             // The limiter says when there is room again.
             TurnError::Throttled { .. } | TurnError::Overloaded { .. } if self.is_limited() => {
-                (Some(self.now()), false)
+                (Some(self.wall()), false)
             }
             TurnError::Throttled { .. } | TurnError::Overloaded { .. } => {
                 (Some(backoff(1_000, self.run.turn_in_flight.map_or(0, |(_, attempt)| attempt - 1))), false)
             }
             TurnError::Unavailable { .. } => (left.then(|| backoff(500, tries)), true),
-            TurnError::Cut { .. } if tries == 0 => (left.then(|| self.now()), true),
+            TurnError::Cut { .. } if tries == 0 => (left.then(|| self.wall()), true),
             TurnError::Cut { .. } => (left.then(|| backoff(250, tries)), true),
             TurnError::Refused { .. }
             | TurnError::BadRequest { .. }
@@ -327,7 +327,7 @@ impl Driver {
             && let Repeat::Check(check) = tool.repeat()
         {
             let clock = self.engine.parts.clock.clone();
-            let late = clock.sleep_until(self.now().after(EVIDENCE_TIME));
+            let late = clock.sleep_awake_until(clock.awake().after(EVIDENCE_TIME));
             let taken = AssertUnwindSafe(check.evidence(&context, &input)).catch_unwind();
             match select(Box::pin(taken), late).await {
                 Either::Left((Ok(Ok(Some(value))), _)) => evidence = Some(value),

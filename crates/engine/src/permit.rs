@@ -7,7 +7,7 @@ use drawloom_contract::{
     journal::WaitChange,
     model::{Turn, TurnError},
     record::{Body, ParkedOn},
-    time::Timestamp,
+    time::Instant,
 };
 
 use tokio::sync::oneshot;
@@ -27,7 +27,7 @@ pub(crate) struct Permit {
     engine: Arc<Engine>,
     /// Nothing for a provider without limits, and once it was given back.
     credential: Option<String>,
-    since: Timestamp,
+    since: Instant,
     stage: Stage,
 }
 
@@ -69,7 +69,11 @@ impl Permit {
     pub(crate) fn end(mut self, result: &Result<Turn, TurnError>) {
         let took = self.engine.parts.clock.now().since(self.since);
         let ending = match result {
-            Ok(turn) => Ending::Borne { took, closed_until: turn.headroom.closed_until },
+            Ok(turn) => {
+                let clock = &self.engine.parts.clock;
+                let closed_until = turn.headroom.closed_until.map(|time| clock.now().after(time.since(clock.wall())));
+                Ending::Borne { took, closed_until }
+            }
             Err(TurnError::Throttled { retry_after, .. } | TurnError::Overloaded { retry_after, .. }) => {
                 Ending::Refused { retry_after: *retry_after }
             }
@@ -117,16 +121,21 @@ impl Driver {
         let provider = self.engine.parts.providers.get(&self.run.model.provider);
         let credential = provider.and_then(|provider| provider.credential.clone());
         if let Some(credential) = &credential
-            && self.engine.limiter.enter(credential, &self.key, self.now()) == Entrance::Wait
+            && self.engine.limiter.enter(credential, &self.key, self.engine.parts.clock.now()) == Entrance::Wait
         {
             return None;
         }
-        Some(Permit { engine: self.engine.clone(), credential, since: self.now(), stage: Stage::Before })
+        Some(Permit {
+            engine: self.engine.clone(),
+            credential,
+            since: self.engine.parts.clock.now(),
+            stage: Stage::Before,
+        })
     }
 
     /// Parks the run until somebody makes room for it.
     pub(crate) fn park(&mut self, on: ParkedOn) {
-        let until = self.now().after(LOOK_AGAIN);
+        let until = self.wall().after(LOOK_AGAIN);
         let call = self.push(Body::Parked { until: Some(until), on: Some(on) });
         self.waits.push(WaitChange::Until { run: self.key.clone(), call, due: until });
     }

@@ -49,10 +49,10 @@ impl Engine {
         let mut report = ResumeReport { parked: unfinished.parked, ..ResumeReport::default() };
         self.gate().hold();
         for due in unfinished.timers {
-            self.timers.set(due.due, &due.run, Due::Wake);
+            self.timers.set(self.parts.clock.now().after(self.left_of(&due)), &due.run, Due::Wake);
         }
         for due in unfinished.deadlines {
-            self.timers.set(due.due, &due.run, Due::Deadline);
+            self.set_old_deadline(&due);
         }
         let mut suspects = Vec::new();
         for view in unfinished.runs.into_iter().chain(unfinished.ready) {
@@ -64,10 +64,10 @@ impl Engine {
                     self.stop_run(view.key(), Stop::Quarantined { strikes }).await;
                     continue;
                 }
-                self.watch_deadline(&view);
+                self.watch_old_deadline(&view);
                 suspects.push(Suspect { view, trial });
             } else {
-                self.watch_deadline(&view);
+                self.watch_old_deadline(&view);
                 let class = if view.status == Status::Queued { Class::New } else { Class::Resumed };
                 let mut ticket = ticket(&view, class);
                 // The time that the server was down does not count, so the wait begins anew.
@@ -103,6 +103,7 @@ impl Engine {
     pub async fn resume_one(self: &Arc<Self>, view: &RunView) {
         if !view.status.is_terminal() {
             self.own(std::iter::once(view.root));
+            self.watch_old_deadline(view);
             let class = if view.status == Status::Queued { Class::New } else { Class::Resumed };
             self.enqueue(ticket(view, class), false);
         }
@@ -128,8 +129,8 @@ impl Driver {
             _ => driver.admit(),
         }
         driver.tell_missing_tools();
-        if let Some((call, until)) = driver.parked.take() {
-            driver.engine.timers.clear(until, &key, Due::Wake);
+        if let Some((call, _)) = driver.parked.take() {
+            driver.engine.timers.clear(&key, Due::Wake);
             driver.waits.push(WaitChange::Remove { run: key, call });
         }
         if driver.collect_children().await.is_none() {
@@ -181,10 +182,6 @@ impl Driver {
                 }
             }
             if records.len() < PAGE {
-                // From here the task itself looks at the clock.
-                if let Some(deadline) = driver.run.deadline {
-                    engine.timers.clear(deadline, key, Due::Deadline);
-                }
                 return Some(driver);
             }
             skip = 0;
@@ -227,7 +224,7 @@ impl Driver {
                 turn,
                 attempt,
                 error: RunError::new("interrupted", "the process ended while the model was answering"),
-                retry_at: Some(self.now()),
+                retry_at: Some(self.wall()),
                 counted: false,
                 maybe_paid: true,
             }));

@@ -11,7 +11,7 @@ use drawloom_contract::{
     money::Spent,
     record::{Seq, Stop},
     runs::{Cancelled, Idempotency, Interest, Item, Live, Load, Replay, Runs, Start, Started, StartedBatch},
-    time::Timestamp,
+    time::Instant,
     view::RunView,
 };
 use futures::{StreamExt, stream};
@@ -105,7 +105,7 @@ impl Runs for Engine {
         })
     }
 
-    async fn wait(&self, caller: &Caller, run: RunId, until: Option<Timestamp>) -> Result<Arc<RunView>, Failure> {
+    async fn wait(&self, caller: &Caller, run: RunId, until: Option<Instant>) -> Result<Arc<RunView>, Failure> {
         self.wait_for(&key(caller, run), until).await
     }
 

@@ -1,12 +1,16 @@
 //! Stopping runs: cancel, deadlines and queue timeouts are one thing, and it reaches all runs below.
 
-use std::sync::Arc;
+use std::{
+    collections::HashSet,
+    sync::{Arc, MutexGuard, PoisonError},
+    time::Duration,
+};
 
 use drawloom_contract::{
     failure::RunError,
     ids::{RunId, RunKey},
+    journal,
     record::{Body, Outcome, Status, Stop},
-    time::Timestamp,
     view::RunView,
 };
 use futures::{FutureExt, future::BoxFuture};
@@ -81,10 +85,23 @@ pub(crate) fn verdict(stop: &Stop) -> (Status, RunError) {
         Stop::ParentEnded { parent } => {
             (Status::Cancelled, RunError::new("parent_ended", format!("run {parent}, which spawned it, was stopped")))
         }
-        Stop::Deadline { at } => (
+        Stop::Deadline { at, clock_set_forward_ms: None } => (
             Status::TimedOut,
             RunError::new("timeout", format!("its time was up at {}", at.to_rfc3339()))
                 .with_hint("raise timeout_ms or run_timeout_seconds"),
+        ),
+        Stop::Deadline { at, clock_set_forward_ms: Some(by) } => (
+            Status::TimedOut,
+            RunError::new(
+                "timeout",
+                format!(
+                    "its time was up at {} by the wall clock, which was set forward by {} s while the server was \
+                     restarted, so this may be too early",
+                    at.to_rfc3339(),
+                    by / 1_000
+                ),
+            )
+            .with_hint("start it again"),
         ),
         Stop::QueueTimeout { limit_ms } => (
             Status::TimedOut,
@@ -134,9 +151,9 @@ impl Engine {
                     Err(control) => control.stop(stop.clone()),
                     Ok(claim) => {
                         if let Some(ticket) = engine.gate().remove(&key)
-                            && let Some(time) = ticket.gives_up
+                            && ticket.gives_up.is_some()
                         {
-                            engine.timers.clear(time, &key, Due::QueueTimeout);
+                            engine.timers.clear(&key, Due::QueueTimeout);
                         }
                         let answer = claim.control().stop(stop.clone());
                         engine.drive(key.clone(), Driver::take_down(engine.clone(), key.clone(), claim));
@@ -154,11 +171,43 @@ impl Engine {
         .boxed()
     }
 
-    /// Sees to it that a run that no task holds ends in time.
+    /// Sees to it that a run of this process ends in time.
     pub(crate) fn watch_deadline(&self, view: &RunView) {
         if let Some(deadline) = view.deadline {
-            self.timers.set(deadline, &view.key(), Due::Deadline);
+            let length = deadline.since(view.accepted_at);
+            self.timers.set_earlier(self.parts.clock.now().after(length), &view.key(), Due::Deadline);
         }
+    }
+
+    /// Sees to it that a run of the process before ends in time.
+    pub(crate) fn watch_old_deadline(&self, view: &RunView) {
+        if let Some(due) = view.deadline {
+            let since = view.started_at.unwrap_or(view.accepted_at);
+            self.set_old_deadline(&journal::Due { run: view.key(), due, since });
+        }
+    }
+
+    /// Sets the deadline of a run of the process before. When that may come too early because the wall clock was set,
+    /// the run's end says so.
+    pub(crate) fn set_old_deadline(&self, due: &journal::Due) {
+        let left = self.left_of(due);
+        self.timers.set_earlier(self.parts.clock.now().after(left), &due.run, Due::Deadline);
+        if self.parts.clock_set_forward.is_some() && left < due.due.since(due.since) {
+            self.hurried().insert(due.run.clone());
+        }
+    }
+
+    /// What is left of a time that the process before set: what the wall clock says, but never more than there was.
+    pub(crate) fn left_of(&self, due: &journal::Due) -> Duration {
+        let (left, length) = (due.due.since(self.parts.clock.wall()), due.due.since(due.since));
+        match length.is_zero() {
+            true => left,
+            false => left.min(length),
+        }
+    }
+
+    pub(crate) fn hurried(&self) -> MutexGuard<'_, HashSet<RunKey>> {
+        self.hurried.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) async fn on_timer(self: &Arc<Self>, key: RunKey, due: Due) {
@@ -187,8 +236,10 @@ impl Engine {
                 }
             }
             Due::Deadline => {
-                let at: Timestamp = view.deadline.unwrap_or_else(|| self.parts.clock.now());
-                self.stop_run(key, Stop::Deadline { at }).await;
+                let at = view.deadline.unwrap_or_else(|| self.wall());
+                let forward = self.parts.clock_set_forward.filter(|_| self.hurried().contains(&key));
+                let clock_set_forward_ms = forward.map(|by| u64::try_from(by.as_millis()).unwrap_or(u64::MAX));
+                self.stop_run(key, Stop::Deadline { at, clock_set_forward_ms }).await;
             }
         }
     }

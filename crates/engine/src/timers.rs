@@ -1,17 +1,18 @@
-//! Timers: what has to happen to runs that no task holds, and when.
+//! Timers: what has to happen to runs at which time, whether or not a task holds them.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeSet, HashMap},
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    time::Duration,
 };
 
-use drawloom_contract::{ids::RunKey, time::Timestamp};
+use drawloom_contract::{ids::RunKey, time::Instant};
 use tokio::sync::Notify;
 
 use crate::Engine;
 
 /// What happens at a time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Due {
     /// A parked run has waited long enough.
     Wake,
@@ -21,43 +22,83 @@ pub(crate) enum Due {
     Deadline,
 }
 
-/// Timers in order of time.
+/// Timers in order of time; a run has at most one of each kind.
 #[derive(Default)]
 pub(crate) struct Timers {
-    set: Mutex<BTreeSet<(Timestamp, RunKey, Due)>>,
+    set: Mutex<Set>,
     changed: Notify,
 }
 
+#[derive(Default)]
+struct Set {
+    order: BTreeSet<(Instant, RunKey, Due)>,
+    times: HashMap<(RunKey, Due), Instant>,
+}
+
+impl Set {
+    fn remove(&mut self, key: &RunKey, due: Due) {
+        let name = (key.clone(), due);
+        if let Some(at) = self.times.remove(&name) {
+            self.order.remove(&(at, name.0, due));
+        }
+    }
+
+    fn insert(&mut self, at: Instant, key: &RunKey, due: Due) {
+        self.remove(key, due);
+        self.times.insert((key.clone(), due), at);
+        self.order.insert((at, key.clone(), due));
+    }
+}
+
 impl Timers {
-    pub(crate) fn set(&self, at: Timestamp, key: &RunKey, due: Due) {
-        let first = {
-            let mut set = self.lock();
-            set.insert((at, key.clone(), due));
-            set.first().is_some_and(|(time, first, _)| *time == at && first == key)
-        };
-        if first {
+    /// Sets a timer; it replaces the run's other one of this kind.
+    pub(crate) fn set(&self, at: Instant, key: &RunKey, due: Due) {
+        let mut set = self.lock();
+        set.insert(at, key, due);
+        self.tell(&set, key);
+    }
+
+    /// Sets a timer unless the run has one of this kind that is as early.
+    pub(crate) fn set_earlier(&self, at: Instant, key: &RunKey, due: Due) {
+        let mut set = self.lock();
+        if set.times.get(&(key.clone(), due)).is_none_or(|known| at < *known) {
+            set.insert(at, key, due);
+            self.tell(&set, key);
+        }
+    }
+
+    pub(crate) fn clear(&self, key: &RunKey, due: Due) {
+        self.lock().remove(key, due);
+    }
+
+    /// How much is left of a timer, if it is set.
+    pub(crate) fn left(&self, key: &RunKey, due: Due, now: Instant) -> Option<Duration> {
+        self.lock().times.get(&(key.clone(), due)).map(|at| at.since(now))
+    }
+
+    fn tell(&self, set: &Set, key: &RunKey) {
+        if set.order.first().is_some_and(|(_, first, _)| first == key) {
             self.changed.notify_one();
         }
     }
 
-    pub(crate) fn clear(&self, at: Timestamp, key: &RunKey, due: Due) {
-        self.lock().remove(&(at, key.clone(), due));
-    }
-
-    fn take_due(&self, now: Timestamp) -> Vec<(RunKey, Due)> {
+    fn take_due(&self, now: Instant) -> Vec<(RunKey, Due)> {
         let mut set = self.lock();
         let mut due = Vec::new();
-        while set.first().is_some_and(|(time, ..)| *time <= now) {
-            due.extend(set.pop_first().map(|(_, key, what)| (key, what)));
+        while set.order.first().is_some_and(|(time, ..)| *time <= now)
+            && let Some((_, key, what)) = set.order.pop_first()
+        {
+            set.times.remove(&(key.clone(), what));
+            due.push((key, what));
         }
         due
     }
 
-    fn next(&self) -> Option<Timestamp> {
-        self.lock().first().map(|(time, ..)| *time)
+    fn next(&self) -> Option<Instant> {
+        self.lock().order.first().map(|(time, ..)| *time)
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeSet<(Timestamp, RunKey, Due)>> {
+    fn lock(&self) -> MutexGuard<'_, Set> {
         self.set.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -13,7 +13,7 @@ use drawloom_contract::{
     ids::{RunId, RunKey, Tenant},
     message::Message,
     model::{Deltas, Headroom, ListedModel, Model, ModelCard, Turn, TurnError, TurnRequest},
-    time::{Clock, Timestamp},
+    time::Clock,
 };
 use drawloom_net::{Configured, Method, Request, Response};
 use futures::future::{Either, select};
@@ -185,7 +185,7 @@ impl Remote {
         if (200..300).contains(&status) {
             return Ok(());
         }
-        let retry_after = rates::retry_after(&|name| response.header(name).map(str::to_owned), self.clock.now());
+        let retry_after = rates::retry_after(&|name| response.header(name).map(str::to_owned), self.clock.wall());
         let mut patience = Patience::new(&*self.clock, self.idle());
         let mut body = Vec::new();
         while body.len() < MOST_ERROR {
@@ -197,7 +197,7 @@ impl Remote {
     }
 
     fn headroom(&self, response: &Response) -> Headroom {
-        rates::headroom(&|name| response.header(name).map(str::to_owned), self.clock.now())
+        rates::headroom(&|name| response.header(name).map(str::to_owned), self.clock.wall())
     }
 
     fn idle(&self) -> Duration {
@@ -206,7 +206,7 @@ impl Remote {
 
     /// What comes of `work` within `limit`.
     async fn within<T>(&self, limit: Duration, work: impl Future<Output = T>) -> Option<T> {
-        let sleep = self.clock.sleep_until(self.clock.now().after(limit));
+        let sleep = self.clock.sleep_awake_until(self.clock.awake().after(limit));
         match select(pin!(work), sleep).await {
             Either::Left((done, _)) => Some(done),
             Either::Right(_) => None,
@@ -281,20 +281,20 @@ struct Patience<'a> {
 
 impl<'a> Patience<'a> {
     fn new(clock: &'a dyn Clock, idle: Duration) -> Self {
-        Self { clock, idle, sleep: clock.sleep_until(clock.now().after(idle)) }
+        Self { clock, idle, sleep: clock.sleep_awake_until(clock.awake().after(idle)) }
     }
 
     async fn chunk(&mut self, response: &mut Response) -> Result<Option<Bytes>, Fault> {
-        let due: Timestamp = self.clock.now().after(self.idle);
+        let due = self.clock.awake().after(self.idle);
         let mut chunk = pin!(response.chunk());
         loop {
             match select(chunk.as_mut(), self.sleep.as_mut()).await {
                 Either::Left((chunk, _)) => return chunk.map_err(|error| Fault::cut(explain(&error))),
-                Either::Right(_) if self.clock.now() >= due => {
+                Either::Right(_) if self.clock.awake() >= due => {
                     return Err(Fault::cut(format!("no byte came for {} ms", self.idle.as_millis())));
                 }
                 // It was set for an earlier piece.
-                Either::Right(_) => self.sleep = self.clock.sleep_until(due),
+                Either::Right(_) => self.sleep = self.clock.sleep_awake_until(due),
             }
         }
     }

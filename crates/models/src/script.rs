@@ -49,7 +49,7 @@ impl Script {
 
     async fn pause(&self, millis: u64) {
         if millis > 0 {
-            self.clock.sleep_until(self.clock.now().after(Duration::from_millis(millis))).await;
+            self.clock.sleep_awake_until(self.clock.awake().after(Duration::from_millis(millis))).await;
         }
     }
 }

@@ -7,11 +7,15 @@ struct Frozen;
 
 #[async_trait::async_trait]
 impl Clock for Frozen {
-    fn now(&self) -> Timestamp {
+    fn wall(&self) -> Timestamp {
         Timestamp::from_millis(0)
     }
 
-    async fn sleep_until(&self, _: Timestamp) {}
+    fn now(&self) -> drawloom_contract::time::Instant {
+        drawloom_contract::time::Instant::from_origin(std::time::Duration::ZERO)
+    }
+
+    async fn sleep_until(&self, _: drawloom_contract::time::Instant) {}
 }
 
 fn opened(config: Value, key: Option<&str>) -> Result<(), String> {

@@ -47,11 +47,15 @@ struct Monotonic;
 
 #[async_trait]
 impl Clock for Monotonic {
-    fn now(&self) -> Timestamp {
+    fn wall(&self) -> Timestamp {
         Timestamp::from_millis(0)
     }
 
-    async fn sleep_until(&self, time: Timestamp) {
+    fn now(&self) -> drawloom_contract::time::Instant {
+        drawloom_contract::time::Instant::from_origin(std::time::Duration::ZERO)
+    }
+
+    async fn sleep_until(&self, time: drawloom_contract::time::Instant) {
         tokio::time::sleep(time.since(self.now())).await;
     }
 }

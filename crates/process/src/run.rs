@@ -127,7 +127,7 @@ impl Listener {
     async fn listen(&mut self, child: &mut Child, command: &Command, clock: &dyn Clock) -> std::io::Result<Limit> {
         let (mut buffer, mut line) = (vec![0; 64 * 1024], vec![0; 4096]);
         let (mut phase, mut limit, mut status) = (Phase::Running, Limit::Kept, None::<ExitStatus>);
-        let mut timer = clock.sleep_until(clock.now().after(command.time_limit));
+        let mut timer = clock.sleep_awake_until(clock.awake().after(command.time_limit));
         loop {
             if status.is_some() && self.output.is_none() && self.reports.is_none() {
                 return Ok(limit);

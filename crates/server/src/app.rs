@@ -15,7 +15,7 @@ use drawloom_contract::{
     redact::Redactor,
     retention::Retention,
     runs::Runs,
-    time::{Clock, Entropy, NoEntropy, Timestamp},
+    time::{Clock, Entropy, Instant, NoEntropy},
     values::KeyValue,
 };
 use drawloom_wire::{
@@ -124,7 +124,7 @@ pub struct App {
     pub(crate) redactor: Arc<Redactor>,
     pub(crate) auth: Auth,
     pub(crate) limits: Limits,
-    pub(crate) started: Timestamp,
+    pub(crate) started: Instant,
     /// Room for large bodies, in KiB.
     pub(crate) room_for_bodies: Arc<Semaphore>,
     /// Who is connected.

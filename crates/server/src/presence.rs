@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use drawloom_contract::time::{Clock, Timestamp};
+use drawloom_contract::time::{Clock, Instant};
 
 /// The connections that are open, counted.
 #[derive(Debug, Default)]
@@ -11,7 +11,7 @@ pub struct Presence(Mutex<State>);
 #[derive(Debug, Default)]
 struct State {
     connections: usize,
-    last_left: Option<Timestamp>,
+    last_left: Option<Instant>,
 }
 
 /// A connection that is open, until this is dropped.
@@ -27,7 +27,7 @@ impl Presence {
     }
 
     /// When a connection was closed last.
-    pub fn last_left(&self) -> Option<Timestamp> {
+    pub fn last_left(&self) -> Option<Instant> {
         self.lock().last_left
     }
 

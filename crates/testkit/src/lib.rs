@@ -7,8 +7,10 @@ mod kill;
 mod marks;
 mod names;
 pub mod providers;
+mod shifted;
 
 pub use faults::{Fault, with_fault};
 pub use kill::{KillJournal, KillTool, Killer};
 pub use marks::{Ledger, MarkedModel};
 pub use names::Names;
+pub use shifted::ShiftedClock;

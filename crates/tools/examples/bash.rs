@@ -15,6 +15,7 @@ use async_trait::async_trait;
 use drawloom_contract::{
     definition::Definition,
     ids::{RunId, RunKey, Tenant},
+    redact::Redactor,
     time::{Clock, Timestamp},
     tool::{Mode, Place, Step, ToolContext, ToolError, Volumes},
 };
@@ -37,11 +38,15 @@ struct NoClock;
 
 #[async_trait]
 impl Clock for NoClock {
-    fn now(&self) -> Timestamp {
+    fn wall(&self) -> Timestamp {
         Timestamp::from_millis(0)
     }
 
-    async fn sleep_until(&self, _: Timestamp) {
+    fn now(&self) -> drawloom_contract::time::Instant {
+        drawloom_contract::time::Instant::from_origin(std::time::Duration::ZERO)
+    }
+
+    async fn sleep_until(&self, _: drawloom_contract::time::Instant) {
         std::future::pending().await
     }
 }
@@ -56,6 +61,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         config,
         launcher: Launcher::new(program, &["__launch"]),
         temporary: Path::new(directory).join("temporary"),
+        staged: Path::new(directory).join("staged"),
         environment: Default::default(),
         clock: Arc::new(NoClock),
         resolve: Arc::new(SystemResolver),
@@ -71,6 +77,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
         definition: Arc::new(Definition::new("bench".parse()?, "none", "none")),
         hosts: Arc::new([]),
         volumes: Arc::new(Volume(Arc::new(File::open(volume)?))),
+        redactor: Arc::new(Redactor::new([""; 0])),
+        evidence: None,
     };
     let tools = builtin(&parts);
     let bash = tools.iter().find(|tool| tool.card().name == "Bash").ok_or("Bash is built in")?;

@@ -54,7 +54,7 @@ impl Fetched {
 impl Outbound {
     /// Fetches with at most `most` bytes of body, for an agent that may reach `hosts`.
     pub(crate) async fn fetch(&self, hosts: &[String], request: Request, most: usize) -> Result<Fetched, ToolError> {
-        let over = self.clock.sleep_until(self.clock.now().after(TIME_LIMIT));
+        let over = self.clock.sleep_awake_until(self.clock.awake().after(TIME_LIMIT));
         let (host, method) = (request.address.host().to_owned(), request.method);
         tokio::select! {
             fetched = self.follow(hosts, request, most) => fetched,

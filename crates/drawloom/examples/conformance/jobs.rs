@@ -12,7 +12,7 @@ use std::{
 
 use async_trait::async_trait;
 use drawloom::clock::SystemClock;
-use drawloom_contract::time::{Clock, Timestamp};
+use drawloom_contract::time::{Clock, Instant, Timestamp};
 use drawloom_server::mcp::{
     Ask, Outcome, Pending, Progress, Terms,
     rmcp::{
@@ -64,7 +64,7 @@ struct State {
 struct Job {
     id: String,
     begun: Timestamp,
-    over_at: Timestamp,
+    over_at: Instant,
     end: End,
     state: Mutex<State>,
     changed: Notify,
@@ -114,11 +114,11 @@ impl Jobs {
             },
             _ => return None,
         };
-        let begun = SystemClock.now();
+        let begun = SystemClock.wall();
         let job = Arc::new(Job {
             id: format!("job_{}", self.next.fetch_add(1, Ordering::Relaxed)),
             begun,
-            over_at: begun.after(takes),
+            over_at: SystemClock.now().after(takes),
             end,
             state: Mutex::new(State { questions, cancelled: false }),
             changed: Notify::new(),
@@ -181,7 +181,7 @@ impl Pending for Waited {
         Terms { belongs_to_call: true, ..Terms::default() }
     }
 
-    async fn wait(&mut self, until: Timestamp) -> Option<Result<CallToolResult, ErrorData>> {
+    async fn wait(&mut self, until: Instant) -> Option<Result<CallToolResult, ErrorData>> {
         loop {
             let changed = self.0.changed.notified();
             match self.0.payload() {
@@ -210,7 +210,7 @@ impl Pending for Waited {
     }
 
     async fn task(&mut self) -> Result<DetailedTask, ErrorData> {
-        let now = SystemClock.now().to_rfc3339();
+        let now = SystemClock.wall().to_rfc3339();
         let task = Task::new(self.0.id.clone(), TaskStatus::Working, self.0.begun.to_rfc3339(), now);
         Ok(DetailedTask::new(task.with_ttl_ms(3_600_000).with_poll_interval_ms(100), self.0.payload()))
     }

@@ -207,7 +207,7 @@ proptest! {
 
 #[test]
 fn nobody_gives_up_at_a_held_gate_and_everybodys_patience_counts_from_its_opening() {
-    let at = |seconds: i64| Timestamp::from_millis(seconds * 1_000);
+    let at = |seconds: u64| Instant::from_origin(Duration::from_secs(seconds));
     let mut gate = gate(1, None, None);
     let patient = Ticket { patience: Some(Duration::from_secs(20)), ..ticket(1, lane("u", "p"), Class::New, 0) };
     let resumed = ticket(2, lane("u", "p"), Class::Resumed, 0);

@@ -10,22 +10,22 @@ fn run(number: u32) -> RunKey {
     RunKey { tenant: Tenant::default_tenant(), run: RunId::from_bytes(bytes) }
 }
 
-fn at(millis: i64) -> Timestamp {
-    Timestamp::from_millis(millis)
+fn at(millis: u64) -> Instant {
+    Instant::from_origin(Duration::from_millis(millis))
 }
 
 /// A provider that bears `most` calls of 200 ms and refuses the rest at once, and `runs` runs of one call each. Gives
 /// when all were done, refusals in the last third of the time, calls in it, and how many were in flight there on average.
-fn storm(runs: u32, most: usize, retry_after: Option<Duration>) -> (i64, usize, usize, f64) {
+fn storm(runs: u32, most: usize, retry_after: Option<Duration>) -> (u64, usize, usize, f64) {
     let limiter = Limiter::default();
     let mut now = 0;
     let mut ready: VecDeque<RunKey> = (0..runs).map(run).collect();
     let mut door: VecDeque<(oneshot::Receiver<Word>, RunKey)> = VecDeque::new();
-    let mut in_flight: Vec<(i64, RunKey)> = Vec::new();
-    let mut resting: Vec<(i64, RunKey)> = Vec::new();
-    let mut look: Vec<i64> = Vec::new();
+    let mut in_flight: Vec<(u64, RunKey)> = Vec::new();
+    let mut resting: Vec<(u64, RunKey)> = Vec::new();
+    let mut look: Vec<u64> = Vec::new();
     let (mut done, mut log) = (0, Vec::new());
-    let mut levels: Vec<(i64, usize)> = Vec::new();
+    let mut levels: Vec<(u64, usize)> = Vec::new();
     while done < runs {
         loop {
             let mut back = Vec::new();
@@ -62,10 +62,10 @@ fn storm(runs: u32, most: usize, retry_after: Option<Duration>) -> (i64, usize, 
                 true => {
                     let next = limiter.leave(NAME, Ending::Refused { retry_after }, at(now));
                     match retry_after {
-                        Some(wait) => resting.push((now + i64::try_from(wait.as_millis()).expect("short"), run)),
+                        Some(wait) => resting.push((now + u64::try_from(wait.as_millis()).expect("short"), run)),
                         None => ready.push_back(run),
                     }
-                    look.extend(next.look_again.map(Timestamp::as_millis));
+                    look.extend(next.look_again.map(|time| time.since_origin().as_millis() as u64));
                     ready.extend(next.wake);
                 }
             }
@@ -88,7 +88,7 @@ fn storm(runs: u32, most: usize, retry_after: Option<Duration>) -> (i64, usize, 
     let refused = calls.clone().filter(|(_, refused)| *refused).count();
     let (mut area, mut before) = (0, (third, 0));
     for level in levels.into_iter().filter(|(time, _)| *time >= third).chain([(now, 0)]) {
-        area += (level.0 - before.0) * i64::try_from(before.1).expect("few");
+        area += (level.0 - before.0) * u64::try_from(before.1).expect("few");
         before = level;
     }
     (now, refused, calls.count(), area as f64 / (now - third) as f64)
@@ -149,7 +149,7 @@ fn without_a_word_from_the_provider_the_pauses_grow() {
         assert_eq!(limiter.enter(NAME, &run(1), at(now)), Entrance::Go);
         assert!(limiter.call(NAME, at(now)).is_none());
         let next = limiter.leave(NAME, Ending::Refused { retry_after: None }, at(now));
-        let again = next.look_again.expect("it is closed").as_millis();
+        let again = next.look_again.expect("it is closed").since_origin().as_millis() as u64;
         pauses.push((again - now) / 1_000);
         now = again;
     }

@@ -4,8 +4,8 @@ use std::{
     collections::BTreeMap,
     path::Path,
     sync::{
-        Arc, Mutex,
-        atomic::{AtomicUsize, Ordering},
+        Arc, LazyLock, Mutex,
+        atomic::{AtomicI64, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -23,7 +23,7 @@ use drawloom_contract::{
     record::{Body, Record},
     redact::Redactor,
     runs::{Interest, Item, Runs, Start, Started},
-    time::{Clock, Entropy, NoEntropy, Timestamp},
+    time::{Clock, Entropy, Instant, NoEntropy, Timestamp},
     tool::{Place, Repeat, Step, Tool, ToolCard, ToolContext, ToolError, Volumes},
     view::RunView,
 };
@@ -39,37 +39,59 @@ pub(crate) struct Wall;
 
 #[async_trait]
 impl Clock for Wall {
-    fn now(&self) -> Timestamp {
+    fn wall(&self) -> Timestamp {
         let since = std::time::UNIX_EPOCH.elapsed().expect("after 1970");
         Timestamp::from_millis(i64::try_from(since.as_millis()).expect("this age"))
     }
 
-    async fn sleep_until(&self, time: Timestamp) {
+    fn now(&self) -> Instant {
+        static BEGAN: LazyLock<std::time::Instant> = LazyLock::new(std::time::Instant::now);
+        Instant::from_origin(BEGAN.elapsed())
+    }
+
+    async fn sleep_until(&self, time: Instant) {
         tokio::time::sleep(time.since(self.now())).await;
     }
 }
 
 /// A clock that stands still until it is turned.
-pub(crate) struct Hand(watch::Sender<Timestamp>);
+pub(crate) struct Hand {
+    began: Timestamp,
+    elapsed: watch::Sender<Duration>,
+    /// How far the wall clock was set.
+    set_by_ms: AtomicI64,
+}
 
 impl Hand {
     pub(crate) fn new() -> Arc<Self> {
-        Arc::new(Self(watch::Sender::new(Wall.now())))
+        let elapsed = watch::Sender::new(Duration::from_secs(1_000_000));
+        Arc::new(Self { began: Wall.wall(), elapsed, set_by_ms: AtomicI64::new(0) })
     }
 
     pub(crate) fn turn(&self, by: Duration) {
-        self.0.send_modify(|now| *now = now.after(by));
+        self.elapsed.send_modify(|elapsed| *elapsed += by);
+    }
+
+    /// Sets the wall clock, and nothing else.
+    pub(crate) fn set(&self, by_ms: i64) {
+        self.set_by_ms.fetch_add(by_ms, Ordering::SeqCst);
     }
 }
 
 #[async_trait]
 impl Clock for Hand {
-    fn now(&self) -> Timestamp {
-        *self.0.borrow()
+    fn wall(&self) -> Timestamp {
+        let now = self.began.after(*self.elapsed.borrow());
+        Timestamp::from_millis(now.as_millis() + self.set_by_ms.load(Ordering::SeqCst))
     }
 
-    async fn sleep_until(&self, time: Timestamp) {
-        self.0.subscribe().wait_for(|now| *now >= time).await.expect("the clock is there");
+    fn now(&self) -> Instant {
+        Instant::from_origin(*self.elapsed.borrow())
+    }
+
+    async fn sleep_until(&self, time: Instant) {
+        let due = time.since_origin();
+        self.elapsed.subscribe().wait_for(|elapsed| *elapsed >= due).await.expect("the clock is there");
     }
 }
 
@@ -186,6 +208,7 @@ pub(crate) struct Plan {
     pub(crate) entropy: Arc<dyn Entropy>,
     /// Stands between the engine and what it reads.
     pub(crate) wrap_reader: fn(Arc<dyn RunReader>) -> Arc<dyn RunReader>,
+    pub(crate) clock_set_forward: Option<Duration>,
 }
 
 impl Plan {
@@ -203,6 +226,7 @@ impl Plan {
             clock: Arc::new(Wall),
             entropy: Arc::new(Counter),
             wrap_reader: |reader| reader,
+            clock_set_forward: None,
         }
     }
 
@@ -271,7 +295,7 @@ impl House {
     }
 
     pub(crate) fn at(directory: &Path, plan: Plan) -> Self {
-        let opened = Store::open(&Options::new(directory), Wall.now()).expect("a store");
+        let opened = Store::open(&Options::new(directory), Wall.wall()).expect("a store");
         let meter = Arc::<Meter>::default();
         let probed = Arc::<Mutex<Vec<Value>>>::default();
         let options = serde_json::from_value(json!({ "rules": plan.rules })).expect("rules of the test");
@@ -301,6 +325,7 @@ impl House {
             volumes: Arc::new(NoVolumes),
             redactor: Arc::new(Redactor::new(plan.secrets)),
             clock: plan.clock,
+            clock_set_forward: plan.clock_set_forward,
             entropy: plan.entropy,
         });
         Self {

@@ -2,6 +2,7 @@
 
 mod budgets;
 mod children;
+mod clocks;
 mod evidence;
 mod falling_back;
 mod following;

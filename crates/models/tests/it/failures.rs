@@ -70,9 +70,9 @@ async fn a_provider_that_answers_says_when_nothing_is_left() {
         reply.header("x-ratelimit-reset-requests", "1m30s").into()
     })
     .await;
-    let began = WallClock.now();
+    let began = WallClock.wall();
     let until = house.ask(request("gpt-4.1")).await.expect("a turn").headroom.closed_until.expect("nothing is left");
-    assert!((began.after(Duration::from_secs(90))..=WallClock.now().after(Duration::from_secs(90))).contains(&until));
+    assert!((began.after(Duration::from_secs(90))..=WallClock.wall().after(Duration::from_secs(90))).contains(&until));
     assert_eq!(house.ask(request("gpt-4.1")).await.expect("a turn").headroom, Headroom::default());
 }
 

@@ -7,7 +7,7 @@ use drawloom_contract::{
     failure::Failure,
     ids::BatchId,
     runs::{Item, Live, Started},
-    time::Timestamp,
+    time::Instant,
     view::RunView,
 };
 use drawloom_wire::runs::How;
@@ -16,7 +16,7 @@ use futures::StreamExt;
 use crate::app::App;
 
 /// When a wait is over at the latest.
-pub(super) fn until(app: &App, how: &How) -> Option<Timestamp> {
+pub(super) fn until(app: &App, how: &How) -> Option<Instant> {
     how.wait_ms.map(|millis| app.clock.now().after(Duration::from_millis(millis)))
 }
 
@@ -26,7 +26,7 @@ pub(super) async fn run(
     caller: &Caller,
     view: Arc<RunView>,
     live: Option<Live>,
-    until: Option<Timestamp>,
+    until: Option<Instant>,
 ) -> (Arc<RunView>, Option<String>) {
     if view.status.is_terminal() {
         return (view, None);
@@ -48,7 +48,7 @@ pub(super) async fn batch(
     caller: &Caller,
     batch: BatchId,
     runs: Vec<Started>,
-    until: Option<Timestamp>,
+    until: Option<Instant>,
 ) -> (Vec<Arc<RunView>>, Option<String>) {
     let known: Vec<Arc<RunView>> = runs.iter().map(|started| started.view.clone()).collect();
     let all = async {
@@ -86,7 +86,7 @@ async fn ended(app: &App, caller: &Caller, view: &RunView, live: Option<Live>) -
 }
 
 /// What `work` yields, unless the time is up or the server stops first.
-async fn bounded<T>(app: &App, until: Option<Timestamp>, work: impl Future<Output = T>) -> Option<T> {
+async fn bounded<T>(app: &App, until: Option<Instant>, work: impl Future<Output = T>) -> Option<T> {
     let time_is_up = async {
         match until {
             Some(until) => app.clock.sleep_until(until).await,

@@ -211,7 +211,8 @@ async fn rest_of(
         if let Some(found) = table.find_task(&shared.app, &view, &note.handle, note.terms.clone()).await {
             let mut pending = found?;
             let patience = clients::patience(note.client.as_deref(), note.token.is_some(), None);
-            let mut waiting = Waiting::taken_up(note.began, shared.app.clock.now(), patience, note.token.clone());
+            let ago = shared.app.clock.wall().since(note.began);
+            let mut waiting = Waiting::taken_up(ago, shared.app.clock.now(), patience, note.token.clone());
             let answered = tokio::select! {
                 biased;
                 reason = cancel.said() => Err(reason),

@@ -77,7 +77,7 @@ impl Notes {
     }
 
     async fn put(&self, name: &str, note: &Note, kept: Duration) {
-        let at = self.app.clock.now();
+        let at = self.app.clock.wall();
         let value = serde_json::to_value(note).expect("notes have only text keys");
         let value = self.app.redactor.clean(value);
         let change = ValueChange::Put { key: key(name), value, at, expires_at: at.after(kept) };
@@ -88,7 +88,7 @@ impl Notes {
 
     /// The note of a call, if there is one.
     pub(super) async fn find(&self, name: &str) -> Option<Note> {
-        match self.app.values.find_value(&key(name), self.app.clock.now()).await {
+        match self.app.values.find_value(&key(name), self.app.clock.wall()).await {
             Ok(value) => value.and_then(|value| serde_json::from_value(value).ok()),
             Err(error) => {
                 tracing::warn!(%error, "notes of waiting calls cannot be read");

@@ -9,10 +9,10 @@ use drawloom_contract::{
     ids::{BatchId, RunId},
     record::Status,
     runs::{Item, Live},
-    time::Timestamp,
+    time::Instant,
     view::RunView,
 };
-use drawloom_wire::runs::{BatchResult, How, Mode, RunResult};
+use drawloom_wire::runs::{BatchResult, How, MAX_WAIT_MS, Mode, RunResult};
 use futures::StreamExt;
 use rmcp::{
     ErrorData,
@@ -40,6 +40,15 @@ pub(super) struct Waited {
     batch: Option<BatchId>,
     runs: Vec<(Arc<RunView>, Option<Live>)>,
     terms: Terms,
+    /// When the caller's own wait is over.
+    until: Option<Instant>,
+}
+
+/// When a wait is over in this process that the terms end at a time of the wall clock. It is never longer than a wait may
+/// be, whatever became of that clock.
+fn until(app: &App, terms: &Terms) -> Option<Instant> {
+    let left = terms.until?.since(app.clock.wall()).min(Duration::from_millis(MAX_WAIT_MS));
+    Some(app.clock.now().after(left))
 }
 
 impl Waited {
@@ -48,19 +57,22 @@ impl Waited {
         let terms = |how: &How| Terms {
             belongs_to_call,
             cancel_when_gone: how.cancel_on_disconnect,
-            until: how.wait_ms.map(|millis| app.clock.now().after(Duration::from_millis(millis))),
+            until: how.wait_ms.map(|millis| app.clock.wall().after(Duration::from_millis(millis))),
             result_bytes: how.result_bytes,
         };
         let (detached, mut waited) = match handle {
             Handle::Run(run) => {
                 let RunHandle { caller, view, live, how, .. } = *run;
-                let runs = vec![(view, live)];
-                let waited = Self { app: app.clone(), caller, batch: None, runs, terms: terms(&how) };
+                let (runs, terms) = (vec![(view, live)], terms(&how));
+                let until = until(app, &terms);
+                let waited = Self { app: app.clone(), caller, batch: None, runs, terms, until };
                 (how.mode == Some(Mode::Detach), waited)
             }
             Handle::Batch(BatchHandle { caller, batch, runs, how }) => {
                 let runs = runs.into_iter().map(|started| (started.view, started.live)).collect();
-                let waited = Self { app: app.clone(), caller, batch: Some(batch), runs, terms: terms(&how) };
+                let terms = terms(&how);
+                let until = until(app, &terms);
+                let waited = Self { app: app.clone(), caller, batch: Some(batch), runs, terms, until };
                 (how.mode == Some(Mode::Detach), waited)
             }
         };
@@ -76,7 +88,8 @@ impl Waited {
         terms: Terms,
     ) -> Self {
         let runs = views.into_iter().map(|view| (Arc::new(view), None)).collect();
-        Self { app: app.clone(), caller: caller.clone(), batch, runs, terms }
+        let until = until(app, &terms);
+        Self { app: app.clone(), caller: caller.clone(), batch, runs, terms, until }
     }
 
     fn ended(&self) -> bool {
@@ -189,9 +202,9 @@ impl Pending for Waited {
         self.terms.clone()
     }
 
-    async fn wait(&mut self, until: Timestamp) -> Option<Result<CallToolResult, ErrorData>> {
+    async fn wait(&mut self, until: Instant) -> Option<Result<CallToolResult, ErrorData>> {
         let app = self.app.clone();
-        let limit = self.terms.until.map_or(until, |own| own.min(until));
+        let limit = self.until.map_or(until, |own| own.min(until));
         let waited = tokio::select! {
             biased;
             waited = self.all_ended() => Some(waited),
@@ -200,7 +213,7 @@ impl Pending for Waited {
         match waited {
             Some(Ok(())) => Some(Ok(self.result())),
             Some(Err(failure)) => Some(Ok(refused(&self.app, &failure, &[]))),
-            None if self.terms.until.is_some_and(|own| app.clock.now() >= own) => Some(Ok(self.so_far().await)),
+            None if self.until.is_some_and(|own| app.clock.now() >= own) => Some(Ok(self.so_far().await)),
             None => None,
         }
     }
@@ -222,7 +235,7 @@ impl Pending for Waited {
         let accepted = self.runs.iter().map(|(view, _)| view.accepted_at).min();
         let ended = self.runs.iter().filter_map(|(view, _)| view.ended_at).max();
         let cancelled = !self.runs.is_empty() && self.runs.iter().all(|(view, _)| view.status == Status::Cancelled);
-        let now = self.app.clock.now();
+        let now = self.app.clock.wall();
         let payload = match self.ended() {
             false => TaskPayload::Working,
             true if cancelled => TaskPayload::Cancelled,

@@ -6,7 +6,10 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use axum::http::request::Parts;
-use drawloom_contract::{caller::Caller, time::Timestamp};
+use drawloom_contract::{
+    caller::Caller,
+    time::{Instant, Timestamp},
+};
 use rmcp::{
     ErrorData, RoleServer,
     model::{
@@ -150,7 +153,7 @@ pub trait Pending: Send {
     fn terms(&self) -> Terms;
 
     /// The end, if it comes until then.
-    async fn wait(&mut self, until: Timestamp) -> Option<Result<CallToolResult, ErrorData>>;
+    async fn wait(&mut self, until: Instant) -> Option<Result<CallToolResult, ErrorData>>;
 
     /// How far it is.
     async fn progress(&mut self) -> Progress;

@@ -4,7 +4,10 @@
 use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use drawloom_contract::{caller::Scope, time::Timestamp};
+use drawloom_contract::{
+    caller::Scope,
+    time::{Instant, Timestamp},
+};
 use rmcp::{
     ErrorData, RoleServer,
     model::{CallToolResponse, CallToolResult, CreateTaskResult, ErrorCode, ProgressNotificationParam, ProgressToken},
@@ -58,7 +61,7 @@ pub(super) async fn answer(
     ask: &Ask,
     mut pending: Box<dyn Pending>,
     cancel: &Arc<Cancel>,
-    began: Timestamp,
+    began: Instant,
 ) -> Result<CallToolResponse, ErrorData> {
     let terms = pending.terms();
     // A task is of use only to those who may ask for its end.
@@ -142,7 +145,7 @@ fn clip(text: &str) -> &str {
     &text[..text.floor_char_boundary(900)]
 }
 
-async fn until_answered(ask: &Ask, pending: &mut dyn Pending, began: Timestamp) -> Result<CallToolResult, ErrorData> {
+async fn until_answered(ask: &Ask, pending: &mut dyn Pending, began: Instant) -> Result<CallToolResult, ErrorData> {
     let meta = &ask.context.meta;
     let token = meta.get_progress_token();
     let millis = |key: &str| meta.get(key).and_then(serde_json::Value::as_u64).map(Duration::from_millis);
@@ -171,7 +174,10 @@ async fn until_answered(ask: &Ask, pending: &mut dyn Pending, began: Timestamp) 
 }
 
 impl Note {
-    fn of(ask: &Ask, pending: &dyn Pending, began: Timestamp, client: Option<String>) -> Self {
+    fn of(ask: &Ask, pending: &dyn Pending, began: Instant, client: Option<String>) -> Self {
+        let clock = &ask.app.clock;
+        let ago = i64::try_from(clock.now().since(began).as_millis()).unwrap_or(i64::MAX);
+        let began = Timestamp::from_millis(clock.wall().as_millis().saturating_sub(ago));
         Self {
             handle: pending.id(),
             terms: pending.terms(),
@@ -186,8 +192,8 @@ impl Note {
 
 /// One wait.
 pub(super) struct Waiting {
-    began: Timestamp,
-    deadline: Timestamp,
+    began: Instant,
+    deadline: Instant,
     token: Option<ProgressToken>,
     /// Whether the caller asks again by itself when the connection breaks.
     asks_again: bool,
@@ -196,14 +202,15 @@ pub(super) struct Waiting {
 }
 
 impl Waiting {
-    pub(super) fn new(began: Timestamp, patience: Duration, token: Option<ProgressToken>, asks_again: bool) -> Self {
+    pub(super) fn new(began: Instant, patience: Duration, token: Option<ProgressToken>, asks_again: bool) -> Self {
         Self { began, deadline: began.after(patience), token, asks_again, beats: 0, said: 0.0 }
     }
 
-    /// A wait that an earlier connection or process began: its progress goes on from there.
-    pub(super) fn taken_up(began: Timestamp, now: Timestamp, patience: Duration, token: Option<ProgressToken>) -> Self {
+    /// A wait that an earlier connection or process began this long ago: its progress goes on from there.
+    pub(super) fn taken_up(ago: Duration, now: Instant, patience: Duration, token: Option<ProgressToken>) -> Self {
         // More beats than there can have been, so that what is said next is more than what was said last.
-        let beats = u32::try_from(now.since(began).as_secs() / 2 + 2).unwrap_or(u32::MAX);
+        let beats = u32::try_from(ago.as_secs() / 2 + 2).unwrap_or(u32::MAX);
+        let began = Instant::from_origin(now.since_origin().saturating_sub(ago));
         Self { began, deadline: now.after(patience), token, asks_again: false, beats, said: 0.0 }
     }
 

@@ -34,7 +34,7 @@ impl Operation for PruneRuns {
                 .with_hint("leave it out to prune your own tenant"));
         }
         let age = Duration::from_secs(input.older_than_seconds);
-        let ended_before = earlier(call.app.clock.now(), age);
+        let ended_before = earlier(call.app.clock.wall(), age);
         let tenant = (!input.all_tenants).then(|| call.caller.tenant.clone());
         let prune = Prune { tenant, ended_before };
         let pruned = match input.dry_run {

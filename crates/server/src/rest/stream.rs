@@ -16,7 +16,7 @@ use drawloom_contract::{
     failure::Failure,
     record::Seq,
     runs::{Interest, Item, Live},
-    time::Timestamp,
+    time::Instant,
 };
 use drawloom_wire::events::{KEEP_ALIVE, Mapper};
 use futures::{Stream, StreamExt};
@@ -42,7 +42,7 @@ pub(super) struct EventBody {
     guard: CancelGuard,
     stopping: Pin<Box<WaitForCancellationFutureOwned>>,
     silence: Option<Sleep>,
-    spoke: Timestamp,
+    spoke: Instant,
     over: bool,
 }
 

@@ -396,7 +396,12 @@ impl Runs for Fake {
         Ok(self.live(run, after, interest))
     }
 
-    async fn wait(&self, caller: &Caller, run: RunId, _: Option<Timestamp>) -> Result<Arc<RunView>, Failure> {
+    async fn wait(
+        &self,
+        caller: &Caller,
+        run: RunId,
+        _: Option<drawloom_contract::time::Instant>,
+    ) -> Result<Arc<RunView>, Failure> {
         self.load(caller, run).await?;
         self.until(|fake| fake.status(run).is_terminal()).await;
         Ok(Arc::new(self.view(run)))

@@ -43,11 +43,15 @@ pub(crate) struct TestClock(Instant);
 
 #[async_trait]
 impl Clock for TestClock {
-    fn now(&self) -> Timestamp {
+    fn wall(&self) -> Timestamp {
         Timestamp::from_millis(1_800_000_000_000).after(self.0.elapsed())
     }
 
-    async fn sleep_until(&self, time: Timestamp) {
+    fn now(&self) -> drawloom_contract::time::Instant {
+        drawloom_contract::time::Instant::from_origin(self.0.elapsed())
+    }
+
+    async fn sleep_until(&self, time: drawloom_contract::time::Instant) {
         tokio::time::sleep(time.since(self.now())).await;
     }
 }

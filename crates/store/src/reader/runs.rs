@@ -227,10 +227,11 @@ fn list_unfinished(connection: &Connection) -> Result<Unfinished> {
          WHERE waits.tenant = runs.tenant AND waits.run = runs.run AND (kind = 'until' OR remaining > 0))) \
          ORDER BY accepted_at, run"
     );
-    const TIMERS: &str = "SELECT waits.tenant, waits.run, waits.due FROM runs JOIN waits \
-        ON waits.tenant = runs.tenant AND waits.run = runs.run \
+    const TIMERS: &str = "SELECT waits.tenant, waits.run, waits.due, coalesce(journal.at, waits.due) FROM runs \
+        JOIN waits ON waits.tenant = runs.tenant AND waits.run = runs.run \
+        LEFT JOIN journal ON journal.tenant = waits.tenant AND journal.run = waits.run AND journal.seq = waits.call \
         WHERE runs.ended_at IS NULL AND runs.status = 'waiting' AND waits.kind = 'until' ORDER BY waits.due";
-    const DEADLINES: &str = "SELECT tenant, run, deadline FROM runs \
+    const DEADLINES: &str = "SELECT tenant, run, deadline, coalesce(started_at, accepted_at) FROM runs \
         WHERE ended_at IS NULL AND status = 'waiting' AND deadline IS NOT NULL ORDER BY deadline";
     const PARKED: &str = "SELECT count(*) FROM runs WHERE ended_at IS NULL AND status = 'waiting'";
     let (ready, runs) = Bound::new(connection, RUNS)?
@@ -249,5 +250,5 @@ fn list_unfinished(connection: &Connection) -> Result<Unfinished> {
 fn read_due(row: &Row<'_>) -> Result<Due> {
     let tenant = row.get_ref(0)?.as_str()?.parse().map_err(|error| wrong(0, Type::Text, error))?;
     let run = RunKey { tenant, run: RunId::from_bytes(row.get(1)?) };
-    Ok(Due { run, due: Timestamp::from_millis(row.get(2)?) })
+    Ok(Due { run, due: Timestamp::from_millis(row.get(2)?), since: Timestamp::from_millis(row.get(3)?) })
 }

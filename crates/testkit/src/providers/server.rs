@@ -160,7 +160,7 @@ async fn answer_turn(house: &House, request: Request<Incoming>, path: String) ->
 
 /// Sends a turn, as a stream or whole.
 fn speak(asked: &Asked, reply: &Reply, mut open: Open) -> Response<Body> {
-    let now = WallClock.now();
+    let now = WallClock.wall();
     open.answers(200);
     let mut headers = reply.headers.clone();
     let id = if asked.shape == Shape::Anthropic { "request-id" } else { "x-request-id" };
@@ -223,7 +223,7 @@ fn refuse(shape: Shape, refusal: &Refusal, open: Option<Open>) -> Response<Body>
         open.complete();
     }
     let mut headers = refusal.headers.clone();
-    let later = |seconds: u64| WallClock.now().after(Duration::from_secs(seconds));
+    let later = |seconds: u64| WallClock.wall().after(Duration::from_secs(seconds));
     match refusal.retry_after {
         RetryAfter::Absent => {}
         RetryAfter::Seconds(seconds) => headers.push(("retry-after".to_owned(), seconds.to_string())),

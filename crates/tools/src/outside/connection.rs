@@ -14,7 +14,7 @@ use drawloom_contract::{
     VERSION,
     failure::Explain as _,
     redact::Redactor,
-    time::{Clock, Timestamp},
+    time::{Clock, Instant},
 };
 use drawloom_net::Configured;
 use drawloom_process::{Gone, Service, Serving};
@@ -57,7 +57,7 @@ const LONGEST_QUOTE: usize = 600;
 pub(super) struct Connection {
     service: RunningService<RoleClient, ClientConfig>,
     end: End,
-    pub(super) since: Timestamp,
+    pub(super) since: Instant,
 }
 
 /// How it will have ended.

@@ -3,7 +3,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use drawloom_contract::time::{Clock, Timestamp};
+use drawloom_contract::time::{Clock, Instant};
 use rmcp::model::{
     ErrorCode, ErrorData, JsonRpcMessage, ProtocolVersion, RequestId, ServerJsonRpcMessage, ServerResult,
 };
@@ -26,7 +26,7 @@ impl Patience {
     }
 
     /// When it ends, from now.
-    pub(super) fn until(&self) -> Timestamp {
+    pub(super) fn until(&self) -> Instant {
         self.clock.now().after(self.limit)
     }
 }

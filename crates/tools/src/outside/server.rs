@@ -10,7 +10,7 @@ use std::{
 };
 
 use drawloom_contract::{
-    time::Timestamp,
+    time::Instant,
     tool::{Offer, Step, ToolError},
 };
 use rmcp::{
@@ -81,16 +81,16 @@ struct State {
     down: Option<Arc<Offer>>,
     /// Failures in a row.
     failures: u32,
-    not_before: Timestamp,
+    not_before: Instant,
     /// When it is asked again for its tools: they may be others by then, or it did not say the new ones.
-    list_again: Option<Timestamp>,
+    list_again: Option<Instant>,
     /// Whether it did not say them when it was asked last: then it is left alone until that time, whatever it says.
     list_failed: bool,
 }
 
 impl Server {
     pub(super) fn new(name: &str, config: McpServerConfig, parts: OutsideParts) -> Self {
-        let not_before = Timestamp::from_millis(i64::MIN);
+        let not_before = Instant::from_origin(Duration::ZERO);
         let state = Mutex::new(State { down: None, failures: 0, not_before, list_again: None, list_failed: false });
         let (failed_openings, older) = (AtomicU64::new(0), AtomicBool::new(false));
         let current = StdMutex::default();
@@ -411,7 +411,7 @@ impl Server {
         let clock = &self.parts.clock;
         tokio::select! {
             done = work => Some(done),
-            () = clock.sleep_until(clock.now().after(limit)) => None,
+            () = clock.sleep_awake_until(clock.awake().after(limit)) => None,
         }
     }
 }

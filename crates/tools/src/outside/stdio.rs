@@ -3,7 +3,7 @@
 
 use std::{io, sync::Arc};
 
-use drawloom_contract::{redact::Redactor, time::Timestamp};
+use drawloom_contract::{redact::Redactor, time::Instant};
 use rmcp::{
     RoleClient,
     model::{ClientRequest, JsonRpcMessage, RequestId, ServerJsonRpcMessage},
@@ -45,7 +45,7 @@ pub(super) struct Lines<R, W> {
     redactor: Arc<Redactor>,
     /// The question of the newer protocol that has no answer yet, and until when one is waited for: nothing when it came too
     /// late already.
-    probe: Option<(RequestId, Option<Timestamp>)>,
+    probe: Option<(RequestId, Option<Instant>)>,
 }
 
 impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> Lines<R, W> {

@@ -90,11 +90,15 @@ struct TestClock(Instant);
 
 #[async_trait]
 impl Clock for TestClock {
-    fn now(&self) -> Timestamp {
-        Timestamp::from_millis(i64::try_from(self.0.elapsed().as_millis()).expect("a short test"))
+    fn wall(&self) -> Timestamp {
+        Timestamp::from_millis(0).after(self.0.elapsed())
     }
 
-    async fn sleep_until(&self, time: Timestamp) {
+    fn now(&self) -> drawloom_contract::time::Instant {
+        drawloom_contract::time::Instant::from_origin(self.0.elapsed())
+    }
+
+    async fn sleep_until(&self, time: drawloom_contract::time::Instant) {
         tokio::time::sleep(time.since(self.now())).await;
     }
 }

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use bytes::Bytes;
-use drawloom_contract::time::{Entropy, Timestamp};
+use drawloom_contract::time::{Entropy, Instant};
 use serde_json::{Value, json, value::RawValue};
 
 use super::{ANSWER_WITHIN_MS, IDEMPOTENCY_KEY, PATIENCE_MS, PROTOCOL_VERSION, STATELESS_SINCE};
@@ -44,26 +44,26 @@ pub(crate) struct Stamp<'a> {
     /// How long the host waits for its answer, when that is known here.
     pub(crate) patience: Option<Duration>,
     /// When it was read.
-    pub(crate) now: Timestamp,
+    pub(crate) now: Instant,
 }
 
 /// How long a host waits for an answer.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Patience {
-    since: Timestamp,
+    since: Instant,
     whole: Duration,
 }
 
 impl Patience {
     /// What the server is told at `now`: after how long it answers, so that its answer comes a tenth before the end, and on
     /// a busy machine too: at least 3 s before, or half of a wait that is shorter.
-    fn left(self, now: Timestamp) -> Duration {
+    fn left(self, now: Instant) -> Duration {
         let spare = (self.whole / 10).max(Duration::from_secs(3).min(self.whole / 2));
         self.since.after(self.whole.saturating_sub(spare)).since(now)
     }
 
     /// When somebody must answer, so that it arrives in time: later than the server.
-    pub(crate) fn last_moment(self) -> Timestamp {
+    pub(crate) fn last_moment(self) -> Instant {
         self.since.after(self.whole.mul_f64(0.95))
     }
 }
@@ -118,7 +118,7 @@ impl Request {
     }
 
     /// The frame as it is sent now: with what is left of the time that the server has.
-    pub(crate) fn text_at(&self, now: Timestamp) -> Bytes {
+    pub(crate) fn text_at(&self, now: Instant) -> Bytes {
         let Some(patience) = self.patience else { return self.text.clone() };
         let left = u64::try_from(patience.left(now).as_millis()).unwrap_or(u64::MAX);
         let stamped = || {
@@ -336,7 +336,7 @@ mod tests {
 
     #[test]
     fn the_server_answers_before_the_proxy_must_however_late_it_got_the_request() {
-        let at = |seconds: u64| Timestamp::from_millis(0).after(Duration::from_secs(seconds));
+        let at = |seconds: u64| Instant::from_origin(Duration::ZERO).after(Duration::from_secs(seconds));
         let patience = Patience { since: at(0), whole: Duration::from_secs(100) };
         for (now, told) in [(0, 90), (45, 45), (81, 9), (90, 0), (99, 0)] {
             assert_eq!(patience.left(at(now)), Duration::from_secs(told), "after {now} s");

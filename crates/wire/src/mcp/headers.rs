@@ -110,8 +110,11 @@ mod tests {
 
     fn request(frame: Value) -> Request {
         let entropy = Counting::default();
-        let stamp =
-            frame::Stamp { entropy: &entropy, patience: None, now: drawloom_contract::time::Timestamp::from_millis(0) };
+        let stamp = frame::Stamp {
+            entropy: &entropy,
+            patience: None,
+            now: drawloom_contract::time::Instant::from_origin(std::time::Duration::ZERO),
+        };
         match frame::read(frame.to_string().as_bytes(), &stamp).remove(0) {
             Ok(frame::Frame::Request(request)) => request,
             other => panic!("{other:?}"),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use drawloom_contract::{
     failure::{Failure, FailureKind},
-    time::{Clock, Entropy, Timestamp},
+    time::{Clock, Entropy, Instant},
 };
 
 use super::{Address, exchange::Away};
@@ -21,7 +21,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(2);
 /// An outage, from the first failure on.
 pub(crate) struct Outage {
     patience: Duration,
-    since: Option<Timestamp>,
+    since: Option<Instant>,
     tries: u32,
     renewals: u32,
     /// Where the server was not.

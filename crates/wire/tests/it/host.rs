@@ -34,11 +34,15 @@ impl Fast {
 
 #[async_trait]
 impl Clock for Fast {
-    fn now(&self) -> Timestamp {
-        Timestamp::from_millis(0).after(self.begun.elapsed() * self.speed)
+    fn wall(&self) -> Timestamp {
+        Timestamp::from_millis(0).after(self.now().since_origin())
     }
 
-    async fn sleep_until(&self, time: Timestamp) {
+    fn now(&self) -> drawloom_contract::time::Instant {
+        drawloom_contract::time::Instant::from_origin(self.begun.elapsed() * self.speed)
+    }
+
+    async fn sleep_until(&self, time: drawloom_contract::time::Instant) {
         tokio::time::sleep(time.since(self.now()) / self.speed).await;
     }
 }
@@ -61,11 +65,15 @@ impl Recording {
 
 #[async_trait]
 impl Clock for Recording {
-    fn now(&self) -> Timestamp {
+    fn wall(&self) -> Timestamp {
+        self.clock.wall()
+    }
+
+    fn now(&self) -> drawloom_contract::time::Instant {
         self.clock.now()
     }
 
-    async fn sleep_until(&self, time: Timestamp) {
+    async fn sleep_until(&self, time: drawloom_contract::time::Instant) {
         self.waits.lock().expect("no panic").push(time.since(self.now()));
         self.clock.sleep_until(time).await;
     }

@@ -145,7 +145,7 @@ async fn owned(report: &mut Report, lock: Lock) {
 
 /// Checks every page; returns how many runs are unfinished.
 async fn integrity(path: &Path) -> Result<u64, StoreError> {
-    let opened = Store::open(&Options::new(path), SystemClock.now())?;
+    let opened = Store::open(&Options::new(path), SystemClock.wall())?;
     opened.store.integrity().await?;
     let unfinished = opened.store.list_unfinished().await?;
     // A boot that ended badly must still look so to the next server, which judges runs by it.

@@ -63,7 +63,7 @@ pub(super) fn room(report: &mut Report, path: &Path) {
 
 /// Whether the clock can be right: not before this version was made, and not before files were written here.
 pub(super) fn clock(report: &mut Report, path: &Path) {
-    let now = SystemClock.now();
+    let now = SystemClock.wall();
     let written = std::fs::read_dir(path).into_iter().flatten().flatten().filter_map(|entry| {
         let modified = entry.metadata().ok()?.modified().ok()?;
         i64::try_from(modified.duration_since(UNIX_EPOCH).ok()?.as_millis()).ok()

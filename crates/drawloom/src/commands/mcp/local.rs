@@ -15,7 +15,7 @@ use std::{
 use async_trait::async_trait;
 use drawloom_contract::{
     failure::{Failure, FailureKind},
-    time::{Clock as _, Timestamp},
+    time::{Clock as _, Instant},
 };
 use drawloom_process::{Detached, FirstWord};
 use drawloom_wire::mcp::{Address, Upstream};
@@ -91,12 +91,12 @@ impl Found {
 struct Attended {
     server: Option<Arc<Found>>,
     /// When it was first and last found to be away.
-    away: Option<(Timestamp, Timestamp)>,
+    away: Option<(Instant, Instant)>,
 }
 
 impl Attended {
     /// Whether it has still time to come back.
-    fn may_return(&mut self, now: Timestamp) -> bool {
+    fn may_return(&mut self, now: Instant) -> bool {
         // Nobody asks about a server that is there, so after a pause this is another outage.
         let since = self.away.filter(|(_, last)| now.since(*last) < RETURN_TIME).map_or(now, |(first, _)| first);
         self.away = Some((since, now));

@@ -80,7 +80,7 @@ impl List {
             Format::Json => output.json(&page),
             Format::Human if page.runs.is_empty() => output.line("no runs"),
             Format::Human => {
-                let now = SystemClock.now();
+                let now = SystemClock.wall();
                 output.table(COLUMNS, page.runs.iter().map(|run| row(run, now, &currency)));
                 if let Some(next) = page.next {
                     output.note(format!("there may be more: --before {next}"));

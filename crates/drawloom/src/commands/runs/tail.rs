@@ -64,7 +64,7 @@ impl Tail {
         }
         let since = self.since.map(|seconds| {
             let millis = i64::try_from(seconds.saturating_mul(1_000)).unwrap_or(i64::MAX);
-            SystemClock.now().as_millis().saturating_sub(millis)
+            SystemClock.wall().as_millis().saturating_sub(millis)
         });
         let currency = match session.output.format() {
             Format::Human => connection.backend.currency([Some(Amount::default())]).await,

@@ -1,24 +1,28 @@
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
-use drawloom_contract::time::Timestamp;
+use drawloom_contract::time::{Instant, Timestamp};
 
 use super::*;
 
 /// Every look at it takes so many milliseconds.
-struct Ticking(AtomicI64, i64);
+struct Ticking(AtomicU64, u64);
 
 #[async_trait]
 impl Clock for Ticking {
-    fn now(&self) -> Timestamp {
-        Timestamp::from_millis(self.0.fetch_add(self.1, Ordering::Relaxed))
+    fn wall(&self) -> Timestamp {
+        Timestamp::from_millis(0)
     }
 
-    async fn sleep_until(&self, _: Timestamp) {}
+    fn now(&self) -> Instant {
+        Instant::from_origin(Duration::from_millis(self.0.fetch_add(self.1, Ordering::Relaxed)))
+    }
+
+    async fn sleep_until(&self, _: Instant) {}
 }
 
-fn ticking(millis: i64) -> Ticking {
-    Ticking(AtomicI64::new(0), millis)
+fn ticking(millis: u64) -> Ticking {
+    Ticking(AtomicU64::new(0), millis)
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use drawloom_contract::time::Timestamp;
+use drawloom_contract::time::Instant;
 use drawloom_net::Method;
 use futures::stream::BoxStream;
 use http::{HeaderName, HeaderValue};
@@ -22,11 +22,11 @@ const PAUSE: Duration = Duration::from_secs(60);
 
 /// When it may be opened again.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Listening(Arc<Mutex<Option<Timestamp>>>);
+pub(super) struct Listening(Arc<Mutex<Option<Instant>>>);
 
 impl Listening {
     /// When it may be opened for whoever wants that now; he will.
-    fn turn(&self, now: Timestamp) -> Timestamp {
+    fn turn(&self, now: Instant) -> Instant {
         let mut not_before = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let turn = not_before.map_or(now, |not_before| not_before.max(now));
         *not_before = Some(turn.after(PAUSE));
@@ -64,7 +64,7 @@ mod tests {
 
     #[test]
     fn it_is_opened_now_and_then() {
-        let (listening, at) = (Listening::default(), Timestamp::from_millis);
+        let (listening, at) = (Listening::default(), |millis| Instant::from_origin(Duration::from_millis(millis)));
         assert_eq!(listening.turn(at(1_000)), at(1_000));
         assert_eq!(listening.turn(at(2_000)), at(61_000));
         assert_eq!(listening.turn(at(500_000)), at(500_000));

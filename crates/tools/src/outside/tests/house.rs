@@ -37,11 +37,15 @@ impl Default for WallClock {
 
 #[async_trait]
 impl Clock for WallClock {
-    fn now(&self) -> Timestamp {
-        Timestamp::from_millis(i64::try_from(self.0.elapsed().as_millis()).expect("a short time"))
+    fn wall(&self) -> Timestamp {
+        Timestamp::from_millis(0).after(self.0.elapsed())
     }
 
-    async fn sleep_until(&self, time: Timestamp) {
+    fn now(&self) -> drawloom_contract::time::Instant {
+        drawloom_contract::time::Instant::from_origin(self.0.elapsed())
+    }
+
+    async fn sleep_until(&self, time: drawloom_contract::time::Instant) {
         tokio::time::sleep(time.since(self.now())).await;
     }
 }
@@ -55,12 +59,16 @@ pub(super) struct MovedClock {
 
 #[async_trait]
 impl Clock for MovedClock {
-    fn now(&self) -> Timestamp {
+    fn wall(&self) -> Timestamp {
+        self.wall.wall()
+    }
+
+    fn now(&self) -> drawloom_contract::time::Instant {
         let ahead = u64::try_from(self.ahead_ms.load(Ordering::SeqCst)).expect("it only goes forward");
         self.wall.now().after(Duration::from_millis(ahead))
     }
 
-    async fn sleep_until(&self, time: Timestamp) {
+    async fn sleep_until(&self, time: drawloom_contract::time::Instant) {
         tokio::time::sleep(time.since(self.now())).await;
     }
 }

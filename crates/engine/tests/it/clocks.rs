@@ -1,0 +1,202 @@
+//! A wall clock that is set back and forth by days: no wait ends late, none ends early, and what is decided after a restart
+//! says so.
+
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
+
+use drawloom_contract::{
+    record::Status,
+    runs::{Interest, Runs, Start},
+    view::RunView,
+};
+use serde_json::{Value, json};
+
+use crate::{
+    house::{Hand, House, Plan, ask},
+    resuming::die_after,
+};
+
+/// How long a test waits for what must come.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+const DAY_MS: i64 = 86_400_000;
+
+/// Ten days back, and twenty forward.
+const JUMPS: [i64; 2] = [-10 * DAY_MS, 20 * DAY_MS];
+
+fn house(rules: Value, change: impl FnOnce(Plan) -> Plan) -> (House, Arc<Hand>) {
+    let clock = Hand::new();
+    (House::new(change(Plan::new(rules).clock(clock.clone()))), clock)
+}
+
+fn slow() -> Value {
+    json!([{ "text": "late", "delay_ms": 3_600_000 }])
+}
+
+async fn end(house: &House, view: &RunView) -> (Status, Option<String>) {
+    let ended = tokio::time::timeout(PATIENCE, house.engine.wait(&house.caller, view.run, None));
+    let ended = ended.await.expect("an end in time").expect("an end");
+    (ended.status, ended.error.as_ref().map(|error| error.code.clone()))
+}
+
+fn timed_out(code: &str) -> (Status, Option<String>) {
+    (Status::TimedOut, Some(code.to_owned()))
+}
+
+#[tokio::test]
+async fn deadlines_end_runs_after_their_time_and_not_before() {
+    for jump in JUMPS {
+        let (house, clock) = house(slow(), |plan| plan);
+        let by_timeout = Start { timeout_ms: Some(60_000), ..ask("alice", "x") };
+        let by_run_timeout = Start { run_timeout_ms: Some(60_000), ..ask("bob", "x") };
+        let mut views = Vec::new();
+        for start in [by_timeout, by_run_timeout] {
+            views.push(house.start(start, Interest::None).await.view);
+        }
+        clock.set(jump);
+        clock.turn(Duration::from_secs(59));
+        // A run that begins and ends meanwhile: whatever was due has happened by then.
+        let other = Start { timeout_ms: Some(500), ..ask("carol", "x") };
+        let other = house.start(other, Interest::None).await.view;
+        clock.turn(Duration::from_millis(500));
+        assert_eq!(end(&house, &other).await, timed_out("timeout"));
+        for view in &views {
+            let now = house.engine.load(&house.caller, view.run).await.expect("a row");
+            assert_eq!(now.status, Status::Running, "after a jump by {jump} ms");
+        }
+        clock.turn(Duration::from_secs(1));
+        for view in &views {
+            assert_eq!(end(&house, view).await, timed_out("timeout"), "after a jump by {jump} ms");
+        }
+    }
+}
+
+#[tokio::test]
+async fn queued_runs_give_up_after_their_time() {
+    for jump in JUMPS {
+        let (house, clock) = house(slow(), |plan| {
+            plan.config(|config| (config.max_concurrent_runs, config.queue_timeout_ms) = (1, 60_000))
+        });
+        house.start(ask("alice", "x"), Interest::None).await;
+        let queued = house.start(ask("bob", "x"), Interest::None).await.view;
+        clock.set(jump);
+        clock.turn(Duration::from_secs(60));
+        assert_eq!(end(&house, &queued).await, timed_out("queue_timeout"), "after a jump by {jump} ms");
+    }
+}
+
+#[tokio::test]
+async fn a_run_that_was_told_to_wait_goes_on_after_that_time() {
+    let rules = json!([
+        { "when": { "attempt": 1 }, "fail": { "kind": "throttled", "retry_after_ms": 30_000 } }, { "text": "done" } ]);
+    for jump in JUMPS {
+        let (house, clock) = house(rules.clone(), |plan| plan);
+        let view = house.start(ask("alice", "x"), Interest::None).await.view;
+        house.until(&view.key(), |view| view.status == Status::Waiting).await;
+        clock.set(jump);
+        clock.turn(Duration::from_secs(31));
+        assert_eq!(end(&house, &view).await, (Status::Completed, None), "after a jump by {jump} ms");
+    }
+}
+
+#[tokio::test]
+async fn a_child_has_what_is_left_of_its_parents_time() {
+    let rules = json!([
+        { "when": { "agent": "alice", "turn": 1 }, "delay_ms": 10_000,
+          "calls": [{ "tool": "Agent", "input": { "name": "bob", "prompt": "p" } }] },
+        { "when": { "agent": "bob" }, "text": "done", "delay_ms": 10_000 },
+        { "text": "{{last}}" } ]);
+    for jump in JUMPS {
+        let (house, clock) = house(rules.clone(), |plan| plan);
+        let start = Start { timeout_ms: Some(60_000), ..ask("alice", "x") };
+        let view = house.start(start, Interest::None).await.view;
+        while house.meter.calls.load(Ordering::SeqCst) < 1 {
+            tokio::task::yield_now().await;
+        }
+        clock.set(jump);
+        clock.turn(Duration::from_secs(10));
+        house.until(&view.key(), |view| view.status == Status::Waiting).await;
+        let child = house.children(&view).await.remove(0);
+        let deadline = child.deadline.expect("it has its parent's");
+        assert_eq!(deadline.since(child.accepted_at), Duration::from_secs(50), "after a jump by {jump} ms");
+        // Its turn counts from when the model is asked.
+        while house.meter.calls.load(Ordering::SeqCst) < 2 {
+            tokio::task::yield_now().await;
+        }
+        clock.turn(Duration::from_secs(10));
+        assert_eq!(end(&house, &view).await, (Status::Completed, None), "after a jump by {jump} ms");
+    }
+}
+
+/// What becomes of a run with a minute to live, of which 10 s are over, when the wall clock is set while the server restarts.
+fn after_restart(jump: i64, parked: bool, then: impl AsyncFnOnce(&House, &Hand, &RunView) + Send + 'static) {
+    let directory = tempfile::tempdir().expect("a directory");
+    let clock = Hand::new();
+    let rules = match parked {
+        true => json!([{ "fail": { "kind": "throttled", "retry_after_ms": 3_600_000 } }]),
+        false => slow(),
+    };
+    let plan = Plan::new(rules).clock(clock.clone());
+    let view = die_after({
+        let (path, plan, clock) = (directory.path().to_owned(), plan.clone(), clock.clone());
+        async move {
+            let house = House::at(&path, plan);
+            let start = Start { timeout_ms: Some(60_000), ..ask("alice", "x") };
+            let view = house.start(start, Interest::None).await.view;
+            if parked {
+                house.until(&view.key(), |view| view.status == Status::Waiting).await;
+            }
+            clock.turn(Duration::from_secs(10));
+            view
+        }
+    });
+    clock.set(jump);
+    let plan = Plan { clock_set_forward: u64::try_from(jump).ok().map(Duration::from_millis), ..plan };
+    let path = directory.path().to_owned();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(async move {
+        let house = House::at(&path, plan);
+        house.engine.resume().await.expect("resumed");
+        then(&house, &clock, &view).await;
+    });
+    runtime.shutdown_background();
+}
+
+#[test]
+fn after_a_restart_a_deadline_is_never_further_away_than_it_was_at_first() {
+    for parked in [false, true] {
+        after_restart(-10 * DAY_MS, parked, async |house, clock, view| {
+            clock.turn(Duration::from_secs(60));
+            assert_eq!(end(house, view).await, timed_out("timeout"));
+            let ended = house.engine.load(&house.caller, view.run).await.expect("a row");
+            let message = ended.error.expect("an error").message;
+            assert!(!message.contains("set forward"), "{message}");
+        });
+    }
+}
+
+#[test]
+fn after_a_restart_an_end_that_a_clock_set_forward_brought_says_so() {
+    for parked in [false, true] {
+        after_restart(10 * DAY_MS, parked, async |house, _, view| {
+            assert_eq!(end(house, view).await, timed_out("timeout"));
+            let ended = house.engine.load(&house.caller, view.run).await.expect("a row");
+            let message = ended.error.expect("an error").message;
+            assert!(message.contains("which was set forward by 864000 s"), "{message}");
+            assert!(house.engine.replay(&house.caller, view.run).await.expect("a replay").ok);
+        });
+    }
+}
+
+#[test]
+fn after_a_restart_what_is_left_is_left() {
+    after_restart(0, false, async |house, clock, view| {
+        clock.turn(Duration::from_secs(49));
+        let now = house.engine.load(&house.caller, view.run).await.expect("a row");
+        assert_eq!(now.status, Status::Running);
+        clock.turn(Duration::from_secs(1));
+        assert_eq!(end(house, view).await, timed_out("timeout"));
+    });
+}
