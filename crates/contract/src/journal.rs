@@ -428,6 +428,9 @@ pub trait RunReader: Send + Sync {
     /// Children of a run that have not ended.
     async fn list_live_children(&self, parent: &RunKey) -> Result<Vec<RunView>, StoreError>;
 
+    /// How many runs the tree of `root` has, the root included.
+    async fn tree_size(&self, root: &RunKey) -> Result<u64, StoreError>;
+
     /// What the whole tree of `root` has spent.
     async fn tree_spent(&self, root: &RunKey) -> Result<Spent, StoreError>;
 

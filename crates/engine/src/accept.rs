@@ -29,7 +29,7 @@ use crate::{
 };
 
 /// Most tools of a run; models' providers take no more.
-const MOST_TOOLS: usize = 128;
+pub(crate) const MOST_TOOLS: usize = 128;
 
 /// Most runs in a batch.
 pub(crate) const MOST_SPAWNS: usize = 32;
@@ -344,7 +344,12 @@ impl Engine {
             budget_cost,
             models,
             narrowed_hosts: start.hosts,
-            deadline: start.timeout_ms.map(|millis| now.after(std::time::Duration::from_millis(millis))),
+            // The default keeps a run from staying alive unseen. All waits that exist count: for children, slots, times,
+            // rate limits and budgets. A wait for a person or a channel, once there is one, must stop this clock.
+            deadline: start
+                .timeout_ms
+                .or(Some(self.parts.config.default_timeout_ms).filter(|millis| *millis > 0))
+                .map(|millis| now.after(std::time::Duration::from_millis(millis))),
             run_timeout_ms,
             queue_timeout_ms: Some(self.parts.config.queue_timeout_ms),
             parent_context: start.parent_context,

@@ -57,6 +57,10 @@ impl Ticket {
     fn is_new_root(&self) -> bool {
         self.class == Class::New && self.depth == 0
     }
+
+    fn is_new_child(&self) -> bool {
+        self.class == Class::New && self.depth > 0
+    }
 }
 
 /// More roots wait than may.
@@ -87,6 +91,8 @@ pub(crate) struct Gate {
     places: HashMap<RunKey, (Lane, Order)>,
     /// New roots in the queue, or promised a place in it.
     waiting_roots: u32,
+    /// Spawned runs in the queue that never had a slot.
+    queued_children: usize,
     /// Counts arrivals and grants: what happened later has the larger number.
     ticks: u64,
     held: bool,
@@ -101,6 +107,7 @@ impl Gate {
             tenants: Shares::default(),
             places: HashMap::new(),
             waiting_roots: 0,
+            queued_children: 0,
             ticks: 0,
             held: false,
         }
@@ -163,6 +170,11 @@ impl Gate {
         self.waiting_roots as usize + count <= self.caps.queue_depth as usize / 2
     }
 
+    /// How many spawned runs wait for their first slot.
+    pub(crate) fn queued_children(&self) -> usize {
+        self.queued_children
+    }
+
     /// Takes back a promised place in the queue: the run was not accepted after all.
     pub(crate) fn break_promise(&mut self) {
         self.waiting_roots -= 1;
@@ -176,6 +188,7 @@ impl Gate {
         if ticket.is_new_root() && !promised {
             self.waiting_roots += 1;
         }
+        self.queued_children += usize::from(ticket.is_new_child());
         self.ticks += 1;
         let order = (ticket.class, Reverse(ticket.depth), self.ticks);
         let lane = ticket.lane.clone();
@@ -201,6 +214,7 @@ impl Gate {
         if ticket.is_new_root() {
             self.waiting_roots -= 1;
         }
+        self.queued_children -= usize::from(ticket.is_new_child());
         Some(ticket)
     }
 

@@ -33,13 +33,13 @@ impl Driver {
         let parent = self.accepted();
         if parent.depth >= config.max_spawn_depth {
             return Err(format!(
-                "agents may spawn {} deep and this one is at the bottom; do the work here",
+                "too_deep: agents may spawn {} deep and this one is at the bottom; do the work here",
                 config.max_spawn_depth
             ));
         }
         if starts.len() > config.max_children_per_call as usize {
             return Err(format!(
-                "{} agents were asked for; one call may start {} at most",
+                "too_many_children: {} agents were asked for; one call may start {} at most",
                 starts.len(),
                 config.max_children_per_call
             ));
@@ -64,7 +64,23 @@ impl Driver {
                 .plan_child(parent, deadline, link, start)
                 .map_err(|failure| format!("spawns[{index}]: {}", failure.message))
         };
-        (0..).zip(starts).map(plan).collect()
+        let count = starts.len();
+        let planned = (0..).zip(starts).map(plan).collect::<Result<Vec<_>, String>>()?;
+        let queued = self.engine.gate().queued_children();
+        if queued + count > config.max_queued_children as usize {
+            return Err(format!(
+                "too_many_children: {queued} spawned runs wait for a slot and {} may; spawn fewer, or wait for those that \
+                 run",
+                config.max_queued_children
+            ));
+        }
+        self.engine.trees.grow(parent.root, count, config.max_runs_per_tree).map_err(|size| {
+            format!(
+                "too_many_runs: this tree has {size} runs and may have {}; {count} more were asked for. Do the work here",
+                config.max_runs_per_tree
+            )
+        })?;
+        Ok(planned)
     }
 
     /// Journals the results of waits whose children have all ended. `None` when the children cannot be read.

@@ -269,8 +269,10 @@ impl Driver {
                 match effect {
                     Effect::Turn(plan) => again |= !self.begin_turn(plan).await,
                     Effect::Call(plan) => {
+                        // A decision names a few calls: after each start there may be more.
                         if self.open_calls() < self.engine.parts.config.tool_parallelism.max(1) as usize {
-                            again |= !self.begin_call(plan).await;
+                            self.begin_call(plan).await;
+                            again = true;
                         }
                     }
                     Effect::Wait { until } => {
@@ -418,6 +420,9 @@ impl Driver {
         if self.run.status.is_terminal() {
             self.engine.forget_waiting(&self.key);
             self.engine.timers.clear(&self.key, Due::Deadline);
+            if self.accepted().depth == 0 {
+                self.engine.trees.close(self.accepted().root);
+            }
             if self.limits().is_any() {
                 self.engine.budgets.forget(self.accepted().root, &self.key);
                 if self.accepted().depth == 0 {

@@ -42,6 +42,7 @@ use crate::{
     stop,
     timers::{self, Due, Timers},
     toolbox::Toolbox,
+    trees::Trees,
     trial::Trials,
 };
 
@@ -114,6 +115,7 @@ pub struct Engine {
     pub(crate) meters: Meters,
     pub(crate) timers: Arc<Timers>,
     pub(crate) trials: Trials,
+    pub(crate) trees: Trees,
     pub(crate) jumps: Jumps,
     /// Runs whose deadline may come too early, because the wall clock was set while no process had them.
     pub(crate) hurried: Mutex<HashSet<RunKey>>,
@@ -152,6 +154,7 @@ impl Engine {
             meters: Meters::default(),
             timers: Arc::default(),
             trials: Trials::default(),
+            trees: Trees::default(),
             jumps: Jumps::default(),
             hurried: Mutex::default(),
             gate: Mutex::new(Gate::new(caps)),

@@ -17,7 +17,7 @@ use drawloom_contract::{
 use tokio::sync::{mpsc, oneshot};
 
 /// Items that a listener may be behind.
-const BACKLOG: usize = 256;
+pub(crate) const BACKLOG: usize = 256;
 
 enum Listener {
     Outcome(oneshot::Sender<Arc<RunView>>),

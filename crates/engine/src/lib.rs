@@ -33,6 +33,7 @@ mod runs;
 mod stop;
 mod timers;
 mod toolbox;
+mod trees;
 mod trial;
 mod turn;
 

@@ -1,6 +1,6 @@
 //! The executor `model`: our agent loop, as a fold and a decision.
 
-use std::{mem, sync::Arc};
+use std::{collections::HashMap, mem, sync::Arc};
 
 use drawloom_contract::{
     choice::ModelName,
@@ -14,6 +14,9 @@ use drawloom_contract::{
 };
 
 use crate::conversation;
+
+/// Calls that one decision names.
+const CALLS_AT_ONCE: usize = 8;
 
 /// Runs agents on a model.
 pub(crate) struct ModelExecutor;
@@ -32,6 +35,9 @@ impl Executor for ModelExecutor {
             failed: None,
             waited: false,
             calls: Vec::new(),
+            unstarted: 0,
+            unanswered: 0,
+            places: HashMap::new(),
             ended: None,
             limit: None,
         })
@@ -59,6 +65,12 @@ struct Loop {
     waited: bool,
     /// Calls of the newest turn, in its order, until all have a result.
     calls: Vec<Pending>,
+    /// Where those begin that were not started, which is in their order.
+    unstarted: usize,
+    /// How many have no result.
+    unanswered: usize,
+    /// The place of each call that was started.
+    places: HashMap<Seq, usize>,
     /// Why the newest turn stopped, when it asks for nothing more.
     ended: Option<StopReason>,
     limit: Option<(Limit, bool)>,
@@ -68,7 +80,6 @@ struct Loop {
 struct Pending {
     tool_use: ToolUse,
     masked: bool,
-    call: Option<Seq>,
     result: Option<ToolResult>,
 }
 
@@ -95,16 +106,18 @@ impl Drive for Loop {
             }
             Body::TurnDone(done) => self.end_turn(done, &run.model),
             Body::CallStarted(started) => {
-                if let Some(pending) = self.calls.get_mut(started.index as usize) {
-                    pending.call = Some(record.seq);
-                }
+                let place = started.index as usize;
+                self.unstarted = self.unstarted.max(place + 1);
+                self.places.insert(record.seq, place);
             }
             Body::CallDone(done) => {
-                if let Some(pending) = self.calls.iter_mut().find(|pending| pending.call == Some(done.call)) {
+                let place = self.places.remove(&done.call);
+                if let Some(pending) = place.and_then(|place| self.calls.get_mut(place)) {
                     let id = pending.tool_use.id.clone();
-                    pending.result = Some(ToolResult { id, text: done.text.as_str().into(), is_error: done.is_error });
+                    let result = ToolResult { id, text: done.text.as_str().into(), is_error: done.is_error };
+                    self.unanswered -= usize::from(pending.result.replace(result).is_none());
                 }
-                if self.calls.iter().all(|pending| pending.result.is_some()) {
+                if self.unanswered == 0 {
                     let results = mem::take(&mut self.calls).into_iter().filter_map(|pending| pending.result).collect();
                     self.messages.push(Arc::new(Message::Results(results)));
                 }
@@ -169,18 +182,22 @@ impl Loop {
             calls: calls.clone(),
         }));
         let pending = (0..).zip(calls).map(|(index, tool_use)| {
-            let masked = done.masked.contains(&index);
-            Pending { tool_use, masked, call: None, result: None }
+            let masked = done.masked.binary_search(&index).is_ok();
+            Pending { tool_use, masked, result: None }
         });
         self.calls = pending.collect();
+        (self.unstarted, self.unanswered) = (0, self.calls.len());
+        self.places.clear();
     }
 
+    /// The next calls to start. Not all of them, because this is asked again after each start: with all of them, the cost
+    /// of a turn would grow with the square of its calls.
     fn unstarted_calls(&self) -> Vec<Effect> {
-        let unstarted = (0..).zip(&self.calls).filter(|(_, pending)| pending.call.is_none());
+        let unstarted = self.calls.iter().enumerate().skip(self.unstarted).take(CALLS_AT_ONCE);
         unstarted
             .map(|(index, pending)| {
                 let (tool_use, masked) = (pending.tool_use.clone(), pending.masked);
-                Effect::Call(CallPlan { turn: self.turns, index, tool_use, masked })
+                Effect::Call(CallPlan { turn: self.turns, index: index as u32, tool_use, masked })
             })
             .collect()
     }

@@ -68,8 +68,16 @@ impl Task {
                     let began = engine.parts.clock.now();
                     let work = async {
                         let deltas = TurnDeltas::new(&engine.feed, &engine.parts.redactor, &key, turn, attempt);
+                        let limit = Duration::from_millis(engine.parts.config.model_turn_timeout_ms);
+                        let late = engine.parts.clock.sleep_awake_until(engine.parts.clock.awake().after(limit));
                         let result = match &model {
-                            Some(model) => model.turn(request, &deltas).await,
+                            // A stream that drips is never idle, so the whole turn has a limit too.
+                            Some(model) => match select(model.turn(request, &deltas), late).await {
+                                Either::Left((result, _)) => result,
+                                Either::Right(_) => Err(TurnError::Cut {
+                                    message: format!("the turn took longer than {} s", limit.as_secs_f64()),
+                                }),
+                            },
                             None => {
                                 Err(TurnError::BadRequest { message: "the provider is no longer configured".into() })
                             }
@@ -93,6 +101,7 @@ impl Task {
             }
             Self::Call { call, tool, context, input } => {
                 let engine = driver.engine.clone();
+                let root = driver.accepted().root;
                 let narrowed = driver.accepted().narrowed_tools.clone();
                 async move {
                     let work = AssertUnwindSafe(tool.call(&context, input)).catch_unwind().await;
@@ -102,6 +111,7 @@ impl Task {
                     if let Ok(Step::Wait(Wait::Children { starts, .. })) = &result {
                         let agents = starts.iter().map(|start| (&start.agent, narrowed.as_deref()));
                         engine.ask_for_tools(&context.run.tenant, agents).await;
+                        engine.open_tree(&context.run.tenant, root).await;
                     }
                     Done::Call { call, result }
                 }
@@ -307,14 +317,20 @@ impl Driver {
         }));
     }
 
-    /// Journals the intent of a call. One that is refused gets its result at once, and then this says no.
-    pub(crate) async fn begin_call(&mut self, plan: CallPlan) -> bool {
+    /// Journals the intent of a call. One that is refused gets its result at once.
+    pub(crate) async fn begin_call(&mut self, plan: CallPlan) {
         let CallPlan { turn, index, tool_use, masked } = plan;
         let written = self.unmasked.remove(&index);
-        let tool = self.offered(&tool_use.name);
+        let most = self.engine.parts.config.max_calls_per_turn;
+        let tool = self.offered(&tool_use.name).filter(|_| index < most);
         let mut context = self.context(self.run.seq + 1);
         let input = written.clone().unwrap_or_else(|| tool_use.input.clone());
         let mut refusal = match (&tool, masked && written.is_none()) {
+            (None, _) if index >= most => Some(format!(
+                "too_many_calls: not executed. A turn may make {most} tool calls, and this is call {} of the turn. Make the \
+                 rest in your next turns.",
+                index + 1
+            )),
             (None, _) => Some(self.unknown_tool(&tool_use.name)),
             (Some(_), true) => {
                 Some("its input held a secret, which was masked; after a restart it cannot be executed".into())
@@ -347,14 +363,8 @@ impl Driver {
         let started = CallStarted { turn, index, tool_use, repeat, evidence, conditions, masked };
         let call = self.push(Body::CallStarted(started));
         match (tool, refusal) {
-            (Some(tool), None) => {
-                self.tasks.push(Task::Call { call, tool, context, input });
-                true
-            }
-            (_, refusal) => {
-                self.end_call(call, refusal.unwrap_or_default(), true);
-                false
-            }
+            (Some(tool), None) => self.tasks.push(Task::Call { call, tool, context, input }),
+            (_, refusal) => self.end_call(call, refusal.unwrap_or_default(), true),
         }
     }
 

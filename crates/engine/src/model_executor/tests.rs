@@ -105,3 +105,55 @@ fn a_budget_that_does_not_pay_for_the_next_try_leads_to_a_last_turn_or_to_the_en
         "{effects:?}"
     );
 }
+
+/// How many calls are planned in all while a turn of `count` calls is worked off, eight at a time.
+fn plans(count: u32) -> usize {
+    let call = |index: u32| ToolUse { id: format!("c{index}"), name: "T".into(), input: serde_json::Value::Null };
+    let started = TurnStarted { turn: 1, attempt: 1, tools: true, ..TurnStarted::default() };
+    let done = TurnDone { turn: 1, calls: (0..count).map(call).collect(), ..TurnDone::default() };
+    let (mut run, mut drive) =
+        fold(vec![Body::Admitted { deadline: None }, Body::TurnStarted(started), Body::TurnDone(done)]);
+    let (mut planned, mut open) = (0, std::collections::VecDeque::new());
+    let apply = |run: &mut Run, drive: &mut dyn Drive, body: Body| {
+        let record = Record { seq: run.seq + 1, at: Timestamp::from_millis(0), body };
+        run.apply(&record).expect("a record that follows");
+        drive.apply(run, &record);
+        record.seq
+    };
+    loop {
+        let effects = drive.decide(&run, Timestamp::from_millis(0));
+        planned += effects.len();
+        let mut is_turn = false;
+        for effect in effects {
+            match effect {
+                Effect::Call(CallPlan { turn, index, tool_use, masked }) if open.len() < 8 => {
+                    let repeat = drawloom_contract::record::RepeatClass::Safe;
+                    let started = drawloom_contract::record::CallStarted {
+                        turn,
+                        index,
+                        tool_use,
+                        repeat,
+                        evidence: None,
+                        masked,
+                    };
+                    open.push_back(apply(&mut run, &mut *drive, Body::CallStarted(started)));
+                }
+                Effect::Call(_) => {}
+                _ => is_turn = true,
+            }
+        }
+        if is_turn {
+            return planned;
+        }
+        let call = open.pop_front().expect("something is open until all have ended");
+        let done = drawloom_contract::record::CallDone { call, text: "ok".into(), is_error: false, in_doubt: false };
+        apply(&mut run, &mut *drive, Body::CallDone(done));
+    }
+}
+
+#[test]
+fn the_work_of_a_turn_grows_with_its_calls_and_not_with_their_square() {
+    let (few, many) = (plans(500), plans(2_000));
+    assert!(few >= 500 && many >= 2_000, "each call is planned: {few}, {many}");
+    assert!(many <= few * 5, "{few} plans for 500 calls, {many} for 2000");
+}

@@ -68,7 +68,10 @@ async fn a_tree_three_deep_behind_a_gate_of_one_finishes() {
     let house = House::new(plan);
     let view = house.run("alice", "go").await;
     let text = view.final_text.expect("a text");
-    assert!(text.ends_with("agents may spawn 3 deep and this one is at the bottom; do the work here"), "{text}");
+    assert!(
+        text.ends_with("too_deep: agents may spawn 3 deep and this one is at the bottom; do the work here"),
+        "{text}"
+    );
     assert_eq!(house.meter.most.load(Ordering::SeqCst), 1);
     assert_eq!(house.meter.calls.load(Ordering::SeqCst), 8);
 }

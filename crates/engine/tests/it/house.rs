@@ -193,6 +193,25 @@ impl Tool for Probe {
     }
 }
 
+/// A tool of the tests that does nothing.
+struct Idle(u32);
+
+#[async_trait]
+impl Tool for Idle {
+    fn card(&self) -> ToolCard {
+        let name = format!("Idle{:03}", self.0);
+        ToolCard { name, description: "Idles.".into(), input_schema: json!({ "type": "object" }) }
+    }
+
+    fn repeat(&self) -> Repeat<'_> {
+        Repeat::Safe
+    }
+
+    async fn call(&self, _: &ToolContext, _: Value) -> Result<Step, ToolError> {
+        Ok(Step::Done("idle".into()))
+    }
+}
+
 /// Agents, rules and caps of a test; `house!` style by plain JSON.
 #[derive(Clone)]
 pub(crate) struct Plan {
@@ -209,6 +228,8 @@ pub(crate) struct Plan {
     /// Stands between the engine and what it reads.
     pub(crate) wrap_reader: fn(Arc<dyn RunReader>) -> Arc<dyn RunReader>,
     pub(crate) clock_set_forward: Option<Duration>,
+    /// Tools `Idle000` and so on, which do nothing.
+    pub(crate) idle_tools: u32,
 }
 
 impl Plan {
@@ -227,6 +248,7 @@ impl Plan {
             entropy: Arc::new(Counter),
             wrap_reader: |reader| reader,
             clock_set_forward: None,
+            idle_tools: 0,
         }
     }
 
@@ -303,6 +325,7 @@ impl House {
         let mut tools: Vec<Arc<dyn Tool>> = vec![Arc::new(drawloom_tools::Agent)];
         tools.push(Arc::new(Probe(probed.clone())));
         tools.extend(plan.tools);
+        tools.extend((0..plan.idle_tools).map(|number| Arc::new(Idle(number)) as Arc<dyn Tool>));
         let model: Arc<dyn Model> = Arc::new(Metered(script, meter.clone()));
         let script = Provider { model, max_concurrent: plan.provider_cap, credential: None };
         let mut providers = BTreeMap::from([("script".to_owned(), script)]);

@@ -1,5 +1,6 @@
 //! The engine on a real store, with the scripted model and real tools.
 
+mod bounds;
 mod budgets;
 mod children;
 mod clocks;

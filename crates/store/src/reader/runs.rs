@@ -85,6 +85,18 @@ impl RunReader for Store {
             .await
     }
 
+    async fn tree_size(&self, root: &RunKey) -> Read<u64> {
+        const BELOW: &str =
+            "SELECT count(*) FROM runs INDEXED BY runs_by_root WHERE tenant = $1 AND root = $2 AND depth > 0";
+        let root = root.clone();
+        self.readers
+            .read(move |connection| {
+                let values: [&dyn ToSql; 2] = [&root.tenant.as_str(), root.run.as_bytes()];
+                Ok(1 + natural(Bound::new(connection, BELOW)?.first(&values, |row| row.get(0))?.unwrap_or_default()))
+            })
+            .await
+    }
+
     async fn tree_spent(&self, root: &RunKey) -> Read<Spent> {
         // The root itself is not in the index of trees, so it is asked for by its key.
         const SPENT: &str = "SELECT input_tokens, output_tokens, cache_creation_input_tokens, cache_read_input_tokens, \

@@ -110,6 +110,8 @@ async fn a_tree_is_listed_and_its_tokens_are_summed() {
     bench.append(begin(grandchild, [usage(1, 10_000)])).await;
     bench.append(begin(accepted(6), [usage(1, 77)])).await;
     assert_eq!(bench.store.tree_spent(&key(1)).await, Ok(Spent { tokens: 11_110 + 4, cost: Cost(40) }));
+    assert_eq!(bench.store.tree_size(&key(1)).await, Ok(5));
+    assert_eq!(bench.store.tree_size(&key(6)).await, Ok(1));
     assert_eq!(bench.store.tree_spent(&key(6)).await, Ok(Spent { tokens: 78, cost: Cost(10) }));
 
     bench.append(after(key(3), 2, [completed()])).await;
