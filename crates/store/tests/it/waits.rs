@@ -135,7 +135,7 @@ async fn a_run_that_waits_for_a_time_is_not_woken_by_its_commit() {
     };
     assert_eq!(bench.commit(entry).await.expect("a wait").woken, []);
     let unfinished = bench.store.list_unfinished().await.expect("a readable store");
-    assert_eq!(unfinished.timers, [Due { run: key(1), due: at(5_000), since: at(0) }]);
+    assert_eq!(unfinished.timers, [Due { run: key(1), due: at(5_000), since: at(30) }]);
     assert_eq!((unfinished.ready, unfinished.parked), (vec![], 1));
 
     let remove = WaitChange::Remove { run: key(1), call: 3 };
@@ -180,7 +180,7 @@ async fn what_is_unfinished_is_told_apart_for_a_starting_process() {
     assert_eq!(ids(&unfinished.runs), [run_id(2), run_id(3)]);
     assert_eq!(ids(&unfinished.ready), [run_id(6)]);
     assert_eq!(unfinished.ready[0].status, Status::Waiting);
-    assert_eq!(unfinished.deadlines, [Due { run: key(6), due: at(9_000), since: at(0) }]);
+    assert_eq!(unfinished.deadlines, [Due { run: key(6), due: at(9_000), since: at(20) }]);
     assert_eq!(unfinished.parked, 2);
     assert!(unfinished.runs.iter().all(|view| view.tenant == Tenant::default_tenant() && view.final_text.is_none()));
 }
