@@ -134,6 +134,7 @@ fn plans(count: u32) -> usize {
                         tool_use,
                         repeat,
                         evidence: None,
+                        conditions: None,
                         masked,
                     };
                     open.push_back(apply(&mut run, &mut *drive, Body::CallStarted(started)));
