@@ -25,7 +25,7 @@ use drawloom_wire::{
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-use crate::{auth::Auth, mcp::Table, presence::Presence};
+use crate::{auth::Auth, connections::Connections, mcp::Table, presence::Presence};
 
 /// How the process feels, as the binary knows it.
 #[async_trait]
@@ -54,8 +54,19 @@ pub struct Limits {
     pub body: usize,
     /// Most bytes of all large bodies (over 64 KiB) that are held at once (256 MiB). Others are answered 503.
     pub bodies: usize,
-    /// Most connections at once (4,096). Others are answered 503 and closed.
+    /// Most connections at once (4,096). Others take the place of an idle one, or are answered 503 and closed.
     pub connections: usize,
+    /// Of these, connections that only callers with a token get (512), where the server has tokens.
+    pub reserved: usize,
+    /// Most connections of one caller with a token (3,072).
+    pub connections_per_caller: usize,
+    /// Longest time in which a peer takes neither 16 KiB nor all that waits for it (30 s). Then it is dropped.
+    pub write_timeout: Duration,
+    /// Most bytes of large answers (over 32 KiB) that wait for their readers at once (256 MiB). Those that are not read
+    /// are dropped in favour of new ones.
+    pub answers: usize,
+    /// The same for one caller with a token, or one address without one (128 MiB).
+    pub answers_per_caller: usize,
     /// Longest wait for a request's head, on a new or a kept connection (60 s). Then the connection is closed.
     pub head_timeout: Duration,
     /// Longest wait for a request's body (30 s).
@@ -74,6 +85,11 @@ impl Default for Limits {
             body: MAX_BODY,
             bodies: 256 * 1024 * 1024,
             connections: 4_096,
+            reserved: 512,
+            connections_per_caller: 3_072,
+            write_timeout: Duration::from_secs(30),
+            answers: 256 * 1024 * 1024,
+            answers_per_caller: 128 * 1024 * 1024,
             head_timeout: Duration::from_secs(60),
             body_timeout: Duration::from_secs(30),
             head_grace: Duration::from_millis(20),
@@ -127,6 +143,7 @@ pub struct App {
     pub(crate) started: Instant,
     /// Room for large bodies, in KiB.
     pub(crate) room_for_bodies: Arc<Semaphore>,
+    pub(crate) connections: Arc<Connections>,
     /// Who is connected.
     pub(crate) presence: Presence,
     /// Waits and streams end when this is cancelled.
@@ -155,6 +172,7 @@ impl App {
             values: parts.values,
             tables: parts.tables,
             redactor: parts.redactor,
+            connections: Connections::new(&parts.limits, parts.auth.is_open()),
             auth: parts.auth,
             room_for_bodies: Arc::new(Semaphore::new(parts.limits.bodies / 1024)),
             limits: parts.limits,
@@ -179,6 +197,11 @@ impl App {
     /// Who is connected.
     pub fn presence(&self) -> &Presence {
         &self.presence
+    }
+
+    /// Bytes of large request bodies that are held now.
+    pub fn body_bytes(&self) -> usize {
+        (self.limits.bodies / 1024).saturating_sub(self.room_for_bodies.available_permits()) * 1024
     }
 
     /// A name for a request: the process's own part, then a number.

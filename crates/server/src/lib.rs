@@ -6,6 +6,7 @@
 mod app;
 pub mod auth;
 pub mod config;
+mod connections;
 mod handle;
 pub mod mcp;
 mod operation;

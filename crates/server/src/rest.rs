@@ -37,6 +37,7 @@ pub(crate) use refusal::Refusal;
 use crate::{
     app::App,
     auth::{check_instance, check_origin},
+    connections::Connection,
     mcp::Endpoint,
     operation::{Answer, AnyOperation, Call, Card, Verb},
     operations::{OPERATIONS, validator},
@@ -112,8 +113,20 @@ impl Surface {
         Arc::new(Self { app, router: router.fallback(unknown_route) })
     }
 
+    /// Answers a request of a connection, and notes there who made it.
+    pub(crate) async fn answer_on(&self, connection: &Connection, request: Request) -> Response {
+        // Who shows no token, or a wrong one, stays a stranger; the handler says what is wrong with it.
+        if let Ok(caller) = self.app.auth.identify(request.headers())
+            && let Err(error) = connection.identify(&caller)
+        {
+            let failure = Failure::new(FailureKind::Unavailable, "too_many_connections", error.to_string());
+            return self.refuse_and_close(failure.with_hint("close connections that are not used, or ask again later"));
+        }
+        self.answer(request).await
+    }
+
     /// Answers one request, whatever happens.
-    pub(crate) async fn answer(&self, mut request: Request) -> Response {
+    async fn answer(&self, mut request: Request) -> Response {
         let is_secret = |id: &&str| self.app.redactor.mask(&mut (*id).to_owned());
         let id: Arc<str> = match given_id(request.headers()).filter(|id| !is_secret(id)) {
             Some(id) => id.into(),
@@ -161,6 +174,10 @@ impl Surface {
             format!("the server has its {} connections", self.app.limits.connections),
         )
         .with_hint("close connections that are not used, or ask again later");
+        self.refuse_and_close(failure)
+    }
+
+    fn refuse_and_close(&self, failure: Failure) -> Response {
         let id = self.app.request_id();
         let mut response = Refusal::from(failure).answer(&self.asked(id.as_str().into()));
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));

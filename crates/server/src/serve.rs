@@ -1,17 +1,22 @@
 //! Connections: accepted, bounded, served, drained.
 
-use std::{convert::Infallible, future::Future, sync::Arc, time::Duration};
+use std::{convert::Infallible, error::Error as _, future::Future, io, net::IpAddr, sync::Arc, time::Duration};
 
-use axum::body::Body;
+use axum::http::Uri;
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use socket2::{SockRef, TcpKeepalive};
 use tokio::{
     net::{TcpListener, TcpStream},
     sync::{OwnedSemaphorePermit, Semaphore},
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use crate::{app::App, rest::Surface};
+use crate::{
+    app::App,
+    connections::{Connection, Pieces, Progress, Upload},
+    rest::Surface,
+};
 
 /// How many connections over the limit are told so at once; further ones are closed without a word.
 const TURNED_AWAY: usize = 64;
@@ -19,19 +24,31 @@ const TURNED_AWAY: usize = 64;
 /// How long a connection that is turned away may take to say what it wanted.
 const TURN_AWAY_TIMEOUT: Duration = Duration::from_secs(2);
 
+/// Most bytes of a request's head, and of answers that wait for the socket, per connection.
+const CONNECTION_BUFFER: usize = 128 * 1024;
+
+/// Most bytes that the kernel holds for a peer; it doubles the number for its own bookkeeping.
+const SEND_BUFFER: usize = 256 * 1024;
+
+/// When the kernel asks a silent peer whether it is still there.
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(60);
+
+/// How often it asks again.
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(15);
+
 /// How long to wait when the machine has no room for another connection.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Serves `app` at `listener` until `shutdown` is done. Then no connection is accepted any more, waits are answered with
 /// what they wait for as it stands, streams end, and connections that do not finish within the limit are cut.
 ///
-/// Of a batch of more than `limits.connections` callers those over the limit get a 503 and are closed: a caller that
-/// checks the server's health must not wait behind callers that wait for runs.
+/// When `limits.connections` are open, a new one takes the place of one that is idle or whose peer does not read. If there
+/// is none, it gets a 503 and is closed: a caller that checks the server's health must not wait behind callers that wait
+/// for runs.
 pub async fn serve(listener: TcpListener, app: Arc<App>, shutdown: impl Future<Output = ()> + Send) {
-    let house = House {
+    let server = Listener {
         surface: Surface::new(app.clone()),
-        rooms: Arc::new(Semaphore::new(app.limits.connections)),
-        porch: Arc::new(Semaphore::new(TURNED_AWAY)),
+        overflow: Arc::new(Semaphore::new(TURNED_AWAY)),
         tasks: TaskTracker::new(),
         cut: CancellationToken::new(),
         app,
@@ -44,39 +61,39 @@ pub async fn serve(listener: TcpListener, app: Arc<App>, shutdown: impl Future<O
             accepted = listener.accept() => accepted,
         };
         match accepted {
-            Ok((stream, _)) => house.admit(stream),
+            Ok((stream, address)) => server.admit(stream, address.ip()),
             Err(error) => {
                 // Out of file descriptors, mostly: accepting fails at once, over and over, until something closes.
                 tracing::warn!(error = %error, "a connection could not be accepted");
-                let clock = &house.app.clock;
+                let clock = &server.app.clock;
                 clock.sleep_until(clock.now().after(ACCEPT_PAUSE)).await;
             }
         }
     }
     drop(listener);
-    house.drain().await;
+    server.drain().await;
 }
 
-struct House {
+struct Listener {
     app: Arc<App>,
     surface: Arc<Surface>,
-    rooms: Arc<Semaphore>,
-    porch: Arc<Semaphore>,
+    /// Places for connections over the limit, which get a 503.
+    overflow: Arc<Semaphore>,
     tasks: TaskTracker,
     cut: CancellationToken,
 }
 
-impl House {
-    fn admit(&self, stream: TcpStream) {
-        // Answers are small and written whole; waiting for more to send would only delay them.
-        if let Err(error) = stream.set_nodelay(true) {
-            tracing::debug!(error = %error, "TCP_NODELAY could not be set");
+impl Listener {
+    fn admit(&self, stream: TcpStream, address: IpAddr) {
+        if let Err(error) = set_options(&stream, self.app.limits.write_timeout) {
+            tracing::debug!(error = %error, "a socket option could not be set");
         }
-        if let Ok(room) = self.rooms.clone().try_acquire_owned() {
-            self.tasks.spawn(converse(self.surface.clone(), self.app.clone(), self.cut.clone(), stream, room));
-        } else if let Ok(room) = self.porch.clone().try_acquire_owned() {
+        if let Some(connection) = self.app.connections.admit(address) {
+            let connection = Arc::new(connection);
+            self.tasks.spawn(converse(self.surface.clone(), self.app.clone(), self.cut.clone(), stream, connection));
+        } else if let Ok(place) = self.overflow.clone().try_acquire_owned() {
             tracing::warn!(limit = self.app.limits.connections, "a connection over the limit was turned away");
-            self.tasks.spawn(turn_away(self.surface.clone(), self.app.clone(), stream, room));
+            self.tasks.spawn(turn_away(self.surface.clone(), self.app.clone(), stream, place));
         }
     }
 
@@ -96,47 +113,76 @@ impl House {
     }
 }
 
+/// Short answers go out at once; a peer that is gone, or that takes no byte, is noticed by the kernel too; and the kernel
+/// holds a bounded number of bytes for a peer that does not read.
+fn set_options(stream: &TcpStream, write_timeout: Duration) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    let socket = SockRef::from(stream);
+    socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEPALIVE_IDLE).with_interval(KEEPALIVE_INTERVAL))?;
+    #[cfg(target_os = "linux")]
+    socket.set_tcp_user_timeout(Some(write_timeout))?;
+    #[cfg(not(target_os = "linux"))]
+    let _ = write_timeout;
+    socket.set_send_buffer_size(SEND_BUFFER)
+}
+
 /// Serves one connection, request after request.
 async fn converse(
     surface: Arc<Surface>,
     app: Arc<App>,
     cut: CancellationToken,
     stream: TcpStream,
-    room: OwnedSemaphorePermit,
+    connection: Arc<Connection>,
 ) {
     let _here = app.presence.enter(&*app.clock);
+    let socket = TokioIo::new(Progress::new(stream, connection.clone(), app.limits.write_timeout));
+    let closed = connection.closed().clone();
+    let on_request = connection.clone();
     let service = service_fn(move |request: hyper::Request<Incoming>| {
-        let surface = surface.clone();
-        async move { Ok::<_, Infallible>(surface.answer(request.map(Body::new)).await) }
+        let (surface, connection) = (surface.clone(), on_request.clone());
+        async move {
+            connection.begin(request.uri().clone());
+            let request = request.map(|body| Upload::body(body, &connection));
+            let answer = surface.answer_on(&connection, request).await;
+            Ok::<_, Infallible>(answer.map(|body| Pieces::new(body, connection)))
+        }
     });
-    let mut connection = std::pin::pin!(
+    let mut served = std::pin::pin!(
         http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(app.limits.head_timeout)
+            .max_buf_size(CONNECTION_BUFFER)
             // Short answers go out in one piece, which costs less than a list of pieces.
             .writev(false)
-            .serve_connection(TokioIo::new(stream), service)
+            .serve_connection(socket, service)
     );
     let ended = tokio::select! {
         biased;
-        ended = connection.as_mut() => ended,
+        ended = served.as_mut() => ended,
         () = cut.cancelled() => return,
+        () = closed.cancelled() => return,
         () = app.stopping.cancelled() => {
-            connection.as_mut().graceful_shutdown();
+            served.as_mut().graceful_shutdown();
             tokio::select! {
-                ended = connection => ended,
+                ended = served => ended,
                 () = cut.cancelled() => return,
+                () = closed.cancelled() => return,
             }
         }
     };
-    if let Err(error) = ended {
-        tracing::debug!(error = %error, "a connection broke");
+    let Err(error) = ended else { return };
+    let request = connection.request();
+    let request = request.as_ref().map(Uri::path);
+    let cause = error.source().and_then(|cause| cause.downcast_ref::<io::Error>());
+    if cause.is_some_and(|cause| cause.kind() == io::ErrorKind::TimedOut) {
+        tracing::warn!(request, error = cause.map(tracing::field::display), "dropped a connection that does not read");
+    } else {
+        tracing::debug!(request, error = %error, "a connection broke");
     }
-    drop(room);
 }
 
 /// Answers the first request of a connection for which there is no room, and closes it.
-async fn turn_away(surface: Arc<Surface>, app: Arc<App>, stream: TcpStream, room: OwnedSemaphorePermit) {
+async fn turn_away(surface: Arc<Surface>, app: Arc<App>, stream: TcpStream, place: OwnedSemaphorePermit) {
     let service = service_fn(move |_: hyper::Request<Incoming>| {
         let surface = surface.clone();
         async move { Ok::<_, Infallible>(surface.turn_away()) }
@@ -148,5 +194,5 @@ async fn turn_away(surface: Arc<Surface>, app: Arc<App>, stream: TcpStream, room
         _ = connection => {}
         () = app.clock.sleep_until(deadline) => {}
     }
-    drop(room);
+    drop(place);
 }

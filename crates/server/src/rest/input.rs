@@ -1,6 +1,6 @@
 //! An operation's input out of a request: body, path, query and headers, each a field.
 
-use std::task::Poll;
+use std::{task::Poll, time::Duration};
 
 use axum::{
     body::Body,
@@ -37,7 +37,10 @@ pub(crate) struct Held {
 }
 
 /// Bodies up to this long are not counted: there cannot be enough of them to matter.
-const UNCOUNTED: u64 = 64 * 1024;
+const UNCOUNTED: usize = 64 * 1024;
+
+/// How long a body waits for room.
+const ROOM_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Reads a whole body of at most `limit` bytes, in bounded time and with bounded memory over all requests.
 pub(crate) async fn read_body(app: &App, headers: &HeaderMap, body: Body, limit: usize) -> Result<Held, Failure> {
@@ -47,15 +50,14 @@ pub(crate) async fn read_body(app: &App, headers: &HeaderMap, body: Body, limit:
         // The sender waits for a word before it sends: this is it.
         return Err(too_large(limit));
     }
-    let room = room(app, length.unwrap_or(u64::MAX).min(limit as u64))?;
-    let mut read = std::pin::pin!(collect(body, limit));
+    let mut read = std::pin::pin!(collect(app, body, limit));
     // Most bodies come with their head; only others need a clock.
     if let Poll::Ready(done) = futures::poll!(&mut read) {
-        return done.map(|bytes| Held { bytes, _room: room });
+        return done;
     }
     let deadline = app.clock.now().after(app.limits.body_timeout);
     tokio::select! {
-        done = read => done.map(|bytes| Held { bytes, _room: room }),
+        done = read => done,
         () = app.clock.sleep_until(deadline) => {
             let message = format!("the body did not come within {} seconds", app.limits.body_timeout.as_secs());
             Err(Failure::new(FailureKind::Invalid, "body_too_slow", message))
@@ -63,24 +65,33 @@ pub(crate) async fn read_body(app: &App, headers: &HeaderMap, body: Body, limit:
     }
 }
 
-/// Room for a body that may become `length` bytes long.
-fn room(app: &App, length: u64) -> Result<Option<OwnedSemaphorePermit>, Failure> {
-    if length <= UNCOUNTED {
-        return Ok(None);
+/// Room for `bytes` more of a large body. When there is none, the upload that began first makes room: one that does not
+/// go on would otherwise keep others out until its time is up.
+async fn room(app: &App, bytes: usize) -> Result<OwnedSemaphorePermit, Failure> {
+    let kibibytes = u32::try_from(bytes.div_ceil(1024)).unwrap_or(u32::MAX);
+    let rooms = &app.room_for_bodies;
+    if let Ok(room) = rooms.clone().try_acquire_many_owned(kibibytes) {
+        return Ok(room);
     }
-    let kibibytes = u32::try_from(length.div_ceil(1024)).unwrap_or(u32::MAX);
-    app.room_for_bodies.clone().try_acquire_many_owned(kibibytes).map(Some).map_err(|_| {
-        let message = format!("{} bytes of other large bodies are being read", app.limits.bodies);
-        Failure::new(FailureKind::Unavailable, "too_many_bodies", message).with_hint("send fewer large bodies at once")
-    })
+    app.connections.close_oldest_upload();
+    let deadline = app.clock.now().after(ROOM_TIMEOUT);
+    tokio::select! {
+        room = rooms.clone().acquire_many_owned(kibibytes) => Ok(room.expect("it is never closed")),
+        () = app.clock.sleep_until(deadline) => {
+            let message = format!("{} bytes of other large bodies are being read", app.limits.bodies);
+            let failure = Failure::new(FailureKind::Unavailable, "too_many_bodies", message);
+            Err(failure.with_hint("send fewer large bodies at once"))
+        }
+    }
 }
 
 /// The body whole. A body that is too long is read on for as much again, unkept, so that its sender gets to read why.
-async fn collect(body: Body, limit: usize) -> Result<Bytes, Failure> {
+async fn collect(app: &App, body: Body, limit: usize) -> Result<Held, Failure> {
     let mut stream = body.into_data_stream();
     let mut whole = BytesMut::new();
     let mut first: Option<Bytes> = None;
-    let mut length = 0;
+    let mut held: Option<OwnedSemaphorePermit> = None;
+    let (mut length, mut counted) = (0, UNCOUNTED);
     while let Some(chunk) = stream.next().await {
         let chunk = chunk.map_err(|error| {
             Failure::new(
@@ -94,9 +105,16 @@ async fn collect(body: Body, limit: usize) -> Result<Bytes, Failure> {
             break;
         }
         if length > limit {
-            whole = BytesMut::new();
-            first = None;
+            (whole, first, held) = (BytesMut::new(), None, None);
             continue;
+        }
+        if length > counted {
+            let more = room(app, length - counted).await?;
+            counted = length;
+            match &mut held {
+                Some(held) => held.merge(more),
+                None => held = Some(more),
+            }
         }
         // One piece is the usual case, and needs no copy.
         match first.take() {
@@ -111,7 +129,7 @@ async fn collect(body: Body, limit: usize) -> Result<Bytes, Failure> {
     if length > limit {
         return Err(too_large(limit));
     }
-    Ok(first.unwrap_or_else(|| whole.freeze()))
+    Ok(Held { bytes: first.unwrap_or_else(|| whole.freeze()), _room: held })
 }
 
 fn too_large(limit: usize) -> Failure {

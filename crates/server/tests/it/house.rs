@@ -76,8 +76,10 @@ async fn a_callers_request_id_is_kept_when_it_can_be_shown() {
 async fn a_connection_over_the_limit_is_told_so() {
     let limits = Limits { connections: 1, ..Limits::default() };
     let server = Setup { limits, ..Setup::default() }.start().await;
-    let mut first = server.say(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n").await;
-    read_until(&mut first, "\"ok\":true").await;
+    let body = r#"{"agent":"slow","prompt":"go"}"#;
+    let request = format!("POST /v1/runs HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+    let mut first = server.say(request.as_bytes()).await;
+    read_until(&mut first, "event: agent").await;
     let mut second = server.say(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n").await;
     let answer = read_until(&mut second, "}}").await;
     assert!(answer.starts_with("HTTP/1.1 503") && answer.contains("too_many_connections"), "{answer}");
@@ -115,16 +117,30 @@ async fn who_waits_for_leave_to_send_too_much_is_told_at_once() {
 }
 
 #[tokio::test]
-async fn large_bodies_share_a_limit() {
+async fn large_bodies_share_a_limit_and_one_that_does_not_go_on_makes_room() {
     let limits = Limits { bodies: 128 * 1024, ..Limits::default() };
     let server = Setup { limits, ..Setup::default() }.start().await;
-    let head = "POST /v1/runs HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000\r\n\r\n{";
-    let first = server.say(head.as_bytes()).await;
-    assert_eq!(server.get("/healthz").await.status, 200);
-    let mut second = server.say(head.as_bytes()).await;
-    let answer = read_until(&mut second, "}}").await;
+    let half = |length: usize| {
+        let head = "POST /v1/runs HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\n";
+        format!("{head}{}", " ".repeat(length))
+    };
+    let stuck = server.say(half(120_000).as_bytes()).await;
+    until_received(&server).await;
+    let prompt = "x".repeat(100_000);
+    let large = server.post("/v1/runs", json!({"agent": "quick", "prompt": prompt})).await;
+    assert_eq!(large.status, 200, "{}", large.body);
+    drop(stuck);
+    let mut greedy = server.say(half(200_000).as_bytes()).await;
+    let answer = read_until(&mut greedy, "}}").await;
     assert!(answer.starts_with("HTTP/1.1 503") && answer.contains("too_many_bodies"), "{answer}");
-    drop(first);
-    let small = server.post("/v1/runs", json!({"agent": "quick", "prompt": "go"})).await;
-    assert_eq!(small.status, 200);
+}
+
+/// Returns when the server holds bytes of a large body.
+async fn until_received(server: &crate::setup::Server) {
+    crate::setup::within(async {
+        while server.app.body_bytes() == 0 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
 }

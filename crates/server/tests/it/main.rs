@@ -1,6 +1,7 @@
 //! The server over real sockets, with a scripted engine behind it.
 
 mod artifacts;
+mod attacks;
 mod fake;
 mod handles;
 mod house;

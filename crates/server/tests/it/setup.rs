@@ -139,6 +139,7 @@ pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     pub(crate) fake: Fake,
     pub(crate) broom: Arc<Broom>,
+    pub(crate) app: Arc<App>,
     http: Configured,
     stop: Option<oneshot::Sender<()>>,
     task: Option<JoinHandle<()>>,
@@ -165,12 +166,17 @@ impl Setup {
         let address = listener.local_addr().expect("it has an address");
         let fake = Fake::new();
         let broom = Arc::<Broom>::default();
-        let (stop, task) = self.serve(listener, fake.clone(), broom.clone());
+        let (app, stop, task) = self.serve(listener, fake.clone(), broom.clone());
         let http = Configured::new().expect("a client");
-        Server { address, fake, broom, http, stop: Some(stop), task: Some(task) }
+        Server { address, fake, broom, app, http, stop: Some(stop), task: Some(task) }
     }
 
-    fn serve(self, listener: TcpListener, fake: Fake, broom: Arc<Broom>) -> (oneshot::Sender<()>, JoinHandle<()>) {
+    fn serve(
+        self,
+        listener: TcpListener,
+        fake: Fake,
+        broom: Arc<Broom>,
+    ) -> (Arc<App>, oneshot::Sender<()>, JoinHandle<()>) {
         let address = listener.local_addr().expect("it has an address");
         let all = [Scope::RunsCreate, Scope::RunsRead, Scope::Tenant];
         let principals = if self.principals {
@@ -194,11 +200,11 @@ impl Setup {
         })
         .expect("random bytes");
         let (stop, stopped) = oneshot::channel();
-        let task = tokio::spawn(serve(listener, app, async {
+        let task = tokio::spawn(serve(listener, app.clone(), async {
             // A test that ends without a word stops the server too.
             let _ = stopped.await;
         }));
-        (stop, task)
+        (app, stop, task)
     }
 }
 
@@ -318,8 +324,8 @@ impl Server {
     /// Starts the server again at its old address, open, with the runs that it had.
     pub(crate) async fn restart(&mut self) {
         let listener = TcpListener::bind(self.address).await.expect("the port is free again");
-        let (stop, task) = Setup::default().serve(listener, self.fake.clone(), self.broom.clone());
-        (self.stop, self.task) = (Some(stop), Some(task));
+        let (app, stop, task) = Setup::default().serve(listener, self.fake.clone(), self.broom.clone());
+        (self.app, self.stop, self.task) = (app, Some(stop), Some(task));
     }
 }
 

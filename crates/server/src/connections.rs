@@ -1,0 +1,293 @@
+//! Open connections: who holds them, and which one is closed when another peer needs its place.
+//!
+//! A peer is the caller whose token a connection has shown, else the remote address. A connection can be closed in
+//! favour of another one while no request is being answered on it, or while its peer takes no bytes. The peer with the
+//! most connections loses its oldest one first.
+
+mod pieces;
+mod progress;
+mod upload;
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    net::IpAddr,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use axum::http::Uri;
+use drawloom_contract::{
+    caller::{Caller, Proof},
+    ids::{Tenant, UserId},
+};
+use tokio_util::sync::CancellationToken;
+
+pub(crate) use pieces::Pieces;
+pub(crate) use progress::Progress;
+pub(crate) use upload::Upload;
+
+use crate::app::Limits;
+
+/// Who shares a limit.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Peer {
+    Address(IpAddr),
+    Caller(Tenant, UserId),
+}
+
+/// All open connections.
+pub(crate) struct Connections {
+    limits: Limits,
+    /// The most connections that have shown no token.
+    strangers: usize,
+    /// Whether the server has no token: then no caller can be told from another one.
+    open: bool,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    all: BTreeMap<u64, Entry>,
+    /// Counts connections and changes of their phase: a smaller number is earlier.
+    ticks: u64,
+    strangers: usize,
+    held: usize,
+}
+
+struct Entry {
+    peer: Peer,
+    phase: Phase,
+    /// Whether the peer has taken no bytes for a while.
+    stalled: bool,
+    /// When the phase began.
+    since: u64,
+    /// Bytes of large answers that the peer has not taken.
+    held: usize,
+    request: Option<Uri>,
+    close: CancellationToken,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// Between requests, or in the middle of a request's head.
+    Idle,
+    /// In the middle of a request's body.
+    Receiving,
+    /// From the end of a request to the end of its answer.
+    Busy,
+}
+
+impl Entry {
+    fn is_stranger(&self) -> bool {
+        matches!(self.peer, Peer::Address(_))
+    }
+
+    fn can_be_closed(&self) -> bool {
+        self.phase != Phase::Busy || self.stalled
+    }
+}
+
+/// One open connection. Dropping it makes its place free.
+pub(crate) struct Connection {
+    id: u64,
+    connections: Arc<Connections>,
+    close: CancellationToken,
+}
+
+impl Connections {
+    pub(crate) fn new(limits: &Limits, open: bool) -> Arc<Self> {
+        let strangers = if open { limits.connections } else { limits.connections.saturating_sub(limits.reserved) };
+        Arc::new(Self { limits: limits.clone(), strangers, open, state: Mutex::default() })
+    }
+
+    /// A place for a new connection, if there is one or one can be made.
+    pub(crate) fn admit(self: &Arc<Self>, address: IpAddr) -> Option<Connection> {
+        let mut state = self.lock();
+        if state.strangers >= self.strangers {
+            state.close_one(Entry::is_stranger, "connections")?;
+        }
+        if state.all.len() >= self.limits.connections {
+            state.close_one(|_| true, "connections")?;
+        }
+        let close = CancellationToken::new();
+        let id = state.tick();
+        state.strangers += 1;
+        let entry = Entry {
+            peer: Peer::Address(address),
+            phase: Phase::Idle,
+            stalled: false,
+            since: id,
+            held: 0,
+            request: None,
+            close: close.clone(),
+        };
+        state.all.insert(id, entry);
+        Some(Connection { id, connections: self.clone(), close })
+    }
+
+    /// Closes the connection whose request began first, of those whose body has not come as a whole. One that is alone
+    /// is kept: it is the one that asks.
+    pub(crate) fn close_oldest_upload(&self) {
+        let mut state = self.lock();
+        let receives = |entry: &Entry| entry.phase == Phase::Receiving;
+        if state.all.values().filter(|entry| receives(entry)).count() > 1 {
+            state.close_one(receives, "bodies");
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn tick(&mut self) -> u64 {
+        self.ticks += 1;
+        self.ticks
+    }
+
+    /// Closes the connection that can be missed most, of those that `eligible` names.
+    fn close_one(&mut self, eligible: impl Fn(&Entry) -> bool, limit: &'static str) -> Option<()> {
+        let mut counts: HashMap<&Peer, usize> = HashMap::new();
+        for entry in self.all.values() {
+            *counts.entry(&entry.peer).or_default() += 1;
+        }
+        let candidates = self.all.iter().filter(|(_, entry)| eligible(entry) && entry.can_be_closed());
+        let (id, _) = candidates.max_by_key(|(_, entry)| {
+            let count = counts.get(&entry.peer).copied().unwrap_or_default();
+            (entry.is_stranger(), count, std::cmp::Reverse(entry.since))
+        })?;
+        let entry = self.remove(*id)?;
+        let request = entry.request.as_ref().map(Uri::path);
+        tracing::debug!(limit, request, stalled = entry.stalled, "closed a connection in favour of a new one");
+        entry.close.cancel();
+        Some(())
+    }
+
+    fn remove(&mut self, id: u64) -> Option<Entry> {
+        let entry = self.all.remove(&id)?;
+        self.strangers -= usize::from(entry.is_stranger());
+        self.held -= entry.held;
+        Some(entry)
+    }
+
+    fn held_by(&self, peer: &Peer) -> usize {
+        self.all.values().filter(|entry| entry.peer == *peer).map(|entry| entry.held).sum()
+    }
+}
+
+impl Connection {
+    /// Cancelled when the connection must end.
+    pub(crate) fn closed(&self) -> &CancellationToken {
+        &self.close
+    }
+
+    /// A request's head has come.
+    pub(crate) fn begin(&self, request: Uri) {
+        self.change(|entry, tick| {
+            (entry.phase, entry.since, entry.request) = (Phase::Receiving, tick, Some(request));
+        });
+    }
+
+    /// The request has come as a whole.
+    fn received(&self) {
+        self.change(|entry, tick| (entry.phase, entry.since) = (Phase::Busy, tick));
+    }
+
+    /// The answer is complete, or handed to the socket as a whole.
+    fn end(&self) {
+        self.change(|entry, tick| (entry.phase, entry.since) = (Phase::Idle, tick));
+    }
+
+    fn set_stalled(&self, stalled: bool) {
+        self.change(|entry, _| entry.stalled = stalled);
+    }
+
+    /// What is being answered, for the log.
+    pub(crate) fn request(&self) -> Option<Uri> {
+        self.connections.lock().all.get(&self.id)?.request.clone()
+    }
+
+    /// Notes whose token the connection has shown. Fails when that caller has all the connections it may have.
+    pub(crate) fn identify(&self, caller: &Caller) -> Result<(), TooMany> {
+        if caller.proof == Proof::Open {
+            return Ok(());
+        }
+        let limit = self.connections.limits.connections_per_caller;
+        let mut state = self.connections.lock();
+        let peer = Peer::Caller(caller.tenant.clone(), caller.subject.clone());
+        match state.all.get(&self.id) {
+            Some(entry) if entry.peer != peer => {}
+            Some(_) | None => return Ok(()),
+        }
+        if state.all.values().filter(|entry| entry.peer == peer).count() >= limit {
+            state.close_one(|entry| entry.peer == peer, "connections_per_caller").ok_or(TooMany { limit })?;
+        }
+        let Some(entry) = state.all.get_mut(&self.id) else { return Ok(()) };
+        let was_stranger = entry.is_stranger();
+        entry.peer = peer;
+        state.strangers -= usize::from(was_stranger);
+        Ok(())
+    }
+
+    /// Counts `bytes` of an answer until [`Self::release`]. Connections whose peers do not read are closed to make room.
+    fn hold(&self, bytes: usize) -> Result<(), TooMuch> {
+        let Connections { limits, open, .. } = &*self.connections;
+        let mut state = self.connections.lock();
+        let Some(peer) = state.all.get(&self.id).map(|entry| entry.peer.clone()) else { return Ok(()) };
+        // One answer is sent, however long it is. Callers of an open server cannot be told apart.
+        let over = |held: usize, limit: usize| held > 0 && held + bytes > limit;
+        while !open && over(state.held_by(&peer), limits.answers_per_caller) {
+            let of_peer = |entry: &Entry| entry.peer == peer && entry.held > 0 && entry.stalled;
+            state.close_one(of_peer, "answers_per_caller").ok_or(TooMuch { limit: limits.answers_per_caller })?;
+        }
+        while over(state.held, limits.answers) {
+            let stalled = |entry: &Entry| entry.held > 0 && entry.stalled;
+            state.close_one(stalled, "answers").ok_or(TooMuch { limit: limits.answers })?;
+        }
+        if let Some(entry) = state.all.get_mut(&self.id) {
+            entry.held += bytes;
+            state.held += bytes;
+        }
+        Ok(())
+    }
+
+    fn release(&self, bytes: usize) {
+        let mut state = self.connections.lock();
+        if let Some(entry) = state.all.get_mut(&self.id) {
+            entry.held -= bytes;
+            state.held -= bytes;
+        }
+    }
+
+    fn change(&self, how: impl FnOnce(&mut Entry, u64)) {
+        let mut state = self.connections.lock();
+        let tick = state.tick();
+        // One that was closed in favour of another is not there any more.
+        if let Some(entry) = state.all.get_mut(&self.id) {
+            how(entry, tick);
+        }
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        drop(self.connections.lock().remove(self.id));
+    }
+}
+
+/// A caller has all the connections it may have, and each is answering a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("this caller has {limit} connections, and a request is being answered on each of them")]
+pub(crate) struct TooMany {
+    limit: usize,
+}
+
+/// Too many bytes of answers wait for peers that are reading.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{limit} bytes of large answers are being sent")]
+pub(crate) struct TooMuch {
+    limit: usize,
+}
+
+#[cfg(test)]
+mod tests;
