@@ -413,6 +413,9 @@ pub trait RunReader: Send + Sync {
     /// The run, if there is one in that tenant.
     async fn find_run(&self, key: &RunKey) -> Result<Option<RunView>, StoreError>;
 
+    /// The same without its final text, which can be very long.
+    async fn find_run_without_text(&self, key: &RunKey) -> Result<Option<RunView>, StoreError>;
+
     /// The run with this handle: the live one, else the newest.
     async fn find_by_agent_id(&self, tenant: &Tenant, agent_id: &AgentId) -> Result<Option<RunView>, StoreError>;
 
@@ -421,6 +424,10 @@ pub trait RunReader: Send + Sync {
 
     /// Records after `after`, in order, at most `limit`.
     async fn read_journal(&self, key: &RunKey, after: Seq, limit: usize) -> Result<Vec<Record>, StoreError>;
+
+    /// Records after `after`, in order, as many as have at most `bytes` of text together. The first one comes however
+    /// long it is, so that an empty answer means that there are no more.
+    async fn read_journal_part(&self, key: &RunKey, after: Seq, bytes: usize) -> Result<Vec<Record>, StoreError>;
 
     /// The children of one call, by index.
     async fn list_children(&self, parent: &RunKey, call: Seq) -> Result<Vec<RunView>, StoreError>;

@@ -227,6 +227,9 @@ pub trait Runs: Send + Sync {
     /// The run, or `not_found`.
     async fn load(&self, caller: &Caller, run: RunId) -> Result<RunView, Failure>;
 
+    /// The run without its final text, which can be very long, or `not_found`.
+    async fn glance(&self, caller: &Caller, run: RunId) -> Result<RunView, Failure>;
+
     /// The run with this handle, or `not_found`.
     async fn load_by_agent_id(&self, caller: &Caller, agent_id: &AgentId) -> Result<RunView, Failure>;
 

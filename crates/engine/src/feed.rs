@@ -4,24 +4,51 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
 use drawloom_contract::{
     ids::RunKey,
-    record::Record,
+    record::{Body, Record},
     redact::Redacted,
     runs::{Delta, Item},
     view::RunView,
 };
+use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 
 /// Items that a listener may be behind.
 pub(crate) const BACKLOG: usize = 256;
 
+/// Bytes of text that a listener may be behind; one item may have more.
+const BACKLOG_BYTES: usize = 1024 * 1024;
+
 enum Listener {
     Outcome(oneshot::Sender<Arc<RunView>>),
-    Events(mpsc::Sender<Item>),
+    Events(Queue),
+}
+
+/// Items on their way to a listener, with the bytes that they hold.
+struct Queue {
+    sender: mpsc::Sender<(Item, usize)>,
+    queued: Arc<AtomicUsize>,
+}
+
+/// The other end of a queue.
+pub(crate) struct Items {
+    receiver: mpsc::Receiver<(Item, usize)>,
+    queued: Arc<AtomicUsize>,
+}
+
+impl Queue {
+    /// Whether the listener keeps up.
+    fn send(&self, item: Item, bytes: usize) -> bool {
+        let queued = self.queued.fetch_add(bytes, Ordering::Relaxed);
+        (queued == 0 || queued + bytes <= BACKLOG_BYTES) && self.sender.try_send((item, bytes)).is_ok()
+    }
 }
 
 /// Who listens to which run.
@@ -44,10 +71,13 @@ impl Ear<oneshot::Receiver<Arc<RunView>>> {
     }
 }
 
-impl Ear<mpsc::Receiver<Item>> {
+impl Ear<Items> {
     /// The next item; nothing when the listener was too slow.
     pub(crate) async fn next(&mut self) -> Option<Item> {
-        self.receiver.as_mut()?.recv().await
+        let Items { receiver, queued } = self.receiver.as_mut()?;
+        let (item, bytes) = receiver.recv().await?;
+        queued.fetch_sub(bytes, Ordering::Relaxed);
+        Some(item)
     }
 }
 
@@ -67,10 +97,11 @@ impl Feed {
     }
 
     /// Everything from now on. When it ends without `Item::Ended`, the listener was too slow: read the journal.
-    pub(crate) fn events(self: &Arc<Self>, key: &RunKey) -> Ear<mpsc::Receiver<Item>> {
+    pub(crate) fn events(self: &Arc<Self>, key: &RunKey) -> Ear<Items> {
         let (sender, receiver) = mpsc::channel(BACKLOG);
-        self.add(key, Listener::Events(sender));
-        Ear { receiver: Some(receiver), feed: self.clone(), key: key.clone() }
+        let queued = Arc::<AtomicUsize>::default();
+        self.add(key, Listener::Events(Queue { sender, queued: queued.clone() }));
+        Ear { receiver: Some(Items { receiver, queued }), feed: self.clone(), key: key.clone() }
     }
 
     /// Forgets listeners that are gone.
@@ -79,7 +110,7 @@ impl Feed {
         if let Some(listeners) = map.get_mut(key) {
             listeners.retain(|listener| match listener {
                 Listener::Outcome(sender) => !sender.is_closed(),
-                Listener::Events(sender) => !sender.is_closed(),
+                Listener::Events(queue) => !queue.sender.is_closed(),
             });
             if listeners.is_empty() {
                 map.remove(key);
@@ -101,11 +132,13 @@ impl Feed {
     pub(crate) fn publish(&self, key: &RunKey, records: &[Redacted<Record>], ended: Option<&Arc<RunView>>) {
         let mut map = self.lock();
         let Some(listeners) = map.get_mut(key) else { return };
+        // One copy for all listeners, made for the first.
+        let mut items: Option<Vec<(Item, usize)>> = None;
         listeners.retain(|listener| match listener {
             Listener::Outcome(sender) => !sender.is_closed(),
-            Listener::Events(sender) => {
-                records.iter().all(|record| sender.try_send(Item::Record(Arc::new((**record).clone()))).is_ok())
-                    && ended.is_none_or(|view| sender.try_send(Item::Ended(view.clone())).is_ok())
+            Listener::Events(queue) => {
+                let items = items.get_or_insert_with(|| shared(records, ended));
+                items.iter().all(|(item, bytes)| queue.send(item.clone(), *bytes))
             }
         });
         if let Some(view) = ended {
@@ -126,7 +159,7 @@ impl Feed {
         if let Some(listeners) = map.get_mut(key) {
             listeners.retain(|listener| match listener {
                 Listener::Outcome(_) => true,
-                Listener::Events(sender) => sender.try_send(Item::Delta(delta.clone())).is_ok(),
+                Listener::Events(queue) => queue.send(Item::Delta(delta.clone()), delta.text.len()),
             });
         }
     }
@@ -137,5 +170,34 @@ impl Feed {
 
     fn lock(&self) -> MutexGuard<'_, HashMap<RunKey, Vec<Listener>>> {
         self.listeners.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What a commit tells listeners, with the bytes of text in it.
+fn shared(records: &[Redacted<Record>], ended: Option<&Arc<RunView>>) -> Vec<(Item, usize)> {
+    let records = records.iter().map(|record| (Item::Record(Arc::new((**record).clone())), text_bytes(&record.body)));
+    let ended = ended.map(|view| (Item::Ended(view.clone()), view.final_text.as_ref().map_or(0, String::len)));
+    records.chain(ended).collect()
+}
+
+/// About how many bytes of text a record has: of the bodies that can have much of it.
+fn text_bytes(body: &Body) -> usize {
+    match body {
+        Body::TurnDone(done) => {
+            let inputs: usize = done.calls.iter().map(|call| value_bytes(&call.input)).sum();
+            done.text.len() + done.thinking.len() + inputs
+        }
+        Body::CallStarted(started) => value_bytes(&started.tool_use.input),
+        Body::CallDone(done) => done.text.len(),
+        _ => 0,
+    }
+}
+
+fn value_bytes(value: &Value) -> usize {
+    match value {
+        Value::String(text) => text.len(),
+        Value::Array(values) => values.iter().map(value_bytes).sum(),
+        Value::Object(map) => map.iter().map(|(key, value)| key.len() + value_bytes(value)).sum(),
+        Value::Null | Value::Bool(_) | Value::Number(_) => 8,
     }
 }

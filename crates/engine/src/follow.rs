@@ -12,17 +12,20 @@ use drawloom_contract::{
     view::RunView,
 };
 use futures::{StreamExt, stream};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 
-use crate::{Engine, feed::Ear};
+use crate::{
+    Engine,
+    feed::{Ear, Items},
+};
 
-/// Records read at once.
-const PAGE: usize = 256;
+/// Bytes of records read at once: a follower that is not read from holds so many, or one record.
+const PART: usize = 64 * 1024;
 
 /// A listener that was there before the run was.
 pub(crate) enum Early {
     Outcome(Ear<oneshot::Receiver<Arc<RunView>>>),
-    Events(Ear<mpsc::Receiver<Item>>),
+    Events(Ear<Items>),
 }
 
 /// Where a follower is.
@@ -33,10 +36,12 @@ struct Follower {
     after: Seq,
     /// The newest try of a turn whose end was passed on: pieces of it come too late.
     ended: (u32, u32),
-    live: Option<Ear<mpsc::Receiver<Item>>>,
+    live: Option<Ear<Items>>,
     backlog: VecDeque<Record>,
     /// Whether the journal may hold more than `backlog`.
     unread: bool,
+    /// Whether the run's last record was passed on.
+    finished: bool,
     over: bool,
 }
 
@@ -68,7 +73,7 @@ impl Engine {
     }
 
     /// Records after `after`, then what happens.
-    pub(crate) fn follower(self: &Arc<Self>, key: RunKey, after: Seq, live: Option<Ear<mpsc::Receiver<Item>>>) -> Live {
+    pub(crate) fn follower(self: &Arc<Self>, key: RunKey, after: Seq, live: Option<Ear<Items>>) -> Live {
         let unread = live.is_none();
         let follower = Follower {
             engine: self.clone(),
@@ -78,6 +83,7 @@ impl Engine {
             live,
             backlog: VecDeque::new(),
             unread,
+            finished: false,
             over: false,
         };
         stream::unfold(follower, |mut follower| async move {
@@ -122,10 +128,13 @@ impl Engine {
 
     pub(crate) async fn load_run(&self, key: &RunKey) -> Result<RunView, Failure> {
         let found = self.parts.reader.find_run(key).await.map_err(|error| Failure::of(&error as &dyn Explain))?;
-        found.ok_or_else(|| {
-            Failure::new(FailureKind::NotFound, "unknown_run", format!("there is no run {}", key.run))
-                .with_hint("list_runs (`GET /v1/runs`, `drawloom runs list`) shows the runs that there are")
-        })
+        found.ok_or_else(|| unknown_run(key.run))
+    }
+
+    /// The run without its final text.
+    pub(crate) async fn glance(&self, key: &RunKey) -> Result<RunView, Failure> {
+        let found = self.parts.reader.find_run_without_text(key).await;
+        found.map_err(|error| Failure::of(&error as &dyn Explain))?.ok_or_else(|| unknown_run(key.run))
     }
 
     pub(crate) async fn load_members(&self, caller: &Caller, batch: BatchId) -> Result<Vec<RunView>, Failure> {
@@ -157,6 +166,11 @@ impl Engine {
     }
 }
 
+pub(crate) fn unknown_run(run: RunId) -> Failure {
+    Failure::new(FailureKind::NotFound, "unknown_run", format!("there is no run {run}"))
+        .with_hint("list_runs (`GET /v1/runs`, `drawloom runs list`) shows the runs that there are")
+}
+
 impl Follower {
     async fn next(&mut self) -> Option<Result<Item, Failure>> {
         while !self.over {
@@ -167,7 +181,10 @@ impl Follower {
             if self.unread {
                 match self.read().await {
                     Ok(None) => continue,
-                    Ok(Some(item)) => return Some(Ok(item)),
+                    Ok(Some(item)) => {
+                        self.over = true;
+                        return Some(Ok(item));
+                    }
                     Err(failure) => {
                         self.over = true;
                         return Some(Err(failure));
@@ -203,6 +220,7 @@ impl Follower {
         match &record.body {
             Body::TurnDone(done) => self.ended = (done.turn, u32::MAX),
             Body::TurnFailed(failed) => self.ended = (failed.turn, failed.attempt),
+            Body::Finished(_) => self.finished = true,
             _ => {}
         }
     }
@@ -212,18 +230,26 @@ impl Follower {
         if self.live.is_none() {
             self.live = Some(self.engine.feed.events(&self.key));
         }
-        let reader = &self.engine.parts.reader;
-        let view = self.engine.load_run(&self.key).await?;
-        let records = reader.read_journal(&self.key, self.after, PAGE).await;
-        let records = records.map_err(|error| Failure::of(&error as &dyn Explain))?;
-        self.unread = records.len() == PAGE;
-        if records.is_empty() && view.status.is_terminal() {
-            self.over = true;
-            return Ok(Some(Item::Ended(Arc::new(view))));
+        if !self.finished {
+            let records = self.engine.parts.reader.read_journal_part(&self.key, self.after, PART).await;
+            self.backlog = records.map_err(|error| Failure::of(&error as &dyn Explain))?.into();
+            if !self.backlog.is_empty() {
+                return Ok(None);
+            }
         }
-        // The row is older than the records: when it says that the run has ended, one more look finds no more records.
-        self.unread |= view.status.is_terminal();
-        self.backlog.extend(records);
-        Ok(None)
+        // All records were passed on. What comes from now on is heard; a run that had ended says nothing any more.
+        self.unread = false;
+        let ended = self.finished || self.engine.glance(&self.key).await?.status.is_terminal();
+        if !ended {
+            return Ok(None);
+        }
+        let view = self.engine.load_run(&self.key).await?;
+        match view.seq == self.after {
+            true => Ok(Some(Item::Ended(Arc::new(view)))),
+            false => {
+                self.unread = true;
+                Ok(None)
+            }
+        }
     }
 }

@@ -60,6 +60,10 @@ impl Runs for Engine {
         self.load_run(&key(caller, run)).await
     }
 
+    async fn glance(&self, caller: &Caller, run: RunId) -> Result<RunView, Failure> {
+        Engine::glance(self, &key(caller, run)).await
+    }
+
     async fn load_by_agent_id(&self, caller: &Caller, agent_id: &AgentId) -> Result<RunView, Failure> {
         let found = self.parts.reader.find_by_agent_id(&caller.tenant, agent_id).await;
         found.map_err(|error| Failure::of(&error as &dyn Explain))?.ok_or_else(|| {
@@ -87,7 +91,7 @@ impl Runs for Engine {
 
     async fn follow(&self, caller: &Caller, run: RunId, after: Seq, interest: Interest) -> Result<Live, Failure> {
         let key = key(caller, run);
-        let view = self.load_run(&key).await?;
+        let view = self.glance(&key).await?;
         if after > view.seq {
             return Err(Failure::new(
                 FailureKind::Invalid,

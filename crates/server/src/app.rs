@@ -25,7 +25,7 @@ use drawloom_wire::{
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-use crate::{auth::Auth, connections::Connections, mcp::Table, presence::Presence};
+use crate::{auth::Auth, connections::Connections, mcp::Table, presence::Presence, rest::LargeEvents};
 
 /// How the process feels, as the binary knows it.
 #[async_trait]
@@ -144,6 +144,7 @@ pub struct App {
     /// Room for large bodies, in KiB.
     pub(crate) room_for_bodies: Arc<Semaphore>,
     pub(crate) connections: Arc<Connections>,
+    pub(crate) large_events: LargeEvents,
     /// Who is connected.
     pub(crate) presence: Presence,
     /// Waits and streams end when this is cancelled.
@@ -176,6 +177,7 @@ impl App {
             auth: parts.auth,
             room_for_bodies: Arc::new(Semaphore::new(parts.limits.bodies / 1024)),
             limits: parts.limits,
+            large_events: LargeEvents::default(),
             presence: Presence::default(),
             stopping: CancellationToken::new(),
             instance: format!("{:032x}", u128::from_be_bytes(instance)),

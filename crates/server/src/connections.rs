@@ -21,7 +21,7 @@ use drawloom_contract::{
 };
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use pieces::Pieces;
+pub(crate) use pieces::{PIECE, Pieces};
 pub(crate) use progress::Progress;
 pub(crate) use upload::Upload;
 

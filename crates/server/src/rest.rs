@@ -2,6 +2,7 @@
 
 mod fixed;
 pub(crate) mod input;
+mod large;
 pub(crate) mod openapi;
 mod refusal;
 mod reply;
@@ -32,6 +33,7 @@ use tower::ServiceExt;
 use tracing::Instrument;
 
 pub(crate) use input::read_body;
+pub(crate) use large::LargeEvents;
 pub(crate) use refusal::Refusal;
 
 use crate::{

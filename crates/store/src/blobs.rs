@@ -108,6 +108,16 @@ pub(crate) fn put_back<E>(
     }
 }
 
+/// The bytes of all texts that a body with references refers to, as the references say.
+pub(crate) fn referenced_bytes(body: &str) -> usize {
+    let lengths = body.split(OPENING).skip(1).filter_map(|reference| {
+        let (_, after) = reference.split_once(MIDDLE)?;
+        let (length, _) = after.split_once('}')?;
+        length.parse::<usize>().ok()
+    });
+    lengths.fold(0, usize::saturating_add)
+}
+
 /// The string values in `json` of more than [`LARGE_TEXT`] bytes, with their quotes. Keys are left out.
 fn large_strings(json: &str) -> Vec<Range<usize>> {
     let bytes = json.as_bytes();

@@ -45,13 +45,14 @@ impl Readers {
             let read = files
                 .check()
                 .and_then(|()| read(&file, &idle, work).map_err(|error| files.explain_damage(explain(&file, &error))));
-            drop(place);
-            read
+            (read, place)
         });
-        task.await.map_err(|error| StoreError::Failed {
+        // The place is free when the caller has what was read: many callers at once hold no more than a few results.
+        let (read, _place) = task.await.map_err(|error| StoreError::Failed {
             file: self.file.display().to_string(),
             detail: format!("a read did not end: {error}"),
-        })?
+        })?;
+        read
     }
 
     /// Waits for the reads that are under way, refuses all others and closes the connections.

@@ -47,11 +47,23 @@ impl<'c> Bound<'c> {
         values: &[&dyn ToSql],
         mut read: impl FnMut(&Row<'_>) -> Result<T>,
     ) -> Result<Vec<T>> {
+        self.while_some(values, |row| read(row).map(Some))
+    }
+
+    /// Rows until `read` gives none.
+    pub(crate) fn while_some<T>(
+        &mut self,
+        values: &[&dyn ToSql],
+        mut read: impl FnMut(&Row<'_>) -> Result<Option<T>>,
+    ) -> Result<Vec<T>> {
         self.bind(values)?;
         let mut rows = self.statement.raw_query();
         let mut found = Vec::new();
         while let Some(row) = rows.next()? {
-            found.push(read(row)?);
+            match read(row)? {
+                Some(value) => found.push(value),
+                None => break,
+            }
         }
         Ok(found)
     }

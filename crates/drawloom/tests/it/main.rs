@@ -8,6 +8,7 @@ mod config;
 mod demo;
 mod docs;
 mod doctor;
+mod followers;
 mod gone;
 mod help;
 mod house;

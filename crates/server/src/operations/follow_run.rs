@@ -32,7 +32,12 @@ impl Operation for FollowRun {
     }
 
     async fn call(&self, call: &Call<'_>, input: Self::Input) -> Result<Answer<RunResult>, Failure> {
-        let view = Arc::new(call.app.runs.load(call.caller, input.run_id).await?);
+        // A stream does not need the final text before its end, and many followers at once would hold it many times.
+        let view = match call.interest {
+            Interest::Events => call.app.runs.glance(call.caller, input.run_id).await?,
+            Interest::Outcome | Interest::None => call.app.runs.load(call.caller, input.run_id).await?,
+        };
+        let view = Arc::new(view);
         if let Some(seq) = input.from_seq.filter(|seq| *seq > view.seq) {
             let message = format!("run {} has {} records; there is none after {seq}", view.run, view.seq);
             return Err(Failure::new(FailureKind::Invalid, "bad_from_seq", message)

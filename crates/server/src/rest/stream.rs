@@ -1,7 +1,7 @@
 //! A run's events as a response body.
 //!
-//! The body is read only as fast as the caller takes it, and holds one chunk at most, so a slow reader costs nothing:
-//! the engine's stream re-reads what went by.
+//! The body is read only as fast as the caller takes it. It holds one chunk of small events, or one large event that all
+//! who follow the run share, so a slow reader costs little: the engine's stream re-reads what went by.
 
 use std::{
     convert::Infallible,
@@ -14,6 +14,7 @@ use std::{
 use bytes::Bytes;
 use drawloom_contract::{
     failure::Failure,
+    ids::RunKey,
     record::Seq,
     runs::{Interest, Item, Live},
     time::Instant,
@@ -24,6 +25,7 @@ use tokio_util::sync::WaitForCancellationFutureOwned;
 
 use crate::{
     app::App,
+    connections::PIECE,
     handle::{CancelGuard, From, RunHandle},
 };
 
@@ -37,8 +39,11 @@ pub(super) struct EventBody {
     app: Arc<App>,
     live: Live,
     mapper: Mapper,
+    run: RunKey,
     after: Seq,
     buffer: Vec<u8>,
+    /// An event that is too large for the buffer.
+    large: Bytes,
     guard: CancelGuard,
     stopping: Pin<Box<WaitForCancellationFutureOwned>>,
     silence: Option<Sleep>,
@@ -68,8 +73,10 @@ impl EventBody {
         Ok(Self {
             live,
             mapper,
+            run: run.view.key(),
             after,
             buffer,
+            large: Bytes::new(),
             guard,
             stopping: Box::pin(app.stopping.clone().cancelled_owned()),
             silence: None,
@@ -81,13 +88,16 @@ impl EventBody {
 
     /// Takes what is ready into the buffer.
     fn fill(&mut self, context: &mut Context<'_>) {
-        while !self.over && self.buffer.len() < CHUNK {
+        while !self.over && self.buffer.len() < CHUNK && self.large.is_empty() {
             match self.live.poll_next_unpin(context) {
                 Poll::Pending => return,
                 Poll::Ready(Some(Ok(item))) => {
                     let event = self.mapper.map(&item);
                     if let Some(event) = event.filter(|event| event.id.is_none_or(|id| id > self.after)) {
-                        event.encode(&mut self.buffer);
+                        match event.data.len() < PIECE {
+                            true => event.encode(&mut self.buffer),
+                            false => self.large = self.app.large_events.share(&self.run, &event),
+                        }
                     }
                     self.over = matches!(item, Item::Ended(_));
                 }
@@ -134,6 +144,11 @@ impl Stream for EventBody {
         if !this.buffer.is_empty() {
             this.spoke = this.app.clock.now();
             return Poll::Ready(Some(Ok(std::mem::take(&mut this.buffer).into())));
+        }
+        if !this.large.is_empty() {
+            this.spoke = this.app.clock.now();
+            let piece = this.large.split_to(this.large.len().min(PIECE));
+            return Poll::Ready(Some(Ok(piece)));
         }
         if this.over || this.stopping.as_mut().poll(context).is_ready() {
             this.over = true;

@@ -6,7 +6,6 @@ use std::time::Duration;
 use drawloom_contract::{ids::RunId, record::Status};
 use drawloom_net::Method;
 use drawloom_server::Limits;
-use serde_json::json;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
@@ -72,7 +71,12 @@ async fn until_open(server: &Server, count: usize) {
 
 /// A run whose events are far more than the kernel buffers.
 async fn long_run(server: &Server) -> RunId {
-    server.post("/v1/runs", json!({"agent": "slow", "prompt": "go", "mode": "detach"})).await;
+    let body = r#"{"agent":"slow","prompt":"go","mode":"detach"}"#;
+    let head = "POST /v1/runs HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length:";
+    let mut started = server.say(format!("{head} {}\r\n\r\n{body}", body.len()).as_bytes()).await;
+    read_until(&mut started, "\"run_id\"").await;
+    drop(started);
+    until_open(server, 0).await;
     let run = *server.fake.run_ids().last().expect("a run");
     server.fake.admit(run);
     for _ in 0..8 {
@@ -84,7 +88,9 @@ async fn long_run(server: &Server) -> RunId {
 
 #[tokio::test]
 async fn peers_that_send_no_whole_request_keep_nobody_out() {
-    let server = open_server().await;
+    let for_ever = Duration::from_secs(3_600);
+    let limits = Limits { head_timeout: for_ever, body_timeout: for_ever, ..limits() };
+    let server = Setup { limits, ..Setup::default() }.start().await;
     let forms: [&[u8]; 4] = [
         b"",
         b"GET /v1/_me HTTP/1.1\r\nHost: loc",
@@ -116,8 +122,7 @@ async fn a_follower_that_does_not_read_is_dropped_and_goes_on_where_it_was() {
     let request = format!("GET /v1/runs/{run}/events HTTP/1.1\r\nHost: localhost\r\n\r\n");
     let mut follower = server.say(request.as_bytes()).await;
     read_until(&mut follower, "event: started").await;
-    // The test's own client keeps one.
-    until_open(&server, 1).await;
+    until_open(&server, 0).await;
     let rest = server.open(Method::Get, &format!("/v1/runs/{run}/events"), &[("last-event-id", "2")], None).await;
     assert_eq!(rest.status(), 200);
     let rest = rest.bytes(1 << 27).await.expect("the rest of the stream");
@@ -138,7 +143,7 @@ async fn a_follower_that_reads_a_byte_now_and_then_is_dropped() {
         }
     };
     tokio::select! {
-        () = until_open(&server, 1) => {}
+        () = until_open(&server, 0) => {}
         () = drip => {}
     }
 }

@@ -357,6 +357,10 @@ impl Runs for Fake {
         self.find(caller, |view| view.run == run, "unknown_run")
     }
 
+    async fn glance(&self, caller: &Caller, run: RunId) -> Result<RunView, Failure> {
+        Ok(RunView { final_text: None, ..self.load(caller, run).await? })
+    }
+
     async fn load_by_agent_id(&self, caller: &Caller, agent_id: &AgentId) -> Result<RunView, Failure> {
         self.find(caller, |view| view.agent_id == *agent_id, "unknown_agent_id")
     }

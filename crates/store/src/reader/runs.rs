@@ -13,7 +13,7 @@ use drawloom_contract::{
 use rusqlite::{Connection, Result, Row, ToSql, types::Type};
 
 use crate::{
-    blobs::{Form, put_back},
+    blobs::{Form, put_back, referenced_bytes},
     rows::{FIND_KEY, read_key, read_run, select_runs, select_runs_without_texts, wrong},
     sql::{Bound, integer, natural},
     store::Store,
@@ -29,6 +29,17 @@ impl RunReader for Store {
             .read(move |connection| {
                 let values: [&dyn ToSql; 2] = [&key.tenant.as_str(), key.run.as_bytes()];
                 Bound::new(connection, select_runs!("WHERE tenant = $1 AND run = $2"))?.first(&values, read_run)
+            })
+            .await
+    }
+
+    async fn find_run_without_text(&self, key: &RunKey) -> Read<Option<RunView>> {
+        let key = key.clone();
+        self.readers
+            .read(move |connection| {
+                let values: [&dyn ToSql; 2] = [&key.tenant.as_str(), key.run.as_bytes()];
+                let text = select_runs_without_texts!("WHERE tenant = $1 AND run = $2");
+                Bound::new(connection, text)?.first(&values, read_run)
             })
             .await
     }
@@ -56,7 +67,13 @@ impl RunReader for Store {
 
     async fn read_journal(&self, key: &RunKey, after: Seq, limit: usize) -> Read<Vec<Record>> {
         let key = key.clone();
-        self.readers.read(move |connection| read_journal(connection, &key, after, limit)).await
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        self.readers.read(move |connection| read_journal(connection, &key, after, limit, usize::MAX)).await
+    }
+
+    async fn read_journal_part(&self, key: &RunKey, after: Seq, bytes: usize) -> Read<Vec<Record>> {
+        let key = key.clone();
+        self.readers.read(move |connection| read_journal(connection, &key, after, i64::MAX, bytes)).await
     }
 
     async fn list_children(&self, parent: &RunKey, call: Seq) -> Read<Vec<RunView>> {
@@ -201,33 +218,62 @@ fn list_runs(connection: &Connection, tenant: &Tenant, filter: &RunFilter) -> Re
     Bound::new(connection, &text)?.all(&values, read_run)
 }
 
-fn read_journal(connection: &Connection, key: &RunKey, after: Seq, limit: usize) -> Result<Vec<Record>> {
+/// Records after `after`: at most `limit`, and at most `bytes` of text, or one.
+fn read_journal(
+    connection: &Connection,
+    key: &RunKey,
+    after: Seq,
+    limit: i64,
+    mut bytes: usize,
+) -> Result<Vec<Record>> {
     let tenant = key.tenant.as_str();
+    let mut length = Bound::new(connection, "SELECT length(bytes) FROM blobs WHERE tenant = $1 AND digest = $2")?;
     let mut blob = Bound::new(connection, "SELECT bytes FROM blobs WHERE tenant = $1 AND digest = $2")?;
     let mut rows = Bound::new(
         connection,
         "SELECT seq, at, form, body FROM journal WHERE tenant = $1 AND run = $2 AND seq > $3 ORDER BY seq LIMIT $4",
     )?;
-    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    rows.all(&[&tenant, key.run.as_bytes(), &integer(after), &limit], |row| {
-        read_record(row, |digest| {
+    let mut is_first = true;
+    rows.while_some(&[&tenant, key.run.as_bytes(), &integer(after), &limit], |row| {
+        let (form, body) = form_and_body(row)?;
+        let mut text = body.len();
+        match form {
+            Form::Inline => {}
+            Form::References => text += referenced_bytes(body),
+            Form::Blob => {
+                let digest: Digest = body.parse().map_err(|_| damaged())?;
+                let found = length.first(&[&tenant, digest.as_bytes()], |row| row.get::<_, i64>(0))?;
+                text += usize::try_from(natural(found.unwrap_or_default())).unwrap_or(usize::MAX);
+            }
+        }
+        if !std::mem::take(&mut is_first) && text > bytes {
+            return Ok(None);
+        }
+        bytes = bytes.saturating_sub(text);
+        let load = |digest: Digest| {
             let text = blob.first(&[&tenant, digest.as_bytes()], |row| row.get::<_, Vec<u8>>(0))?;
             let text = text.ok_or_else(|| wrong(3, Type::Text, format!("blob {digest} is missing")))?;
             String::from_utf8(text).map_err(|error| wrong(3, Type::Blob, error))
-        })
+        };
+        read_record(row, form, load).map(Some)
     })
 }
 
-fn read_record(row: &Row<'_>, load: impl FnMut(Digest) -> Result<String>) -> Result<Record> {
+fn form_and_body<'a>(row: &'a Row<'_>) -> Result<(Form, &'a str)> {
     let form: i64 = row.get(2)?;
     let form = Form::of(form).ok_or_else(|| wrong(2, Type::Integer, format!("{form} is no form of a body")))?;
+    Ok((form, row.get_ref(3)?.as_str()?))
+}
+
+fn damaged() -> rusqlite::Error {
+    wrong(3, Type::Text, "a reference to a blob is damaged")
+}
+
+fn read_record(row: &Row<'_>, form: Form, load: impl FnMut(Digest) -> Result<String>) -> Result<Record> {
     let body = match form {
         // The usual case is decoded where it lies.
         Form::Inline => serde_json::from_str(row.get_ref(3)?.as_str()?),
-        Form::References | Form::Blob => {
-            let malformed = || wrong(3, Type::Text, "a reference to a blob is damaged");
-            serde_json::from_str(&put_back(row.get(3)?, form, load, malformed)?)
-        }
+        Form::References | Form::Blob => serde_json::from_str(&put_back(row.get(3)?, form, load, damaged)?),
     };
     let body = body.map_err(|error| wrong(3, Type::Text, error))?;
     Ok(Record { seq: natural(row.get(0)?), at: Timestamp::from_millis(row.get(1)?), body })
