@@ -46,12 +46,27 @@ fn errors_of_tools_are_told_to_the_model_and_the_run_goes_on() {
                 (
                     "nonsense".to_owned(),
                     true,
-                    "the MCP server out answered `nonsense` with something that is no result of a tool".to_owned()
+                    "the answer of the MCP server out to `nonsense` is not the result of a tool. Whether the call had an \
+                     effect is not known"
+                        .to_owned()
                 ),
+
                 ("echo".to_owned(), false, "still here".to_owned()),
             ],
             "{wire:?}"
         );
+    }
+}
+
+#[test]
+fn an_answer_that_cannot_be_read_leaves_the_call_in_doubt() {
+    for wire in [Wire::Stdio, Wire::Http] {
+        let played = Play::new(wire, &[]).turn("garbled", json!({})).turn("echo", json!({"text": "still here"})).run();
+        let (_, is_error, text) = &played.calls[0];
+        let begins = "the answer of the MCP server out to `garbled` cannot be read: ";
+        assert!(*is_error && text.starts_with(begins) && !text.contains("refused"), "{wire:?}: {text}");
+        assert!(text.ends_with(". Whether the call had an effect is not known"), "{wire:?}: {text}");
+        assert_eq!(played.calls[1].2, "still here", "{wire:?}");
     }
 }
 
@@ -74,7 +89,7 @@ fn doctor_says_whether_a_server_starts_and_what_it_has() {
     let play = Play::new(Wire::Stdio, &["list=lies"]);
     let ran = play.home.run(&["doctor"]).exits(0);
     assert!(
-        ran.stdout.contains("mcp server      out: it answers in ") && ran.stdout.contains(" and has 27 tools"),
+        ran.stdout.contains("mcp server      out: it answers in ") && ran.stdout.contains(" and has 28 tools"),
         "{ran:#?}"
     );
     assert!(ran.stdout.contains("`mcp__out__wrong_type` is left out"), "{ran:#?}");

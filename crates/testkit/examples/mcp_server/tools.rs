@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::{Options, Out, say};
 
-const NAMES: [&str; 26] = [
+const NAMES: [&str; 27] = [
     "echo",
     "environment",
     "hang",
@@ -28,6 +28,7 @@ const NAMES: [&str; 26] = [
     "fail",
     "refuse",
     "nonsense",
+    "garbled",
     "mark",
     "structured",
     "grow",
@@ -196,6 +197,11 @@ pub(crate) fn call(message: &Value, out: &Out) -> Option<Result<Value, (i32, Str
         "throttle" => return Some(Err((-32000, "slow down".into()))),
         "refuse" => return Some(Err((-32602, "I will not".into()))),
         "nonsense" => json!(5),
+        // An answer that is neither a result nor an error.
+        "garbled" => {
+            out.send(&json!({"jsonrpc": "2.0", "id": message["id"], "error": 7}));
+            return None;
+        }
         // The first call never ends; every further one does.
         "mark" => {
             let first = !std::path::Path::new(said).exists();

@@ -33,6 +33,9 @@ pub(super) fn read(text: &[u8], redactor: &Redactor) -> Option<Read> {
     }
 }
 
+/// `data` of an error that stands for an answer that could not be read.
+const UNREADABLE: &str = "drawloom: unreadable answer";
+
 /// The error for whoever asked for what this was meant to be.
 fn error_for(text: &[u8], redactor: &Redactor) -> Option<ServerJsonRpcMessage> {
     let (id, why) = match serde_json::from_slice::<Value>(text) {
@@ -54,7 +57,13 @@ fn error_for(text: &[u8], redactor: &Redactor) -> Option<ServerJsonRpcMessage> {
         }
     };
     let id: RequestId = serde_json::from_value(id).ok()?;
-    Some(JsonRpcMessage::error(ErrorData::internal_error(why, None), Some(id)))
+    let error = ErrorData::internal_error(why, Some(Value::String(UNREADABLE.into())));
+    Some(JsonRpcMessage::error(error, Some(id)))
+}
+
+/// Whether an error stands for an answer that could not be read: the call may have been made.
+pub(super) fn is_unreadable(error: &ErrorData) -> bool {
+    error.data.as_ref().and_then(Value::as_str) == Some(UNREADABLE)
 }
 
 /// Whether an answer may be the result of a call that has something odd in it: for the library it is nothing then.

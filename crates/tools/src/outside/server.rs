@@ -24,7 +24,9 @@ use super::{
     OutsideParts, answer,
     config::{McpServerConfig, prefix},
     connection::{self, Connection, Failed, NoList},
-    http, offer, quote,
+    http,
+    message::is_unreadable,
+    offer, quote,
 };
 
 /// How long a server that failed is left alone at first; twice as long after each further failure.
@@ -149,15 +151,24 @@ impl Server {
             Some(Ok(CallToolResponse::InputRequired(_))) => failed(format!(
                 "`{tool}` of the MCP server {name} asks for input of a person, which agents cannot give"
             )),
-            Some(Ok(_)) => failed(format!("`{tool}` of the MCP server {name} answered in a way that is not supported")),
+            Some(Ok(_)) => failed(format!(
+                "the answer of the MCP server {name} to `{tool}` is of a kind that is not supported. Whether the call had an \
+                 effect is not known"
+            )),
+            Some(Err(Failed { error: ServiceError::McpError(error), .. })) if is_unreadable(&error) => failed(format!(
+                "the answer of the MCP server {name} to `{tool}` cannot be read: {}. Whether the call had an effect is not \
+                 known",
+                quote(&self.parts.redactor, &error.message, LONGEST_QUOTE)
+            )),
             Some(Err(Failed { error: ServiceError::McpError(error), .. })) => failed(quote(
                 &self.parts.redactor,
                 &format!("the MCP server {name} refused `{tool}`: {} (code {})", error.message, error.code.0),
                 LONGEST_QUOTE,
             )),
-            Some(Err(Failed { error: ServiceError::UnexpectedResponse, .. })) => {
-                failed(format!("the MCP server {name} answered `{tool}` with something that is no result of a tool"))
-            }
+            Some(Err(Failed { error: ServiceError::UnexpectedResponse, .. })) => failed(format!(
+                "the answer of the MCP server {name} to `{tool}` is not the result of a tool. Whether the call had an \
+                     effect is not known"
+            )),
             Some(Err(error)) => failed(self.broke(&connection, tool, error).await),
         }
     }
