@@ -41,7 +41,8 @@ pub struct Agent {
     pub model: String,
     /// Tools it may use.
     pub tools: Vec<String>,
-    /// What it may touch, by gate: whom it may spawn (`agents`) and which volumes it sees (`volumes`).
+    /// What it may touch, by gate: which agents it may spawn (`agents`), which hosts it may reach (`hosts`), and which
+    /// volumes it sees (`volumes`).
     pub gates: BTreeMap<String, Vec<String>>,
     /// Most model turns of a run.
     pub max_iterations: u32,
@@ -67,6 +68,7 @@ impl Agent {
             tools: definition.tools.clone(),
             gates: BTreeMap::from([
                 ("agents".to_owned(), definition.agents.clone()),
+                ("hosts".to_owned(), definition.hosts.clone()),
                 ("volumes".to_owned(), definition.volumes.clone()),
             ]),
             max_iterations: definition.max_iterations,

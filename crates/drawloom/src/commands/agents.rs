@@ -44,6 +44,7 @@ impl Agents {
                     Column::new("tools").shrinks_to(12).optional(1),
                     Column::new("may spawn").shrinks_to(9).optional(3),
                     Column::new("volumes").shrinks_to(7).optional(4),
+                    Column::new("hosts").shrinks_to(7).optional(5),
                     Column::new("description").shrinks_to(16),
                 ],
                 list.agents.iter().map(|agent| {
@@ -54,6 +55,7 @@ impl Agents {
                         names(&agent.tools),
                         gate("agents"),
                         gate("volumes"),
+                        gate("hosts"),
                         Text::new(first_line(&agent.description, 60)),
                     ]
                 }),
