@@ -19,14 +19,17 @@ pub enum Scope {
     /// Start and stop runs.
     #[serde(rename = "runs:create")]
     RunsCreate,
-    /// See runs.
+    /// See one's own runs.
     #[serde(rename = "runs:read")]
     RunsRead,
+    /// See the runs of every user of the tenant.
+    #[serde(rename = "runs:read:all")]
+    RunsReadAll,
 }
 
 impl Scope {
     /// Every scope.
-    pub const ALL: [Self; 4] = [Self::Admin, Self::Tenant, Self::RunsCreate, Self::RunsRead];
+    pub const ALL: [Self; 5] = [Self::Admin, Self::Tenant, Self::RunsCreate, Self::RunsRead, Self::RunsReadAll];
 
     /// Its name on the wire and in config.
     pub fn as_str(self) -> &'static str {
@@ -35,6 +38,7 @@ impl Scope {
             Self::Tenant => "substrate:tenant",
             Self::RunsCreate => "runs:create",
             Self::RunsRead => "runs:read",
+            Self::RunsReadAll => "runs:read:all",
         }
     }
 }
@@ -91,7 +95,73 @@ impl Caller {
         self.scopes.iter().any(|held| match held {
             Scope::Admin => true,
             Scope::Tenant => scope != Scope::Admin,
+            Scope::RunsReadAll => matches!(scope, Scope::RunsReadAll | Scope::RunsRead),
             Scope::RunsCreate | Scope::RunsRead => *held == scope,
         })
+    }
+
+    /// What of the tenant they may see: a principal without `runs:read:all` only what is its own.
+    pub fn visible(&self) -> Visible {
+        let sees_all = match self.proof {
+            Proof::Open | Proof::SharedToken => true,
+            Proof::Principal => self.may(Scope::RunsReadAll),
+        };
+        Visible { tenant: self.tenant.clone(), owner: (!sees_all).then(|| self.subject.clone()) }
+    }
+}
+
+/// Whose runs, batches and sessions of a tenant somebody may see, follow, cancel and join.
+///
+/// Reads on behalf of a caller take this in place of a tenant, and only [`Caller::visible`] makes a narrow one, so a read
+/// cannot forget the owner. What is not visible is answered as unknown.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Visible {
+    tenant: Tenant,
+    owner: Option<UserId>,
+}
+
+impl Visible {
+    /// Everything in a tenant.
+    pub fn whole(tenant: Tenant) -> Self {
+        Self { tenant, owner: None }
+    }
+
+    pub fn tenant(&self) -> &Tenant {
+        &self.tenant
+    }
+
+    /// The only user whose things are visible; every user's are, when absent.
+    pub fn owner(&self) -> Option<&UserId> {
+        self.owner.as_ref()
+    }
+
+    /// Whether something of `user` in `tenant` is visible.
+    pub fn sees(&self, tenant: &Tenant, user: &UserId) -> bool {
+        self.tenant == *tenant && self.owner.as_ref().is_none_or(|owner| owner == user)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_principal_sees_its_own_things_and_with_the_scope_those_of_the_tenant() {
+        let (ann, bob): (UserId, UserId) = ("ann".parse().expect("a user"), "bob".parse().expect("a user"));
+        let (tenant, other) = (Tenant::default_tenant(), "other".parse().expect("a tenant"));
+        for (proof, scopes, sees_bob) in [
+            (Proof::Principal, vec![Scope::RunsRead, Scope::RunsCreate], false),
+            (Proof::Principal, vec![Scope::RunsReadAll], true),
+            (Proof::Principal, vec![Scope::Tenant], true),
+            (Proof::Principal, vec![Scope::Admin], true),
+            (Proof::SharedToken, vec![Scope::Admin], true),
+            (Proof::Open, vec![Scope::Admin], true),
+        ] {
+            let caller = Caller { tenant: tenant.clone(), subject: ann.clone(), scopes, proof };
+            let visible = caller.visible();
+            assert_eq!(visible.sees(&tenant, &bob), sees_bob, "{caller:?}");
+            assert!(visible.sees(&tenant, &ann) && !visible.sees(&other, &ann), "{caller:?}");
+            assert_eq!(caller.may(Scope::RunsRead), !caller.scopes.is_empty());
+        }
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use crate::{
+    caller::Visible,
     definition::Definition,
     failure::{Explain, FailureKind},
     ids::{AgentId, AgentName, BatchId, Digest, RunId, RunKey, SessionId, Tenant, UserId},
@@ -417,10 +418,10 @@ pub trait RunReader: Send + Sync {
     async fn find_run_without_text(&self, key: &RunKey) -> Result<Option<RunView>, StoreError>;
 
     /// The run with this handle: the live one, else the newest.
-    async fn find_by_agent_id(&self, tenant: &Tenant, agent_id: &AgentId) -> Result<Option<RunView>, StoreError>;
+    async fn find_by_agent_id(&self, visible: &Visible, agent_id: &AgentId) -> Result<Option<RunView>, StoreError>;
 
     /// Runs, newest first, without their final texts: a page of them could be very long.
-    async fn list_runs(&self, tenant: &Tenant, filter: &RunFilter) -> Result<Vec<RunView>, StoreError>;
+    async fn list_runs(&self, visible: &Visible, filter: &RunFilter) -> Result<Vec<RunView>, StoreError>;
 
     /// Records after `after`, in order, at most `limit`.
     async fn read_journal(&self, key: &RunKey, after: Seq, limit: usize) -> Result<Vec<Record>, StoreError>;
@@ -441,8 +442,11 @@ pub trait RunReader: Send + Sync {
     /// What the whole tree of `root` has spent.
     async fn tree_spent(&self, root: &RunKey) -> Result<Spent, StoreError>;
 
-    /// The runs of a batch, by index; none when there is no such batch in that tenant.
-    async fn list_batch(&self, tenant: &Tenant, batch: BatchId) -> Result<Option<Vec<RunView>>, StoreError>;
+    /// Whether there is such a session and all its runs are visible.
+    async fn sees_session(&self, visible: &Visible, session: SessionId) -> Result<bool, StoreError>;
+
+    /// The runs of a batch, by index; none when there is no such batch, or not all its runs are visible.
+    async fn list_batch(&self, visible: &Visible, batch: BatchId) -> Result<Option<Vec<RunView>>, StoreError>;
 
     /// A pinned definition.
     async fn find_definition(&self, tenant: &Tenant, digest: &Digest) -> Result<Option<Definition>, StoreError>;

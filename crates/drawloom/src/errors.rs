@@ -116,6 +116,7 @@ errors! {
         "no_token": "The server wants a token.", "Send `Authorization: Bearer …`; commands read DRAWLOOM_TOKEN.";
         "not_built": "The field belongs to something that this version does not have.", "Leave it out.";
         "origin_denied": "A browser's page from elsewhere called an open server.", "Set a token, or call from the server's own page.";
+        "content_type_denied": "A browser sent a body that is not JSON.", "Send `Content-Type: application/json`.";
         "out_of_range": "A number is too small or too large.", "The message says the limit.";
         "repeated": "Something is there twice.", "Leave one out.";
         "repeated_key": "A JSON object has a key twice.", "Leave one out.";

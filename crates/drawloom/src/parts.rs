@@ -10,7 +10,7 @@ use drawloom_contract::{
     tool::Tool,
 };
 use drawloom_server::{
-    auth::{Auth, PrincipalToken},
+    auth::{Auth, PrincipalToken, see_only_their_own},
     mcp::Table,
 };
 use drawloom_store::Options;
@@ -136,6 +136,12 @@ impl Parts {
                     "the variable with the principal's token is not set; the principal cannot call"
                 ),
             }
+        }
+        for name in see_only_their_own(config.principals.iter(), shared.is_some()) {
+            tracing::warn!(
+                principal = %name,
+                "the principal sees and cancels only its own runs; add runs:read:all to its scopes to show it all of its tenant"
+            );
         }
         let reaching = bash::with_network(&config.tools, &self.resolved.catalog);
         if shared.is_none() && config.principals.is_empty() && !reaching.is_empty() {

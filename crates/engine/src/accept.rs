@@ -61,6 +61,7 @@ impl Engine {
             if let Some(known) = self.prepare(caller, key.as_ref(), [agent]).await? {
                 return Ok(known);
             }
+            self.check_session(caller, start.session).await?;
             let planned = self.plan_root(caller, start, None)?;
             let handle = HandleId::Run(planned.accepted.run);
             self.accept(caller, vec![planned], key.clone(), handle, None, interest).await
@@ -93,6 +94,9 @@ impl Engine {
             let agents = starts.iter().map(|start| (&start.agent, start.tools.as_deref()));
             if let Some(known) = self.prepare(caller, key.as_ref(), agents).await? {
                 return Ok(known);
+            }
+            for start in &starts {
+                self.check_session(caller, start.session).await?;
             }
             let planned = (0..).zip(starts).map(|(index, start)| {
                 self.plan_root(caller, start, Some(BatchPlace { batch, index })).map_err(|mut failure| {
@@ -186,6 +190,30 @@ impl Engine {
         Ok(found.map_err(|error| Failure::of(&error as &dyn Explain))?.map(|found| found.handle))
     }
 
+    /// Refuses a session that the caller may not see, as one that does not exist. Who may see everything is not asked
+    /// for: the commit looks whether the session exists.
+    async fn check_session(&self, caller: &Caller, session: Option<SessionId>) -> Result<(), Failure> {
+        let visible = caller.visible();
+        let Some(session) = session.filter(|_| visible.owner().is_some()) else { return Ok(()) };
+        let seen = self.parts.reader.sees_session(&visible, session).await;
+        match seen.map_err(|error| Failure::of(&error as &dyn Explain))? {
+            true => Ok(()),
+            false => Err(refused(&CommitError::UnknownSession(session))),
+        }
+    }
+
+    /// Why a commit was refused, as the caller may know it: not the id of somebody else's run.
+    async fn refused_for(&self, caller: &Caller, error: &CommitError) -> Failure {
+        let mut failure = refused(error);
+        if let CommitError::AgentIdInUse { agent_id, .. } = error
+            && !matches!(self.parts.reader.find_by_agent_id(&caller.visible(), agent_id).await, Ok(Some(_)))
+        {
+            failure.message = format!("agent_id {agent_id} is in use");
+            failure.hint = Some("pick another agent_id".into());
+        }
+        failure
+    }
+
     /// Writes new roots down, all or none, and sets those going that get a slot at once.
     async fn accept(
         self: &Arc<Self>,
@@ -246,7 +274,7 @@ impl Engine {
             }
             return match error {
                 CommitError::Repeated(handle) => Ok(Acceptance::Known(handle)),
-                error => Err(refused(&error)),
+                error => Err(self.refused_for(caller, &error).await),
             };
         }
         for digest in definitions {

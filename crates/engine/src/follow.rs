@@ -138,7 +138,7 @@ impl Engine {
     }
 
     pub(crate) async fn load_members(&self, caller: &Caller, batch: BatchId) -> Result<Vec<RunView>, Failure> {
-        let found = self.parts.reader.list_batch(&caller.tenant, batch).await;
+        let found = self.parts.reader.list_batch(&caller.visible(), batch).await;
         found
             .map_err(|error| Failure::of(&error as &dyn Explain))?
             .ok_or_else(|| Failure::new(FailureKind::NotFound, "unknown_batch", format!("there is no batch {batch}")))

@@ -16,10 +16,21 @@ use drawloom_contract::{
 };
 use futures::{StreamExt, stream};
 
-use crate::Engine;
+use crate::{Engine, follow::unknown_run};
 
-fn key(caller: &Caller, run: RunId) -> RunKey {
-    RunKey { tenant: caller.tenant.clone(), run }
+impl Engine {
+    /// The run without its final text, when the caller may see it. Whatever a caller does with a run begins here or with
+    /// a read that takes `Visible`: a run that it may not see is answered as one that does not exist.
+    async fn seen(&self, caller: &Caller, run: RunId) -> Result<RunView, Failure> {
+        allowed(caller, Engine::glance(self, &RunKey { tenant: caller.tenant.clone(), run }).await?)
+    }
+}
+
+fn allowed(caller: &Caller, view: RunView) -> Result<RunView, Failure> {
+    match caller.visible().sees(&view.tenant, &view.user) {
+        true => Ok(view),
+        false => Err(unknown_run(view.run)),
+    }
 }
 
 /// Goes on to its end also when the caller stops listening: a run that is half accepted is nobody's.
@@ -57,27 +68,27 @@ impl Runs for Engine {
     }
 
     async fn load(&self, caller: &Caller, run: RunId) -> Result<RunView, Failure> {
-        self.load_run(&key(caller, run)).await
+        allowed(caller, self.load_run(&RunKey { tenant: caller.tenant.clone(), run }).await?)
     }
 
     async fn glance(&self, caller: &Caller, run: RunId) -> Result<RunView, Failure> {
-        Engine::glance(self, &key(caller, run)).await
+        self.seen(caller, run).await
     }
 
     async fn load_by_agent_id(&self, caller: &Caller, agent_id: &AgentId) -> Result<RunView, Failure> {
-        let found = self.parts.reader.find_by_agent_id(&caller.tenant, agent_id).await;
+        let found = self.parts.reader.find_by_agent_id(&caller.visible(), agent_id).await;
         found.map_err(|error| Failure::of(&error as &dyn Explain))?.ok_or_else(|| {
             Failure::new(FailureKind::NotFound, "unknown_agent_id", format!("no run has the agent_id {agent_id}"))
         })
     }
 
     async fn spent(&self, caller: &Caller, run: RunId) -> Result<Spent, Failure> {
-        let spent = self.parts.reader.tree_spent(&key(caller, run)).await;
+        let spent = self.parts.reader.tree_spent(&self.seen(caller, run).await?.key()).await;
         spent.map_err(|error| Failure::of(&error as &dyn Explain))
     }
 
     async fn list(&self, caller: &Caller, filter: RunFilter) -> Result<Vec<RunView>, Failure> {
-        let found = self.parts.reader.list_runs(&caller.tenant, &filter).await;
+        let found = self.parts.reader.list_runs(&caller.visible(), &filter).await;
         found.map_err(|error| Failure::of(&error as &dyn Explain))
     }
 
@@ -90,8 +101,8 @@ impl Runs for Engine {
     }
 
     async fn follow(&self, caller: &Caller, run: RunId, after: Seq, interest: Interest) -> Result<Live, Failure> {
-        let key = key(caller, run);
-        let view = self.glance(&key).await?;
+        let view = self.seen(caller, run).await?;
+        let key = view.key();
         if after > view.seq {
             return Err(Failure::new(
                 FailureKind::Invalid,
@@ -110,19 +121,19 @@ impl Runs for Engine {
     }
 
     async fn wait(&self, caller: &Caller, run: RunId, until: Option<Instant>) -> Result<Arc<RunView>, Failure> {
-        self.wait_for(&key(caller, run), until).await
+        let key = self.seen(caller, run).await?.key();
+        self.wait_for(&key, until).await
     }
 
     async fn cancel(&self, caller: &Caller, run: RunId, reason: Option<String>) -> Result<Cancelled, Failure> {
-        let key = key(caller, run);
-        self.load_run(&key).await?;
+        let key = self.seen(caller, run).await?.key();
         let told = self.shared().stop_run(key.clone(), Stop::Cancelled { reason }).await;
         let view = self.load_run(&key).await?;
         Ok(Cancelled { view, cancelled: told.is_some(), cascaded: told.unwrap_or_default() })
     }
 
     async fn replay(&self, caller: &Caller, run: RunId) -> Result<Replay, Failure> {
-        self.shared().replay_run(&key(caller, run)).await
+        self.shared().replay_run(&self.seen(caller, run).await?.key()).await
     }
 
     async fn find_keyed(

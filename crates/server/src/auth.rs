@@ -8,16 +8,34 @@ use std::net::SocketAddr;
 
 use axum::http::{HeaderMap, header};
 use drawloom_contract::{
-    caller::{Caller, Proof},
+    caller::{Caller, Proof, Scope},
     failure::{Explain, Failure, FailureKind},
-    ids::Digest,
+    ids::{Digest, Tenant, UserId},
 };
 
 pub(crate) use identity::on_behalf;
 pub(crate) use instance::check_instance;
-pub(crate) use origin::check_origin;
+pub(crate) use origin::{check_content_type, check_origin};
 
 use crate::config::PrincipalConfig;
+
+/// The principals that may see runs, but only their own, while there are other users in their tenant.
+pub fn see_only_their_own<'a>(
+    principals: impl Iterator<Item = (&'a String, &'a PrincipalConfig)> + Clone,
+    has_shared_token: bool,
+) -> Vec<&'a str> {
+    let narrow = principals.clone().filter(|(_, principal)| {
+        let PrincipalConfig { tenant, subject, scopes, .. } = principal;
+        let proof = Proof::Principal;
+        let caller = Caller { tenant: tenant.clone(), subject: subject.clone(), scopes: scopes.clone(), proof };
+        let is_narrow = caller.visible().owner().is_some();
+        // Who has the shared token speaks for any user.
+        let has_others = (has_shared_token && *tenant == Tenant::default_tenant())
+            || principals.clone().any(|(_, other)| other.tenant == *tenant && other.subject != *subject);
+        is_narrow && has_others && (caller.may(Scope::RunsRead) || caller.may(Scope::RunsCreate))
+    });
+    narrow.map(|(name, _)| name.as_str()).collect()
+}
 
 /// Why the server may not start like this.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -117,6 +135,17 @@ impl Auth {
     /// Whether anybody on this machine may call.
     pub fn is_open(&self) -> bool {
         self.open
+    }
+
+    /// The caller that a kept session belongs to. Of several tokens for the same subject it is the one that sees least.
+    pub(crate) fn caller(&self, tenant: Tenant, subject: UserId) -> Caller {
+        if self.open {
+            return Caller { tenant, subject, ..Caller::open(Proof::Open) };
+        }
+        let callers = self.tokens.iter().map(|(_, caller)| caller);
+        let known = callers.filter(|caller| caller.tenant == tenant && caller.subject == subject);
+        let narrowest = known.max_by_key(|caller| caller.visible().owner().is_some());
+        narrowest.cloned().unwrap_or(Caller { tenant, subject, scopes: Vec::new(), proof: Proof::Principal })
     }
 
     /// Who sent a request with these headers. An open server looks at no token.

@@ -38,7 +38,7 @@ pub(crate) use refusal::Refusal;
 
 use crate::{
     app::App,
-    auth::{check_instance, check_origin},
+    auth::{check_content_type, check_instance, check_origin},
     connections::Connection,
     mcp::Endpoint,
     operation::{Answer, AnyOperation, Call, Card, Verb},
@@ -139,6 +139,7 @@ impl Surface {
         let asked = self.asked(id.clone());
         let checked = check_origin(self.app.auth.is_open(), request.headers())
             .map_err(Refusal::from)
+            .and_then(|()| check_content_type(request.headers()).map_err(Refusal::wrong_content_type))
             .and_then(|()| check_instance(self.app.instance(), request.headers()).map_err(Refusal::wrong_instance));
         let mut response = match checked {
             Err(refusal) => refusal.answer(&asked),

@@ -106,6 +106,10 @@ impl Table for Fixtures {
         Some(Ok(ReadResourceResult::new(vec![of(contents)]).into()))
     }
 
+    async fn find_resource(&self, _: &Ask, uri: &str) -> Option<Result<(), ErrorData>> {
+        uri.starts_with("test://").then_some(Ok(()))
+    }
+
     async fn resource_changed(&self, _: &Ask, uri: &str) -> Option<Result<(), ErrorData>> {
         match uri.starts_with("test://") {
             true => std::future::pending().await,

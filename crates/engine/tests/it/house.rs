@@ -12,7 +12,7 @@ use std::{
 
 use async_trait::async_trait;
 use drawloom_contract::{
-    caller::{Caller, Proof},
+    caller::{Caller, Proof, Visible},
     choice::{Effort, ModelName, Sampling},
     definition::{Definition, Definitions},
     ids::{AgentName, RunKey, Tenant},
@@ -388,7 +388,7 @@ impl House {
 
     pub(crate) async fn children(&self, view: &RunView) -> Vec<RunView> {
         let filter = drawloom_contract::journal::RunFilter { parent: Some(view.run), limit: 100, ..Default::default() };
-        let mut children = self.store.list_runs(&view.tenant, &filter).await.expect("children");
+        let mut children = self.store.list_runs(&Visible::whole(view.tenant.clone()), &filter).await.expect("children");
         children.sort_by_key(|child| child.parent.as_ref().map(|parent| (parent.call, parent.index)));
         children
     }

@@ -2,6 +2,7 @@
 
 mod bounds;
 mod budgets;
+mod callers;
 mod children;
 mod clocks;
 mod evidence;

@@ -16,7 +16,6 @@ use std::{
 };
 
 use async_trait::async_trait;
-use drawloom_contract::caller::{Caller, Proof};
 use futures::{Stream, StreamExt as _};
 use rmcp::{
     ErrorData,
@@ -114,8 +113,7 @@ impl Manager {
     /// Whose a session is.
     async fn owner(&self, session: &str) -> Option<View> {
         let (tenant, subject) = self.sessions.owner(session).await?;
-        let caller = Caller { tenant, subject, scopes: Vec::new(), proof: Proof::Principal };
-        Some(View { caller, toolsets: None })
+        Some(View { caller: self.shared.app.auth.caller(tenant, subject), toolsets: None })
     }
 
     /// Closes a session for good, or until it is used again. Its worker will say so once more when it has ended.

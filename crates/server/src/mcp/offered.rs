@@ -243,6 +243,10 @@ impl Table for Offered {
         resources::read(ask, &params.uri).await
     }
 
+    async fn find_resource(&self, ask: &Ask, uri: &str) -> Option<Result<(), ErrorData>> {
+        resources::find(ask, uri).await
+    }
+
     async fn resource_changed(&self, ask: &Ask, uri: &str) -> Option<Result<(), ErrorData>> {
         resources::changed(ask, uri).await
     }

@@ -105,6 +105,13 @@ async fn text(ask: &Ask, uri: &str, place: &Place) -> Result<ReadResourceRespons
     Ok(ReadResourceResult::new(vec![contents]).into())
 }
 
+/// Whether the caller sees the run of a resource.
+pub(super) async fn find(ask: &Ask, uri: &str) -> Option<Result<(), ErrorData>> {
+    let place: Place = uri.parse().ok()?;
+    let seen = ask.app.runs.glance(&ask.view.caller, place.run).await;
+    Some(seen.map(|_| ()).map_err(|failure| explain(&failure)))
+}
+
 /// Returns when the run has ended: from then on its texts do not change.
 pub(super) async fn changed(ask: &Ask, uri: &str) -> Option<Result<(), ErrorData>> {
     let place: Place = uri.parse().ok()?;

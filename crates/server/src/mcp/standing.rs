@@ -72,8 +72,19 @@ impl Standing {
         Ok(())
     }
 
+    /// Refuses a resource that does not exist for this caller: somebody else's is answered as an unknown one.
+    async fn find(&self, ask: &Ask, uri: &str) -> Result<(), ErrorData> {
+        for table in &self.shared.tables {
+            if let Some(found) = table.find_resource(ask, uri).await {
+                return found;
+            }
+        }
+        Err(ErrorData::resource_not_found(format!("there is no resource {uri}"), None))
+    }
+
     /// Tells the session once when the resource changes.
     pub(super) async fn subscribe(self: &Arc<Self>, ask: Ask, uri: String) -> Result<(), ErrorData> {
+        self.find(&ask, &uri).await?;
         let Some((session, mut state)) = self.state(&ask).await? else { return Ok(()) };
         let wishes = state.wishes.get_or_insert_default();
         if wishes.uris.len() >= SUBSCRIPTIONS && !wishes.uris.contains(&uri) {

@@ -205,6 +205,10 @@ pub trait Table: Send + Sync {
         params: &ReadResourceRequestParams,
     ) -> Option<Result<ReadResourceResponse, ErrorData>>;
 
+    /// Whether the caller can read a resource, now or later; an error when it does not exist for this caller. Nothing,
+    /// when it belongs to no resource of this table.
+    async fn find_resource(&self, ask: &Ask, uri: &str) -> Option<Result<(), ErrorData>>;
+
     /// Returns when the resource has changed; at once with an error, when nothing can be heard of it.
     async fn resource_changed(&self, ask: &Ask, uri: &str) -> Option<Result<(), ErrorData>>;
 

@@ -71,6 +71,11 @@ impl Refusal {
         Self { status: StatusCode::MISDIRECTED_REQUEST, ..Self::from(failure) }
     }
 
+    /// A body of a type that is not read.
+    pub(super) fn wrong_content_type(failure: Failure) -> Self {
+        Self { status: StatusCode::UNSUPPORTED_MEDIA_TYPE, ..Self::from(failure) }
+    }
+
     /// A method that the route does not have.
     pub(super) fn wrong_method(parts: &request::Parts, allowed: &str) -> Self {
         let message = format!("{} is not possible at {}", parts.method, parts.uri.path());

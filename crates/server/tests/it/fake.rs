@@ -293,7 +293,11 @@ impl Fake {
 
     fn find(&self, caller: &Caller, wanted: impl Fn(&RunView) -> bool, code: &'static str) -> Result<RunView, Failure> {
         let state = self.state();
-        let found = state.runs.iter().rev().find(|run| run.view.tenant == caller.tenant && wanted(&run.view));
+        let found = state
+            .runs
+            .iter()
+            .rev()
+            .find(|run| caller.visible().sees(&run.view.tenant, &run.view.user) && wanted(&run.view));
         found
             .map(|run| run.view.clone())
             .ok_or_else(|| Failure::new(FailureKind::NotFound, code, "there is no such run"))
@@ -373,7 +377,7 @@ impl Runs for Fake {
     async fn list(&self, caller: &Caller, filter: RunFilter) -> Result<Vec<RunView>, Failure> {
         let state = self.state();
         let views = state.runs.iter().rev().map(|run| &run.view).filter(|view| {
-            view.tenant == caller.tenant
+            caller.visible().sees(&view.tenant, &view.user)
                 && filter.user.as_ref().is_none_or(|user| *user == view.user)
                 && filter.before.is_none_or(|before| view.run < before)
                 && (filter.status.is_empty() || filter.status.contains(&view.status))
@@ -388,7 +392,11 @@ impl Runs for Fake {
             .cloned()
             .ok_or_else(|| Failure::new(FailureKind::NotFound, "unknown_batch", "there is no such batch"))?;
         drop(state);
-        Ok(runs.into_iter().map(|run| self.view(run)).collect())
+        let views: Vec<RunView> = runs.into_iter().map(|run| self.view(run)).collect();
+        match views.iter().all(|view| caller.visible().sees(&view.tenant, &view.user)) {
+            true => Ok(views),
+            false => Err(Failure::new(FailureKind::NotFound, "unknown_batch", "there is no such batch")),
+        }
     }
 
     fn positions(&self, runs: &[RunKey]) -> BTreeMap<RunId, u64> {

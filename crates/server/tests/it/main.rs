@@ -2,6 +2,7 @@
 
 mod artifacts;
 mod attacks;
+mod browsers;
 mod fake;
 mod handles;
 mod house;

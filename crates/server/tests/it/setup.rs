@@ -160,7 +160,8 @@ fn principal(name: &str, tenant: &str, scopes: &[Scope]) -> PrincipalToken {
 }
 
 impl Setup {
-    /// Starts it. Principals are `ann` (default tenant, everything in it), `idle` (no scope) and `eve` (another tenant).
+    /// Starts it. Principals of the default tenant are `ann` (everything in it), `bob` (his own runs), `auditor` (sees
+    /// everybody's runs) and `idle` (no scope); `eve` is of another tenant.
     pub(crate) async fn start(self) -> Server {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback has a port");
         let address = listener.local_addr().expect("it has an address");
@@ -180,7 +181,13 @@ impl Setup {
         let address = listener.local_addr().expect("it has an address");
         let all = [Scope::RunsCreate, Scope::RunsRead, Scope::Tenant];
         let principals = if self.principals {
-            vec![principal("ann", "default", &all), principal("idle", "default", &[]), principal("eve", "other", &all)]
+            vec![
+                principal("ann", "default", &all),
+                principal("idle", "default", &[]),
+                principal("bob", "default", &[Scope::RunsCreate, Scope::RunsRead]),
+                principal("auditor", "default", &[Scope::RunsReadAll]),
+                principal("eve", "other", &all),
+            ]
         } else {
             Vec::new()
         };

@@ -118,6 +118,24 @@ async fn a_foreign_tenants_things_are_not_there() {
 }
 
 #[tokio::test]
+async fn another_subjects_things_are_not_there_and_a_token_that_reads_all_sees_them() {
+    let server = server().await;
+    let routes = routes(&server).await;
+    let run = server.fake.run_ids()[0].to_string();
+    for route in routes {
+        let names_a_thing = parameters(route.template).any(|name| name != "user_id");
+        let his = route.send(&server, "bob-token", "", b"{}").await;
+        let seen = route.send(&server, "auditor-token", "", b"{}").await;
+        assert!(!his.body.to_string().contains(&run), "{}: {}", route.name(), his.body);
+        if names_a_thing {
+            assert_eq!(his.status, 404, "{}: {}", route.name(), his.body);
+            let expected = if route.method == Method::Get { 200 } else { 403 };
+            assert_eq!(seen.status, expected, "{}: {}", route.name(), seen.body);
+        }
+    }
+}
+
+#[tokio::test]
 async fn an_unknown_key_is_refused_with_what_was_probably_meant() {
     let server = server().await;
     for route in routes(&server).await {

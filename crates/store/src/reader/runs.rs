@@ -2,8 +2,9 @@
 
 use async_trait::async_trait;
 use drawloom_contract::{
+    caller::Visible,
     definition::Definition,
-    ids::{AgentId, BatchId, Digest, RunId, RunKey, Tenant},
+    ids::{AgentId, BatchId, Digest, RunId, RunKey, SessionId, Tenant, UserId},
     journal::{Due, RequestKey, RunFilter, RunReader, StoreError, Unfinished},
     money::{Cost, Spent},
     record::{Record, Seq, Status},
@@ -44,14 +45,18 @@ impl RunReader for Store {
             .await
     }
 
-    async fn find_by_agent_id(&self, tenant: &Tenant, agent_id: &AgentId) -> Read<Option<RunView>> {
-        const LIVE: &str = select_runs!("WHERE tenant = $1 AND agent_id = $2 AND ended_at IS NULL");
-        const NEWEST: &str =
-            select_runs!("WHERE tenant = $1 AND agent_id = $2 AND ended_at IS NOT NULL ORDER BY run DESC LIMIT 1");
-        let (tenant, agent_id) = (tenant.clone(), agent_id.clone());
+    async fn find_by_agent_id(&self, visible: &Visible, agent_id: &AgentId) -> Read<Option<RunView>> {
+        const LIVE: &str =
+            select_runs!("WHERE tenant = $1 AND agent_id = $2 AND ended_at IS NULL AND ($3 IS NULL OR user = $3)");
+        const NEWEST: &str = select_runs!(
+            "WHERE tenant = $1 AND agent_id = $2 AND ended_at IS NOT NULL AND ($3 IS NULL OR user = $3) \
+             ORDER BY run DESC LIMIT 1"
+        );
+        let (visible, agent_id) = (visible.clone(), agent_id.clone());
         self.readers
             .read(move |connection| {
-                let values: [&dyn ToSql; 2] = [&tenant.as_str(), &agent_id.as_str()];
+                let owner = visible.owner().map(UserId::as_str);
+                let values: [&dyn ToSql; 3] = [&visible.tenant().as_str(), &agent_id.as_str(), &owner];
                 match Bound::new(connection, LIVE)?.first(&values, read_run)? {
                     Some(live) => Ok(Some(live)),
                     None => Bound::new(connection, NEWEST)?.first(&values, read_run),
@@ -60,9 +65,9 @@ impl RunReader for Store {
             .await
     }
 
-    async fn list_runs(&self, tenant: &Tenant, filter: &RunFilter) -> Read<Vec<RunView>> {
-        let (tenant, filter) = (tenant.clone(), filter.clone());
-        self.readers.read(move |connection| list_runs(connection, &tenant, &filter)).await
+    async fn list_runs(&self, visible: &Visible, filter: &RunFilter) -> Read<Vec<RunView>> {
+        let (visible, filter) = (visible.clone(), filter.clone());
+        self.readers.read(move |connection| list_runs(connection, &visible, &filter)).await
     }
 
     async fn read_journal(&self, key: &RunKey, after: Seq, limit: usize) -> Read<Vec<Record>> {
@@ -136,15 +141,30 @@ impl RunReader for Store {
             .await
     }
 
-    async fn list_batch(&self, tenant: &Tenant, batch: BatchId) -> Read<Option<Vec<RunView>>> {
-        const MEMBERS: &str = select_runs!("WHERE tenant = $1 AND batch = $2 ORDER BY batch_index");
-        let tenant = tenant.clone();
+    async fn sees_session(&self, visible: &Visible, session: SessionId) -> Read<bool> {
+        const SEEN: &str = "SELECT 1 FROM sessions WHERE tenant = $1 AND session = $2 AND ($3 IS NULL OR user = $3) \
+            AND NOT EXISTS (SELECT 1 FROM runs INDEXED BY runs_by_session \
+            WHERE tenant = $1 AND session = $2 AND user <> $3)";
+        let visible = visible.clone();
         self.readers
             .read(move |connection| {
-                let values: [&dyn ToSql; 2] = [&tenant.as_str(), batch.as_bytes()];
+                let owner = visible.owner().map(UserId::as_str);
+                let values: [&dyn ToSql; 3] = [&visible.tenant().as_str(), session.as_bytes(), &owner];
+                Ok(Bound::new(connection, SEEN)?.first(&values, |_| Ok(()))?.is_some())
+            })
+            .await
+    }
+
+    async fn list_batch(&self, visible: &Visible, batch: BatchId) -> Read<Option<Vec<RunView>>> {
+        const MEMBERS: &str = select_runs!("WHERE tenant = $1 AND batch = $2 ORDER BY batch_index");
+        let visible = visible.clone();
+        self.readers
+            .read(move |connection| {
+                let values: [&dyn ToSql; 2] = [&visible.tenant().as_str(), batch.as_bytes()];
                 let known = Bound::new(connection, "SELECT 1 FROM batches WHERE tenant = $1 AND batch = $2")?
                     .first(&values, |_| Ok(()))?;
-                known.map(|()| Bound::new(connection, MEMBERS)?.all(&values, read_run)).transpose()
+                let members = known.map(|()| Bound::new(connection, MEMBERS)?.all(&values, read_run)).transpose()?;
+                Ok(members.filter(|views| views.iter().all(|view| visible.sees(&view.tenant, &view.user))))
             })
             .await
     }
@@ -179,13 +199,16 @@ impl RunReader for Store {
     }
 }
 
-fn list_runs(connection: &Connection, tenant: &Tenant, filter: &RunFilter) -> Result<Vec<RunView>> {
+fn list_runs(connection: &Connection, visible: &Visible, filter: &RunFilter) -> Result<Vec<RunView>> {
     let mut text = String::from(select_runs_without_texts!("WHERE tenant = $1"));
-    let mut values: Vec<Box<dyn ToSql>> = vec![Box::new(tenant.as_str())];
+    let mut values: Vec<Box<dyn ToSql>> = vec![Box::new(visible.tenant().as_str())];
     let mut only = |condition: &str, value: Box<dyn ToSql>| {
         values.push(value);
         text.push_str(&format!(" AND {condition} ${}", values.len()));
     };
+    if let Some(owner) = visible.owner() {
+        only("user =", Box::new(owner.as_str().to_owned()));
+    }
     if let Some(user) = &filter.user {
         only("user =", Box::new(user.as_str().to_owned()));
     }

@@ -1,6 +1,7 @@
 //! Commits: what is written is read back whole, in order, once.
 
 use drawloom_contract::{
+    caller::Visible,
     ids::RunKey,
     journal::{CommitError, Entry, Journal as _, RunReader as _, StoreError},
     record::{Accepted, Body, Record, Status},
@@ -157,7 +158,8 @@ async fn a_run_is_not_found_behind_another_tenants_wall() {
     // The same id, handle and session there are other things.
     bench.append(begin(theirs(1), [note("theirs"), note("more")])).await;
     assert_eq!((bench.view(&key(1)).await.seq, bench.view(&key_there).await.seq), (2, 3));
-    let found = bench.store.find_by_agent_id(&tenant("theirs"), &accepted(1).agent_id).await.expect("readable");
+    let found =
+        bench.store.find_by_agent_id(&Visible::whole(tenant("theirs")), &accepted(1).agent_id).await.expect("readable");
     assert_eq!(found.map(|view| view.tenant), Some(tenant("theirs")));
 }
 

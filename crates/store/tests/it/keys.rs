@@ -1,6 +1,7 @@
 //! Idempotency keys: the same request twice is one run.
 
 use drawloom_contract::{
+    caller::Visible,
     ids::{Digest, Tenant},
     journal::{CommitError, Entry, HandleId, NewBatch, RequestKey, RunReader as _},
 };
@@ -97,7 +98,7 @@ async fn a_repeated_batch_is_found_by_its_handle() {
     };
     bench.commit(entry(1)).await.expect("the first of them");
     assert_eq!(bench.commit(entry(2)).await, Err(CommitError::Repeated(HandleId::Batch(batch_id(1)))));
-    assert_eq!(bench.store.list_batch(&Tenant::default_tenant(), batch_id(2)).await, Ok(None));
+    assert_eq!(bench.store.list_batch(&Visible::whole(Tenant::default_tenant()), batch_id(2)).await, Ok(None));
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 //! What ended long ago goes, whole; everything else stays.
 
 use drawloom_contract::{
+    caller::Visible,
     ids::{Digest, Tenant},
     journal::{Entry, HandleId, Journal as _, NewBatch, RequestKey, RunFilter, RunReader as _},
     record::{Accepted, Body, Record},
@@ -25,7 +26,7 @@ fn large(letter: char) -> String {
 
 async fn count(bench: &Bench) -> usize {
     let filter = RunFilter { limit: 200, ..RunFilter::default() };
-    bench.store.list_runs(&Tenant::default_tenant(), &filter).await.expect("a readable store").len()
+    bench.store.list_runs(&Visible::whole(Tenant::default_tenant()), &filter).await.expect("a readable store").len()
 }
 
 /// How many rows a table has, as another process sees it.
@@ -98,7 +99,7 @@ async fn nothing_goes_that_is_unfinished_or_ended_later_or_belongs_to_such_a_thi
     }
     let pruned = bench.store.prune(&late()).await.expect("a writable store");
     assert_eq!((pruned.trees, pruned.runs), (7, 9));
-    assert_eq!(bench.store.list_batch(&Tenant::default_tenant(), batch_id(1)).await, Ok(None));
+    assert_eq!(bench.store.list_batch(&Visible::whole(Tenant::default_tenant()), batch_id(1)).await, Ok(None));
     assert_eq!(count(&bench).await, 1, "the one that ended too late");
 }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use drawloom_contract::{
+    caller::Visible,
     definition::Definition,
     ids::{Digest, Tenant},
     journal::{Entry, RunFilter, RunReader as _},
@@ -59,7 +60,8 @@ async fn a_list_shows_what_its_filter_says_newest_first() {
         ),
     ];
     for (filter, expected) in cases {
-        let found = bench.store.list_runs(&Tenant::default_tenant(), &filter).await.expect("a readable store");
+        let found =
+            bench.store.list_runs(&Visible::whole(Tenant::default_tenant()), &filter).await.expect("a readable store");
         assert_eq!(ids(&found), expected, "{filter:?}");
     }
 }
@@ -72,7 +74,8 @@ async fn a_list_leaves_texts_where_they_are() {
         bench.append(begin(accepted(number), [admitted(), turn_done(1, text), completed()])).await;
     }
     let filter = RunFilter { limit: 100, ..RunFilter::default() };
-    let listed = bench.store.list_runs(&Tenant::default_tenant(), &filter).await.expect("a readable store");
+    let listed =
+        bench.store.list_runs(&Visible::whole(Tenant::default_tenant()), &filter).await.expect("a readable store");
     assert_eq!(ids(&listed), [2, 1]);
     for (row, text) in listed.into_iter().rev().zip(texts) {
         let whole = bench.view(&row.key()).await;
@@ -87,7 +90,7 @@ async fn a_handle_finds_its_live_run_or_else_the_newest() {
     let with_handle = |number| Accepted { agent_id: accepted(1).agent_id, ..accepted(number) };
     let Accepted { tenant, agent_id, .. } = accepted(1);
     let found = async || {
-        let found = bench.store.find_by_agent_id(&tenant, &agent_id).await;
+        let found = bench.store.find_by_agent_id(&Visible::whole(tenant.clone()), &agent_id).await;
         found.expect("a readable store").map(|view| ids(&[view]))
     };
     assert_eq!(found().await, None);

@@ -6,6 +6,7 @@ use drawloom_contract::{
     journal::{RunReader as _, StoreError},
     time::Clock as _,
 };
+use drawloom_server::auth::see_only_their_own;
 use drawloom_store::{Options, Previous, Store};
 use drawloom_substrate::Weight;
 use drawloom_tools::BashNetwork;
@@ -247,6 +248,14 @@ fn tokens(report: &mut Report, config: &Config) {
                 Some(format!("set {} to a long random text", principal.token_env)),
             ),
         }
+    }
+    for name in see_only_their_own(config.principals.iter(), is_set(&config.auth.token_env)) {
+        report.add(
+            Verdict::Warn,
+            "principal",
+            format!("{name}: it sees and cancels only its own runs, not those of other users of its tenant"),
+            Some("add runs:read:all to its scopes if it should see them all".into()),
+        );
     }
     for (id, provider) in &config.providers {
         if let Some(name) = &provider.api_key_env {

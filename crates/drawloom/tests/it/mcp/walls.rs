@@ -147,3 +147,43 @@ fn several_messages_in_a_body_are_answered_in_the_revision_that_has_them() {
     let id = newer.call("spawn_run", json!({ "agent": "echo", "prompt": "x" }))["structuredContent"]["run_id"].clone();
     assert_eq!(run(&server.url, id.as_str().expect("an id"))["status"], "completed");
 }
+
+#[test]
+fn a_subscription_to_what_is_somebody_elses_is_answered_as_one_to_what_does_not_exist() {
+    let home = home();
+    let mut config = std::fs::read_to_string(home.path().join("drawloom.yaml")).expect("a config");
+    config.push_str(
+        "principals:\n  ann: { subject: ann, scopes: [\"runs:create\", \"runs:read\"], token_env: ANN }\n  \
+         bob: { subject: bob, scopes: [\"runs:read\"], token_env: BOB }\n  \
+         eve: { tenant: other, subject: eve, scopes: [\"substrate:tenant\"], token_env: EVE }\n",
+    );
+    home.write("drawloom.yaml", &config);
+    let mut command = home.command(&["serve", "--json", "--log", "warn"]);
+    command.env("ANN", "token-of-ann").env("BOB", "token-of-bob").env("EVE", "token-of-eve");
+    let server = home.serve_with(command);
+    let open = |token: &str| Client::new(&server.url, Era::Sessions).with_token(token).opened();
+    let ann = open("token-of-ann");
+    let spawned = ann.call("spawn_run", json!({ "agent": "never", "prompt": "x", "mode": "detach" }));
+    let id = spawned["structuredContent"]["run_id"].as_str().expect("an id").to_owned();
+    let unknown = format!("{}{}", &id[..id.len() - 4], "0000");
+    let ask = |client: &Client, run: &str| {
+        let answer = client.ask("resources/subscribe", json!({ "uri": format!("drawloom://runs/{run}/journal") }));
+        answer.to_string().replace(run, "RUN")
+    };
+    assert!(ask(&ann, &id).contains("\"result\""), "{}", ask(&ann, &id));
+    for token in ["token-of-bob", "token-of-eve"] {
+        let client = open(token);
+        let (theirs, nothing) = (
+            client.ask("resources/read", json!({ "uri": format!("drawloom://runs/{id}/journal") })),
+            ask(&client, &unknown),
+        );
+        assert_eq!(theirs["error"]["code"], -32002, "{theirs}");
+        let without_id = |answer: String| {
+            let mut answer: Value = serde_json::from_str(&answer).expect("JSON");
+            answer["id"] = Value::Null;
+            answer
+        };
+        assert!(nothing.contains("-32002"), "{nothing}");
+        assert_eq!(without_id(ask(&client, &id)), without_id(nothing), "{token}");
+    }
+}
