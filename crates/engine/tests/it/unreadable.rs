@@ -4,8 +4,9 @@ use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use drawloom_contract::{
+    caller::Visible,
     definition::Definition,
-    ids::{AgentId, BatchId, Digest, RunKey, Tenant},
+    ids::{AgentId, BatchId, Digest, RunKey, SessionId, Tenant},
     journal::{RequestKey, RunFilter, RunReader, StoreError, Unfinished},
     money::Spent,
     record::{Record, Seq, Status},
@@ -31,12 +32,28 @@ impl RunReader for NoChildren {
         self.0.find_run(key).await
     }
 
-    async fn find_by_agent_id(&self, tenant: &Tenant, agent_id: &AgentId) -> Result<Option<RunView>, StoreError> {
-        self.0.find_by_agent_id(tenant, agent_id).await
+    async fn find_run_without_text(&self, key: &RunKey) -> Result<Option<RunView>, StoreError> {
+        self.0.find_run_without_text(key).await
     }
 
-    async fn list_runs(&self, tenant: &Tenant, filter: &RunFilter) -> Result<Vec<RunView>, StoreError> {
-        self.0.list_runs(tenant, filter).await
+    async fn read_journal_part(&self, key: &RunKey, after: Seq, bytes: usize) -> Result<Vec<Record>, StoreError> {
+        self.0.read_journal_part(key, after, bytes).await
+    }
+
+    async fn tree_size(&self, root: &RunKey) -> Result<u64, StoreError> {
+        self.0.tree_size(root).await
+    }
+
+    async fn sees_session(&self, visible: &Visible, session: SessionId) -> Result<bool, StoreError> {
+        self.0.sees_session(visible, session).await
+    }
+
+    async fn find_by_agent_id(&self, visible: &Visible, agent_id: &AgentId) -> Result<Option<RunView>, StoreError> {
+        self.0.find_by_agent_id(visible, agent_id).await
+    }
+
+    async fn list_runs(&self, visible: &Visible, filter: &RunFilter) -> Result<Vec<RunView>, StoreError> {
+        self.0.list_runs(visible, filter).await
     }
 
     async fn read_journal(&self, key: &RunKey, after: Seq, limit: usize) -> Result<Vec<Record>, StoreError> {
@@ -55,8 +72,8 @@ impl RunReader for NoChildren {
         self.0.tree_spent(root).await
     }
 
-    async fn list_batch(&self, tenant: &Tenant, batch: BatchId) -> Result<Option<Vec<RunView>>, StoreError> {
-        self.0.list_batch(tenant, batch).await
+    async fn list_batch(&self, visible: &Visible, batch: BatchId) -> Result<Option<Vec<RunView>>, StoreError> {
+        self.0.list_batch(visible, batch).await
     }
 
     async fn find_definition(&self, tenant: &Tenant, digest: &Digest) -> Result<Option<Definition>, StoreError> {
