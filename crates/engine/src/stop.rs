@@ -191,10 +191,11 @@ impl Engine {
     /// the run's end says so.
     pub(crate) fn set_old_deadline(&self, due: &journal::Due) {
         let left = self.left_of(due);
-        self.timers.set_earlier(self.parts.clock.now().after(left), &due.run, Due::Deadline);
+        // Before the timer is set, which may be due at once.
         if self.parts.clock_set_forward.is_some() && left < due.due.since(due.since) {
             self.hurried().insert(due.run.clone());
         }
+        self.timers.set_earlier(self.parts.clock.now().after(left), &due.run, Due::Deadline);
     }
 
     /// What is left of a time that the process before set: what the wall clock says, but never more than there was.

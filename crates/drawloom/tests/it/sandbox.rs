@@ -2,8 +2,14 @@
 
 use crate::support::Home;
 
-/// An agent with Bash, as the operator wrote `tools.bash` and the agent's `hosts`.
-fn config(bash: &str, hosts: &str) -> String {
+const CONFIG: &str = "project/drawloom.yaml";
+
+/// A project with an agent that has Bash, as the operator wrote `tools.bash` and the agent's `hosts`. The config is inside the
+/// agent's volume, the data is not.
+fn config(home: &Home, bash: &str, hosts: &str) -> String {
+    let project = home.path().join("project");
+    std::fs::create_dir_all(&project).expect("a directory");
+    let project = project.display();
     format!(
         r#"
 providers:
@@ -17,7 +23,7 @@ providers:
           text: "{{{{last}}}}"
 defaults: {{ provider: script, model: demo }}
 tools: {{ bash: {{ enabled: true, {bash} }} }}
-volumes: {{ here: {{ path: ., mode: rw, default: true }} }}
+volumes: {{ here: {{ path: {project}, mode: rw, default: true }} }}
 agents:
   worker: {{ tools: [Bash], {hosts} }}
 "#
@@ -39,14 +45,14 @@ fn doctor_says_what_this_machine_enforces() {
 #[test]
 fn a_server_without_a_token_does_not_start_when_commands_reach_the_network() {
     let home = Home::new();
-    home.write("drawloom.yaml", &config("network: host", r#"hosts: ["*"]"#));
-    let ran = home.run(&["serve", "--listen", "127.0.0.1:0", "--json"]).exits(2);
+    home.write("project/drawloom.yaml", &config(&home, "network: host", r#"hosts: ["*"]"#));
+    let ran = home.run(&["serve", "--config", CONFIG, "--listen", "127.0.0.1:0", "--json"]).exits(2);
     let error = ran.json()["error"].clone();
     assert_eq!(error["code"], "bash_network_without_token", "{error}");
     assert!(error["message"].as_str().expect("a message").contains("worker"), "{error}");
     for (bash, hosts) in [("network: none", r#"hosts: ["*"]"#), ("network: host", r#"hosts: [example.com]"#)] {
-        home.write("drawloom.yaml", &config(bash, hosts));
-        home.serve().stop();
+        home.write("project/drawloom.yaml", &config(&home, bash, hosts));
+        home.serve_with(home.command(&["serve", "--config", CONFIG, "--listen", "127.0.0.1:0"])).stop();
     }
 }
 
@@ -55,8 +61,8 @@ fn validate_says_when_hosts_do_not_hold_for_bash() {
     let home = Home::new();
     for (bash, said) in [("network: host", "its Bash has no network"), ("network: none", "tools.bash.network is none")]
     {
-        home.write("drawloom.yaml", &config(bash, "hosts: [example.com]"));
-        let ran = home.run(&["validate"]).exits(0);
+        home.write("project/drawloom.yaml", &config(&home, bash, "hosts: [example.com]"));
+        let ran = home.run(&["validate", CONFIG]).exits(0);
         assert!(ran.stdout.contains(said) || ran.stderr.contains(said), "{ran:?}");
     }
 }
@@ -64,16 +70,16 @@ fn validate_says_when_hosts_do_not_hold_for_bash() {
 #[test]
 fn a_command_reads_the_config_in_its_volume_but_cannot_change_it_or_see_its_env_and_the_record_says_how_it_ran() {
     let home = Home::new();
-    let text = config("max_processes: 50", "hosts: []");
-    home.write("drawloom.yaml", &text);
-    home.write(".env", "PLANTED=s3cret-in-env\n");
-    let ran = home.run(&["run", "worker", "go", "--json"]).exits(0);
+    let text = config(&home, "max_processes: 50", "hosts: []");
+    home.write(CONFIG, &text);
+    home.write("project/.env", "PLANTED=s3cret-in-env\n");
+    let ran = home.run(&["run", "--config", CONFIG, "worker", "go", "--json"]).exits(0);
     let result = ran.json();
     let said = result["final_text"].as_str().expect("a text");
     assert!(said.contains("providers:") && !said.contains("s3cret"), "{said}");
     assert!(said.contains("Read-only file system") && said.contains("[exit code 2]"), "{said}");
-    assert_eq!(std::fs::read_to_string(home.path().join("drawloom.yaml")).expect("the config"), text);
+    assert_eq!(std::fs::read_to_string(home.path().join(CONFIG)).expect("the config"), text);
     let run = result["run_id"].as_str().expect("an id").to_owned();
-    let journal = home.run(&["runs", "tail", &run, "--json"]).exits(0).stdout;
+    let journal = home.run(&["runs", "--config", CONFIG, "tail", &run, "--json"]).exits(0).stdout;
     assert!(journal.contains("no network"), "the record says how the command was confined: {journal}");
 }
