@@ -310,15 +310,14 @@ impl Engine {
     fn plan_root(&self, caller: &Caller, start: Start, batch: Option<BatchPlace>) -> Result<Planned, Failure> {
         let now = self.wall();
         // Names are stored and shown as they are.
-        let names = [
-            (start.agent_id.as_ref().map(ToString::to_string), "agent_id", "secret_agent_id"),
-            (Some(start.user.as_ref().unwrap_or(&caller.subject).to_string()), "user_id", "secret_user_id"),
-        ];
-        for (name, field, code) in names {
-            if name.is_some_and(|mut name| self.parts.redactor.mask(&mut name)) {
-                let message = format!("the {field} looks like a secret, and it would be stored and shown");
-                return Err(Failure::new(FailureKind::Invalid, code, message).with_hint("pick another one"));
-            }
+        let is_secret = |name: String| self.parts.redactor.mask(&mut { name });
+        if start.agent_id.as_ref().is_some_and(|agent_id| is_secret(agent_id.to_string())) {
+            let message = "the agent_id looks like a secret, and it would be stored and shown";
+            return Err(Failure::new(FailureKind::Invalid, "secret_agent_id", message).with_hint("pick another one"));
+        }
+        if is_secret(start.user.as_ref().unwrap_or(&caller.subject).to_string()) {
+            let message = "the user_id looks like a secret, and it would be stored and shown";
+            return Err(Failure::new(FailureKind::Invalid, "secret_user_id", message).with_hint("pick another one"));
         }
         let pinned = self.find_agent(&caller.tenant, &start.agent)?;
         let definition = &pinned.definition;

@@ -173,13 +173,13 @@ impl Table for Fixtures {
         Some(Ok(GetPromptResult::new(messages.into_iter().map(of).collect()).into()))
     }
 
-    async fn complete(&self, _: &Ask, params: &CompleteRequestParams) -> Option<CompletionInfo> {
+    async fn complete(&self, _: &Ask, params: &CompleteRequestParams) -> Option<Result<CompletionInfo, ErrorData>> {
         let Reference::Prompt(prompt) = &params.r#ref else { return None };
         if !prompt.name.starts_with("test_") {
             return None;
         }
         let words = ["paris", "park", "party", "quince"];
         let fitting = words.into_iter().filter(|word| word.starts_with(&params.argument.value));
-        CompletionInfo::new(fitting.map(str::to_owned).collect()).ok()
+        CompletionInfo::new(fitting.map(str::to_owned).collect()).ok().map(Ok)
     }
 }

@@ -11,7 +11,10 @@ use std::{
 use drawloom_contract::redact::forms;
 use serde_json::{Value, json};
 
-use crate::support::{Home, Server};
+use crate::{
+    mcp::client::{Client, Era},
+    support::{Home, Server},
+};
 
 /// A secret that is valid as an id, a host, a word of a path and a file name, so that it gets as far as it can.
 const CANARY: &str = "canary-Vx73Qm-secret-0192837465";
@@ -278,14 +281,15 @@ fn a_secret_that_is_planted_in_every_field_is_found_nowhere() {
         seen.push((name.to_owned(), send(&server, &method, &path, &header, &body).into()));
         fields += 1;
     }
-    for (name, method, params) in mcp_fields(&run) {
-        let body = json!({ "jsonrpc": "2.0", "id": CANARY, "method": method, "params": params });
-        let answer = send(&server, "POST", "/mcp", "", &body);
-        // The id of a request comes back as it is: it is the caller's own, and goes nowhere else.
-        let answer = answer.replace(&format!("\"id\":\"{CANARY}\""), "");
-        seen.push((name.to_owned(), answer.into()));
-        fields += 1;
+    for era in [Era::Sessions, Era::Stateless] {
+        let client = Client::new(&server.url, era).with_token(TOKEN).opened();
+        for (name, method, params) in mcp_fields(&run) {
+            let exchange = client.send(&client.request(7, method, params));
+            let head = format!("{} {:?}", exchange.status, exchange.headers);
+            seen.push((name.to_owned(), (head + &exchange.text()).into()));
+        }
     }
+    fields += mcp_fields(&run).len();
     for arguments in [
         &["run", "echo", CANARY, "--json"][..],
         &["run", CANARY, "x"],

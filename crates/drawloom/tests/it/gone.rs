@@ -4,7 +4,10 @@ use std::fs;
 
 use serde_json::json;
 
-use crate::support::Home;
+use crate::{
+    mcp::client::{Client, Era},
+    support::Home,
+};
 
 #[test]
 fn a_server_whose_data_is_deleted_says_so_and_no_second_one_starts_beside_it() {
@@ -15,12 +18,21 @@ fn a_server_whose_data_is_deleted_says_so_and_no_second_one_starts_beside_it() {
         home.finish(command.env("DRAWLOOM_URL", &server.url))
     };
     via(&["run", "echo", "hi"]).exits(0);
+    let host = Client::open(&server.url, Era::Stateless);
+    let uri = "drawloom://runs/{run_id}";
+    let complete = || {
+        let params =
+            json!({ "ref": { "type": "ref/resource", "uri": uri }, "argument": { "name": "run_id", "value": "r_" } });
+        host.ask("completion/complete", params).to_string()
+    };
+    assert!(complete().contains("\"r_"), "it proposes the run");
     fs::remove_dir_all(home.data()).expect("the data directory");
     for arguments in [&["run", "echo", "hi", "--json"][..], &["runs", "list", "--json"]] {
         let ran = via(arguments);
         assert_ne!(ran.code, 0, "{ran:?}");
         assert!((ran.stdout.clone() + &ran.stderr).contains("store_gone"), "{ran:?}");
     }
+    assert!(complete().contains("store_gone"), "not an empty list");
     let health = get(&server.url, "/healthz");
     assert!(health.starts_with("HTTP/1.1 503") && health.contains("store_gone"), "{health}");
     // The lock file went with the directory; the server still has the path.

@@ -75,7 +75,7 @@ pub(super) async fn take(shared: &Arc<Shared>, view: &View, body: &[u8]) -> bool
 /// gone for a while. A call that was not accepted started nothing.
 async fn what_it_started(shared: &Arc<Shared>, view: &View, key: &str) -> Result<bool, Failure> {
     let (app, caller) = (&shared.app, &view.caller);
-    if let Some(note) = Notes::new(app.clone()).find(&notes::of_key(caller, key)).await
+    if let Some(note) = Notes::new(app.clone()).find(&notes::of_key(caller, key)).await?
         && stop_noted(shared, view, &note).await
     {
         return Ok(true);
@@ -95,7 +95,13 @@ async fn what_it_started(shared: &Arc<Shared>, view: &View, key: &str) -> Result
 
 /// Cancels what a call of a session had started that nobody waits for here: the server was restarted since.
 pub(super) async fn of_session(shared: &Arc<Shared>, view: &View, session: &str, call: &RequestId) {
-    let note = Notes::new(shared.app.clone()).find(&notes::of_session(session, call)).await;
+    let note = match Notes::new(shared.app.clone()).find(&notes::of_session(session, call)).await {
+        Ok(note) => note,
+        // A notification has no answer that could say so.
+        Err(error) => {
+            return tracing::error!(%error, "a cancel could not be carried out: what it is about is unreadable");
+        }
+    };
     // An answered call is over, and what it left running goes on.
     if let Some(note) = note.filter(|note| !note.answered) {
         stop_noted(shared, view, &note).await;

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use axum::http::request::Parts;
-use drawloom_contract::{VERSION, caller::Scope};
+use drawloom_contract::{VERSION, caller::Scope, failure::Failure};
 use futures::{StreamExt as _, stream::FuturesUnordered};
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
@@ -79,22 +79,36 @@ impl Handler {
         Ok(Ask { app: self.shared.app.clone(), view, level, changes: self.shared.changes.clone(), context })
     }
 
+    /// An error that may quote what the host sent, without its secrets.
+    fn masked(&self, mut error: ErrorData) -> ErrorData {
+        let redactor = &self.shared.app.redactor;
+        error.message = redactor.clean(error.message.into_owned()).into_inner().into();
+        error.data = error.data.map(|data| redactor.clean(data).into_inner());
+        error
+    }
+
     fn tables(&self) -> impl Iterator<Item = &Arc<dyn Table>> {
         self.shared.tables.iter()
     }
 
     async fn task(&self, ask: &Ask, id: &str) -> Result<Box<dyn Pending>, ErrorData> {
-        let note = Notes::new(ask.app.clone()).find(&notes::of_task(id)).await;
+        let note = Notes::new(ask.app.clone()).find(&notes::of_task(id)).await.map_err(unreadable)?;
         let result_bytes = note.and_then(|note| note.terms.result_bytes);
         let terms = Terms { belongs_to_call: true, result_bytes, ..Terms::default() };
         for table in self.tables() {
             let terms = terms.clone();
             if let Some(found) = table.find_task(&ask.app, &ask.view, id, terms).await {
-                return found;
+                return found.map_err(|error| self.masked(error));
             }
         }
-        Err(ErrorData::invalid_params(format!("there is no task {id:?}"), None))
+        Err(self.masked(ErrorData::invalid_params(format!("there is no task {id:?}"), None)))
     }
+}
+
+/// What a host is told when the store cannot be read: not that there is nothing.
+pub(super) fn unreadable(failure: Failure) -> ErrorData {
+    let hint = failure.hint.map(|hint| format!("; {hint}")).unwrap_or_default();
+    ErrorData::internal_error(format!("{} ({}){hint}", failure.message, failure.code), None)
 }
 
 /// Lists come whole, so there is no other page than the first.
@@ -176,17 +190,20 @@ impl ServerHandler for Handler {
         let _by_key = name.map(|name| self.shared.calls.enter(name, &cancel));
         for table in self.tables() {
             let Some(outcome) = table.call(&ask, &params).await else { continue };
-            let mut response = match outcome? {
+            let mut response = match outcome.map_err(|error| self.masked(error))? {
                 Outcome::Done(result) => result.into(),
                 Outcome::Input(question) => question.into(),
-                Outcome::Pending(pending) => wait::answer(&ask, pending, &cancel, began).await?,
+                Outcome::Pending(pending) => {
+                    wait::answer(&ask, pending, &cancel, began).await.map_err(|error| self.masked(error))?
+                }
             };
             if let CallToolResponse::Complete(result) = &mut response {
                 result.result_type.get_or_insert(ResultType::COMPLETE);
             }
             return Ok(response);
         }
-        Err(ErrorData::invalid_params(format!("there is no tool {:?}; tools/list names them", params.name), None))
+        let message = format!("there is no tool {:?}; tools/list names them", params.name);
+        Err(self.masked(ErrorData::invalid_params(message, None)))
     }
 
     async fn get_task(
@@ -251,11 +268,11 @@ impl ServerHandler for Handler {
         let ask = self.ask_as(context, Scope::RunsRead)?;
         for table in self.tables() {
             if let Some(read) = table.read_resource(&ask, &params).await {
-                return read;
+                return read.map_err(|error| self.masked(error));
             }
         }
         let data = serde_json::json!({ "uri": params.uri });
-        Err(ErrorData::resource_not_found(format!("there is no resource {}", params.uri), Some(data)))
+        Err(self.masked(ErrorData::resource_not_found(format!("there is no resource {}", params.uri), Some(data))))
     }
 
     async fn subscribe(
@@ -264,7 +281,7 @@ impl ServerHandler for Handler {
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
         let ask = self.ask_as(context, Scope::RunsRead)?;
-        self.standing.subscribe(ask, params.uri).await
+        self.standing.subscribe(ask, params.uri).await.map_err(|error| self.masked(error))
     }
 
     async fn unsubscribe(
@@ -272,7 +289,7 @@ impl ServerHandler for Handler {
         params: UnsubscribeRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        self.standing.unsubscribe(&self.ask(context)?, &params.uri).await
+        self.standing.unsubscribe(&self.ask(context)?, &params.uri).await.map_err(|error| self.masked(error))
     }
 
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
@@ -346,10 +363,11 @@ impl ServerHandler for Handler {
         let ask = self.ask(context)?;
         for table in self.tables() {
             if let Some(prompt) = table.get_prompt(&ask, &params).await {
-                return prompt;
+                return prompt.map_err(|error| self.masked(error));
             }
         }
-        Err(ErrorData::invalid_params(format!("there is no prompt {:?}; prompts/list names them", params.name), None))
+        let message = format!("there is no prompt {:?}; prompts/list names them", params.name);
+        Err(self.masked(ErrorData::invalid_params(message, None)))
     }
 
     async fn complete(
@@ -360,7 +378,7 @@ impl ServerHandler for Handler {
         let ask = self.ask_as(context, Scope::RunsRead)?;
         for table in self.tables() {
             if let Some(found) = table.complete(&ask, &params).await {
-                return Ok(CompleteResult::new(found));
+                return found.map(CompleteResult::new).map_err(|error| self.masked(error));
             }
         }
         Ok(CompleteResult::default())
@@ -375,7 +393,7 @@ impl ServerHandler for Handler {
         if METHODS.contains(&method.as_str()) {
             return Err(ErrorData::invalid_params(format!("the params of {method} are not as they must be"), None));
         }
-        Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, method, None))
+        Err(self.masked(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, method, None)))
     }
 
     async fn set_level(

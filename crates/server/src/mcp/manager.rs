@@ -16,6 +16,7 @@ use std::{
 };
 
 use async_trait::async_trait;
+use drawloom_contract::failure::Failure;
 use futures::{Stream, StreamExt as _};
 use rmcp::{
     ErrorData,
@@ -35,6 +36,7 @@ use crate::mcp::{
     calls::{Cancel, What, is_timeout},
     cancel, clients,
     endpoint::Shared,
+    handler::unreadable,
     notes::{self, Notes},
     sessions::Sessions,
     table::View,
@@ -111,9 +113,9 @@ impl Manager {
     }
 
     /// Whose a session is.
-    async fn owner(&self, session: &str) -> Option<View> {
-        let (tenant, subject) = self.sessions.owner(session).await?;
-        Some(View { caller: self.shared.app.auth.caller(tenant, subject), toolsets: None })
+    async fn owner(&self, session: &str) -> Result<Option<View>, Failure> {
+        let Some((tenant, subject)) = self.sessions.owner(session).await? else { return Ok(None) };
+        Ok(Some(View { caller: self.shared.app.auth.caller(tenant, subject), toolsets: None }))
     }
 
     /// Closes a session for good, or until it is used again. Its worker will say so once more when it has ended.
@@ -187,7 +189,7 @@ impl Listener for Teller {
 async fn rest_of(
     shared: &Shared,
     session: &str,
-    view: Option<View>,
+    view: Result<Option<View>, Failure>,
     mark: &Mark,
     teller: &Teller,
 ) -> Result<CallToolResult, ErrorData> {
@@ -197,9 +199,9 @@ async fn rest_of(
             None,
         )
     };
-    let view = view.ok_or_else(lost)?;
+    let view = view.map_err(unreadable)?.ok_or_else(lost)?;
     let (notes, name) = (Notes::new(shared.app.clone()), notes::of_session(session, &mark.call));
-    let note = notes.find(&name).await;
+    let note = notes.find(&name).await.map_err(unreadable)?;
     // A later call of the session may have had the same id.
     let serial = Some((mark.boot.clone(), mark.serial));
     let note = note.filter(|note| note.serial == serial).ok_or_else(lost)?;
@@ -347,11 +349,14 @@ impl SessionManager for Manager {
         {
             let reason = &cancelled.params.reason;
             let is_here = self.shared.in_sessions.cancel(&(id.to_string(), call.clone()), reason.clone());
-            if !is_here
-                && !is_timeout(reason.as_deref())
-                && let Some(view) = self.owner(id).await
-            {
-                cancel::of_session(&self.shared, &view, id, call).await;
+            if !is_here && !is_timeout(reason.as_deref()) {
+                match self.owner(id).await {
+                    Ok(Some(view)) => cancel::of_session(&self.shared, &view, id, call).await,
+                    Ok(None) => {}
+                    Err(error) => {
+                        tracing::error!(%error, "a cancel could not be carried out: its session is unreadable")
+                    }
+                }
             }
         }
         self.inner.accept_message(id, message).await

@@ -5,6 +5,7 @@ use std::{sync::Arc, time::Duration};
 
 use drawloom_contract::{
     caller::Caller,
+    failure::{Explain, Failure},
     ids::{Digest, Tenant},
     time::Timestamp,
     values::{ValueChange, ValueKey},
@@ -87,14 +88,11 @@ impl Notes {
     }
 
     /// The note of a call, if there is one.
-    pub(super) async fn find(&self, name: &str) -> Option<Note> {
-        match self.app.values.find_value(&key(name), self.app.clock.wall()).await {
-            Ok(value) => value.and_then(|value| serde_json::from_value(value).ok()),
-            Err(error) => {
-                tracing::warn!(%error, "notes of waiting calls cannot be read");
-                None
-            }
-        }
+    pub(super) async fn find(&self, name: &str) -> Result<Option<Note>, Failure> {
+        let found = self.app.values.find_value(&key(name), self.app.clock.wall()).await;
+        let value = found.map_err(|error| Failure::of(&error as &dyn Explain))?;
+        // A note of another version says nothing.
+        Ok(value.and_then(|value| serde_json::from_value(value).ok()))
     }
 }
 

@@ -263,7 +263,7 @@ impl Table for Offered {
         prompts::get(ask, params)
     }
 
-    async fn complete(&self, ask: &Ask, params: &CompleteRequestParams) -> Option<CompletionInfo> {
+    async fn complete(&self, ask: &Ask, params: &CompleteRequestParams) -> Option<Result<CompletionInfo, ErrorData>> {
         prompts::complete(ask, params).await
     }
 }

@@ -10,7 +10,7 @@ use rmcp::{
 };
 use serde_json::Value;
 
-use crate::mcp::table::Ask;
+use crate::mcp::{handler::unreadable, table::Ask};
 
 struct Recipe {
     name: &'static str,
@@ -157,23 +157,26 @@ fn fill(recipe: &Recipe, params: &GetPromptRequestParams) -> Result<String, Erro
 }
 
 /// Agents for arguments that want one, and runs for resources.
-pub(super) async fn complete(ask: &Ask, params: &CompleteRequestParams) -> Option<CompletionInfo> {
+pub(super) async fn complete(ask: &Ask, params: &CompleteRequestParams) -> Option<Result<CompletionInfo, ErrorData>> {
     let begun = params.argument.value.as_str();
     let names: Vec<String> = match &params.r#ref {
         Reference::Prompt(prompt) if RECIPES.iter().any(|recipe| recipe.name == prompt.name) => {
             if !matches!(params.argument.name.as_str(), "agent" | "agents") {
-                return Some(CompletionInfo::default());
+                return Some(Ok(CompletionInfo::default()));
             }
             let definitions = ask.app.definitions.list(&ask.view.caller.tenant);
             definitions.iter().map(|definition| definition.name.to_string()).collect()
         }
         Reference::Resource(resource) if resource.uri.starts_with("drawloom://runs/") => {
             let filter = RunFilter { limit: 100, ..RunFilter::default() };
-            let views = ask.app.runs.list(&ask.view.caller, filter).await.unwrap_or_default();
+            let views = match ask.app.runs.list(&ask.view.caller, filter).await {
+                Ok(views) => views,
+                Err(failure) => return Some(Err(unreadable(failure))),
+            };
             views.iter().map(|view| view.run.to_string()).collect()
         }
         _ => return None,
     };
     let fitting = names.into_iter().filter(|name| name.starts_with(begun)).take(CompletionInfo::MAX_VALUES).collect();
-    CompletionInfo::new(fitting).ok()
+    CompletionInfo::new(fitting).ok().map(Ok)
 }

@@ -115,9 +115,9 @@ impl Sessions {
     }
 
     /// Who opened a session.
-    pub(super) async fn owner(&self, id: &str) -> Option<(Tenant, UserId)> {
-        let kept = self.find(id).await.ok().flatten()?;
-        Some((kept.tenant.parse().ok()?, kept.subject.parse().ok()?))
+    pub(super) async fn owner(&self, id: &str) -> Result<Option<(Tenant, UserId)>, Failure> {
+        let kept = self.find(id).await?;
+        Ok(kept.and_then(|kept| Some((kept.tenant.parse().ok()?, kept.subject.parse().ok()?))))
     }
 
     async fn find(&self, id: &str) -> Result<Option<Kept>, Failure> {

@@ -223,5 +223,5 @@ pub trait Table: Send + Sync {
     ) -> Option<Result<GetPromptResponse, ErrorData>>;
 
     /// What an argument could be.
-    async fn complete(&self, ask: &Ask, params: &CompleteRequestParams) -> Option<CompletionInfo>;
+    async fn complete(&self, ask: &Ask, params: &CompleteRequestParams) -> Option<Result<CompletionInfo, ErrorData>>;
 }
