@@ -20,12 +20,12 @@ pub(crate) struct OldEvidence {
 impl Driver {
     /// Notes the evidence of the calls that this record ends.
     pub(crate) fn note_evidence(&mut self, body: &Body) {
-        let ends = |call| match body {
-            Body::CallDone(done) => done.call == call,
-            Body::Finished(_) => true,
-            _ => false,
+        let ended = match body {
+            Body::CallDone(done) => Some(done.call),
+            Body::Finished(_) => None,
+            _ => return,
         };
-        for open in self.run.open_calls.iter().filter(|open| ends(open.call)) {
+        for open in self.run.open_calls.iter().filter(|open| ended.is_none_or(|call| call == open.call)) {
             let started = &open.started;
             if started.repeat != RepeatClass::Check || started.evidence.is_none() {
                 continue;
