@@ -6,7 +6,7 @@ use crate::{
     accept::{MOST_SPAWNS, MOST_TOOLS},
     children::MOST_BYTES,
     feed::BACKLOG,
-    perform::MOST_RESULT_BYTES,
+    perform::{MOST_PARTS, MOST_RESULT_BYTES},
 };
 
 /// Every limit of the engine.
@@ -66,6 +66,13 @@ pub const LIMITS: &[Limit] = &[
         default: Amount::Count(128),
         code: "too_many_calls",
         what: "Tool calls of one model turn. Calls beyond it are not executed, and each has a result that says so.",
+    },
+    Limit {
+        name: "parts_per_answer",
+        key: None,
+        default: Amount::Count(MOST_PARTS as u64),
+        code: "model_stream_cut",
+        what: "Tool calls and thoughts of one model answer. A larger answer counts as a broken stream and is retried.",
     },
     Limit {
         name: "tools_per_run",

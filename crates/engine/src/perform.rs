@@ -24,6 +24,9 @@ use crate::{deltas::TurnDeltas, driver::Driver, fallback::Way, permit::Permit};
 /// Most bytes of a tool's result that the model is shown.
 pub(crate) const MOST_RESULT_BYTES: usize = 1024 * 1024;
 
+/// Most tool calls and thoughts of one answer together; each is one part of the conversation from then on.
+pub(crate) const MOST_PARTS: usize = 16_384;
+
 /// How long a tool may take to look at what its call will change.
 const EVIDENCE_TIME: Duration = Duration::from_secs(30);
 
@@ -73,7 +76,7 @@ impl Task {
                         let result = match &model {
                             // A stream that drips is never idle, so the whole turn has a limit too.
                             Some(model) => match select(model.turn(request, &deltas), late).await {
-                                Either::Left((result, _)) => result,
+                                Either::Left((result, _)) => result.and_then(bounded),
                                 Either::Right(_) => Err(TurnError::Cut {
                                     message: format!("the turn took longer than {} s", limit.as_secs_f64()),
                                 }),
@@ -395,6 +398,16 @@ impl Driver {
             redactor: self.engine.parts.redactor.clone(),
             evidence: None,
         }
+    }
+}
+
+/// The turn, unless it has more parts than a conversation can carry.
+fn bounded(turn: Turn) -> Result<Turn, TurnError> {
+    match turn.calls.len() + turn.thoughts.len() {
+        parts if parts > MOST_PARTS => Err(TurnError::Cut {
+            message: format!("the answer has {parts} tool calls and thoughts; {MOST_PARTS} are allowed"),
+        }),
+        _ => Ok(turn),
     }
 }
 

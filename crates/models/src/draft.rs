@@ -1,5 +1,7 @@
 //! A turn while it is being put together from pieces.
 
+use std::collections::HashMap;
+
 use drawloom_contract::{
     message::{Thought, ToolUse},
     model::{DeltaKind, Deltas},
@@ -10,8 +12,12 @@ use serde_json::{Map, Value};
 #[derive(Debug, Default)]
 pub(crate) struct Draft {
     text: String,
-    thoughts: Vec<(u64, Thought)>,
+    thoughts: Vec<Thought>,
     calls: Vec<CallDraft>,
+    /// The newest thought and the newest call of each slot: without them, finding a piece's place would take longer the
+    /// longer the turn is.
+    thoughts_by_slot: HashMap<u64, usize>,
+    calls_by_slot: HashMap<u64, usize>,
 }
 
 #[derive(Debug)]
@@ -55,13 +61,14 @@ impl Draft {
     pub(crate) fn begin_thought(&mut self, slot: u64) {
         let begun = !self.text.is_empty() || !self.calls.is_empty();
         let place = if begun { u32::try_from(self.calls.len() + 1).unwrap_or(u32::MAX) } else { 0 };
-        self.thoughts.push((slot, Thought { place, ..Thought::default() }));
+        self.thoughts_by_slot.insert(slot, self.thoughts.len());
+        self.thoughts.push(Thought { place, ..Thought::default() });
     }
 
     /// Adds a thought that the provider keeps to itself.
     pub(crate) fn seal(&mut self, slot: u64, data: &str) {
         self.begin_thought(slot);
-        if let Some((_, thought)) = self.thoughts.last_mut() {
+        if let Some(thought) = self.thoughts.last_mut() {
             thought.sealed = Some(data.to_owned());
         }
     }
@@ -82,19 +89,19 @@ impl Draft {
     }
 
     fn thought(&mut self, slot: u64) -> &mut Thought {
-        let at = match self.thoughts.iter().rposition(|(other, _)| *other == slot) {
-            Some(at) => at,
+        let at = match self.thoughts_by_slot.get(&slot) {
+            Some(at) => *at,
             None => {
                 self.begin_thought(slot);
                 self.thoughts.len() - 1
             }
         };
-        &mut self.thoughts[at].1
+        &mut self.thoughts[at]
     }
 
     /// Whether a call began at `slot`, and under which id.
     pub(crate) fn call_id(&self, slot: u64) -> Option<&str> {
-        self.calls.iter().rfind(|call| call.slot == slot).map(|call| call.id.as_str())
+        self.calls_by_slot.get(&slot).and_then(|at| self.calls.get(*at)).map(|call| call.id.as_str())
     }
 
     /// The slot of the last call.
@@ -104,12 +111,13 @@ impl Draft {
 
     /// Begins a call at `slot`.
     pub(crate) fn begin_call(&mut self, slot: u64, id: &str, name: &str) {
+        self.calls_by_slot.insert(slot, self.calls.len());
         self.calls.push(CallDraft { slot, id: id.to_owned(), name: name.to_owned(), raw: String::new() });
     }
 
     /// Adds to the call at `slot`; what belongs to no call is dropped.
     pub(crate) fn extend_call(&mut self, slot: u64, id: &str, name: &str, arguments: &str) {
-        if let Some(call) = self.calls.iter_mut().rfind(|call| call.slot == slot) {
+        if let Some(call) = self.calls_by_slot.get(&slot).and_then(|at| self.calls.get_mut(*at)) {
             if call.id.is_empty() {
                 call.id.push_str(id);
             }
@@ -135,7 +143,7 @@ impl Draft {
             .into_iter()
             .map(|call| ToolUse { id: call.id, name: call.name, input: input(call.raw) })
             .collect();
-        (self.text, self.thoughts.into_iter().map(|(_, thought)| thought).collect(), calls)
+        (self.text, self.thoughts, calls)
     }
 }
 

@@ -46,6 +46,11 @@ async fn cross(name: &str) -> String {
         "runs_per_tree" => told(&spawning(2, |plan| plan.config(|config| config.max_runs_per_tree = 2))).await,
         "queued_children" => told(&spawning(2, |plan| plan.config(|config| config.max_queued_children = 1))).await,
         "calls_per_turn" => calls_per_turn().await,
+        "parts_per_answer" => {
+            let rules = json!([{ "calls": vec![json!({ "tool": "Probe" }); 16_385] }]);
+            let plan = Plan::new(rules).agent("alice", |agent| agent.retry_attempts = 0);
+            code(&House::new(plan).run("alice", "x").await)
+        }
         "tools_per_run" => {
             let plan = Plan { idle_tools: 129, ..Plan::new(json!([{ "text": "done" }])) };
             let house = House::new(plan.agent("alice", |agent| agent.tools = vec!["Idle*".into()]));
