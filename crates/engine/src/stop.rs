@@ -11,6 +11,7 @@ use drawloom_contract::{
     ids::{RunId, RunKey},
     journal,
     record::{Body, Outcome, Status, Stop},
+    time::Timestamp,
     view::RunView,
 };
 use futures::{FutureExt, future::BoxFuture};
@@ -207,6 +208,12 @@ impl Engine {
         }
     }
 
+    fn deadline_reached(&self, key: &RunKey, deadline: Option<Timestamp>) -> Stop {
+        let forward = self.parts.clock_set_forward.filter(|_| self.hurried().contains(key));
+        let clock_set_forward_ms = forward.map(|by| u64::try_from(by.as_millis()).unwrap_or(u64::MAX));
+        Stop::Deadline { at: deadline.unwrap_or_else(|| self.wall()), clock_set_forward_ms }
+    }
+
     pub(crate) fn hurried(&self) -> MutexGuard<'_, HashSet<RunKey>> {
         self.hurried.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -219,6 +226,11 @@ impl Engine {
             // Whoever makes room wakes it; this is only the last resort.
             self.timers.set(self.parts.clock.now().after(LOOK_AGAIN), &key, Due::Wake);
             return;
+        }
+        // A task that holds the run is told at once; what follows is for runs that no task holds, or that park just now.
+        let control = self.active().get(&key).filter(|_| due == Due::Deadline).cloned();
+        if let Some(control) = control {
+            drop(control.stop(self.deadline_reached(&key, None)));
         }
         let Some(Some(view)) = self.read(|| self.parts.reader.find_run(&key)).await else { return };
         if view.status.is_terminal() {
@@ -237,10 +249,8 @@ impl Engine {
                 }
             }
             Due::Deadline => {
-                let at = view.deadline.unwrap_or_else(|| self.wall());
-                let forward = self.parts.clock_set_forward.filter(|_| self.hurried().contains(&key));
-                let clock_set_forward_ms = forward.map(|by| u64::try_from(by.as_millis()).unwrap_or(u64::MAX));
-                self.stop_run(key, Stop::Deadline { at, clock_set_forward_ms }).await;
+                let stop = self.deadline_reached(&key, view.deadline);
+                self.stop_run(key, stop).await;
             }
         }
     }

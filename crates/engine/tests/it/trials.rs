@@ -58,7 +58,7 @@ impl Suspects {
     /// A turn of alice takes a minute, those of others no time.
     fn plan(&self) -> Plan {
         let rules = json!([{ "when": { "agent": "alice" }, "text": "late", "delay_ms": 60_000 }, { "text": "done" }]);
-        Plan::new(rules).clock(self.clock.clone())
+        Plan::new(rules).clock(self.clock.clone()).config(|config| config.default_timeout_ms = 0)
     }
 
     /// A process that takes up what is unfinished and dies when all of `keys` are as wanted.
