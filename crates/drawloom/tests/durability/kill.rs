@@ -20,7 +20,7 @@ use crate::{
 const ANSWERED: &str = "answered";
 
 /// What the model is told of a call that nobody knows the outcome of.
-const IN_DOUBT: &str = "in doubt: the process ended while this call was under way, so it may or may not have happened. \
+pub(crate) const IN_DOUBT: &str = "in doubt: the process ended while this call was under way, so it may or may not have happened. \
                         Find out before you do it again.";
 
 /// What one crash and restart came to.
@@ -105,7 +105,7 @@ fn inspect(case: &Case, server: &Server, root: &str, result: &Value) -> Result<R
 }
 
 /// No turn is journaled twice, and none was asked again after it was journaled.
-fn check_turns(run: &str, events: &[(String, Value)], calls: &[String]) -> Result<(), String> {
+pub(crate) fn check_turns(run: &str, events: &[(String, Value)], calls: &[String]) -> Result<(), String> {
     for turn in 1..=10u64 {
         let count = |name: &str| events.iter().filter(|(event, data)| event == name && data["turn"] == turn).count();
         let asked = calls.iter().filter(|line| line.starts_with(&format!("{run} {turn} "))).count();

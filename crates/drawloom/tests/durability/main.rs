@@ -14,6 +14,7 @@ mod joining;
 mod kill;
 mod poison;
 mod process;
+mod prove;
 mod proxy;
 mod storm;
 mod streaming;

@@ -91,6 +91,15 @@ impl Server {
         Arc::new(handle.expect("a child that was not waited for"))
     }
 
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Sends a signal to the server and what it runs under.
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill_process_group(Pid::from_child(&self.child), signal).expect("a child that was not waited for");
+    }
+
     /// Waits for the process's end.
     pub(crate) fn ended(&mut self) -> ExitStatus {
         self.child.wait().expect("a child can be waited for")
