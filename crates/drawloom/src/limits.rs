@@ -3,4 +3,5 @@
 use drawloom_contract::limits::Limit;
 
 /// The lists, by the title of their section of the reference page.
-pub static LIMITS: &[(&str, &[Limit])] = &[("Runs", drawloom_engine::LIMITS)];
+pub static LIMITS: &[(&str, &[Limit])] =
+    &[("Runs", drawloom_engine::LIMITS), ("Connections and requests", drawloom_server::LIMITS)];

@@ -8,6 +8,7 @@ pub mod auth;
 pub mod config;
 mod connections;
 mod handle;
+mod limits;
 pub mod mcp;
 mod operation;
 mod operations;
@@ -17,6 +18,7 @@ mod serve;
 
 pub use app::{App, Limits, Models, Parts, Vitals};
 pub use handle::{BatchHandle, Handle, RunHandle};
+pub use limits::LIMITS;
 pub use operation::{Answer, AnyOperation, Call, Card, Entry, HeaderField, Operation, Precedence, Verb};
 pub use operations::OPERATIONS;
 pub use presence::Presence;

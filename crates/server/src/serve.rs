@@ -25,7 +25,7 @@ const TURNED_AWAY: usize = 64;
 const TURN_AWAY_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Most bytes of a request's head, and of answers that wait for the socket, per connection.
-const CONNECTION_BUFFER: usize = 128 * 1024;
+pub(crate) const CONNECTION_BUFFER: usize = 128 * 1024;
 
 /// Most bytes that the kernel holds for a peer; it doubles the number for its own bookkeeping.
 const SEND_BUFFER: usize = 256 * 1024;

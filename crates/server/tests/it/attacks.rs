@@ -137,6 +137,7 @@ async fn a_follower_that_reads_a_byte_now_and_then_is_dropped() {
     let run = long_run(&server).await;
     let request = format!("GET /v1/runs/{run}/events HTTP/1.1\r\nHost: localhost\r\n\r\n");
     let mut follower = server.say(request.as_bytes()).await;
+    read_until(&mut follower, "event: started").await;
     let drip = async {
         while follower.read_u8().await.is_ok() {
             tokio::time::sleep(Duration::from_millis(5)).await;

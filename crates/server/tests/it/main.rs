@@ -8,6 +8,7 @@ mod handles;
 mod house;
 mod idempotency;
 mod identity;
+mod limits;
 mod operators;
 mod routes;
 mod setup;

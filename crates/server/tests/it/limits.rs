@@ -1,0 +1,144 @@
+//! Every limit of the surfaces, crossed.
+
+use std::time::Duration;
+
+use drawloom_contract::{limits::Limit, record::Status};
+use drawloom_server::{LIMITS, Limits};
+use tokio::{io::AsyncReadExt, net::TcpStream};
+
+use crate::setup::{Server, Setup, read_until, within};
+
+const SOON: Duration = Duration::from_millis(200);
+const HEAD: &str = "HTTP/1.1\r\nHost: localhost\r\n";
+
+async fn server(limits: Limits, principals: bool) -> Server {
+    Setup { limits, principals, ..Setup::default() }.start().await
+}
+
+/// A connection on which a run is followed that does not end.
+async fn busy(server: &Server, token: &str) -> TcpStream {
+    let body = r#"{"agent":"slow","prompt":"go"}"#;
+    let token = format!("Authorization: Bearer {token}\r\n");
+    let request = format!("POST /v1/runs {HEAD}{token}Content-Length: {}\r\n\r\n{body}", body.len());
+    let mut stream = server.say(request.as_bytes()).await;
+    read_until(&mut stream, "HTTP/1.1 200").await;
+    stream
+}
+
+/// What comes until the server closes the connection.
+async fn rest(mut stream: TcpStream) -> String {
+    let mut bytes = Vec::new();
+    // A connection that is closed with unread bytes in it ends with an error.
+    _ = within(stream.read_to_end(&mut bytes)).await;
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// Asks for an answer of 4 MiB on each of `count` connections; the last one reads.
+async fn large_answers(server: &Server, count: usize, token: &str) -> (Vec<TcpStream>, String) {
+    let mut kept = vec![busy(server, token).await];
+    let run = server.fake.run_ids()[0];
+    server.fake.say(run, &"x".repeat(4 << 20));
+    server.fake.finish(run, Status::Completed);
+    let request = format!("GET /v1/runs/{run} {HEAD}Authorization: Bearer {token}\r\nConnection: close\r\n\r\n");
+    for _ in 1..count {
+        let mut stream = server.say(request.as_bytes()).await;
+        read_until(&mut stream, "HTTP/1.1 200").await;
+        kept.push(stream);
+    }
+    let last = rest(server.say(request.as_bytes()).await).await;
+    (kept, last)
+}
+
+/// Crosses a limit, and says by which code it was learnt.
+async fn cross(limit: &Limit) -> String {
+    let get = format!("GET /healthz {HEAD}\r\n");
+    let post = |length: usize| format!("POST /v1/runs {HEAD}Content-Length: {length}\r\n\r\n");
+    let code = |answer: String| {
+        let found = answer.split("\"code\":\"").nth(1).and_then(|rest| rest.split('"').next()).map(str::to_owned);
+        found.unwrap_or_else(|| if answer.is_empty() { "closed".into() } else { answer })
+    };
+    match limit.name {
+        "connections" => {
+            let server = server(Limits { connections: 1, ..Limits::default() }, false).await;
+            let _kept = busy(&server, "").await;
+            code(rest(server.say(get.as_bytes()).await).await)
+        }
+        "reserved_connections" => {
+            let limits = Limits { connections: 3, reserved: 2, ..Limits::default() };
+            let server = server(limits, true).await;
+            let first = server.say(b"").await;
+            let mut second = server.say(get.as_bytes()).await;
+            read_until(&mut second, "HTTP/1.1 200").await;
+            code(rest(first).await)
+        }
+        "connections_per_caller" => {
+            let server = server(Limits { connections_per_caller: 1, ..Limits::default() }, true).await;
+            let _kept = busy(&server, "ann-token").await;
+            let request = format!("GET /v1/_me {HEAD}Authorization: Bearer ann-token\r\n\r\n");
+            code(rest(server.say(request.as_bytes()).await).await)
+        }
+        "write_time" => {
+            let server = server(Limits { write_timeout: SOON, ..Limits::default() }, false).await;
+            let stalled =
+                server.say("GET /v1/openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n".repeat(400).as_bytes()).await;
+            within(async {
+                while server.app.presence().connections() == 0 {
+                    tokio::task::yield_now().await;
+                }
+                while server.app.presence().connections() > 0 {
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                }
+            })
+            .await;
+            drop(stalled);
+            "closed".into()
+        }
+        "head_time" => {
+            let server = server(Limits { head_timeout: SOON, ..Limits::default() }, false).await;
+            code(rest(server.say(b"GET /healthz HT").await).await)
+        }
+        "head_bytes" => {
+            let server = server(Limits::default(), false).await;
+            let long = format!("GET /healthz {HEAD}X: {}\r\n\r\n", "x".repeat(200 * 1024));
+            let answer = rest(server.say(long.as_bytes()).await).await;
+            answer.split(' ').nth(1).unwrap_or_default().to_owned()
+        }
+        "body_time" => {
+            let server = server(Limits { body_timeout: SOON, ..Limits::default() }, false).await;
+            code(read_until(&mut server.say(post(10).as_bytes()).await, "}}").await)
+        }
+        "body_bytes" => {
+            let server = server(Limits { body: 100, ..Limits::default() }, false).await;
+            let request = format!("{}{}", post(150), " ".repeat(150));
+            code(read_until(&mut server.say(request.as_bytes()).await, "}}").await)
+        }
+        "bodies_bytes" => {
+            let server = server(Limits { bodies: 128 * 1024, ..Limits::default() }, false).await;
+            let request = format!("{}{}", post(1_000_000), " ".repeat(300_000));
+            code(read_until(&mut server.say(request.as_bytes()).await, "}}").await)
+        }
+        "answers_bytes" | "answers_bytes_per_caller" => {
+            let mut limits = Limits::default();
+            let of_all = limit.name == "answers_bytes";
+            *(if of_all { &mut limits.answers } else { &mut limits.answers_per_caller }) = 5 << 20;
+            let server = server(limits, true).await;
+            // One of 4 MiB is being sent to somebody who has just begun to read, so a second one is dropped.
+            let (_kept, last) = large_answers(&server, 2, "ann-token").await;
+            if last.len() < 4 << 20 { "closed".into() } else { "sent".into() }
+        }
+        other => panic!("nothing crosses {other}"),
+    }
+}
+
+#[tokio::test]
+async fn every_limit_is_crossed_and_says_its_code() {
+    for limit in LIMITS {
+        assert_eq!(cross(limit).await, limit.code, "{}", limit.name);
+    }
+    println(&format!("limits of the server crossed: {}", LIMITS.len()));
+}
+
+#[expect(clippy::print_stdout, reason = "the count belongs to the result")]
+fn println(text: &str) {
+    println!("{text}");
+}
