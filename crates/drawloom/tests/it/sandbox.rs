@@ -52,7 +52,7 @@ fn a_server_without_a_token_does_not_start_when_commands_reach_the_network() {
     assert!(error["message"].as_str().expect("a message").contains("worker"), "{error}");
     for (bash, hosts) in [("network: none", r#"hosts: ["*"]"#), ("network: host", r#"hosts: [example.com]"#)] {
         home.write("project/drawloom.yaml", &config(&home, bash, hosts));
-        home.serve_with(home.command(&["serve", "--config", CONFIG, "--listen", "127.0.0.1:0"])).stop();
+        home.serve_with(home.command(&["serve", "--config", CONFIG, "--listen", "127.0.0.1:0", "--json"])).stop();
     }
 }
 
