@@ -1,6 +1,11 @@
 //! An instance from its parts: store, redactor, engine, surfaces; and its end in the opposite order.
 
-use std::{collections::BTreeMap, net::SocketAddr, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::SocketAddr,
+    sync::Arc,
+    time::Duration,
+};
 
 use async_trait::async_trait;
 use tokio::{
@@ -30,6 +35,7 @@ use drawloom_substrate::Weight;
 use crate::{
     anchor, clock, config,
     data_dir::{Lock, ServerFile},
+    environment,
     exit::CommandError,
     idle, leftovers, logging,
     metrics::{self, Facts, ProcessFacts, StoreFiles},
@@ -122,6 +128,7 @@ pub async fn start(parts: Parts) -> Result<Running, CommandError> {
         volumes: parts.resolved.volumes.clone(),
         redactor: redactor.clone(),
         clock: parts.clock.clone(),
+        several_tenants: several_tenants(&parts.loaded.config),
         clock_set_forward,
         entropy: parts.entropy.clone(),
     });
@@ -367,4 +374,11 @@ impl From<crate::data_dir::Error> for CommandError {
                 .with_hint("make it writable for this user, or pass --data-dir"),
         }
     }
+}
+
+/// Whether callers of more than one tenant can come: those of principals, and the default one of the shared token.
+fn several_tenants(config: &config::Config) -> bool {
+    let shared = environment::variable(&config.auth.token_env).map(|_| Tenant::default_tenant());
+    let tenants = config.principals.values().map(|principal| principal.tenant.clone());
+    tenants.chain(shared).collect::<BTreeSet<_>>().len() > 1
 }

@@ -4,7 +4,7 @@
 //! waited for. A free slot goes to the tenant that holds the fewest slots, and within the tenant to the user that holds
 //! the fewest; among equals, to the one that was served longest ago. Within one user: resumed before new, deeper before
 //! shallower, then first in, first out. A run keeps its slot until it parks or ends, so shares even out as slots become
-//! free.
+//! free. Where there are several tenants, none of them can hold all slots: one is left for a tenant that comes later.
 
 mod shares;
 
@@ -75,6 +75,8 @@ pub(crate) struct QueueFull {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Caps {
     pub(crate) global: u32,
+    /// For each tenant; no cap when absent.
+    pub(crate) per_tenant: Option<u32>,
     /// For each user; no cap when absent.
     pub(crate) per_user: Option<u32>,
     pub(crate) providers: HashMap<String, u32>,
@@ -299,7 +301,10 @@ impl Gate {
         if self.active >= self.caps.global {
             return None;
         }
-        let queues = self.tenants.waiting().flat_map(|(_, _, users)| users.waiting());
+        let tenants = self.tenants.waiting();
+        let queues = tenants
+            .filter(|(standing, ..)| self.caps.per_tenant.is_none_or(|cap| standing.held < cap))
+            .flat_map(|(_, _, users)| users.waiting());
         queues
             .filter(|(standing, ..)| self.caps.per_user.is_none_or(|cap| standing.held < cap))
             .find_map(|(_, _, queue)| queue.first(|provider| self.provider_has_room(provider)))
@@ -311,9 +316,12 @@ impl Gate {
     }
 
     fn has_room(&self, lane: &Lane) -> bool {
-        let user = self.tenants.find(&lane.tenant).and_then(|(_, users)| users.find(&lane.user));
+        let tenant = self.tenants.find(&lane.tenant);
+        let user = tenant.and_then(|(_, users)| users.find(&lane.user));
+        let held_by_tenant = tenant.map_or(0, |(standing, _)| standing.held);
         let held = user.map_or(0, |(standing, _)| standing.held);
         self.active < self.caps.global
+            && self.caps.per_tenant.is_none_or(|cap| held_by_tenant < cap)
             && self.caps.per_user.is_none_or(|cap| held < cap)
             && self.provider_has_room(&lane.provider)
     }

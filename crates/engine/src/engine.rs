@@ -88,6 +88,8 @@ pub struct Parts {
     pub redactor: Arc<Redactor>,
     /// The clock.
     pub clock: Arc<dyn Clock>,
+    /// Whether callers of more than one tenant can come. Then none of them can hold all slots.
+    pub several_tenants: bool,
     /// How far the wall clock was set forward since the process before began, as far as that is known.
     pub clock_set_forward: Option<Duration>,
     /// The source of random bytes.
@@ -139,6 +141,7 @@ impl Engine {
     pub fn new(parts: Parts) -> Arc<Self> {
         let caps = Caps {
             global: parts.config.max_concurrent_runs,
+            per_tenant: parts.several_tenants.then(|| parts.config.max_concurrent_runs.saturating_sub(1).max(1)),
             per_user: Some(parts.config.max_concurrent_runs_per_user).filter(|cap| *cap > 0),
             providers: parts.providers.iter().filter_map(|(id, p)| Some((id.clone(), p.max_concurrent?))).collect(),
             queue_depth: parts.config.max_queue_depth,

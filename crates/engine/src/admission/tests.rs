@@ -16,7 +16,7 @@ fn ticket(number: u8, lane: Lane, class: Class, depth: u32) -> Ticket {
 
 fn gate(global: u32, per_user: Option<u32>, provider: Option<u32>) -> Gate {
     let providers = provider.map(|cap| ("p".to_owned(), cap)).into_iter().collect();
-    Gate::new(Caps { global, per_user, providers, queue_depth: 3 })
+    Gate::new(Caps { global, per_tenant: None, per_user, providers, queue_depth: 3 })
 }
 
 #[test]
@@ -34,6 +34,26 @@ fn resumed_go_before_new_deeper_before_shallower_then_first_come_first_served() 
     gate.caps.global = 9;
     let order: Vec<_> = std::iter::from_fn(|| gate.grant()).map(|ticket| ticket.key).collect();
     assert_eq!(order, [4, 3, 2, 1, 5].map(key));
+}
+
+#[test]
+fn one_tenant_of_several_cannot_hold_all_slots_however_long_its_runs_take() {
+    let mut gate = gate(4, None, None);
+    gate.caps.per_tenant = Some(3);
+    for number in 1..=5 {
+        gate.enqueue(ticket(number, lane_of("slow", "u"), Class::New, 0), false);
+    }
+    assert_eq!(std::iter::from_fn(|| gate.grant()).count(), 3);
+    assert_eq!(
+        gate.reserve(&[lane_of("slow", "v")]).map_err(|_| ()),
+        Ok(vec![false]),
+        "not for another user of it either"
+    );
+    assert_eq!(
+        gate.reserve(&[lane_of("quick", "u")]).map_err(|_| ()),
+        Ok(vec![true]),
+        "the other tenant does not wait"
+    );
 }
 
 /// The lane of a user of a tenant.

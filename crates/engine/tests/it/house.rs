@@ -348,6 +348,7 @@ impl House {
             volumes: Arc::new(NoVolumes),
             redactor: Arc::new(Redactor::new(plan.secrets)),
             clock: plan.clock,
+            several_tenants: false,
             clock_set_forward: plan.clock_set_forward,
             entropy: plan.entropy,
         });
