@@ -179,7 +179,6 @@ impl Bash {
                 file_bytes: self.config.max_file_bytes,
                 processes: Some(self.config.max_processes),
                 disk_bytes: Some(self.config.max_disk_bytes),
-                ..Limits::default()
             },
             time_limit: Duration::from_secs(seconds.into()),
             grace: GRACE,

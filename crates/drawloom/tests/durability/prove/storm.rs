@@ -134,7 +134,8 @@ impl Storm {
 
     fn jump(&mut self) {
         let hours = self.dice.roll(0, 49) as i64 - 24;
-        std::fs::write(self.case.path("clock"), (hours * 3_600_000).to_string()).expect("a file");
+        std::fs::write(self.case.path("clock.new"), (hours * 3_600_000).to_string()).expect("a file");
+        std::fs::rename(self.case.path("clock.new"), self.case.path("clock")).expect("a file");
     }
 }
 
@@ -179,6 +180,8 @@ fn all_runs(url: &str) -> Vec<String> {
 struct Counts {
     runs: usize,
     completed: usize,
+    /// Ended early, because the clock was set forward while the server was down.
+    hurried: usize,
     effects: usize,
     in_doubt: usize,
 }
@@ -206,9 +209,14 @@ fn inspect(storm: &Storm, url: &str, taken: &BTreeMap<String, usize>) -> Result<
         if ends != 1 {
             return Err(format!("run {run} ended {ends} times"));
         }
+        let message = result["error"]["message"].as_str().unwrap_or_default();
+        if status == "timed_out" && !message.contains("set forward") {
+            return Err(format!("run {run} ended early and does not say why: {message}"));
+        }
         check_turns(&run, &events, calls_of.get(run.as_str()).map(Vec::as_slice).unwrap_or_default())?;
         counts.runs += 1;
         counts.completed += usize::from(status == "completed");
+        counts.hurried += usize::from(status == "timed_out");
         for (_, call) in events.iter().filter(|(name, _)| name == "tool_call") {
             let input = &call["tool_use"]["input"];
             let times = match call["tool_use"]["name"].as_str() {
@@ -309,8 +317,12 @@ fn nothing_is_lost_and_nothing_happens_twice_in_a_storm() {
         Ok(counts) => {
             assert_eq!(storm.roots.len(), submitted, "a root was never accepted (seed {seed})");
             assert!(counts.runs >= submitted && counts.runs <= submitted * TREE);
-            let Counts { runs, completed, effects, in_doubt } = counts;
-            say(&format!("runs {runs}, completed {completed}, effects {effects}, calls in doubt {in_doubt}"));
+            let Counts { runs, completed, hurried, effects, in_doubt } = counts;
+            let stopped = runs - completed - hurried;
+            say(&format!(
+                "runs {runs}, completed {completed}, timed out by the clock {hurried}, stopped with them {stopped}"
+            ));
+            say(&format!("effects {effects}, calls in doubt {in_doubt}"));
         }
         Err(why) => {
             let kept = storm.case.directory.keep();
