@@ -150,7 +150,7 @@ pub enum Guard {
 pub struct Limits {
     /// Memory of all its processes together, in bytes.
     pub memory_bytes: Option<u64>,
-    /// Its processes at once.
+    /// Its processes and threads at once.
     pub processes: Option<u64>,
     /// What all its processes together write to disks, in bytes.
     pub disk_bytes: Option<u64>,

@@ -10,7 +10,7 @@ use landlock::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::command::{Access, Order};
+use crate::command::{Access, Network, Order};
 
 /// The newest version that we ask for; an older kernel gives what it has.
 const ASKED: ABI = ABI::V9;
@@ -22,19 +22,11 @@ const GUARDS_TRUNCATION: i32 = 3;
 const GUARDS_SIGNALS: i32 = 6;
 
 /// What a command needs of the system in order to run at all. Never a home directory, never `/var`, `/run` or `/tmp`.
-pub(crate) const SYSTEM: &[&str] = &[
-    "/bin",
-    "/lib",
-    "/lib32",
-    "/lib64",
-    "/libx32",
-    "/nix/store",
-    "/opt",
-    "/proc",
-    "/run/systemd/resolve",
-    "/sbin",
-    "/usr",
-];
+pub(crate) const SYSTEM: &[&str] =
+    &["/bin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/opt", "/proc", "/sbin", "/usr"];
+
+/// Where the names of hosts are resolved, for commands with network. Not the directory: it holds a socket of the resolver.
+pub(crate) const RESOLVER: &[&str] = &["/run/systemd/resolve/stub-resolv.conf", "/run/systemd/resolve/resolv.conf"];
 
 /// Settings that every program may need, and some that only root may read.
 pub(crate) const SETTINGS: &str = "/etc";
@@ -119,6 +111,7 @@ fn restrict(Order { isolated, inner, .. }: &Order, directory: &Path) -> Result<R
         .create()?
         .add_rules(path_beneath_rules(SYSTEM, look))?
         .add_rules(path_beneath_rules(&inner.settings, look))?
+        .add_rules(path_beneath_rules(if inner.network == Network::Host { RESOLVER } else { &[] }, look))?
         .add_rules(path_beneath_rules(DEVICES, change))?
         .add_rules(path_beneath_rules(isolated.then_some(SHARED_MEMORY), change))?
         // What such a command does not see is not there, so that it may list what is.

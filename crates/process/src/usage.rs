@@ -19,10 +19,12 @@ pub struct Exceeded {
 pub enum Resource {
     /// Memory, in bytes.
     Memory,
-    /// Processes at once.
+    /// Processes and threads at once.
     Processes,
     /// Bytes written to disks.
     Disk,
+    /// None: a guarded file was replaced outside while it ran, so that it could have reached the new one.
+    Guard,
     /// What it uses could not be read, so that its limits could not be enforced.
     Unknown,
 }

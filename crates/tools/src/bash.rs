@@ -191,15 +191,22 @@ impl Bash {
     fn guarded(&self, place: &Place) -> Result<Vec<Guarded>, ToolError> {
         let mut guarded = Vec::new();
         let volume = path_of(&place.root)?;
-        let used = || [&volume].into_iter().chain(&self.config.readable_paths).chain(&self.config.writable_paths);
+        let listed = self.config.readable_paths.iter().chain(&self.config.writable_paths);
+        let used: Vec<PathBuf> = listed.filter_map(|path| path.canonicalize().ok()).chain([volume.clone()]).collect();
+        let mut files = Vec::new();
         for file in place.guarded.iter() {
-            let path = path_of(&file.directory)?.join(&file.name);
-            let rule = match file.rule {
+            files.push((file.rule, path_of(&file.directory)?.join(&file.name)));
+            // The volume may show the file at another place than its own, through a mount.
+            files.extend(file.path.as_ref().map(|path| (file.rule, volume.join(path))));
+        }
+        files.dedup();
+        for (rule, path) in files {
+            let rule = match rule {
                 Guard::ReadOnly => drawloom_process::Guard::ReadOnly,
                 Guard::Hidden if !path.exists() => continue,
                 Guard::Hidden => drawloom_process::Guard::Hidden,
             };
-            if used().any(|used| path.starts_with(used)) {
+            if used.iter().any(|used| path.starts_with(used)) {
                 guarded.push(Guarded { path, rule });
             }
         }

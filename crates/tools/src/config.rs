@@ -64,7 +64,7 @@ pub struct BashConfig {
     pub max_file_bytes: Option<u64>,
     /// The most bytes that a command with all its processes may write to disks.
     pub max_disk_bytes: u64,
-    /// The most processes of a command at once.
+    /// The most processes and threads of a command at once.
     #[schemars(range(min = 1))]
     pub max_processes: u64,
 }
@@ -92,7 +92,7 @@ impl Default for BashConfig {
             max_memory_bytes: None,
             max_file_bytes: None,
             max_disk_bytes: 16 << 30,
-            max_processes: 1024,
+            max_processes: 4096,
         }
     }
 }

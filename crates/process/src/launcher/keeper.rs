@@ -4,6 +4,7 @@
 use std::{
     io::{self, Stdin},
     os::fd::AsFd,
+    path::PathBuf,
     process::ExitCode,
     time::Duration,
 };
@@ -23,7 +24,7 @@ use crate::{
     command::{Network, Order},
     lock,
     report::{Gone, Report, tell},
-    usage::Exceeded,
+    usage::{Exceeded, Resource},
 };
 
 /// How often the keeper takes in orphans that have ended, and looks at what the command uses.
@@ -38,17 +39,18 @@ pub(super) fn main() -> Result<ExitCode, String> {
     setsid().map_err(|error| format!("no session of its own: {error}"))?;
     // Held here too: when the outer process is killed, this one still ends everything before it lets go.
     let _held = lock::share(&order.temporary).map_err(|error| format!("the command's lock was not taken: {error}"))?;
-    root::enter(&order)?;
+    let guarded = root::enter(&order)?;
     if order.inner.network == Network::None {
         namespaces::raise_loopback().map_err(|error| format!("no loopback network: {error}"))?;
     }
-    let gone = keep(&order, &io::stdin())?;
+    let gone = keep(&order, &io::stdin(), &guarded)?;
     tell(&Report::Gone(gone));
     Ok(ExitCode::SUCCESS)
 }
 
-/// Starts the command, waits until it ends, uses too much, or `leash` ends, and then ends everything that it started.
-pub(super) fn keep(order: &Order, leash: &Stdin) -> Result<Gone, String> {
+/// Starts the command, waits until it ends, uses too much, could reach a guarded file, or `leash` ends, and then ends everything
+/// that it started.
+pub(super) fn keep(order: &Order, leash: &Stdin, guarded: &[PathBuf]) -> Result<Gone, String> {
     let command = confined::start(order)?;
     if !order.isolated {
         tell(&Report::Started(command.as_raw_nonzero().get()));
@@ -58,7 +60,10 @@ pub(super) fn keep(order: &Order, leash: &Stdin) -> Result<Gone, String> {
     let reach = if order.isolated { Reach::Namespace } else { Reach::Descendants };
     let mut tree = Tree::new(command, reach);
     let mut meter = Meter::new(order.inner.limits, reach);
-    let exceeded = watch(command, leash, &mut tree, &mut meter);
+    let exceeded = watch(command, leash, &mut tree, || {
+        let unguarded = root::unguarded(guarded).map(|_| Exceeded { resource: Resource::Guard, used: 0, most: 0 });
+        unguarded.or_else(|| meter.look())
+    });
     tree.reap();
     let by_itself = tree.status().is_some();
     let grace = if exceeded.is_some() { Duration::ZERO } else { Duration::from_millis(order.grace_ms) };
@@ -75,7 +80,7 @@ pub(super) fn keep(order: &Order, leash: &Stdin) -> Result<Gone, String> {
 }
 
 /// Returns when the command has ended or is to be ended; then also the limit that it exceeded, if that is why.
-fn watch(command: Pid, leash: &Stdin, tree: &mut Tree, meter: &mut Meter) -> Option<Exceeded> {
+fn watch(command: Pid, leash: &Stdin, tree: &mut Tree, mut look: impl FnMut() -> Option<Exceeded>) -> Option<Exceeded> {
     let process = pidfd_open(command, PidfdFlags::empty()).ok()?;
     let mut watched = [
         PollFd::from_borrowed_fd(process.as_fd(), PollFlags::IN),
@@ -84,7 +89,7 @@ fn watch(command: Pid, leash: &Stdin, tree: &mut Tree, meter: &mut Meter) -> Opt
     // Nothing or an interruption: look again.
     while matches!(poll(&mut watched, Some(&LOOK_EVERY)), Ok(0) | Err(Errno::INTR)) && tree.status().is_none() {
         tree.reap();
-        if let Some(exceeded) = meter.look() {
+        if let Some(exceeded) = look() {
             return Some(exceeded);
         }
     }

@@ -29,6 +29,8 @@ pub(super) fn main() -> Result<ExitCode, String> {
     let mut order: Order = read_order()?;
     // Away from the terminal of whoever started drawloom; it fails where this process leads a group already.
     let _ = setsid();
+    // When the machine runs out of memory, a command goes before drawloom and other programs.
+    let _ = fs::write("/proc/self/oom_score_adj", "800");
     let held = lock::share(&order.temporary).map_err(|error| format!("the command's lock was not taken: {error}"))?;
     DirBuilder::new()
         .mode(0o700)
@@ -67,7 +69,7 @@ fn run(order: &mut Order) -> Result<Option<Gone>, String> {
     }
     let mut gone = match order.isolated {
         true => isolated(order, group.as_ref())?,
-        false => Some(keeper::keep(order, &io::stdin())?),
+        false => Some(keeper::keep(order, &io::stdin(), &[])?),
     };
     if let Some(exceeded) = group.and_then(|group| group.exceeded()) {
         gone = Some(Gone { exceeded: Some(exceeded), trouble: None, ..gone.unwrap_or_default() });

@@ -5,9 +5,13 @@ mod guard;
 
 use std::{
     env,
+    ffi::OsString,
     fs::{self, File},
     io,
-    os::{fd::OwnedFd, unix::fs::symlink},
+    os::{
+        fd::OwnedFd,
+        unix::{ffi::OsStringExt, fs::symlink},
+    },
     path::{Path, PathBuf},
 };
 
@@ -22,14 +26,16 @@ use rustix::{
 
 use super::namespaces::own_mounts;
 use crate::{
-    command::{Access, Order},
-    landlock::{DEVICES, SETTINGS, SHARED_MEMORY, SYSTEM},
+    command::{Access, Network, Order},
+    landlock::{DEVICES, RESOLVER, SETTINGS, SHARED_MEMORY, SYSTEM},
 };
 
 /// A directory or file of the machine in the new root.
 struct Part {
     /// Where, as an absolute path.
     target: PathBuf,
+    /// Where it really is on the machine.
+    real: PathBuf,
     access: Access,
     /// The mount to put there, not yet anywhere.
     tree: OwnedFd,
@@ -39,31 +45,46 @@ struct Part {
 /// Most bytes of memory that a command can use as files in `/dev/shm`.
 const MOST_SHARED_MEMORY: &str = "mode=1777,size=64m";
 
-/// Moves this process into a new root and then to the directory that it is in now.
-pub(super) fn enter(order: &Order) -> Result<(), String> {
+/// Moves this process into a new root and then to the directory that it is in now. Answers the guarded files that are in it.
+pub(super) fn enter(order: &Order) -> Result<Vec<PathBuf>, String> {
     let volume = env::current_dir().map_err(said("the volume has no path"))?;
-    own_mounts().map_err(said("no mounts of its own"))?;
+    // First of all: what is cloned from a shared mount stays shared, and would carry every further mount to the machine's own.
+    separate_mounts()?;
     let parts = parts(order, &volume)?;
     let root = &order.temporary;
     begin(root)?;
+    devices(root)?;
     for part in &parts {
         attach(root, part)?;
     }
     for directory in SYSTEM.iter().map(Path::new) {
-        if let Ok(to) = fs::read_link(directory) {
-            symlink(to, inside(root, directory)).map_err(said("a link of the system"))?;
+        let link = inside(root, directory);
+        if let (Ok(to), false) = (fs::read_link(directory), link.exists()) {
+            symlink(to, link).map_err(said("a link of the system"))?;
         }
     }
-    devices(root)?;
     make_read_only(root, &parts, order.inner.landlock)?;
-    guard::all(root, &parts, &order.guarded)?;
+    let guarded = guard::all(root, &parts, &order.guarded)?;
     finish(root)?;
-    chdir(&volume).map_err(said("the volume is not in the new root"))
+    chdir(&volume).map_err(said("the volume is not in the new root"))?;
+    Ok(guarded)
+}
+
+/// Mounts of its own that nothing carries to the machine's, nor from there.
+fn separate_mounts() -> Result<(), String> {
+    own_mounts().map_err(said("no mounts of its own"))?;
+    mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC).map_err(said("mounts stay shared"))
+}
+
+/// The first of these files that is not guarded any more: it was replaced or removed outside, which takes a mount off it.
+pub(super) fn unguarded(guarded: &[PathBuf]) -> Option<&PathBuf> {
+    let is_held = |path: &&PathBuf| statvfs(*path).is_ok_and(|mount| mount.f_flag.contains(StatVfsMountFlags::RDONLY));
+    guarded.iter().find(|path| !is_held(path))
 }
 
 /// Builds a root with nothing in it, to see whether that works here.
 pub(super) fn try_out() -> Result<(), String> {
-    own_mounts().map_err(said("no mounts of its own"))?;
+    separate_mounts()?;
     let root = Path::new("/usr");
     begin(root)?;
     finish(root)
@@ -82,7 +103,7 @@ fn inside(root: &Path, path: &Path) -> PathBuf {
 /// Everything that the order lets the command see, those that contain others first.
 fn parts(order: &Order, volume: &Path) -> Result<Vec<Part>, String> {
     let inner = &order.inner;
-    let mut parts = vec![Part { target: volume.to_owned(), ..part(Path::new("."), inner.access)? }];
+    let mut parts = Vec::new();
     let system = SYSTEM.iter().map(PathBuf::from).filter(|path| !path.is_symlink() && *path != Path::new("/proc"));
     // Landlock hides settings that only root may read. Without it they are left out here.
     let settings = if inner.landlock { vec![SETTINGS.into()] } else { inner.settings.clone() };
@@ -93,13 +114,20 @@ fn parts(order: &Order, volume: &Path) -> Result<Vec<Part>, String> {
     let writable = inner.writable.iter().map(|path| (path, Access::ReadWrite));
     for (path, access) in readable.chain(writable) {
         // The path that it is known by, and the one that it is really at.
-        let real = path.canonicalize().map_err(|error| format!("{} cannot be reached: {error}", path.display()))?;
-        if real != *path {
-            parts.push(part(&real, access)?);
+        let at_path = part(path, access)?;
+        if at_path.real != *path {
+            parts.push(part(&at_path.real, access)?);
         }
-        parts.push(part(path, access)?);
+        parts.push(at_path);
+    }
+    if inner.network == Network::Host {
+        for path in RESOLVER.iter().map(Path::new).filter(|path| path.exists()) {
+            parts.push(part(path, Access::ReadOnly)?);
+        }
     }
     parts.push(Part { target: "/tmp".into(), ..part(&order.temporary, Access::ReadWrite)? });
+    // Last, so that it lies over everything else with the same path.
+    parts.push(Part { target: volume.to_owned(), real: volume.to_owned(), ..part(Path::new("."), inner.access)? });
     parts.sort_by_key(|part| part.target.components().count());
     Ok(parts)
 }
@@ -108,7 +136,8 @@ fn part(path: &Path, access: Access) -> Result<Part, String> {
     let shown = path.display();
     let is_directory = path.metadata().map_err(|error| format!("{shown} cannot be reached: {error}"))?.is_dir();
     let tree = clone_of(path).map_err(|error| format!("{shown} cannot be shown to the command: {error}"))?;
-    Ok(Part { target: path.to_owned(), access, tree, is_directory })
+    let real = path.canonicalize().map_err(|error| format!("{shown} cannot be reached: {error}"))?;
+    Ok(Part { target: path.to_owned(), real, access, tree, is_directory })
 }
 
 /// A copy of what is mounted at `path`, with all mounts below it.
@@ -164,8 +193,9 @@ fn devices(root: &Path) -> Result<(), String> {
 /// Makes every mount read-only whose part is, those inside it included. Landlock holds them too, so that with it a mount that
 /// does not allow the change is left.
 fn make_read_only(root: &Path, parts: &[Part], landlock: bool) -> Result<(), String> {
-    let mounts = fs::read_to_string("/proc/self/mountinfo").map_err(said("the mounts cannot be listed"))?;
-    for mounted in mounts.lines().filter_map(|line| line.split(' ').nth(4)).map(unescaped) {
+    let mounts = fs::read("/proc/self/mountinfo").map_err(said("the mounts cannot be listed"))?;
+    let mounts = mounts.split(|byte| *byte == b'\n').filter_map(|line| line.split(|byte| *byte == b' ').nth(4));
+    for mounted in mounts.map(unescaped) {
         let Ok(target) = Path::new(&mounted).strip_prefix(root) else { continue };
         let target = Path::new("/").join(target);
         let within = parts.iter().filter(|part| target.starts_with(&part.target));
@@ -196,11 +226,23 @@ fn remount_read_only(target: &Path) -> io::Result<()> {
     Ok(mount_remount(target, flags, "")?)
 }
 
-/// A path as the kernel lists it: blanks, tabs, line ends and backslashes are octal numbers there.
-fn unescaped(path: &str) -> String {
-    [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")]
-        .iter()
-        .fold(path.to_owned(), |path, (octal, plain)| path.replace(octal, plain))
+/// A path as the kernel lists it: blanks, tabs, line ends and backslashes are a backslash and three octal digits there.
+fn unescaped(path: &[u8]) -> OsString {
+    let (mut plain, mut rest) = (Vec::with_capacity(path.len()), path);
+    while let Some((first, behind)) = rest.split_first() {
+        let octal = behind.get(..3).filter(|_| *first == b'\\').and_then(|digits| std::str::from_utf8(digits).ok());
+        match octal.and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
+            Some(byte) => {
+                plain.push(byte);
+                rest = &behind[3..];
+            }
+            None => {
+                plain.push(*first);
+                rest = behind;
+            }
+        }
+    }
+    OsString::from_vec(plain)
 }
 
 /// Makes `root` the root of this process, and the only one that it can reach.

@@ -1,9 +1,9 @@
-//! Sampling what all processes of a command use together: memory, processes, bytes written to disks.
+//! Sampling what all processes of a command use together: memory, processes and threads, bytes written to disks.
 //!
 //! Per-process limits of the kernel would not do: RLIMIT_AS counts address space, which Node, Go and the JVM reserve by the
 //! terabyte, and RLIMIT_NPROC counts the user's other processes.
 
-use std::{collections::HashMap, fs, io};
+use std::{fs, io};
 
 use rustix::process::Pid;
 
@@ -17,8 +17,6 @@ use crate::{
 pub(super) struct Meter {
     limits: Limits,
     reach: Reach,
-    /// Bytes written, by process number and the time that the process was started; those that have ended stay in the sum.
-    written: HashMap<(i32, u64), u64>,
     /// Looks in a row at which nothing could be read.
     failed: u32,
 }
@@ -28,7 +26,7 @@ const MOST_FAILED: u32 = 3;
 
 impl Meter {
     pub(super) fn new(limits: Limits, reach: Reach) -> Self {
-        Self { limits, reach, written: HashMap::new(), failed: 0 }
+        Self { limits, reach, failed: 0 }
     }
 
     /// The limit that is exceeded now, if one is.
@@ -49,38 +47,49 @@ impl Meter {
         let over = |resource, used: u64, most: Option<u64>| {
             most.filter(|most| used > *most).map(|most| Exceeded { resource, used, most })
         };
-        let count = over(Resource::Processes, members.len() as u64, processes);
-        let memory =
-            || over(Resource::Memory, members.iter().map(|pid| memory_of(*pid).unwrap_or(0)).sum(), memory_bytes);
-        count.or_else(|| memory_bytes.and_then(|_| memory())).or_else(|| {
+        let uses: Vec<Use> = members.iter().map(|pid| use_of(*pid).unwrap_or_default()).collect();
+        let threads = over(Resource::Processes, uses.iter().map(|one| one.threads).sum(), processes);
+        let memory = over(Resource::Memory, uses.iter().map(|one| one.memory).sum(), memory_bytes)
+            // Pages that processes share were counted for each of them; whether it is too much is known only without that.
+            .and_then(|_| over(Resource::Memory, members.iter().map(|pid| shared_out(*pid)).sum(), memory_bytes));
+        threads.or(memory).or_else(|| {
             disk_bytes?;
-            for pid in &members {
-                if let Ok((started, bytes)) = written_by(*pid) {
-                    self.written.insert((pid.as_raw_nonzero().get(), started), bytes);
-                }
-            }
-            over(Resource::Disk, self.written.values().sum(), disk_bytes)
+            // The kernel adds what a process wrote to its parent when that takes it in; orphans are taken in by us.
+            let own = written_by("self").unwrap_or(0);
+            let written = members.iter().map(|pid| written_by(&pid.to_string()).unwrap_or(0)).sum::<u64>();
+            over(Resource::Disk, own + written, disk_bytes)
         })
     }
 }
 
-/// Memory that a process has for itself or shares with its family: what files in the page cache hold is not counted.
-fn memory_of(pid: Pid) -> io::Result<u64> {
-    let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
-    let kibibytes = |name: &str| -> u64 {
-        let line = status.lines().find_map(|line| line.strip_prefix(name));
-        line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(0)
-    };
-    Ok((kibibytes("RssAnon:") + kibibytes("RssShmem:") + kibibytes("VmSwap:")) * 1024)
+/// What one process uses.
+#[derive(Default)]
+struct Use {
+    threads: u64,
+    /// Memory that it has for itself or shares, without what files in the page cache hold.
+    memory: u64,
 }
 
-/// When a process was started, and how many bytes it has written that were not taken back since.
-fn written_by(pid: Pid) -> io::Result<(u64, u64)> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
-    let behind = stat.rsplit_once(") ").map_or("", |(_, behind)| behind);
-    let started = behind.split(' ').nth(19).and_then(|field| field.parse().ok()).unwrap_or(0);
+fn use_of(pid: Pid) -> io::Result<Use> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
+    let memory = ["RssAnon:", "RssShmem:", "VmSwap:"].iter().map(|name| number(&status, name)).sum::<u64>() * 1024;
+    Ok(Use { threads: number(&status, "Threads:").max(1), memory })
+}
+
+/// Memory of a process, each shared page divided by the number of those that share it.
+fn shared_out(pid: Pid) -> u64 {
+    let rollup = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap_or_default();
+    ["Pss_Anon:", "Pss_Shmem:", "SwapPss:"].iter().map(|name| number(&rollup, name)).sum::<u64>() * 1024
+}
+
+/// How many bytes a process has written that were not taken back since.
+fn written_by(pid: &str) -> io::Result<u64> {
     let io = fs::read_to_string(format!("/proc/{pid}/io"))?;
-    let bytes =
-        |name: &str| -> u64 { io.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok()).unwrap_or(0) };
-    Ok((started, bytes("write_bytes:").saturating_sub(bytes("cancelled_write_bytes:"))))
+    Ok(number(&io, "write_bytes:").saturating_sub(number(&io, "cancelled_write_bytes:")))
+}
+
+/// The number behind a name at the beginning of a line.
+fn number(text: &str, name: &str) -> u64 {
+    let line = text.lines().find_map(|line| line.strip_prefix(name));
+    line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(0)
 }

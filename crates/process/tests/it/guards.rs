@@ -1,6 +1,6 @@
 //! Files that a command must not change or see, although it may change the directory that they are in.
 
-use drawloom_process::{End, Error, Guard, Guarded, Layer};
+use drawloom_process::{End, Error, Exceeded, Guard, Guarded, Layer, Resource};
 
 use crate::support::{Room, count, launcher};
 
@@ -112,4 +112,44 @@ async fn a_command_is_refused_where_a_file_cannot_be_guarded() {
     std::fs::remove_file(room.volume.path().join("sub/config")).expect("removed");
     let reason = refused(launcher()).await;
     assert!(reason.contains("not there any more"), "{reason}");
+}
+
+/// A rename outside takes the mount off the file, in every namespace: the command is ended before it can use that for long.
+#[tokio::test]
+async fn a_command_is_ended_when_a_guarded_file_is_replaced_while_it_runs() {
+    for name in ["config", ".env"] {
+        let room = Room::new();
+        let mut command = room.command("echo up > started; sleep 1000");
+        command.guarded = project(&room);
+        let replace = async {
+            let started = room.volume.path().join("started");
+            while !started.exists() {
+                tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+            }
+            let sub = room.volume.path().join("sub");
+            std::fs::write(sub.join("new"), "new").expect("a file");
+            std::fs::rename(sub.join("new"), sub.join(name)).expect("replaced");
+        };
+        let (finished, ()) = tokio::join!(room.run(&command), replace);
+        let end = finished.expect("it runs").end;
+        assert!(matches!(end, End::Exceeded(Exceeded { resource: Resource::Guard, .. })), "{name}: {end:?}");
+    }
+}
+
+/// A config that is known by another path is guarded there too.
+#[tokio::test]
+async fn a_guarded_file_is_guarded_under_every_path() {
+    let room = Room::new();
+    let guarded = project(&room);
+    let alias = room.temporary.path().join("alias");
+    std::os::unix::fs::symlink(room.volume.path().join("sub"), &alias).expect("a link");
+    let elsewhere = tempfile::tempdir().expect("a directory");
+    let mut command = room.command("");
+    command.directory = std::sync::Arc::new(std::fs::File::open(elsewhere.path()).expect("a directory"));
+    command.args = vec!["-c".into(), format!("cat {0}/.env; echo x >> {0}/config", alias.display())];
+    command.writable = vec![alias];
+    command.guarded = guarded;
+    let finished = room.run(&command).await.expect("it runs");
+    assert!(matches!(finished.end, End::Exited(1..)) && !finished.output.into_text().contains("s3cret"));
+    assert_eq!(std::fs::read_to_string(room.volume.path().join("sub/config")).expect("a file"), "kept");
 }

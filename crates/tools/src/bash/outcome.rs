@@ -50,8 +50,14 @@ fn ended(end: End, seconds: u32) -> String {
 fn over(Exceeded { resource, used, most }: Exceeded) -> String {
     match resource {
         Resource::Memory => format!("it used {used} bytes of memory; {most} are allowed (tools.bash.max_memory_bytes)"),
-        Resource::Processes => format!("it had {used} processes; {most} are allowed (tools.bash.max_processes)"),
+        Resource::Processes => {
+            format!("it had {used} processes and threads; {most} are allowed (tools.bash.max_processes)")
+        }
         Resource::Disk => format!("it wrote {used} bytes to disks; {most} are allowed (tools.bash.max_disk_bytes)"),
+        Resource::Guard => {
+            "the config or its .env was replaced while it ran, and it could have reached the new one; run it again"
+                .into()
+        }
         Resource::Unknown => "what it used could not be read, so that its limits could not be enforced".into(),
     }
 }
@@ -100,7 +106,9 @@ fn rules(output: &str, command: &Command) -> Vec<String> {
         );
     }
     if says(&["Resource temporarily unavailable", "Cannot fork", "EAGAIN"]) {
-        rules.push("[rule: a command may have a number of processes; tools.bash.max_processes changes it]".into());
+        rules.push(
+            "[rule: the processes and threads of a command are limited; tools.bash.max_processes changes it]".into(),
+        );
     }
     if says(CALLING) {
         rules.push(

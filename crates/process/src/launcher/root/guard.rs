@@ -16,34 +16,38 @@ use rustix::{
 use super::{Part, inside, remount_read_only};
 use crate::command::{Access, Guard, Guarded};
 
-/// Guards every one of `guarded` that the command can reach through `parts`.
-pub(super) fn all(root: &Path, parts: &[Part], guarded: &[Guarded]) -> Result<(), String> {
+/// Guards every one of `guarded` that the command can reach through `parts`; answers where they are in the new root.
+pub(super) fn all(root: &Path, parts: &[Part], guarded: &[Guarded]) -> Result<Vec<PathBuf>, String> {
     let empty = root.join(".empty");
+    let mut held = Vec::new();
     for Guarded { path, rule } in guarded {
         for part in parts {
-            let Ok(relative) = path.strip_prefix(&part.target) else { continue };
+            // By its real path: a part may be known by another one.
+            let Ok(relative) = path.strip_prefix(&part.real) else { continue };
             if part.access == Access::ReadOnly && *rule == Guard::ReadOnly {
                 continue;
             }
             let at = inside(root, &part.target);
-            guard(&at, relative, *rule, &empty).map_err(|reason| {
+            let covered = guard(&at, relative, *rule, &empty).map_err(|reason| {
                 let what = match rule {
                     Guard::ReadOnly => "must not be changed",
                     Guard::Hidden => "must not be read",
                 };
                 format!("{} {what}, and it cannot be kept from the command: {reason}", path.display())
             })?;
+            held.extend(covered.then(|| part.target.join(relative)));
         }
     }
     let _ = fs::remove_file(empty);
-    Ok(())
+    Ok(held)
 }
 
-fn guard(part: &Path, relative: &Path, rule: Guard, empty: &Path) -> Result<(), String> {
+/// Covers a file, if it is there; false when there is nothing to cover.
+fn guard(part: &Path, relative: &Path, rule: Guard, empty: &Path) -> Result<bool, String> {
     let found = match open(part, relative) {
         Ok(found) => found,
         // drawloom does not read it, so that a command may make one.
-        Err(Errno::NOENT) if rule == Guard::Hidden => return Ok(()),
+        Err(Errno::NOENT) if rule == Guard::Hidden => return Ok(false),
         Err(Errno::NOENT) => return Err("it is not there any more".into()),
         Err(Errno::LOOP) => return Err("a link leads to it".into()),
         Err(error) => return Err(error.to_string()),
@@ -67,7 +71,8 @@ fn guard(part: &Path, relative: &Path, rule: Guard, empty: &Path) -> Result<(), 
     };
     cover(part, relative, over).map_err(|error| error.to_string())?;
     let covered = open(part, relative).map_err(|error| error.to_string())?;
-    remount_read_only(&by_descriptor(&covered)).map_err(|error| error.to_string())
+    remount_read_only(&by_descriptor(&covered)).map_err(|error| error.to_string())?;
+    Ok(true)
 }
 
 /// Mounts something over what is at `relative`: `over`, or what is there already.
