@@ -287,6 +287,10 @@ impl Engine {
             driver.committed(&records);
             promise.keep();
             self.meters.accepted();
+            // Again: a timer that was due before the commit found no run to stop.
+            if !view.status.is_terminal() {
+                self.watch_deadline(&view);
+            }
             match view.status {
                 Status::Running => {
                     self.drive(view.key(), driver.go());

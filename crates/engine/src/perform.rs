@@ -411,16 +411,17 @@ fn bounded(turn: Turn) -> Result<Turn, TurnError> {
     }
 }
 
-/// `text`, cut to `most` bytes with a notice when it is longer.
-pub(crate) fn shortened(mut text: String, most: usize) -> String {
-    if text.len() > most {
-        let whole = text.len();
-        let mut end = most;
-        while !text.is_char_boundary(end) {
-            end -= 1;
-        }
-        text.truncate(end);
-        text.push_str(&format!("\n[cut: the first {end} of {whole} bytes]"));
+/// `text`, cut to about `most` bytes when it is longer: its beginning and its end, with a notice between them.
+pub(crate) fn shortened(text: String, most: usize) -> String {
+    if text.len() <= most {
+        return text;
     }
-    text
+    let (mut head, mut tail) = (most / 2, text.len() - most / 2);
+    while !text.is_char_boundary(head) {
+        head -= 1;
+    }
+    while !text.is_char_boundary(tail) {
+        tail += 1;
+    }
+    format!("{}\n[cut: {} bytes are left out here]\n{}", &text[..head], tail - head, &text[tail..])
 }

@@ -120,7 +120,8 @@ fn set_options(stream: &TcpStream, write_timeout: Duration) -> io::Result<()> {
     let socket = SockRef::from(stream);
     socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEPALIVE_IDLE).with_interval(KEEPALIVE_INTERVAL))?;
     #[cfg(target_os = "linux")]
-    socket.set_tcp_user_timeout(Some(write_timeout))?;
+    // The last resort, for a peer that is gone: who is there and does not read is judged by what it takes.
+    socket.set_tcp_user_timeout(Some((write_timeout * 2).max(KEEPALIVE_IDLE)))?;
     #[cfg(not(target_os = "linux"))]
     let _ = write_timeout;
     socket.set_send_buffer_size(SEND_BUFFER)

@@ -14,13 +14,16 @@ use serde_json::json;
 use crate::{
     cli::Look,
     commands::Session,
-    environment,
+    connect, environment,
     exit::{CommandError, Exit},
     output::{Format, Style},
 };
 
 /// The file that is written when nobody names another.
 const FILE: &str = "drawloom.yaml";
+
+/// The folder for agents beside a config whose own folder they must not have.
+const WORKSPACE: &str = "workspace";
 
 /// Write a first config that works at once
 #[derive(Debug, Args)]
@@ -60,7 +63,20 @@ impl Init {
                 used.push(maker);
             }
         }
-        write(&file, &text::config(&used))?;
+        let mut text = text::config(&used);
+        if let Some(data) = exposed(&file, session)? {
+            let folder = file.with_file_name(WORKSPACE);
+            std::fs::create_dir_all(&folder).map_err(|error| {
+                CommandError::usage("cannot_write", format!("cannot make {}: {error}", folder.display()))
+            })?;
+            text = text.replace("here: { path: .,", &format!("here: {{ path: ./{WORKSPACE},"));
+            session.output.note(format!(
+                "the volume of the agents is {}, because this folder contains the data directory {}",
+                folder.display(),
+                data.display()
+            ));
+        }
+        write(&file, &text)?;
         self.report(session, &file, &used);
         Ok(Exit::Done)
     }
@@ -94,6 +110,16 @@ impl Init {
             output.line(format!("  {}  {}", output.styled(Style::Bold, &format!("{command:<44}")), what));
         }
     }
+}
+
+/// The data directory, when the folder of the config contains it: a volume there would be refused at the first run.
+fn exposed(file: &Path, session: &Session) -> Result<Option<PathBuf>, CommandError> {
+    let folder = file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let data = connect::data_dir(&session.globals)?.path().to_owned();
+    let (Ok(folder), Ok(data)) = (folder.canonicalize(), std::path::absolute(data)) else { return Ok(None) };
+    // The data directory may not exist yet, but a part of its path does.
+    let real = data.ancestors().find_map(|part| Some(part.canonicalize().ok()?.join(data.strip_prefix(part).ok()?)));
+    Ok(real.filter(|data| data.starts_with(&folder)))
 }
 
 /// Only whether it is set: the value is looked at nowhere.

@@ -83,3 +83,13 @@ fn a_file_that_is_there_is_replaced_only_when_somebody_says_so() {
     home.run(&["validate", "elsewhere.yaml"]).exits(0);
     home.run(&["init", "no/such/folder.yaml"]).exits(1);
 }
+
+/// In a folder that contains the data directory, such as a home directory, agents get a folder of their own.
+#[test]
+fn what_it_writes_runs_where_the_data_is_inside_the_folder() {
+    let home = empty();
+    let made = home.run(&["init"]).exits(0);
+    assert!(made.stderr.contains("contains the data directory"), "{made:?}");
+    assert!(home.path().join("workspace").is_dir());
+    home.run(&["run", "assistant", "hello"]).exits(0);
+}

@@ -28,8 +28,8 @@ impl AsRef<[u8]> for Shared {
 }
 
 impl LargeEvents {
-    /// The event as a frame; the same bytes for everybody who sends it at the same time. What an event of a record says
-    /// depends on the journal alone, so whoever comes to the same record has the same event.
+    /// The event of a record as a frame; the same bytes for all followers that are sent it at the same time. What such an event
+    /// says depends on the journal alone. Not for events without an id.
     pub(super) fn share(&self, run: &RunKey, event: &Event) -> Bytes {
         let key = (run.clone(), event.id, event.data.len());
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -96,7 +96,13 @@ impl EventBody {
                     if let Some(event) = event.filter(|event| event.id.is_none_or(|id| id > self.after)) {
                         match event.data.len() < PIECE {
                             true => event.encode(&mut self.buffer),
-                            false => self.large = self.app.large_events.share(&self.run, &event),
+                            // Only what is journaled is the same for all; a delta has no id to tell it from the next one.
+                            false if event.id.is_some() => self.large = self.app.large_events.share(&self.run, &event),
+                            false => {
+                                let mut frame = Vec::with_capacity(event.data.len() + 128);
+                                event.encode(&mut frame);
+                                self.large = frame.into();
+                            }
                         }
                     }
                     self.over = matches!(item, Item::Ended(_));
