@@ -1,7 +1,7 @@
 //! The lock file of a command: held while the command, or anything that it started, may still run.
 //!
-//! The launcher takes it before the command starts, and the kernel releases it when the launcher has ended. So whoever comes
-//! after a crash can wait until the old command can have no effect any more.
+//! The launcher takes it before the command starts, and the kernel releases it when the launcher has ended. So a
+//! restarted drawloom can wait until the old command can have no effect any more.
 
 use std::{
     fs::{File, OpenOptions},
@@ -17,7 +17,7 @@ use rustix::{
     io::Errno,
 };
 
-/// How often a lock that is held is tried again. The kernel tells nobody when a lock of another process is released.
+/// How often a lock that is held is tried again. The kernel sends no event when another process releases one.
 const AGAIN: Duration = Duration::from_millis(20);
 
 /// Whether a command of an earlier process may still run.
@@ -43,7 +43,7 @@ pub(crate) fn share(temporary: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Whether somebody holds the lock now.
+/// Whether the lock is held now.
 pub(crate) fn is_held(temporary: &Path) -> io::Result<bool> {
     let file = match File::open(path(temporary)) {
         Ok(file) => file,

@@ -10,7 +10,7 @@ use crate::{
     process::Case,
 };
 
-/// The first command ignores the request to end and goes on writing. Whoever looks twice and sees it grow looked too early.
+/// The first command ignores the request to end and goes on writing. A model that looks twice and sees it grow was told too early.
 const CONFIG: &str = r#"
 providers:
   script:

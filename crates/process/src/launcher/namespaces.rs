@@ -24,7 +24,7 @@ pub(super) fn enter(network: Network) -> io::Result<()> {
     }
     let (user, group) = (geteuid().as_raw(), getegid().as_raw());
     unshare(flags | CloneFlags::CLONE_NEWUSER)?;
-    // The kernel wants this before somebody without privileges maps a group.
+    // The kernel demands this before an unprivileged user maps a group.
     fs::write("/proc/self/setgroups", "deny")?;
     fs::write("/proc/self/uid_map", format!("{user} {user} 1"))?;
     fs::write("/proc/self/gid_map", format!("{group} {group} 1"))?;

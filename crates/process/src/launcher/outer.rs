@@ -27,7 +27,7 @@ const SLACK: Duration = Duration::from_secs(7);
 pub(super) fn main() -> Result<ExitCode, String> {
     set_child_subreaper(Some(getpid())).map_err(|error| format!("orphans cannot be adopted: {error}"))?;
     let mut order: Order = read_order()?;
-    // Away from the terminal of whoever started drawloom; it fails where this process leads a group already.
+    // Away from the terminal that drawloom was started in; it fails where this process leads a group already.
     let _ = setsid();
     // When the machine runs out of memory, a command goes before drawloom and other programs.
     let _ = fs::write("/proc/self/oom_score_adj", "800");
