@@ -260,6 +260,12 @@ fn what_is_asked(request: &ClientRequest) -> What {
     What { number: number.0.finish(), is_keyed: key.is_some() }
 }
 
+/// Whether an event is the answer to a request, after which its stream has nothing more.
+fn is_answer(event: &ServerSseMessage) -> bool {
+    let message = event.message.as_deref();
+    message.is_some_and(|message| matches!(message, ServerJsonRpcMessage::Response(_) | ServerJsonRpcMessage::Error(_)))
+}
+
 fn refused_as_second(id: &RequestId) -> Events {
     let message = "another request with this id is in flight in this session; use an id once";
     let error = ErrorData::invalid_request(message, None);
@@ -335,7 +341,16 @@ impl SessionManager for Manager {
         Ok(match mark {
             Some((mark, entered)) => {
                 let reader = Reader(entered.cancel().clone());
-                self.marked(stream.inspect(move |_| _ = &reader), mark.to_string())
+                // Until its answer passes here the id is taken: answers find their stream by it, and that of another request
+                // would get this one's.
+                let mut held = Some(entered);
+                let watched = stream.inspect(move |event| {
+                    _ = &reader;
+                    if is_answer(event) {
+                        drop(held.take());
+                    }
+                });
+                self.marked(watched, mark.to_string())
             }
             None => Box::pin(stream),
         })
