@@ -156,8 +156,10 @@ fn a_mixed_load_leaves_nothing_behind() {
     let third = samples.len() / 3;
     let (warm, last) = (samples[third], samples[samples.len() - 1]);
     let mut end = Sample::of(&server);
-    for _ in 0..300 {
-        if end.descriptors <= warm.descriptors {
+    // Threads for blocking work end ten seconds after their last one.
+    let settled = |end: &Sample| end.descriptors <= warm.descriptors && end.threads <= warm.threads + 16;
+    for _ in 0..600 {
+        if settled(&end) {
             break;
         }
         pass(100);
