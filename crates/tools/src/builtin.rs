@@ -110,7 +110,7 @@ pub fn builtin(parts: &Parts) -> Vec<Arc<dyn Tool>> {
     ];
     // Its card says what this machine can enforce, which is tried only where commands may run.
     if parts.config.bash.enabled {
-        tools.push(Arc::new(Bash::new(parts)));
+        tools.insert(1, Arc::new(Bash::new(parts)));
     }
     let off = off(&parts.config);
     tools.retain(|tool| !off.iter().any(|off| off.name == tool.card().name));
