@@ -93,7 +93,7 @@ pub struct Redactor {
 const LONGEST_SHAPE: usize = 4096;
 
 impl Redactor {
-    /// A redactor that knows these values in all their [`forms`]. Values and lines under 8 bytes are left out.
+    /// A redactor that knows these values in all their [`forms()`]. Values and lines under 8 bytes are left out.
     pub fn new<S: AsRef<str>>(secrets: impl IntoIterator<Item = S>) -> Self {
         let mut secrets: Vec<String> = secrets.into_iter().flat_map(|secret| forms(secret.as_ref())).collect();
         secrets.sort();
