@@ -16,7 +16,7 @@ use crate::{
     message::{Segment, ToolUse},
     money::Cost,
     redact::Texts,
-    time::Timestamp,
+    time::{Mark, Timestamp},
     usage::Usage,
 };
 
@@ -53,6 +53,9 @@ pub enum Body {
     Admitted {
         /// When its time is up, once that is known.
         deadline: Option<Timestamp>,
+        /// When that was set, if it was set here.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        deadline_set: Option<Mark>,
     },
     /// Intent: a model turn is asked for.
     TurnStarted(TurnStarted),
@@ -181,6 +184,9 @@ pub struct Accepted {
     /// When it must have ended, counted from here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline: Option<Timestamp>,
+    /// When that was set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline_set: Option<Mark>,
     /// How long it may take from first admission.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_timeout_ms: Option<u64>,
@@ -366,7 +372,7 @@ pub enum Stop {
     Deadline {
         /// When it was.
         at: Timestamp,
-        /// How far the wall clock was set forward before, when that may have made this too early.
+        /// How far the wall clock was set forward since it was set, when that made this too early.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         clock_set_forward_ms: Option<u64>,
     },

@@ -4,7 +4,7 @@ use crate::{
     choice::{Effort, ModelName},
     money::{Cost, Spent},
     record::{Accepted, Body, CallStarted, Record, Seq, Status, Stop, Trial, WaitOn},
-    time::Timestamp,
+    time::{Mark, Timestamp},
     usage::Usage,
 };
 
@@ -23,6 +23,8 @@ pub struct Run {
     pub started_at: Option<Timestamp>,
     /// When its time is up.
     pub deadline: Option<Timestamp>,
+    /// When that was set: by the wall clock, and by the one that never jumps.
+    pub deadline_set: Option<(Timestamp, Mark)>,
     /// Tokens so far.
     pub usage: Usage,
     /// What they cost, as far as their models have a price.
@@ -110,6 +112,7 @@ impl Run {
                 status: Status::Queued,
                 started_at: None,
                 deadline: accepted.deadline,
+                deadline_set: accepted.deadline_set.map(|mark| (record.at, mark)),
                 usage: Usage::default(),
                 cost: None,
                 model: ModelName::new(&accepted.provider, &accepted.model),
@@ -140,10 +143,11 @@ impl Run {
         self.seq = record.seq;
         match &record.body {
             Body::Accepted(_) => return Err(FoldError::NoBeginning),
-            Body::Admitted { deadline } => {
+            Body::Admitted { deadline, deadline_set } => {
                 self.status = Status::Running;
                 self.started_at = self.started_at.or(Some(record.at));
                 self.deadline = deadline.or(self.deadline);
+                self.deadline_set = deadline_set.map(|mark| (record.at, mark)).or(self.deadline_set);
             }
             Body::TurnStarted(started) => {
                 self.turn_in_flight = Some((started.turn, started.attempt));

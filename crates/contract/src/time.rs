@@ -83,6 +83,16 @@ moments! {
     Awake;
 }
 
+/// A moment of the clock that never jumps, in a form that outlives the process. In the same boot of the machine it says how much
+/// time has really passed, whatever became of the wall clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mark {
+    /// The boot of the machine; marks of two boots cannot be compared.
+    pub boot: u32,
+    /// Milliseconds since the clock's origin.
+    pub at_ms: u64,
+}
+
 /// The clock, which tells three times. Each has its own type, so that none can be used for another: a wait can only be made
 /// for a time that does not jump.
 #[async_trait]
@@ -92,6 +102,22 @@ pub trait Clock: Send + Sync {
 
     /// The time of deadlines and waits.
     fn now(&self) -> Instant;
+
+    /// Which boot of the machine this is, as a number that hardly comes again. The default is a machine that is never restarted.
+    fn boot(&self) -> u32 {
+        0
+    }
+
+    /// This moment, to be kept.
+    fn mark(&self) -> Mark {
+        Mark { boot: self.boot(), at_ms: u64::try_from(self.now().0.as_millis()).unwrap_or(u64::MAX) }
+    }
+
+    /// How long ago that was; nothing when the machine was started anew since.
+    fn since_mark(&self, mark: Mark) -> Option<Duration> {
+        let passed = self.now().0.saturating_sub(Duration::from_millis(mark.at_ms));
+        (mark.boot == self.boot()).then_some(passed)
+    }
 
     /// Returns at `time`, or at once when that has passed.
     async fn sleep_until(&self, time: Instant);

@@ -113,7 +113,7 @@ impl Patch {
             patch.seq = record.seq;
             match &record.body {
                 Body::Accepted(_) => patch.status = Some(Status::Queued),
-                Body::Admitted { deadline } => {
+                Body::Admitted { deadline, .. } => {
                     patch.status = Some(Status::Running);
                     patch.started_at = patch.started_at.or(Some(record.at));
                     patch.deadline = *deadline;

@@ -1,7 +1,5 @@
-//! Whether the wall clock was set while no server ran: a deadline that must survive a restart is a time of the wall clock,
-//! and one that comes too early has to say so.
-
-use std::time::Duration;
+//! Whether the wall clock was set while no server ran: the log says so once. What a run's deadline makes of it is in the run's
+//! own journal.
 
 use drawloom_contract::{
     ids::Tenant,
@@ -14,24 +12,20 @@ use serde::{Deserialize, Serialize};
 /// A smaller difference is none: clocks are also set by small steps.
 const SLACK_MS: i64 = 5_000;
 
-/// Where the kernel names this boot of the machine.
-const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
-
 /// How far the wall clock was from the clock that does not jump, at a server's start.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Anchor {
     /// The boot of the machine; across boots the distance says nothing.
-    boot: String,
+    boot: u32,
     distance_ms: i64,
 }
 
-/// How far the wall clock was set forward since the last server began, if that was in the same boot of the machine. Keeps what
-/// the next start compares with.
-pub(crate) async fn set_forward(values: &dyn KeyValue, clock: &dyn Clock, redactor: &Redactor) -> Option<Duration> {
-    let boot = std::fs::read_to_string(BOOT_ID).ok()?.trim().to_owned();
-    let wall = clock.wall();
-    let elapsed = i64::try_from(clock.now().since_origin().as_millis()).unwrap_or(i64::MAX);
-    let today = Anchor { boot, distance_ms: wall.as_millis().saturating_sub(elapsed) };
+/// Logs whether the wall clock was set since the last server began, if that was in the same boot of the machine. Keeps what the
+/// next start compares with.
+pub(crate) async fn compare(values: &dyn KeyValue, clock: &dyn Clock, redactor: &Redactor) {
+    let (wall, mark) = (clock.wall(), clock.mark());
+    let elapsed = i64::try_from(mark.at_ms).unwrap_or(i64::MAX);
+    let today = Anchor { boot: mark.boot, distance_ms: wall.as_millis().saturating_sub(elapsed) };
     let key = ValueKey { tenant: Tenant::default_tenant(), space: "clock", key: "anchor".to_owned() };
     let found = values.find_value(&key, Timestamp::from_millis(0)).await.ok().flatten();
     let before: Option<Anchor> = found.and_then(|value| serde_json::from_value(value).ok());
@@ -40,9 +34,9 @@ pub(crate) async fn set_forward(values: &dyn KeyValue, clock: &dyn Clock, redact
     if let Err(error) = values.change(ValueChange::Put { key, value, at: wall, expires_at }).await {
         tracing::warn!(%error, "the clock's state could not be kept; the next start cannot tell whether it was set");
     }
-    let by = moved(&before?, &today)?;
-    tracing::warn!(by_ms = by, "the wall clock was set since the last server began");
-    u64::try_from(by).ok().map(Duration::from_millis)
+    if let Some(by) = before.and_then(|before| moved(&before, &today)) {
+        tracing::warn!(by_ms = by, "the wall clock was set since the last server began");
+    }
 }
 
 /// By how many milliseconds the wall clock was set between two starts; nothing when it was not, or when that is not known.
@@ -57,10 +51,10 @@ mod tests {
 
     #[test]
     fn a_clock_that_was_set_is_noticed_within_one_boot() {
-        let at = |boot: &str, distance_ms| Anchor { boot: boot.to_owned(), distance_ms };
-        assert_eq!(moved(&at("a", 1_000), &at("a", 86_401_000)), Some(86_400_000));
-        assert_eq!(moved(&at("a", 86_401_000), &at("a", 1_000)), Some(-86_400_000));
-        assert_eq!(moved(&at("a", 1_000), &at("a", 5_000)), None, "a small step");
-        assert_eq!(moved(&at("a", 1_000), &at("b", 86_401_000)), None, "the machine was started anew");
+        let at = |boot, distance_ms| Anchor { boot, distance_ms };
+        assert_eq!(moved(&at(1, 1_000), &at(1, 86_401_000)), Some(86_400_000));
+        assert_eq!(moved(&at(1, 86_401_000), &at(1, 1_000)), Some(-86_400_000));
+        assert_eq!(moved(&at(1, 1_000), &at(1, 5_000)), None, "a small step");
+        assert_eq!(moved(&at(1, 1_000), &at(2, 86_401_000)), None, "the machine was started anew");
     }
 }

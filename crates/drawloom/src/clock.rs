@@ -2,7 +2,7 @@
 
 use std::{
     convert::Infallible,
-    sync::{Mutex, Once, PoisonError},
+    sync::{LazyLock, Mutex, Once, PoisonError},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
@@ -39,6 +39,14 @@ impl Clock for SystemClock {
 
     fn now(&self) -> Instant {
         Instant::from_origin(since_boot(ClockId::Boottime))
+    }
+
+    fn boot(&self) -> u32 {
+        static BOOT: LazyLock<u32> = LazyLock::new(|| {
+            let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+            u32::from_str_radix(id.get(..8).unwrap_or_default(), 16).unwrap_or_default()
+        });
+        *BOOT
     }
 
     async fn sleep_until(&self, time: Instant) {

@@ -97,10 +97,9 @@ pub async fn start(parts: Parts) -> Result<Running, CommandError> {
     let reader: Arc<dyn RunReader> = store.clone();
     let journal: Arc<dyn Journal> = store.clone();
     leftovers::sweep(parts.lock.directory(), &*store, &parts.resolved.volumes).await.map_err(explain)?;
-    let clock_set_forward = match &parts.surface {
-        Surface::Serve { .. } => anchor::set_forward(&*store, &*parts.clock, &redactor).await,
-        Surface::Embedded => None,
-    };
+    if let Surface::Serve { .. } = &parts.surface {
+        anchor::compare(&*store, &*parts.clock, &redactor).await;
+    }
     let models = parts.resolved.models.iter();
     let providers: BTreeMap<String, Provider> = models
         .map(|(id, model)| {
@@ -129,7 +128,6 @@ pub async fn start(parts: Parts) -> Result<Running, CommandError> {
         redactor: redactor.clone(),
         clock: parts.clock.clone(),
         several_tenants: several_tenants(&parts.loaded.config),
-        clock_set_forward,
         entropy: parts.entropy.clone(),
     });
     let runs: Arc<dyn Runs> = engine.clone();

@@ -352,6 +352,10 @@ impl Engine {
             (asked, Some(limit)) => Some(narrower("run_timeout_seconds", asked, limit, &mut warnings)),
             (asked, None) => asked,
         };
+        // The default keeps a run from staying alive unseen. All waits that exist count: for children, slots, times, rate
+        // limits and budgets. A wait for a person or a channel, once there is one, must stop this clock.
+        let timeout_ms = start.timeout_ms.or(Some(self.parts.config.default_timeout_ms).filter(|millis| *millis > 0));
+        let deadline = timeout_ms.map(|millis| now.after(std::time::Duration::from_millis(millis)));
         let accepted = Accepted {
             version: drawloom_contract::VERSION.into(),
             tenant: caller.tenant.clone(),
@@ -375,12 +379,8 @@ impl Engine {
             budget_cost,
             models,
             narrowed_hosts: start.hosts,
-            // The default keeps a run from staying alive unseen. All waits that exist count: for children, slots, times,
-            // rate limits and budgets. A wait for a person or a channel, once there is one, must stop this clock.
-            deadline: start
-                .timeout_ms
-                .or(Some(self.parts.config.default_timeout_ms).filter(|millis| *millis > 0))
-                .map(|millis| now.after(std::time::Duration::from_millis(millis))),
+            deadline,
+            deadline_set: deadline.map(|_| self.parts.clock.mark()),
             run_timeout_ms,
             queue_timeout_ms: Some(self.parts.config.queue_timeout_ms),
             parent_context: start.parent_context,
@@ -431,6 +431,7 @@ impl Engine {
             models,
             narrowed_hosts: parent.narrowed_hosts.clone(),
             deadline,
+            deadline_set: deadline.map(|_| self.parts.clock.mark()),
             run_timeout_ms: definition.run_timeout_ms,
             queue_timeout_ms: None,
             parent_context: parent.parent_context.clone(),

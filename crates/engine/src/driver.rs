@@ -188,14 +188,14 @@ impl Driver {
         let limit = self.accepted().run_timeout_ms.filter(|_| self.run.started_at.is_none()).map(Duration::from_millis);
         let now = self.engine.parts.clock.now();
         let left = self.engine.timers.left(&self.key, Due::Deadline, now);
-        let deadline = match limit.filter(|limit| left.is_none_or(|left| *limit < left)) {
+        let (deadline, deadline_set) = match limit.filter(|limit| left.is_none_or(|left| *limit < left)) {
             Some(limit) => {
                 self.engine.timers.set_earlier(now.after(limit), &self.key, Due::Deadline);
-                Some(self.wall().after(limit))
+                (Some(self.wall().after(limit)), Some(self.engine.parts.clock.mark()))
             }
-            None => self.run.deadline,
+            None => (self.run.deadline, None),
         };
-        self.push(Body::Admitted { deadline });
+        self.push(Body::Admitted { deadline, deadline_set });
     }
 
     /// Drives the run until it has ended, is parked, or the process stops.

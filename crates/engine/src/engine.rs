@@ -90,8 +90,6 @@ pub struct Parts {
     pub clock: Arc<dyn Clock>,
     /// Whether callers of more than one tenant can come. Then none of them can hold all slots.
     pub several_tenants: bool,
-    /// How far the wall clock was set forward since the process before began, as far as that is known.
-    pub clock_set_forward: Option<Duration>,
     /// The source of random bytes.
     pub entropy: Arc<dyn Entropy>,
 }
@@ -119,8 +117,6 @@ pub struct Engine {
     pub(crate) trials: Trials,
     pub(crate) trees: Trees,
     pub(crate) jumps: Jumps,
-    /// Runs whose deadline may come too early, because the wall clock was set while no process had them.
-    pub(crate) hurried: Mutex<HashSet<RunKey>>,
     gate: Mutex<Gate>,
     active: Mutex<HashMap<RunKey, Arc<Control>>>,
     idle: Notify,
@@ -159,7 +155,6 @@ impl Engine {
             trials: Trials::default(),
             trees: Trees::default(),
             jumps: Jumps::default(),
-            hurried: Mutex::default(),
             gate: Mutex::new(Gate::new(caps)),
             active: Mutex::default(),
             idle: Notify::new(),

@@ -1,8 +1,7 @@
 //! Stopping runs: cancel, deadlines and queue timeouts are one thing, and it reaches all runs below.
 
 use std::{
-    collections::HashSet,
-    sync::{Arc, MutexGuard, PoisonError},
+    sync::Arc,
     time::Duration,
 };
 
@@ -11,7 +10,6 @@ use drawloom_contract::{
     ids::{RunId, RunKey},
     journal,
     record::{Body, Outcome, Status, Stop},
-    time::Timestamp,
     view::RunView,
 };
 use futures::{FutureExt, future::BoxFuture};
@@ -26,9 +24,13 @@ use crate::{
     timers::Due,
 };
 
+/// What a deadline may be too early without a word: clocks are also set by small steps, and reading two of them takes time.
+const SLACK: Duration = Duration::from_secs(5);
+
 impl Driver {
     /// Ends the run for a reason from outside: first the reason is journaled, then all below it end, then it does.
     pub(crate) async fn end_by(&mut self, stop: Stop) {
+        let stop = self.explained(stop);
         let reserved = self.run.reserved;
         self.settle(reserved);
         if let Some((turn, _)) = self.run.turn_in_flight {
@@ -70,6 +72,22 @@ impl Driver {
 }
 
 impl Driver {
+    /// The reason with what the journal knows of it: whether a deadline comes too early, because the wall clock was set and
+    /// then a restart asked it what was left.
+    fn explained(&self, stop: Stop) -> Stop {
+        let (Stop::Deadline { clock_set_forward_ms: None, .. }, Some(at)) = (&stop, self.run.deadline) else {
+            return stop;
+        };
+        let clock = &self.engine.parts.clock;
+        let early = self.run.deadline_set.and_then(|(since, mark)| {
+            let passed = clock.since_mark(mark)?;
+            let by_the_wall = clock.wall().since(since);
+            (passed + SLACK < at.since(since)).then(|| by_the_wall.saturating_sub(passed))
+        });
+        let clock_set_forward_ms = early.map(|by| u64::try_from(by.as_millis()).unwrap_or(u64::MAX));
+        Stop::Deadline { at, clock_set_forward_ms }
+    }
+
     /// The children that have not ended; `None` when they cannot be read.
     async fn live_children(&self) -> Option<Vec<RunView>> {
         self.engine.read(|| self.engine.parts.reader.list_live_children(&self.key)).await
@@ -96,8 +114,8 @@ pub(crate) fn verdict(stop: &Stop) -> (Status, RunError) {
             RunError::new(
                 "timeout",
                 format!(
-                    "its time was up at {} by the wall clock, which was set forward by {} s while the server was \
-                     restarted, so this may be too early",
+                    "its time was up at {} by the wall clock, which was set forward by {} s before the server was \
+                     restarted, so this is too early",
                     at.to_rfc3339(),
                     by / 1_000
                 ),
@@ -188,14 +206,9 @@ impl Engine {
         }
     }
 
-    /// Sets the deadline of a run of the process before. When that may come too early because the wall clock was set,
-    /// the run's end says so.
+    /// Sets the deadline of a run of the process before.
     pub(crate) fn set_old_deadline(&self, due: &journal::Due) {
         let left = self.left_of(due);
-        // Before the timer is set, which may be due at once.
-        if self.parts.clock_set_forward.is_some() && left < due.due.since(due.since) {
-            self.hurried().insert(due.run.clone());
-        }
         self.timers.set_earlier(self.parts.clock.now().after(left), &due.run, Due::Deadline);
     }
 
@@ -206,16 +219,6 @@ impl Engine {
             true => left,
             false => left.min(length),
         }
-    }
-
-    fn deadline_reached(&self, key: &RunKey, deadline: Option<Timestamp>) -> Stop {
-        let forward = self.parts.clock_set_forward.filter(|_| self.hurried().contains(key));
-        let clock_set_forward_ms = forward.map(|by| u64::try_from(by.as_millis()).unwrap_or(u64::MAX));
-        Stop::Deadline { at: deadline.unwrap_or_else(|| self.wall()), clock_set_forward_ms }
-    }
-
-    pub(crate) fn hurried(&self) -> MutexGuard<'_, HashSet<RunKey>> {
-        self.hurried.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) async fn on_timer(self: &Arc<Self>, key: RunKey, due: Due) {
@@ -230,7 +233,7 @@ impl Engine {
         // A task that holds the run is told at once; what follows is for runs that no task holds, or that park just now.
         let control = self.active().get(&key).filter(|_| due == Due::Deadline).cloned();
         if let Some(control) = control {
-            drop(control.stop(self.deadline_reached(&key, None)));
+            drop(control.stop(Stop::Deadline { at: self.wall(), clock_set_forward_ms: None }));
         }
         let Some(Some(view)) = self.read(|| self.parts.reader.find_run(&key)).await else { return };
         if view.status.is_terminal() {
@@ -249,8 +252,8 @@ impl Engine {
                 }
             }
             Due::Deadline => {
-                let stop = self.deadline_reached(&key, view.deadline);
-                self.stop_run(key, stop).await;
+                let at = view.deadline.unwrap_or_else(|| self.wall());
+                self.stop_run(key, Stop::Deadline { at, clock_set_forward_ms: None }).await;
             }
         }
     }

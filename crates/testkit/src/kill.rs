@@ -13,7 +13,7 @@ use crate::{Names, marks::mark};
 
 /// Passes points, and kills the process at one of them.
 pub struct Killer {
-    /// Where to die; nowhere, when absent.
+    /// Where to die; nowhere, when absent. With `*` at its end, at the first point that begins so.
     pub point: Option<String>,
     /// Where to write down every point that is passed.
     pub log: Option<PathBuf>,
@@ -27,7 +27,11 @@ impl Killer {
         if let Some(log) = &self.log {
             mark(log, point);
         }
-        if self.point.as_deref() == Some(point) {
+        let here = self.point.as_deref().is_some_and(|wanted| match wanted.strip_suffix('*') {
+            Some(beginning) => point.starts_with(beginning),
+            None => point == wanted,
+        });
+        if here {
             die();
         }
     }

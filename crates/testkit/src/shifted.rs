@@ -26,6 +26,10 @@ impl Clock for ShiftedClock {
         self.inner.now()
     }
 
+    fn boot(&self) -> u32 {
+        self.inner.boot()
+    }
+
     async fn sleep_until(&self, time: Instant) {
         self.inner.sleep_until(time).await;
     }

@@ -8,6 +8,7 @@ use crate::{
     http::{Answer, post, send},
     kill::report_number,
     process::Case,
+    prove::pass,
 };
 
 /// Runs that are in flight at every death.
@@ -23,10 +24,12 @@ providers:
     options:
       rules:
         - { when: { agent: slow }, text: done, delay_ms: 1000 }
+        - { when: { agent: stuck }, text: done, delay_ms: 3600000 }
         - { text: done }
 concurrency: { max_concurrent_runs: 32 }
 agents:
   slow: { provider: script, model: m }
+  stuck: { provider: script, model: m }
   quick: { provider: script, model: m }
   poison: { provider: script, model: m }
 "#;
@@ -94,8 +97,35 @@ fn only_the_run_that_kills_the_process_is_quarantined() {
     let statuses: Vec<&str> = results.iter().map(|result| result["status"].as_str().unwrap_or_default()).collect();
     assert_eq!(statuses[..RUNS - 1], ["completed"; RUNS - 1]);
     assert_eq!((statuses[RUNS - 1], &results[RUNS - 1]["error"]["code"]), ("failed", &json!("quarantined")));
-    // Processes that die at once answer nothing; that ordinary runs do not wait for a trial is shown in the engine's tests.
+    // Processes that die at once answer nothing.
     report_number(&format!(
         "one of {RUNS} runs kills the process: quarantined after {deaths} deaths, {answered} others answered"
     ));
+}
+
+/// Waits until the model was asked this many times in all.
+fn until_asked(case: &Case, times: usize) {
+    while case.lines("calls").len() < times {
+        pass(5);
+    }
+}
+
+#[test]
+fn an_ordinary_run_is_answered_while_suspects_are_tried() {
+    let case = Case::new(CONFIG);
+    let settings = json!({ "sync": false });
+    let spawns = vec![json!({ "agent": "stuck", "prompt": "x" }); 4];
+    let mut server = case.start(&settings);
+    post(&server.url, "/v1/runs:batch", &json!({ "spawns": spawns, "mode": "detach" })).expect("an answer");
+    // Three unclean ends, each with all four in flight, make suspects of them.
+    for death in 1..=3 {
+        until_asked(&case, 4 * death);
+        server.kill();
+        server = case.start(&settings);
+    }
+    // The first two are on trial, which takes 30 s; the others wait for its end, and nobody else does.
+    until_asked(&case, 4 * 3 + 2);
+    let result = post(&server.url, "/v1/runs", &json!({ "agent": "quick", "prompt": "x" })).and_then(Answer::json);
+    assert_eq!(result.expect("an answer")["status"], "completed");
+    assert_eq!(case.lines("calls").len(), 4 * 3 + 2 + 1, "the trial is over, and the run was answered only then");
 }

@@ -21,7 +21,7 @@ fn say(text: &str) {
 }
 
 /// Lets time pass. Crashes at random times are what is tested, so there is no event to wait for.
-fn pass(millis: u64) {
+pub(crate) fn pass(millis: u64) {
     let (_kept, never) = std::sync::mpsc::channel::<()>();
     let _ = never.recv_timeout(Duration::from_millis(millis));
 }

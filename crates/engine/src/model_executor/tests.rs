@@ -36,6 +36,7 @@ fn accepted() -> Accepted {
         models: Default::default(),
         narrowed_hosts: None,
         deadline: None,
+        deadline_set: None,
         run_timeout_ms: None,
         queue_timeout_ms: None,
         parent_context: None,
@@ -61,7 +62,7 @@ fn fold(bodies: Vec<Body>) -> (Run, Box<dyn Drive>) {
 
 fn failed_once() -> Vec<Body> {
     vec![
-        Body::Admitted { deadline: None },
+        Body::Admitted { deadline: None, deadline_set: None },
         Body::TurnStarted(TurnStarted { turn: 1, attempt: 1, tools: true, ..TurnStarted::default() }),
         Body::TurnFailed(TurnFailed {
             turn: 1,
@@ -112,7 +113,7 @@ fn plans(count: u32) -> usize {
     let started = TurnStarted { turn: 1, attempt: 1, tools: true, ..TurnStarted::default() };
     let done = TurnDone { turn: 1, calls: (0..count).map(call).collect(), ..TurnDone::default() };
     let (mut run, mut drive) =
-        fold(vec![Body::Admitted { deadline: None }, Body::TurnStarted(started), Body::TurnDone(done)]);
+        fold(vec![Body::Admitted { deadline: None, deadline_set: None }, Body::TurnStarted(started), Body::TurnDone(done)]);
     let (mut planned, mut open) = (0, std::collections::VecDeque::new());
     let apply = |run: &mut Run, drive: &mut dyn Drive, body: Body| {
         let record = Record { seq: run.seq + 1, at: Timestamp::from_millis(0), body };

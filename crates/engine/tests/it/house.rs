@@ -227,7 +227,6 @@ pub(crate) struct Plan {
     pub(crate) entropy: Arc<dyn Entropy>,
     /// Stands between the engine and what it reads.
     pub(crate) wrap_reader: fn(Arc<dyn RunReader>) -> Arc<dyn RunReader>,
-    pub(crate) clock_set_forward: Option<Duration>,
     /// Tools `Idle000` and so on, which do nothing.
     pub(crate) idle_tools: u32,
 }
@@ -247,7 +246,6 @@ impl Plan {
             clock: Arc::new(Wall),
             entropy: Arc::new(Counter),
             wrap_reader: |reader| reader,
-            clock_set_forward: None,
             idle_tools: 0,
         }
     }
@@ -349,7 +347,6 @@ impl House {
             redactor: Arc::new(Redactor::new(plan.secrets)),
             clock: plan.clock,
             several_tenants: false,
-            clock_set_forward: plan.clock_set_forward,
             entropy: plan.entropy,
         });
         Self {

@@ -145,7 +145,7 @@ impl Fake {
 
     /// Gives a run its slot.
     pub(crate) fn admit(&self, run: RunId) {
-        self.change(run, |run| run.record(Body::Admitted { deadline: None }));
+        self.change(run, |run| run.record(Body::Admitted { deadline: None, deadline_set: None }));
     }
 
     /// Lets a run do its work, short of its end.
@@ -218,6 +218,7 @@ impl Fake {
             models: Default::default(),
             narrowed_hosts: None,
             deadline: None,
+            deadline_set: None,
             run_timeout_ms: None,
             queue_timeout_ms: None,
             parent_context: start.parent_context.clone(),
@@ -232,12 +233,12 @@ impl Fake {
         drop(state);
         match start.agent.as_str() {
             "quick" => self.change(run, |run| {
-                run.record(Body::Admitted { deadline: None });
+                run.record(Body::Admitted { deadline: None, deadline_set: None });
                 run.work();
                 run.finish(Status::Completed);
             }),
             "failing" => self.change(run, |run| {
-                run.record(Body::Admitted { deadline: None });
+                run.record(Body::Admitted { deadline: None, deadline_set: None });
                 run.finish(Status::Failed);
             }),
             _ => self.changed.send_modify(|count| *count += 1),

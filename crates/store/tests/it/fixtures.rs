@@ -116,6 +116,7 @@ pub(crate) fn accepted(number: u64) -> Accepted {
         models: Default::default(),
         narrowed_hosts: None,
         deadline: None,
+        deadline_set: None,
         run_timeout_ms: None,
         queue_timeout_ms: Some(1_200_000),
         parent_context: None,
@@ -160,7 +161,7 @@ pub(crate) fn clean(record: Record) -> Redacted<Record> {
 }
 
 pub(crate) fn admitted() -> Body {
-    Body::Admitted { deadline: None }
+    Body::Admitted { deadline: None, deadline_set: None }
 }
 
 pub(crate) fn parked() -> Body {

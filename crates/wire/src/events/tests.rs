@@ -46,6 +46,7 @@ fn accepted() -> Accepted {
         models: Default::default(),
         narrowed_hosts: None,
         deadline: None,
+        deadline_set: None,
         run_timeout_ms: None,
         queue_timeout_ms: None,
         parent_context: Some(json!({"root": 1})),
@@ -75,7 +76,7 @@ fn history() -> (RunView, Vec<Item>) {
         items.push(Item::Record(Arc::new(record)));
     };
     record(&mut items, Body::Accepted(Box::new(accepted)));
-    record(&mut items, Body::Admitted { deadline: None });
+    record(&mut items, Body::Admitted { deadline: None, deadline_set: None });
     record(&mut items, Body::TurnStarted(TurnStarted { turn: 1, attempt: 1, tools: true, ..TurnStarted::default() }));
     items.push(delta(1, 0, "wrong "));
     let failed = TurnFailed {
@@ -113,7 +114,7 @@ fn history() -> (RunView, Vec<Item>) {
     record(&mut items, Body::CallStarted(started));
     record(&mut items, Body::Parked { until: Some(Timestamp::from_millis(2_000)), on: None });
     record(&mut items, Body::Resumed(Resumed { epoch: 2, version: "0".into(), strikes: 0, trial: None }));
-    record(&mut items, Body::Admitted { deadline: None });
+    record(&mut items, Body::Admitted { deadline: None, deadline_set: None });
     record(
         &mut items,
         Body::CallDone(CallDone { call: 8, text: "nobody knows".into(), is_error: true, in_doubt: true }),
