@@ -1,9 +1,6 @@
 //! Stopping runs: cancel, deadlines and queue timeouts are one thing, and it reaches all runs below.
 
-use std::{
-    sync::Arc,
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use drawloom_contract::{
     failure::RunError,

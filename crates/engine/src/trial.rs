@@ -91,7 +91,6 @@ impl Engine {
         let size = u32::try_from(group.len()).unwrap_or(u32::MAX);
         let strikes = group.iter().map(|suspect| suspect.view.strikes + 1).max().unwrap_or_default();
         let time = TRIAL_TIME * (1 << strikes.saturating_sub(SUSPECT_AFTER).min(MOST_DOUBLINGS));
-        let deadline = self.parts.clock.now().after(time);
         tracing::warn!(suspects = size, strikes, "resuming runs at whose step the process died before");
         let trials = group.into_iter().map(|suspect| {
             let key = suspect.view.key();
@@ -99,9 +98,11 @@ impl Engine {
             self.trials.lock().insert(key.clone(), Trial { group: size, alone });
             self.enqueue(ticket(&suspect.view, Class::Resumed), false);
             async move {
+                // Its time counts from here on, and not while it waits for a slot.
+                self.taken_up(&key, suspect.view.strikes).await;
                 tokio::select! {
-                    () = self.news_of(&key, suspect.view.strikes) => {}
-                    () = self.parts.clock.sleep_until(deadline) => {
+                    () = self.news_of(&key) => {}
+                    () = self.parts.clock.sleep_until(self.parts.clock.now().after(time)) => {
                         tracing::info!(run = %key.run, "the process survived the trial of this run");
                         if let Some(control) = self.active().get(&key) {
                             control.pardon();
@@ -114,33 +115,40 @@ impl Engine {
         join_all(trials).await;
     }
 
-    /// Returns when a suspect's step has an outcome, or the run has ended. It had `before` strikes in the process before.
-    async fn news_of(&self, key: &RunKey, before: u32) {
+    /// Returns when a suspect has its slot and its step is repeated, or it has ended. It had `before` strikes in the process
+    /// before.
+    async fn taken_up(&self, key: &RunKey, before: u32) {
+        self.until(key, |view| view.strikes != before, |body| matches!(body, Body::Resumed(_))).await;
+    }
+
+    /// Returns when the step of a suspect that was taken up has an outcome, or the run has ended.
+    async fn news_of(&self, key: &RunKey) {
+        let is_outcome = |body: &Body| {
+            matches!(
+                body,
+                Body::TurnDone(_)
+                    | Body::TurnFailed(_)
+                    | Body::CallDone(_)
+                    | Body::CallWaiting { .. }
+                    | Body::Parked { .. }
+            )
+        };
+        self.until(key, |view| view.strikes == 0, is_outcome).await;
+    }
+
+    /// Returns when a run is as wanted, has such a record from now on, or has ended.
+    async fn until(&self, key: &RunKey, is_wanted: impl Fn(&RunView) -> bool, tells: impl Fn(&Body) -> bool) {
         loop {
             let mut records = self.feed.events(key);
             let Some(Some(view)) = self.read(|| self.parts.reader.find_run(key)).await else { return };
-            if view.status.is_terminal() || view.strikes == 0 {
+            if view.status.is_terminal() || is_wanted(&view) {
                 return;
             }
-            // What comes before the run was taken up is about the step in the process before.
-            let mut taken_up = view.strikes > before;
             while let Some(item) = records.next().await {
                 match item {
-                    Item::Record(record) => match record.body {
-                        Body::Resumed(_) => taken_up = true,
-                        Body::TurnDone(_)
-                        | Body::TurnFailed(_)
-                        | Body::CallDone(_)
-                        | Body::CallWaiting { .. }
-                        | Body::Parked { .. }
-                            if taken_up =>
-                        {
-                            return;
-                        }
-                        _ => {}
-                    },
+                    Item::Record(record) if tells(&record.body) => return,
                     Item::Ended(_) => return,
-                    Item::Delta(_) => {}
+                    Item::Record(_) | Item::Delta(_) => {}
                 }
             }
             // This listener was too slow: look again.

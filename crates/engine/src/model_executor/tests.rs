@@ -112,8 +112,11 @@ fn plans(count: u32) -> usize {
     let call = |index: u32| ToolUse { id: format!("c{index}"), name: "T".into(), input: serde_json::Value::Null };
     let started = TurnStarted { turn: 1, attempt: 1, tools: true, ..TurnStarted::default() };
     let done = TurnDone { turn: 1, calls: (0..count).map(call).collect(), ..TurnDone::default() };
-    let (mut run, mut drive) =
-        fold(vec![Body::Admitted { deadline: None, deadline_set: None }, Body::TurnStarted(started), Body::TurnDone(done)]);
+    let (mut run, mut drive) = fold(vec![
+        Body::Admitted { deadline: None, deadline_set: None },
+        Body::TurnStarted(started),
+        Body::TurnDone(done),
+    ]);
     let (mut planned, mut open) = (0, std::collections::VecDeque::new());
     let apply = |run: &mut Run, drive: &mut dyn Drive, body: Body| {
         let record = Record { seq: run.seq + 1, at: Timestamp::from_millis(0), body };

@@ -5,7 +5,7 @@ use std::{path::Path, sync::Arc, time::Duration};
 use drawloom_contract::{
     ids::RunKey,
     journal::RunReader,
-    record::{Body, Status, Trial},
+    record::{Body, Record, Resumed, Status, Trial},
     runs::{Interest, Runs, Start},
 };
 use serde_json::json;
@@ -55,10 +55,12 @@ impl Suspects {
         self.directory.path()
     }
 
-    /// A turn of alice takes a minute, those of others no time.
+    /// A turn of alice takes a hundred days, those of others no time.
     fn plan(&self) -> Plan {
-        let rules = json!([{ "when": { "agent": "alice" }, "text": "late", "delay_ms": 60_000 }, { "text": "done" }]);
-        Plan::new(rules).clock(self.clock.clone()).config(|config| config.default_timeout_ms = 0)
+        let rules = json!([{ "when": { "agent": "alice" }, "text": "late", "delay_ms": 8_640_000_000_u64 }, { "text": "done" }]);
+        Plan::new(rules)
+            .clock(self.clock.clone())
+            .config(|config| (config.default_timeout_ms, config.model_turn_timeout_ms) = (0, u64::MAX / 2))
     }
 
     /// A process that takes up what is unfinished and dies when all of `keys` are as wanted.
@@ -148,9 +150,23 @@ fn a_trial_without_news_ends_after_its_time_and_the_next_group_is_tried() {
     let suspects = Suspects::new(vec![ask("alice", "x"); 2]);
     die_after(async move {
         let house = suspects.on_trial(suspects.plan()).await;
-        suspects.clock.turn(Duration::from_secs(30));
-        house.until(&suspects.keys[1], |view| view.strikes == 3).await;
-        assert_eq!(trial_of(&house, &suspects.keys[1]).await, Some(Trial { group: 1, alone: 1 }));
+        // Its time counts from when the trial sees that it was taken up, which may be a little later than the record says.
+        let next = house.until(&suspects.keys[1], |view| view.strikes == 3);
+        let turning = async {
+            loop {
+                suspects.clock.turn(Duration::from_secs(30));
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::select! {
+            () = turning => {}
+            next = tokio::time::timeout(PATIENCE, next) => drop(next.expect("the next group is tried")),
+        }
+        let records = house.store.read_journal(&suspects.keys[1], 0, 1_000).await.expect("a journal");
+        let alone = |record: &Record| {
+            matches!(&record.body, Body::Resumed(Resumed { trial: Some(Trial { group: 1, alone: 1 }), .. }))
+        };
+        assert!(records.iter().any(alone), "{records:?}");
         let pardoned = async {
             while trial_of(&house, &suspects.keys[0]).await.is_some() {
                 tokio::task::yield_now().await;
@@ -160,7 +176,7 @@ fn a_trial_without_news_ends_after_its_time_and_the_next_group_is_tried() {
         // Turns count from when the model is asked, which may be a little later than the record says.
         let turning = async {
             loop {
-                suspects.clock.turn(Duration::from_secs(60));
+                suspects.clock.turn(Duration::from_secs(86_400));
                 tokio::task::yield_now().await;
             }
         };
@@ -173,6 +189,27 @@ fn a_trial_without_news_ends_after_its_time_and_the_next_group_is_tried() {
             () = turning => {}
             () = ends => {}
         }
+    });
+}
+
+#[test]
+fn a_trial_begins_when_the_run_has_its_slot() {
+    let suspects = Suspects::new(vec![ask("alice", "x"); 2]);
+    die_after(async move {
+        let house = House::at(suspects.path(), suspects.plan().config(|config| config.max_concurrent_runs = 1));
+        // Another run has the only slot before suspects are looked at.
+        let other = house.start(ask("alice", "y"), Interest::None).await.view;
+        assert_eq!(house.engine.resume().await.expect("resumed").suspects, 2);
+        for _ in 0..1_000 {
+            suspects.clock.turn(Duration::from_secs(60));
+            tokio::task::yield_now().await;
+        }
+        let waiting = house.engine.load(&house.caller, suspects.keys[0].run).await.expect("the row");
+        assert_eq!(waiting.strikes, 2, "it was not taken up");
+        assert!(house.engine.cancel(&house.caller, other.run, None).await.expect("a run").cancelled);
+        let taken_up = house.until(&suspects.keys[0], |view| view.strikes == 3);
+        tokio::time::timeout(PATIENCE, taken_up).await.expect("it has the slot");
+        assert_eq!(trial_of(&house, &suspects.keys[0]).await, Some(Trial { group: 1, alone: 1 }));
     });
 }
 
