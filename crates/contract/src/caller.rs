@@ -110,7 +110,7 @@ impl Caller {
     }
 }
 
-/// Whose runs, batches and sessions of a tenant somebody may see, follow, cancel and join.
+/// Whose runs, batches and sessions of a tenant a caller may see, follow, cancel and join.
 ///
 /// Reads on behalf of a caller take this in place of a tenant, and only [`Caller::visible`] makes a narrow one, so a read
 /// cannot forget the owner. What is not visible is answered as unknown.

@@ -154,7 +154,7 @@ impl Redactor {
         self.reach
     }
 
-    /// The piece of a longer text, with a mask in the place of every secret that it holds a part of. Whoever cuts a text
+    /// The piece of a longer text, with a mask for every secret that it holds a part of. Code that cuts a text
     /// masks it first, or cuts it with this.
     pub fn mask_part(&self, text: &str, part: Range<usize>) -> String {
         let mut secrets: Vec<Range<usize>> =

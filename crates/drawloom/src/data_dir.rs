@@ -220,7 +220,7 @@ impl Lock {
         file.write_all(&text).and_then(|()| fs::rename(&temporary, &final_path)).map_err(explain)
     }
 
-    /// Says that there is no server any more, unless the directory has become somebody else's.
+    /// Says that there is no server any more, unless the directory belongs to another process now.
     pub fn withdraw(&self) {
         let which = |found: fs::Metadata| (found.dev(), found.ino());
         let ours = self.file.metadata().map(which).ok();
@@ -253,7 +253,7 @@ mod tests {
     fn the_second_one_is_told_who_was_first_and_where() {
         let temporary = tempfile::tempdir().expect("a temporary directory");
         let directory = DataDir::new(temporary.path().join("a/b"));
-        let lock = directory.lock("serve").expect("nobody has it");
+        let lock = directory.lock("serve").expect("the lock is free");
         lock.announce(&server()).expect("a writable directory");
         let Err(Error::InUse { holder, server: found, .. }) = directory.lock("run") else { panic!("it is in use") };
         assert_eq!(holder, Some(Holder { pid: std::process::id(), command: "serve".into() }));
@@ -268,7 +268,7 @@ mod tests {
     fn a_file_left_behind_by_a_dead_server_is_ignored_and_removed() {
         let temporary = tempfile::tempdir().expect("a temporary directory");
         let directory = DataDir::new(temporary.path());
-        let lock = directory.lock("serve").expect("nobody has it");
+        let lock = directory.lock("serve").expect("the lock is free");
         lock.announce(&server()).expect("a writable directory");
         drop(lock);
         let _lock = directory.lock("run").expect("the first one is gone");
@@ -276,10 +276,10 @@ mod tests {
     }
 
     #[test]
-    fn a_deleted_lock_file_or_directory_lets_nobody_else_in() {
+    fn a_deleted_lock_file_or_directory_does_not_let_a_second_owner_in() {
         let temporary = tempfile::tempdir().expect("a temporary directory");
         let directory = DataDir::new(temporary.path().join("data"));
-        let lock = directory.lock("serve").expect("nobody has it");
+        let lock = directory.lock("serve").expect("the lock is free");
         lock.announce(&server()).expect("a writable directory");
         let is_refused = || {
             let Err(Error::InUse { holder, .. }) = directory.lock("serve") else { panic!("it is in use") };
@@ -294,7 +294,7 @@ mod tests {
         lock.withdraw();
         assert!(directory.path().join(SERVER_FILE).exists());
         drop(lock);
-        directory.lock("serve").expect("nobody has it any more");
+        directory.lock("serve").expect("the lock is free again");
     }
 
     #[test]
@@ -302,7 +302,7 @@ mod tests {
         use std::os::unix::fs::PermissionsExt as _;
         let temporary = tempfile::tempdir().expect("a temporary directory");
         let directory = DataDir::new(temporary.path().join("data"));
-        let lock = directory.lock("serve").expect("nobody has it");
+        let lock = directory.lock("serve").expect("the lock is free");
         lock.announce(&server()).expect("a writable directory");
         let mode = |path: PathBuf| fs::metadata(path).expect("it exists").permissions().mode() & 0o777;
         assert_eq!(mode(directory.path().into()), 0o700);

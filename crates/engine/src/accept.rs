@@ -202,7 +202,7 @@ impl Engine {
         }
     }
 
-    /// Why a commit was refused, as the caller may know it: not the id of somebody else's run.
+    /// Why a commit was refused, without the id of another user's run.
     async fn refused_for(&self, caller: &Caller, error: &CommitError) -> Failure {
         let mut failure = refused(error);
         if let CommitError::AgentIdInUse { agent_id, .. } = error

@@ -61,7 +61,7 @@ struct Loop {
     offered_tools: bool,
     /// The newest try, when it came to nothing.
     failed: Option<TurnFailed>,
-    /// Whether the run was parked since then: whoever woke it knows that the time has come, whatever the wall clock says.
+    /// Whether the run was parked since then: the one that woke it knows that the time has come, whatever the wall clock says.
     waited: bool,
     /// Calls of the newest turn, in its order, until all have a result.
     calls: Vec<Pending>,

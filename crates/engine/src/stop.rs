@@ -21,7 +21,7 @@ use crate::{
     timers::Due,
 };
 
-/// What a deadline may be too early without a word: clocks are also set by small steps, and reading two of them takes time.
+/// A deadline that is at most this much too early is not explained: clocks are also set by small steps, and reading two of them takes time.
 const SLACK: Duration = Duration::from_secs(5);
 
 impl Driver {

@@ -1,4 +1,4 @@
-//! What a launcher tells drawloom: lines of JSON on its standard error. What it is told: an order, then a word to go.
+//! What a launcher tells drawloom: lines of JSON on its standard error. What it is told: an order, then a start signal.
 
 use std::io::Write;
 

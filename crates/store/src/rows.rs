@@ -164,7 +164,7 @@ impl Columns<'_> {
     fn word<T: Copy>(&mut self, all: &[T], name: impl Fn(T) -> &'static str) -> Result<Option<T>> {
         let Some(text) = self.take::<Option<String>>()? else { return Ok(None) };
         let found = all.iter().find(|word| name(**word) == text);
-        found.map(|word| Some(*word)).ok_or_else(|| self.wrong(format!("{text:?} is no word of ours")))
+        found.map(|word| Some(*word)).ok_or_else(|| self.wrong(format!("{text:?} is not a known value")))
     }
 
     fn wrong(&self, error: impl Into<Box<dyn std::error::Error + Send + Sync + 'static>>) -> Error {

@@ -149,7 +149,7 @@ impl Bash {
         self.temporary.join(format!("bash-{}-{}", context.run.run, context.call))
     }
 
-    /// The machine's network needs the operator's word and an agent that may reach every host: names cannot be checked.
+    /// The machine's network needs `network: host` and an agent that may reach every host: names cannot be checked.
     fn network(&self, context: &ToolContext) -> Network {
         match self.config.network {
             BashNetwork::Host if context.hosts.iter().any(|host| host == "*") => Network::Host,

@@ -155,7 +155,7 @@ fn masked(redactor: &Redactor, around: &[u8], part: Range<usize>) -> String {
     let first = (0..part.start).find(|at| !is_inside(*at)).unwrap_or(part.start);
     let text = |range: Range<usize>| match std::str::from_utf8(&around[range.clone()]) {
         Ok(text) => text.to_owned(),
-        // What is no text holds no secret that is known, and keeps its length like this.
+        // Bytes that are not text hold no known secret, and keep their length like this.
         Err(_) => around[range].iter().map(|byte| if byte.is_ascii() { char::from(*byte) } else { '?' }).collect(),
     };
     let [before, shown, after] = [first..part.start, part.clone(), part.end..around.len()].map(text);

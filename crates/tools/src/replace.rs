@@ -2,7 +2,7 @@
 //!
 //! The new content is staged beside the file before the intent of the call is journaled, and the call renames it. After a
 //! crash the staged file tells what happened: while it exists under its name, the rename did not happen; when it is gone,
-//! it did. That also holds when somebody has consumed, moved or changed the file back in the meantime.
+//! it did. That also holds when others have consumed, moved or changed the file back in the meantime.
 
 mod leftovers;
 mod lock;

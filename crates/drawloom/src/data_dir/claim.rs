@@ -40,7 +40,7 @@ impl Claim {
                 Err(error) if error.kind() == io::ErrorKind::AddrInUse => {}
                 Err(error) => return Err(error),
             }
-            // Connecting succeeds although nobody accepts, and the kernel says who listens. It fails when the holder is gone.
+            // Connecting succeeds although the holder never accepts, and the kernel says who listens. It fails when the holder is gone.
             let Ok(mut stream) = UnixStream::connect_addr(&address) else { continue };
             let peer = socket_peercred(&stream)?;
             if peer.uid != geteuid() {

@@ -226,7 +226,7 @@ fn a_stranger_at_the_address_of_a_server_that_was_started_by_hand_gets_nothing()
     assert_eq!(host.next()["result"]["structuredContent"]["final_text"], "one");
     let address = server.url.strip_prefix("http://").expect("a plain address").to_owned();
     server.kill();
-    let stranger = std::net::TcpListener::bind(address).expect("nobody has it");
+    let stranger = std::net::TcpListener::bind(address).expect("the lock is free");
     stranger.set_nonblocking(true).expect("a socket");
     host.call(2, "spawn_run", json!({ "agent": "echo", "prompt": "two" }));
     let _again = serve();
@@ -408,7 +408,7 @@ fn the_first_message_is_answered_in_time_also_when_a_start_takes_long_and_the_st
     let home = Home::new();
     std::fs::create_dir(home.data()).expect("a directory");
     let lock = std::fs::File::create(home.data().join("start.lock")).expect("a file");
-    lock.lock().expect("nobody has it");
+    lock.lock().expect("the lock is free");
     let mut host = Host::start(home.command(&["mcp"]));
     host.request(1, "initialize", json!({ "protocolVersion": "2025-06-18" }));
     let answer = host.next();

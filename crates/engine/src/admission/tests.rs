@@ -182,7 +182,7 @@ proptest! {
 
 proptest! {
     /// While tenants and their users always have runs waiting, each tenant holds its share of the slots, give or take
-    /// one; within a tenant the user with the fewest slots is served; and nobody is left out.
+    /// one; within a tenant the user with the fewest slots is served; and every user is served.
     #[test]
     fn tenants_and_users_hold_equal_shares(
         tenants in 1usize..5,

@@ -18,7 +18,7 @@ pub(super) fn enter(network: Network) -> io::Result<()> {
     if network == Network::None {
         flags |= CloneFlags::CLONE_NEWNET;
     }
-    // Root can make them as it is, and then keeps its power over the files of others in a volume.
+    // Root can make them without a user namespace, and then keeps its power over the files of others in a volume.
     if unshare(flags).is_ok() {
         return Ok(());
     }
@@ -46,7 +46,7 @@ fn keep_powers() -> io::Result<()> {
     Ok(())
 }
 
-/// Separates the mounts of this process from everybody else's.
+/// Separates the mounts of this process from those of all others.
 pub(super) fn own_mounts() -> io::Result<()> {
     Ok(unshare(CloneFlags::CLONE_NEWNS)?)
 }

@@ -1,4 +1,4 @@
-//! Outside: takes the order and the lock, waits for the word to go, starts the keeper and clears up after it.
+//! Outside: takes the order and the lock, waits for the start signal, starts the keeper and clears up after it.
 
 use std::{
     fs::{self, DirBuilder, File},
@@ -50,7 +50,7 @@ pub(super) fn main() -> Result<ExitCode, String> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Says that the lock is held and waits for drawloom's word. Without this a command could start after a restarted drawloom
+/// Says that the lock is held and waits for drawloom's start signal. Without this a command could start after a restarted drawloom
 /// has found its lock free.
 fn may_go() -> bool {
     tell(&Report::Ready);

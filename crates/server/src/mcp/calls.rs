@@ -188,7 +188,7 @@ mod tests {
         let calls: Arc<Calls<u32>> = Arc::default();
         let of = |number, is_keyed| Cancel::of(What { number, is_keyed });
         let cancel = of(1, false);
-        let one = calls.enter_alone(7, &cancel).expect("nobody has it");
+        let one = calls.enter_alone(7, &cancel).expect("the lock is free");
         assert!(calls.enter_alone(7, &of(1, false)).is_none(), "somebody waits for the first");
         cancel.leave();
         calls.find(&7).expect("in flight").come_back();
@@ -199,7 +199,7 @@ mod tests {
         drop(one);
         assert!(calls.enter_alone(7, &of(1, false)).is_none(), "somebody waits for the second");
         drop(again);
-        let keyed = calls.enter_alone(7, &of(3, true)).expect("nobody has it");
+        let keyed = calls.enter_alone(7, &of(3, true)).expect("the lock is free");
         let again = calls.enter_alone(7, &of(3, true)).expect("the same once more");
         drop(keyed);
         assert!(calls.enter_alone(7, &of(4, true)).is_none());

@@ -72,7 +72,7 @@ impl Standing {
         Ok(())
     }
 
-    /// Refuses a resource that does not exist for this caller: somebody else's is answered as an unknown one.
+    /// Refuses a resource that does not exist for this caller: another user's is answered like an unknown one.
     async fn find(&self, ask: &Ask, uri: &str) -> Result<(), ErrorData> {
         for table in &self.shared.tables {
             if let Some(found) = table.find_resource(ask, uri).await {

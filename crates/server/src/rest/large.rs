@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_event_is_encoded_once_while_somebody_sends_it() {
+    fn an_event_is_encoded_once_while_it_is_being_sent() {
         let events = LargeEvents::default();
         let run = RunKey { tenant: Tenant::default_tenant(), run: RunId::from_bytes([1; 16]) };
         let event = Event { name: "message".into(), id: Some(3), data: "{}".into() };

@@ -192,7 +192,7 @@ impl Staging {
     }
 
     /// What became of a staged file that was journaled with this content. A file that still has the inode that it had before was not replaced; when its staged
-    /// content is gone all the same, somebody else removed that.
+    /// content is gone all the same, others removed it.
     pub(super) fn find(&self, staged: &Staged, content: Digest, opened: &Opened) -> Found {
         let Some(dir) = self.find_directory(staged, opened) else { return Found::Unknown };
         match dir.symlink_metadata(&self.name) {
@@ -243,7 +243,7 @@ impl Staging {
     }
 }
 
-/// The name of a file system on which a staged file is no evidence.
+/// The name of a file system on which a staged file proves nothing.
 fn cannot_tell(kind: u64) -> Option<&'static str> {
     CANNOT_TELL.iter().find(|(magic, _)| *magic == kind).map(|(_, name)| *name)
 }

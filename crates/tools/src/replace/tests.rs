@@ -32,7 +32,7 @@ fn a_link_leads_to_its_file_also_while_that_is_replaced() {
 }
 
 #[test]
-fn what_somebody_else_changed_after_the_plan_is_not_overwritten() {
+fn what_others_changed_after_the_plan_is_not_overwritten() {
     let volume = tempfile::tempdir().expect("a directory");
     std::fs::write(volume.path().join("a"), "somebody else's").expect("a file");
     let root = Arc::new(std::fs::File::open(volume.path()).expect("the volume"));

@@ -367,7 +367,7 @@ mod tests {
     async fn a_server_is_known_once_it_was_found_and_for_as_long_as_its_process_lives() {
         let temporary = tempfile::tempdir().expect("a temporary directory");
         let directory = DataDir::new(temporary.path());
-        let lock = directory.lock("serve").expect("nobody has it");
+        let lock = directory.lock("serve").expect("the lock is free");
         let local = Local(Arc::new(Search {
             directory,
             globals: Vec::new(),
