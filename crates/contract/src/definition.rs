@@ -9,6 +9,7 @@ use crate::{
     ids::{AgentName, Digest, Tenant},
     money::Cost,
     redact::Texts,
+    tool::Mode,
 };
 
 /// A named agent, resolved against the operator's config. A run keeps the one it was accepted with, by digest.
@@ -32,9 +33,15 @@ pub struct Definition {
     /// Gate: agents it may spawn; exact names or `prefix*`.
     #[serde(default)]
     pub agents: Vec<String>,
+    /// The agents that `agents` names, as they were when this definition was made. Absent in what versions before 0.2 wrote.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub team: Option<Vec<Teammate>>,
     /// Gate: volumes it may touch.
     #[serde(default)]
     pub volumes: Vec<String>,
+    /// The modes of those volumes when this definition was made. Absent in what versions before 0.2 wrote.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub volume_modes: Option<BTreeMap<String, Mode>>,
     /// Most model turns of a run, retries not counted.
     pub max_iterations: u32,
     /// Most output tokens of a turn; what is usual for the model, when absent.
@@ -65,6 +72,16 @@ pub struct Definition {
     pub choices: BTreeMap<String, Choice>,
 }
 
+/// An agent that another one may spawn.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Teammate {
+    /// Its name.
+    pub name: AgentName,
+    /// What it is good for.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub description: String,
+}
+
 /// The user tier of callers that name none.
 pub const DEFAULT_USER_TIER: &str = "default";
 
@@ -79,7 +96,9 @@ impl Definition {
             system_prompt: String::new(),
             tools: Vec::new(),
             agents: Vec::new(),
+            team: None,
             volumes: Vec::new(),
+            volume_modes: None,
             max_iterations: 16,
             max_tokens: None,
             retry_attempts: 2,
@@ -100,7 +119,10 @@ impl Definition {
 
     /// Whether the gate `agents` lets it spawn `name`.
     pub fn may_spawn(&self, name: &AgentName) -> bool {
-        self.agents.iter().any(|pattern| matches(pattern, name.as_str()))
+        match &self.team {
+            Some(team) => team.iter().any(|mate| mate.name == *name),
+            None => self.agents.iter().any(|pattern| matches(pattern, name.as_str())),
+        }
     }
 }
 
@@ -133,5 +155,8 @@ impl Texts for Definition {
     fn each_text(&mut self, visit: &mut dyn FnMut(&mut String)) {
         visit(&mut self.description);
         visit(&mut self.system_prompt);
+        for mate in self.team.iter_mut().flatten() {
+            visit(&mut mate.description);
+        }
     }
 }

@@ -4,6 +4,7 @@ use std::{ffi::OsString, fs::File, path::PathBuf, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
@@ -34,6 +35,15 @@ impl ToolCard {
         }
         Self { name: name.into(), description: description.into(), input_schema: schema }
     }
+}
+
+/// What an agent may reach.
+#[derive(Debug, Clone, Copy)]
+pub struct Gates<'a> {
+    /// The run's pinned definition.
+    pub definition: &'a Definition,
+    /// The hosts that the definition and the root's request leave.
+    pub hosts: &'a [String],
 }
 
 /// What a tool may know of the call it serves; it carries the caller's gates.
@@ -186,6 +196,12 @@ pub trait Tool: Send + Sync {
     /// What a model is told of it.
     fn card(&self) -> ToolCard;
 
+    /// The card for the model of one agent, with what its gates allow: whom it may spawn, which volumes it has. An error
+    /// names the gate that leaves nothing to do with the tool; then the model is not offered it.
+    fn card_for(&self, card: &ToolCard, _: Gates<'_>) -> Result<ToolCard, String> {
+        Ok(card.clone())
+    }
+
     /// What resume may do when the outcome is unknown.
     fn repeat(&self) -> Repeat<'_>;
 
@@ -235,7 +251,8 @@ pub struct Remark {
 }
 
 /// Whether a volume may be written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Mode {
     /// Read only.
     ReadOnly,

@@ -50,10 +50,13 @@ impl Driver {
         let deadline = left.map(|left| clock.wall().after(left));
         let plan = |(index, start): (u32, ChildStart)| {
             if !self.pinned.definition.may_spawn(&start.agent) {
-                let allowed = match self.pinned.definition.agents.as_slice() {
-                    [] => "nobody".to_owned(),
-                    agents => agents.join(", "),
+                let definition = &self.pinned.definition;
+                let team = definition.team.iter().flatten().map(|mate| mate.name.as_str());
+                let allowed: Vec<&str> = match &definition.team {
+                    Some(_) => team.collect(),
+                    None => definition.agents.iter().map(String::as_str).collect(),
                 };
+                let allowed = if allowed.is_empty() { "no agent".to_owned() } else { allowed.join(", ") };
                 return Err(format!(
                     "spawns[{index}]: this agent may not spawn `{}`; it may spawn {allowed}",
                     start.agent

@@ -17,7 +17,7 @@ use drawloom_contract::{
     redact::Redacted,
     run::{FoldError, Run},
     time::Timestamp,
-    tool::ToolCard,
+    tool::{Gates, ToolCard},
     view::{Patch, RunView},
 };
 use futures::{StreamExt, stream::FuturesUnordered};
@@ -102,13 +102,14 @@ impl Driver {
         let run = Run::begin(first)?;
         let accepted = &run.accepted;
         let is_current = pinned.generation == engine.toolbox.generation();
-        let cards = match is_current && accepted.tools == pinned.tools {
+        let hosts = turn::hosts(&pinned.definition.hosts, accepted.narrowed_hosts.as_deref());
+        let is_narrowed = accepted.narrowed_hosts.is_some() || accepted.tools != pinned.tools;
+        let cards = match is_current && !is_narrowed {
             true => pinned.cards.clone(),
-            false => engine.toolbox.cards(&accepted.tools),
+            false => engine.toolbox.cards(&accepted.tools, Gates { definition: &pinned.definition, hosts: &hosts }),
         };
         let mut drive = ModelExecutor.open((*pinned.definition).clone());
         drive.apply(&run, first);
-        let hosts = turn::hosts(&pinned.definition.hosts, accepted.narrowed_hosts.as_deref());
         Ok(Box::new(Self {
             key: RunKey { tenant: accepted.tenant.clone(), run: accepted.run },
             view: RunView::accepted(accepted, first.at),

@@ -10,7 +10,7 @@ use drawloom_contract::{
     money::{Cost, Spent},
     record::{Body, CallDone, CallStarted, Notice, RepeatClass, Seq, TurnDone, TurnFailed},
     time::Timestamp,
-    tool::{Repeat, Step, Tool, ToolContext, ToolError, Wait},
+    tool::{Gates, Repeat, Step, Tool, ToolContext, ToolError, Wait},
     usage::Usage,
 };
 use futures::{
@@ -328,7 +328,9 @@ impl Driver {
         let tool = self.offered(&tool_use.name).filter(|_| index < most);
         let mut context = self.context(self.run.seq + 1);
         let input = written.clone().unwrap_or_else(|| tool_use.input.clone());
+        let withheld = tool.as_ref().and_then(|_| self.engine.toolbox.withheld(&tool_use.name, self.gates()));
         let mut refusal = match (&tool, masked && written.is_none()) {
+            (Some(_), _) if withheld.is_some() => withheld,
             (None, _) if index >= most => Some(format!(
                 "too_many_calls: not executed. A turn may make {most} tool calls, and this is call {} of the turn. Make the \
                  rest in your next turns.",
@@ -375,6 +377,10 @@ impl Driver {
     pub(crate) fn offered(&self, name: &str) -> Option<Arc<dyn Tool>> {
         let allowed = self.accepted().tools.iter().any(|tool| tool == name);
         self.engine.toolbox.find(name).filter(|_| allowed)
+    }
+
+    pub(crate) fn gates(&self) -> Gates<'_> {
+        Gates { definition: &self.pinned.definition, hosts: &self.hosts }
     }
 
     fn unknown_tool(&self, name: &str) -> String {

@@ -9,7 +9,7 @@ use drawloom_contract::{
     definition::Definition,
     ids::{AgentName, Digest, Tenant},
     redact::{Redacted, Redactor},
-    tool::ToolCard,
+    tool::{Gates, ToolCard},
 };
 
 use crate::toolbox::Toolbox;
@@ -30,7 +30,8 @@ impl Pinned {
         // Read first: should the toolbox change meanwhile, this counts as old.
         let generation = toolbox.generation();
         let tools = toolbox.allowed(&definition.tools);
-        Arc::new(Self { digest, cards: toolbox.cards(&tools), definition, tools, generation })
+        let gates = Gates { definition: &definition, hosts: &definition.hosts };
+        Arc::new(Self { digest, cards: toolbox.cards(&tools, gates), tools, generation, definition })
     }
 }
 

@@ -194,12 +194,12 @@ impl Driver {
     async fn gather_tools(&mut self) {
         let toolbox = &self.engine.toolbox;
         toolbox.ask(&[(&*self.run.accepted.tools, None)]).await;
-        self.cards = toolbox.cards(&self.run.accepted.tools);
+        self.cards = toolbox.cards(&self.run.accepted.tools, self.gates());
     }
 
     /// Says which of the tools that it was accepted with are not there any more.
     fn tell_missing_tools(&mut self) {
-        let is_missing = |name: &&String| !self.cards.iter().any(|card| card.name == **name);
+        let is_missing = |name: &&String| self.engine.toolbox.find(name).is_none();
         let missing: Vec<String> = self.accepted().tools.iter().filter(is_missing).take(20).cloned().collect();
         if !missing.is_empty() {
             let mut text = format!("not there any more: {}", missing.join(", "));

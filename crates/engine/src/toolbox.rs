@@ -10,7 +10,7 @@ use std::{
 
 use drawloom_contract::{
     definition::{matches, may_mean},
-    tool::{Offer, Tool, ToolCard, ToolSource},
+    tool::{Gates, Offer, Tool, ToolCard, ToolSource},
 };
 
 /// Most remarks of one source that a run is told.
@@ -128,11 +128,18 @@ impl Toolbox {
         names
     }
 
-    /// The cards of those of `names` that there are.
-    pub(crate) fn cards(&self, names: &[String]) -> Arc<[ToolCard]> {
+    /// The cards, for an agent with these gates, of those of `names` that exist and that the gates leave something to do.
+    pub(crate) fn cards(&self, names: &[String], gates: Gates<'_>) -> Arc<[ToolCard]> {
         let asked = self.asked();
-        let card = |name: &String| self.built_in.get(name).or_else(|| asked.find(name)).map(|(_, card)| card);
-        names.iter().filter_map(card).cloned().collect()
+        let found = |name: &String| self.built_in.get(name).or_else(|| asked.find(name));
+        names.iter().filter_map(found).filter_map(|(tool, card)| tool.card_for(card, gates).ok()).collect()
+    }
+
+    /// Why an agent with these gates is not offered a tool that exists; nothing when it is.
+    pub(crate) fn withheld(&self, name: &str, gates: Gates<'_>) -> Option<String> {
+        let asked = self.asked();
+        let (tool, card) = self.built_in.get(name).or_else(|| asked.find(name))?;
+        tool.card_for(card, gates).err()
     }
 }
 

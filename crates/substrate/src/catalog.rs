@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fs::File, io::Read as _, sync::Arc};
 
 use drawloom_contract::{
     choice::{Choice, ModelName},
-    definition::{DEFAULT_USER_TIER, Definition, Definitions},
+    definition::{DEFAULT_USER_TIER, Definition, Definitions, Teammate},
     ids::{AgentName, Tenant},
     money::Amount,
 };
@@ -74,9 +74,24 @@ impl Catalog {
         if !problems.is_empty() {
             return Err(problems);
         }
+        catalog.introduce();
         let all = catalog.agents.iter().map(|(name, definition)| (name.as_str(), &**definition)).collect();
         findings.extend(lint::together(&all));
+        findings.extend(lint::volumes(&all, inputs.volumes));
         Ok((catalog, findings))
+    }
+
+    /// Tells each agent whom it may spawn.
+    fn introduce(&mut self) {
+        let mates: Vec<Teammate> = self
+            .agents
+            .values()
+            .map(|definition| Teammate { name: definition.name.clone(), description: definition.description.clone() })
+            .collect();
+        for definition in self.agents.values_mut() {
+            let team = mates.iter().filter(|mate| definition.may_spawn(&mate.name)).cloned().collect();
+            Arc::make_mut(definition).team = Some(team);
+        }
     }
 
     /// The names of all agents.
@@ -170,7 +185,7 @@ impl Resolving<'_> {
         let tools = self.tools(&known);
         let agents: Vec<String> = self.inputs.agents.keys().cloned().collect();
         let agents = self.names("agents", self.config.agents.as_deref(), "agent", &agents);
-        let volumes = self.volumes();
+        let (volumes, table) = (self.volumes(), self.inputs.volumes);
         Some(Definition {
             name: name?,
             description: self.config.description.clone(),
@@ -179,6 +194,8 @@ impl Resolving<'_> {
             system_prompt,
             tools,
             agents,
+            team: None,
+            volume_modes: Some(volumes.iter().filter_map(|name| Some((name.clone(), table.mode(name)?))).collect()),
             volumes,
             max_iterations: self.config.max_iterations,
             max_tokens: self.config.max_tokens,

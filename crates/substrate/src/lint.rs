@@ -7,7 +7,7 @@ use drawloom_contract::{
     tool::Mode,
 };
 
-use crate::{agents::AgentConfig, catalog::Inputs};
+use crate::{agents::AgentConfig, catalog::Inputs, volumes::VolumeTable};
 
 /// How much a finding matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -80,14 +80,14 @@ pub(crate) fn agent(config: &AgentConfig, definition: &Definition, inputs: &Inpu
         find(
             Weight::Warning,
             Some("agents"),
-            format!("agent {name} lists the tool Agent but its gate `agents` is empty: it can spawn nobody"),
+            format!("agent {name} lists the tool Agent but its gate `agents` is empty: its model is not offered it"),
         );
     }
     if !definition.agents.is_empty() && !lists("Agent") {
         find(
             Weight::Warning,
             Some("agents"),
-            format!("agent {name} has a gate `agents` but does not list the tool Agent: it can spawn nobody"),
+            format!("agent {name} has a gate `agents` but does not list the tool Agent: it can spawn no agent"),
         );
     }
     for tool in FILE_TOOLS.into_iter().filter(|tool| lists(tool)) {
@@ -95,14 +95,14 @@ pub(crate) fn agent(config: &AgentConfig, definition: &Definition, inputs: &Inpu
             find(
                 Weight::Warning,
                 Some("volumes"),
-                format!("agent {name} lists the tool {tool} but may touch no volume: every call will be denied"),
+                format!("agent {name} lists the tool {tool} but may touch no volume: its model is not offered it"),
             );
         }
     }
     let read_only = |volume: &String| volumes.mode(volume) == Some(Mode::ReadOnly);
     for tool in WRITING_TOOLS.into_iter().filter(|tool| lists(tool)) {
         if !definition.volumes.is_empty() && definition.volumes.iter().all(read_only) {
-            let message = "but all its volumes are read only: every call will be denied";
+            let message = "but all its volumes are read only: its model is not offered it";
             find(Weight::Warning, Some("volumes"), format!("agent {name} lists the tool {tool} {message}"));
         }
     }
@@ -110,7 +110,7 @@ pub(crate) fn agent(config: &AgentConfig, definition: &Definition, inputs: &Inpu
         (Some(tool), true) => find(
             Weight::Warning,
             Some("hosts"),
-            format!("agent {name} lists the tool {tool} but its gate `hosts` is empty: every call will be denied"),
+            format!("agent {name} lists the tool {tool} but its gate `hosts` is empty: its model is not offered it"),
         ),
         (None, false) => find(
             Weight::Warning,
@@ -147,4 +147,27 @@ pub(crate) fn together<'a>(agents: &BTreeMap<&'a str, &'a Definition>) -> Vec<Fi
         }
     }
     findings
+}
+
+/// Volumes without a mode are read-only, which versions before 0.2 did not assume: names the agents that lost writing by it.
+pub(crate) fn volumes<'a>(agents: &BTreeMap<&'a str, &'a Definition>, volumes: &VolumeTable) -> Vec<Finding> {
+    let writes = |definition: &Definition| {
+        let tools = WRITING_TOOLS.into_iter().chain(["Bash"]);
+        tools.into_iter().any(|tool| definition.tools.iter().any(|pattern| matches(pattern, tool)))
+    };
+    let losers = |volume: &str| -> Vec<&str> {
+        let has = |definition: &Definition| definition.volumes.iter().any(|name| name == volume);
+        agents.iter().filter(|(_, agent)| has(agent) && writes(agent)).map(|(name, _)| *name).collect()
+    };
+    let found = volumes.without_mode().map(|volume| (volume, losers(volume))).filter(|(_, losers)| !losers.is_empty());
+    found
+        .map(|(volume, losers)| Finding {
+            weight: Weight::Warning,
+            at: ["volumes", volume].map(str::to_owned).to_vec(),
+            message: format!(
+                "volume {volume} has no `mode`, so it is read only: {} cannot write there (`mode: rw` allows it)",
+                losers.join(", ")
+            ),
+        })
+        .collect()
 }

@@ -23,11 +23,10 @@ use drawloom_contract::{
 use crate::{nearest::nearest, problem::Problem};
 
 /// What may be done in a volume.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum VolumeMode {
     /// Read and write.
-    #[default]
     Rw,
     /// Read only.
     Ro,
@@ -41,9 +40,9 @@ pub struct VolumeConfig {
     /// The directory, relative to the config file; it must exist.
     #[schemars(length(min = 1))]
     pub path: String,
-    /// `rw` (read and write) or `ro` (read only).
-    #[serde(default)]
-    pub mode: VolumeMode,
+    /// `rw` (read and write) or `ro` (read only, also when absent).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode: Option<VolumeMode>,
     /// Whether agents that do not say `volumes` may touch it; at most one volume is.
     #[serde(default)]
     pub default: bool,
@@ -54,6 +53,8 @@ pub struct VolumeConfig {
 struct Volume {
     root: Arc<File>,
     mode: Mode,
+    /// Whether the config does not say the mode.
+    assumed: bool,
     /// The directory as the config spells it, made absolute, and as the file system does, when that differs.
     spellings: Vec<PathBuf>,
     guarded: Arc<[Guarded]>,
@@ -114,6 +115,11 @@ impl VolumeTable {
     /// What may be done in a volume, if there is one of that name.
     pub fn mode(&self, name: &str) -> Option<Mode> {
         self.volumes.get(name).map(|volume| volume.mode)
+    }
+
+    /// The volumes whose mode the config does not say: they are read-only.
+    pub(crate) fn without_mode(&self) -> impl Iterator<Item = &str> {
+        self.volumes.iter().filter(|(_, volume)| volume.assumed).map(|(name, _)| name.as_str())
     }
 
     /// The open directory of a volume, if there is one of that name.
@@ -301,10 +307,10 @@ fn open_volume(config: &VolumeConfig) -> Result<Volume, String> {
         normalise(&given).filter(|plain| *plain != canonical && plain.canonicalize().ok().as_ref() == Some(&canonical));
     let spellings = plain.into_iter().chain([canonical]).collect();
     let mode = match config.mode {
-        VolumeMode::Rw => Mode::ReadWrite,
-        VolumeMode::Ro => Mode::ReadOnly,
+        Some(VolumeMode::Rw) => Mode::ReadWrite,
+        Some(VolumeMode::Ro) | None => Mode::ReadOnly,
     };
-    Ok(Volume { root: Arc::new(root), mode, spellings, guarded: Arc::default() })
+    Ok(Volume { root: Arc::new(root), mode, assumed: config.mode.is_none(), spellings, guarded: Arc::default() })
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::{path::PathBuf, sync::Arc};
 use async_trait::async_trait;
 use drawloom_contract::{
     journal::{CommitError, Committed, Entry, Journal},
-    tool::{Repeat, Step, Tool, ToolCard, ToolContext, ToolError},
+    tool::{Gates, Repeat, Step, Tool, ToolCard, ToolContext, ToolError},
 };
 use serde_json::Value;
 
@@ -91,8 +91,16 @@ impl Tool for KillTool {
         self.inner.card()
     }
 
+    fn card_for(&self, card: &ToolCard, gates: Gates<'_>) -> Result<ToolCard, String> {
+        self.inner.card_for(card, gates)
+    }
+
     fn repeat(&self) -> Repeat<'_> {
         self.inner.repeat()
+    }
+
+    fn conditions(&self, context: &ToolContext) -> Option<String> {
+        self.inner.conditions(context)
     }
 
     async fn call(&self, context: &ToolContext, input: Value) -> Result<Step, ToolError> {

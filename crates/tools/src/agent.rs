@@ -4,11 +4,17 @@ use async_trait::async_trait;
 use drawloom_contract::{
     ids::AgentName,
     record::Collect,
-    tool::{ChildStart, Repeat, Step, Tool, ToolCard, ToolContext, ToolError, Wait},
+    tool::{ChildStart, Gates, Repeat, Step, Tool, ToolCard, ToolContext, ToolError, Wait},
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
+
+/// Why an agent that may spawn no agent is not offered the tool.
+const EMPTY_GATE: &str = "this agent may not spawn agents: the gate `agents` of its definition is empty";
+
+/// Most characters of a description that a model is told.
+const MOST_DESCRIPTION: usize = 400;
 
 /// The tool `Agent`.
 pub struct Agent;
@@ -54,6 +60,29 @@ impl Tool for Agent {
         )
     }
 
+    /// The card with the names of the agents that may be spawned, and what each is good for.
+    fn card_for(&self, card: &ToolCard, gates: Gates<'_>) -> Result<ToolCard, String> {
+        let team = match &gates.definition.team {
+            Some(team) if team.is_empty() => return Err(EMPTY_GATE.into()),
+            None if gates.definition.agents.is_empty() => return Err(EMPTY_GATE.into()),
+            Some(team) => team,
+            None => return Ok(card.clone()),
+        };
+        let names: Vec<&str> = team.iter().map(|mate| mate.name.as_str()).collect();
+        let lines = team.iter().map(|mate| match mate.description.is_empty() {
+            true => format!("\n- {}", mate.name),
+            false => format!("\n- {}: {}", mate.name, one_line(&mate.description)),
+        });
+        let mut card = card.clone();
+        card.description = format!("{}\nAgents:{}", card.description, lines.collect::<String>());
+        for place in ["/properties/name", "/$defs/Spawn/properties/name"] {
+            if let Some(name) = card.input_schema.pointer_mut(place) {
+                *name = json!({ "type": "string", "enum": names, "description": name["description"] });
+            }
+        }
+        Ok(card)
+    }
+
     fn repeat(&self) -> Repeat<'_> {
         Repeat::Keyed
     }
@@ -79,6 +108,16 @@ fn start(spawn: Spawn) -> Result<ChildStart, ToolError> {
         return Err(invalid("prompt is empty: say what the agent should do"));
     }
     Ok(ChildStart { agent, prompt: spawn.prompt })
+}
+
+/// A description on one line, cut when it is long.
+fn one_line(text: &str) -> String {
+    let mut line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    if let Some((end, _)) = line.char_indices().nth(MOST_DESCRIPTION) {
+        line.truncate(end);
+        line.push('…');
+    }
+    line
 }
 
 fn invalid(message: &str) -> ToolError {

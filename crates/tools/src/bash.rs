@@ -14,7 +14,7 @@ use async_trait::async_trait;
 use drawloom_contract::{
     failure::Explain,
     time::Clock,
-    tool::{Guard, Mode, Outlives, Over, Place, Repeat, Step, Tool, ToolCard, ToolContext, ToolError},
+    tool::{Gates, Guard, Mode, Outlives, Over, Place, Repeat, Step, Tool, ToolCard, ToolContext, ToolError},
 };
 use drawloom_process::{Access, Command, Guarded, Launcher, Limits, Network, Remains, until_gone};
 use schemars::JsonSchema;
@@ -24,6 +24,7 @@ use serde_json::Value;
 use crate::{
     builtin::Parts,
     config::{BashConfig, BashNetwork},
+    files,
 };
 
 /// Most bytes of output that are kept. With what is added about its end, it stays within what a tool may answer (1 MiB).
@@ -97,6 +98,10 @@ impl Tool for Bash {
              ends with it, so nothing can be left running. Of long output the beginning and the end are returned.{lost}"
         );
         ToolCard::new::<Input>("Bash", &description)
+    }
+
+    fn card_for(&self, card: &ToolCard, gates: Gates<'_>) -> Result<ToolCard, String> {
+        files::card_for(card, gates, Mode::ReadOnly)
     }
 
     fn repeat(&self) -> Repeat<'_> {

@@ -8,14 +8,14 @@ use async_trait::async_trait;
 use drawloom_contract::{
     ids::Digest,
     redact::Redactor,
-    tool::{Check, Repeat, Step, Tool, ToolCard, ToolContext, ToolError, Verdict},
+    tool::{Check, Gates, Mode, Repeat, Step, Tool, ToolCard, ToolContext, ToolError, Verdict},
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
 use crate::{
-    files::{Opened, Stoppable, failed, open_to_write},
+    files::{self, Opened, Stoppable, failed, open_to_write},
     guard::check_write_path,
     read::open_regular,
     replace::{self, Change, MOST_BYTES, Notes, OnOthersChange, other_names, real_path},
@@ -59,6 +59,10 @@ impl Tool for Edit {
             "Replace a piece of a text file of at most 1 MiB. Give enough of the lines around it to make the piece unique. \
              The file changes in one step or not at all.",
         )
+    }
+
+    fn card_for(&self, card: &ToolCard, gates: Gates<'_>) -> Result<ToolCard, String> {
+        files::card_for(card, gates, Mode::ReadWrite)
     }
 
     fn repeat(&self) -> Repeat<'_> {

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use drawloom_contract::{
     failure::{Explain, FailureKind},
     time::Clock,
-    tool::ToolError,
+    tool::{Gates, ToolCard, ToolError},
 };
 use drawloom_net::{
     Guarded,
@@ -42,6 +42,18 @@ pub(crate) struct Fetched {
     pub(crate) cut: bool,
     /// What happened on the way.
     pub(crate) notices: Vec<String>,
+}
+
+/// The card of a tool that reaches hosts. Without a host it is not offered.
+pub(crate) fn card_for(card: &ToolCard, gates: Gates<'_>) -> Result<ToolCard, String> {
+    match gates.hosts {
+        [] => Err(format!("{} may reach no host: the gate `hosts` of this agent is empty", card.name)),
+        hosts if hosts.iter().any(|host| host == "*") => Ok(card.clone()),
+        hosts => {
+            let description = format!("{} Allowed hosts: {}.", card.description, hosts.join(", "));
+            Ok(ToolCard { description, ..card.clone() })
+        }
+    }
 }
 
 impl Fetched {

@@ -10,12 +10,39 @@ use std::{
 };
 
 use cap_std::fs::Dir;
-use drawloom_contract::tool::{Mode, Place, ToolContext, ToolError};
+use drawloom_contract::tool::{Gates, Mode, Place, ToolCard, ToolContext, ToolError};
+use serde_json::json;
 
 /// A place and its volume's directory, ready for I/O through the handle.
 pub(crate) struct Opened {
     pub(crate) dir: Dir,
     pub(crate) place: Place,
+}
+
+/// A file tool's card with the volumes of the agent and their modes. Without a volume that it could use, it is not offered.
+pub(crate) fn card_for(card: &ToolCard, gates: Gates<'_>, needs: Mode) -> Result<ToolCard, String> {
+    let definition = gates.definition;
+    if definition.volumes.is_empty() {
+        return Err(format!("{} has no volume: the gate `volumes` of this agent is empty", card.name));
+    }
+    let Some(modes) = &definition.volume_modes else { return Ok(card.clone()) };
+    if needs == Mode::ReadWrite && modes.values().all(|mode| *mode == Mode::ReadOnly) {
+        return Err(format!(
+            "{} has no volume to write: all volumes of this agent are read-only (`mode: rw` under `volumes` changes that)",
+            card.name
+        ));
+    }
+    let volumes = definition.volumes.iter().map(|name| match modes.get(name) {
+        Some(Mode::ReadWrite) => format!("{name} (read and write)"),
+        Some(Mode::ReadOnly) | None => format!("{name} (read only)"),
+    });
+    let volumes: Vec<String> = volumes.collect();
+    let mut card = card.clone();
+    card.description = format!("{} Volumes: {}.", card.description, volumes.join(", "));
+    if let Some(volume) = card.input_schema.pointer_mut("/properties/volume") {
+        *volume = json!({ "type": "string", "enum": definition.volumes, "description": volume["description"] });
+    }
+    Ok(card)
 }
 
 /// The file that `path` names, for this call's gates.

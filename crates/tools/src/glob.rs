@@ -8,14 +8,14 @@ use std::{
 };
 
 use async_trait::async_trait;
-use drawloom_contract::tool::{Repeat, Step, Tool, ToolCard, ToolContext, ToolError};
+use drawloom_contract::tool::{Gates, Mode, Repeat, Step, Tool, ToolCard, ToolContext, ToolError};
 use globset::{GlobBuilder, GlobMatcher};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
 use crate::{
-    files::{Opened, shown, until_dropped},
+    files::{self, Opened, shown, until_dropped},
     search::{begin, elsewhere, walk},
     walk::{LeftOut, Scope},
 };
@@ -51,6 +51,10 @@ impl Tool for Glob {
             "Find files by a pattern such as src/**/*.rs. Paths are from the volume's root, newest first, at most 100; \
              hidden and ignored files are left out unless asked for.",
         )
+    }
+
+    fn card_for(&self, card: &ToolCard, gates: Gates<'_>) -> Result<ToolCard, String> {
+        files::card_for(card, gates, Mode::ReadOnly)
     }
 
     fn repeat(&self) -> Repeat<'_> {

@@ -11,7 +11,7 @@ use std::{
 use async_trait::async_trait;
 use drawloom_contract::{
     redact::Redactor,
-    tool::{Repeat, Step, Tool, ToolCard, ToolContext, ToolError},
+    tool::{Gates, Mode, Repeat, Step, Tool, ToolCard, ToolContext, ToolError},
 };
 use globset::GlobMatcher;
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
@@ -22,7 +22,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::{
-    files::{Opened, until_dropped},
+    files::{self, Opened, until_dropped},
     glob::compile,
     read::open_regular,
     search::{begin, elsewhere, walk},
@@ -113,6 +113,10 @@ impl Tool for Grep {
             "Find a regular expression in files. Paths are from the volume's root, in order; hidden, ignored and binary \
              files are left out. A cut result ends with a notice that says how to go on.",
         )
+    }
+
+    fn card_for(&self, card: &ToolCard, gates: Gates<'_>) -> Result<ToolCard, String> {
+        files::card_for(card, gates, Mode::ReadOnly)
     }
 
     fn repeat(&self) -> Repeat<'_> {

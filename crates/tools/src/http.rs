@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use drawloom_contract::{
     VERSION,
     redact::Redactor,
-    tool::{Repeat, Step, Tool, ToolCard, ToolContext, ToolError},
+    tool::{Gates, Repeat, Step, Tool, ToolCard, ToolContext, ToolError},
 };
 use drawloom_net::guarded::{Address, Method, Request};
 use schemars::JsonSchema;
@@ -14,7 +14,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::{
-    fetch::{Fetched, Outbound, explain},
+    fetch::{self, Fetched, Outbound, explain},
     page::decode,
 };
 
@@ -78,6 +78,10 @@ impl Tool for Http {
             "Send an HTTP request to an allowed host and return status, headers and body. At most 256 KiB each way and 30 \
              seconds; up to 5 redirects are followed, without credentials when the host changes.",
         )
+    }
+
+    fn card_for(&self, card: &ToolCard, gates: Gates<'_>) -> Result<ToolCard, String> {
+        fetch::card_for(card, gates)
     }
 
     fn repeat(&self) -> Repeat<'_> {

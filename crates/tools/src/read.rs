@@ -13,7 +13,7 @@ use async_trait::async_trait;
 use cap_std::fs::{File, OpenOptions, OpenOptionsExt};
 use drawloom_contract::{
     redact::Redactor,
-    tool::{Repeat, Step, Tool, ToolCard, ToolContext, ToolError},
+    tool::{Gates, Mode, Repeat, Step, Tool, ToolCard, ToolContext, ToolError},
 };
 use rustix::{fs::OFlags, io::Errno};
 use schemars::JsonSchema;
@@ -21,7 +21,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::{
-    files::{Opened, Stoppable, failed, open, until_dropped},
+    files::{self, Opened, Stoppable, failed, open, until_dropped},
     guard::check_read,
 };
 
@@ -60,6 +60,10 @@ impl Tool for Read {
             "Read lines of a text file; each comes with its number and a tab, which are not part of the file. At most \
              256 KiB at once: a cut result ends with a notice that says how to read on.",
         )
+    }
+
+    fn card_for(&self, card: &ToolCard, gates: Gates<'_>) -> Result<ToolCard, String> {
+        files::card_for(card, gates, Mode::ReadOnly)
     }
 
     fn repeat(&self) -> Repeat<'_> {

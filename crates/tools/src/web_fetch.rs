@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use drawloom_contract::{
     redact::Redactor,
-    tool::{Repeat, Step, Tool, ToolCard, ToolContext, ToolError},
+    tool::{Gates, Repeat, Step, Tool, ToolCard, ToolContext, ToolError},
 };
 use drawloom_net::guarded::{Address, Method, Request};
 use schemars::JsonSchema;
@@ -14,7 +14,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::{
-    fetch::{Fetched, Outbound, explain},
+    fetch::{self, Fetched, Outbound, explain},
     files::until_dropped,
     http::with_agent,
     page::{self, Page},
@@ -46,6 +46,10 @@ impl Tool for WebFetch {
             "Fetch a web page from an allowed host and return its text, with headings, lists and links kept. Other text is \
              returned as it is. At most 256 KiB at once; a cut result ends with a notice that says how to go on.",
         )
+    }
+
+    fn card_for(&self, card: &ToolCard, gates: Gates<'_>) -> Result<ToolCard, String> {
+        fetch::card_for(card, gates)
     }
 
     fn repeat(&self) -> Repeat<'_> {

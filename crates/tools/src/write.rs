@@ -3,13 +3,13 @@
 use std::{path::Path, sync::atomic::AtomicBool};
 
 use async_trait::async_trait;
-use drawloom_contract::tool::{Check, Repeat, Step, Tool, ToolCard, ToolContext, ToolError, Verdict};
+use drawloom_contract::tool::{Check, Gates, Mode, Repeat, Step, Tool, ToolCard, ToolContext, ToolError, Verdict};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
 use crate::{
-    files::{Opened, open_to_write},
+    files::{self, Opened, open_to_write},
     guard::check_write_path,
     replace::{self, Change, MOST_BYTES, Notes, OnOthersChange, digest, other_names, real_path},
 };
@@ -37,6 +37,10 @@ impl Tool for Write {
             "Write a whole text file, replacing what was there. The file changes in one step or not at all. To change a \
              part of a file, use Edit.",
         )
+    }
+
+    fn card_for(&self, card: &ToolCard, gates: Gates<'_>) -> Result<ToolCard, String> {
+        files::card_for(card, gates, Mode::ReadWrite)
     }
 
     fn repeat(&self) -> Repeat<'_> {

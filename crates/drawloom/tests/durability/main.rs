@@ -19,3 +19,4 @@ mod proxy;
 mod storm;
 mod streaming;
 mod sync_probe;
+mod team;

@@ -16,7 +16,8 @@ use serde_json::Value;
 use super::template::Scene;
 
 /// What the model does in turns that fit. Texts may hold `{{prompt}}`, `{{last}}`, `{{last.lines}}`, `{{last.words}}`,
-/// `{{last.first_line}}`, `{{agent}}`, `{{turn}}`, `{{attempt}}`, `{{run}}`, and `{{1}}`… for the groups of
+/// `{{last.first_line}}`, `{{agent}}`, `{{turn}}`, `{{attempt}}`, `{{run}}`, `{{tools}}` for the names of the offered tools,
+/// `{{schema.TOOL/POINTER}}` for what the schema of one of them says at a JSON pointer, and `{{1}}`… for the groups of
 /// `when.matches`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

@@ -91,7 +91,20 @@ fn value<'a>(
         "turn" => Cow::Owned(request.turn.to_string()),
         "attempt" => Cow::Owned(request.attempt.to_string()),
         "run" => Cow::Owned(request.run.run.to_string()),
+        "tools" => Cow::Owned(request.tools.iter().map(|card| card.name.as_str()).collect::<Vec<_>>().join(", ")),
+        pointer if pointer.starts_with("schema.") => schema(pointer, request)?,
         number => Cow::Borrowed(captures.get(number.parse::<usize>().ok()?.checked_sub(1)?)?),
+    })
+}
+
+/// What the schema of an offered tool says at a place: `schema.TOOL/JSON/POINTER`.
+fn schema<'a>(place: &str, request: &'a TurnRequest) -> Option<Cow<'a, str>> {
+    let place = place.strip_prefix("schema.")?;
+    let (tool, pointer) = place.split_at(place.find('/').unwrap_or(place.len()));
+    let card = request.tools.iter().find(|card| card.name == tool)?;
+    Some(match card.input_schema.pointer(pointer)? {
+        Value::String(text) => Cow::Borrowed(text),
+        other => Cow::Owned(other.to_string()),
     })
 }
 

@@ -8,17 +8,21 @@ use crate::{Weight, volumes::VolumeConfig};
 
 use super::*;
 
-/// Resolves `config` beside the volumes `work` (default) and `shelf` (read only).
+/// Resolves `config` beside the volumes `work` (default), `shelf` (read only) and `plain` (without a mode).
 fn resolve(config: Value) -> Result<(Catalog, Vec<Finding>), Vec<String>> {
     let directory = tempfile::tempdir().expect("a temporary directory");
-    let volume = |name: &str, mode: &str, default: bool| {
+    let volume = |name: &str, mode: Option<&str>, default: bool| {
         let path = directory.path().join(name);
         std::fs::create_dir_all(&path).expect("a directory");
         let config = json!({ "path": path, "mode": mode, "default": default });
         (name.to_owned(), serde_json::from_value::<VolumeConfig>(config).expect("a volume"))
     };
-    let volumes =
-        BTreeMap::from([volume("work", "rw", true), volume("shelf", "ro", false), volume("work/sub", "rw", false)]);
+    let volumes = BTreeMap::from([
+        volume("work", Some("rw"), true),
+        volume("shelf", Some("ro"), false),
+        volume("work/sub", Some("rw"), false),
+        volume("plain", None, false),
+    ]);
     let volumes = VolumeTable::open(&volumes).expect("directories");
     assert_eq!(volumes.mode("shelf"), Some(Mode::ReadOnly));
     let section = |name: &str| config.get(name).cloned().unwrap_or_else(|| json!({}));
@@ -62,7 +66,12 @@ fn absent_keys_mean_their_documented_defaults() {
     let agent = one(json!({ "agents": { "a": { "provider": "script", "model": "m" } } }));
     assert_eq!(
         *agent,
-        Definition { volumes: vec!["work".into()], ..Definition::new("a".parse().expect("a name"), "script", "m") }
+        Definition {
+            team: Some(Vec::new()),
+            volumes: vec!["work".into()],
+            volume_modes: Some(BTreeMap::from([("work".into(), Mode::ReadWrite)])),
+            ..Definition::new("a".parse().expect("a name"), "script", "m")
+        }
     );
 }
 
@@ -164,19 +173,19 @@ fn gates_that_cannot_work_are_found() {
         [
             "note agents.lead: agent lead leaves these gates empty, by absent keys: hosts",
             "note agents.loner: agent loner leaves these gates empty, by absent keys: hosts",
-            "warning agents.loner.agents: agent loner lists the tool Agent but its gate `agents` is empty: it can spawn \
-             nobody",
+            "warning agents.loner.agents: agent loner lists the tool Agent but its gate `agents` is empty: its model \
+             is not offered it",
             "note agents.mute: agent mute leaves these gates empty, by absent keys: tools, hosts",
             "warning agents.mute: agent mute has no `tools`: it can call nothing (`tools: []` says so)",
             "note agents.reader: agent reader leaves these gates empty, by absent keys: hosts",
-            "warning agents.reader.volumes: agent reader lists the tool Read but may touch no volume: every call will be \
-             denied",
+            "warning agents.reader.volumes: agent reader lists the tool Read but may touch no volume: its model is not \
+             offered it",
             "note agents.scribe: agent scribe leaves these gates empty, by absent keys: hosts",
             "warning agents.scribe.tools: no tool has a name like \"Mcp*\"",
             "warning agents.scribe.agents: agent scribe has a gate `agents` but does not list the tool Agent: it can \
-             spawn nobody",
-            "warning agents.scribe.volumes: agent scribe lists the tool Write but all its volumes are read only: every \
-             call will be denied",
+             spawn no agent",
+            "warning agents.scribe.volumes: agent scribe lists the tool Write but all its volumes are read only: its \
+             model is not offered it",
             "warning agents.lead.agents: no agent has a name like \"nobody*\"",
             "note agents.lead: agent lead has no `description`: scribe cannot know what it is for",
             "note agents.reader: agent reader has no `description`: lead cannot know what it is for",
@@ -296,4 +305,21 @@ fn a_pattern_for_an_outside_server_is_no_mistake() {
     let unknown: Vec<_> = findings.iter().filter(|finding| finding.message.contains("no tool has a name")).collect();
     assert_eq!(unknown.len(), 1, "{unknown:?}");
     assert!(unknown[0].message.contains("Q*"));
+}
+
+#[test]
+fn a_volume_without_a_mode_is_read_only_and_agents_that_lose_writing_are_named() {
+    let agent = |tools: &[&str]| json!({ "provider": "script", "model": "m", "tools": tools, "volumes": ["plain"] });
+    let agents =
+        json!({ "agents": { "scribe": agent(&["Write"]), "clerk": agent(&["*"]), "reader": agent(&["Read"]) } });
+    let (catalog, findings) = resolve(agents).expect("a config without mistakes");
+    let modes = |definition: &Definition| definition.volume_modes.clone().expect("known");
+    let all = catalog.list(&Tenant::default_tenant());
+    assert!(all.iter().all(|agent| modes(agent) == BTreeMap::from([("plain".to_owned(), Mode::ReadOnly)])));
+    let said: Vec<_> = findings.iter().filter(|finding| finding.at == ["volumes", "plain"]).collect();
+    assert_eq!(said.len(), 1);
+    assert_eq!(
+        said[0].message,
+        "volume plain has no `mode`, so it is read only: clerk, scribe cannot write there (`mode: rw` allows it)"
+    );
 }

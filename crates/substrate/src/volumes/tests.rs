@@ -21,9 +21,9 @@ fn fixture() -> Fixture {
         default,
     };
     let table = VolumeTable::open(&BTreeMap::from([
-        ("notes".to_owned(), config("notes", VolumeMode::Rw, true)),
-        ("books".to_owned(), config("books", VolumeMode::Ro, false)),
-        ("private".to_owned(), config("private", VolumeMode::Rw, false)),
+        ("notes".to_owned(), config("notes", Some(VolumeMode::Rw), true)),
+        ("books".to_owned(), config("books", None, false)),
+        ("private".to_owned(), config("private", Some(VolumeMode::Rw), false)),
     ]))
     .expect("directories that exist");
     Fixture { directory, table }
@@ -71,7 +71,7 @@ fn a_volume_reached_through_a_link_answers_to_both_of_its_paths() {
     let fixture = fixture();
     let link = fixture.directory.path().join("link");
     std::os::unix::fs::symlink(fixture.directory.path().join("books"), &link).expect("a link");
-    let config = VolumeConfig { path: link.to_string_lossy().into_owned(), mode: VolumeMode::Ro, default: true };
+    let config = VolumeConfig { path: link.to_string_lossy().into_owned(), mode: Some(VolumeMode::Ro), default: true };
     let table = VolumeTable::open(&BTreeMap::from([("books".to_owned(), config)])).expect("a directory");
     for path in ["link/x", "books/x"] {
         let place = table.locate(&agent(&["books"]), None, &fixture.absolute(path)).expect("inside");
@@ -134,7 +134,7 @@ fn what_cannot_be_a_volume_is_reported_all_at_once() {
     std::fs::write(&file, "").expect("a file");
     let config = |path: &Path, default| VolumeConfig {
         path: path.to_string_lossy().into_owned(),
-        mode: VolumeMode::Rw,
+        mode: Some(VolumeMode::Rw),
         default,
     };
     let problems = VolumeTable::open(&BTreeMap::from([
