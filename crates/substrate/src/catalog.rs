@@ -21,6 +21,9 @@ use crate::{
 /// The longest system prompt that a file may hold, in bytes.
 const PROMPT_FILE_LIMIT: u64 = 256 * 1024;
 
+/// Most agents that a model is told it may spawn.
+const MOST_TEAM: usize = 256;
+
 /// What agents are resolved against. Paths in it are absolute, or relative to the current directory.
 pub struct Inputs<'a> {
     /// `agents`.
@@ -74,24 +77,29 @@ impl Catalog {
         if !problems.is_empty() {
             return Err(problems);
         }
-        catalog.introduce();
+        findings.extend(catalog.introduce());
         let all = catalog.agents.iter().map(|(name, definition)| (name.as_str(), &**definition)).collect();
         findings.extend(lint::together(&all));
         findings.extend(lint::volumes(&all, inputs.volumes));
         Ok((catalog, findings))
     }
 
-    /// Tells each agent whom it may spawn.
-    fn introduce(&mut self) {
+    /// Tells each agent whom it may spawn, unless that is too many for a model to choose from.
+    fn introduce(&mut self) -> Vec<Finding> {
+        let mut findings = Vec::new();
         let mates: Vec<Teammate> = self
             .agents
             .values()
             .map(|definition| Teammate { name: definition.name.clone(), description: definition.description.clone() })
             .collect();
         for definition in self.agents.values_mut() {
-            let team = mates.iter().filter(|mate| definition.may_spawn(&mate.name)).cloned().collect();
-            Arc::make_mut(definition).team = Some(team);
+            let team: Vec<Teammate> = mates.iter().filter(|mate| definition.may_spawn(&mate.name)).cloned().collect();
+            match team.len() <= MOST_TEAM {
+                true => Arc::make_mut(definition).team = Some(team),
+                false => findings.push(lint::large_team(&definition.name, team.len(), MOST_TEAM)),
+            }
         }
+        findings
     }
 
     /// The names of all agents.

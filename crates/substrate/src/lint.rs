@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use drawloom_contract::{
     definition::{Definition, matches, may_mean},
+    ids::AgentName,
     tool::Mode,
 };
 
@@ -120,6 +121,17 @@ pub(crate) fn agent(config: &AgentConfig, definition: &Definition, inputs: &Inpu
         _ => {}
     }
     findings
+}
+
+/// An agent that may spawn more agents than a model is told.
+pub(crate) fn large_team(name: &AgentName, count: usize, most: usize) -> Finding {
+    Finding {
+        weight: Weight::Note,
+        at: ["agents", name.as_str(), "agents"].map(str::to_owned).to_vec(),
+        message: format!(
+            "agent {name} may spawn {count} agents, more than {most}: its model is not told their names; narrow `agents`"
+        ),
+    }
 }
 
 /// Findings about agents together: whom nobody can choose well.

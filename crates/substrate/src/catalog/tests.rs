@@ -323,3 +323,20 @@ fn a_volume_without_a_mode_is_read_only_and_agents_that_lose_writing_are_named()
         "volume plain has no `mode`, so it is read only: clerk, scribe cannot write there (`mode: rw` allows it)"
     );
 }
+
+#[test]
+fn a_team_is_listed_unless_it_is_too_large_for_a_model() {
+    let mut agents: serde_json::Map<String, Value> = (0..MOST_TEAM)
+        .map(|number| (format!("w{number:03}"), json!({ "provider": "script", "model": "m", "description": "works" })))
+        .collect();
+    agents.insert("lead".into(), json!({ "provider": "script", "model": "m", "agents": ["w*"] }));
+    agents.insert("all".into(), json!({ "provider": "script", "model": "m", "agents": ["*"] }));
+    let (catalog, findings) = resolve(json!({ "agents": agents })).expect("a config without mistakes");
+    let find =
+        |name: &str| catalog.find(&Tenant::default_tenant(), &name.parse().expect("a name")).expect("it is there");
+    let team = find("lead").team.clone().expect("a team");
+    assert_eq!((team.len(), team[0].name.as_str(), team[0].description.as_str()), (MOST_TEAM, "w000", "works"));
+    assert_eq!(find("all").team, None);
+    assert!(find("all").may_spawn(&"w000".parse().expect("a name")));
+    assert!(findings.iter().any(|finding| finding.message.contains("may spawn 258 agents")), "{findings:?}");
+}
