@@ -9,6 +9,7 @@ mod yaml;
 
 use std::{
     collections::BTreeMap,
+    net::{Ipv4Addr, SocketAddr},
     path::{Path, PathBuf},
 };
 
@@ -68,7 +69,7 @@ pub struct Config {
     pub concurrency: drawloom_engine::Config,
     /// How long what has ended is kept.
     pub retention: Retention,
-    /// Where the server listens: `IP:PORT`. Without a token only a loopback address is accepted.
+    /// Where the server listens: `IP:PORT` or `localhost:PORT`. Without a token only a loopback address is accepted.
     pub listen: String,
     /// Who may call.
     pub auth: AuthConfig,
@@ -110,6 +111,14 @@ pub struct Redaction {
     /// Names of environment variables whose values are secrets; values under 8 bytes are not masked.
     #[schemars(inner(pattern(r"^[A-Za-z_][A-Za-z0-9_]*$")))]
     pub values_env: Vec<String>,
+}
+
+/// The address that `listen` means, if it is one. `localhost` is the IPv4 loopback.
+pub(crate) fn listen_address(listen: &str) -> Option<SocketAddr> {
+    match listen.strip_prefix("localhost:") {
+        Some(port) => Some(SocketAddr::from((Ipv4Addr::LOCALHOST, port.parse().ok()?))),
+        None => listen.parse().ok(),
+    }
 }
 
 /// The files that make the config: those given, else `./drawloom.yaml`, else the one in the XDG config directory.

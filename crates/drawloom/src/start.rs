@@ -3,7 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     net::SocketAddr,
-    sync::Arc,
+    sync::{Arc, LazyLock},
     time::Duration,
 };
 
@@ -266,9 +266,9 @@ fn credential(provider: &ProviderConfig) -> Option<String> {
 }
 
 async fn bind(listen: &str) -> Result<(TcpListener, SocketAddr), CommandError> {
-    let address: SocketAddr = listen.parse().map_err(|_| {
+    let address = config::listen_address(listen).ok_or_else(|| {
         CommandError::usage("bad_listen", format!("{listen:?} is not an address to listen on"))
-            .with_hint("write it like 127.0.0.1:8787 or [::1]:8787; port 0 takes a free one")
+            .with_hint("write it like 127.0.0.1:8787, localhost:8787 or [::1]:8787; port 0 takes a free one")
     })?;
     let explain = |error: std::io::Error| {
         CommandError::usage("cannot_listen", format!("cannot listen on {address}: {error}"))
@@ -314,14 +314,27 @@ pub fn stop_signal() -> impl Future<Output = ()> {
             None
         }
     };
-    let mut signals = [listen(SignalKind::interrupt()), listen(SignalKind::terminate())];
+    // A process that was started to survive its terminal (`nohup`) does.
+    let hangup = if ignores_hangup() { None } else { listen(SignalKind::hangup()) };
+    let mut signals = [listen(SignalKind::interrupt()), listen(SignalKind::terminate()), hangup];
     async move {
-        let [interrupt, terminate] = &mut signals;
+        let [interrupt, terminate, hangup] = &mut signals;
         tokio::select! {
             () = received(interrupt) => {}
             () = received(terminate) => {}
+            () = received(hangup) => {}
         }
     }
+}
+
+/// Whether this process was started with SIGHUP ignored. Looked up once: catching the signal changes the answer.
+fn ignores_hangup() -> bool {
+    static IGNORED: LazyLock<bool> = LazyLock::new(|| {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+        mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask & 1 == 1)
+    });
+    *IGNORED
 }
 
 async fn received(signal: &mut Option<Signal>) {

@@ -1,6 +1,6 @@
 //! `drawloom demo`: a small but real fan-out with the scripted model, in a directory of its own.
 
-use std::{collections::BTreeMap, fs, path::Path};
+use std::{collections::BTreeMap, fs, path::Path, pin::pin};
 
 use clap::Args;
 use futures::{StreamExt as _, stream::FuturesUnordered};
@@ -73,7 +73,11 @@ impl Demo {
         let running = start(Parts::from_config(loaded, lock, surface, &[])?).await?;
         let url = running.url.clone();
         let connection = Connection::embedded(running);
-        let shown = show(session, &connection, url.as_deref()).await;
+        let mut stop = pin!(stop);
+        let shown = tokio::select! {
+            shown = show(session, &connection, url.as_deref()) => shown,
+            () = &mut stop => Err(CommandError::failed("interrupted", "the demo was interrupted")),
+        };
         if let (Ok(_), Some(url)) = (&shown, &url) {
             session.output.note(format!("\nthe demo goes on serving at {url}, until Ctrl-C"));
             stop.await;

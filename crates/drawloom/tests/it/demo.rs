@@ -45,3 +45,16 @@ fn the_demo_can_be_left_serving_and_does_the_same_over_the_api() {
         .expect("it runs");
     assert_eq!(child.wait().expect("it ends").code(), Some(0));
 }
+
+#[test]
+fn an_interrupt_ends_the_demo() {
+    let home = Home::new();
+    let mut child = home.command(&["demo"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+    let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+    lines.next().expect("it begins to tell").expect("text");
+    rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::INT)
+        .expect("it runs");
+    let ended = child.wait_with_output().expect("it ends");
+    assert_eq!(ended.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&ended.stderr).contains("the demo was interrupted"), "{ended:?}");
+}

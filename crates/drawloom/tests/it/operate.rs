@@ -4,7 +4,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use crate::support::Home;
+use crate::support::{Home, Server};
 
 fn count(home: &Home) -> usize {
     home.run(&["runs", "list", "--json"]).exits(0).json()["runs"].as_array().expect("runs").len()
@@ -225,4 +225,29 @@ fn the_archive_holds_all_that_an_operator_installs_and_is_made_the_same_twice() 
     }
     let sum = std::fs::read_to_string(file.with_extension("gz.sha256")).expect("a sum");
     assert!(sum.trim_end().ends_with(&*file.file_name().expect("a name").to_string_lossy()), "{sum}");
+}
+
+#[test]
+fn a_hangup_stops_a_server_in_order_unless_it_was_started_to_survive_it() {
+    let home = Home::new();
+    let serve = ["serve", "--json", "--listen", "localhost:0"];
+    let hang_up = |server: &Server| {
+        let pid = rustix::process::Pid::from_child(&server.child);
+        rustix::process::kill_process(pid, rustix::process::Signal::HUP).expect("it runs");
+    };
+    let mut server = home.serve_with(home.command(&serve));
+    hang_up(&server);
+    assert_eq!(server.child.wait().expect("it ends").code(), Some(0));
+    let plain = home.command(&serve);
+    let mut under_nohup = Command::new("nohup");
+    under_nohup.arg(plain.get_program()).args(plain.get_args()).stdin(Stdio::null());
+    under_nohup.envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    if let Some(directory) = plain.get_current_dir() {
+        under_nohup.current_dir(directory);
+    }
+    let server = home.serve_with(under_nohup);
+    hang_up(&server);
+    home.run(&["run", "echo", "still there"]).exits(0);
+    assert!(server.url.starts_with("http://127.0.0.1:"), "{}", server.url);
+    assert_eq!(server.stop(), Some(0));
 }

@@ -173,7 +173,7 @@ impl std::io::Read for LaterLog {
 
 /// A server process, killed when the test ends.
 pub(crate) struct Server {
-    child: Child,
+    pub(crate) child: Child,
     pub(crate) url: String,
 }
 

@@ -1,6 +1,6 @@
 //! What the doctor looks at, one function each.
 
-use std::{net::SocketAddr, path::Path, time::Duration};
+use std::{path::Path, time::Duration};
 
 use drawloom_contract::{
     journal::{RunReader as _, StoreError},
@@ -188,14 +188,14 @@ async fn server(report: &mut Report, url: &str) {
 }
 
 async fn listen(report: &mut Report, listen: &str) {
-    match listen.parse::<SocketAddr>() {
-        Err(_) => report.add(
+    match config::listen_address(listen) {
+        None => report.add(
             Verdict::Fail,
             "listen",
             format!("{listen:?} is not an address to listen on"),
             Some("write it like 127.0.0.1:8787".into()),
         ),
-        Ok(address) => match tokio::net::TcpListener::bind(address).await {
+        Some(address) => match tokio::net::TcpListener::bind(address).await {
             Ok(_) => report.ok("listen", format!("{address} is free")),
             Err(error) => report.add(
                 Verdict::Fail,
@@ -209,7 +209,7 @@ async fn listen(report: &mut Report, listen: &str) {
 
 fn tokens(report: &mut Report, config: &Config) {
     let is_set = |name: &str| environment::variable(name).is_some();
-    let loopback = config.listen.parse::<SocketAddr>().is_ok_and(|address| address.ip().is_loopback());
+    let loopback = config::listen_address(&config.listen).is_some_and(|address| address.ip().is_loopback());
     match is_set(&config.auth.token_env) {
         true => report.ok("token", format!("the shared token is set in {}", config.auth.token_env)),
         false if !config.principals.is_empty() => {
