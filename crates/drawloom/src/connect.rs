@@ -20,6 +20,7 @@ use crate::{
     exit::{CommandError, Exit},
     output::Format,
     parts::{Parts, Surface},
+    server_config,
     start::{Running, start},
 };
 
@@ -120,7 +121,16 @@ async fn connect(session: &Session, command: &str, need: Need) -> Result<Connect
     }
     let lock = match data_dir(&session.globals)?.lock(command) {
         Ok(lock) => lock,
-        Err(data_dir::Error::InUse { server: Some(server), .. }) => return remote(&server.url),
+        Err(data_dir::Error::InUse { server: Some(server), .. }) => {
+            if need == Need::Agents {
+                let files = config::absolute(&config::find(&session.globals.config).unwrap_or_default());
+                server_config::check(&server, &files)?;
+                if let Some(note) = server_config::age(&server).filter(|_| session.output.format() == Format::Human) {
+                    session.output.note(note);
+                }
+            }
+            return remote(&server.url);
+        }
         Err(error) => return Err(error.into()),
     };
     let files = match config::find(&session.globals.config) {

@@ -12,6 +12,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use drawloom_contract::ids::Digest;
 use serde::{Deserialize, Serialize};
 
 use claim::Claim;
@@ -50,6 +51,9 @@ pub struct ServerFile {
     /// The files of its config.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub config: Vec<PathBuf>,
+    /// What those files held when it started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub config_digest: Option<Digest>,
 }
 
 /// Who holds the lock, as it says of itself.
@@ -246,6 +250,7 @@ mod tests {
             started_at: "then".into(),
             instance: Some("i".into()),
             config: vec!["/a.yaml".into()],
+            config_digest: None,
         }
     }
 

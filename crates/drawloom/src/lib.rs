@@ -25,6 +25,7 @@ pub mod output;
 pub mod parts;
 mod resolve;
 mod retention;
+mod server_config;
 mod start;
 
 pub use parts::{Parts, Surface};

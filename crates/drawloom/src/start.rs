@@ -43,6 +43,7 @@ use crate::{
     parts::{Parts, Surface},
     resolve::Resolved,
     retention::{self, Sweeps},
+    server_config,
 };
 
 /// How long a command without a server waits for steps in flight when it is interrupted: somebody waits for the prompt.
@@ -179,6 +180,7 @@ pub async fn start(parts: Parts) -> Result<Running, CommandError> {
                 started_at: parts.clock.wall().to_rfc3339(),
                 instance: Some(running.app.instance().to_owned()),
                 config: config::absolute(&parts.loaded.files),
+                config_digest: server_config::digest(&parts.loaded.files),
             })?;
             running.url = Some(url);
             running.serving = Some(serve(listener, running.app.clone()));

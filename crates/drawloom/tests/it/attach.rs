@@ -234,3 +234,41 @@ agents:
     assert!(ran.stdout.contains("it said") && ran.stdout.contains("neddih"), "{ran:#?}");
     assert!(home.path().join("near/data/drawloom.db").exists() && !home.path().join("notes/near").exists());
 }
+
+#[test]
+fn a_command_with_another_config_does_not_use_the_server() {
+    let home = Home::new();
+    let config = std::fs::read_to_string(home.path().join("drawloom.yaml")).expect("a config");
+    std::fs::create_dir(home.path().join("other")).expect("a directory");
+    home.write("other/drawloom.yaml", &config);
+    let server = home.serve();
+    let there = home.path().join("other");
+    // From another folder, and with the flag, relative and absolute.
+    let absolute = there.join("drawloom.yaml");
+    let absolute = absolute.to_str().expect("a plain path");
+    for arguments in [
+        vec!["run", "echo", "hi"],
+        vec!["run", "echo", "hi", "--config", "drawloom.yaml"],
+        vec!["run", "echo", "hi", "--config", absolute],
+        vec!["agents", "list"],
+    ] {
+        let refused = home.command(&arguments).current_dir(&there).output().expect("the binary starts");
+        assert_eq!(refused.status.code(), Some(2), "{arguments:?}: {refused:?}");
+        let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(said.contains("other/drawloom.yaml") && said.contains("this command found"), "{said}");
+    }
+    let none = home.run(&["runs", "list", "--json"]).exits(0).json();
+    assert_eq!(none["runs"].as_array().map(Vec::len), Some(0), "nothing was started: {none}");
+    // The same file by another name is the same config.
+    let link = home.path().join("link");
+    std::os::unix::fs::symlink(home.path(), &link).expect("a link");
+    let same = home.command(&["run", "echo", "hi"]).current_dir(&link).output().expect("the binary starts");
+    assert_eq!(same.status.code(), Some(0), "{same:?}");
+    // After an edit the command says that the server is older.
+    let quiet = home.run(&["run", "echo", "hi"]).exits(0);
+    assert!(!quiet.stderr.contains("older version"), "{quiet:?}");
+    home.write("drawloom.yaml", &format!("{config}\n# more\n"));
+    let told = home.run(&["run", "echo", "hi"]).exits(0);
+    assert!(told.stderr.contains("the server runs an older version of"), "{told:?}");
+    assert_eq!(server.stop(), Some(0));
+}

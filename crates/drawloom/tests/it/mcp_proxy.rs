@@ -236,21 +236,19 @@ fn a_stranger_at_the_address_of_a_server_that_was_started_by_hand_gets_nothing()
 }
 
 #[test]
-fn a_server_with_another_config_is_used_and_the_log_says_so() {
+fn a_server_with_another_config_is_not_used_and_the_answer_names_both() {
     let home = Home::new();
     let config = std::fs::read_to_string(home.path().join("drawloom.yaml")).expect("a config");
     home.write("other.yaml", &config);
     let _server = home.serve();
     for (name, differs) in [("drawloom.yaml", false), ("./drawloom.yaml", false), ("other.yaml", true)] {
         let mut host = Host::start(home.command(&["--config", name, "mcp"]));
-        for id in 0..2 {
-            host.request(id, "tools/list", json!({ "_meta": stateless() }));
-            assert!(host.next()["result"]["tools"].is_array());
-        }
-        let (code, said) = host.close();
-        assert_eq!(code, Some(0));
-        assert_eq!(said.matches("another config").count(), usize::from(differs), "{said}");
-        assert_eq!(said.contains("other.yaml"), differs, "{said}");
+        host.call(1, "spawn_run", json!({ "agent": "echo", "prompt": "one" }));
+        let answer = host.next();
+        assert_eq!(answer["result"]["structuredContent"]["final_text"] == "one", !differs, "{answer}");
+        let said = answer.to_string();
+        assert_eq!(said.contains("other.yaml") && said.contains("drawloom.yaml"), differs, "{said}");
+        assert_eq!(host.close().0, Some(0));
     }
 }
 

@@ -34,6 +34,7 @@ use crate::{
     exit::CommandError,
     logging,
     resolve::LEAVE,
+    server_config,
 };
 
 /// After so many seconds without a client and an unfinished run a server that was started here stops.
@@ -199,27 +200,17 @@ impl Search {
             return Ok(known.address.clone());
         }
         let found = self.look(&mut attended).await?;
+        server_config::check(&found.server, &self.config).map_err(|error| {
+            let failure = Failure::new(FailureKind::Invalid, "other_config", error.message);
+            error.hint.into_iter().fold(failure, Failure::with_hint)
+        })?;
         let before = self.known.lock().unwrap_or_else(PoisonError::into_inner).replace(found.clone());
-        if before.is_none_or(|before| before.server != found.server) {
-            self.compare_config(&found.server);
+        if before.is_none_or(|before| before.server != found.server)
+            && let Some(note) = server_config::age(&found.server)
+        {
+            tracing::warn!("{note}");
         }
         Ok(found.address.clone())
-    }
-
-    /// A server that runs with another config is used all the same: it has the directory.
-    fn compare_config(&self, server: &ServerFile) {
-        // Versions before this one do not say it.
-        if server.config.is_empty() || self.config.is_empty() || server.config == self.config {
-            return;
-        }
-        let names =
-            |files: &[PathBuf]| files.iter().map(|file| file.display().to_string()).collect::<Vec<_>>().join(", ");
-        tracing::warn!(
-            config = names(&self.config),
-            used = names(&server.config),
-            "the server of this data directory was started with another config, and its agents are used; \
-             stop it, or pass another --data-dir"
-        );
     }
 
     fn last(&self) -> Option<Arc<Found>> {
@@ -360,6 +351,7 @@ mod tests {
             started_at: "then".into(),
             instance: Some(instance.into()),
             config: Vec::new(),
+            config_digest: None,
         }
     }
 

@@ -1,0 +1,54 @@
+//! Whether the server of a data directory runs the config that a command found: agents and volumes of one project must not be
+//! used by commands of another.
+
+use std::path::PathBuf;
+
+use drawloom_contract::ids::Digest;
+
+use crate::{data_dir::ServerFile, exit::CommandError};
+
+/// Refuses a server that was started with another config than `files`, which are absolute. The first file tells configs apart:
+/// others are laid over it. A command that found no config is for the server that the data directory has.
+pub(crate) fn check(server: &ServerFile, files: &[PathBuf]) -> Result<(), CommandError> {
+    // Servers of versions before 0.2 do not say which files they have.
+    let (Some(theirs), Some(ours)) = (server.config.first(), files.first()) else { return Ok(()) };
+    if theirs == ours {
+        return Ok(());
+    }
+    Err(CommandError::usage(
+        "other_config",
+        format!(
+            "the server of this data directory (process {}) runs {}, and this command found {}",
+            server.pid,
+            theirs.display(),
+            ours.display()
+        ),
+    )
+    .with_hint("pass --data-dir DIR to keep the two apart; or stop that server; or pass --url to use it on purpose"))
+}
+
+/// A note when the files of the server's config have changed since it started.
+pub(crate) fn age(server: &ServerFile) -> Option<String> {
+    let now = digest(&server.config)?;
+    (server.config_digest? != now).then(|| {
+        format!(
+            "the server runs an older version of {}; stop it and start it again to use the new one",
+            names(&server.config)
+        )
+    })
+}
+
+/// The digest of what the files hold; nothing when one cannot be read.
+pub(crate) fn digest(files: &[PathBuf]) -> Option<Digest> {
+    let mut all = Vec::new();
+    for file in files {
+        let bytes = std::fs::read(file).ok()?;
+        all.extend((bytes.len() as u64).to_le_bytes());
+        all.extend(bytes);
+    }
+    Some(Digest::of(&all))
+}
+
+fn names(files: &[PathBuf]) -> String {
+    files.iter().map(|file| file.display().to_string()).collect::<Vec<_>>().join(", ")
+}
