@@ -203,6 +203,7 @@ errors! {
         "cannot_write": "A file cannot be written.", "Choose a directory that can be.";
         "exists": "The file exists, and is not replaced.", "Choose another, or pass --force where there is one.";
         "in_use": "Another process owns the data directory.", "Use its server, wait, or pass another --data-dir.";
+        "other_config": "The server of the data directory runs another config than this command found.", "Pass --data-dir to keep the two apart, stop that server, or pass --url to use it on purpose.";
         "needs_server": "What was asked makes sense only when a server goes on with it.", "Start `drawloom serve`.";
         "no_agent": "Several prompts need an agent to go to.", "Add --agent.";
         "no_answer": "A question was asked and nobody answered.", "Pass --yes.";
