@@ -1,7 +1,7 @@
 //! Limits as data: each crate lists its own, the binary joins the lists, and `docs/reference/limits.md` is generated from
 //! them. A test crosses every limit on the list.
 
-use std::fmt;
+use std::{fmt, time::Duration};
 
 /// A bound on something that could otherwise grow without end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,6 +18,18 @@ pub struct Limit {
     pub what: &'static str,
 }
 
+impl Limit {
+    /// A limit that no config key changes.
+    pub const fn new(name: &'static str, default: Amount, code: &'static str, what: &'static str) -> Self {
+        Self { name, key: None, default, code, what }
+    }
+
+    /// The same limit with the config key that changes it.
+    pub const fn key(self, key: &'static str) -> Self {
+        Self { key: Some(key), ..self }
+    }
+}
+
 /// How much a limit allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Amount {
@@ -27,8 +39,17 @@ pub enum Amount {
     Bytes(u64),
     /// Milliseconds.
     Millis(u64),
+    /// Part of what the machine has, in percent.
+    Percent(u64, &'static str),
     /// No limit unless the config sets one.
     Off,
+}
+
+impl Amount {
+    /// A time, in milliseconds.
+    pub const fn time(time: Duration) -> Self {
+        Self::Millis(time.as_secs() * 1_000 + time.subsec_millis() as u64)
+    }
 }
 
 impl fmt::Display for Amount {
@@ -46,6 +67,7 @@ impl fmt::Display for Amount {
             Self::Millis(millis) => {
                 largest(millis, &[(86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1_000, "s")], "ms", f)
             }
+            Self::Percent(percent, whole) => write!(f, "{percent} % of {whole}"),
             Self::Off => f.write_str("none"),
         }
     }
@@ -64,11 +86,12 @@ mod tests {
             Amount::Millis(86_400_000),
             Amount::Millis(90_000),
             Amount::Millis(20),
+            Amount::Percent(75, "the memory"),
             Amount::Off,
         ]
         .iter()
         .map(Amount::to_string)
         .collect();
-        assert_eq!(shown, ["128", "1 MiB", "100000 bytes", "1 d", "90 s", "20 ms", "none"]);
+        assert_eq!(shown, ["128", "1 MiB", "100000 bytes", "1 d", "90 s", "20 ms", "75 % of the memory", "none"]);
     }
 }

@@ -5,7 +5,7 @@ mod load;
 mod pricing;
 mod retention;
 mod tree;
-mod yaml;
+pub(crate) mod yaml;
 
 use std::{
     collections::BTreeMap,

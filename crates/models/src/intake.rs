@@ -9,7 +9,7 @@ use crate::{
 };
 
 /// Most bytes of one answer.
-const MOST_ANSWER: usize = 64 * 1024 * 1024;
+pub(crate) const MOST_ANSWER: usize = 64 * 1024 * 1024;
 
 /// Whether a turn is over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

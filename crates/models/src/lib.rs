@@ -13,6 +13,7 @@ mod fault;
 pub mod fuzzing;
 mod intake;
 mod known;
+mod limits;
 mod openai;
 mod rates;
 mod remote;
@@ -30,6 +31,7 @@ use drawloom_contract::{
 use drawloom_net::Configured;
 
 pub use config::{Capabilities, Driver, Options, ProviderConfig};
+pub use limits::LIMITS;
 pub use script::{Call, Fail, FailKind, Rule, Script, When};
 pub use secret::Secret;
 

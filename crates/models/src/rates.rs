@@ -5,7 +5,7 @@ use std::time::Duration;
 use drawloom_contract::{model::Headroom, time::Timestamp};
 
 /// Nobody is sent away for longer than a day.
-const MOST_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
+pub(crate) const MOST_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The pairs of headers that say how much is left and when there is more.
 const LIMITS: &[(&str, &str)] = &[

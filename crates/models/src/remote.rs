@@ -31,13 +31,13 @@ use crate::{
 const MOST_ERROR: usize = 64 * 1024;
 
 /// Most bytes of a list of models.
-const MOST_LIST: usize = 4 * 1024 * 1024;
+pub(crate) const MOST_LIST: usize = 4 * 1024 * 1024;
 
 /// How long the end of a stream is waited for after the turn is over, so that the connection can be used again.
 const GRACE: Duration = Duration::from_millis(500);
 
-const HEADER_TIMEOUT: Duration = Duration::from_secs(60);
-const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
+pub(crate) const HEADER_TIMEOUT: Duration = Duration::from_secs(60);
+pub(crate) const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
 
 /// Who we say we are.
 const USER_AGENT: &str = concat!("drawloom/", env!("CARGO_PKG_VERSION"));

@@ -3,10 +3,10 @@
 //! Lines end with LF, CR or CRLF, and may be cut anywhere, in the middle of a character too.
 
 /// Most bytes of one line.
-const MOST_LINE: usize = 8 * 1024 * 1024;
+pub(crate) const MOST_LINE: usize = 8 * 1024 * 1024;
 
 /// Most bytes of one event's data.
-const MOST_EVENT: usize = 16 * 1024 * 1024;
+pub(crate) const MOST_EVENT: usize = 16 * 1024 * 1024;
 
 /// One event.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

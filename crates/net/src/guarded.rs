@@ -21,7 +21,7 @@ use hyper::{
 };
 use hyper_util::rt::TokioIo;
 
-pub use address::Address;
+pub use address::{Address, LONGEST_ADDRESS};
 pub use connect::{Dial, Resolve, Stream, SystemDialer, SystemResolver};
 pub use error::Error;
 pub use public::is_public;

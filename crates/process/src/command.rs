@@ -248,7 +248,7 @@ pub(crate) struct Inner {
 }
 
 /// The longest order, in bytes; a system would take no longer command line either.
-pub(crate) const LONGEST_ORDER: usize = 4 * 1024 * 1024;
+pub const LONGEST_ORDER: usize = 4 * 1024 * 1024;
 
 impl Command {
     /// As the launcher reads it.

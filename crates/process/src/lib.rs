@@ -22,7 +22,7 @@ mod sweep;
 mod usage;
 
 pub use capture::{Capture, Captured, cut};
-pub use command::{Access, Command, Error, Guard, Guarded, Launcher, Limits, Network};
+pub use command::{Access, Command, Error, Guard, Guarded, LONGEST_ORDER, Launcher, Limits, Network};
 pub use confinement::{Confinement, Layer, Status};
 pub use detached::{Detached, FirstWord, leave, own_session};
 pub use landlock::Landlock;

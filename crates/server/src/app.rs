@@ -77,25 +77,39 @@ pub struct Limits {
     pub keep_alive: Duration,
     /// How long connections may take to finish when the server stops (10 s). Then they are cut.
     pub drain: Duration,
+    /// Most MCP sessions in memory (1,024). Idle ones are put away in favour of new ones.
+    pub mcp_sessions: usize,
+    /// The same for one caller (256).
+    pub mcp_sessions_per_caller: usize,
+    /// Most subscriptions of one MCP session (256).
+    pub mcp_subscriptions: usize,
+}
+
+impl Limits {
+    /// The defaults.
+    pub const DEFAULT: Self = Self {
+        body: MAX_BODY,
+        bodies: 256 * 1024 * 1024,
+        connections: 4_096,
+        reserved: 512,
+        connections_per_caller: 3_072,
+        write_timeout: Duration::from_secs(30),
+        answers: 256 * 1024 * 1024,
+        answers_per_caller: 128 * 1024 * 1024,
+        head_timeout: Duration::from_secs(60),
+        body_timeout: Duration::from_secs(30),
+        head_grace: Duration::from_millis(20),
+        keep_alive: Duration::from_secs(15),
+        drain: Duration::from_secs(10),
+        mcp_sessions: 1_024,
+        mcp_sessions_per_caller: 256,
+        mcp_subscriptions: 256,
+    };
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self {
-            body: MAX_BODY,
-            bodies: 256 * 1024 * 1024,
-            connections: 4_096,
-            reserved: 512,
-            connections_per_caller: 3_072,
-            write_timeout: Duration::from_secs(30),
-            answers: 256 * 1024 * 1024,
-            answers_per_caller: 128 * 1024 * 1024,
-            head_timeout: Duration::from_secs(60),
-            body_timeout: Duration::from_secs(30),
-            head_grace: Duration::from_millis(20),
-            keep_alive: Duration::from_secs(15),
-            drain: Duration::from_secs(10),
-        }
+        Self::DEFAULT
     }
 }
 

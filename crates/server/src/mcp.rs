@@ -9,6 +9,7 @@ mod cancel;
 mod clients;
 mod endpoint;
 mod handler;
+mod limits;
 mod listeners;
 mod manager;
 mod messages;
@@ -24,6 +25,7 @@ mod standing;
 mod table;
 mod wait;
 
+pub use limits::LIMITS;
 pub use rmcp;
 pub use table::{Ask, Change, Outcome, Pending, Progress, Table, Terms, View};
 

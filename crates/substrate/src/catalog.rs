@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// The longest system prompt that a file may hold, in bytes.
-const PROMPT_FILE_LIMIT: u64 = 256 * 1024;
+pub const PROMPT_FILE_LIMIT: u64 = 256 * 1024;
 
 /// Most agents that a model is told it may spawn.
 const MOST_TEAM: usize = 256;

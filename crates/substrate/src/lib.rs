@@ -13,7 +13,7 @@ mod tiers;
 mod volumes;
 
 pub use agents::{AgentConfig, Budget, ModelChoice};
-pub use catalog::{Catalog, Inputs};
+pub use catalog::{Catalog, Inputs, PROMPT_FILE_LIMIT};
 pub use lint::{Finding, Weight};
 pub use nearest::{did_you_mean, nearest};
 pub use problem::Problem;

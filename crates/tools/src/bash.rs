@@ -28,17 +28,20 @@ use crate::{
 };
 
 /// Most bytes of output that are kept. With what is added about its end, it stays within what a tool may answer (1 MiB).
-const MOST_OUTPUT: usize = 1024 * 1024 - 16 * 1024;
+pub(crate) const MOST_OUTPUT: usize = 1024 * 1024 - 16 * 1024;
 
 /// How long a resumed run waits for the end of a command that an earlier process started: longer than its launcher takes to
 /// end it.
-const OVER_WITHIN: Duration = Duration::from_secs(20);
+pub(crate) const OVER_WITHIN: Duration = Duration::from_secs(20);
 
 /// How long a command may take when the call does not say, in seconds.
 const USUAL_SECONDS: u32 = 30;
 
 /// How long processes have between being asked to end and being killed.
 const GRACE: Duration = Duration::from_secs(2);
+
+/// The share of the machine's memory that a command may use when the config does not say.
+pub(crate) const MEMORY_PERCENT: u64 = 75;
 
 /// Where programs are looked for when the operator's environment does not say.
 const USUAL_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
@@ -225,8 +228,8 @@ fn path_of(directory: &File) -> Result<PathBuf, ToolError> {
         .map_err(|error| ToolError::Failed(format!("the volume's path cannot be found: {error}")))
 }
 
-/// Three quarters of the machine's memory, in bytes.
+/// The usual limit on a command's memory, in bytes.
 fn usual_memory() -> u64 {
     let memory = rustix::system::sysinfo();
-    u64::from(memory.mem_unit) * (memory.totalram as u64) / 4 * 3
+    u64::from(memory.mem_unit) * (memory.totalram as u64) / 100 * MEMORY_PERCENT
 }

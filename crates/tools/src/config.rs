@@ -5,6 +5,11 @@ use std::path::{Path, PathBuf};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+/// Default limits of commands.
+pub(crate) const MAX_TIMEOUT_SECONDS: u32 = 300;
+pub(crate) const MAX_DISK_BYTES: u64 = 16 << 30;
+pub(crate) const MAX_PROCESSES: u64 = 4096;
+
 /// What tools may do on this machine.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
@@ -85,14 +90,14 @@ impl Default for BashConfig {
         Self {
             enabled: false,
             env: Vec::new(),
-            max_timeout_seconds: 300,
+            max_timeout_seconds: MAX_TIMEOUT_SECONDS,
             readable_paths: Vec::new(),
             writable_paths: Vec::new(),
             network: BashNetwork::None,
             max_memory_bytes: None,
             max_file_bytes: None,
-            max_disk_bytes: 16 << 30,
-            max_processes: 4096,
+            max_disk_bytes: MAX_DISK_BYTES,
+            max_processes: MAX_PROCESSES,
         }
     }
 }

@@ -16,10 +16,10 @@ use drawloom_net::{
 use crate::gate::Gate;
 
 /// Most redirects that are followed.
-const MOST_REDIRECTS: usize = 5;
+pub(crate) const MOST_REDIRECTS: usize = 5;
 
 /// How long all of it may take.
-const TIME_LIMIT: Duration = Duration::from_secs(30);
+pub(crate) const TIME_LIMIT: Duration = Duration::from_secs(30);
 
 /// Headers that may follow to another host. Whatever else a call sets may be a credential.
 const HARMLESS: &[&str] = &["accept", "accept-language", "content-type", "user-agent"];

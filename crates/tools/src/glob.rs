@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// Most files that one call names.
-const MOST_FILES: usize = 100;
+pub(crate) const MOST_FILES: usize = 100;
 
 pub(crate) struct Glob;
 

@@ -1,7 +1,7 @@
 //! `Grep`: finds text in files inside a volume, on ripgrep's own crates.
 
-mod collect;
-mod show;
+pub(crate) mod collect;
+pub(crate) mod show;
 
 use std::{
     path::{Path, PathBuf},
@@ -32,19 +32,19 @@ use collect::{Collector, Reader, Wanted};
 
 /// Results that one call shows when it does not say, and at most.
 const USUAL_RESULTS: usize = 100;
-const MOST_RESULTS: usize = 1000;
+pub(crate) const MOST_RESULTS: usize = 1000;
 
 /// How many results can be skipped.
-const MOST_OFFSET: usize = 10_000;
+pub(crate) const MOST_OFFSET: usize = 10_000;
 
 /// Most lines shown before or after a match.
-const MOST_CONTEXT: usize = 50;
+pub(crate) const MOST_CONTEXT: usize = 50;
 
 /// The most memory that one file's search may take: a file of one long line, or all of it when searched across lines.
-const MOST_MEMORY: usize = 64 * 1024 * 1024;
+pub(crate) const MOST_MEMORY: usize = 64 * 1024 * 1024;
 
 /// The largest compiled pattern, in bytes.
-const LARGEST_PATTERN: usize = 10 * 1024 * 1024;
+pub(crate) const LARGEST_PATTERN: usize = 10 * 1024 * 1024;
 
 pub(crate) struct Grep;
 

@@ -19,13 +19,13 @@ use crate::{
 };
 
 /// Most bytes of a body, each way.
-const MOST_BYTES: usize = 256 * 1024;
+pub(crate) const MOST_BYTES: usize = 256 * 1024;
 
 /// Most bytes of one header that are shown.
-const LONGEST_HEADER: usize = 1000;
+pub(crate) const LONGEST_HEADER: usize = 1000;
 
 /// Most headers that can be sent.
-const MOST_HEADERS: usize = 50;
+pub(crate) const MOST_HEADERS: usize = 50;
 
 pub(crate) struct Http(pub(crate) Arc<Outbound>);
 

@@ -14,6 +14,7 @@ mod glob;
 mod grep;
 mod guard;
 mod http;
+mod limits;
 mod outside;
 mod page;
 mod read;
@@ -26,7 +27,9 @@ mod write;
 pub use agent::Agent;
 pub use builtin::{BUILT_IN, BuiltIn, Off, Parts, builtin, off, variables};
 pub use config::{BashConfig, BashNetwork, Config, HttpConfig};
+pub use limits::LIMITS;
 pub use outside::{
-    McpServerConfig, OutsideParts, outside, prefix as mcp_prefix, problems as mcp_problems, variables as mcp_variables,
+    LIMITS as MCP_LIMITS, McpServerConfig, OutsideParts, outside, prefix as mcp_prefix, problems as mcp_problems,
+    variables as mcp_variables,
 };
 pub use replace::{Leftover, leftovers};

@@ -9,6 +9,7 @@ mod config;
 mod connection;
 mod events;
 mod http;
+mod limits;
 mod message;
 mod offer;
 mod page;
@@ -30,6 +31,7 @@ use drawloom_contract::{
 use drawloom_process::{Launcher, cut};
 
 pub use config::{McpServerConfig, prefix, problems, variables};
+pub use limits::LIMITS;
 
 use server::Server;
 

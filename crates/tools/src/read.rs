@@ -1,6 +1,6 @@
 //! `Read`: returns lines of a text file inside a volume, with their numbers.
 
-mod lines;
+pub(crate) mod lines;
 
 use std::{
     io::{Read as _, Seek, SeekFrom},
@@ -26,13 +26,13 @@ use crate::{
 };
 
 /// Most bytes that one call returns.
-const MOST_BYTES: usize = 256 * 1024;
+pub(crate) const MOST_BYTES: usize = 256 * 1024;
 
 /// Most bytes of a character.
 const LONGEST_CHARACTER: u64 = 4;
 
 /// Most lines that one call returns when it does not say.
-const USUAL_LINES: u64 = 2000;
+pub(crate) const USUAL_LINES: u64 = 2000;
 
 pub(crate) struct Read;
 

@@ -36,7 +36,7 @@ use crate::{
 pub(crate) const MOST_BYTES: usize = 1024 * 1024;
 
 /// Most bytes of a file that is replaced; its digest is evidence, so all of it is read.
-const MOST_REPLACED: u64 = 64 * 1024 * 1024;
+pub(crate) const MOST_REPLACED: u64 = 64 * 1024 * 1024;
 
 /// How often a link is resolved again while its target is being replaced.
 const MOST_LOOKS: usize = 1_000;

@@ -3,7 +3,7 @@
 //! It goes from handle to handle: every directory is opened by its bare name in the directory above it, and links are
 //! not followed, so no link that is swapped in meanwhile leads out. Nothing is ever opened by a path.
 
-mod ignored;
+pub(crate) mod ignored;
 mod queue;
 
 use std::{
@@ -31,7 +31,7 @@ use crate::{
 };
 
 /// How deep a tree is walked below its start; every level may hold a file handle open.
-const MOST_DEPTH: u32 = 64;
+pub(crate) const MOST_DEPTH: u32 = 64;
 
 /// Most threads of one walk.
 const MOST_THREADS: usize = 8;

@@ -21,10 +21,10 @@ use crate::{
 };
 
 /// Most bytes of text that one call returns.
-const MOST_TEXT: usize = 256 * 1024;
+pub(crate) const MOST_TEXT: usize = 256 * 1024;
 
 /// Most bytes of a page that are fetched: markup is longer than its text.
-const MOST_BYTES: usize = 4 * 1024 * 1024;
+pub(crate) const MOST_BYTES: usize = 4 * 1024 * 1024;
 
 pub(crate) struct WebFetch(pub(crate) Arc<Outbound>);
 

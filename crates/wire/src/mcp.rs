@@ -10,6 +10,7 @@ mod calls;
 mod exchange;
 mod frame;
 mod headers;
+mod limits;
 mod lines;
 mod listen;
 mod notify;
@@ -42,6 +43,8 @@ use tokio_util::{
     sync::CancellationToken,
     task::{AbortOnDropHandle, TaskTracker},
 };
+
+pub use limits::LIMITS;
 
 use calls::Calls;
 use frame::{Frame, Id, Notification, Refusal, Request, Stamp};

@@ -13,4 +13,4 @@ pub use query::{
     CancelBatch, CancelRun, Cancelled, CancelledBatch, FollowRun, GetBatch, GetRun, ListRuns, ReplayRun, RunPage,
 };
 pub use result::{BatchResult, BatchStatus, RunResult, Spawned, SpawnedBatch, Timings, TreeSpent};
-pub use spawn::{Budget, How, MAX_SPAWNS, MAX_WAIT_MS, Mode, Spawn, SpawnRun, SpawnRuns, digest};
+pub use spawn::{Budget, How, LONGEST_CONTEXT, MAX_SPAWNS, MAX_WAIT_MS, Mode, Spawn, SpawnRun, SpawnRuns, digest};

@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// The longest prompt that is read from stdin, in bytes: what a request may hold.
-const PROMPT_LIMIT: u64 = 8 * 1024 * 1024;
+pub(crate) const PROMPT_LIMIT: u64 = 8 * 1024 * 1024;
 
 /// Start one run and follow it to its end
 #[derive(Debug, Args)]

@@ -13,11 +13,11 @@ use super::tree::{Entry, Node, Place, Tree};
 /// The largest file that is read, in bytes.
 pub(crate) const FILE_LIMIT: u64 = 1024 * 1024;
 /// How deep values may stand in values.
-const DEPTH_LIMIT: usize = 64;
+pub(crate) const DEPTH_LIMIT: usize = 64;
 /// How many values a file may hold, anchors expanded.
-const NODE_LIMIT: usize = 50_000;
+pub(crate) const NODE_LIMIT: usize = 50_000;
 /// How many bytes of text a file may hold, anchors expanded.
-const TEXT_LIMIT: usize = 4 * FILE_LIMIT as usize;
+pub(crate) const TEXT_LIMIT: usize = 4 * FILE_LIMIT as usize;
 
 /// A mistake in a file's text.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -13,6 +13,7 @@ mod gone;
 mod help;
 mod house;
 mod init;
+mod limits;
 mod looks;
 mod mcp;
 mod mcp_install;

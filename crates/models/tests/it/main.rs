@@ -3,6 +3,7 @@
 mod conversations;
 mod failures;
 mod house;
+mod limits;
 mod mutations;
 mod requests;
 mod streams;

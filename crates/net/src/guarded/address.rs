@@ -7,7 +7,7 @@ use url::{Host, Position, Url};
 use super::Error;
 
 /// The longest address, in bytes.
-const LONGEST: usize = 8 * 1024;
+pub const LONGEST_ADDRESS: usize = 8 * 1024;
 
 /// An `http` or `https` address with a plain host.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,8 +21,8 @@ impl Address {
     /// Reads an address. Spellings of numbers (`0x7f.1`, `2130706433`), upper case, a dot at the end and names in other
     /// scripts all become their plain form; user names in an address are refused.
     pub fn parse(text: &str) -> Result<Self, Error> {
-        if text.len() > LONGEST {
-            return Err(bad(&format!("it has {} bytes, and {LONGEST} are allowed", text.len())));
+        if text.len() > LONGEST_ADDRESS {
+            return Err(bad(&format!("it has {} bytes, and {LONGEST_ADDRESS} are allowed", text.len())));
         }
         let url = Url::parse(text.trim()).map_err(|error| bad(&error.to_string()))?;
         Self::from_url(url)
@@ -30,7 +30,7 @@ impl Address {
 
     /// The address that `location` means, seen from this one.
     pub fn join(&self, location: &str) -> Result<Self, Error> {
-        if location.len() > LONGEST {
+        if location.len() > LONGEST_ADDRESS {
             return Err(bad("it is too long"));
         }
         Self::from_url(self.url.join(location).map_err(|error| bad(&error.to_string()))?)

@@ -57,7 +57,7 @@ const WITH_BATCHES: &str = "2025-03-26";
 /// Silence on a stream of events before a comment is sent.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// The longest `initialize`: it is kept with the session.
-const LONGEST_INITIALIZE: usize = 64 * 1024;
+pub(super) const LONGEST_INITIALIZE: usize = 64 * 1024;
 /// How long answers may take when the server stops, before streams are ended.
 const LAST_WORDS: Duration = Duration::from_millis(300);
 
@@ -105,7 +105,7 @@ impl Endpoint {
             tables,
             calls: Arc::default(),
             in_sessions: Arc::default(),
-            open: Arc::default(),
+            open: Arc::new(Open::new(&app.limits)),
             listeners: Arc::default(),
             changes,
         });

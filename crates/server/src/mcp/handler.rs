@@ -29,13 +29,13 @@ use crate::mcp::{
     calls::Entered,
     endpoint::{CallName, SessionCall, Shared},
     notes::{self, Notes},
-    standing::{SUBSCRIPTIONS, Standing, heard},
+    standing::{Standing, heard},
     table::{Ask, Change, Outcome, Pending, Table, Terms, View},
     wait,
 };
 
 /// The longest id, progress token or key of a call.
-const LONGEST_ID: usize = 256;
+pub(super) const LONGEST_ID: usize = 256;
 
 /// Methods with params that both eras have: a message that names one and does not fit is not of another method.
 const METHODS: [&str; 7] =
@@ -308,7 +308,7 @@ impl ServerHandler for Handler {
     fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
         let mut accepted = requested.clone();
         if let Some(uris) = &mut accepted.resource_subscriptions {
-            uris.truncate(SUBSCRIPTIONS);
+            uris.truncate(self.shared.app.limits.mcp_subscriptions);
         }
         Some(accepted)
     }

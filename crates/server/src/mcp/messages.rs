@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::{Value, json, value::RawValue};
 
 /// The most messages in one body.
-const MOST: usize = 64;
+pub(super) const MOST: usize = 64;
 /// The first version in which an event can have no data.
 const WITH_EMPTY_EVENTS: &str = "2025-11-25";
 /// The most bytes of plain words that are passed on.

@@ -11,10 +11,7 @@ use drawloom_contract::{
     ids::{Tenant, UserId},
 };
 
-/// How many sessions are open at once.
-const MOST: usize = 1_024;
-/// How many of them one principal can have.
-const MOST_OF_ONE: usize = 256;
+use crate::Limits;
 
 /// An open session.
 struct Session {
@@ -39,12 +36,18 @@ struct All {
 }
 
 /// The open sessions.
-#[derive(Default)]
 pub(super) struct Open {
+    most: usize,
+    most_of_caller: usize,
     all: Mutex<All>,
 }
 
 impl Open {
+    pub(super) fn new(limits: &Limits) -> Self {
+        let Limits { mcp_sessions, mcp_sessions_per_caller, .. } = *limits;
+        Self { most: mcp_sessions, most_of_caller: mcp_sessions_per_caller, all: Mutex::default() }
+    }
+
     fn all(&self) -> std::sync::MutexGuard<'_, All> {
         self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -74,9 +77,9 @@ impl Open {
                 all.sessions.iter().filter(|(_, session)| session.busy == 0 && (!own_only || session.is_of(caller)));
             idle.min_by_key(|(_, session)| session.used).map(|(id, _)| id.clone())
         };
-        let goes = if own >= MOST_OF_ONE {
+        let goes = if own >= self.most_of_caller {
             Some(idle(&all, true))
-        } else if all.sessions.len() >= MOST {
+        } else if all.sessions.len() >= self.most {
             Some(idle(&all, true).or_else(|| idle(&all, false)))
         } else {
             None
@@ -140,12 +143,12 @@ mod tests {
 
     #[test]
     fn whoever_opens_too_many_loses_their_own_idle_ones_and_nobody_elses() {
-        let open: Arc<Open> = Arc::default();
+        let open = Arc::new(Open::new(&Limits::DEFAULT));
         let (quiet, busy) = (caller("quiet"), caller("busy"));
         assert_eq!(open.add("theirs", &quiet), Ok(None));
         assert_eq!(open.add("first", &busy), Ok(None));
         let in_flight = open.busy("first");
-        for number in 1..MOST_OF_ONE {
+        for number in 1..Limits::DEFAULT.mcp_sessions_per_caller {
             assert_eq!(open.add(&format!("s{number}"), &busy), Ok(None));
         }
         // The first is the oldest, and it has a call.
@@ -158,9 +161,9 @@ mod tests {
 
     #[test]
     fn when_every_session_has_a_call_a_new_one_is_refused() {
-        let open: Arc<Open> = Arc::default();
+        let open = Arc::new(Open::new(&Limits::DEFAULT));
         let busy = caller("busy");
-        let guards: Vec<Busy> = (0..MOST_OF_ONE)
+        let guards: Vec<Busy> = (0..Limits::DEFAULT.mcp_sessions_per_caller)
             .map(|number| {
                 open.add(&format!("s{number}"), &busy).expect("room");
                 open.busy(&format!("s{number}"))

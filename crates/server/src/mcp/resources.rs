@@ -20,7 +20,7 @@ use crate::{mcp::table::Ask, operation::Call, operations::read_artifact};
 /// How many runs a list shows.
 const LISTED: u32 = 50;
 /// The most bytes of one read; the rest is for `read_artifact`.
-const MOST: usize = 1024 * 1024;
+pub(super) const MOST: usize = 1024 * 1024;
 
 /// A resource of ours.
 struct Place {

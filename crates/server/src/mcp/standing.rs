@@ -24,9 +24,6 @@ use crate::mcp::{
     table::Ask,
 };
 
-/// How many resources a session can hear of.
-pub(super) const SUBSCRIPTIONS: usize = 256;
-
 /// How long to wait after a look at a resource failed.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
 
@@ -87,8 +84,9 @@ impl Standing {
         self.find(&ask, &uri).await?;
         let Some((session, mut state)) = self.state(&ask).await? else { return Ok(()) };
         let wishes = state.wishes.get_or_insert_default();
-        if wishes.uris.len() >= SUBSCRIPTIONS && !wishes.uris.contains(&uri) {
-            let message = format!("a session can have {SUBSCRIPTIONS} subscriptions; unsubscribe from some first");
+        let most = self.shared.app.limits.mcp_subscriptions;
+        if wishes.uris.len() >= most && !wishes.uris.contains(&uri) {
+            let message = format!("a session can have {most} subscriptions; unsubscribe from some first");
             return Err(ErrorData::invalid_request(message, None));
         }
         self.watch(&mut state, ask, &session, &uri);

@@ -24,15 +24,15 @@ use crate::operation::{Answer, Call, Card, Operation, Verb};
 pub(super) struct ReadArtifact;
 
 /// The most bytes of a compiled pattern: a few `\w`, which are large, and far from what takes minutes.
-const PATTERN_SIZE: usize = 256 * 1024;
+pub(crate) const PATTERN_SIZE: usize = 256 * 1024;
 /// The most bytes of what a search remembers while it runs.
 const MEMORY: usize = 1024 * 1024;
 /// How much of a line is searched.
-const LINE: usize = 64 * 1024;
+pub(crate) const LINE: usize = 64 * 1024;
 /// How long a search may take; it is looked at between lines.
-const PATIENCE: Duration = Duration::from_secs(2);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
 /// Searches cost time, so of one tenant only so many run at once; the others wait for their turn.
-const AT_ONCE: usize = 2;
+pub(crate) const AT_ONCE: usize = 2;
 /// How long one waits for its turn.
 const TURN: Duration = Duration::from_secs(10);
 static SEARCHES: LazyLock<Mutex<HashMap<Tenant, Arc<Semaphore>>>> = LazyLock::new(Mutex::default);

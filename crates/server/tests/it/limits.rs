@@ -2,8 +2,14 @@
 
 use std::time::Duration;
 
-use drawloom_contract::{limits::Limit, record::Status};
+use drawloom_contract::{
+    ids::RunId,
+    limits::{Amount, Limit},
+    record::Status,
+};
+use drawloom_net::Method;
 use drawloom_server::{LIMITS, Limits};
+use serde_json::{Value, json};
 use tokio::{io::AsyncReadExt, net::TcpStream};
 
 use crate::setup::{Server, Setup, read_until, within};
@@ -47,6 +53,53 @@ async fn large_answers(server: &Server, count: usize, token: &str) -> (Vec<TcpSt
     }
     let last = rest(server.say(request.as_bytes()).await).await;
     (kept, last)
+}
+
+/// The number that a limit allows.
+fn most(limit: &Limit) -> usize {
+    match limit.default {
+        Amount::Count(number) | Amount::Bytes(number) | Amount::Millis(number) => {
+            usize::try_from(number).expect("a number that fits")
+        }
+        other => panic!("{} allows {other}", limit.name),
+    }
+}
+
+/// The code of a request for a run that also has `more`.
+async fn spawning(more: Value) -> String {
+    let server = server(Limits::default(), false).await;
+    let mut body = json!({ "agent": "quick", "prompt": "go" });
+    body.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+    server.post("/v1/runs", body).await.code().to_owned()
+}
+
+/// A server whose clock runs `speed` times as fast, with one run that ended with `text`.
+async fn with_text(text: &str, speed: u32) -> (Server, RunId) {
+    let server = Setup { speed, ..Setup::default() }.start().await;
+    server.post("/v1/runs", json!({ "agent": "slow", "prompt": "go", "mode": "detach" })).await;
+    let run = server.fake.run_ids()[0];
+    server.fake.say(run, text);
+    server.fake.finish(run, Status::Completed);
+    (server, run)
+}
+
+/// The code of reading from a run that ended with `text`.
+async fn artifact(query: &str, text: &str, speed: u32) -> String {
+    let (server, run) = with_text(text, speed).await;
+    let answered = server.get(&format!("/v1/runs/{run}/artifact?{query}")).await;
+    match answered.body["truncated"] == json!(true) {
+        true => "truncated".to_owned(),
+        false => answered.code().to_owned(),
+    }
+}
+
+/// The code of one of many searches at once that got no turn in time. Each takes some seconds of the server's clock.
+async fn searches(at_once: usize) -> String {
+    let (server, run) = with_text(&"x\n".repeat(500_000), 10_000).await;
+    let path = format!("/v1/runs/{run}/artifact?grep=y");
+    let searches = futures::future::join_all((0..at_once * 20).map(|_| server.get(&path))).await;
+    let refused = searches.iter().find(|answered| answered.status != 200);
+    refused.map_or_else(|| "answered".to_owned(), |answered| answered.code().to_owned())
 }
 
 /// Crosses a limit, and says by which code it was learnt.
@@ -127,19 +180,50 @@ async fn cross(limit: &Limit) -> String {
             let (_kept, last) = large_answers(&server, 2, "ann-token").await;
             if last.len() < 4 << 20 { "closed".into() } else { "sent".into() }
         }
-        other => panic!("nothing crosses {other}"),
+        "batch_body_bytes" => {
+            let server = server(Limits::default(), false).await;
+            let body = vec![b' '; most(limit) + 1];
+            server.send(Method::Post, "/v1/runs:batch", &[], Some(&body)).await.code().into()
+        }
+        "body_depth" => {
+            let server = server(Limits::default(), false).await;
+            let body = format!("{}{}", "[".repeat(most(limit) + 1), "]".repeat(most(limit) + 1));
+            server.send(Method::Post, "/v1/runs", &[], Some(body.as_bytes())).await.code().into()
+        }
+        "body_problems" => {
+            let server = server(Limits::default(), false).await;
+            let body: serde_json::Map<String, Value> =
+                (0..most(limit) + 5).map(|number| (format!("unknown{number}"), json!(1))).collect();
+            let refused = server.post("/v1/runs", body.into()).await;
+            assert!(refused.body.to_string().contains("more problems are not listed"));
+            refused.code().into()
+        }
+        "wait_time" => spawning(json!({ "wait_ms": most(limit) + 1 })).await,
+        "result_bytes" => spawning(json!({ "result_bytes": most(limit) + 1 })).await,
+        "parent_context_bytes" => spawning(json!({ "parent_context": { "x": "x".repeat(most(limit)) } })).await,
+        "artifact_read_bytes" => artifact(&format!("max_bytes={}", most(limit) + 1), "x", 1).await,
+        "artifact_pattern_bytes" => artifact("grep=%5Cw%7B1000%7D", "x", 1).await,
+        "artifact_line_bytes" => artifact("grep=y", &format!("{}y", "x".repeat(most(limit))), 1).await,
+        // A clock on which the search takes long.
+        "artifact_search_time" => artifact("grep=y", &"x\n".repeat(500_000), 10_000).await,
+        "artifact_searches" => searches(most(limit)).await,
+        other => panic!("no test crosses the limit `{other}`: add one here"),
     }
 }
 
 #[tokio::test]
 async fn every_limit_is_crossed_and_says_its_code() {
+    let mut told = Vec::new();
     for limit in LIMITS {
-        assert_eq!(cross(limit).await, limit.code, "{}", limit.name);
+        told.push((limit.name, cross(limit).await));
     }
-    println(&format!("limits of the server crossed: {}", LIMITS.len()));
+    let listed: Vec<_> = LIMITS.iter().map(|limit| (limit.name, limit.code.to_owned())).collect();
+    assert_eq!(told, listed);
+    report(&format!("limits: {} limits of connections and requests crossed", LIMITS.len()));
 }
 
-#[expect(clippy::print_stdout, reason = "the count belongs to the result")]
-fn println(text: &str) {
-    println!("{text}");
+/// Says a number to whoever runs the tests, past the capture of their output.
+pub(crate) fn report(text: &str) {
+    use std::io::Write as _;
+    writeln!(std::io::stderr(), "{text}").expect("stderr");
 }

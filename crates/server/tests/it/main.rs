@@ -9,6 +9,7 @@ mod house;
 mod idempotency;
 mod identity;
 mod limits;
+mod mcp_limits;
 mod operators;
 mod routes;
 mod setup;

@@ -39,20 +39,24 @@ use tokio::{
 
 use crate::fake::Fake;
 
-pub(crate) struct TestClock(Instant);
+/// A clock that runs `speed` times as fast as the machine's.
+pub(crate) struct TestClock {
+    began: Instant,
+    speed: u32,
+}
 
 #[async_trait]
 impl Clock for TestClock {
     fn wall(&self) -> Timestamp {
-        Timestamp::from_millis(1_800_000_000_000).after(self.0.elapsed())
+        Timestamp::from_millis(1_800_000_000_000).after(self.began.elapsed() * self.speed)
     }
 
     fn now(&self) -> drawloom_contract::time::Instant {
-        drawloom_contract::time::Instant::from_origin(self.0.elapsed())
+        drawloom_contract::time::Instant::from_origin(self.began.elapsed() * self.speed)
     }
 
     async fn sleep_until(&self, time: drawloom_contract::time::Instant) {
-        tokio::time::sleep(time.since(self.now())).await;
+        tokio::time::sleep(time.since(self.now()) / self.speed).await;
     }
 }
 
@@ -127,11 +131,13 @@ pub(crate) struct Setup {
     pub(crate) principals: bool,
     pub(crate) limits: Limits,
     pub(crate) well: bool,
+    /// How fast its clock runs.
+    pub(crate) speed: u32,
 }
 
 impl Default for Setup {
     fn default() -> Self {
-        Self { shared: None, principals: false, limits: Limits::default(), well: true }
+        Self { shared: None, principals: false, limits: Limits::default(), well: true, speed: 1 }
     }
 }
 
@@ -146,7 +152,11 @@ pub(crate) struct Server {
 }
 
 pub(crate) fn clock() -> Arc<TestClock> {
-    Arc::new(TestClock(Instant::now()))
+    clock_of(1)
+}
+
+fn clock_of(speed: u32) -> Arc<TestClock> {
+    Arc::new(TestClock { began: Instant::now(), speed })
 }
 
 fn principal(name: &str, tenant: &str, scopes: &[Scope]) -> PrincipalToken {
@@ -194,7 +204,7 @@ impl Setup {
         let app = App::new(Parts {
             runs: Arc::new(fake.clone()),
             definitions: Arc::new(fake),
-            clock: clock(),
+            clock: clock_of(self.speed),
             entropy: Arc::new(Zeros),
             vitals: Arc::new(Well(self.well)),
             models: Arc::new(OneModel),

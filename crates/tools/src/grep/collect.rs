@@ -19,7 +19,7 @@ use super::OutputMode;
 use crate::walk::LeftOut;
 
 /// Most bytes of a line that are shown.
-const LONGEST_LINE: usize = 500;
+pub(crate) const LONGEST_LINE: usize = 500;
 
 /// Most bytes that are kept of one file's lines; far more than a call can show.
 const MOST_KEPT: usize = 8 * 1024 * 1024;

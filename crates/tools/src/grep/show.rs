@@ -9,7 +9,7 @@ use super::{
 use crate::{files::shown, walk::LeftOut};
 
 /// Most bytes that one call returns.
-const MOST_BYTES: usize = 256 * 1024;
+pub(crate) const MOST_BYTES: usize = 256 * 1024;
 
 /// The wanted part of the results.
 pub(super) fn show(results: Results, wanted: Wanted, left_out: &LeftOut) -> String {

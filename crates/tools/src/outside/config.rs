@@ -10,7 +10,12 @@ use serde::{Deserialize, Serialize};
 pub(super) const ALWAYS: [&str; 3] = ["PATH", "HOME", "LANG"];
 
 /// The longest name of a server: with it and a tool's own name, the whole must fit what models take.
-const LONGEST_NAME: usize = 32;
+pub(super) const LONGEST_NAME: usize = 32;
+
+/// Defaults of what the config can change.
+pub(super) const TIMEOUT_MS: u64 = 60_000;
+pub(super) const START_TIMEOUT_MS: u64 = 30_000;
+pub(super) const MAX_OUTPUT_BYTES: usize = 256 * 1024;
 
 /// A word of a variable's name that is as long as this and has a digit is no word.
 const LONGEST_WORD: usize = 20;
@@ -55,9 +60,9 @@ impl Default for McpServerConfig {
             bearer_env: None,
             headers_env: BTreeMap::new(),
             tools: vec!["*".into()],
-            timeout_ms: 60_000,
-            start_timeout_ms: 30_000,
-            max_output_bytes: 256 * 1024,
+            timeout_ms: TIMEOUT_MS,
+            start_timeout_ms: START_TIMEOUT_MS,
+            max_output_bytes: MAX_OUTPUT_BYTES,
         }
     }
 }

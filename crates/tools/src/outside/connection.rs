@@ -1,6 +1,6 @@
 //! One connection to an outside server, from its opening to its end.
 
-mod list;
+pub(super) mod list;
 
 use std::{
     sync::{

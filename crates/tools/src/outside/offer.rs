@@ -19,10 +19,10 @@ use super::{
 pub(super) const MOST_TOOLS: usize = 128;
 
 /// The longest name of a tool that providers of models take.
-const LONGEST_NAME: usize = 64;
+pub(super) const LONGEST_NAME: usize = 64;
 
 /// The longest description, in bytes.
-const LONGEST_DESCRIPTION: usize = 4 * 1024;
+pub(super) const LONGEST_DESCRIPTION: usize = 4 * 1024;
 
 /// How much of a name is kept, in bytes; no name that can be offered is as long.
 const LONGEST_KEPT_NAME: usize = 4 * LONGEST_NAME;

@@ -8,13 +8,13 @@ use serde_json::{Map, Value};
 use plain::{COUNTS, decoded, plain};
 
 /// The deepest nesting.
-const DEEPEST: usize = 24;
+pub(super) const DEEPEST: usize = 24;
 
 /// The longest schema as text, in bytes.
-const LONGEST: usize = 64 * 1024;
+pub(super) const LONGEST: usize = 64 * 1024;
 
 /// The longest name of a property that providers take.
-const LONGEST_PROPERTY: usize = 64;
+pub(super) const LONGEST_PROPERTY: usize = 64;
 
 /// What a value may be.
 const TYPES: [&str; 7] = ["null", "boolean", "object", "array", "number", "string", "integer"];

@@ -25,7 +25,7 @@ use super::{
 pub(super) const LONGEST_MESSAGE: usize = 8 * 1024 * 1024;
 
 /// Most requests of a program whose answers it has not taken.
-const MOST_OWED: usize = 64;
+pub(super) const MOST_OWED: usize = 64;
 
 /// What comes next from a program.
 enum Next {

@@ -1,6 +1,7 @@
 //! Servers that are reached over a real socket.
 
 mod house;
+mod limits;
 mod lists;
 
 use std::{

@@ -5,10 +5,10 @@ use std::io::{self, BufRead, BufReader};
 use drawloom_contract::redact::Redactor;
 
 /// Most bytes of one line that are shown.
-const LONGEST_LINE: usize = 4000;
+pub(crate) const LONGEST_LINE: usize = 4000;
 
 /// Most bytes that a line is looked through for its end.
-const MOST_LOOKED_THROUGH: u64 = 8 * 1024 * 1024;
+pub(crate) const MOST_LOOKED_THROUGH: u64 = 8 * 1024 * 1024;
 
 /// Why there are no lines.
 pub(super) enum Error {

@@ -18,7 +18,7 @@ use rustix::{
 };
 
 /// The most of an ignore file that is read.
-const MOST_BYTES: u64 = 1024 * 1024;
+pub(crate) const MOST_BYTES: u64 = 1024 * 1024;
 
 /// The rules of a directory and of those above it.
 pub(crate) struct Ignored {

@@ -4,6 +4,7 @@ mod agent;
 mod bash;
 mod edits;
 mod guards;
+mod limits;
 mod list;
 mod reads;
 mod searches;

@@ -45,7 +45,7 @@ pub struct Budget {
 }
 
 /// The most bytes of a `parent_context`.
-const LONGEST_CONTEXT: usize = 16 * 1024;
+pub const LONGEST_CONTEXT: usize = 16 * 1024;
 
 /// How a caller wants to wait. It is not part of what an `idempotency_key` compares.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

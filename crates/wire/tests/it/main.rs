@@ -3,6 +3,7 @@
 mod calls;
 mod host;
 mod instances;
+mod limits;
 mod outages;
 mod sessions;
 mod upstream;

@@ -15,13 +15,13 @@ use crate::outside::{
 };
 
 /// Most pages of a list of tools.
-const MOST_PAGES: usize = 100;
+pub(in crate::outside) const MOST_PAGES: usize = 100;
 
 /// Most tools that are looked at.
-const MOST_LISTED: usize = 10_000;
+pub(in crate::outside) const MOST_LISTED: usize = 10_000;
 
 /// How much of a list of tools is kept, in bytes of text.
-const MOST_KEPT: usize = 4 * 1024 * 1024;
+pub(in crate::outside) const MOST_KEPT: usize = 4 * 1024 * 1024;
 
 /// How long a list of tools is good for when its server neither says that nor when it changes.
 const USUALLY_GOOD: Duration = Duration::from_secs(60);

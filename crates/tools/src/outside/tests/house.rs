@@ -78,14 +78,22 @@ pub(super) fn server(url: String, start_timeout_ms: u64) -> Arc<Server> {
 }
 
 pub(super) fn server_with(url: String, start_timeout_ms: u64, clock: Arc<dyn Clock>) -> Arc<Server> {
+    made(url, McpServerConfig { start_timeout_ms, ..McpServerConfig::default() }, clock)
+}
+
+/// A server with settings of the test's own.
+pub(super) fn server_of(url: String, config: McpServerConfig) -> Arc<Server> {
+    made(url, config, Arc::new(WallClock::default()))
+}
+
+fn made(url: String, config: McpServerConfig, clock: Arc<dyn Clock>) -> Arc<Server> {
     let parts = OutsideParts {
         launcher: Launcher::this_program(&[]),
         environment: BTreeMap::new(),
         redactor: Arc::new(Redactor::new([""; 0])),
         clock,
     };
-    let config = McpServerConfig { url: Some(url), start_timeout_ms, ..McpServerConfig::default() };
-    Arc::new(Server::new("out", config, parts))
+    Arc::new(Server::new("out", McpServerConfig { url: Some(url), ..config }, parts))
 }
 
 /// A request that came: what is above its body, in small letters, and its message.
