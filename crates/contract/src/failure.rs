@@ -25,6 +25,8 @@ pub enum FailureKind {
     Throttled,
     /// Something needed is down; later it may work.
     Unavailable,
+    /// Something needed is down until an operator repairs it: this server cannot do it later either.
+    Broken,
     /// Our mistake.
     Bug,
 }
@@ -40,6 +42,7 @@ impl FailureKind {
             | Self::Denied
             | Self::NotFound
             | Self::Conflict
+            | Self::Broken
             | Self::Bug => false,
         }
     }

@@ -271,7 +271,16 @@ pub enum StoreError {
 
 impl Explain for StoreError {
     fn kind(&self) -> FailureKind {
-        FailureKind::Unavailable
+        match self {
+            Self::Gone { .. } => FailureKind::Broken,
+            Self::Full { .. }
+            | Self::ReadOnly { .. }
+            | Self::Corrupt { .. }
+            | Self::TooNew { .. }
+            | Self::Locked { .. }
+            | Self::Failed { .. }
+            | Self::Closed => FailureKind::Unavailable,
+        }
     }
 
     fn code(&self) -> &'static str {

@@ -103,7 +103,7 @@ pub fn exit_of(kind: FailureKind) -> Exit {
         | FailureKind::Denied
         | FailureKind::NotFound
         | FailureKind::Conflict => Exit::Usage,
-        FailureKind::Throttled | FailureKind::Unavailable | FailureKind::Bug => Exit::Failed,
+        FailureKind::Throttled | FailureKind::Unavailable | FailureKind::Broken | FailureKind::Bug => Exit::Failed,
     }
 }
 

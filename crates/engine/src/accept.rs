@@ -169,7 +169,7 @@ impl Engine {
         // The handle of the question plays no part.
         let asked = request_key(caller, key, HandleId::Run(RunId::from_bytes([0; 16])));
         let found = self.parts.reader.find_request(&asked).await;
-        match found.map_err(|error| Failure::of(&error as &dyn Explain))? {
+        match found.map_err(|error| self.unreadable(&error))? {
             Some(found) if found.body == asked.body => Ok(Some(Acceptance::Known(found.handle))),
             Some(_) => Err(refused(&CommitError::KeyReused)),
             None => Ok(None),
@@ -187,7 +187,7 @@ impl Engine {
         let key = Idempotency { operation, key: key.to_owned(), body: Digest::of(&[]) };
         let asked = request_key(caller, &key, HandleId::Run(RunId::from_bytes([0; 16])));
         let found = self.parts.reader.find_request(&asked).await;
-        Ok(found.map_err(|error| Failure::of(&error as &dyn Explain))?.map(|found| found.handle))
+        Ok(found.map_err(|error| self.unreadable(&error))?.map(|found| found.handle))
     }
 
     /// Refuses a session that the caller may not see, as one that does not exist. Who may see everything is not asked
@@ -196,7 +196,7 @@ impl Engine {
         let visible = caller.visible();
         let Some(session) = session.filter(|_| visible.owner().is_some()) else { return Ok(()) };
         let seen = self.parts.reader.sees_session(&visible, session).await;
-        match seen.map_err(|error| Failure::of(&error as &dyn Explain))? {
+        match seen.map_err(|error| self.unreadable(&error))? {
             true => Ok(()),
             false => Err(refused(&CommitError::UnknownSession(session))),
         }
@@ -274,6 +274,7 @@ impl Engine {
             }
             return match error {
                 CommitError::Repeated(handle) => Ok(Acceptance::Known(handle)),
+                CommitError::Store(error) => Err(self.unreadable(&error)),
                 error => Err(self.refused_for(caller, &error).await),
             };
         }

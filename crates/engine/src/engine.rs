@@ -369,6 +369,14 @@ impl Engine {
         }
     }
 
+    /// The failure of a read or a commit for its caller.
+    pub(crate) fn unreadable(&self, error: &StoreError) -> Failure {
+        if let StoreError::Gone { .. } = error {
+            self.store_gone();
+        }
+        Failure::of(error)
+    }
+
     /// Nothing is recorded any more: all who wait for a run get an error instead of waiting for ever.
     pub(crate) fn store_gone(&self) {
         self.feed.forget_all();

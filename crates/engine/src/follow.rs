@@ -4,7 +4,7 @@ use std::{collections::VecDeque, sync::Arc};
 
 use drawloom_contract::{
     caller::Caller,
-    failure::{Explain, Failure, FailureKind},
+    failure::{Failure, FailureKind},
     ids::{BatchId, RunId, RunKey},
     record::{Body, Record, Seq},
     runs::{Interest, Item, Live, Started, StartedBatch},
@@ -127,27 +127,37 @@ impl Engine {
     }
 
     pub(crate) async fn load_run(&self, key: &RunKey) -> Result<RunView, Failure> {
-        let found = self.parts.reader.find_run(key).await.map_err(|error| Failure::of(&error as &dyn Explain))?;
+        let found = self.parts.reader.find_run(key).await.map_err(|error| self.unreadable(&error))?;
         found.ok_or_else(|| unknown_run(key.run))
     }
 
     /// The run without its final text.
     pub(crate) async fn glance(&self, key: &RunKey) -> Result<RunView, Failure> {
         let found = self.parts.reader.find_run_without_text(key).await;
-        found.map_err(|error| Failure::of(&error as &dyn Explain))?.ok_or_else(|| unknown_run(key.run))
+        found.map_err(|error| self.unreadable(&error))?.ok_or_else(|| unknown_run(key.run))
     }
 
     pub(crate) async fn load_members(&self, caller: &Caller, batch: BatchId) -> Result<Vec<RunView>, Failure> {
         let found = self.parts.reader.list_batch(&caller.visible(), batch).await;
         found
-            .map_err(|error| Failure::of(&error as &dyn Explain))?
+            .map_err(|error| self.unreadable(&error))?
             .ok_or_else(|| Failure::new(FailureKind::NotFound, "unknown_batch", format!("there is no batch {batch}")))
     }
 
     /// The row when the run has ended, or as it is at `until`.
     pub(crate) async fn wait_for(&self, key: &RunKey, until: Option<Instant>) -> Result<Arc<RunView>, Failure> {
+        self.wait_for_seen(key, until, Ok).await
+    }
+
+    /// The same for a caller; `allowed` says whether the caller may see the run.
+    pub(crate) async fn wait_for_seen(
+        &self,
+        key: &RunKey,
+        until: Option<Instant>,
+        allowed: impl FnOnce(RunView) -> Result<RunView, Failure>,
+    ) -> Result<Arc<RunView>, Failure> {
         let mut ended = self.feed.outcome(key);
-        let view = self.load_run(key).await?;
+        let view = allowed(self.load_run(key).await?)?;
         if view.status.is_terminal() {
             return Ok(Arc::new(view));
         }
@@ -232,7 +242,7 @@ impl Follower {
         }
         if !self.finished {
             let records = self.engine.parts.reader.read_journal_part(&self.key, self.after, PART).await;
-            self.backlog = records.map_err(|error| Failure::of(&error as &dyn Explain))?.into();
+            self.backlog = records.map_err(|error| self.engine.unreadable(&error))?.into();
             if !self.backlog.is_empty() {
                 return Ok(None);
             }

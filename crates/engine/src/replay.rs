@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use drawloom_contract::{
     executor::{Drive, Effect, Executor},
-    failure::{Explain, Failure},
+    failure::Failure,
     ids::RunKey,
     record::{Body, Record},
     run::Run,
@@ -21,7 +21,7 @@ impl Engine {
         loop {
             let after = records.last().map_or(0, |record| record.seq);
             let page = self.parts.reader.read_journal(key, after, 512).await;
-            let page = page.map_err(|error| Failure::of(&error as &dyn Explain))?;
+            let page = page.map_err(|error| self.unreadable(&error))?;
             if page.is_empty() {
                 break;
             }

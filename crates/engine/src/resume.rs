@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use drawloom_contract::{
-    failure::{Explain, Failure, RunError},
+    failure::{Failure, RunError},
     ids::{Digest, RunKey},
     journal::WaitChange,
     record::{Body, CallDone, Notice, RepeatClass, Resumed, Seq, Status, Stop, TurnFailed},
@@ -43,8 +43,7 @@ pub struct ResumeReport {
 impl Engine {
     /// Takes up everything that is unfinished. New runs are accepted meanwhile and wait their turn.
     pub async fn resume(self: &Arc<Self>) -> Result<ResumeReport, Failure> {
-        let unfinished =
-            self.parts.reader.list_unfinished().await.map_err(|error| Failure::of(&error as &dyn Explain))?;
+        let unfinished = self.parts.reader.list_unfinished().await.map_err(|error| self.unreadable(&error))?;
         self.own_all();
         let mut report = ResumeReport { parked: unfinished.parked, ..ResumeReport::default() };
         self.gate().hold();

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use async_trait::async_trait;
 use drawloom_contract::{
     caller::Caller,
-    failure::{Explain, Failure, FailureKind},
+    failure::{Failure, FailureKind},
     ids::{AgentId, BatchId, RunId, RunKey},
     journal::{HandleId, RunFilter},
     money::Spent,
@@ -77,19 +77,19 @@ impl Runs for Engine {
 
     async fn load_by_agent_id(&self, caller: &Caller, agent_id: &AgentId) -> Result<RunView, Failure> {
         let found = self.parts.reader.find_by_agent_id(&caller.visible(), agent_id).await;
-        found.map_err(|error| Failure::of(&error as &dyn Explain))?.ok_or_else(|| {
+        found.map_err(|error| self.unreadable(&error))?.ok_or_else(|| {
             Failure::new(FailureKind::NotFound, "unknown_agent_id", format!("no run has the agent_id {agent_id}"))
         })
     }
 
     async fn spent(&self, caller: &Caller, run: RunId) -> Result<Spent, Failure> {
         let spent = self.parts.reader.tree_spent(&self.seen(caller, run).await?.key()).await;
-        spent.map_err(|error| Failure::of(&error as &dyn Explain))
+        spent.map_err(|error| self.unreadable(&error))
     }
 
     async fn list(&self, caller: &Caller, filter: RunFilter) -> Result<Vec<RunView>, Failure> {
         let found = self.parts.reader.list_runs(&caller.visible(), &filter).await;
-        found.map_err(|error| Failure::of(&error as &dyn Explain))
+        found.map_err(|error| self.unreadable(&error))
     }
 
     async fn load_batch(&self, caller: &Caller, batch: BatchId) -> Result<Vec<RunView>, Failure> {
@@ -121,8 +121,8 @@ impl Runs for Engine {
     }
 
     async fn wait(&self, caller: &Caller, run: RunId, until: Option<Instant>) -> Result<Arc<RunView>, Failure> {
-        let key = self.seen(caller, run).await?.key();
-        self.wait_for(&key, until).await
+        let key = RunKey { tenant: caller.tenant.clone(), run };
+        self.wait_for_seen(&key, until, |view| allowed(caller, view)).await
     }
 
     async fn cancel(&self, caller: &Caller, run: RunId, reason: Option<String>) -> Result<Cancelled, Failure> {

@@ -105,11 +105,12 @@ pub fn status(kind: FailureKind) -> u16 {
         FailureKind::TooLarge => 413,
         FailureKind::Throttled => 429,
         FailureKind::Bug => 500,
-        FailureKind::Unavailable => 503,
+        FailureKind::Unavailable | FailureKind::Broken => 503,
     }
 }
 
-/// The kind that a status stands for; what we never send is a bug of somebody's.
+/// The kind that a status stands for; what we never send is a bug of somebody's. `Broken` has the status of `Unavailable`, and
+/// only `retryable` of the body tells them apart.
 pub fn kind(status: u16) -> FailureKind {
     match status {
         401 => FailureKind::Unauthenticated,

@@ -212,6 +212,9 @@ impl Tool for Idle {
     }
 }
 
+/// Makes a reader of the store's.
+pub(crate) type WrapReader = Arc<dyn Fn(Arc<dyn RunReader>) -> Arc<dyn RunReader> + Send + Sync>;
+
 /// Agents, rules and caps of a test; `house!` style by plain JSON.
 #[derive(Clone)]
 pub(crate) struct Plan {
@@ -226,7 +229,7 @@ pub(crate) struct Plan {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) entropy: Arc<dyn Entropy>,
     /// Stands between the engine and what it reads.
-    pub(crate) wrap_reader: fn(Arc<dyn RunReader>) -> Arc<dyn RunReader>,
+    pub(crate) wrap_reader: WrapReader,
     /// Tools `Idle000` and so on, which do nothing.
     pub(crate) idle_tools: u32,
 }
@@ -245,7 +248,7 @@ impl Plan {
             tools: Vec::new(),
             clock: Arc::new(Wall),
             entropy: Arc::new(Counter),
-            wrap_reader: |reader| reader,
+            wrap_reader: Arc::new(|reader| reader),
             idle_tools: 0,
         }
     }

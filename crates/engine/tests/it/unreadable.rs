@@ -1,6 +1,12 @@
 //! What cannot be read or recorded: it is said, and never taken for an empty answer.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
 use async_trait::async_trait;
 use drawloom_contract::{
@@ -17,10 +23,15 @@ use drawloom_contract::{
 use futures::StreamExt as _;
 use serde_json::json;
 
-use crate::house::{House, Plan, ask};
+use crate::house::{House, Plan, WrapReader, ask};
 
-/// A store whose pages with children are damaged.
-struct NoChildren(Arc<dyn RunReader>);
+/// A store whose pages with children are damaged. It counts how often a run is read.
+struct NoChildren(Arc<dyn RunReader>, Arc<AtomicUsize>);
+
+fn no_children(reads: &Arc<AtomicUsize>) -> WrapReader {
+    let reads = reads.clone();
+    Arc::new(move |reader| Arc::new(NoChildren(reader, reads.clone())))
+}
 
 fn damaged<T>() -> Result<T, StoreError> {
     Err(StoreError::Corrupt { file: "drawloom.db".into(), detail: "a page is damaged".into() })
@@ -29,10 +40,12 @@ fn damaged<T>() -> Result<T, StoreError> {
 #[async_trait]
 impl RunReader for NoChildren {
     async fn find_run(&self, key: &RunKey) -> Result<Option<RunView>, StoreError> {
+        self.1.fetch_add(1, Ordering::SeqCst);
         self.0.find_run(key).await
     }
 
     async fn find_run_without_text(&self, key: &RunKey) -> Result<Option<RunView>, StoreError> {
+        self.1.fetch_add(1, Ordering::SeqCst);
         self.0.find_run_without_text(key).await
     }
 
@@ -103,13 +116,13 @@ fn is_unreadable(view: &RunView) {
 
 #[tokio::test]
 async fn children_that_cannot_be_read_fail_their_parent_and_are_not_taken_for_none() {
-    let house = House::new(Plan { wrap_reader: |reader| Arc::new(NoChildren(reader)), ..parent_of_bob(0) });
+    let house = House::new(Plan { wrap_reader: no_children(&Arc::default()), ..parent_of_bob(0) });
     is_unreadable(&house.run("alice", "go").await);
 }
 
 #[tokio::test]
 async fn a_cancel_that_cannot_read_the_children_does_not_claim_to_have_stopped_them() {
-    let house = House::new(Plan { wrap_reader: |reader| Arc::new(NoChildren(reader)), ..parent_of_bob(60_000) });
+    let house = House::new(Plan { wrap_reader: no_children(&Arc::default()), ..parent_of_bob(60_000) });
     let started = house.start(ask("alice", "go"), Interest::None).await;
     house.until(&started.view.key(), |view| view.status == Status::Waiting).await;
     let cancelled = house.engine.cancel(&house.caller, started.view.run, None).await.expect("an answer");
@@ -136,6 +149,38 @@ async fn when_the_store_is_gone_those_who_wait_are_told_and_nothing_goes_on() {
     assert!(matches!(&waited[..], [Err(failure)] if failure.code == "store_gone"), "{waited:?}");
     let refused = house.engine.start(&house.caller, ask("carol", "x"), None, Interest::None).await;
     assert_eq!(refused.err().map(|failure| failure.code), Some("store_gone"));
+}
+
+/// Nothing is written on behalf of the run that is waited for, so only what somebody else asks shows that the store is gone.
+#[tokio::test]
+async fn whoever_finds_the_store_gone_releases_all_who_wait() {
+    for finds in ["start", "load", "list"] {
+        let house = House::new(Plan::new(json!([{ "text": "late", "delay_ms": 600_000 }])));
+        let waited = house.start(ask("alice", "x"), Interest::Outcome).await;
+        std::fs::remove_file(house.store.file()).expect("the store's file");
+        let found = match finds {
+            "start" => house.engine.start(&house.caller, ask("bob", "x"), None, Interest::None).await.err(),
+            "load" => house.engine.load(&house.caller, waited.view.run).await.err(),
+            _ => house.engine.list(&house.caller, RunFilter { limit: 10, ..RunFilter::default() }).await.err(),
+        };
+        let found = found.expect("the store is gone");
+        assert_eq!((found.code, found.kind.is_retryable()), ("store_gone", false), "{finds}");
+        let told = waited.live.expect("an outcome").collect::<Vec<_>>();
+        let told = tokio::time::timeout(Duration::from_secs(30), told).await;
+        let told = told.unwrap_or_else(|_| panic!("{finds}: it still waits"));
+        assert!(matches!(&told[..], [Err(failure)] if failure.code == "store_gone"), "{finds}: {told:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_wait_for_a_run_that_has_ended_reads_it_once() {
+    let reads = Arc::<AtomicUsize>::default();
+    let rules = json!([{ "text": "done" }]);
+    let house = House::new(Plan { wrap_reader: no_children(&reads), ..Plan::new(rules) });
+    let view = house.run("alice", "x").await;
+    let before = reads.load(Ordering::SeqCst);
+    house.engine.wait(&house.caller, view.run, None).await.expect("it has ended");
+    assert_eq!(reads.load(Ordering::SeqCst) - before, 1);
 }
 
 /// An operating system without random bytes.

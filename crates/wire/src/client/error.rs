@@ -106,7 +106,10 @@ impl Explain for ClientError {
     fn kind(&self) -> FailureKind {
         match self {
             Self::Net(error) => error.kind(),
-            Self::Refused { status, .. } => kind(*status),
+            Self::Refused { status, detail } => match kind(*status) {
+                FailureKind::Unavailable if !detail.retryable => FailureKind::Broken,
+                kind => kind,
+            },
             Self::Answer(_) | Self::NotOurs { .. } | Self::Cut { .. } => FailureKind::Unavailable,
             Self::TooLong(error) => error.kind(),
             Self::UnknownOperation { .. } | Self::MissingParameter { .. } | Self::NotAnObject { .. } => {
