@@ -128,6 +128,7 @@ errors! {
         "too_large": "The body is longer than allowed.", "Send less.";
         "too_long": "A text or list is too long.", "The message says the limit.";
         "too_short": "A text or list is too short.", "The message says the limit.";
+        "too_many_answers": "Too many large answers wait for their readers.", "Ask again later. If `retryable` is false, the request was carried out: read its result with GET.";
         "too_many_bodies": "Too many large bodies are held at once.", "Ask again later.";
         "too_many_searches": "Searches of long texts wait for their turn too long.", "Search again later.";
         "too_many_sessions": "Too many MCP sessions have a call in flight.", "End some with DELETE, or wait for their calls.";

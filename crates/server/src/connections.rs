@@ -15,6 +15,7 @@ use std::{
 };
 
 use axum::http::Uri;
+use bytes::Bytes;
 use drawloom_contract::{
     caller::{Caller, Proof},
     ids::{Tenant, UserId},
@@ -50,7 +51,6 @@ struct State {
     /// Counts connections and changes of their phase: a smaller number is earlier.
     ticks: u64,
     strangers: usize,
-    held: usize,
 }
 
 struct Entry {
@@ -60,10 +60,18 @@ struct Entry {
     stalled: bool,
     /// When the phase began.
     since: u64,
-    /// Bytes of large answers that the peer has not taken.
-    held: usize,
+    /// The large answer or event that the peer has not taken as a whole.
+    held: Option<Held>,
     request: Option<Uri>,
     close: CancellationToken,
+}
+
+/// Bytes in memory that wait for a peer. Followers of one run share the bytes of an event: then `at` is the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Held {
+    /// Where they are.
+    at: usize,
+    bytes: usize,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -116,7 +124,7 @@ impl Connections {
             phase: Phase::Idle,
             stalled: false,
             since: id,
-            held: 0,
+            held: None,
             request: None,
             close: close.clone(),
         };
@@ -158,7 +166,10 @@ impl State {
         })?;
         let entry = self.remove(*id)?;
         let request = entry.request.as_ref().map(Uri::path);
-        tracing::debug!(limit, request, stalled = entry.stalled, "closed a connection in favour of a new one");
+        match entry.stalled {
+            true => tracing::warn!(limit, request, "dropped a connection that does not read, in favour of another one"),
+            false => tracing::debug!(limit, request, "closed a connection in favour of another one"),
+        }
         entry.close.cancel();
         Some(())
     }
@@ -166,12 +177,16 @@ impl State {
     fn remove(&mut self, id: u64) -> Option<Entry> {
         let entry = self.all.remove(&id)?;
         self.strangers -= usize::from(entry.is_stranger());
-        self.held -= entry.held;
         Some(entry)
     }
 
-    fn held_by(&self, peer: &Peer) -> usize {
-        self.all.values().filter(|entry| entry.peer == *peer).map(|entry| entry.held).sum()
+    /// Whether `more` would be too much beside what these connections hold. What they share counts once, and one answer is
+    /// sent however long it is.
+    fn is_over(&self, limit: usize, more: Held, of: impl Fn(&Entry) -> bool) -> bool {
+        let held = self.all.values().filter(|entry| of(entry)).filter_map(|entry| entry.held);
+        let held: HashMap<usize, usize> = held.map(|held| (held.at, held.bytes)).collect();
+        let sum: usize = held.values().sum();
+        sum > 0 && !held.contains_key(&more.at) && sum + more.bytes > limit
     }
 }
 
@@ -229,33 +244,32 @@ impl Connection {
         Ok(())
     }
 
-    /// Counts `bytes` of an answer until [`Self::release`]. Connections whose peers do not read are closed to make room.
-    fn hold(&self, bytes: usize) -> Result<(), TooMuch> {
+    /// Counts the bytes of a large answer or event until [`Self::release`]. Connections whose peers do not read are closed to
+    /// make room.
+    fn hold(&self, data: &Bytes) -> Result<(), TooMuch> {
         let Connections { limits, open, .. } = &*self.connections;
         let mut state = self.connections.lock();
         let Some(peer) = state.all.get(&self.id).map(|entry| entry.peer.clone()) else { return Ok(()) };
-        // One answer is sent, however long it is. Callers of an open server cannot be told apart.
-        let over = |held: usize, limit: usize| held > 0 && held + bytes > limit;
-        while !open && over(state.held_by(&peer), limits.answers_per_caller) {
-            let of_peer = |entry: &Entry| entry.peer == peer && entry.held > 0 && entry.stalled;
-            state.close_one(of_peer, "answers_per_caller").ok_or(TooMuch { limit: limits.answers_per_caller })?;
+        let more = Held { at: data.as_ptr().addr(), bytes: data.len() };
+        let of_peer = |entry: &Entry| entry.peer == peer;
+        let unread = |entry: &Entry| entry.held.is_some() && entry.stalled;
+        // Callers of an open server cannot be told apart.
+        while !open && state.is_over(limits.answers_per_caller, more, of_peer) {
+            let closed = state.close_one(|entry| of_peer(entry) && unread(entry), "answers_per_caller");
+            closed.ok_or(TooMuch { limit: limits.answers_per_caller })?;
         }
-        while over(state.held, limits.answers) {
-            let stalled = |entry: &Entry| entry.held > 0 && entry.stalled;
-            state.close_one(stalled, "answers").ok_or(TooMuch { limit: limits.answers })?;
+        while state.is_over(limits.answers, more, |_| true) {
+            state.close_one(unread, "answers").ok_or(TooMuch { limit: limits.answers })?;
         }
         if let Some(entry) = state.all.get_mut(&self.id) {
-            entry.held += bytes;
-            state.held += bytes;
+            entry.held = Some(more);
         }
         Ok(())
     }
 
-    fn release(&self, bytes: usize) {
-        let mut state = self.connections.lock();
-        if let Some(entry) = state.all.get_mut(&self.id) {
-            entry.held -= bytes;
-            state.held -= bytes;
+    fn release(&self) {
+        if let Some(entry) = self.connections.lock().all.get_mut(&self.id) {
+            entry.held = None;
         }
     }
 

@@ -71,13 +71,13 @@ pub const LIMITS: &[Limit] = &[
     Limit::new(
         "answers_bytes",
         Bytes(DEFAULT.answers as u64),
-        CLOSED,
-        "Bytes of all answers over 32 KiB that wait for their readers. Those that are not read are dropped, else the new one.",
+        "too_many_answers",
+        "Bytes of all answers and events over 32 KiB that wait for their readers. Those that are not read are dropped. If all are read, a new answer gets 503, and a follower is dropped and continues with Last-Event-ID.",
     ),
     Limit::new(
         "answers_bytes_per_caller",
         Bytes(DEFAULT.answers_per_caller as u64),
-        CLOSED,
+        "too_many_answers",
         "The same for one caller with a token, or one address without one.",
     ),
     Limit::new("batch_body_bytes", Bytes(MAX_BATCH_BODY as u64), "too_large", "Bytes of the body of spawn_runs."),

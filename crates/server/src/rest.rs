@@ -17,7 +17,7 @@ use axum::{
     Router,
     body::Body,
     extract::{FromRequestParts, RawPathParams, Request},
-    http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header, request},
+    http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header, request},
     response::Response,
     routing::any,
 };
@@ -39,7 +39,7 @@ pub(crate) use refusal::Refusal;
 use crate::{
     app::App,
     auth::{check_content_type, check_instance, check_origin},
-    connections::Connection,
+    connections::{Connection, Pieces, TooMuch},
     mcp::Endpoint,
     operation::{Answer, AnyOperation, Call, Card, Verb},
     operations::{OPERATIONS, validator},
@@ -115,8 +115,27 @@ impl Surface {
         Arc::new(Self { app, router: router.fallback(unknown_route) })
     }
 
-    /// Answers a request of a connection, and notes there who made it.
-    pub(crate) async fn answer_on(&self, connection: &Connection, request: Request) -> Response {
+    /// Answers a request of a connection, and notes there who made it. A large answer for which there is no room is refused.
+    pub(crate) async fn answer_on(&self, connection: &Arc<Connection>, request: Request) -> Response<Pieces> {
+        let method = request.method().clone();
+        let answer = self.answer_identified(connection, request).await;
+        let mut answer = answer.map(|body| Pieces::new(body, connection.clone()));
+        let Err(error) = answer.body_mut().reserve() else { return answer };
+        tracing::warn!(request = connection.request().as_ref().map(Uri::path), %error, "refused a large answer");
+        let (head, mut pieces) = answer.into_parts();
+        let id = head.headers.get(REQUEST_ID).and_then(|id| id.to_str().ok()).unwrap_or_default();
+        let (mut refused, body) = Refusal::from(no_room(&method, &error)).answer(&self.asked(id.into())).into_parts();
+        // Those that name the request and the run.
+        for (name, value) in &head.headers {
+            if !refused.headers.contains_key(name) && name != header::CONTENT_LENGTH {
+                refused.headers.insert(name, value.clone());
+            }
+        }
+        pieces.replace(body);
+        Response::from_parts(refused, pieces)
+    }
+
+    async fn answer_identified(&self, connection: &Connection, request: Request) -> Response {
         // Who shows no token, or a wrong one, stays a stranger; the handler says what is wrong with it.
         if let Ok(caller) = self.app.auth.identify(request.headers())
             && let Err(error) = connection.identify(&caller)
@@ -188,6 +207,18 @@ impl Surface {
             response.headers_mut().insert(REQUEST_ID, value);
         }
         response
+    }
+}
+
+/// Why a large answer is not sent. What a caller asked for with another method than GET has been done, so that the same request
+/// must not be sent again.
+fn no_room(method: &Method, error: &TooMuch) -> Failure {
+    match *method == Method::GET || *method == Method::HEAD {
+        true => {
+            Failure::new(FailureKind::Unavailable, "too_many_answers", error.to_string()).with_hint("ask again later")
+        }
+        false => Failure::new(FailureKind::Broken, "too_many_answers", error.to_string())
+            .with_hint("the request was carried out: read its result later, with GET"),
     }
 }
 

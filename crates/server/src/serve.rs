@@ -14,7 +14,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
     app::App,
-    connections::{Connection, Pieces, Progress, Upload},
+    connections::{Connection, Progress, Upload},
     rest::Surface,
 };
 
@@ -144,8 +144,7 @@ async fn converse(
         async move {
             connection.begin(request.uri().clone());
             let request = request.map(|body| Upload::body(body, &connection));
-            let answer = surface.answer_on(&connection, request).await;
-            Ok::<_, Infallible>(answer.map(|body| Pieces::new(body, connection)))
+            Ok::<_, Infallible>(surface.answer_on(&connection, request).await)
         }
     });
     let mut served = std::pin::pin!(

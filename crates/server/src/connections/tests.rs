@@ -83,12 +83,15 @@ fn answers_that_are_not_read_make_room_for_new_ones() {
     let all = connections(false);
     let (slow, other, new) = (busy(&all, 1), busy(&all, 2), all.admit(address(3)));
     assert!(new.is_none(), "two strangers answer, and more may not");
-    slow.hold(60).expect("the first one, however long");
-    assert_eq!(other.hold(50), Err(TooMuch { limit: 100 }), "everybody reads");
+    let (large, small) = (Bytes::from(vec![0; 60]), Bytes::from(vec![0; 50]));
+    slow.hold(&large).expect("the first one, however long");
+    assert_eq!(other.hold(&small), Err(TooMuch { limit: 100 }), "everybody reads");
+    other.hold(&large).expect("what is shared counts once");
+    other.release();
     slow.set_stalled(true);
-    other.hold(50).expect("the slow one goes");
+    other.hold(&small).expect("the slow one goes");
     assert!(slow.closed().is_cancelled());
-    slow.release(60);
-    other.release(50);
-    assert_eq!(all.lock().held, 0);
+    slow.release();
+    other.release();
+    assert!(all.lock().all.values().all(|entry| entry.held.is_none()));
 }

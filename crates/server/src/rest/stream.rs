@@ -1,7 +1,7 @@
 //! A run's events as a response body.
 //!
-//! The body is read only as fast as the caller takes it. It holds one chunk of small events, or one large event that all
-//! who follow the run share, so a slow reader costs little: the engine's stream re-reads what went by.
+//! The body is read only as fast as the caller takes it. A slow reader costs one chunk of small events, or one large event that
+//! all who follow the run share and that is counted: the engine's stream re-reads what went by.
 
 use std::{
     convert::Infallible,
@@ -153,8 +153,8 @@ impl Stream for EventBody {
         }
         if !this.large.is_empty() {
             this.spoke = this.app.clock.now();
-            let piece = this.large.split_to(this.large.len().min(PIECE));
-            return Poll::Ready(Some(Ok(piece)));
+            // As a whole: the connection counts it, and sends it in pieces.
+            return Poll::Ready(Some(Ok(std::mem::take(&mut this.large))));
         }
         if this.over || this.stopping.as_mut().poll(context).is_ready() {
             this.over = true;

@@ -1,5 +1,6 @@
 //! The server over real sockets, with a scripted engine behind it.
 
+mod answers;
 mod artifacts;
 mod attacks;
 mod browsers;
