@@ -57,7 +57,7 @@ pub const LIMITS: &[Limit] = &[
         "bash_processes",
         Count(config::MAX_PROCESSES),
         ERROR,
-        "Processes and threads of a command at once. A command that starts more is killed.",
+        "Processes and threads of a command at once. A command that starts more is killed, or cannot start them where the machine has cgroups.",
     )
     .key("tools.bash.max_processes"),
     Limit::new(
