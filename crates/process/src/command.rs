@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     confinement::{Confinement, Layer},
     landlock::{self, Landlock},
+    listed::ListedPath,
 };
 
 /// The program that supervises commands: one whose `main` calls [`crate::launcher::main`] with what follows `args` on its
@@ -83,9 +84,9 @@ pub struct Command {
     /// What it may do there.
     pub access: Access,
     /// More that it may read and execute, besides the system's own directories.
-    pub readable: Vec<PathBuf>,
+    pub readable: Vec<ListedPath>,
     /// More that it may change.
-    pub writable: Vec<PathBuf>,
+    pub writable: Vec<ListedPath>,
     /// Files that it must not change or see, wherever they lie in what it may use. Real paths.
     pub guarded: Vec<Guarded>,
     /// Which network it reaches.
@@ -239,8 +240,8 @@ pub(crate) struct Inner {
     pub(crate) access: Access,
     /// Settings of the machine that it may read.
     pub(crate) settings: Vec<PathBuf>,
-    pub(crate) readable: Vec<PathBuf>,
-    pub(crate) writable: Vec<PathBuf>,
+    pub(crate) readable: Vec<ListedPath>,
+    pub(crate) writable: Vec<ListedPath>,
     pub(crate) network: Network,
     pub(crate) limits: Limits,
     pub(crate) landlock: bool,
@@ -258,8 +259,6 @@ impl Command {
             return Err(Error::Refused { reason });
         }
         let isolated = confinement.namespaces.is_on();
-        let mut writable = self.writable.clone();
-        writable.push(self.temporary.clone());
         let order = Order {
             launcher_args: launcher.args.clone(),
             environment: self.environment_with_home()?,
@@ -274,7 +273,7 @@ impl Command {
                 access: self.access,
                 settings: launcher.settings(),
                 readable: self.readable.clone(),
-                writable,
+                writable: self.writable.clone(),
                 network: self.network,
                 limits: self.limits,
                 landlock: matches!(confinement.landlock, Landlock::On(_)),

@@ -2,7 +2,10 @@
 
 mod shared;
 
-use std::path::{Path, PathBuf};
+use std::{
+    os::fd::{AsRawFd, OwnedFd},
+    path::{Path, PathBuf},
+};
 
 use landlock::{
     ABI, Access as _, AccessFs, LandlockStatus, RestrictionStatus, Ruleset, RulesetAttr, RulesetCreatedAttr,
@@ -10,7 +13,10 @@ use landlock::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::command::{Access, Network, Order};
+use crate::{
+    command::{Access, Network, Order},
+    listed::ListedPath,
+};
 
 /// The newest version that we ask for; an older kernel gives what it has.
 const ASKED: ABI = ABI::V9;
@@ -94,17 +100,26 @@ pub(crate) fn status() -> Landlock {
 }
 
 /// Confines this thread and what it starts, as far as the kernel can.
-pub(crate) fn confine(order: &Order, directory: &Path) -> Landlock {
-    read(restrict(order, directory))
+pub(crate) fn confine(order: &Order, directory: &Path) -> Result<Landlock, String> {
+    let open = |listed: &[ListedPath]| listed.iter().map(ListedPath::open).collect::<Result<Vec<_>, _>>();
+    let (readable, writable) = (open(&order.inner.readable)?, open(&order.inner.writable)?);
+    Ok(read(restrict(order, directory, &readable, &writable)))
 }
 
-fn restrict(Order { isolated, inner, .. }: &Order, directory: &Path) -> Result<RestrictionStatus, RulesetError> {
+fn restrict(
+    Order { isolated, inner, temporary, .. }: &Order,
+    directory: &Path,
+    readable: &[OwnedFd],
+    writable: &[OwnedFd],
+) -> Result<RestrictionStatus, RulesetError> {
     let (look, change) = (AccessFs::from_read(ASKED), AccessFs::from_all(ASKED));
     let here = match inner.access {
         Access::ReadOnly => look,
         Access::ReadWrite => change,
     };
-    let absolute = |paths: &[PathBuf]| paths.iter().filter(|path| path.is_absolute()).cloned().collect::<Vec<_>>();
+    // By descriptor: by its path it could be something else by now.
+    let opened =
+        |files: &[OwnedFd]| files.iter().map(|file| format!("/proc/self/fd/{}", file.as_raw_fd())).collect::<Vec<_>>();
     Ruleset::default()
         .handle_access(change)?
         .scope(Scope::from_all(ASKED))?
@@ -116,8 +131,9 @@ fn restrict(Order { isolated, inner, .. }: &Order, directory: &Path) -> Result<R
         .add_rules(path_beneath_rules(isolated.then_some(SHARED_MEMORY), change))?
         // What such a command does not see is not there, so that it may list what is.
         .add_rules(path_beneath_rules(isolated.then_some("/"), AccessFs::ReadDir))?
-        .add_rules(path_beneath_rules(absolute(&inner.readable), look))?
-        .add_rules(path_beneath_rules(absolute(&inner.writable), change))?
+        .add_rules(path_beneath_rules(opened(readable), look))?
+        .add_rules(path_beneath_rules(opened(writable), change))?
+        .add_rules(path_beneath_rules([temporary], change))?
         .add_rules(path_beneath_rules([directory], here))?
         .restrict_self()
 }

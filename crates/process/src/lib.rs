@@ -13,6 +13,7 @@ mod confinement;
 mod detached;
 mod landlock;
 pub mod launcher;
+mod listed;
 mod lock;
 mod report;
 mod run;
@@ -26,6 +27,7 @@ pub use command::{Access, Command, Error, Guard, Guarded, LONGEST_ORDER, Launche
 pub use confinement::{Confinement, Layer, Status};
 pub use detached::{Detached, FirstWord, leave, own_session};
 pub use landlock::Landlock;
+pub use listed::ListedPath;
 pub use lock::{Remains, until_gone};
 pub use run::{End, Finished};
 pub use service::{Gone, Service, Serving, Watch};

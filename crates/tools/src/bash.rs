@@ -16,7 +16,7 @@ use drawloom_contract::{
     time::Clock,
     tool::{Gates, Guard, Mode, Outlives, Over, Place, Repeat, Step, Tool, ToolCard, ToolContext, ToolError},
 };
-use drawloom_process::{Access, Command, Guarded, Launcher, Limits, Network, Remains, until_gone};
+use drawloom_process::{Access, Command, Guarded, Launcher, Limits, ListedPath, Network, Remains, until_gone};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -48,6 +48,8 @@ const USUAL_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
 pub(crate) struct Bash {
     config: BashConfig,
+    readable: Vec<ListedPath>,
+    writable: Vec<ListedPath>,
     launcher: Launcher,
     temporary: PathBuf,
     environment: Vec<(String, String)>,
@@ -64,7 +66,10 @@ impl Bash {
                 environment.push((name.into(), usual.into()));
             }
         }
+        let resolve = |paths: &[PathBuf]| paths.iter().cloned().map(ListedPath::resolve).collect();
         Self {
+            readable: resolve(&parts.config.bash.readable_paths),
+            writable: resolve(&parts.config.bash.writable_paths),
             config: parts.config.bash.clone(),
             launcher: parts.launcher.clone(),
             temporary: parts.temporary.clone(),
@@ -176,8 +181,8 @@ impl Bash {
                 Mode::ReadOnly => Access::ReadOnly,
                 Mode::ReadWrite => Access::ReadWrite,
             },
-            readable: self.config.readable_paths.clone(),
-            writable: self.config.writable_paths.clone(),
+            readable: self.readable.clone(),
+            writable: self.writable.clone(),
             guarded,
             network: self.network(context),
             environment: self.environment.clone(),
@@ -199,8 +204,8 @@ impl Bash {
     fn guarded(&self, place: &Place) -> Result<Vec<Guarded>, ToolError> {
         let mut guarded = Vec::new();
         let volume = path_of(&place.root)?;
-        let listed = self.config.readable_paths.iter().chain(&self.config.writable_paths);
-        let used: Vec<PathBuf> = listed.filter_map(|path| path.canonicalize().ok()).chain([volume.clone()]).collect();
+        let listed = self.readable.iter().chain(&self.writable);
+        let used: Vec<&PathBuf> = listed.map(ListedPath::real).chain([&volume]).collect();
         let mut files = Vec::new();
         for file in place.guarded.iter() {
             files.push((file.rule, path_of(&file.directory)?.join(&file.name)));

@@ -43,7 +43,7 @@ fn confine_and_start(order: &Order) -> Result<Pid, String> {
     let inner = &order.inner;
     give_up_powers().map_err(|error| format!("the powers of root could not be given up: {error}"))?;
     if inner.landlock
-        && let Landlock::Off(reason) = landlock::confine(order, Path::new("."))
+        && let Landlock::Off(reason) = landlock::confine(order, Path::new("."))?
     {
         return Err(format!("Landlock worked before and does not now: {reason}"));
     }

@@ -5,18 +5,18 @@ mod guard;
 
 use std::{
     env,
-    ffi::OsString,
-    fs::{self, File},
-    io,
+    ffi::{OsStr, OsString},
+    fs, io,
     os::{
         fd::OwnedFd,
         unix::{ffi::OsStringExt, fs::symlink},
     },
-    path::{Path, PathBuf},
+    path::{Component, Path, PathBuf},
 };
 
 use rustix::{
-    fs::{CWD, StatVfsMountFlags, statvfs},
+    fs::{CWD, FileType, Mode, OFlags, ResolveFlags, StatVfsMountFlags, fstat, mkdirat, openat, openat2, statvfs},
+    io::Errno,
     mount::{
         MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags, mount, mount_change,
         mount_remount, move_mount, open_tree, unmount,
@@ -28,6 +28,7 @@ use super::namespaces::own_mounts;
 use crate::{
     command::{Access, Network, Order},
     landlock::{DEVICES, RESOLVER, SETTINGS, SHARED_MEMORY, SYSTEM},
+    listed::ListedPath,
 };
 
 /// A directory or file of the machine in the new root.
@@ -44,6 +45,10 @@ struct Part {
 
 /// Most bytes of memory that a command can use as files in `/dev/shm`.
 const MOST_SHARED_MEMORY: &str = "mode=1777,size=64m";
+
+/// Copies what is mounted somewhere, with all mounts below it.
+const CLONE: OpenTreeFlags =
+    OpenTreeFlags::OPEN_TREE_CLONE.union(OpenTreeFlags::AT_RECURSIVE).union(OpenTreeFlags::OPEN_TREE_CLOEXEC);
 
 /// Moves this process into a new root and then to the directory that it is in now. Answers the guarded files that are in it.
 pub(super) fn enter(order: &Order) -> Result<Vec<PathBuf>, String> {
@@ -113,13 +118,13 @@ fn parts(order: &Order, volume: &Path) -> Result<Vec<Part>, String> {
     let readable = inner.readable.iter().map(|path| (path, Access::ReadOnly));
     let writable = inner.writable.iter().map(|path| (path, Access::ReadWrite));
     for (path, access) in readable.chain(writable) {
-        // The path that it is known by, and the one that it is really at.
-        let at_path = part(path, access)?;
-        if at_path.real != *path {
-            parts.push(part(&at_path.real, access)?);
-        }
-        parts.push(at_path);
+        parts.extend(listed(path, access)?);
     }
+    let temporary = part(&order.temporary, Access::ReadWrite)?;
+    if temporary.real != order.temporary {
+        parts.push(part(&temporary.real, Access::ReadWrite)?);
+    }
+    parts.push(temporary);
     if inner.network == Network::Host {
         for path in RESOLVER.iter().map(Path::new).filter(|path| path.exists()) {
             parts.push(part(path, Access::ReadOnly)?);
@@ -132,6 +137,20 @@ fn parts(order: &Order, volume: &Path) -> Result<Vec<Part>, String> {
     Ok(parts)
 }
 
+/// A path that the operator listed: where it really is, and under the path that it is known by.
+fn listed(listed: &ListedPath, access: Access) -> Result<Vec<Part>, String> {
+    let opened = listed.open()?;
+    let failed = |error: Errno| format!("{} cannot be shown to the command: {error}", listed.real().display());
+    let is_directory = FileType::from_raw_mode(fstat(&opened).map_err(failed)?.st_mode) == FileType::Directory;
+    let mut targets = vec![listed.real(), listed.path()];
+    targets.dedup();
+    let shown = targets.into_iter().map(|target| {
+        let tree = open_tree(&opened, "", CLONE | OpenTreeFlags::AT_EMPTY_PATH).map_err(failed)?;
+        Ok(Part { target: target.clone(), real: listed.real().clone(), access, tree, is_directory })
+    });
+    shown.collect()
+}
+
 fn part(path: &Path, access: Access) -> Result<Part, String> {
     let shown = path.display();
     let is_directory = path.metadata().map_err(|error| format!("{shown} cannot be reached: {error}"))?.is_dir();
@@ -142,8 +161,7 @@ fn part(path: &Path, access: Access) -> Result<Part, String> {
 
 /// A copy of what is mounted at `path`, with all mounts below it.
 fn clone_of(path: &Path) -> io::Result<OwnedFd> {
-    let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::AT_RECURSIVE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
-    Ok(open_tree(CWD, path, flags)?)
+    Ok(open_tree(CWD, path, CLONE)?)
 }
 
 /// Puts an empty file system over `root`, with `/proc` in it.
@@ -159,19 +177,53 @@ fn begin(root: &Path) -> Result<(), String> {
 }
 
 fn attach(root: &Path, part: &Part) -> Result<(), String> {
-    let target = inside(root, &part.target);
-    let failed = |error: io::Error| format!("{} cannot be shown to the command: {error}", part.target.display());
-    if !target.exists() {
-        if let Some(parent) = target.parent() {
-            fs::create_dir_all(parent).map_err(failed)?;
-        }
-        match part.is_directory {
-            true => fs::create_dir(&target).map_err(failed)?,
-            false => drop(File::create(&target).map_err(failed)?),
-        }
+    let attach = || {
+        let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
+        move_mount(&part.tree, "", &mount_point(root, part)?, "", flags)
+    };
+    match attach() {
+        // The path that it is known by leads over a link in the new root too; the command follows that to where it really is.
+        Err(Errno::LOOP) if part.target != part.real => Ok(()),
+        done => done.map_err(|error| format!("{} cannot be shown to the command: {error}", part.target.display())),
     }
-    move_mount(&part.tree, "", CWD, &target, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)
-        .map_err(|error| failed(error.into()))
+}
+
+/// Where a part goes in the new root, made as far as it is missing. Links on the way are refused: a command that runs in the
+/// same volume could make them.
+fn mount_point(root: &Path, part: &Part) -> rustix::io::Result<OwnedFd> {
+    let path = OFlags::PATH | OFlags::CLOEXEC;
+    let open = |from: &OwnedFd, name: &OsStr| {
+        openat2(from, name, path, Mode::empty(), ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS)
+    };
+    let mut here = openat(CWD, root, path, Mode::empty())?;
+    let mut names = part
+        .target
+        .components()
+        .filter_map(|component| match component {
+            Component::Normal(name) => Some(name),
+            _ => None,
+        })
+        .peekable();
+    while let Some(name) = names.next() {
+        let is_directory = part.is_directory || names.peek().is_some();
+        here = match open(&here, name) {
+            Err(Errno::NOENT) if is_directory => {
+                mkdirat(&here, name, Mode::from_raw_mode(0o777))?;
+                open(&here, name)?
+            }
+            Err(Errno::NOENT) => {
+                openat(
+                    &here,
+                    name,
+                    OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC,
+                    Mode::from_raw_mode(0o666),
+                )?;
+                open(&here, name)?
+            }
+            found => found?,
+        };
+    }
+    Ok(here)
 }
 
 /// The few devices that programs need, shared memory of its own, and the usual links.

@@ -1,6 +1,6 @@
 //! Files that a command must not change or see, although it may change the directory that they are in.
 
-use drawloom_process::{End, Error, Exceeded, Guard, Guarded, Layer, Resource};
+use drawloom_process::{End, Error, Exceeded, Guard, Guarded, Layer, ListedPath, Resource};
 
 use crate::support::{Room, count, launcher};
 
@@ -147,7 +147,7 @@ async fn a_guarded_file_is_guarded_under_every_path() {
     let mut command = room.command("");
     command.directory = std::sync::Arc::new(std::fs::File::open(elsewhere.path()).expect("a directory"));
     command.args = vec!["-c".into(), format!("cat {0}/.env; echo x >> {0}/config", alias.display())];
-    command.writable = vec![alias];
+    command.writable = vec![ListedPath::resolve(alias)];
     command.guarded = guarded;
     let finished = room.run(&command).await.expect("it runs");
     assert!(matches!(finished.end, End::Exited(1..)) && !finished.output.into_text().contains("s3cret"));

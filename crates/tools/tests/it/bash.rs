@@ -169,3 +169,38 @@ async fn what_the_operator_opens_is_open_and_nothing_else() {
     assert!(open.contains("read me") && writable.path().join("new").exists(), "{open}");
     assert!(!readable.path().join("new").exists());
 }
+
+/// A listed path inside a volume is what it was when the server started. An agent that replaces it, or a directory above it,
+/// by a link opens nothing.
+#[tokio::test]
+async fn a_listed_path_cannot_be_pointed_elsewhere() {
+    let mut room = Room::new();
+    let outside = tempfile::tempdir().expect("a directory");
+    std::fs::create_dir(outside.path().join("cache")).expect("a directory");
+    std::fs::write(outside.path().join("cache/key"), "s3cret\n").expect("a file");
+    room.put("deps/cache/lib", "library\n");
+    let volume = room.volume.path().to_owned();
+    room.config.bash.readable_paths = vec![volume.join("deps/cache")];
+    room.config.bash.writable_paths = vec![volume.join("deps/cache")];
+    let bash = room.tool("Bash");
+    let run = async |command: String| bash.call(&room.context(), json!({ "command": command })).await;
+    let outside = outside.path().display();
+    run("cat deps/cache/lib && mv deps old".into()).await.expect("it may");
+    for (replace, look) in [
+        (
+            format!("ln -s {outside} deps"),
+            format!("cat {outside}/cache/key deps/cache/key; echo x > {outside}/cache/new"),
+        ),
+        (
+            format!("rm deps && mkdir deps && ln -s {outside}/cache deps/cache"),
+            format!("cat {outside}/cache/key deps/cache/key; echo x > {outside}/cache/new"),
+        ),
+    ] {
+        // The link is made from outside: the command that makes it is refused already where the path is missing.
+        let status = std::process::Command::new("sh").args(["-c", &replace]).current_dir(&volume).status();
+        assert!(status.expect("a shell").success());
+        let said = run(look).await.expect_err("the path is a link now").to_string();
+        assert!(!said.contains("s3cret") && said.contains("restart the server"), "{said}");
+        assert!(!std::path::Path::new(&format!("{outside}/cache/new")).exists());
+    }
+}
