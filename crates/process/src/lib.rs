@@ -15,6 +15,7 @@ mod landlock;
 pub mod launcher;
 mod listed;
 mod lock;
+mod remove;
 mod report;
 mod run;
 mod seccomp;

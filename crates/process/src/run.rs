@@ -73,6 +73,7 @@ impl Launcher {
             kept: Capture::new(command.most_output),
             told: Vec::new(),
             waits_for_word: true,
+            killed: false,
         };
         let control = listener.control.as_mut().expect("its standard input was asked for");
         if let Err(error) = control.write_all(&order).await {
@@ -120,6 +121,8 @@ struct Listener {
     told: Vec<u8>,
     /// Whether the launcher has not been told to start the command yet.
     waits_for_word: bool,
+    /// Whether the launcher took too long and was killed.
+    killed: bool,
 }
 
 impl Listener {
@@ -162,6 +165,7 @@ impl Listener {
                     }
                     Phase::Ending => {
                         child.start_kill()?;
+                        self.killed = true;
                         phase = Phase::Draining;
                         timer = clock.sleep_until(clock.now().after(DRAIN));
                     }
@@ -235,6 +239,8 @@ fn finish(limit: Limit, listener: Listener, confinement: &Confinement) -> Result
         false => "its supervisor was killed: processes that it started may still run",
     };
     let left = gone.as_ref().map_or(0, |gone| gone.left);
+    let uncleared = "removing its temporary directory took too long; the server removes the rest when it starts";
+    let trouble = trouble.or_else(|| listener.killed.then(|| uncleared.into()));
     let trouble = gone.map_or_else(|| Some(lost.into()), |gone| gone.trouble).or(trouble);
     Ok(Finished { end, output: listener.kept.finish(), left, confinement: confinement.clone(), trouble })
 }

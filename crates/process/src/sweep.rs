@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::lock;
+use crate::{lock, remove::remove_tree};
 
 /// What was found in the place for temporary directories.
 #[derive(Debug, Default)]
@@ -45,7 +45,7 @@ pub fn sweep(temporary: &Path) -> io::Result<Swept> {
             continue;
         }
         let removed = match path.symlink_metadata().is_ok_and(|metadata| metadata.is_dir()) {
-            true => fs::remove_dir_all(&path),
+            true => remove_tree(&path),
             false => fs::remove_file(&path),
         };
         match removed {

@@ -142,6 +142,9 @@ impl Tool for Bash {
             let hint = error.hint().map(|hint| format!("; {hint}")).unwrap_or_default();
             ToolError::Failed(format!("{error}{hint}"))
         })?;
+        if let Some(trouble) = &finished.trouble {
+            tracing::warn!(run = %context.run.run, call = context.call, trouble, "a command was not cleared up");
+        }
         outcome::of(finished, &command, seconds).map(Step::Done)
     }
 }

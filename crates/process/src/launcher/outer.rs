@@ -18,6 +18,7 @@ use super::{KEEPER, cgroup::Group, keeper, namespaces, read_order};
 use crate::{
     command::Order,
     lock,
+    remove::remove_tree,
     report::{GO, Gone, Report, tell},
 };
 
@@ -129,10 +130,11 @@ fn wait_for(keeper: &mut Child, leash: ChildStdin, slack: Duration) -> io::Resul
 
 /// Removes what the command leaves, or says why not, and then lets go of the lock.
 fn clear_up(temporary: &Path, held: File) -> Option<String> {
-    let removed = match fs::remove_dir_all(temporary) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            Some(format!("its temporary directory {} could not be removed: {error}", temporary.display()))
-        }
+    let removed = match remove_tree(temporary) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Some(format!(
+            "its temporary directory {} could not be removed: {error}; the server tries again when it starts",
+            temporary.display()
+        )),
         Ok(()) | Err(_) => None,
     };
     let _ = fs::remove_file(lock::path(temporary));
