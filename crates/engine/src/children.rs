@@ -9,7 +9,7 @@ use drawloom_contract::{
 };
 use serde_json::json;
 
-use crate::{driver::Driver, perform::shortened, timers::Due};
+use crate::{driver::Driver, perform::shortened, timers::Due, trees::NoGrowth};
 
 /// Most bytes of all children's answers together that one call returns.
 pub(crate) const MOST_BYTES: usize = 1024 * 1024;
@@ -77,11 +77,14 @@ impl Driver {
                 config.max_queued_children
             ));
         }
-        self.engine.trees.grow(parent.root, count, config.max_runs_per_tree).map_err(|size| {
-            format!(
+        self.engine.trees.grow(parent.root, count, config.max_runs_per_tree).map_err(|why| match why {
+            NoGrowth::Full { size } => format!(
                 "too_many_runs: this tree has {size} runs and may have {}; {count} more were asked for. Do the work here",
                 config.max_runs_per_tree
-            )
+            ),
+            NoGrowth::NotCounted => {
+                "tree_not_counted: the store could not be read to count the runs of this tree; try again".into()
+            }
         })?;
         Ok(planned)
     }

@@ -13,14 +13,23 @@ use crate::Engine;
 #[derive(Default)]
 pub(crate) struct Trees(Mutex<HashMap<RunId, u64>>);
 
+/// Why a tree does not grow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NoGrowth {
+    /// It has this many runs already.
+    Full { size: u64 },
+    /// How many runs it has could not be read, or its root has ended.
+    NotCounted,
+}
+
 impl Trees {
-    /// Counts `more` runs in, unless the tree would have more than `most`; then says how many it has.
-    pub(crate) fn grow(&self, root: RunId, more: usize, most: u32) -> Result<(), u64> {
+    /// Counts `more` runs in, unless the tree would have more than `most`.
+    pub(crate) fn grow(&self, root: RunId, more: usize, most: u32) -> Result<(), NoGrowth> {
         let mut trees = self.lock();
-        let size = trees.entry(root).or_insert(1);
+        let size = trees.get_mut(&root).ok_or(NoGrowth::NotCounted)?;
         let grown = size.saturating_add(more as u64);
         if grown > u64::from(most) {
-            return Err(*size);
+            return Err(NoGrowth::Full { size: *size });
         }
         *size = grown;
         Ok(())
@@ -37,14 +46,14 @@ impl Trees {
 }
 
 impl Engine {
-    /// Sees to it that the size of a tree is known.
+    /// Counts a tree that is not known yet. One that cannot be read stays unknown, so that the next call reads it again.
     pub(crate) async fn open_tree(&self, tenant: &Tenant, root: RunId) {
         if self.trees.lock().contains_key(&root) {
             return;
         }
         let key = RunKey { tenant: tenant.clone(), run: root };
-        let size = self.read(|| self.parts.reader.tree_size(&key)).await;
-        // A tree that cannot be counted does not grow.
-        self.trees.lock().entry(root).or_insert(size.unwrap_or(u64::MAX));
+        if let Some(size) = self.read(|| self.parts.reader.tree_size(&key)).await {
+            self.trees.lock().entry(root).or_insert(size);
+        }
     }
 }

@@ -3,7 +3,7 @@
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicU32, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -15,7 +15,7 @@ use drawloom_contract::{
     ids::{AgentId, BatchId, Digest, RunKey, SessionId, Tenant},
     journal::{RequestKey, RunFilter, RunReader, StoreError, Unfinished},
     money::Spent,
-    record::{Record, Seq, Status},
+    record::{Body, Record, Seq, Status},
     runs::{Interest, Runs as _},
     time::{Entropy, NoEntropy},
     view::RunView,
@@ -25,12 +25,26 @@ use serde_json::json;
 
 use crate::house::{House, Plan, WrapReader, ask};
 
-/// A store whose pages with children are damaged. It counts how often a run is read.
-struct NoChildren(Arc<dyn RunReader>, Arc<AtomicUsize>);
+/// A store of which some pages are damaged. It counts how often a run is read.
+struct Damaged {
+    reader: Arc<dyn RunReader>,
+    /// Whether children can be read.
+    children: bool,
+    /// How many reads of a tree's size still fail.
+    sizes: AtomicU32,
+    reads: Arc<AtomicUsize>,
+}
 
 fn no_children(reads: &Arc<AtomicUsize>) -> WrapReader {
     let reads = reads.clone();
-    Arc::new(move |reader| Arc::new(NoChildren(reader, reads.clone())))
+    Arc::new(move |reader| {
+        Arc::new(Damaged { reader, children: false, sizes: AtomicU32::new(0), reads: reads.clone() })
+    })
+}
+
+/// The size of a tree cannot be read when it is first asked for; the engine asks three times before it believes that.
+fn no_size_at_first() -> WrapReader {
+    Arc::new(|reader| Arc::new(Damaged { reader, children: true, sizes: AtomicU32::new(3), reads: Arc::default() }))
 }
 
 fn damaged<T>() -> Result<T, StoreError> {
@@ -38,67 +52,70 @@ fn damaged<T>() -> Result<T, StoreError> {
 }
 
 #[async_trait]
-impl RunReader for NoChildren {
+impl RunReader for Damaged {
     async fn find_run(&self, key: &RunKey) -> Result<Option<RunView>, StoreError> {
-        self.1.fetch_add(1, Ordering::SeqCst);
-        self.0.find_run(key).await
+        self.reads.fetch_add(1, Ordering::SeqCst);
+        self.reader.find_run(key).await
     }
 
     async fn find_run_without_text(&self, key: &RunKey) -> Result<Option<RunView>, StoreError> {
-        self.1.fetch_add(1, Ordering::SeqCst);
-        self.0.find_run_without_text(key).await
+        self.reads.fetch_add(1, Ordering::SeqCst);
+        self.reader.find_run_without_text(key).await
     }
 
     async fn read_journal_part(&self, key: &RunKey, after: Seq, bytes: usize) -> Result<Vec<Record>, StoreError> {
-        self.0.read_journal_part(key, after, bytes).await
+        self.reader.read_journal_part(key, after, bytes).await
     }
 
     async fn tree_size(&self, root: &RunKey) -> Result<u64, StoreError> {
-        self.0.tree_size(root).await
+        match self.sizes.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)) {
+            Ok(_) => damaged(),
+            Err(_) => self.reader.tree_size(root).await,
+        }
     }
 
     async fn sees_session(&self, visible: &Visible, session: SessionId) -> Result<bool, StoreError> {
-        self.0.sees_session(visible, session).await
+        self.reader.sees_session(visible, session).await
     }
 
     async fn find_by_agent_id(&self, visible: &Visible, agent_id: &AgentId) -> Result<Option<RunView>, StoreError> {
-        self.0.find_by_agent_id(visible, agent_id).await
+        self.reader.find_by_agent_id(visible, agent_id).await
     }
 
     async fn list_runs(&self, visible: &Visible, filter: &RunFilter) -> Result<Vec<RunView>, StoreError> {
-        self.0.list_runs(visible, filter).await
+        self.reader.list_runs(visible, filter).await
     }
 
     async fn read_journal(&self, key: &RunKey, after: Seq, limit: usize) -> Result<Vec<Record>, StoreError> {
-        self.0.read_journal(key, after, limit).await
+        self.reader.read_journal(key, after, limit).await
     }
 
-    async fn list_children(&self, _: &RunKey, _: Seq) -> Result<Vec<RunView>, StoreError> {
-        damaged()
+    async fn list_children(&self, parent: &RunKey, call: Seq) -> Result<Vec<RunView>, StoreError> {
+        if self.children { self.reader.list_children(parent, call).await } else { damaged() }
     }
 
-    async fn list_live_children(&self, _: &RunKey) -> Result<Vec<RunView>, StoreError> {
-        damaged()
+    async fn list_live_children(&self, parent: &RunKey) -> Result<Vec<RunView>, StoreError> {
+        if self.children { self.reader.list_live_children(parent).await } else { damaged() }
     }
 
     async fn tree_spent(&self, root: &RunKey) -> Result<Spent, StoreError> {
-        self.0.tree_spent(root).await
+        self.reader.tree_spent(root).await
     }
 
     async fn list_batch(&self, visible: &Visible, batch: BatchId) -> Result<Option<Vec<RunView>>, StoreError> {
-        self.0.list_batch(visible, batch).await
+        self.reader.list_batch(visible, batch).await
     }
 
     async fn find_definition(&self, tenant: &Tenant, digest: &Digest) -> Result<Option<Definition>, StoreError> {
-        self.0.find_definition(tenant, digest).await
+        self.reader.find_definition(tenant, digest).await
     }
 
     async fn find_request(&self, key: &RequestKey) -> Result<Option<RequestKey>, StoreError> {
-        self.0.find_request(key).await
+        self.reader.find_request(key).await
     }
 
     async fn list_unfinished(&self) -> Result<Unfinished, StoreError> {
-        self.0.list_unfinished().await
+        self.reader.list_unfinished().await
     }
 }
 
@@ -129,6 +146,27 @@ async fn a_cancel_that_cannot_read_the_children_does_not_claim_to_have_stopped_t
     is_unreadable(&cancelled.view);
     let replay = house.engine.replay(&house.caller, started.view.run).await.expect("a replay");
     assert!(replay.ok, "{replay:?}");
+}
+
+/// A failed read is not remembered: the next call counts the tree again.
+#[tokio::test]
+async fn a_tree_that_could_not_be_counted_grows_when_it_can_be() {
+    let spawn = json!([{ "tool": "Agent", "input": { "name": "bob", "prompt": "p" } }]);
+    let house = House::new(Plan {
+        wrap_reader: no_size_at_first(),
+        ..Plan::new(json!([
+            { "when": { "agent": "alice", "turn": 1 }, "calls": spawn },
+            { "when": { "agent": "alice", "turn": 2 }, "calls": spawn },
+            { "when": { "agent": "alice" }, "text": "alice: {{last}}" },
+            { "text": "bob is done" } ]))
+    });
+    let view = house.run("alice", "go").await;
+    assert!(view.final_text.as_deref().is_some_and(|text| text.ends_with("bob is done")), "{view:?}");
+    let failed = house.journal(&view).await.into_iter().find_map(|record| match record.body {
+        Body::CallDone(done) if done.is_error => Some(done.text),
+        _ => None,
+    });
+    assert!(failed.expect("the first call failed").starts_with("tree_not_counted: "));
 }
 
 #[tokio::test]
