@@ -12,7 +12,7 @@ use drawloom_contract::{
     model::Model,
     money::Price,
     redact::Redactor,
-    tool::{Tool, ToolSource},
+    tool::{Outlives, Tool, ToolSource},
 };
 use drawloom_models::Secret;
 use drawloom_net::guarded::{SystemDialer, SystemResolver};
@@ -44,6 +44,8 @@ pub struct Resolved {
     pub prices: BTreeMap<ModelName, Price>,
     /// The tools.
     pub tools: Vec<Arc<dyn Tool>>,
+    /// Tools that are off, of which an earlier process may have left calls that still run.
+    pub turned_off: BTreeMap<String, Arc<dyn Outlives>>,
     /// The outside servers, by name, none of them started.
     pub servers: BTreeMap<String, Arc<dyn ToolSource>>,
     /// What the reader of the config should know.
@@ -72,7 +74,8 @@ pub(crate) fn resolve_in(
 ) -> Result<Resolved, Vec<Mistake>> {
     let config = &loaded.config;
     let mut problems = Vec::new();
-    let mut tools = drawloom_tools::builtin(&tool_parts(&config.tools, directories));
+    let tool_parts = tool_parts(&config.tools, directories);
+    let mut tools = drawloom_tools::builtin(&tool_parts);
     tools.extend(extra.iter().cloned());
     let providers: Vec<String> = config.providers.keys().cloned().collect();
     let unusable = keyless(config);
@@ -138,6 +141,7 @@ pub(crate) fn resolve_in(
                 models,
                 prices,
                 tools,
+                turned_off: drawloom_tools::turned_off(&tool_parts),
                 servers: servers.keys().cloned().zip(sources).collect(),
                 findings,
             });

@@ -124,6 +124,7 @@ pub async fn start(parts: Parts) -> Result<Running, CommandError> {
         providers,
         prices: parts.resolved.prices.clone(),
         tools: parts.resolved.tools.clone(),
+        turned_off: parts.resolved.turned_off.clone(),
         sources: parts.resolved.servers.values().cloned().collect(),
         volumes: parts.resolved.volumes.clone(),
         redactor: redactor.clone(),

@@ -21,7 +21,7 @@ use drawloom_contract::{
     record::{Body, Epoch, Outcome, Record, Status, Stop},
     redact::Redactor,
     time::{Clock, Entropy, Timestamp},
-    tool::{Tool, ToolSource, Volumes},
+    tool::{Outlives, Tool, ToolSource, Volumes},
     view::{Patch, RunView},
 };
 use futures::FutureExt;
@@ -80,6 +80,8 @@ pub struct Parts {
     pub prices: BTreeMap<ModelName, Price>,
     /// The tools.
     pub tools: Vec<Arc<dyn Tool>>,
+    /// Tools that the config turned off, by name, of which an earlier process may have left calls that still run.
+    pub turned_off: BTreeMap<String, Arc<dyn Outlives>>,
     /// Where more tools come from, which must be asked first.
     pub sources: Vec<Arc<dyn ToolSource>>,
     /// The way to files.

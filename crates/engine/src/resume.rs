@@ -252,7 +252,12 @@ impl Driver {
         let OpenCall { call, started, .. } = open;
         let mut context = self.context(call);
         let tool = self.offered(&started.tool_use.name);
-        if let Some(Repeat::Outlives(outlives)) = tool.as_ref().map(|tool| tool.repeat()) {
+        let outlives = match tool.as_ref().map(|tool| tool.repeat()) {
+            Some(Repeat::Outlives(outlives)) => Some(outlives),
+            Some(_) => None,
+            None => self.engine.parts.turned_off.get(&started.tool_use.name).map(AsRef::as_ref),
+        };
+        if let Some(outlives) = outlives {
             let over = outlives.until_over(&context).await;
             self.doubt(call, over);
             return false;

@@ -2,7 +2,10 @@
 
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
-use drawloom_contract::{time::Clock, tool::Tool};
+use drawloom_contract::{
+    time::Clock,
+    tool::{Outlives, Tool},
+};
 use drawloom_net::{
     Guarded,
     guarded::{Dial, Resolve, Rules},
@@ -114,5 +117,14 @@ pub fn builtin(parts: &Parts) -> Vec<Arc<dyn Tool>> {
     }
     let off = off(&parts.config);
     tools.retain(|tool| !off.iter().any(|off| off.name == tool.card().name));
+    tools
+}
+
+/// The built-in tools that the config leaves off and whose calls may have outlived an earlier process, by name.
+pub fn turned_off(parts: &Parts) -> BTreeMap<String, Arc<dyn Outlives>> {
+    let mut tools: BTreeMap<String, Arc<dyn Outlives>> = BTreeMap::new();
+    if !parts.config.bash.enabled {
+        tools.insert("Bash".into(), Arc::new(Bash::new(parts)));
+    }
     tools
 }

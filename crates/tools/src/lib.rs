@@ -25,7 +25,7 @@ mod web_fetch;
 mod write;
 
 pub use agent::Agent;
-pub use builtin::{BUILT_IN, BuiltIn, Off, Parts, builtin, off, variables};
+pub use builtin::{BUILT_IN, BuiltIn, Off, Parts, builtin, off, turned_off, variables};
 pub use config::{BashConfig, BashNetwork, Config, HttpConfig};
 pub use limits::LIMITS;
 pub use outside::{

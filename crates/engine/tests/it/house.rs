@@ -345,6 +345,7 @@ impl House {
             providers,
             prices: plan.prices,
             tools,
+            turned_off: BTreeMap::new(),
             sources: Vec::new(),
             volumes: Arc::new(NoVolumes),
             redactor: Arc::new(Redactor::new(plan.secrets)),
