@@ -170,8 +170,9 @@ pub trait Check: Send + Sync {
     async fn verdict(&self, context: &ToolContext, input: &Value, evidence: &Value) -> Verdict;
 
     /// Removes what was put aside as evidence. Called once the call's result is journaled, never before: until then its
-    /// absence may be what says that the call happened. A process that ends in between does not call it.
-    async fn discard(&self, context: &ToolContext, input: &Value, evidence: &Value);
+    /// absence may be what says that the call happened. A process that ends in between does not call it. Whatever it must
+    /// know is not asked from the journal, which may have masked it.
+    async fn discard(&self, context: &ToolContext);
 }
 
 /// Whether a call of an earlier process can still have an effect.

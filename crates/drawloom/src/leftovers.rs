@@ -1,4 +1,4 @@
-//! Staged files of calls that were never journaled: removed when an instance starts, before any run goes on.
+//! Staged files that are not evidence of an open call: removed when an instance starts, before any run goes on.
 
 use std::path::PathBuf;
 
@@ -10,6 +10,9 @@ use drawloom_substrate::VolumeTable;
 use drawloom_tools::Leftover;
 
 use crate::data_dir::DataDir;
+
+/// Records read at once.
+const PAGE: usize = 256;
 
 /// Where tools note what they have staged.
 pub(crate) fn directory(data: &DataDir) -> PathBuf {
@@ -34,12 +37,25 @@ pub(crate) async fn sweep(data: &DataDir, reader: &dyn RunReader, volumes: &Volu
     Ok(())
 }
 
-/// Whether the call that staged it is journaled and may still be open.
+/// Whether the call that staged it is journaled with it as evidence, and open.
 async fn is_evidence(reader: &dyn RunReader, leftover: &Leftover) -> Result<bool, StoreError> {
     let Some(view) = reader.find_run(&leftover.run).await? else { return Ok(false) };
     if view.status.is_terminal() {
         return Ok(false);
     }
-    let record = reader.read_journal(&leftover.run, leftover.call.saturating_sub(1), 1).await?.pop();
-    Ok(record.is_some_and(|record| record.seq == leftover.call && matches!(record.body, Body::CallStarted(_))))
+    let (mut after, mut is_open) = (leftover.call.saturating_sub(1), false);
+    loop {
+        let records = reader.read_journal(&leftover.run, after, PAGE).await?;
+        for record in &records {
+            match &record.body {
+                Body::CallStarted(started) if record.seq == leftover.call => is_open = started.evidence.is_some(),
+                Body::CallDone(done) if done.call == leftover.call => return Ok(false),
+                _ => {}
+            }
+        }
+        match records.last() {
+            Some(last) if is_open && records.len() == PAGE => after = last.seq,
+            _ => return Ok(is_open),
+        }
+    }
 }

@@ -6,7 +6,6 @@ use drawloom_contract::{
     record::{Body, RepeatClass},
     tool::{Repeat, Tool, ToolContext},
 };
-use serde_json::Value;
 
 use crate::driver::Driver;
 
@@ -14,7 +13,6 @@ use crate::driver::Driver;
 pub(crate) struct OldEvidence {
     tool: Arc<dyn Tool>,
     context: ToolContext,
-    input: Value,
 }
 
 impl Driver {
@@ -32,17 +30,17 @@ impl Driver {
             }
             if let Some(tool) = self.offered(&started.tool_use.name) {
                 let context = ToolContext { evidence: started.evidence.clone(), ..self.context(open.call) };
-                self.evidence.push(OldEvidence { tool, context, input: started.tool_use.input.clone() });
+                self.evidence.push(OldEvidence { tool, context });
             }
         }
     }
 
     /// Lets tools remove the evidence that nothing will ask for any more, beside the run.
     pub(crate) fn discard_evidence(&mut self) {
-        for OldEvidence { tool, context, input } in std::mem::take(&mut self.evidence) {
+        for OldEvidence { tool, context } in std::mem::take(&mut self.evidence) {
             drop(tokio::spawn(async move {
-                if let (Repeat::Check(check), Some(evidence)) = (tool.repeat(), &context.evidence) {
-                    check.discard(&context, &input, evidence).await;
+                if let Repeat::Check(check) = tool.repeat() {
+                    check.discard(&context).await;
                 }
             }));
         }

@@ -97,12 +97,8 @@ impl Check for Edit {
         replace::verdict(context, opened, evidence, OnOthersChange::Replan).await
     }
 
-    async fn discard(&self, context: &ToolContext, input: &Value, evidence: &Value) {
-        if let (Ok((opened, _)), Ok(evidence)) =
-            (prepare(context, input.clone()), serde_json::from_value(evidence.clone()))
-        {
-            replace::discard(context, opened, self.notes.clone(), evidence).await;
-        }
+    async fn discard(&self, context: &ToolContext) {
+        replace::discard(context, self.notes.clone()).await;
     }
 }
 

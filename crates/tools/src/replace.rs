@@ -27,7 +27,7 @@ pub(crate) use staged::is_staged_name;
 use staged::{Found, Staged, Staging};
 
 use crate::{
-    files::{Opened, Stoppable, failed, until_dropped},
+    files::{Opened, Stoppable, failed, open_any, until_dropped},
     guard::check_write,
     read::find_regular,
 };
@@ -84,7 +84,7 @@ pub(crate) async fn stage(
     until_dropped(move |stop| {
         let change = plan(&opened, &stop)?;
         let Some(directory) = staging.directory(&opened, &change.path)? else { return Ok(None) };
-        notes.add(&run, call, &opened.place.volume, &directory.path);
+        notes.add(&run, call, &opened.place.volume, &directory.path)?;
         let staged = staging.write(&directory, &opened, &change);
         // A call that was given up is never journaled, so nothing else would remove its file.
         if staged.is_err() || stop.load(std::sync::atomic::Ordering::Relaxed) {
@@ -254,15 +254,18 @@ pub(crate) async fn verdict(
     .await
 }
 
-/// Removes what a call has staged, when its result is journaled.
-pub(crate) async fn discard(context: &ToolContext, opened: Opened, notes: Notes, evidence: Evidence) {
-    let (run, call) = (context.run.clone(), context.call);
-    let staging = Staging::of(context);
+/// Removes what a call has staged, when its result is journaled. Its note says where that is: the journaled input and evidence may
+/// be masked. What cannot be removed now is removed when the server starts again.
+pub(crate) async fn discard(context: &ToolContext, notes: Notes) {
+    let context = context.clone();
     until_dropped(move |_| {
-        if let Some(Ok(directory)) = evidence.staged.map(|staged| opened.dir.open_dir(staged.directory())) {
-            staging.discard(&directory);
+        let Some(leftover) = notes.find(&context.run, context.call) else { return };
+        let removed = open_any(&context, Some(&leftover.volume), ".")
+            .map_err(|error| error.to_string())
+            .and_then(|opened| leftover.remove(Some(&opened.place.root)).map_err(|error| error.to_string()));
+        if let Err(error) = removed {
+            tracing::warn!(run = %context.run.run, call = context.call, error, "a staged file could not be removed");
         }
-        notes.remove(&run, call);
     })
     .await;
 }

@@ -71,12 +71,8 @@ impl Check for Write {
         replace::verdict(context, opened, evidence, OnOthersChange::Fail).await
     }
 
-    async fn discard(&self, context: &ToolContext, input: &Value, evidence: &Value) {
-        if let (Ok((opened, _)), Ok(evidence)) =
-            (prepare(context, input.clone()), serde_json::from_value(evidence.clone()))
-        {
-            replace::discard(context, opened, self.notes.clone(), evidence).await;
-        }
+    async fn discard(&self, context: &ToolContext) {
+        replace::discard(context, self.notes.clone()).await;
     }
 }
 

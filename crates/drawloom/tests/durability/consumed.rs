@@ -91,10 +91,10 @@ fn crash_at(point: &str) -> Result<(), String> {
     if staged.is_empty() { Ok(()) } else { Err(format!("left behind: {staged:?}")) }
 }
 
-fn points() -> Vec<String> {
-    let case = case();
+/// The points that a run passes which is not killed.
+pub(crate) fn points_of(case: &Case, request: &Value) -> Vec<String> {
     let server = case.start(&json!({ "points": case.path("points") }));
-    let answer = post(&server.url, "/v1/runs", &request()).expect("an answer");
+    let answer = post(&server.url, "/v1/runs", request).expect("an answer");
     assert_eq!(answer.json().expect("a result")["status"], "completed");
     let mut points = case.lines("points");
     points.sort();
@@ -102,11 +102,10 @@ fn points() -> Vec<String> {
     points
 }
 
-#[test]
-fn killed_at_every_point_each_consumed_file_was_written_once() {
-    let points = points();
+/// Crashes at each point; nothing may be wrong.
+pub(crate) fn crash_at_each(points: &[String], crash_at: impl Fn(&str) -> Result<(), String> + Sync) {
     let wrong = Mutex::new(Vec::new());
-    for_each(&points, |point| {
+    for_each(points, |point| {
         if let Err(why) = crash_at(point) {
             wrong.lock().expect("no panic while held").push(format!("{point}: {why}"));
         }
@@ -114,6 +113,12 @@ fn killed_at_every_point_each_consumed_file_was_written_once() {
     });
     let wrong = wrong.into_inner().expect("no panic while held");
     assert!(wrong.is_empty(), "{} of {} points:\n{}", wrong.len(), points.len(), wrong.join("\n"));
+}
+
+#[test]
+fn killed_at_every_point_each_consumed_file_was_written_once() {
+    let points = points_of(&case(), &request());
+    crash_at_each(&points, crash_at);
     assert!(points.len() >= 15, "only {} points: {points:?}", points.len());
     report_number(&format!("consumed files: killed at {} points, every message went out once", points.len()));
 }

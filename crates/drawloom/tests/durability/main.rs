@@ -16,6 +16,7 @@ mod poison;
 mod process;
 mod prove;
 mod proxy;
+mod staged;
 mod storm;
 mod streaming;
 mod sync_probe;

@@ -13,6 +13,7 @@ use cap_std::fs::Dir;
 use drawloom_contract::{
     ids::{RunId, RunKey, Tenant},
     record::Seq,
+    tool::ToolError,
 };
 use serde::{Deserialize, Serialize};
 
@@ -47,8 +48,8 @@ struct Note {
 }
 
 impl Notes {
-    /// Notes a file that is about to be staged. A note that cannot be written is logged and missed only by the sweep.
-    pub(super) fn add(&self, run: &RunKey, call: Seq, volume: &str, directory: &Path) {
+    /// Notes a file that is about to be staged. Without its note nothing would find it again.
+    pub(super) fn add(&self, run: &RunKey, call: Seq, volume: &str, directory: &Path) -> Result<(), ToolError> {
         let note = Note {
             tenant: run.tenant.clone(),
             run: run.run,
@@ -60,9 +61,16 @@ impl Notes {
             fs::create_dir_all(&self.directory)?;
             fs::write(self.path(run, call), serde_json::to_vec(&note)?)
         };
-        if let Err(error) = write() {
-            tracing::warn!(%error, "a staged file could not be noted; it stays if the server is killed now");
-        }
+        write().map_err(|error| {
+            ToolError::Failed(format!("nothing was written: the server's data directory cannot be written ({error})"))
+        })
+    }
+
+    /// What a call has noted, if its file may still be staged.
+    pub(super) fn find(&self, run: &RunKey, call: Seq) -> Option<Leftover> {
+        let path = self.path(run, call);
+        let note = serde_json::from_slice(&fs::read(&path).ok()?).ok()?;
+        Some(Leftover::new(note, path))
     }
 
     /// Removes a note: its file is no longer staged.
@@ -91,10 +99,7 @@ pub fn leftovers(directory: &Path) -> io::Result<Vec<Leftover>> {
     for entry in entries {
         let path = entry?.path();
         match serde_json::from_slice(&fs::read(&path)?) {
-            Ok(Note { tenant, run, call, volume, directory }) => {
-                let run = RunKey { tenant, run };
-                found.push(Leftover { run, call, volume, directory, note: path });
-            }
+            Ok(note) => found.push(Leftover::new(note, path)),
             Err(_) => fs::remove_file(&path)?,
         }
     }
@@ -102,6 +107,10 @@ pub fn leftovers(directory: &Path) -> io::Result<Vec<Leftover>> {
 }
 
 impl Leftover {
+    fn new(Note { tenant, run, call, volume, directory }: Note, note: PathBuf) -> Self {
+        Self { run: RunKey { tenant, run }, call, volume, directory, note }
+    }
+
     /// Removes the staged file, through the handle of its volume, and its note. Without a volume only the note goes.
     pub fn remove(&self, volume: Option<&File>) -> io::Result<()> {
         if let Some(volume) = volume {

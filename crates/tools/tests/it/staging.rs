@@ -4,6 +4,7 @@ use std::{path::PathBuf, sync::Arc};
 
 use drawloom_contract::{
     ids::Digest,
+    redact::MASK,
     tool::{Repeat, Step, Tool, ToolContext, ToolError, Verdict},
 };
 use drawloom_tools::leftovers;
@@ -43,7 +44,7 @@ impl Call {
 
     async fn discard(&self) {
         let Repeat::Check(check) = self.tool.repeat() else { panic!("it keeps evidence") };
-        check.discard(&self.context, &self.input, self.context.evidence.as_ref().expect("evidence")).await;
+        check.discard(&self.context).await;
     }
 
     fn staged(&self, room: &Room) -> PathBuf {
@@ -196,4 +197,26 @@ async fn a_full_disk_or_a_directory_that_cannot_be_written_fails_the_call() {
     let error = room.fails("Write", json!({ "path": "dir/x", "content": "x" })).await;
     assert!(error.starts_with("dir/x: "), "{error}");
     assert!(!room.volume.path().join("dir/x").exists());
+}
+
+fn masked(value: &Value) -> Value {
+    serde_json::from_str(&value.to_string().replace("s3cret", MASK)).expect("JSON")
+}
+
+/// The intent is journaled with secrets masked, so that its path may lead nowhere. What was staged is found all the same.
+#[tokio::test]
+async fn what_was_staged_is_removed_also_when_its_path_was_masked() {
+    let room = room();
+    room.put("s3cret/old.txt", "old");
+    for (name, input) in [
+        ("Write", json!({ "path": "s3cret/new.txt", "content": "new" })),
+        ("Edit", json!({ "path": "s3cret/old.txt", "old_string": "old", "new_string": "new" })),
+    ] {
+        let mut call = Call::intend(&room, name, input).await;
+        call.input = masked(&call.input);
+        call.context.evidence = call.context.evidence.as_ref().map(masked);
+        call.discard().await;
+        assert_eq!(std::fs::read_dir(room.volume.path().join("s3cret")).expect("the directory").count(), 1, "{name}");
+        assert!(leftovers(&room.temporary.path().join("staged")).expect("the notes").is_empty(), "{name}");
+    }
 }

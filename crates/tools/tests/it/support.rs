@@ -185,10 +185,8 @@ impl Room {
             let work = async move {
                 let Repeat::Check(check) = tool.repeat() else { return tool.call(&context, input).await };
                 context.evidence = check.evidence(&context, &input).await?;
-                let done = tool.call(&context, input.clone()).await;
-                if let Some(evidence) = &context.evidence {
-                    check.discard(&context, &input, evidence).await;
-                }
+                let done = tool.call(&context, input).await;
+                check.discard(&context).await;
                 done
             };
             Box::pin(async { tokio::time::timeout(HANGS, work).await.expect("it does not hang") })
