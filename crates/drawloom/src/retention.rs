@@ -10,7 +10,7 @@ use std::{
 
 use drawloom_contract::{
     retention::{Prune, Retention},
-    time::{Clock, Timestamp},
+    time::{Clock, Instant, Timestamp},
 };
 
 /// How often.
@@ -40,11 +40,10 @@ impl Sweeps {
 
 /// Removes what ended longer ago than `max_age`, now and then every hour, for ever.
 pub(crate) async fn keep(retention: Arc<dyn Retention>, clock: Arc<dyn Clock>, max_age: Duration, sweeps: Arc<Sweeps>) {
-    let (began, began_wall) = (clock.now(), clock.wall());
+    let mut today = Today::new(clock.now(), clock.wall());
     loop {
         let now = clock.now();
-        // A wall clock that was set forward makes nothing older.
-        let ended_before = earlier(clock.wall().min(began_wall.after(now.since(began))), max_age);
+        let ended_before = earlier(today.at(now, clock.wall()), max_age);
         match retention.prune(&Prune { tenant: None, ended_before }).await {
             Ok(pruned) => {
                 sweeps.done.fetch_add(1, Ordering::Relaxed);
@@ -62,6 +61,50 @@ pub(crate) async fn keep(retention: Arc<dyn Retention>, clock: Arc<dyn Clock>, m
     }
 }
 
+/// How long a wall clock that was set must stay as it was set before it is believed. A wrong date would remove everything.
+const BELIEVED_AFTER: Duration = Duration::from_secs(24 * 3_600);
+
+/// How far the wall clock may drift from the other clock without counting as set.
+const DRIFT: Duration = Duration::from_secs(60);
+
+/// The date, counted from a reading of the wall clock with the clock that never jumps. Runs do not get older because the wall
+/// clock was set forward by mistake; one that was wrong at the start and set right later is believed after a day.
+struct Today {
+    believed: Reading,
+    /// The reading that the wall clock has agreed with since.
+    latest: Reading,
+}
+
+/// What the wall clock said at a moment.
+#[derive(Clone, Copy)]
+struct Reading {
+    at: Instant,
+    wall: Timestamp,
+}
+
+impl Reading {
+    fn now(&self, now: Instant) -> Timestamp {
+        self.wall.after(now.since(self.at))
+    }
+}
+
+impl Today {
+    fn new(at: Instant, wall: Timestamp) -> Self {
+        let reading = Reading { at, wall };
+        Self { believed: reading, latest: reading }
+    }
+
+    fn at(&mut self, now: Instant, wall: Timestamp) -> Timestamp {
+        let drift = wall.as_millis().abs_diff(self.latest.now(now).as_millis());
+        if u128::from(drift) > DRIFT.as_millis() {
+            self.latest = Reading { at: now, wall };
+        } else if now.since(self.latest.at) >= BELIEVED_AFTER {
+            self.believed = self.latest;
+        }
+        wall.min(self.believed.now(now))
+    }
+}
+
 fn earlier(now: Timestamp, age: Duration) -> Timestamp {
     let millis = i64::try_from(age.as_millis()).unwrap_or(i64::MAX);
     Timestamp::from_millis(now.as_millis().saturating_sub(millis))
@@ -72,10 +115,12 @@ mod tests {
     use std::sync::Mutex;
 
     use async_trait::async_trait;
-    use drawloom_contract::{journal::StoreError, retention::Pruned, time::Instant};
+    use drawloom_contract::{journal::StoreError, retention::Pruned};
     use tokio::sync::Semaphore;
 
     use super::*;
+
+    const HOUR: i64 = 3_600_000;
 
     /// A clock that stands still until somebody waits for it.
     struct Jumps {
@@ -121,11 +166,10 @@ mod tests {
         }
     }
 
-    #[tokio::test]
-    async fn it_looks_at_once_and_then_every_hour_also_after_a_failure() {
-        let day = 86_400_000;
+    /// The cutoffs of `passes` hours with a wall clock that is set `forward` after the first pass, and how many passes failed.
+    async fn cutoffs(first: Timestamp, forward: Duration, passes: usize) -> (Vec<i64>, u64) {
         let clock = Arc::new(Jumps {
-            began: Timestamp::from_millis(100 * day),
+            began: first,
             now: Mutex::new(Instant::from_origin(Duration::ZERO)),
             set_forward_ms: AtomicU64::new(0),
             may_jump: Semaphore::new(0),
@@ -134,16 +178,32 @@ mod tests {
         let sweeps = Arc::<Sweeps>::default();
         let max_age = Duration::from_secs(90 * 86_400);
         let keeping = tokio::spawn(keep(broom.clone(), clock.clone(), max_age, sweeps.clone()));
-        for _ in 0..3 {
+        for _ in 0..passes {
             broom.told.acquire().await.expect("it is open").forget();
-            // From here on the wall clock is a year ahead, which makes nothing older.
-            clock.set_forward_ms.store(365 * 86_400_000, Ordering::Relaxed);
+            clock.set_forward_ms.store(forward.as_millis() as u64, Ordering::Relaxed);
             clock.may_jump.add_permits(1);
         }
         keeping.abort();
-        let cutoffs: Vec<i64> =
-            broom.asked.lock().expect("no panic").iter().map(|prune| prune.ended_before.as_millis()).collect();
-        assert_eq!(cutoffs[..3], [10 * day, 10 * day + 3_600_000, 10 * day + 7_200_000]);
-        assert_eq!(sweeps.counts().failed, 1);
+        let asked = broom.asked.lock().expect("no panic");
+        (asked.iter().take(passes).map(|prune| prune.ended_before.as_millis()).collect(), sweeps.counts().failed)
+    }
+
+    #[tokio::test]
+    async fn it_looks_at_once_and_then_every_hour_also_after_a_failure() {
+        let day = 86_400_000;
+        // After the first pass the wall clock is a year ahead, which makes nothing older.
+        let (cutoffs, failed) = cutoffs(Timestamp::from_millis(100 * day), Duration::from_secs(365 * 86_400), 3).await;
+        assert_eq!(cutoffs, [10 * day, 10 * day + HOUR, 10 * day + 2 * HOUR]);
+        assert_eq!(failed, 1);
+    }
+
+    /// A machine without a battery starts in 1970 and learns the date later.
+    #[tokio::test]
+    async fn a_wall_clock_that_was_set_right_is_believed_after_a_day() {
+        let day = 86_400_000;
+        let (cutoffs, _) = cutoffs(Timestamp::from_millis(0), Duration::from_secs(20_000 * 86_400), 30).await;
+        // The second pass saw the new date; a day later it holds.
+        let expected = |hour: i64| if hour < 25 { hour * HOUR - 90 * day } else { (20_000 - 90) * day + hour * HOUR };
+        assert_eq!(cutoffs, (0..30).map(expected).collect::<Vec<_>>());
     }
 }
