@@ -121,6 +121,21 @@ impl DataDir {
         &self.path
     }
 
+    /// Where it is without links, or will be when it is made.
+    pub(crate) fn real_path(&self) -> io::Result<PathBuf> {
+        for above in self.path.ancestors() {
+            match above.canonicalize() {
+                Ok(real) => {
+                    let missing = self.path.strip_prefix(above).unwrap_or(Path::new(""));
+                    return Ok(real.components().chain(missing.components()).collect());
+                }
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Err(io::ErrorKind::NotFound.into())
+    }
+
     /// Makes the directory if need be and takes ownership for `command`.
     pub fn lock(&self, command: &str) -> Result<Lock, Error> {
         let explain = |file: &'static str| move |source| Error::Io { path: self.path.clone(), file, source };

@@ -89,13 +89,7 @@ impl Parts {
         }
         let directories = Directories { temporary, staged: leftovers::directory(lock.directory()) };
         let resolved = resolve::resolve_in(&directories, &loaded, extra).map_err(config::refuse)?;
-        let data = lock.directory().path();
-        let exposed = data.canonicalize().and_then(|data| resolved.volumes.exposing(&data)).map_err(|error| {
-            CommandError::usage("bad_data_dir", format!("cannot look at {}: {error}", data.display()))
-        })?;
-        if !exposed.is_empty() {
-            return Err(config::refuse(exposed.iter().map(|problem| loaded.mistake(problem)).collect()));
-        }
+        resolve::keep_apart(&loaded, &resolved, lock.directory())?;
         Ok(Self {
             store: Options::new(lock.directory().path()),
             lock,

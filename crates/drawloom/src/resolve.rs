@@ -22,7 +22,9 @@ use drawloom_substrate::{Catalog, Finding, Inputs, Problem, VolumeTable, Weight}
 use crate::{
     clock::SystemClock,
     config::{self, Config, Loaded, Mistake},
+    data_dir::DataDir,
     environment,
+    exit::CommandError,
     parts::secret_names,
 };
 
@@ -153,6 +155,17 @@ pub(crate) fn resolve_in(
     let mut mistakes: Vec<Mistake> = problems.iter().map(|problem| loaded.mistake(problem)).collect();
     mistakes.sort_by(|left, right| left.place.cmp(&right.place));
     Err(mistakes)
+}
+
+/// Refuses volumes that contain the data directory or lie inside it.
+pub(crate) fn keep_apart(loaded: &Loaded, resolved: &Resolved, data: &DataDir) -> Result<(), CommandError> {
+    let exposed = data.real_path().and_then(|data| resolved.volumes.exposing(&data)).map_err(|error| {
+        CommandError::usage("bad_data_dir", format!("cannot look at {}: {error}", data.path().display()))
+    })?;
+    match exposed.is_empty() {
+        true => Ok(()),
+        false => Err(config::refuse(exposed.iter().map(|problem| loaded.mistake(problem)).collect())),
+    }
 }
 
 /// What the built-in tools are made of.

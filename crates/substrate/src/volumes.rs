@@ -127,14 +127,15 @@ impl VolumeTable {
         self.volumes.get(name).map(|volume| &*volume.root)
     }
 
-    /// The volumes that contain the server's data directory or lie inside it. Its agents could read and change every run.
+    /// The volumes that contain the server's data directory or lie inside it. Its agents could read and change every run. `data`
+    /// is a real path, of which the last part may not exist yet.
     pub fn exposing(&self, data: &Path) -> std::io::Result<Vec<Problem>> {
         let mut problems = Vec::new();
         for (name, volume) in &self.volumes {
             let path = volume.spellings.last().map_or(Path::new("/"), |path| path);
             let how = match () {
                 () if guarded::contains(&volume.root, data)? => "contains the data directory",
-                () if guarded::contains(&File::open(data)?, path)? => "is inside the data directory",
+                () if data.exists() && guarded::contains(&File::open(data)?, path)? => "is inside the data directory",
                 () => continue,
             };
             let message = format!("volume {name} {how} {}: its agents could change every run", data.display());

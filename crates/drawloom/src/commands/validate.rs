@@ -11,6 +11,7 @@ use crate::{
     cli::Look,
     commands::Session,
     config::{self, Loaded},
+    connect,
     exit::{CommandError, Exit},
     output::{Format, Output, Style},
     resolve,
@@ -32,6 +33,10 @@ impl Validate {
         let files = if self.files.is_empty() { config::find(&session.globals.config)? } else { self.files };
         let loaded = config::load_files(&files)?;
         let resolved = resolve::resolve(&loaded, &[]).map_err(config::refuse)?;
+        // Without a data directory no server starts either, but that is not the config's mistake.
+        if let Ok(data) = connect::data_dir(&session.globals) {
+            resolve::keep_apart(&loaded, &resolved, &data)?;
+        }
         let output = &session.output;
         match output.format() {
             Format::Json => output.json(&json!({

@@ -73,5 +73,22 @@ fn a_volume_around_or_inside_the_data_directory_is_refused() {
             let said = format!("volumes.bad.path: volume bad {how} <home>/data: its agents could change every run");
             assert!(ran.stderr.contains(&said), "{path}: {}", ran.stderr);
         }
+        // Those who only look say the same.
+        let said = format!("volume bad {how} <home>/data: its agents could change every run");
+        let ran = home.run(&[&["validate"][..], &layers].concat()).exits(2);
+        assert!(ran.stderr.contains(&said), "{path}: {}", ran.stderr);
+        let ran = home.run(&[&["doctor", "--json"][..], &layers].concat()).exits(1).json();
+        let checks = ran["checks"].as_array().expect("checks");
+        let failed = checks.iter().find(|check| check["what"] == "config" && check["verdict"] == "fail");
+        assert!(
+            failed.is_some_and(|check| check["message"].as_str().unwrap_or_default().contains(&said)),
+            "{path}: {ran}"
+        );
     }
+    // Also before there is one.
+    fs::remove_dir_all(home.data()).expect("the data directory");
+    home.write("more.yaml", "volumes: { bad: { path: . } }\n");
+    let ran = home.run(&["validate", "drawloom.yaml", "more.yaml"]).exits(2);
+    assert!(ran.stderr.contains("volume bad contains the data directory"), "{}", ran.stderr);
+    assert!(!home.data().exists(), "to look makes nothing");
 }

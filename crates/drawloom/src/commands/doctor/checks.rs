@@ -98,7 +98,13 @@ fn config(session: &Session, report: &mut Report) -> (Option<Loaded>, Option<Res
     };
     let secrets = parts::secret_names(&loaded);
     logging::mask_also(secrets.iter().filter_map(|name| environment::variable(name)));
-    match resolve::resolve(&loaded, &[]) {
+    let resolved = resolve::resolve(&loaded, &[]).map_err(config::refuse).and_then(|resolved| {
+        if let Ok(data) = connect::data_dir(&session.globals) {
+            resolve::keep_apart(&loaded, &resolved, &data)?;
+        }
+        Ok(resolved)
+    });
+    match resolved {
         Ok(resolved) => {
             let files: Vec<String> = loaded.files.iter().map(|file| file.display().to_string()).collect();
             let agents = resolved.catalog.names().count();
@@ -112,8 +118,8 @@ fn config(session: &Session, report: &mut Report) -> (Option<Loaded>, Option<Res
             }
             (Some(loaded), Some(resolved))
         }
-        Err(mistakes) => {
-            report.fail("config", &config::refuse(mistakes));
+        Err(error) => {
+            report.fail("config", &error);
             (Some(loaded), None)
         }
     }
