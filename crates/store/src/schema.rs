@@ -3,7 +3,7 @@
 use rusqlite::{Connection, Result};
 
 /// Each step leads from the format that is its index to the next. A step that was released is never changed.
-const STEPS: &[&str] = &[FIRST, MONEY, RETENTION, VALUES];
+const STEPS: &[&str] = &[FIRST, MONEY, RETENTION, VALUES, USERS];
 
 /// The format that this version writes.
 pub(crate) fn known() -> u32 {
@@ -208,3 +208,7 @@ CREATE TABLE kept (
 ) WITHOUT ROWID;
 CREATE INDEX kept_by_expiry ON kept (space, expires_at);
 ";
+
+/// The runs of one user, for lists that show nothing else. Without it such a list read every run of the tenant: 36 ms for
+/// 100,000. It adds a page to the commit that accepts a run, so that the user of a server without users is left out.
+const USERS: &str = "CREATE INDEX runs_by_user ON runs (tenant, user) WHERE user <> 'default';";

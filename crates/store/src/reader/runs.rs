@@ -200,20 +200,35 @@ impl RunReader for Store {
 }
 
 fn list_runs(connection: &Connection, visible: &Visible, filter: &RunFilter) -> Result<Vec<RunView>> {
-    let mut text = String::from(select_runs_without_texts!("WHERE tenant = $1"));
-    let mut values: Vec<Box<dyn ToSql>> = vec![Box::new(visible.tenant().as_str())];
-    let mut only = |condition: &str, value: Box<dyn ToSql>| {
+    let (text, values) = list(visible, filter);
+    let values: Vec<&dyn ToSql> = values.iter().map(|value| &**value).collect();
+    Bound::new(connection, &text)?.all(&values, read_run)
+}
+
+/// The query of a list and its values.
+fn list<'a>(visible: &'a Visible, filter: &'a RunFilter) -> (String, Vec<Box<dyn ToSql + 'a>>) {
+    let users = visible.owner().into_iter().chain(&filter.user);
+    // SQLite would rather go through all runs in order than sort a few, so that it is told where to look.
+    let place = match filter {
+        RunFilter { batch: Some(_), .. } => "INDEXED BY runs_by_batch WHERE tenant = $1",
+        RunFilter { parent: Some(_), .. } => "INDEXED BY runs_by_parent WHERE tenant = $1",
+        RunFilter { session: Some(_), .. } => "INDEXED BY runs_by_session WHERE tenant = $1",
+        _ if users.clone().any(|user| *user != UserId::default_user()) => {
+            "INDEXED BY runs_by_user WHERE tenant = $1 AND user <> 'default'"
+        }
+        _ => "WHERE tenant = $1",
+    };
+    let mut text = String::from(select_runs_without_texts!("")) + place;
+    let mut values: Vec<Box<dyn ToSql + 'a>> = vec![Box::new(visible.tenant().as_str())];
+    let mut only = |condition: &str, value: Box<dyn ToSql + 'a>| {
         values.push(value);
         text.push_str(&format!(" AND {condition} ${}", values.len()));
     };
-    if let Some(owner) = visible.owner() {
-        only("user =", Box::new(owner.as_str().to_owned()));
-    }
-    if let Some(user) = &filter.user {
-        only("user =", Box::new(user.as_str().to_owned()));
+    for user in users {
+        only("user =", Box::new(user.as_str()));
     }
     if let Some(agent) = &filter.agent {
-        only("agent =", Box::new(agent.as_str().to_owned()));
+        only("agent =", Box::new(agent.as_str()));
     }
     if let Some(session) = filter.session {
         only("session =", Box::new(*session.as_bytes()));
@@ -237,8 +252,7 @@ fn list_runs(connection: &Connection, visible: &Visible, filter: &RunFilter) -> 
     }
     values.push(Box::new(filter.limit));
     text.push_str(&format!(" ORDER BY run DESC LIMIT ${}", values.len()));
-    let values: Vec<&dyn ToSql> = values.iter().map(|value| &**value).collect();
-    Bound::new(connection, &text)?.all(&values, read_run)
+    (text, values)
 }
 
 /// Records after `after`: at most `limit`, and at most `bytes` of text, or one.
@@ -332,4 +346,48 @@ fn read_due(row: &Row<'_>) -> Result<Due> {
     let tenant = row.get_ref(0)?.as_str()?.parse().map_err(|error| wrong(0, Type::Text, error))?;
     let run = RunKey { tenant, run: RunId::from_bytes(row.get(1)?) };
     Ok(Due { run, due: Timestamp::from_millis(row.get(2)?), since: Timestamp::from_millis(row.get(3)?) })
+}
+
+#[cfg(test)]
+mod tests {
+    use drawloom_contract::caller::{Caller, Proof, Scope};
+
+    use super::*;
+
+    fn plan(visible: &Visible, filter: &RunFilter) -> Vec<String> {
+        let connection = Connection::open_in_memory().expect("memory can be opened");
+        crate::schema::migrate(&connection, 0).expect("an empty file");
+        let (text, values) = list(visible, filter);
+        let mut plan = connection.prepare(&format!("EXPLAIN QUERY PLAN {text}")).expect("a valid text");
+        let values: Vec<&dyn ToSql> = values.iter().map(|value| &**value).collect();
+        let steps = plan.query_map(&values[..], |row| row.get(3)).expect("a plan");
+        steps.collect::<Result<_>>().expect("steps")
+    }
+
+    /// However many runs there are, a narrow list looks at no others.
+    #[test]
+    fn a_list_of_one_user_session_batch_or_parent_looks_at_no_other_runs() {
+        let ada: UserId = "ada".parse().expect("a name");
+        let scopes = vec![Scope::RunsRead];
+        let bound = Caller { subject: ada.clone(), scopes, ..Caller::open(Proof::Principal) }.visible();
+        assert!(bound.owner().is_some());
+        let everyone = Visible::whole(Tenant::default_tenant());
+        let one = RunFilter { limit: 50, ..RunFilter::default() };
+        let of_ada = RunFilter { user: Some(ada), ..one.clone() };
+        for (visible, filter) in [(&bound, &one), (&everyone, &of_ada), (&bound, &of_ada)] {
+            let plan = plan(visible, filter);
+            assert_eq!(plan, ["SEARCH runs USING INDEX runs_by_user (tenant=? AND user=?)"]);
+        }
+        let before = RunFilter { before: Some(RunId::from_bytes([9; 16])), ..one.clone() };
+        assert_eq!(plan(&bound, &before), ["SEARCH runs USING INDEX runs_by_user (tenant=? AND user=? AND run<?)"]);
+        for (filter, index) in [
+            (RunFilter { session: Some(SessionId::from_bytes([9; 16])), ..one.clone() }, "runs_by_session"),
+            (RunFilter { batch: Some(BatchId::from_bytes([9; 16])), ..one.clone() }, "runs_by_batch"),
+            (RunFilter { parent: Some(RunId::from_bytes([9; 16])), ..one.clone() }, "runs_by_parent"),
+        ] {
+            let plan = plan(&bound, &filter);
+            assert!(plan[0].starts_with(&format!("SEARCH runs USING INDEX {index} (tenant=? AND ")), "{plan:?}");
+        }
+        assert_eq!(plan(&everyone, &one), ["SEARCH runs USING PRIMARY KEY (tenant=?)"]);
+    }
 }
