@@ -1,6 +1,7 @@
 //! `Bash`: runs a command inside a volume, confined as far as the machine can, and leaves nothing running.
 
 mod outcome;
+mod rules;
 
 use std::{
     fs::{self, File},

@@ -105,6 +105,30 @@ async fn a_command_that_a_rule_stopped_is_told_the_rule_and_the_key() {
     assert!(told.contains("its mode: rw"), "{told}");
 }
 
+/// A rule that has nothing to do with a failure would send the model the wrong way.
+#[tokio::test]
+async fn a_command_that_failed_by_itself_is_told_no_rule() {
+    let room = Room::new();
+    room.put("script", "exit 0");
+    for command in [
+        "cat missing.txt",
+        "cat ./missing/file",
+        "cat /etc/no-such-setting",
+        "no-such-program --version",
+        "chmod 644 script; ./script",
+        "cat $TMPDIR/none",
+        "cat $PWD/none",
+    ] {
+        let told = room.fails("Bash", json!({ "command": command })).await;
+        assert!(!told.contains("possible cause") && !told.contains("[rule"), "{command}: {told}");
+    }
+    // A server of the machine is not there: the words say of which loopback they speak.
+    let connect = "perl -MSocket -e 'socket(S, AF_INET, SOCK_STREAM, 0) && connect(S, pack_sockaddr_in(9, inet_aton(q(127.0.0.1)))) or die $!'";
+    let told = room.fails("Bash", json!({ "command": connect })).await;
+    assert!(told.contains("[possible cause: a command has a loopback network of its own"), "{told}");
+    assert!(!told.contains("commands have no network"), "{told}");
+}
+
 #[tokio::test]
 async fn the_network_needs_the_operator_and_an_agent_that_may_reach_every_host() {
     let mut room = Room::new();

@@ -1,0 +1,91 @@
+//! Rules of the sandbox that may be why a command failed, each with the key of the config that changes it. What a command prints
+//! proves nothing, so that they are possibilities, and only those are named that fit a line of the output.
+
+use std::path::{Path, PathBuf};
+
+use drawloom_process::{Access, Command, ListedPath, Network};
+
+use super::path_of;
+
+/// No way to another machine.
+const UNREACHABLE: &[&str] = &[
+    "Network is unreachable",
+    "network is unreachable",
+    "Could not resolve",
+    "could not resolve",
+    "name resolution",
+    "Name or service not known",
+    "ENETUNREACH",
+    "EAI_AGAIN",
+    "ENOTFOUND",
+    "socket: Operation not permitted",
+];
+const REFUSED: &[&str] = &["Connection refused", "connection refused", "ECONNREFUSED"];
+const READ_ONLY: &[&str] = &["Read-only file system", "EROFS"];
+const DENIED: &[&str] = &["Permission denied", "EACCES"];
+const MISSING: &[&str] = &["No such file or directory", "ENOENT"];
+const TOO_MANY: &[&str] = &["Resource temporarily unavailable", "Cannot fork", "EAGAIN"];
+const CALLS: &[&str] = &["Operation not permitted", "EPERM", "Function not implemented", "Bad system call"];
+
+/// Directories that every command sees.
+const SEEN: &[&str] = &["/bin", "/dev", "/etc", "/lib", "/lib64", "/opt", "/proc", "/sbin", "/tmp", "/usr"];
+
+/// What may have stood in the command's way, as far as its output speaks of it.
+pub(super) fn possible_causes(output: &str, command: &Command) -> Vec<String> {
+    let volume = path_of(&command.directory).unwrap_or_default();
+    let own =
+        |path: &Path| path.starts_with(&volume) || path.starts_with(&command.temporary) || path.starts_with("/tmp");
+    let listed = |paths: &[ListedPath], path: &Path| paths.iter().any(|listed| path.starts_with(listed.real()));
+    let is_writable = |path: &Path| own(path) || listed(&command.writable, path);
+    let is_seen = |path: &Path| {
+        is_writable(path) || listed(&command.readable, path) || SEEN.iter().any(|seen| path.starts_with(seen))
+    };
+    let (mut unreachable, mut refused, mut unwritable, mut unseen, mut too_many, mut calls) =
+        (false, false, false, false, false, false);
+    for line in output.lines() {
+        let says = |words: &[&str]| words.iter().any(|word| line.contains(word));
+        unreachable |= says(UNREACHABLE);
+        refused |= says(REFUSED);
+        // A relative path is in the volume, as a rule.
+        let outside = paths(line).any(|path| !is_writable(&path));
+        let volume_is_read_only = command.access == Access::ReadOnly && !outside;
+        unwritable |= says(READ_ONLY) || (says(DENIED) && (outside || volume_is_read_only));
+        unseen |= (says(MISSING) || says(DENIED)) && paths(line).any(|path| !is_seen(&path));
+        too_many |= says(TOO_MANY);
+        calls |= says(CALLS) && !says(UNREACHABLE);
+    }
+    let has_network = command.network == Network::Host;
+    let unwritable = unwritable.then_some(match command.access {
+        Access::ReadOnly => {
+            "the volume is read-only (its mode: rw changes that); only $TMPDIR and /tmp can be written, and \
+             tools.bash.writable_paths"
+        }
+        Access::ReadWrite => "only the volume, $TMPDIR, /tmp and tools.bash.writable_paths can be written",
+    });
+    let causes = [
+        (unreachable && !has_network).then_some(
+            "commands have no network; tools.bash.network: host with hosts: [\"*\"] of the agent changes that",
+        ),
+        (refused && !has_network).then_some(
+            "a command has a loopback network of its own: servers that it did not start itself are not there; \
+             tools.bash.network: host with hosts: [\"*\"] of the agent changes that",
+        ),
+        unwritable,
+        unseen.then_some(
+            "only the volume, the system's programs and libraries, and tools.bash.readable_paths can be seen, whatever else \
+             exists on the machine",
+        ),
+        too_many.then_some("the processes and threads of a command are limited; tools.bash.max_processes changes it"),
+        calls.then_some(
+            "system calls that reach other processes, mount, or trace are refused; no setting changes that",
+        ),
+    ];
+    causes.into_iter().flatten().map(|cause| format!("[possible cause: {cause}]")).collect()
+}
+
+/// The absolute paths in a line, without the name of the program that says it: `/bin/sh: 1: ./script: Permission denied`.
+fn paths(line: &str) -> impl Iterator<Item = PathBuf> {
+    let ends_path = |sign: char| sign.is_whitespace() || "'\"`:;,()[]{}<>=\u{2018}\u{2019}".contains(sign);
+    let said = line.split_once(": ").map(|(_, rest)| rest).filter(|rest| rest.contains(": ")).unwrap_or(line);
+    said.split(ends_path).filter(|word| word.len() > 1 && word.starts_with('/')).map(PathBuf::from)
+}
