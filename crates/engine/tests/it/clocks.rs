@@ -6,12 +6,15 @@ use std::{
     time::Duration,
 };
 
+use async_trait::async_trait;
 use drawloom_contract::{
-    record::Status,
+    journal::{CommitError, Committed, Entry, Journal},
+    record::{Body, Status},
     runs::{Interest, Runs, Start},
     view::RunView,
 };
 use serde_json::{Value, json};
+use tokio::sync::Notify;
 
 use crate::{
     house::{Hand, House, Plan, ask},
@@ -212,4 +215,56 @@ fn after_a_restart_what_is_left_is_left() {
         clock.turn(Duration::from_secs(1));
         assert_eq!(end(house, view).await, timed_out("timeout"));
     });
+}
+
+/// A journal that holds the commit that accepts `agent` back until it may go on.
+struct Holds {
+    journal: Arc<dyn Journal>,
+    agent: &'static str,
+    held: Arc<Notify>,
+    may_go: Arc<Notify>,
+}
+
+#[async_trait]
+impl Journal for Holds {
+    async fn commit(&self, entry: Entry) -> Result<Committed, CommitError> {
+        let first = entry.runs.first().and_then(|append| append.records.first());
+        if first.is_some_and(
+            |record| matches!(&record.body, Body::Accepted(accepted) if accepted.agent.as_str() == self.agent),
+        ) {
+            self.held.notify_one();
+            self.may_go.notified().await;
+        }
+        self.journal.commit(entry).await
+    }
+}
+
+/// The time of a run can be up while its acceptance is being written. No task holds a queued run afterwards, so that its timer
+/// has to be set again.
+#[tokio::test]
+async fn a_deadline_that_is_due_before_the_acceptance_is_committed_still_ends_the_run() {
+    let (held, may_go) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let (house, clock) = house(slow(), |plan| Plan {
+        wrap_journal: {
+            let (held, may_go) = (held.clone(), may_go.clone());
+            Arc::new(move |journal| {
+                Arc::new(Holds { journal, agent: "bob", held: held.clone(), may_go: may_go.clone() })
+            })
+        },
+        ..plan.config(|config| (config.max_concurrent_runs, config.queue_timeout_ms) = (1, 3_600_000))
+    });
+    house.start(ask("alice", "x"), Interest::None).await;
+    let short = |agent: &str| Start { timeout_ms: Some(60_000), ..ask(agent, "x") };
+    let bob = house.start(short("bob"), Interest::None);
+    let meanwhile = async {
+        tokio::time::timeout(PATIENCE, held.notified()).await.expect("bob is being accepted");
+        let carol = house.start(short("carol"), Interest::None).await.view;
+        clock.turn(Duration::from_secs(60));
+        // Carol's timer was set after bob's: when she has ended, his has been due.
+        assert_eq!(end(&house, &carol).await, timed_out("timeout"));
+        may_go.notify_one();
+    };
+    let (bob, ()) = futures::join!(bob, meanwhile);
+    clock.turn(Duration::from_secs(60));
+    assert_eq!(end(&house, &bob.view).await, timed_out("timeout"));
 }

@@ -16,7 +16,7 @@ use drawloom_contract::{
     choice::{Effort, ModelName, Sampling},
     definition::{Definition, Definitions},
     ids::{AgentName, RunKey, Tenant},
-    journal::RunReader,
+    journal::{Journal, RunReader},
     message::Segment,
     model::{Deltas, ListedModel, Model, ModelCard, Turn, TurnError, TurnRequest},
     money::Price,
@@ -230,9 +230,13 @@ pub(crate) struct Plan {
     pub(crate) entropy: Arc<dyn Entropy>,
     /// Stands between the engine and what it reads.
     pub(crate) wrap_reader: WrapReader,
+    /// Stands between the engine and what it writes.
+    pub(crate) wrap_journal: WrapJournal,
     /// Tools `Idle000` and so on, which do nothing.
     pub(crate) idle_tools: u32,
 }
+
+pub(crate) type WrapJournal = Arc<dyn Fn(Arc<dyn Journal>) -> Arc<dyn Journal> + Send + Sync>;
 
 impl Plan {
     pub(crate) fn new(rules: Value) -> Self {
@@ -249,6 +253,7 @@ impl Plan {
             clock: Arc::new(Wall),
             entropy: Arc::new(Counter),
             wrap_reader: Arc::new(|reader| reader),
+            wrap_journal: Arc::new(|journal| journal),
             idle_tools: 0,
         }
     }
@@ -337,7 +342,7 @@ impl House {
             config: plan.config,
             epoch: opened.epoch,
             previous_unclean: opened.previous == Previous::Unclean,
-            journal: opened.store.clone(),
+            journal: (plan.wrap_journal)(opened.store.clone()),
             reader: (plan.wrap_reader)(opened.store.clone()),
             definitions: Arc::new(Agents(
                 plan.agents.into_iter().map(|agent| (agent.name.to_string(), Arc::new(agent))).collect(),
