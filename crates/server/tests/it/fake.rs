@@ -158,6 +158,14 @@ impl Fake {
         self.change(run, |run| run.turn(1, text, Vec::new(), Usage::default()));
     }
 
+    /// Lets a run stream this in a turn, short of the turn's end.
+    pub(crate) fn stream(&self, run: RunId, turn: u32, text: &str) {
+        self.change(run, |run| {
+            run.record(Body::TurnStarted(TurnStarted { turn, attempt: 1, tools: true, ..TurnStarted::default() }));
+            run.delta(turn, 0, text);
+        });
+    }
+
     /// Ends a run.
     pub(crate) fn finish(&self, run: RunId, status: Status) {
         self.change(run, |run| run.finish(status));

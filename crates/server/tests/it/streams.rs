@@ -127,6 +127,31 @@ async fn events_come_as_they_happen_and_silence_is_filled() {
     assert!(rest.contains("event: error") && rest.contains("\"status\":\"cancelled\""), "{rest}");
 }
 
+/// Large events that are journaled are encoded once for all followers, known by their id and length. Deltas have no id: those of
+/// two turns may be equally long, and must not be taken for each other while a slow follower still holds the first.
+#[tokio::test]
+async fn deltas_of_equal_length_are_not_mixed_up() {
+    const LONG: usize = 6 * 1024 * 1024;
+    let server = Setup::default().start().await;
+    let body = r#"{"agent":"slow","prompt":"go","mode":"detach"}"#;
+    server.send(Method::Post, "/v1/runs", &[], Some(body.as_bytes())).await;
+    let run = *server.fake.run_ids().last().expect("a run");
+    server.fake.admit(run);
+    let request = format!("GET /v1/runs/{run}/events HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    let mut slow = server.say(request.as_bytes()).await;
+    server.fake.stream(run, 1, &"<".repeat(LONG));
+    read_until(&mut slow, "<<<").await;
+    server.fake.stream(run, 2, &">".repeat(LONG));
+    server.fake.finish(run, Status::Cancelled);
+    let answer = server.open(Method::Get, &format!("/v1/runs/{run}/events"), &[], None).await;
+    let events = answer.bytes(1 << 27).await.expect("the whole stream");
+    for sign in [b'<', b'>'] {
+        let count = events.iter().filter(|byte| **byte == sign).count();
+        assert_eq!(count, LONG, "{}", char::from(sign));
+    }
+    drop(slow);
+}
+
 #[tokio::test]
 async fn a_follower_that_asks_for_json_gets_the_result() {
     let server = Setup::default().start().await;
