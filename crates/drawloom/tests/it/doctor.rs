@@ -85,3 +85,37 @@ fn a_damaged_store_is_found() {
     let ran = home.run(&["doctor"]).exits(1);
     assert!(ran.stdout.contains("it is not a drawloom store"), "{ran:?}");
 }
+
+/// Tokens whose view shrinks are named, at the start and by the doctor; those that see everything, or are alone, are not.
+#[test]
+fn principals_that_see_only_their_own_runs_are_named() {
+    let home = Home::new();
+    home.write(
+        "more.yaml",
+        r#"principals:
+  narrow: { subject: ann, scopes: ["runs:read", "runs:create"], token_env: ANN_TOKEN }
+  wide: { subject: bob, scopes: ["runs:read", "runs:read:all"], token_env: BOB_TOKEN }
+  blind: { subject: eve, scopes: [], token_env: EVE_TOKEN }
+  alone: { tenant: acme, subject: cid, scopes: ["runs:read"], token_env: CID_TOKEN }
+"#,
+    );
+    let command = |arguments: &[&str]| {
+        let mut command = home.command(&[arguments, &["--config", "drawloom.yaml", "--config", "more.yaml"]].concat());
+        for name in ["ANN", "BOB", "EVE", "CID"] {
+            command.env(format!("{name}_TOKEN"), format!("{}-long-random-token", name.to_lowercase()));
+        }
+        command
+    };
+    let report = home.finish(&mut command(&["doctor", "--json"])).json();
+    let checks = report["checks"].as_array().expect("checks");
+    let named: Vec<&str> = checks
+        .iter()
+        .filter(|check| check["what"] == "principal" && check["verdict"] == "warn")
+        .filter_map(|check| check["message"].as_str())
+        .collect();
+    assert_eq!(named, ["narrow: it sees and cancels only its own runs, not those of other users of its tenant"]);
+    let mut server = home.serve_with(command(&["serve", "--json", "--log", "warn"]));
+    let said = server.stop_and_read();
+    let named: Vec<&str> = said.lines().filter(|line| line.contains("sees and cancels only its own runs")).collect();
+    assert!(matches!(named[..], [line] if line.contains("narrow")), "{said}");
+}
