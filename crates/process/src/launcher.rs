@@ -18,6 +18,7 @@ mod usage;
 use std::{
     ffi::OsString,
     io::{self, BufRead, BufReader, Read},
+    path::Path,
     process::ExitCode,
 };
 
@@ -51,6 +52,13 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         tell(&Report::Refused(reason));
         ExitCode::from(126)
     })
+}
+
+/// Removes the control group of a command with this temporary directory, if there is one that nothing uses.
+pub(crate) fn remove_group(temporary: &Path) {
+    if let Some(name) = temporary.file_name() {
+        cgroup::remove(name);
+    }
 }
 
 /// Reads an order: one line of JSON on standard input. Nothing follows it before an answer, so nothing is lost in the buffer.

@@ -21,6 +21,8 @@ pub(crate) enum Report {
     Serving,
     /// It could not be started.
     Refused(String),
+    /// The kernel held it to this limit and did not end it.
+    Limited(Exceeded),
     /// It and everything it started are gone.
     Gone(Gone),
     /// What could not be cleared up after it.

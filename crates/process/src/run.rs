@@ -1,6 +1,7 @@
 //! Running a command from drawloom's side: hands it to a launcher, listens, and keeps the time.
 
 use std::{
+    path::Path,
     process::{ExitStatus, Stdio},
     time::Duration,
 };
@@ -16,7 +17,9 @@ use crate::{
     capture::{Capture, Captured},
     command::{Command, Error, Launcher},
     confinement::Confinement,
+    lock,
     report::{GO, Gone, Report},
+    sweep,
     usage::Exceeded,
 };
 
@@ -41,6 +44,8 @@ pub struct Finished {
     pub left: u32,
     /// How it was confined.
     pub confinement: Confinement,
+    /// The limit that the kernel held it to without ending it.
+    pub limited: Option<Exceeded>,
     /// What could not be cleared up.
     pub trouble: Option<String>,
 }
@@ -81,6 +86,7 @@ impl Launcher {
             return Err(Error::Broken(error));
         }
         let timed_out = listener.listen(&mut child, command, clock).await.map_err(Error::Broken)?;
+        listener.clear_up(&command.temporary).await;
         finish(timed_out, listener, self.confinement()?)
     }
 
@@ -185,6 +191,16 @@ impl Listener {
         }
     }
 
+    /// Clears up for a launcher that had made the temporary directory and was killed.
+    async fn clear_up(&self, temporary: &Path) {
+        let made = self.reports().any(|report| report == Report::Ready);
+        if made && lock::path(temporary).exists() {
+            let temporary = temporary.to_owned();
+            // What fails is tried again by the next start.
+            let _ = tokio::task::spawn_blocking(move || sweep::remove(&temporary)).await;
+        }
+    }
+
     fn reports(&self) -> impl Iterator<Item = Report> {
         self.told.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok())
     }
@@ -197,7 +213,12 @@ impl Listener {
     fn kill_group(&self) {
         let started = self.reports().find_map(|report| match report {
             Report::Started(pid) => Pid::from_raw(pid),
-            Report::Ready | Report::Serving | Report::Refused(_) | Report::Gone(_) | Report::Trouble(_) => None,
+            Report::Ready
+            | Report::Serving
+            | Report::Refused(_)
+            | Report::Limited(_)
+            | Report::Gone(_)
+            | Report::Trouble(_) => None,
         });
         if let Some(group) = started {
             let _ = kill_process_group(group, Signal::KILL);
@@ -214,11 +235,12 @@ async fn read<R: AsyncReadExt + Unpin>(from: &mut Option<R>, buffer: &mut [u8]) 
 }
 
 fn finish(limit: Limit, listener: Listener, confinement: &Confinement) -> Result<Finished, Error> {
-    let (mut gone, mut refused, mut trouble) = (None::<Gone>, None, None);
+    let (mut gone, mut refused, mut trouble, mut limited) = (None::<Gone>, None, None, None);
     for report in listener.reports() {
         match report {
             Report::Ready | Report::Started(_) | Report::Serving => {}
             Report::Refused(reason) => refused = Some(reason),
+            Report::Limited(by) => limited = Some(by),
             Report::Gone(how) => gone = Some(how),
             Report::Trouble(what) => trouble = Some(what),
         }
@@ -242,5 +264,5 @@ fn finish(limit: Limit, listener: Listener, confinement: &Confinement) -> Result
     let uncleared = "removing its temporary directory took too long; the server removes the rest when it starts";
     let trouble = trouble.or_else(|| listener.killed.then(|| uncleared.into()));
     let trouble = gone.map_or_else(|| Some(lost.into()), |gone| gone.trouble).or(trouble);
-    Ok(Finished { end, output: listener.kept.finish(), left, confinement: confinement.clone(), trouble })
+    Ok(Finished { end, output: listener.kept.finish(), left, confinement: confinement.clone(), limited, trouble })
 }

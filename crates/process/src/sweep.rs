@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::{lock, remove::remove_tree};
+use crate::{launcher::remove_group, lock, remove::remove_tree};
 
 /// What was found in the place for temporary directories.
 #[derive(Debug, Default)]
@@ -45,7 +45,10 @@ pub fn sweep(temporary: &Path) -> io::Result<Swept> {
             continue;
         }
         let removed = match path.symlink_metadata().is_ok_and(|metadata| metadata.is_dir()) {
-            true => remove_tree(&path),
+            true => {
+                remove_group(&path);
+                remove_tree(&path)
+            }
             false => fs::remove_file(&path),
         };
         match removed {
@@ -56,6 +59,18 @@ pub fn sweep(temporary: &Path) -> io::Result<Swept> {
         }
     }
     Ok(swept)
+}
+
+/// Removes what the command with this temporary directory left, unless its launcher is still at work.
+pub(crate) fn remove(temporary: &Path) -> io::Result<()> {
+    if lock::is_held(temporary)? {
+        return Ok(());
+    }
+    remove_group(temporary);
+    match fs::remove_dir_all(temporary) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        Ok(()) | Err(_) => fs::remove_file(lock::path(temporary)),
+    }
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 //! others are left alone, also when root could write them.
 
 use std::{
+    ffi::OsStr,
     fs, io,
     path::{Path, PathBuf},
 };
@@ -54,13 +55,25 @@ impl Group {
         self.write("cgroup.procs", &pid.to_string())
     }
 
-    /// The limit that the kernel killed the group for, if it did.
-    pub(super) fn exceeded(&self) -> Option<Exceeded> {
+    /// Why the kernel killed the group for its memory, if it did.
+    pub(super) fn out_of_memory(&self) -> Option<OutOfMemory> {
         let events = fs::read_to_string(self.path.join("memory.events")).ok()?;
-        let kills = events.lines().filter_map(|line| line.strip_prefix("oom_kill ")?.parse::<u64>().ok()).sum::<u64>();
-        let most = self.limits.memory_bytes.filter(|_| kills > 0)?;
-        // What did not fit is not counted, so that the limit is the most that there was.
-        Some(Exceeded { resource: Resource::Memory, used: most, most })
+        if count(&events, "oom_kill") == 0 {
+            return None;
+        }
+        // The kernel counts `oom` only where the group's own limit, or one above it, was reached.
+        Some(match self.limits.memory_bytes.filter(|_| count(&events, "oom") > 0) {
+            // What did not fit is not counted, so that the limit is the most that there was.
+            Some(most) => OutOfMemory::Group(Exceeded { resource: Resource::Memory, used: most, most }),
+            None => OutOfMemory::Machine,
+        })
+    }
+
+    /// The limit of processes, if the kernel refused to start one more.
+    pub(super) fn limited(&self) -> Option<Exceeded> {
+        let events = fs::read_to_string(self.path.join("pids.events")).ok()?;
+        let most = self.limits.processes.filter(|_| count(&events, "max") > 0)?;
+        Some(Exceeded { resource: Resource::Processes, used: most, most })
     }
 
     fn write(&self, file: &str, value: &str) -> io::Result<()> {
@@ -75,14 +88,49 @@ impl Drop for Group {
     }
 }
 
+/// Whose memory ran out when the kernel killed a group.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum OutOfMemory {
+    /// The group's.
+    Group(Exceeded),
+    /// The machine's.
+    Machine,
+}
+
+/// How often something happened, by a file of events.
+fn count(events: &str, name: &str) -> u64 {
+    let of_line = |line: &str| line.split_once(' ').filter(|(named, _)| *named == name)?.1.parse().ok();
+    events.lines().find_map(of_line).unwrap_or(0)
+}
+
+/// Removes the group of a command whose launcher was killed before it could. One that is in use stays.
+pub(super) fn remove(name: &OsStr) {
+    if let Ok(delegated) = delegated() {
+        let _ = fs::remove_dir(delegated.join(name));
+    }
+}
+
 /// Whether groups can be made for commands here.
 pub(super) fn try_out() -> Result<(), String> {
     let limits = Limits { memory_bytes: Some(1 << 30), processes: Some(16), ..Limits::default() };
     Group::make(&format!("probe-{}", std::process::id()), limits).map(drop)
 }
 
-/// The group in which groups for commands may be made.
+/// The group in which groups for commands may be made, with the controllers that count.
 fn parent() -> Result<PathBuf, String> {
+    let parent = delegated()?;
+    let active = fs::read_to_string(parent.join("cgroup.subtree_control")).unwrap_or_default();
+    for controller in CONTROLLERS {
+        if !active.split_whitespace().any(|name| name == controller) {
+            fs::write(parent.join("cgroup.subtree_control"), format!("+{controller}"))
+                .map_err(|error| format!("the controller {controller} cannot be used: {error}"))?;
+        }
+    }
+    Ok(parent)
+}
+
+/// The delegated group that our own is in.
+fn delegated() -> Result<PathBuf, String> {
     let own = fs::read_to_string("/proc/self/cgroup").map_err(|error| format!("our own is not known: {error}"))?;
     let own = own.lines().find_map(|line| line.strip_prefix("0::/")).ok_or("this machine has no control groups v2")?;
     let mounts = fs::read_to_string("/proc/self/mountinfo").map_err(|error| format!("no list of mounts: {error}"))?;
@@ -94,15 +142,34 @@ fn parent() -> Result<PathBuf, String> {
     let parent = Path::new(own).parent().ok_or("drawloom is in the root group")?;
     let parent = root.join(parent);
     let marked = MARKS.iter().any(|mark| getxattr(&parent, *mark, &mut [0_u8; 8][..]).is_ok());
-    if !marked {
-        return Err("drawloom's group is not inside a delegated one".into());
+    match marked {
+        true => Ok(parent),
+        false => Err("drawloom's group is not inside a delegated one".into()),
     }
-    let active = fs::read_to_string(parent.join("cgroup.subtree_control")).unwrap_or_default();
-    for controller in CONTROLLERS {
-        if !active.split_whitespace().any(|name| name == controller) {
-            fs::write(parent.join("cgroup.subtree_control"), format!("+{controller}"))
-                .map_err(|error| format!("the controller {controller} cannot be used: {error}"))?;
-        }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A directory that stands for a group, with these files.
+    fn group(directory: &Path, memory: &str, pids: &str) -> Group {
+        fs::write(directory.join("memory.events"), memory).expect("a file");
+        fs::write(directory.join("pids.events"), pids).expect("a file");
+        let limits = Limits { memory_bytes: Some(100), processes: Some(7), ..Limits::default() };
+        Group { path: directory.to_owned(), limits }
     }
-    Ok(parent)
+
+    #[test]
+    fn what_the_kernel_says_of_a_group_is_told_by_its_own_limits() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let none = group(directory.path(), "low 0\nhigh 0\nmax 12\noom 0\noom_kill 0\noom_group_kill 0\n", "max 0\n");
+        assert_eq!((none.out_of_memory(), none.limited()), (None, None));
+        let own = group(directory.path(), "low 0\nhigh 0\nmax 31\noom 1\noom_kill 3\noom_group_kill 1\n", "max 4\n");
+        let memory = Exceeded { resource: Resource::Memory, used: 100, most: 100 };
+        assert_eq!(own.out_of_memory(), Some(OutOfMemory::Group(memory)));
+        assert_eq!(own.limited(), Some(Exceeded { resource: Resource::Processes, used: 7, most: 7 }));
+        let machine = group(directory.path(), "low 0\nhigh 0\nmax 0\noom 0\noom_kill 3\noom_group_kill 1\n", "");
+        assert_eq!((machine.out_of_memory(), machine.limited()), (Some(OutOfMemory::Machine), None));
+    }
 }

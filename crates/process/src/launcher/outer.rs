@@ -14,7 +14,11 @@ use rustix::{
     process::{Pid, PidfdFlags, getpid, pidfd_open, set_child_subreaper, setsid},
 };
 
-use super::{KEEPER, cgroup::Group, keeper, namespaces, read_order};
+use super::{
+    KEEPER,
+    cgroup::{Group, OutOfMemory},
+    keeper, namespaces, read_order,
+};
 use crate::{
     command::Order,
     lock,
@@ -72,8 +76,18 @@ fn run(order: &mut Order) -> Result<Option<Gone>, String> {
         true => isolated(order, group.as_ref())?,
         false => Some(keeper::keep(order, &io::stdin(), &[])?),
     };
-    if let Some(exceeded) = group.and_then(|group| group.exceeded()) {
-        gone = Some(Gone { exceeded: Some(exceeded), trouble: None, ..gone.unwrap_or_default() });
+    match group.as_ref().and_then(Group::out_of_memory) {
+        None => {}
+        Some(OutOfMemory::Group(exceeded)) => {
+            gone = Some(Gone { exceeded: Some(exceeded), trouble: None, ..gone.unwrap_or_default() });
+        }
+        Some(OutOfMemory::Machine) => {
+            let trouble = "the machine ran out of memory, and the kernel killed it with everything that it started";
+            gone = Some(Gone { trouble: Some(trouble.into()), ..gone.unwrap_or_default() });
+        }
+    }
+    if let Some(limited) = group.as_ref().and_then(Group::limited) {
+        tell(&Report::Limited(limited));
     }
     Ok(gone)
 }

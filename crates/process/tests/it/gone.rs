@@ -11,7 +11,7 @@ async fn the_lock_is_held_until_everything_that_the_command_started_is_gone() {
     // It ignores the request to end and writes until it is killed.
     let script = "trap '' TERM; i=0; while :; do i=$((i+1)); echo $i > written; done";
     let room = Room::new();
-    let private = room.temporary.path().join("private");
+    let private = room.private();
     assert_eq!(until_gone(&private, Duration::ZERO, &TestClock::default()).await, Remains::Nothing);
     let mut parent = tokio::process::Command::new(program())
         .args(["parent".as_ref(), room.volume.path().as_os_str(), private.as_os_str()])

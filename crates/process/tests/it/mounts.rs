@@ -29,7 +29,7 @@ async fn nothing_stays_mounted_and_the_volume_stays_whole() {
     for name in ["config", ".env", "kept"] {
         assert_eq!(fs::read_to_string(volume.join(name)).expect("still there"), name);
     }
-    assert!(!room.temporary.path().join("private").exists());
+    assert!(!room.private().exists());
 }
 
 #[test]

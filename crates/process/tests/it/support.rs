@@ -68,6 +68,11 @@ impl Room {
         Self { volume: dir(), temporary: dir(), mark }
     }
 
+    /// The temporary directory of its commands. The name is its own: control groups of commands lie side by side.
+    pub(crate) fn private(&self) -> PathBuf {
+        self.temporary.path().join(&self.mark)
+    }
+
     pub(crate) fn command(&self, script: &str) -> Command {
         Command {
             program: "/bin/sh".into(),
@@ -79,7 +84,7 @@ impl Room {
             guarded: vec![],
             network: Network::None,
             environment: vec![("PATH".into(), "/usr/bin:/bin".into()), ("MARK".into(), self.mark.clone())],
-            temporary: self.temporary.path().join("private"),
+            temporary: self.private(),
             limits: Limits::default(),
             time_limit: Duration::from_secs(30),
             grace: Duration::from_millis(300),

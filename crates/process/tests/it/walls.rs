@@ -89,7 +89,7 @@ async fn dropping_the_call_ends_everything() {
 async fn when_drawloom_is_killed_nothing_survives() {
     let room = Room::new();
     let mut parent = tokio::process::Command::new(program())
-        .args(["parent".as_ref(), room.volume.path().as_os_str(), room.temporary.path().join("private").as_os_str()])
+        .args(["parent".as_ref(), room.volume.path().as_os_str(), room.private().as_os_str()])
         .args([&room.mark, "setsid sh -c 'trap \"\" TERM; sleep 1000; sleep 1000' & sleep 1000"])
         .stdin(Stdio::null())
         .kill_on_drop(true)
@@ -128,6 +128,11 @@ async fn a_launcher_that_is_killed_takes_the_command_with_it_and_the_call_ends()
             let means = if isolated { "everything that it started with it" } else { "may still run" };
             assert!(finished.trouble.is_some_and(|trouble| trouble.contains(means)), "and what that means is said");
         }
+        assert_eq!(
+            std::fs::read_dir(room.temporary.path()).expect("the directory").count(),
+            0,
+            "nothing of it is left"
+        );
         if isolated {
             room.until_alive(|count| count == 0).await;
         } else {

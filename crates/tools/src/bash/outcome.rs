@@ -7,7 +7,7 @@ use super::rules;
 
 /// The result of a command. Any end but exit code 0 is an error.
 pub(super) fn of(finished: Finished, command: &Command, seconds: u32) -> Result<String, ToolError> {
-    let Finished { end, output, left, trouble, .. } = finished;
+    let Finished { end, output, left, limited, trouble, .. } = finished;
     let mut text = output.whole_lines().into_text().replace('\0', "\u{fffd}");
     let mut notices = vec![ended(end, seconds)];
     if text.contains('\u{fffd}') {
@@ -20,7 +20,8 @@ pub(super) fn of(finished: Finished, command: &Command, seconds: u32) -> Result<
     }
     notices.extend(trouble.map(|trouble| format!("[{trouble}]")));
     if end != End::Exited(0) {
-        notices.extend(rules::possible_causes(&text, command));
+        notices.extend(limited.map(|limited| format!("[more were refused: {}]", over(limited))));
+        notices.extend(rules::possible_causes(&text, command, limited));
     }
     if text.is_empty() {
         text.push_str("[no output]");

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use drawloom_process::{Access, Command, ListedPath, Network};
+use drawloom_process::{Access, Command, Exceeded, ListedPath, Network};
 
 use super::path_of;
 
@@ -31,7 +31,7 @@ const CALLS: &[&str] = &["Operation not permitted", "EPERM", "Function not imple
 const SEEN: &[&str] = &["/bin", "/dev", "/etc", "/lib", "/lib64", "/opt", "/proc", "/sbin", "/tmp", "/usr"];
 
 /// What may have stood in the command's way, as far as its output speaks of it.
-pub(super) fn possible_causes(output: &str, command: &Command) -> Vec<String> {
+pub(super) fn possible_causes(output: &str, command: &Command, limited: Option<Exceeded>) -> Vec<String> {
     let volume = path_of(&command.directory).unwrap_or_default();
     let own =
         |path: &Path| path.starts_with(&volume) || path.starts_with(&command.temporary) || path.starts_with("/tmp");
@@ -51,7 +51,7 @@ pub(super) fn possible_causes(output: &str, command: &Command) -> Vec<String> {
         let volume_is_read_only = command.access == Access::ReadOnly && !outside;
         unwritable |= says(READ_ONLY) || (says(DENIED) && (outside || volume_is_read_only));
         unseen |= (says(MISSING) || says(DENIED)) && paths(line).any(|path| !is_seen(&path));
-        too_many |= says(TOO_MANY);
+        too_many |= limited.is_none() && says(TOO_MANY);
         calls |= says(CALLS) && !says(UNREACHABLE);
     }
     let has_network = command.network == Network::Host;
