@@ -17,7 +17,7 @@ use crate::{
     capture::{Capture, Captured},
     command::{Command, Error, Launcher},
     confinement::Confinement,
-    lock,
+    lock::{self, Remains},
     report::{GO, Gone, Report},
     sweep,
     usage::Exceeded,
@@ -86,7 +86,7 @@ impl Launcher {
             return Err(Error::Broken(error));
         }
         let timed_out = listener.listen(&mut child, command, clock).await.map_err(Error::Broken)?;
-        listener.clear_up(&command.temporary).await;
+        listener.clear_up(&command.temporary, clock).await;
         finish(timed_out, listener, self.confinement()?)
     }
 
@@ -192,9 +192,11 @@ impl Listener {
     }
 
     /// Clears up for a launcher that had made the temporary directory and was killed.
-    async fn clear_up(&self, temporary: &Path) {
+    async fn clear_up(&self, temporary: &Path, clock: &dyn Clock) {
         let made = self.reports().any(|report| report == Report::Ready);
-        if made && lock::path(temporary).exists() {
+        let left = made && lock::path(temporary).exists();
+        // A process that ends lets go of its pipes one moment and of the lock the next.
+        if left && lock::until_gone(temporary, DRAIN, clock).await == Remains::Nothing {
             let temporary = temporary.to_owned();
             // What fails is tried again by the next start.
             let _ = tokio::task::spawn_blocking(move || sweep::remove(&temporary)).await;

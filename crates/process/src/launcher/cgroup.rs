@@ -6,11 +6,16 @@
 
 use std::{
     ffi::OsStr,
-    fs, io,
+    fs::{self, File},
+    io::{self, Read},
     path::{Path, PathBuf},
 };
 
-use rustix::{fs::getxattr, process::Pid};
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    fs::getxattr,
+    process::Pid,
+};
 
 use crate::{
     command::Limits,
@@ -103,11 +108,27 @@ fn count(events: &str, name: &str) -> u64 {
     events.lines().find_map(of_line).unwrap_or(0)
 }
 
+/// How long to wait for processes that are just leaving a group.
+const LEFT_WITHIN: Timespec = Timespec { tv_sec: 2, tv_nsec: 0 };
+
 /// Removes the group of a command whose launcher was killed before it could. One that is in use stays.
 pub(super) fn remove(name: &OsStr) {
-    if let Ok(delegated) = delegated() {
-        let _ = fs::remove_dir(delegated.join(name));
+    let Ok(path) = delegated().map(|delegated| delegated.join(name)) else { return };
+    // A process lets go of its files, and so of the command's lock, before it leaves its group.
+    let _ = until_empty(&path);
+    let _ = fs::remove_dir(&path);
+}
+
+/// Waits, not for long, until no process is in the group.
+fn until_empty(path: &Path) -> io::Result<()> {
+    let mut events = File::open(path.join("cgroup.events"))?;
+    let mut text = String::new();
+    events.read_to_string(&mut text)?;
+    if count(&text, "populated") > 0 {
+        // The kernel tells a change of what was read.
+        poll(&mut [PollFd::new(&events, PollFlags::PRI)], Some(&LEFT_WITHIN))?;
     }
+    Ok(())
 }
 
 /// Whether groups can be made for commands here.
