@@ -111,10 +111,11 @@ async fn a_launcher_that_is_killed_takes_the_command_with_it_and_the_call_ends()
             continue;
         }
         let room = Room::new();
-        let command = room.command("setsid sh -c 'sleep 1000; sleep 1000' & sleep 1000");
+        // It begins with a pause, so that the launcher has told of its start before it is killed.
+        let command = room.command("sleep 0.5; setsid sh -c 'sleep 1000; sleep 1000' & sleep 1000");
         let clock = TestClock::default();
         let kill = async {
-            room.until_alive(|count| count >= 2).await;
+            room.until_alive(|count| count >= 4).await;
             let killed = (0..above).fold(marked_shell(&room), |pid, _| parent_of(&pid));
             std::process::Command::new("kill").args(["-9", &killed]).status().expect("kill");
         };
