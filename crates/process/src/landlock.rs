@@ -43,6 +43,9 @@ pub(crate) const DEVICES: &[&str] = &["/dev/null", "/dev/zero", "/dev/full", "/d
 /// Memory as files. A command in namespaces has its own.
 pub(crate) const SHARED_MEMORY: &str = "/dev/shm";
 
+/// Pseudo-terminals. A command in namespaces has its own; others get none, because these belong to everybody.
+pub(crate) const TERMINALS: &str = "/dev/pts";
+
 /// How far this kernel can confine a command by rules about paths and signals.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -129,6 +132,7 @@ fn restrict(
         .add_rules(path_beneath_rules(if inner.network == Network::Host { RESOLVER } else { &[] }, look))?
         .add_rules(path_beneath_rules(DEVICES, change))?
         .add_rules(path_beneath_rules(isolated.then_some(SHARED_MEMORY), change))?
+        .add_rules(path_beneath_rules(isolated.then_some(TERMINALS), change))?
         // What such a command does not see is not there, so that it may list what is.
         .add_rules(path_beneath_rules(isolated.then_some("/"), AccessFs::ReadDir))?
         .add_rules(path_beneath_rules(opened(readable), look))?

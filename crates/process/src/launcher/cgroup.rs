@@ -1,8 +1,8 @@
 //! A control group for each command, where a part of the hierarchy was delegated to drawloom: there the kernel itself counts
 //! memory and processes, exactly and all of them.
 //!
-//! Only a delegated parent of our own group is used (systemd: `Delegate=yes` with `DelegateSubgroup=`): groups that belong to
-//! others are left alone, also when root could write them.
+//! Only a delegated parent of our own group is used (systemd: `Delegate=yes` with `DelegateSubgroup=`, for the system and for a
+//! user): groups that belong to others are left alone, also when we could write them.
 
 use std::{
     ffi::OsStr,
@@ -160,13 +160,26 @@ fn delegated() -> Result<PathBuf, String> {
         behind.starts_with("cgroup2 ").then(|| before.split(' ').nth(4))?
     });
     let root = Path::new(root.ok_or("control groups v2 are not mounted")?);
-    let parent = Path::new(own).parent().ok_or("drawloom is in the root group")?;
-    let parent = root.join(parent);
-    let marked = MARKS.iter().any(|mark| getxattr(&parent, *mark, &mut [0_u8; 8][..]).is_ok());
-    match marked {
-        true => Ok(parent),
-        false => Err("drawloom's group is not inside a delegated one".into()),
+    let marked = |group: &Path| MARKS.iter().any(|mark| getxattr(root.join(group), *mark, &mut [0_u8; 8][..]).is_ok());
+    match own {
+        "" => Err("drawloom is in the root group".into()),
+        own => match delegated_above(Path::new(own), marked) {
+            Some(parent) => Ok(root.join(parent)),
+            None => Err("drawloom's group is not inside a delegated one".into()),
+        },
     }
+}
+
+/// The group above `own` if it was delegated to us: a unit of systemd in which our group has a name of its own. A group that is a
+/// unit itself lies in one that systemd manages, also where that one is marked, as the user manager's is. Only the system's
+/// manager marks groups; what the user manager delegates lies inside its own.
+fn delegated_above(own: &Path, marked: impl Fn(&Path) -> bool) -> Option<&Path> {
+    let is = |path: &Path, kinds: &[&str]| {
+        path.extension().is_some_and(|extension| kinds.iter().any(|kind| extension == *kind))
+    };
+    let parent = own.parent().filter(|parent| is(parent, &["service", "scope"]))?;
+    let ours = !is(own, &["service", "scope", "slice"]) && parent.ancestors().any(marked);
+    ours.then_some(parent)
 }
 
 #[cfg(test)]
@@ -179,6 +192,27 @@ mod tests {
         fs::write(directory.join("pids.events"), pids).expect("a file");
         let limits = Limits { memory_bytes: Some(100), processes: Some(7), ..Limits::default() };
         Group { path: directory.to_owned(), limits }
+    }
+
+    #[test]
+    fn only_a_group_that_was_delegated_to_us_is_used() {
+        let user = "user.slice/user-1000.slice/user@1000.service";
+        let marks =
+            |group: &Path| [user, "system.slice/drawloom.service"].iter().any(|marked| group == Path::new(marked));
+        for (own, expected) in [
+            ("system.slice/drawloom.service/server".to_owned(), Some("system.slice/drawloom.service".to_owned())),
+            ("system.slice/drawloom.service".into(), None),
+            ("system.slice/other.service/server".into(), None),
+            (format!("{user}/app.slice/run-1.service/main"), Some(format!("{user}/app.slice/run-1.service"))),
+            (format!("{user}/app.slice/run-1.scope"), None),
+            (format!("{user}/app.slice"), None),
+            (format!("{user}/run-1.scope"), None),
+            (format!("{user}/init.scope"), None),
+            ("user.slice/user-1000.slice/session-2.scope".into(), None),
+            ("server".into(), None),
+        ] {
+            assert_eq!(delegated_above(Path::new(&own), marks), expected.as_deref().map(Path::new), "{own}");
+        }
     }
 
     #[test]

@@ -5,7 +5,7 @@ mod guard;
 
 use std::{
     env,
-    ffi::{OsStr, OsString},
+    ffi::{CStr, OsStr, OsString},
     fs, io,
     os::{
         fd::OwnedFd,
@@ -27,7 +27,7 @@ use rustix::{
 use super::namespaces::own_mounts;
 use crate::{
     command::{Access, Network, Order},
-    landlock::{DEVICES, RESOLVER, SETTINGS, SHARED_MEMORY, SYSTEM},
+    landlock::{DEVICES, RESOLVER, SETTINGS, SHARED_MEMORY, SYSTEM, TERMINALS},
     listed::ListedPath,
 };
 
@@ -49,6 +49,9 @@ const MOST_SHARED_MEMORY: &str = "mode=1777,size=64m";
 /// Copies what is mounted somewhere, with all mounts below it.
 const CLONE: OpenTreeFlags =
     OpenTreeFlags::OPEN_TREE_CLONE.union(OpenTreeFlags::AT_RECURSIVE).union(OpenTreeFlags::OPEN_TREE_CLOEXEC);
+
+/// Pseudo-terminals of its own, and only some of those that the machine has.
+const OWN_TERMINALS: &CStr = c"newinstance,ptmxmode=0666,mode=0620,max=64";
 
 /// Moves this process into a new root and then to the directory that it is in now. Answers the guarded files that are in it.
 pub(super) fn enter(order: &Order) -> Result<Vec<PathBuf>, String> {
@@ -226,7 +229,7 @@ fn mount_point(root: &Path, part: &Part) -> rustix::io::Result<OwnedFd> {
     Ok(here)
 }
 
-/// The few devices that programs need, shared memory of its own, and the usual links.
+/// The few devices that programs need, shared memory and pseudo-terminals of its own, and the usual links.
 fn devices(root: &Path) -> Result<(), String> {
     for device in DEVICES.iter().map(Path::new).filter(|device| device.exists()) {
         attach(root, &part(device, Access::ReadWrite)?)?;
@@ -236,7 +239,13 @@ fn devices(root: &Path) -> Result<(), String> {
     let size = std::ffi::CString::new(MOST_SHARED_MEMORY).map_err(said("a size"))?;
     let flags = MountFlags::NOSUID | MountFlags::NODEV;
     mount("tmpfs", &shared, "tmpfs", flags, Some(size.as_c_str())).map_err(said("no shared memory"))?;
-    for (name, to) in [("fd", "/proc/self/fd"), ("stdin", "fd/0"), ("stdout", "fd/1"), ("stderr", "fd/2")] {
+    let terminals = inside(root, Path::new(TERMINALS));
+    fs::create_dir(&terminals).map_err(said("no directory for terminals"))?;
+    let flags = MountFlags::NOSUID | MountFlags::NOEXEC;
+    mount("devpts", &terminals, "devpts", flags, Some(OWN_TERMINALS)).map_err(said("no terminals of its own"))?;
+    for (name, to) in
+        [("fd", "/proc/self/fd"), ("stdin", "fd/0"), ("stdout", "fd/1"), ("stderr", "fd/2"), ("ptmx", "pts/ptmx")]
+    {
         symlink(to, root.join("dev").join(name)).map_err(said("a link in /dev"))?;
     }
     Ok(())

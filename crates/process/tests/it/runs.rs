@@ -55,6 +55,22 @@ async fn limits_hold_and_there_are_no_core_dumps() {
 }
 
 #[tokio::test]
+async fn a_command_has_pseudo_terminals_of_its_own() {
+    // One of the machine's, which must not be seen.
+    let _other = std::fs::File::open("/dev/ptmx").expect("a terminal");
+    for layers in [&[][..], &[Layer::Landlock], &[Layer::Seccomp]] {
+        let launcher = launcher().without(layers);
+        if !launcher.confinement().expect("a probe").namespaces.is_on() {
+            continue;
+        }
+        let room = Room::new();
+        let command = room.command("ls /dev/pts; script -qec 'tty; echo typed > /dev/tty' /dev/null; echo $?");
+        let text = room.run_by(&launcher, &command).await.expect("it runs").output.into_text();
+        assert_eq!(text.replace('\r', ""), "ptmx\n/dev/pts/0\ntyped\n0\n", "{layers:?}");
+    }
+}
+
+#[tokio::test]
 async fn what_takes_too_long_is_asked_to_end_and_then_killed() {
     let room = Room::new();
     let mut polite = room.command("trap 'echo bye; exit 0' TERM; echo up; while :; do sleep 0.05; done");
