@@ -64,3 +64,42 @@ fn over(Exceeded { resource, used, most }: Exceeded) -> String {
         Resource::Unknown => "what it used could not be read, so that its limits could not be enforced".into(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{fs::File, sync::Arc, time::Duration};
+
+    use drawloom_process::{Access, Capture, Confinement, Landlock, Limits, Network, Status};
+
+    use super::*;
+
+    #[test]
+    fn a_command_that_failed_for_its_limit_of_processes_is_told_the_limit_and_its_key() {
+        let command = Command {
+            program: "/bin/sh".into(),
+            args: vec![],
+            directory: Arc::new(File::open("/").expect("a directory")),
+            access: Access::ReadWrite,
+            readable: vec![],
+            writable: vec![],
+            guarded: vec![],
+            network: Network::None,
+            environment: vec![],
+            temporary: "/none".into(),
+            limits: Limits::default(),
+            time_limit: Duration::ZERO,
+            grace: Duration::ZERO,
+            most_output: 1024,
+        };
+        let mut output = Capture::new(1024);
+        output.push(b"sh: Cannot fork\n");
+        let confinement =
+            Confinement { namespaces: Status::On, landlock: Landlock::On(6), seccomp: Status::On, cgroup: Status::On };
+        let limited = Some(Exceeded { resource: Resource::Processes, used: 30, most: 30 });
+        let finished =
+            Finished { end: End::Exited(2), output: output.finish(), left: 0, confinement, limited, trouble: None };
+        let error = of(finished, &command, 30).expect_err("it failed").to_string();
+        let told = "[more were refused: it had 30 processes and threads; 30 are allowed (tools.bash.max_processes)]";
+        assert!(error.contains(told) && error.matches("max_processes").count() == 1, "{error}");
+    }
+}
