@@ -78,6 +78,7 @@ fn a_command_reads_the_config_in_its_volume_but_cannot_change_it_or_see_its_env_
     let said = result["final_text"].as_str().expect("a text");
     assert!(said.contains("providers:") && !said.contains("s3cret"), "{said}");
     assert!(said.contains("Read-only file system") && said.contains("[exit code 2]"), "{said}");
+    assert!(said.contains("agents cannot change the server's config files"), "{said}");
     assert_eq!(std::fs::read_to_string(home.path().join(CONFIG)).expect("the config"), text);
     let run = result["run_id"].as_str().expect("an id").to_owned();
     let journal = home.run(&["runs", "--config", CONFIG, "tail", &run, "--json"]).exits(0).stdout;

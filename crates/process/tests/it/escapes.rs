@@ -300,8 +300,11 @@ async fn what_is_lost_without_a_layer_is_said_and_what_cannot_be_enforced_is_ref
         let one = launcher().without(&[layer]);
         let (lost, all) = (one.confinement().expect("a probe").lost(), all.confinement().expect("a probe").lost());
         let said: Vec<&String> = lost.iter().filter(|line| !all.contains(line)).collect();
-        assert_eq!(said.len(), 1, "{layer:?}: {said:?}");
         assert!(said[0].starts_with(named) && said[0].contains("switched off"), "{said:?}");
+        // Without namespaces there are no control groups either, and it counts that a Landlock is old.
+        let follows = |line: &str| line.starts_with("old Landlock") || line.contains("it needs namespaces");
+        let further = said[1..].iter().filter(|line| layer != N || !follows(line)).count();
+        assert_eq!(further, 0, "{layer:?}: {said:?}");
         let room = Room::new();
         let finished = room.run_by(&one, &room.command("echo fine")).await.expect("it runs");
         assert_eq!((finished.end, finished.output.into_text().as_str()), (End::Exited(0), "fine\n"), "{layer:?}");

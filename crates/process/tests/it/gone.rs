@@ -21,6 +21,12 @@ async fn the_lock_is_held_until_everything_that_the_command_started_is_gone() {
         .spawn()
         .expect("the parent");
     room.until_alive(|count| count >= 1).await;
+    let wrote = async {
+        while !room.volume.path().join("written").exists() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(HANGS, wrote).await.expect("it writes");
     assert_eq!(until_gone(&private, Duration::ZERO, &TestClock::default()).await, Remains::Running);
     parent.start_kill().expect("SIGKILL");
     parent.wait().await.expect("its end");

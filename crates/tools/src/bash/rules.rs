@@ -40,8 +40,9 @@ pub(super) fn possible_causes(output: &str, command: &Command, limited: Option<E
     let is_seen = |path: &Path| {
         is_writable(path) || listed(&command.readable, path) || SEEN.iter().any(|seen| path.starts_with(seen))
     };
-    let (mut unreachable, mut refused, mut unwritable, mut unseen, mut too_many, mut calls) =
-        (false, false, false, false, false, false);
+    let guarded: Vec<_> = command.guarded.iter().filter_map(|guarded| guarded.path.file_name()?.to_str()).collect();
+    let (mut unreachable, mut refused, mut config, mut unwritable, mut unseen, mut too_many, mut calls) =
+        (false, false, false, false, false, false, false);
     for line in output.lines() {
         let says = |words: &[&str]| words.iter().any(|word| line.contains(word));
         unreachable |= says(UNREACHABLE);
@@ -49,7 +50,9 @@ pub(super) fn possible_causes(output: &str, command: &Command, limited: Option<E
         // A relative path is in the volume, as a rule.
         let outside = paths(line).any(|path| !is_writable(&path));
         let volume_is_read_only = command.access == Access::ReadOnly && !outside;
-        unwritable |= says(READ_ONLY) || (says(DENIED) && (outside || volume_is_read_only));
+        let names_config = says(READ_ONLY) && guarded.iter().any(|name| line.contains(name));
+        config |= names_config;
+        unwritable |= (says(READ_ONLY) && !names_config) || (says(DENIED) && (outside || volume_is_read_only));
         unseen |= (says(MISSING) || says(DENIED)) && paths(line).any(|path| !is_seen(&path));
         too_many |= limited.is_none() && says(TOO_MANY);
         calls |= says(CALLS) && !says(UNREACHABLE);
@@ -70,6 +73,7 @@ pub(super) fn possible_causes(output: &str, command: &Command, limited: Option<E
             "a command has a loopback network of its own: servers that it did not start itself are not there; \
              tools.bash.network: host with hosts: [\"*\"] of the agent changes that",
         ),
+        config.then_some("agents cannot change the server's config files; no setting changes that"),
         unwritable,
         unseen.then_some(
             "only the volume, the system's programs and libraries, and tools.bash.readable_paths can be seen, whatever else \
