@@ -29,23 +29,39 @@ pub(crate) struct Timers {
     changed: Notify,
 }
 
+/// The times of one run, by `Due`.
+type Times = [Option<Instant>; 3];
+
 #[derive(Default)]
 struct Set {
     order: BTreeSet<(Instant, RunKey, Due)>,
-    times: HashMap<(RunKey, Due), Instant>,
+    times: HashMap<RunKey, Times>,
+    /// What `tick` sleeps for; it is woken only for what comes earlier. Nearly every run has a deadline that is cleared long
+    /// before, and none of them wakes it.
+    sleeps_until: Option<Instant>,
 }
 
 impl Set {
+    fn find(&self, key: &RunKey, due: Due) -> Option<Instant> {
+        self.times.get(key)?[due as usize]
+    }
+
     fn remove(&mut self, key: &RunKey, due: Due) {
-        let name = (key.clone(), due);
-        if let Some(at) = self.times.remove(&name) {
-            self.order.remove(&(at, name.0, due));
-        }
+        let Some(times) = self.times.get_mut(key) else { return };
+        let Some(at) = times[due as usize].take() else { return };
+        let entry = match times.iter().all(Option::is_none) {
+            true => self.times.remove_entry(key).map(|(key, _)| key),
+            false => None,
+        };
+        self.order.remove(&(at, entry.unwrap_or_else(|| key.clone()), due));
     }
 
     fn insert(&mut self, at: Instant, key: &RunKey, due: Due) {
-        self.remove(key, due);
-        self.times.insert((key.clone(), due), at);
+        let times = self.times.entry(key.clone()).or_default();
+        let before = times[due as usize].replace(at);
+        if let Some(before) = before {
+            self.order.remove(&(before, key.clone(), due));
+        }
         self.order.insert((at, key.clone(), due));
     }
 }
@@ -55,15 +71,15 @@ impl Timers {
     pub(crate) fn set(&self, at: Instant, key: &RunKey, due: Due) {
         let mut set = self.lock();
         set.insert(at, key, due);
-        self.tell(&set, key);
+        self.tell(&mut set, at);
     }
 
     /// Sets a timer unless the run has one of this kind that is as early.
     pub(crate) fn set_earlier(&self, at: Instant, key: &RunKey, due: Due) {
         let mut set = self.lock();
-        if set.times.get(&(key.clone(), due)).is_none_or(|known| at < *known) {
+        if set.find(key, due).is_none_or(|known| at < known) {
             set.insert(at, key, due);
-            self.tell(&set, key);
+            self.tell(&mut set, at);
         }
     }
 
@@ -73,11 +89,12 @@ impl Timers {
 
     /// How much is left of a timer, if it is set.
     pub(crate) fn left(&self, key: &RunKey, due: Due, now: Instant) -> Option<Duration> {
-        self.lock().times.get(&(key.clone(), due)).map(|at| at.since(now))
+        self.lock().find(key, due).map(|at| at.since(now))
     }
 
-    fn tell(&self, set: &Set, key: &RunKey) {
-        if set.order.first().is_some_and(|(_, first, _)| first == key) {
+    fn tell(&self, set: &mut Set, at: Instant) {
+        if set.sleeps_until.is_none_or(|until| at < until) {
+            set.sleeps_until = Some(at);
             self.changed.notify_one();
         }
     }
@@ -85,17 +102,18 @@ impl Timers {
     fn take_due(&self, now: Instant) -> Vec<(RunKey, Due)> {
         let mut set = self.lock();
         let mut due = Vec::new();
-        while set.order.first().is_some_and(|(time, ..)| *time <= now)
-            && let Some((_, key, what)) = set.order.pop_first()
-        {
-            set.times.remove(&(key.clone(), what));
+        while let Some((_, key, what)) = set.order.first().filter(|(time, ..)| *time <= now).cloned() {
+            set.remove(&key, what);
             due.push((key, what));
         }
         due
     }
 
+    /// The time to sleep for.
     fn next(&self) -> Option<Instant> {
-        self.lock().order.first().map(|(time, ..)| *time)
+        let mut set = self.lock();
+        set.sleeps_until = set.order.first().map(|(time, ..)| *time);
+        set.sleeps_until
     }
 
     fn lock(&self) -> MutexGuard<'_, Set> {
