@@ -33,7 +33,7 @@ pub(crate) const MOST_OUTPUT: usize = 1024 * 1024 - 16 * 1024;
 
 /// How long a resumed run waits for the end of a command that an earlier process started: longer than its launcher takes to
 /// end it.
-pub(crate) const OVER_WITHIN: Duration = Duration::from_secs(20);
+pub(crate) const OVER_WITHIN: Duration = Duration::from_secs(60);
 
 /// How long a command may take when the call does not say, in seconds.
 const USUAL_SECONDS: u32 = 30;

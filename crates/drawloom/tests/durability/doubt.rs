@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use crate::{
     http::{get, post, send},
     process::{Case, Server},
+    prove::pass,
 };
 
 /// The first command ignores the request to end and goes on writing. A model that looks twice and sees it grow was told too early.
@@ -39,7 +40,7 @@ agents:
 "#;
 
 /// Longer than anything here takes.
-const HANGS: Duration = Duration::from_secs(90);
+const HANGS: Duration = Duration::from_secs(180);
 
 fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let begun = Instant::now();
@@ -48,7 +49,7 @@ fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
             return found;
         }
         assert!(begun.elapsed() < HANGS, "{what}");
-        std::thread::yield_now();
+        pass(5);
     }
 }
 
