@@ -47,6 +47,10 @@ impl Driver {
         // What is left of the parent's time, whatever became of the wall clock since it was set.
         let clock = &self.engine.parts.clock;
         let left = self.engine.timers.left(&self.key, Due::Deadline, clock.now());
+        // The run is about to be stopped: children would end at once, and could not say why.
+        if left.is_some_and(|left| left.is_zero()) {
+            return Err("timeout: the time of this run is up, so no agent was started".into());
+        }
         let deadline = left.map(|left| clock.wall().after(left));
         let plan = |(index, start): (u32, ChildStart)| {
             if !self.pinned.definition.may_spawn(&start.agent) {
