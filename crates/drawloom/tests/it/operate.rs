@@ -235,17 +235,21 @@ fn a_hangup_stops_a_server_in_order_unless_it_was_started_to_survive_it() {
         let pid = rustix::process::Pid::from_child(&server.child);
         rustix::process::kill_process(pid, rustix::process::Signal::HUP).expect("it runs");
     };
-    let mut server = home.serve_with(home.command(&serve));
+    // Whatever this test itself was started with is inherited, so both are said.
+    let under = |wrapper: &[&str]| {
+        let plain = home.command(&serve);
+        let mut command = Command::new(wrapper[0]);
+        command.args(&wrapper[1..]).arg(plain.get_program()).args(plain.get_args()).stdin(Stdio::null());
+        command.envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        if let Some(directory) = plain.get_current_dir() {
+            command.current_dir(directory);
+        }
+        command
+    };
+    let mut server = home.serve_with(under(&["env", "--default-signal=HUP"]));
     hang_up(&server);
     assert_eq!(server.child.wait().expect("it ends").code(), Some(0));
-    let plain = home.command(&serve);
-    let mut under_nohup = Command::new("nohup");
-    under_nohup.arg(plain.get_program()).args(plain.get_args()).stdin(Stdio::null());
-    under_nohup.envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    if let Some(directory) = plain.get_current_dir() {
-        under_nohup.current_dir(directory);
-    }
-    let server = home.serve_with(under_nohup);
+    let server = home.serve_with(under(&["nohup"]));
     hang_up(&server);
     home.run(&["run", "echo", "still there"]).exits(0);
     assert!(server.url.starts_with("http://127.0.0.1:"), "{}", server.url);
