@@ -197,7 +197,7 @@ pub trait Tool: Send + Sync {
     /// What a model is told of it.
     fn card(&self) -> ToolCard;
 
-    /// The card for the model of one agent, with what its gates allow: whom it may spawn, which volumes it has. An error
+    /// The card for the model of one agent, with what its gates allow: the agents that it may spawn and its volumes. An error
     /// names the gate that leaves nothing to do with the tool; then the model is not offered it.
     fn card_for(&self, card: &ToolCard, _: Gates<'_>) -> Result<ToolCard, String> {
         Ok(card.clone())

@@ -239,7 +239,7 @@ impl Lock {
         file.write_all(&text).and_then(|()| fs::rename(&temporary, &final_path)).map_err(explain)
     }
 
-    /// Says that there is no server any more, unless the directory belongs to another process now.
+    /// Removes the server file, unless another process owns the directory now.
     pub fn withdraw(&self) {
         let which = |found: fs::Metadata| (found.dev(), found.ino());
         let ours = self.file.metadata().map(which).ok();

@@ -123,7 +123,7 @@ fn an_ordinary_run_is_answered_while_suspects_are_tried() {
         server.kill();
         server = case.start(&settings);
     }
-    // The first two are on trial, which takes 30 s; the others wait for its end, and nobody else does.
+    // The first two are on trial, which takes 30 s; the other two wait for its end, and ordinary runs do not.
     until_asked(&case, 4 * 3 + 2);
     let result = post(&server.url, "/v1/runs", &json!({ "agent": "quick", "prompt": "x" })).and_then(Answer::json);
     assert_eq!(result.expect("an answer")["status"], "completed");

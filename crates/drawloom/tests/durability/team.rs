@@ -1,4 +1,5 @@
-//! What a lead's model is told of its team: enough to choose whom to spawn, and the same for the whole life of the run.
+//! A lead's model reads the names of the agents that it may spawn from the tool's schema. The names stay the same until the run
+//! ends.
 
 use serde_json::{Value, json};
 

@@ -189,7 +189,7 @@ async fn when_the_store_is_gone_those_who_wait_are_told_and_nothing_goes_on() {
     assert_eq!(refused.err().map(|failure| failure.code), Some("store_gone"));
 }
 
-/// Nothing is written on behalf of the run that is waited for, so only what somebody else asks shows that the store is gone.
+/// Nothing is written on behalf of the run that is waited for, so only another request finds that the store is gone.
 #[tokio::test]
 async fn whoever_finds_the_store_gone_releases_all_who_wait() {
     for finds in ["start", "load", "list"] {

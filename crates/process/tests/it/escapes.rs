@@ -301,7 +301,7 @@ async fn what_is_lost_without_a_layer_is_said_and_what_cannot_be_enforced_is_ref
         let (lost, all) = (one.confinement().expect("a probe").lost(), all.confinement().expect("a probe").lost());
         let said: Vec<&String> = lost.iter().filter(|line| !all.contains(line)).collect();
         assert!(said[0].starts_with(named) && said[0].contains("switched off"), "{said:?}");
-        // Without namespaces there are no control groups either, and it counts that a Landlock is old.
+        // Without namespaces there are no control groups either, and the limits of an old Landlock are reported.
         let follows = |line: &str| line.starts_with("old Landlock") || line.contains("it needs namespaces");
         let further = said[1..].iter().filter(|line| layer != N || !follows(line)).count();
         assert_eq!(further, 0, "{layer:?}: {said:?}");

@@ -42,7 +42,7 @@ pub(super) fn all(root: &Path, parts: &[Part], guarded: &[Guarded]) -> Result<Ve
     Ok(held)
 }
 
-/// Covers a file, if it is there; false when there is nothing to cover.
+/// Mounts over a guarded file. Returns false when the file does not exist.
 fn guard(part: &Path, relative: &Path, rule: Guard, empty: &Path) -> Result<bool, String> {
     let found = match open(part, relative) {
         Ok(found) => found,
