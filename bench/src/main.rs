@@ -4,6 +4,7 @@
 //! server as it is shipped.
 
 mod bash;
+mod beside;
 mod floor;
 mod grep;
 mod http;
@@ -43,6 +44,15 @@ struct Arguments {
     /// The tree that `grep` searches; the sources of crates, when absent
     #[arg(long, value_name = "DIRECTORY")]
     tree: Option<PathBuf>,
+    /// Another build of the server: runs a second of both in turns, and nothing else
+    #[arg(long, value_name = "PATH", conflicts_with = "sections")]
+    beside: Option<PathBuf>,
+    /// How many pairs of slices are compared with --beside
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..), requires = "beside")]
+    pairs: u16,
+    /// Only with as many clients, with --beside
+    #[arg(long, requires = "beside")]
+    clients: Vec<usize>,
     #[command(subcommand)]
     role: Option<Role>,
 }
@@ -117,6 +127,10 @@ fn main() -> Result<()> {
 
 async fn measure(arguments: &Arguments) -> Result<()> {
     let bench = Bench::prepare(arguments.server.as_deref())?;
+    if let Some(other) = &arguments.beside {
+        let slice = Duration::from_secs(arguments.seconds);
+        return beside::measure(&bench, other, arguments.pairs.into(), &arguments.clients, slice).await;
+    }
     let wants = |section| arguments.sections.is_empty() || arguments.sections.contains(&section);
     let mut figures = Figures::default();
     let throughput =

@@ -49,7 +49,7 @@ impl Bench {
         let bench = std::env::current_exe()?;
         let profile = bench.parent().context("a program is in a directory")?;
         let drawloom = match server {
-            Some(path) => path.to_path_buf(),
+            Some(path) => std::path::absolute(path)?,
             None => {
                 let built = Command::new("cargo")
                     .args(["build", "--release", "--package", "drawloom", "--manifest-path", WORKSPACE])
@@ -75,7 +75,12 @@ impl Bench {
 
     /// Starts Drawloom on a data directory.
     pub(crate) fn start(&self, data: &Path) -> Result<Server> {
-        let mut command = Command::new(&self.drawloom);
+        self.start_other(&self.drawloom, data)
+    }
+
+    /// Starts another build of Drawloom on a data directory.
+    pub(crate) fn start_other(&self, program: &Path, data: &Path) -> Result<Server> {
+        let mut command = Command::new(program);
         command.arg("serve").arg("--config").arg(&self.config).arg("--data-dir").arg(data);
         Server::start(command.args(["--listen", "127.0.0.1:0"]))
     }

@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// How many clients ask at once, row by row.
-const CLIENTS: [usize; 4] = [1, 8, 64, 256];
+pub(crate) const CLIENTS: [usize; 4] = [1, 8, 64, 256];
 const BATCH: usize = 32;
 const BATCH_CLIENTS: usize = 8;
 /// Before each row, so that connections, caches and branch predictors are warm.
@@ -54,6 +54,13 @@ pub(crate) struct Row {
     server: f64,
 }
 
+impl Row {
+    /// Microseconds of the server's processor time that a run costs.
+    pub(crate) fn cost(&self) -> f64 {
+        self.server * 1e6 / self.runs_per_second
+    }
+}
+
 /// What is asked and how many runs an answer is.
 #[derive(Clone, Copy)]
 pub(crate) struct Kind {
@@ -63,7 +70,7 @@ pub(crate) struct Kind {
 }
 
 const FLOOR: Kind = Kind { name: "floor", expect: Expect::Completed(1), runs: 1 };
-const REST: Kind = Kind { name: "rest", expect: Expect::Completed(1), runs: 1 };
+pub(crate) const REST: Kind = Kind { name: "rest", expect: Expect::Completed(1), runs: 1 };
 const SSE: Kind = Kind { name: "sse", expect: Expect::Streamed, runs: 1 };
 const BATCHES: Kind = Kind { name: "batch of 32", expect: Expect::Completed(BATCH), runs: BATCH };
 
@@ -178,7 +185,7 @@ pub(crate) fn print(table: &Table, kind: Kind, row: &Row, floor: Option<&Row>) -
         format!("{:.1}", row.records_per_sync),
         format!("{:.0} %", row.generator * 100.0),
         format!("{:.0} %", row.server * 100.0),
-        whole(row.server * 1e6 / row.runs_per_second),
+        whole(row.cost()),
         floor.map_or(String::new(), |floor| format!("{:.0} %", row.runs_per_second / floor.runs_per_second * 100.0)),
     ])
 }
