@@ -1,6 +1,10 @@
 //! Accept: the one way in. REST, batches and sub-agents all come through `plan`, and a run exists when it is committed.
 
-use std::sync::Arc;
+use std::{
+    pin::{Pin, pin},
+    sync::Arc,
+    time::Duration,
+};
 
 use drawloom_contract::{
     caller::Caller,
@@ -36,6 +40,8 @@ pub(crate) const MOST_SPAWNS: usize = 32;
 
 /// A run that was thought through and not yet written down.
 pub(crate) struct Planned {
+    /// The time that everything in it is counted from. Whoever asks the wall clock again may get another one.
+    pub(crate) at: Timestamp,
     pub(crate) accepted: Accepted,
     pub(crate) pinned: Arc<Pinned>,
     /// Whether it joins a session that must be there and free.
@@ -56,7 +62,7 @@ impl Engine {
         key: Option<Idempotency>,
         interest: Interest,
     ) -> Result<Started, Failure> {
-        let acceptance = self.accept_once(caller, key.as_ref(), 1, async {
+        let accepting = pin!(async {
             let agent = (&start.agent, start.tools.as_deref());
             if let Some(known) = self.prepare(caller, key.as_ref(), [agent]).await? {
                 return Ok(known);
@@ -66,8 +72,7 @@ impl Engine {
             let handle = HandleId::Run(planned.accepted.run);
             self.accept(caller, vec![planned], key.clone(), handle, None, interest).await
         });
-        let acceptance = acceptance.await?;
-        match acceptance {
+        match self.accept_once(caller, key.as_ref(), 1, accepting).await? {
             Acceptance::New(mut started) => Ok(started.pop().expect("one run was planned")),
             Acceptance::Known(HandleId::Run(run)) => self.attach(caller, run, interest).await,
             Acceptance::Known(HandleId::Batch(batch)) => Err(wrong_handle(&batch)),
@@ -89,8 +94,8 @@ impl Engine {
             ));
         }
         let batch = BatchId::mint(self.wall(), &*self.parts.entropy)?;
-        let size = starts.len() as u32;
-        let acceptance = self.accept_once(caller, key.as_ref(), starts.len(), async {
+        let (count, size) = (starts.len(), starts.len() as u32);
+        let accepting = pin!(async {
             let agents = starts.iter().map(|start| (&start.agent, start.tools.as_deref()));
             if let Some(known) = self.prepare(caller, key.as_ref(), agents).await? {
                 return Ok(known);
@@ -108,7 +113,7 @@ impl Engine {
             let new = NewBatch { tenant: caller.tenant.clone(), batch, user: caller.subject.clone(), size };
             self.accept(caller, planned, key.clone(), HandleId::Batch(batch), Some(new), interest).await
         });
-        match acceptance.await? {
+        match self.accept_once(caller, key.as_ref(), count, accepting).await? {
             Acceptance::New(runs) => Ok(StartedBatch { batch, runs }),
             Acceptance::Known(handle) => self.attach_handle(caller, handle, interest).await,
         }
@@ -133,7 +138,7 @@ impl Engine {
         caller: &Caller,
         key: Option<&Idempotency>,
         count: usize,
-        accepting: impl Future<Output = Result<Acceptance, Failure>>,
+        accepting: Pin<&mut impl Future<Output = Result<Acceptance, Failure>>>,
     ) -> Result<Acceptance, Failure> {
         let is_tight = key.is_some() && !self.gate().has_ample_room(count);
         if is_tight && let Some(known) = self.known(caller, key).await? {
@@ -356,7 +361,7 @@ impl Engine {
         // The default keeps a run from staying alive unseen. All waits that exist count: for children, slots, times, rate
         // limits and budgets. A wait for a person or a channel, once there is one, must stop this clock.
         let timeout_ms = start.timeout_ms.or(Some(self.parts.config.default_timeout_ms).filter(|millis| *millis > 0));
-        let deadline = timeout_ms.map(|millis| now.after(std::time::Duration::from_millis(millis)));
+        let deadline = timeout_ms.map(|millis| now.after(Duration::from_millis(millis)));
         let accepted = Accepted {
             version: drawloom_contract::VERSION.into(),
             tenant: caller.tenant.clone(),
@@ -388,18 +393,20 @@ impl Engine {
             metadata: start.metadata,
             warnings,
         };
-        Ok(Planned { accepted, pinned, joins_session: start.session.is_some() })
+        Ok(Planned { at: now, accepted, pinned, joins_session: start.session.is_some() })
     }
 
-    /// A child of `parent`'s call: it may do what the operator, its own definition and the root's request allow.
+    /// A child of `parent`'s call: it may do what the operator, its own definition and the root's request allow, in the time that
+    /// is left of its parent's.
     pub(crate) fn plan_child(
         &self,
         parent: &Accepted,
-        deadline: Option<Timestamp>,
+        left: Option<Duration>,
         link: Parent,
         child: ChildStart,
     ) -> Result<Planned, Failure> {
         let now = self.wall();
+        let deadline = left.map(|left| now.after(left));
         let pinned = self.find_agent(&parent.tenant, &child.agent)?;
         let definition = &pinned.definition;
         let run = RunId::mint(now, &*self.parts.entropy)?;
@@ -439,7 +446,7 @@ impl Engine {
             metadata: None,
             warnings,
         };
-        Ok(Planned { accepted, pinned, joins_session: false })
+        Ok(Planned { at: now, accepted, pinned, joins_session: false })
     }
 
     /// Sees to it that the tools of agents, each narrowed by its request, are known before runs of them are planned; what is

@@ -45,13 +45,11 @@ impl Driver {
             ));
         }
         // What is left of the parent's time, whatever became of the wall clock since it was set.
-        let clock = &self.engine.parts.clock;
-        let left = self.engine.timers.left(&self.key, Due::Deadline, clock.now());
+        let left = self.engine.timers.left(&self.key, Due::Deadline, self.engine.parts.clock.now());
         // The run is about to be stopped: children would end at once, and could not say why.
         if left.is_some_and(|left| left.is_zero()) {
             return Err("timeout: the time of this run is up, so no agent was started".into());
         }
-        let deadline = left.map(|left| clock.wall().after(left));
         let plan = |(index, start): (u32, ChildStart)| {
             if !self.pinned.definition.may_spawn(&start.agent) {
                 let definition = &self.pinned.definition;
@@ -68,7 +66,7 @@ impl Driver {
             }
             let link = Parent { run: parent.run, agent_id: parent.agent_id.clone(), call, index };
             self.engine
-                .plan_child(parent, deadline, link, start)
+                .plan_child(parent, left, link, start)
                 .map_err(|failure| format!("spawns[{index}]: {}", failure.message))
         };
         let count = starts.len();

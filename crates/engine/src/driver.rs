@@ -78,9 +78,8 @@ pub(crate) struct Lost;
 impl Driver {
     /// A run that begins. With a slot, its first step is decided too, and committed together with its beginning.
     pub(crate) async fn begin(engine: Arc<Engine>, planned: Planned, claim: Claim, slot: Option<Slot>) -> Box<Self> {
-        let Planned { accepted, pinned, .. } = planned;
-        let now = engine.wall();
-        let record = engine.parts.redactor.clean(Record { seq: 1, at: now, body: Body::Accepted(Box::new(accepted)) });
+        let Planned { at, accepted, pinned, .. } = planned;
+        let record = engine.parts.redactor.clean(Record { seq: 1, at, body: Body::Accepted(Box::new(accepted)) });
         let mut driver = Self::fold(engine, &record, pinned, claim, slot).expect("the record is a beginning");
         driver.pending.push(record);
         driver.engine.watch_deadline(&driver.view);
@@ -175,7 +174,11 @@ impl Driver {
 
     /// Adds a record to what the next commit makes true; gives its sequence.
     pub(crate) fn push(&mut self, body: Body) -> Seq {
-        let record = Record { seq: self.run.seq + 1, at: self.wall(), body };
+        self.push_at(self.wall(), body)
+    }
+
+    fn push_at(&mut self, at: Timestamp, body: Body) -> Seq {
+        let record = Record { seq: self.run.seq + 1, at, body };
         let record = self.engine.parts.redactor.clean(record);
         self.note_evidence(&record.body);
         self.replay(&record).expect("the engine writes only records that follow");
@@ -187,16 +190,17 @@ impl Driver {
     /// The slot is granted: from here the run's own time limit counts.
     pub(crate) fn admit(&mut self) {
         let limit = self.accepted().run_timeout_ms.filter(|_| self.run.started_at.is_none()).map(Duration::from_millis);
-        let now = self.engine.parts.clock.now();
+        let (now, at) = (self.engine.parts.clock.now(), self.wall());
         let left = self.engine.timers.left(&self.key, Due::Deadline, now);
         let (deadline, deadline_set) = match limit.filter(|limit| left.is_none_or(|left| *limit < left)) {
             Some(limit) => {
                 self.engine.timers.set_earlier(now.after(limit), &self.key, Due::Deadline);
-                (Some(self.wall().after(limit)), Some(self.engine.parts.clock.mark()))
+                (Some(at.after(limit)), Some(self.engine.parts.clock.mark()))
             }
             None => (self.run.deadline, None),
         };
-        self.push(Body::Admitted { deadline, deadline_set });
+        // The deadline is counted from the record's time.
+        self.push_at(at, Body::Admitted { deadline, deadline_set });
     }
 
     /// Drives the run until it has ended, is parked, or the process stops.
@@ -441,6 +445,6 @@ impl Driver {
 
     fn first_record(&self, child: &Planned) -> Redacted<Record> {
         let body = Body::Accepted(Box::new(child.accepted.clone()));
-        self.engine.parts.redactor.clean(Record { seq: 1, at: self.wall(), body })
+        self.engine.parts.redactor.clean(Record { seq: 1, at: child.at, body })
     }
 }

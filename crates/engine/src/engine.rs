@@ -270,7 +270,8 @@ impl Engine {
     /// Runs a task that drives `key`. When our own code panics in it, the run ends and says so, and the others go on.
     pub(crate) fn drive(self: &Arc<Self>, key: RunKey, task: impl Future<Output = ()> + Send + 'static) {
         let engine = self.me.clone();
-        tokio::spawn(async move {
+        // Boxed, because a task is moved a dozen times from here to its place.
+        let task = Box::pin(async move {
             if AssertUnwindSafe(task).catch_unwind().await.is_err()
                 && let Some(engine) = engine.upgrade()
             {
@@ -278,6 +279,7 @@ impl Engine {
                 engine.give_up(&key, Stop::Bug).await;
             }
         });
+        tokio::spawn(task);
     }
 
     /// Ends a run without looking at its journal, because that cannot be read or our own code fails on it.
@@ -337,7 +339,7 @@ impl Engine {
         }
     }
 
-    fn owns(&self, root: RunId) -> bool {
+    pub(crate) fn owns(&self, root: RunId) -> bool {
         match &*self.owned.lock().unwrap_or_else(PoisonError::into_inner) {
             Owned::All => true,
             Owned::Roots(known) => known.contains(&root),

@@ -249,9 +249,13 @@ impl Follower {
         }
         // All records were passed on. What comes from now on is heard; a run that had ended says nothing any more.
         self.unread = false;
-        let ended = self.finished || self.engine.glance(&self.key).await?.status.is_terminal();
-        if !ended {
-            return Ok(None);
+        if !self.finished {
+            let view = self.engine.glance(&self.key).await?;
+            if !view.status.is_terminal() {
+                // Nothing will happen to a run that this process has not taken up: its follower has all that there is.
+                self.over = !self.engine.owns(view.root);
+                return Ok(None);
+            }
         }
         let view = self.engine.load_run(&self.key).await?;
         match view.seq == self.after {

@@ -14,7 +14,7 @@ use drawloom_contract::{
     time::Instant,
     view::RunView,
 };
-use futures::{StreamExt, stream};
+use futures::{StreamExt, future::BoxFuture, stream};
 
 use crate::{Engine, follow::unknown_run};
 
@@ -33,13 +33,14 @@ fn allowed(caller: &Caller, view: RunView) -> Result<RunView, Failure> {
     }
 }
 
-/// Goes on to its end also when the caller stops listening: a run that is half accepted is nobody's.
-async fn unbroken<T: Send + 'static>(
-    work: impl Future<Output = Result<T, Failure>> + Send + 'static,
-) -> Result<T, Failure> {
+/// Goes on to its end also when the caller stops listening: a run that is half accepted is nobody's, and a cancel that was
+/// received is carried out.
+///
+/// The work is boxed, because a task is moved a dozen times from here to its place and its result's, and this one has 11 KB.
+async fn unbroken<T: Send + 'static>(work: BoxFuture<'static, Result<T, Failure>>) -> Result<T, Failure> {
     tokio::spawn(work).await.unwrap_or_else(|error| {
-        tracing::error!(%error, "accepting a run failed unexpectedly");
-        Err(Failure::new(FailureKind::Bug, "bug", "drawloom failed while it accepted the run"))
+        tracing::error!(%error, "accepting or cancelling a run failed unexpectedly");
+        Err(Failure::new(FailureKind::Bug, "bug", "drawloom failed while it accepted or cancelled the run"))
     })
 }
 
@@ -53,7 +54,7 @@ impl Runs for Engine {
         interest: Interest,
     ) -> Result<Started, Failure> {
         let (engine, caller) = (self.shared(), caller.clone());
-        unbroken(async move { engine.accept_one(&caller, start, key, interest).await }).await
+        unbroken(Box::pin(async move { engine.accept_one(&caller, start, key, interest).await })).await
     }
 
     async fn start_batch(
@@ -64,7 +65,7 @@ impl Runs for Engine {
         interest: Interest,
     ) -> Result<StartedBatch, Failure> {
         let (engine, caller) = (self.shared(), caller.clone());
-        unbroken(async move { engine.accept_batch(&caller, starts, key, interest).await }).await
+        unbroken(Box::pin(async move { engine.accept_batch(&caller, starts, key, interest).await })).await
     }
 
     async fn load(&self, caller: &Caller, run: RunId) -> Result<RunView, Failure> {
@@ -126,10 +127,14 @@ impl Runs for Engine {
     }
 
     async fn cancel(&self, caller: &Caller, run: RunId, reason: Option<String>) -> Result<Cancelled, Failure> {
-        let key = self.seen(caller, run).await?.key();
-        let told = self.shared().stop_run(key.clone(), Stop::Cancelled { reason }).await;
-        let view = self.load_run(&key).await?;
-        Ok(Cancelled { view, cancelled: told.is_some(), cascaded: told.unwrap_or_default() })
+        let (engine, caller) = (self.shared(), caller.clone());
+        unbroken(Box::pin(async move {
+            let key = engine.seen(&caller, run).await?.key();
+            let told = engine.stop_run(key.clone(), Stop::Cancelled { reason }).await;
+            let view = engine.load_run(&key).await?;
+            Ok(Cancelled { view, cancelled: told.is_some(), cascaded: told.unwrap_or_default() })
+        }))
+        .await
     }
 
     async fn replay(&self, caller: &Caller, run: RunId) -> Result<Replay, Failure> {

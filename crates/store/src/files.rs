@@ -2,13 +2,18 @@
 //! read at all.
 
 use std::{
-    fs::{self, File},
+    ffi::OsString,
+    fs::File,
     io::{self, Read as _},
-    os::unix::fs::{FileExt as _, MetadataExt as _},
+    os::{fd::OwnedFd, unix::fs::FileExt as _},
     path::{Path, PathBuf},
 };
 
 use drawloom_contract::journal::StoreError;
+use rustix::{
+    fd::AsFd,
+    fs::{AtFlags, CWD, Mode, OFlags, StatxFlags, makedev, openat, statx},
+};
 
 /// Bytes read at once.
 const PIECE: usize = 1024 * 1024;
@@ -19,32 +24,47 @@ const PIECE: usize = 1024 * 1024;
 pub(crate) struct Files {
     /// The store's file. It stays open as long as the store: closing a file takes SQLite's locks of the whole process from it.
     file: File,
-    /// Device and inode of each. They are not given to other files while these are open.
-    known: Vec<(PathBuf, (u64, u64))>,
+    /// Where it is, and what is there.
+    path: PathBuf,
+    known: Identity,
+    /// The files beside it, in their directory. A directory that was replaced is seen by the path above, so that these need no
+    /// walk along it: they are looked at for every commit.
+    directory: OwnedFd,
+    beside: Vec<(OsString, Identity)>,
 }
+
+/// Device and inode. They are not given to other files while this one is open.
+type Identity = (u64, u64);
 
 impl Files {
     /// The files of a store that was just opened and written.
-    pub(crate) fn of(file: &Path) -> io::Result<Self> {
-        let mut known = Vec::new();
-        for ending in ["", "-wal", "-shm"] {
-            let path = beside(file, ending);
-            let identity = look(&path)?;
-            known.push((path, identity));
+    pub(crate) fn of(path: &Path) -> io::Result<Self> {
+        let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+            return Err(io::ErrorKind::InvalidInput.into());
+        };
+        let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
+        let directory = openat(CWD, parent, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+        let mut beside = Vec::new();
+        for ending in ["-wal", "-shm"] {
+            let mut name = name.to_owned();
+            name.push(ending);
+            let identity = look(&directory, &name)?;
+            beside.push((name, identity));
         }
-        Ok(Self { file: File::open(file)?, known })
+        Ok(Self { file: File::open(path)?, path: path.to_owned(), known: look(CWD, path)?, directory, beside })
     }
 
     /// Fails when one of the files was deleted or replaced. A file that cannot be looked at counts as unchanged: that says
     /// nothing about whether it is there.
     pub(crate) fn check(&self) -> Result<(), StoreError> {
-        for (path, known) in &self.known {
-            let what = match look(path) {
-                Ok(found) if found != *known => "was replaced by another file",
-                Err(error) if error.kind() == io::ErrorKind::NotFound => "was deleted or moved away",
-                Ok(_) | Err(_) => continue,
-            };
-            return Err(StoreError::Gone { file: path.display().to_string(), what });
+        let gone = |path: &Path, what| StoreError::Gone { file: path.display().to_string(), what };
+        if let Some(what) = change(look(CWD, &self.path), self.known) {
+            return Err(gone(&self.path, what));
+        }
+        for (name, known) in &self.beside {
+            if let Some(what) = change(look(&self.directory, name), *known) {
+                return Err(gone(&self.path.with_file_name(name), what));
+            }
         }
         Ok(())
     }
@@ -67,19 +87,25 @@ impl Files {
                 read => at += read as u64,
             }
         }
-        let Some((log, _)) = self.known.get(1) else { return Ok(()) };
-        let mut log = File::open(log)?;
+        let Some((log, _)) = self.beside.first() else { return Ok(()) };
+        let mut log = File::open(self.path.with_file_name(log))?;
         while log.read(&mut piece)? > 0 {}
         Ok(())
     }
 }
 
-fn beside(file: &Path, ending: &str) -> PathBuf {
-    let mut path = file.as_os_str().to_owned();
-    path.push(ending);
-    path.into()
+/// What became of a file, when it is no longer the one that was known.
+fn change(found: io::Result<Identity>, known: Identity) -> Option<&'static str> {
+    match found {
+        Ok(found) if found != known => Some("was replaced by another file"),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Some("was deleted or moved away"),
+        Ok(_) | Err(_) => None,
+    }
 }
 
-fn look(path: &Path) -> io::Result<(u64, u64)> {
-    fs::metadata(path).map(|found| (found.dev(), found.ino()))
+/// Asks for nothing but the identity. Who asks for times makes the next write give the file a time that differs (Linux 6.13 and
+/// newer), and every sync then has to write the inode too.
+fn look(directory: impl AsFd, path: impl AsRef<Path>) -> io::Result<Identity> {
+    let found = statx(directory, path.as_ref(), AtFlags::empty(), StatxFlags::INO)?;
+    Ok((makedev(found.stx_dev_major, found.stx_dev_minor), found.stx_ino))
 }

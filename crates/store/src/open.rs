@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// The store's file in its directory.
-pub(crate) const FILE: &str = "drawloom.db";
+pub const FILE: &str = "drawloom.db";
 /// How a file of SQLite begins, and how much of it there is up to the end of the format's number.
 const MAGIC: &[u8] = b"SQLite format 3\0";
 const HEADER: usize = 64;

@@ -80,6 +80,26 @@ async fn deadlines_end_runs_after_their_time_and_not_before() {
 }
 
 #[tokio::test]
+async fn a_clock_that_is_set_at_every_moment_ends_nothing_early() {
+    let rules = json!([
+        { "when": { "agent": "alice", "turn": 1 },
+          "calls": [{ "tool": "Agent", "input": { "name": "bob", "prompt": "p" } }] },
+        { "text": "done" },
+    ]);
+    let (house, clock) = house(rules, |plan| plan);
+    clock.set_at_each_look(DAY_MS);
+    for start in [
+        Start { timeout_ms: Some(60_000), ..ask("alice", "x") },
+        Start { run_timeout_ms: Some(60_000), ..ask("alice", "x") },
+    ] {
+        let view = house.start(start, Interest::None).await.view;
+        assert_eq!(end(&house, &view).await, (Status::Completed, None));
+        let child = house.children(&view).await.remove(0);
+        assert_eq!((child.status, child.error), (Status::Completed, None));
+    }
+}
+
+#[tokio::test]
 async fn queued_runs_give_up_after_their_time() {
     for jump in JUMPS {
         let (house, clock) = house(slow(), |plan| {

@@ -60,12 +60,14 @@ pub(crate) struct Hand {
     elapsed: watch::Sender<Duration>,
     /// How far the wall clock was set.
     set_by_ms: AtomicI64,
+    /// How far it is set whenever somebody looks at it.
+    leap_ms: AtomicI64,
 }
 
 impl Hand {
     pub(crate) fn new() -> Arc<Self> {
         let elapsed = watch::Sender::new(Duration::from_secs(1_000_000));
-        Arc::new(Self { began: Wall.wall(), elapsed, set_by_ms: AtomicI64::new(0) })
+        Arc::new(Self { began: Wall.wall(), elapsed, set_by_ms: AtomicI64::new(0), leap_ms: AtomicI64::new(0) })
     }
 
     pub(crate) fn turn(&self, by: Duration) {
@@ -76,13 +78,19 @@ impl Hand {
     pub(crate) fn set(&self, by_ms: i64) {
         self.set_by_ms.fetch_add(by_ms, Ordering::SeqCst);
     }
+
+    /// From here on sets the wall clock whenever somebody looks at it: between any two looks it may be set.
+    pub(crate) fn set_at_each_look(&self, by_ms: i64) {
+        self.leap_ms.store(by_ms, Ordering::SeqCst);
+    }
 }
 
 #[async_trait]
 impl Clock for Hand {
     fn wall(&self) -> Timestamp {
         let now = self.began.after(*self.elapsed.borrow());
-        Timestamp::from_millis(now.as_millis() + self.set_by_ms.load(Ordering::SeqCst))
+        let set_by = self.set_by_ms.fetch_add(self.leap_ms.load(Ordering::SeqCst), Ordering::SeqCst);
+        Timestamp::from_millis(now.as_millis() + set_by)
     }
 
     fn now(&self) -> Instant {

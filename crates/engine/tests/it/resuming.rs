@@ -1,4 +1,4 @@
-use std::path::Path;
+use std::{path::Path, time::Duration};
 
 use drawloom_contract::{
     journal::{Append, Entry, Journal},
@@ -7,6 +7,7 @@ use drawloom_contract::{
     runs::{Interest, Runs},
     view::RunView,
 };
+use futures::StreamExt as _;
 use serde_json::{Value, json};
 
 use crate::house::{House, Plan, ask};
@@ -99,6 +100,29 @@ fn a_cancel_that_a_crash_cut_short_goes_on_at_the_next_start() {
                 (Status::Cancelled, "parent_ended")
             );
             assert!(house.engine.replay(&house.caller, parent.run).await.expect("a replay").ok);
+        }
+    });
+}
+
+#[test]
+fn a_follower_of_a_run_that_this_process_has_not_taken_up_ends_with_the_journal() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let rules = json!([{ "text": "late", "delay_ms": 60_000 }]);
+    let left = die_after({
+        let (directory, rules) = (directory.path().to_owned(), rules.clone());
+        async move {
+            let house = House::at(&directory, Plan::new(rules));
+            let started = house.start(ask("alice", "x"), Interest::None).await;
+            house.until(&started.view.key(), |view| view.status == Status::Running).await
+        }
+    });
+    die_after({
+        let directory = directory.path().to_owned();
+        async move {
+            let house = House::at(&directory, Plan::new(rules));
+            let events = house.engine.follow(&house.caller, left.run, 0, Interest::Events).await.expect("a run");
+            let events = tokio::time::timeout(Duration::from_secs(60), events.count()).await.expect("it ends");
+            assert_eq!(events as u64, left.seq, "every record, and no end");
         }
     });
 }

@@ -88,3 +88,14 @@ async fn a_last_turn_that_comes_while_the_server_stops_ends_its_run() {
     let view = house.finish(started).await;
     assert_eq!((view.status, view.final_text.as_deref()), (Status::Completed, Some("just in time")));
 }
+
+#[tokio::test]
+async fn a_cancel_is_carried_out_although_its_caller_has_gone() {
+    let house = House::new(Plan::new(json!([{ "text": "late", "delay_ms": 60_000 }])));
+    let started = house.start(ask("alice", "x"), Interest::None).await;
+    house.until(&started.view.key(), |view| view.status == Status::Running).await;
+    // Polled once, then dropped, as when a client hangs up.
+    let cancel = house.engine.cancel(&house.caller, started.view.run, None);
+    assert!(futures::FutureExt::now_or_never(cancel).is_none());
+    house.until(&started.view.key(), |view| view.status == Status::Cancelled).await;
+}

@@ -22,10 +22,12 @@ impl Operation for CancelBatch {
 
     async fn call(&self, call: &Call<'_>, input: Self::Input) -> Result<Answer<CancelledBatch>, Failure> {
         let reason = input.reason.map(|reason| call.app.redactor.clean(reason).into_inner());
+        let members = call.app.runs.load_batch(call.caller, input.batch_id).await?;
+        // All at once: a caller that leaves meanwhile does not leave some of them running.
+        let cancels = members.iter().map(|view| call.app.runs.cancel(call.caller, view.run, reason.clone()));
         let mut runs = Vec::new();
-        for view in call.app.runs.load_batch(call.caller, input.batch_id).await? {
-            let done = call.app.runs.cancel(call.caller, view.run, reason.clone()).await?;
-            runs.push(Cancelled::of(done, reason.clone()));
+        for done in futures::future::join_all(cancels).await {
+            runs.push(Cancelled::of(done?, reason.clone()));
         }
         let cancelled = runs.iter().map(|run| u32::from(run.cancelled)).sum();
         Ok(Answer::Value(CancelledBatch { batch_id: input.batch_id, cancelled, runs }))
