@@ -32,6 +32,9 @@ pub(crate) trait Backend: Send + Sync {
 
     /// Events of a run above `after`, until the terminal one.
     async fn follow(&self, run: RunId, after: Seq) -> Result<Events, CommandError>;
+
+    /// The server's address, when this is a server.
+    fn address(&self) -> Option<&str>;
 }
 
 impl dyn Backend {
@@ -130,6 +133,10 @@ impl Backend for Remote {
 
     async fn follow(&self, run: RunId, after: Seq) -> Result<Events, CommandError> {
         Ok(self.client.follow_run(run, after).map(|event| event.map_err(CommandError::from)).boxed())
+    }
+
+    fn address(&self) -> Option<&str> {
+        Some(self.client.base())
     }
 }
 

@@ -63,10 +63,10 @@ enum McpCommand {
 /// Where things are; every command takes these.
 #[derive(Debug, Clone, Args)]
 pub struct Globals {
-    /// A config file; later ones are laid over earlier ones [default: ./drawloom.yaml, then the XDG config directory]
+    /// A config file; later ones are laid over earlier ones [default: drawloom.yaml here or above, then the XDG config directory]
     #[arg(long, global = true, value_name = "FILE", help_heading = "Where things are")]
     pub config: Vec<PathBuf>,
-    /// The directory that holds the store [default: the XDG data directory]
+    /// The directory that holds the store [default: one for each config, in the XDG data directory]
     #[arg(long, global = true, value_name = "DIR", env = environment::DATA_DIR, hide_env_values = true)]
     #[arg(help_heading = "Where things are")]
     pub data_dir: Option<PathBuf>,
@@ -91,7 +91,7 @@ pub struct Globals {
     pub width: Option<usize>,
 }
 
-/// For whom the output is.
+/// The format of the output.
 #[derive(Debug, Clone, Copy, Args)]
 pub struct Look {
     /// Answer in JSON, for programs
@@ -106,6 +106,16 @@ pub enum Command {
     Init(commands::init::Init),
     /// Serve the agents of the config over HTTP until stopped
     Serve(commands::serve::Serve),
+    /// Show the project of this folder, its data and its server; it starts nothing
+    Status(commands::status::Status),
+    /// Stop the server of this project: steps in flight come to their next record
+    Stop(commands::stop::Stop),
+    /// Start the server of this project in the background, anew when it runs; it takes up what was interrupted
+    Restart(commands::stop::Restart),
+    /// Show the log of the server that runs in the background
+    Logs(commands::logs::Logs),
+    /// Move data that no project finds any more into this project; `drawloom status` names it
+    Adopt(commands::adopt::Adopt),
     /// Speak MCP on stdin and stdout, for a host such as Claude Code, Codex or opencode
     #[command(after_help = commands::mcp::HELP)]
     Mcp(commands::mcp::Mcp),
@@ -129,6 +139,9 @@ pub enum Command {
     /// About the config
     #[command(subcommand)]
     Config(commands::config::ConfigCommand),
+    /// Show what the config can do, and trust it
+    #[command(after_help = commands::trust::HELP)]
+    Trust(commands::trust::Trust),
     /// Find out what is wrong here
     Doctor(commands::doctor::Doctor),
     /// Copy the store to a file, also while a server runs

@@ -1,5 +1,6 @@
 //! Commands, one file each. They add looks; every rule is behind the backend they talk to.
 
+pub mod adopt;
 pub mod agents;
 pub mod backup;
 pub mod batch;
@@ -9,6 +10,7 @@ pub mod config;
 pub mod demo;
 pub mod doctor;
 pub mod init;
+pub mod logs;
 pub mod man;
 pub mod mcp;
 pub mod models;
@@ -18,6 +20,9 @@ pub mod restore;
 pub mod run;
 pub mod runs;
 pub mod serve;
+pub mod status;
+pub mod stop;
+pub mod trust;
 pub mod validate;
 
 use std::process::ExitCode;
@@ -87,8 +92,14 @@ fn wants_json(command: &Command) -> bool {
         Command::Restore(restore) => restore.look.json,
         Command::Prune(prune) => prune.look.json,
         Command::Validate(validate) => validate.look.json,
+        Command::Trust(trust) => trust.look.json,
         Command::Doctor(doctor) => doctor.look.json,
         Command::Demo(demo) => demo.look.json,
+        Command::Status(status) => status.look.json,
+        Command::Stop(stop) => stop.look.json,
+        Command::Restart(restart) => restart.look.json,
+        Command::Adopt(adopt) => adopt.look.json,
+        Command::Logs(_) => false,
         Command::Mcp(mcp) => mcp.wants_json(),
         // What these print is for programs anyway.
         Command::Config(_) | Command::Call(_) | Command::Completions(_) | Command::Man(_) => true,
@@ -102,10 +113,13 @@ fn perform(session: &Session, command: Command) -> Result<Exit, CommandError> {
     logging::start(filter, globals.log_format, appearance(globals))?;
     match command {
         Command::Init(init) => return init.perform(session),
+        Command::Status(status) => return status.perform(session),
+        Command::Adopt(adopt) => return adopt.perform(session),
         Command::Man(man) => return man.perform(session),
         Command::Mcp(mcp) => return mcp.perform(session),
         Command::Validate(validate) => return validate.perform(session),
         Command::Config(config) => return config.perform(session),
+        Command::Trust(trust) => return trust.perform(session),
         Command::Completions(completions) => return completions.perform(session),
         _ => {}
     }
@@ -128,11 +142,17 @@ fn perform(session: &Session, command: Command) -> Result<Exit, CommandError> {
             Command::Doctor(doctor) => doctor.perform(session).await,
             Command::Demo(demo) => demo.perform(session).await,
             Command::Call(call) => call.perform(session).await,
+            Command::Stop(stop) => stop.perform(session).await,
+            Command::Restart(restart) => restart.perform(session).await,
+            Command::Logs(logs) => logs.perform(session).await,
             Command::Init(_)
+            | Command::Status(_)
+            | Command::Adopt(_)
             | Command::Man(_)
             | Command::Mcp(_)
             | Command::Validate(_)
             | Command::Config(_)
+            | Command::Trust(_)
             | Command::Completions(_) => Ok(Exit::Done),
         }
     });

@@ -26,7 +26,7 @@ pub use load::{Loaded, Mistake, join, schema};
 pub use pricing::{ModelPrice, Pricing};
 pub use retention::Retention;
 
-use crate::{environment, exit::CommandError};
+use crate::{environment, exit::CommandError, trust};
 
 /// The file that is looked for.
 const FILE_NAME: &str = "drawloom.yaml";
@@ -121,26 +121,37 @@ pub(crate) fn listen_address(listen: &str) -> Option<SocketAddr> {
     }
 }
 
-/// The files that make the config: those given, else `./drawloom.yaml`, else the one in the XDG config directory.
+/// The files that make the config: those given, else the nearest `drawloom.yaml` in this directory or above it, else the one in
+/// the user's config directory.
 pub fn find(given: &[PathBuf]) -> Result<Vec<PathBuf>, CommandError> {
     if !given.is_empty() {
         return Ok(given.to_vec());
     }
     let here = PathBuf::from(FILE_NAME);
-    let there = environment::default_config_dir().map(|directory| directory.join(FILE_NAME));
-    match [Some(here), there.clone()].into_iter().flatten().find(|path| path.exists()) {
-        Some(path) => Ok(vec![path]),
-        None => {
-            let there = there.map(|path| format!(" and no {}", path.display())).unwrap_or_default();
-            Err(CommandError::usage("no_config", format!("there is no ./{FILE_NAME}{there}"))
-                .with_hint("`drawloom init` writes one; or pass --config FILE"))
-        }
+    if here.exists() {
+        return Ok(vec![here]);
     }
+    let current = std::env::current_dir().unwrap_or_default();
+    let mut above = current.ancestors().skip(1).map(|above| above.join(FILE_NAME));
+    let found = above.find(|path| path.exists()).or_else(|| user_file().filter(|path| path.exists()));
+    found.map(|path| vec![path]).ok_or_else(missing)
 }
 
-/// The files that agents may not change: the config's own, and the one that would be found before it.
+/// There is no config.
+pub(crate) fn missing() -> CommandError {
+    let there = user_file().map(|path| format!(", and no {}", path.display())).unwrap_or_default();
+    CommandError::usage("no_config", format!("there is no {FILE_NAME} in this directory or above it{there}"))
+        .with_hint("`drawloom init` writes one; or pass --config FILE")
+}
+
+pub(crate) fn user_file() -> Option<PathBuf> {
+    environment::default_config_dir().map(|directory| directory.join(FILE_NAME))
+}
+
+/// The files that agents may not change: the config's own, the one that would be found before it, and the list of configs
+/// that this user trusts.
 pub(crate) fn guarded(files: &[PathBuf]) -> Vec<PathBuf> {
-    files.iter().cloned().chain([PathBuf::from(FILE_NAME)]).collect()
+    files.iter().cloned().chain([PathBuf::from(FILE_NAME)]).chain(trust::file()).collect()
 }
 
 /// Where files are, from wherever it is looked.

@@ -1,18 +1,21 @@
 //! How a command comes to its backend: a server that was named, the server of the data directory, or this process.
 
+mod leave;
+
 use std::sync::Arc;
 
-use drawloom_contract::{
-    ids::{BatchId, RunId},
-    record::Status,
-};
+use drawloom_contract::record::Status;
 use drawloom_wire::client::Client;
+use tempfile::TempDir;
 
 use crate::{
     backend::{Backend, Remote},
-    cli::Globals,
     clock::SystemClock,
-    commands::Session,
+    commands::{
+        Session,
+        demo::no_room,
+        status::{has_data, server_of},
+    },
     config,
     data_dir::{self, DataDir},
     embedded::Embedded,
@@ -20,21 +23,27 @@ use crate::{
     exit::{CommandError, Exit},
     output::Format,
     parts::{Parts, Surface},
+    project::Project,
     server_config,
     start::{Running, start},
+    trust::{self, Asking, Origin},
 };
+
+pub(crate) use leave::how_to_go_on;
 
 /// A backend, and the instance behind it when that is in this process.
 pub(crate) struct Connection {
     /// What commands talk to.
     pub backend: Arc<dyn Backend>,
     embedded: Option<Running>,
+    /// The empty data directory of a command that only reads, in a project without a store; removed at the end.
+    _empty: Option<TempDir>,
 }
 
 impl Connection {
     /// A connection to an instance in this process.
     pub(crate) fn embedded(running: Running) -> Self {
-        Self { backend: Arc::new(Embedded::new(running.app.clone())), embedded: Some(running) }
+        Self { backend: Arc::new(Embedded::new(running.app.clone())), embedded: Some(running), _empty: None }
     }
 
     /// Whether the instance ends with this process.
@@ -51,38 +60,12 @@ impl Connection {
         }
     }
 
-    /// What becomes of a run that this command does not wait for any longer.
-    pub(crate) fn how_it_goes_on(&self, run: RunId) -> String {
-        match self.embedded {
-            None => format!("it goes on in the server: drawloom runs tail {run}, or drawloom runs cancel {run}"),
-            Some(_) => format!("`drawloom serve` takes it up again; `drawloom runs cancel {run}` ends it"),
-        }
-    }
-
-    /// What becomes of a batch that this command does not wait for any longer.
-    pub(crate) fn how_a_batch_goes_on(&self, batch: BatchId) -> String {
-        let look = format!("`drawloom runs list --batch {batch}` shows its runs");
-        match self.embedded {
-            None => format!("it goes on in the server; {look}"),
-            Some(_) => format!("`drawloom serve` takes it up again; {look}"),
-        }
-    }
-
     /// Lets go. An instance in this process is stopped in order; a second Ctrl-C does not wait for that.
     pub(crate) async fn close(self) {
         if let Some(running) = self.embedded {
             running.stop_or_leave().await;
         }
     }
-}
-
-/// The data directory that the command line, the environment or the default says.
-pub(crate) fn data_dir(globals: &Globals) -> Result<DataDir, CommandError> {
-    let path = globals.data_dir.clone().or_else(environment::default_data_dir).ok_or_else(|| {
-        CommandError::usage("no_data_dir", "there is no home directory to keep data in")
-            .with_hint("pass --data-dir DIR, or set DRAWLOOM_DATA_DIR")
-    })?;
-    Ok(DataDir::new(path))
 }
 
 /// A client of the server at `url`, with the token of the environment.
@@ -94,10 +77,28 @@ pub(crate) fn client(url: &str) -> Result<Client, CommandError> {
 /// What a command without a server needs of the config.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Need {
-    /// The agents: there must be a config.
+    /// The agents and their providers, to run and call them: there must be a config, and it must be trusted.
     Agents,
+    /// What the config says: there must be one, and nothing of it is started or called.
+    Config,
     /// Only the journal: without a config it can be read all the same.
     Journal,
+}
+
+/// Asks the user about a config that is not trusted yet. Commands that catch SIGINT call this before they do, so that Ctrl-C
+/// ends the question. Without a terminal it does nothing, and `connect` refuses the config.
+pub(crate) fn ask_first(session: &Session) -> Result<(), CommandError> {
+    let asking = Asking::at(&session.output);
+    if session.globals.url.is_some() || matches!(asking, Asking::Never) {
+        return Ok(());
+    }
+    let project = Project::find(&session.globals)?;
+    // A server that runs was trusted when it started.
+    if server_of(&project.data).is_some() {
+        return Ok(());
+    }
+    let loaded = config::load_files(&project.shown)?;
+    trust::check(&project.shown, &loaded, Origin::of(&session.globals.config, &project.shown), asking)
 }
 
 /// Connects `command`, does `work` and lets go again, however the work ended.
@@ -115,16 +116,24 @@ pub(crate) async fn with<T>(
 
 /// Connects `command`: to the server that is named, else to the one of the data directory, else inside this process.
 async fn connect(session: &Session, command: &str, need: Need) -> Result<Connection, CommandError> {
-    let remote = |url: &str| Ok(Connection { backend: Arc::new(Remote::new(client(url)?)), embedded: None });
+    let remote =
+        |url: &str| Ok(Connection { backend: Arc::new(Remote::new(client(url)?)), embedded: None, _empty: None });
     if let Some(url) = &session.globals.url {
         return remote(url);
     }
-    let lock = match data_dir(&session.globals)?.lock(command) {
+    let project = match need {
+        Need::Agents | Need::Config => Project::find(&session.globals)?,
+        Need::Journal => Project::find_data(&session.globals)?,
+    };
+    // A command that only reads makes no store, so that the project can still adopt one.
+    let is_empty = need != Need::Agents && project.has_own_data() && !has_data(project.data.path());
+    let empty = is_empty.then(tempfile::tempdir).transpose().map_err(|error| no_room(&error))?;
+    let data = empty.as_ref().map_or_else(|| project.data.clone(), |empty| DataDir::new(empty.path()));
+    let lock = match data.lock(command) {
         Ok(lock) => lock,
         Err(data_dir::Error::InUse { server: Some(server), .. }) => {
-            if need == Need::Agents {
-                let files = config::absolute(&config::find(&session.globals.config).unwrap_or_default());
-                server_config::check(&server, &files)?;
+            if need != Need::Journal {
+                server_config::check(&server, &project.files)?;
                 if let Some(note) = server_config::age(&server).filter(|_| session.output.format() == Format::Human) {
                     session.output.note(note);
                 }
@@ -133,18 +142,19 @@ async fn connect(session: &Session, command: &str, need: Need) -> Result<Connect
         }
         Err(error) => return Err(error.into()),
     };
-    let files = match config::find(&session.globals.config) {
-        Err(_) if need == Need::Journal => Vec::new(),
-        found => found?,
-    };
-    let loaded = config::load_files(&files)?;
+    project.note(&lock)?;
+    let loaded = config::load_files(&project.shown)?;
+    if need == Need::Agents {
+        let origin = Origin::of(&session.globals.config, &project.shown);
+        trust::check(&project.shown, &loaded, origin, Asking::at(&session.output))?;
+    }
     let running = start(Parts::from_config(loaded, lock, Surface::Embedded, &[])?).await?;
-    if running.left_unfinished > 0 && session.output.format() == Format::Human {
+    if running.left_unfinished > 0 && need == Need::Agents && session.output.format() == Format::Human {
         let count = running.left_unfinished;
         let runs = if count == 1 { "1 other run is".to_owned() } else { format!("{count} other runs are") };
-        session.output.note(format!("{runs} unfinished; `drawloom serve` takes them up"));
+        session.output.note(format!("{runs} unfinished; `drawloom restart` takes them up"));
     }
-    Ok(Connection::embedded(running))
+    Ok(Connection { _empty: empty, ..Connection::embedded(running) })
 }
 
 /// The exit code that a run's status means.

@@ -71,6 +71,10 @@ impl Backend for Embedded {
         let live = handle.live.unwrap_or_else(|| stream::empty().boxed());
         Ok(stream::unfold((mapper, live, after), next_event).boxed())
     }
+
+    fn address(&self) -> Option<&str> {
+        None
+    }
 }
 
 /// The next event above `after`. The mapper sees every item, because events repeat a little of what came before.

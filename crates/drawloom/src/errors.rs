@@ -64,7 +64,7 @@ errors! {
         "command_unsendable": "A command has text that no process can be given.", "Use paths and values that are UTF-8 text.";
         "context_too_long": "The conversation does not fit the model.", "Ask for less, or use a model with a larger context.";
         "insecure_connection": "A host's certificate was not accepted.", "Check the address and the machine's clock.";
-        "interrupted": "The step was in flight when the process ended.", "The run goes on by itself; for a command, see its hint.";
+        "interrupted": "The step was in flight when the process ended, or Ctrl-C ended the command, or no process executes the run.", "A server resumes the run; for a command, see its hint.";
         "launcher_broken": "The process between drawloom and a command broke off.", "The run goes on; see the tool's result.";
         "launcher_not_started": "A command's launcher could not be started.", "Check that more processes may be started.";
         "model_auth": "The provider rejected the credential.", "Check the variable that `api_key_env` names; `drawloom doctor --keys` asks the provider.";
@@ -201,8 +201,16 @@ errors! {
         "bad_log_filter": "The log filter cannot be read.", "Write a level such as `info`.";
         "bad_prompt": "The prompt cannot be read, or is too long.", "See the message.";
         "bad_toolsets": "A toolset's name is none.", "Write it like --toolsets core,runs.";
+        "bad_trust_file": "The file with the configs that you trust cannot be used.", "See the message; delete the file to begin anew.";
         "cannot_write": "A file cannot be written.", "Choose a directory that can be.";
         "exists": "The file exists, and is not replaced.", "Choose another, or pass --force where there is one.";
+        "no_data": "There is no store in the directory whose data was to be adopted.", "See what can be adopted with `drawloom status`.";
+        "data_in_use": "The data belongs to a project that is there.", "Copy it with `drawloom backup` and `drawloom restore`.";
+        "has_data": "The project that was to adopt data has some already.", "Keep the two apart with --data-dir.";
+        "cannot_move": "Data could not be moved into the project; nothing of it is lost.", "Mend what the message says and adopt it again, or use `drawloom backup` and `drawloom restore`.";
+        "cannot_stop": "The server's process could not be told to stop.", "End it by hand; the message has its number.";
+        "no_log": "The project has no log of a server in the background.", "Start one with `drawloom restart`; a server that was started by hand logs to its terminal.";
+        "foreign_config": "A config that was found belongs to another user.", "Read it first; `--config FILE` uses it on purpose.";
         "in_use": "Another process owns the data directory.", "Use its server, wait, or pass another --data-dir.";
         "other_config": "The server of the data directory runs another config than this command found.", "Pass --data-dir to keep the two apart, stop that server, or pass --url to use it on purpose.";
         "needs_server": "What was asked makes sense only when a server goes on with it.", "Start `drawloom serve`.";
@@ -218,8 +226,8 @@ errors! {
         "no_scope": "The MCP host has no config file of that scope.", "Use --scope user.";
         "no_temporary_directory": "No temporary directory can be made.", "Set TMPDIR.";
         "not_empty": "The data directory holds a store already.", "Make a backup of it, then pass --force.";
-        "not_served": "The run has not ended and nobody serves it.", "Start `drawloom serve`.";
         "secret_in_file": "A secret would be written into a config file as plain text.", "Set DRAWLOOM_TOKEN in the environment of the host in its place.";
         "unfinished_runs": "The backup holds unfinished runs.", "Pass --resume or --cancel to `drawloom restore`.";
+        "untrusted_config": "A config that was found can do things that you have not agreed to; nothing of it was started.", "`drawloom trust` shows what it can do and asks; `--yes` agrees without a question.";
     }
 }

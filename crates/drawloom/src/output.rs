@@ -20,11 +20,11 @@ use serde::Serialize;
 
 use crate::exit::{CommandError, Exit};
 
-pub use table::{Column, Text};
+pub use table::{Column, INTERRUPTED, Text};
 pub use text::{first_line, fit, shown, wrap};
 pub use words::{ago, bytes, count, duration, money};
 
-/// For whom the output is.
+/// The format of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// People: tables, colours, progress.
@@ -172,6 +172,13 @@ impl Output {
         let mut stderr = self.stderr.lock().expect("no panic while printing");
         // Nobody can be told that stderr is gone.
         drop(writeln!(stderr, "{}", text.as_ref()));
+    }
+
+    /// A question beside the answer, without a line end: what is typed stands behind it.
+    pub fn prompt(&self, text: &str) {
+        let mut stderr = self.stderr.lock().expect("no panic while printing");
+        // Nobody can be told that stderr is gone.
+        drop(write!(stderr, "{text}").and_then(|()| stderr.flush()));
     }
 
     /// Part of a thought, shown at once beside the answer. Says whether it ended in the middle of a line.

@@ -32,7 +32,7 @@ pub(crate) fn age(server: &ServerFile) -> Option<String> {
     let now = digest(&server.config)?;
     (server.config_digest? != now).then(|| {
         format!(
-            "the server runs an older version of {}; stop it and start it again to use the new one",
+            "the server runs an older version of {}; `drawloom restart` makes it use the new one",
             names(&server.config)
         )
     })

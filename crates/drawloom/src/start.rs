@@ -3,14 +3,17 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     net::SocketAddr,
-    sync::{Arc, LazyLock},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
 use async_trait::async_trait;
 use tokio::{
     net::TcpListener,
-    signal::unix::{Signal, SignalKind, signal},
+    signal::unix::{SignalKind, signal},
     task::JoinHandle,
 };
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
@@ -41,10 +44,13 @@ use crate::{
     metrics::{self, Facts, ProcessFacts, StoreFiles},
     models::KnownModels,
     parts::{Parts, Surface},
+    project,
     resolve::Resolved,
     retention::{self, Sweeps},
     server_config,
 };
+
+pub use crate::signals::stop_signal;
 
 /// How long a command without a server waits for steps in flight when it is interrupted: somebody waits for the prompt.
 const EMBEDDED_DRAIN_MS: u64 = 1_000;
@@ -70,6 +76,8 @@ pub struct Running {
     sources: Vec<Arc<dyn ToolSource>>,
     /// Whether the end before this one was unclean and nobody took up what it left: then the next server must see it.
     unclean_before: bool,
+    /// Whether steps were still in flight after a rest: then nothing is waited for any more.
+    abandoned: AtomicBool,
     lock: Lock,
 }
 
@@ -168,6 +176,7 @@ pub async fn start(parts: Parts) -> Result<Running, CommandError> {
         sweeper: None,
         sources: parts.resolved.servers.values().cloned().collect(),
         unclean_before: false,
+        abandoned: AtomicBool::new(false),
         lock: parts.lock,
     };
     match listener {
@@ -227,9 +236,20 @@ impl Running {
         report
     }
 
+    /// Stops the engine alone: what was asked to end comes to its end, steps in flight come to their next record. Says
+    /// whether nothing is in flight any more; then the journal, which can still be read, does not change.
+    pub(crate) async fn rest(&self) -> bool {
+        let rests = self.engine.stop().await.abandoned == 0;
+        self.abandoned.store(!rests, Ordering::Relaxed);
+        rests
+    }
+
     /// Stops in order, unless a further signal says that nobody wants to wait for that. Then what is in flight is
     /// abandoned as in a crash, which loses nothing that was acknowledged.
     pub async fn stop_or_leave(self) -> Option<StopReport> {
+        if self.abandoned.load(Ordering::Relaxed) {
+            return None;
+        }
         let leave = stop_signal();
         tokio::select! {
             report = self.stop() => Some(report),
@@ -274,8 +294,11 @@ async fn bind(listen: &str) -> Result<(TcpListener, SocketAddr), CommandError> {
             .with_hint("write it like 127.0.0.1:8787, localhost:8787 or [::1]:8787; port 0 takes a free one")
     })?;
     let explain = |error: std::io::Error| {
-        CommandError::usage("cannot_listen", format!("cannot listen on {address}: {error}"))
-            .with_hint("another program may have the port; pass --listen with another one")
+        let refused = CommandError::usage("cannot_listen", format!("cannot listen on {address}: {error}"));
+        refused.with_hint(match project::at(address) {
+            Some(holder) => format!("the server of {holder} has it; stop that one, or pass --listen with another port"),
+            None => "another program may have the port; pass --listen with another one".into(),
+        })
     };
     let listener = TcpListener::bind(address).await.map_err(explain)?;
     let bound = listener.local_addr().map_err(explain)?;
@@ -304,46 +327,6 @@ fn report_findings(parts: &Parts) {
 fn outlive_file_limit() {
     if let Err(error) = signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw())) {
         tracing::warn!(%error, "a signal cannot be caught; a file that reaches its limit ends the process");
-    }
-}
-
-/// Ends when somebody wants this process to stop: Ctrl-C, or `kill`. It listens from the moment it is made, so make it
-/// before the work that it may interrupt.
-pub fn stop_signal() -> impl Future<Output = ()> {
-    let listen = |kind| match signal(kind) {
-        Ok(listening) => Some(listening),
-        Err(error) => {
-            tracing::warn!(error = %error, "a signal cannot be caught; it ends the process at once");
-            None
-        }
-    };
-    // A process that was started to survive its terminal (`nohup`) does.
-    let hangup = if ignores_hangup() { None } else { listen(SignalKind::hangup()) };
-    let mut signals = [listen(SignalKind::interrupt()), listen(SignalKind::terminate()), hangup];
-    async move {
-        let [interrupt, terminate, hangup] = &mut signals;
-        tokio::select! {
-            () = received(interrupt) => {}
-            () = received(terminate) => {}
-            () = received(hangup) => {}
-        }
-    }
-}
-
-/// Whether this process was started with SIGHUP ignored. Looked up once: catching the signal changes the answer.
-fn ignores_hangup() -> bool {
-    static IGNORED: LazyLock<bool> = LazyLock::new(|| {
-        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-        let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-        mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask & 1 == 1)
-    });
-    *IGNORED
-}
-
-async fn received(signal: &mut Option<Signal>) {
-    match signal {
-        Some(signal) => drop(signal.recv().await),
-        None => std::future::pending().await,
     }
 }
 

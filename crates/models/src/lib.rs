@@ -120,6 +120,11 @@ impl Explain for Error {
     }
 }
 
+/// The address of a driver's providers that name no `base_url`; none for the script, which calls nothing.
+pub fn usual_address(driver: Driver) -> Option<&'static str> {
+    DRIVERS.iter().find(|dialect| dialect.driver() == driver).map(|dialect| dialect.home())
+}
+
 /// Opens a provider. `key` is the value of the variable that `api_key_env` names. A server at a `base_url` of its own may
 /// go without one.
 pub fn open(

@@ -15,7 +15,7 @@ use crate::{
 pub enum Agents {
     /// List them
     List {
-        /// For whom the output is.
+        /// The format of the output.
         #[command(flatten)]
         look: Look,
     },
@@ -30,7 +30,7 @@ impl Agents {
 
     pub(crate) async fn perform(self, session: &Session) -> Result<Exit, CommandError> {
         let list =
-            connect::with(session, "agents list", Need::Agents, async |it| it.backend.list_agents().await).await?;
+            connect::with(session, "agents list", Need::Config, async |it| it.backend.list_agents().await).await?;
         let output = &session.output;
         match output.format() {
             Format::Json => output.json(&list),

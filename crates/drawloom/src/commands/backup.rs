@@ -8,9 +8,9 @@ use serde_json::json;
 use crate::{
     cli::Look,
     commands::Session,
-    connect,
     exit::{CommandError, Exit},
     output::{Format, bytes, count},
+    project::Project,
 };
 
 /// How often the bar looks at how much there is.
@@ -22,7 +22,7 @@ pub struct Backup {
     /// The new file; an existing one is never replaced
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// For whom the output is.
+    /// The format of the output.
     #[command(flatten)]
     pub(crate) look: Look,
 }
@@ -36,7 +36,7 @@ impl Backup {
             )
             .with_hint("run `drawloom backup` on the server's machine, with its --data-dir"));
         }
-        let directory = connect::data_dir(&session.globals)?;
+        let directory = Project::find_data(&session.globals)?.data;
         let file = std::path::absolute(&self.file)
             .map_err(|error| CommandError::usage("bad_file", format!("{}: {error}", self.file.display())))?;
         if file.symlink_metadata().is_ok() {

@@ -1,12 +1,16 @@
 //! `drawloom batch`: many runs at once, and a table of what they came to.
 
-use std::path::PathBuf;
+use std::{cell::RefCell, collections::BTreeSet, path::PathBuf};
 
 use clap::Args;
 use futures::{StreamExt as _, stream::FuturesUnordered};
+use indicatif::{MultiProgress, ProgressBar};
 use serde_json::{Value, json};
 
-use drawloom_contract::{ids::AgentName, record::Status};
+use drawloom_contract::{
+    ids::{AgentName, RunId},
+    record::Status,
+};
 use drawloom_wire::{
     events::Event,
     runs::{BatchResult, CancelBatch, GetBatch, RunResult, SpawnRuns, SpawnedBatch},
@@ -19,14 +23,16 @@ use crate::{
     config,
     connect::{self, Connection, Need},
     exit::{CommandError, Exit},
+    interrupts::{Interrupts, own_key},
     output::{Column, Format, Output, Style, Text, count, duration, first_line, money},
-    start::stop_signal,
 };
 
 /// A terminal with fewer columns has no room for figures beside the prompts.
 const NARROW: usize = 72;
 
 /// Start many runs at once and wait for all of them
+///
+/// Ctrl-C cancels them and waits until all have ended. A second Ctrl-C leaves at once and says which runs go on.
 #[derive(Debug, Args)]
 pub struct Batch {
     /// A JSON or YAML file with a list of runs (`- {agent: A, prompt: P}`); with --agent, prompts instead
@@ -44,7 +50,7 @@ pub struct Batch {
     /// Wall-clock limit of every run in seconds, waits included
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=31_536_000))]
     timeout: Option<u64>,
-    /// For whom the output is.
+    /// The format of the output.
     #[command(flatten)]
     pub(crate) look: Look,
 }
@@ -52,28 +58,34 @@ pub struct Batch {
 impl Batch {
     pub(crate) async fn perform(self, session: &Session) -> Result<Exit, CommandError> {
         let detach = self.detach;
-        let request = self.request()?;
+        let mut request = self.request()?;
+        let key = match &request.idempotency_key {
+            Some(key) => key.clone(),
+            None => request.idempotency_key.insert(own_key()?).clone(),
+        };
         let prompts = prompts(&request);
-        connect::with(session, "batch", Need::Agents, async |connection| {
+        connect::ask_first(session)?;
+        let interrupts = Interrupts::listen();
+        let work = async |connection: &Connection| {
             if detach {
                 connection.refuse_embedded("--detach")?;
             }
-            let stop = stop_signal();
-            let spawned = connection.backend.spawn_runs(request).await?;
-            if detach {
+            let answer = connection.backend.spawn_runs(request);
+            let spawned = interrupts.answered(session, connection, &key, answer).await?;
+            if detach && !interrupts.any() {
                 match session.output.format() {
                     Format::Json => session.output.json(&spawned),
                     Format::Human => session.output.line(spawned.batch_id.to_string()),
                 }
                 return Ok(Exit::Done);
             }
-            let ended = tokio::select! {
-                result = watch(session, connection, &spawned, &prompts) => Some(result?),
-                () = stop => None,
-            };
-            let result = match ended {
+            let watching = Watching { session, connection, spawned: &spawned, ended: RefCell::default() };
+            let result = match interrupts.unless_first(watching.watch(&prompts)).await? {
                 Some(result) => result,
-                None => cancel(session, connection, &spawned).await?,
+                None => {
+                    let unfinished = || watching.unfinished();
+                    interrupts.cancelled(session, connection, unfinished, watching.cancel()).await?
+                }
             };
             let costs = [result.cost];
             match session.output.format() {
@@ -86,8 +98,8 @@ impl Batch {
             }
             let completed = result.results.iter().all(|run| run.status == Status::Completed);
             Ok(if completed { Exit::Done } else { Exit::Failed })
-        })
-        .await
+        };
+        interrupts.connected(session, "batch", Need::Agents, work).await
     }
 
     /// The request that file or prompts make.
@@ -141,44 +153,88 @@ fn prompts(request: &SpawnRuns) -> Vec<String> {
         .collect()
 }
 
-/// Waits for every run, with a line for each that says how far it is.
-async fn watch(
-    session: &Session,
-    connection: &Connection,
-    spawned: &SpawnedBatch,
-    prompts: &[String],
-) -> Result<BatchResult, CommandError> {
-    let (all, lines) = session.output.lines(spawned.results.len());
-    let room = session.output.width();
-    let mut ends: FuturesUnordered<_> = spawned
-        .results
-        .iter()
-        .zip(&lines)
-        .enumerate()
-        .map(|(index, (run, line))| {
-            let head = prompts.get(index).cloned().unwrap_or_default();
-            async move {
-                if session.output.shows_progress() {
-                    let mut progress = Progress { index, head, status: "queued", turn: 0, tokens: 0 };
-                    line.set_message(progress.words(room));
-                    let mut events = connection.backend.follow(run.run_id, 0).await?;
-                    while let Some(event) = events.next().await {
-                        progress.apply(&event?);
+/// A batch that was accepted.
+struct Watching<'a> {
+    session: &'a Session,
+    connection: &'a Connection,
+    spawned: &'a SpawnedBatch,
+    /// The runs that are known to have ended.
+    ended: RefCell<BTreeSet<RunId>>,
+}
+
+impl Watching<'_> {
+    /// Waits for every run, with a line for each that says how far it is.
+    async fn watch(&self, prompts: &[String]) -> Result<BatchResult, CommandError> {
+        let Self { session, connection, spawned, .. } = *self;
+        let lines = Lines(session.output.lines(spawned.results.len()));
+        let room = session.output.width();
+        let mut ends: FuturesUnordered<_> = spawned
+            .results
+            .iter()
+            .zip(&lines.0.1)
+            .enumerate()
+            .map(|(index, (run, line))| {
+                let head = prompts.get(index).cloned().unwrap_or_default();
+                async move {
+                    if session.output.shows_progress() {
+                        let mut progress = Progress { index, head, status: "queued", turn: 0, tokens: 0 };
                         line.set_message(progress.words(room));
+                        let mut events = connection.backend.follow(run.run_id, 0).await?;
+                        while let Some(event) = events.next().await {
+                            progress.apply(&event?);
+                            line.set_message(progress.words(room));
+                        }
                     }
+                    let ended = super::run::wait(connection, run.run_id).await?;
+                    line.finish();
+                    Ok::<_, CommandError>(ended.run_id)
                 }
-                let ended = super::run::wait(connection, run.run_id).await?;
-                line.finish();
-                Ok::<_, CommandError>(ended)
-            }
-        })
-        .collect();
-    while let Some(ended) = ends.next().await {
-        ended?;
+            })
+            .collect();
+        while let Some(ended) = ends.next().await {
+            self.ended.borrow_mut().insert(ended?);
+        }
+        drop(ends);
+        drop(lines);
+        self.result().await
     }
-    // The table says the same, better.
-    drop(all.clear());
-    connection.backend.get_batch(GetBatch { batch_id: spawned.batch_id, wait_ms: None, result_bytes: None }).await
+
+    /// Cancels every run and waits until all have ended.
+    async fn cancel(&self) -> Result<BatchResult, CommandError> {
+        let batch_id = self.spawned.batch_id;
+        let reason = Some(super::run::REASON.to_owned());
+        self.connection.backend.cancel_batch(CancelBatch { batch_id, reason }).await?;
+        for run in &self.spawned.results {
+            super::run::wait(self.connection, run.run_id).await?;
+            self.ended.borrow_mut().insert(run.run_id);
+        }
+        self.result().await
+    }
+
+    async fn result(&self) -> Result<BatchResult, CommandError> {
+        let ask = GetBatch { batch_id: self.spawned.batch_id, wait_ms: None, result_bytes: None };
+        self.connection.backend.get_batch(ask).await
+    }
+
+    /// The runs that are not known to have ended.
+    fn unfinished(&self) -> Vec<RunId> {
+        let ended = self.ended.borrow();
+        self.spawned.results.iter().map(|run| run.run_id).filter(|run| !ended.contains(run)).collect()
+    }
+}
+
+/// Lines of progress, which are removed from the screen at the end and when the command is interrupted: the table says the
+/// same, better.
+struct Lines((MultiProgress, Vec<ProgressBar>));
+
+impl Drop for Lines {
+    fn drop(&mut self) {
+        for line in &self.0.1 {
+            line.finish_and_clear();
+        }
+        // A terminal that is gone shows nothing.
+        drop(self.0.0.clear());
+    }
 }
 
 /// How far a run is.
@@ -219,32 +275,6 @@ impl Progress {
             return format!("{index:>2}  {status:<9}  {head}");
         }
         format!("{index:>2}  {status:<9}  turn {turn:<3} {:>8} tokens  {head}", count(*tokens))
-    }
-}
-
-/// Somebody pressed Ctrl-C: every run is told to stop, and this waits until all have; a second Ctrl-C leaves at once.
-async fn cancel(
-    session: &Session,
-    connection: &Connection,
-    spawned: &SpawnedBatch,
-) -> Result<BatchResult, CommandError> {
-    let leave = stop_signal();
-    let batch_id = spawned.batch_id;
-    if session.output.format() == Format::Human {
-        session.output.note(session.output.beside(Style::Notice, "cancelling; Ctrl-C again leaves at once"));
-    }
-    let stopped = async {
-        let reason = Some("interrupted at the command line".to_owned());
-        connection.backend.cancel_batch(CancelBatch { batch_id, reason }).await?;
-        for run in &spawned.results {
-            super::run::wait(connection, run.run_id).await?;
-        }
-        connection.backend.get_batch(GetBatch { batch_id, wait_ms: None, result_bytes: None }).await
-    };
-    tokio::select! {
-        result = stopped => result,
-        () = leave => Err(CommandError::failed("interrupted", format!("batch {batch_id} has not ended"))
-            .with_hint(connection.how_a_batch_goes_on(batch_id))),
     }
 }
 

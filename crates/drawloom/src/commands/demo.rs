@@ -47,7 +47,7 @@ pub struct Demo {
     /// Leave the demo's server running, to try the API on it
     #[arg(long)]
     keep: bool,
-    /// For whom the output is.
+    /// The format of the output.
     #[command(flatten)]
     pub(crate) look: Look,
 }
@@ -180,7 +180,8 @@ async fn free_address() -> &'static str {
     }
 }
 
-fn no_room(error: &std::io::Error) -> CommandError {
+/// The error of a command that can make no temporary directory.
+pub(crate) fn no_room(error: &std::io::Error) -> CommandError {
     CommandError::failed("no_temporary_directory", format!("cannot make a temporary directory: {error}"))
         .with_hint("set TMPDIR to a directory that can be written")
 }

@@ -21,7 +21,7 @@ pub struct Doctor {
     /// Ask every provider for its models: one call each, which tells whether its key is good
     #[arg(long)]
     keys: bool,
-    /// For whom the output is.
+    /// The format of the output.
     #[command(flatten)]
     pub(crate) look: Look,
 }

@@ -14,9 +14,11 @@ use serde_json::json;
 use crate::{
     cli::Look,
     commands::Session,
-    connect, environment,
+    environment,
     exit::{CommandError, Exit},
     output::{Format, Style},
+    project::Project,
+    trust,
 };
 
 /// The file that is written when nobody names another.
@@ -37,7 +39,7 @@ pub struct Init {
     /// Replace a file that is there
     #[arg(long)]
     force: bool,
-    /// For whom the output is.
+    /// The format of the output.
     #[command(flatten)]
     pub(crate) look: Look,
 }
@@ -77,6 +79,9 @@ impl Init {
             ));
         }
         write(&file, &text)?;
+        if let Err(error) = trust::agree(&file) {
+            session.output.note(format!("the config is not trusted yet: {error}; `drawloom trust` tries again"));
+        }
         self.report(session, &file, &used);
         Ok(Exit::Done)
     }
@@ -115,7 +120,7 @@ impl Init {
 /// The data directory, when the folder of the config contains it: a volume there would be refused at the first run.
 fn exposed(file: &Path, session: &Session) -> Result<Option<PathBuf>, CommandError> {
     let folder = file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let data = connect::data_dir(&session.globals)?.path().to_owned();
+    let data = Project::of(&session.globals, &[file.to_owned()])?.data.path().to_owned();
     let (Ok(folder), Ok(data)) = (folder.canonicalize(), std::path::absolute(data)) else { return Ok(None) };
     // The data directory may not exist yet, but a part of its path does.
     let real = data.ancestors().find_map(|part| Some(part.canonicalize().ok()?.join(data.strip_prefix(part).ok()?)));

@@ -4,6 +4,8 @@
 mod install;
 mod local;
 
+pub(crate) use local::Local;
+
 use std::{
     io,
     os::fd::{AsFd as _, BorrowedFd, OwnedFd},

@@ -20,7 +20,7 @@ pub enum Models {
         /// Ask this provider which models it has: one call, with its key
         #[arg(long, value_name = "PROVIDER")]
         remote: Option<String>,
-        /// For whom the output is.
+        /// The format of the output.
         #[command(flatten)]
         look: Look,
     },
@@ -36,8 +36,9 @@ impl Models {
     pub(crate) async fn perform(self, session: &Session) -> Result<Exit, CommandError> {
         let Self::List { remote, .. } = self;
         let ask = ListModels { remote: remote.clone() };
-        let list =
-            connect::with(session, "models list", Need::Agents, async |it| it.backend.list_models(ask).await).await?;
+        // Listing reads the config; asking a provider sends it a key.
+        let need = if remote.is_some() { Need::Agents } else { Need::Config };
+        let list = connect::with(session, "models list", need, async |it| it.backend.list_models(ask).await).await?;
         let output = &session.output;
         match (output.format(), &list.remote) {
             (Format::Json, _) => output.json(&list),

@@ -24,7 +24,7 @@ pub struct Prune {
     /// Of all tenants, not only your own
     #[arg(long)]
     all_tenants: bool,
-    /// For whom the output is.
+    /// The format of the output.
     #[command(flatten)]
     pub(crate) look: Look,
 }

@@ -16,7 +16,7 @@ pub struct Replay {
     /// The run, or the caller's handle of it
     #[arg(value_name = "RUN")]
     run: Handle,
-    /// For whom the output is.
+    /// The format of the output.
     #[command(flatten)]
     pub(crate) look: Look,
 }

@@ -17,11 +17,12 @@ use drawloom_contract::{
 use crate::{
     cli::Look,
     commands::Session,
-    config, connect,
+    config,
     data_dir::DataDir,
     exit::{CommandError, Exit},
     output::{Format, count},
     parts::{Parts, Surface},
+    project::Project,
     start::start,
 };
 
@@ -40,7 +41,7 @@ pub struct Restore {
     /// Cancel unfinished runs
     #[arg(long)]
     cancel: bool,
-    /// For whom the output is.
+    /// The format of the output.
     #[command(flatten)]
     pub(crate) look: Look,
 }
@@ -48,7 +49,7 @@ pub struct Restore {
 impl Restore {
     pub(crate) async fn perform(self, session: &Session) -> Result<Exit, CommandError> {
         let explain = |error: drawloom_store::StoreError| CommandError::of(&error);
-        let directory = connect::data_dir(&session.globals)?;
+        let directory = Project::find_data(&session.globals)?.data;
         if let Err(error) = std::fs::File::open(&self.file) {
             return Err(CommandError::usage("bad_file", format!("{}: {error}", self.file.display()))
                 .with_hint("name a file that `drawloom backup` made"));

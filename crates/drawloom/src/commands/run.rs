@@ -5,22 +5,27 @@ use std::io::{IsTerminal as _, Read as _};
 use clap::Args;
 
 use drawloom_contract::ids::{AgentName, RunId, UserId};
-use drawloom_wire::runs::{CancelRun, GetRun, RunResult, SpawnRun};
+use drawloom_wire::runs::{CancelRun, GetRun, RunResult, SpawnRun, Spawned};
 
 use crate::{
     cli::Look,
     commands::Session,
     connect::{self, Connection, Need},
     exit::{CommandError, Exit},
+    interrupts::{Interrupts, own_key},
     live::{self, Live, Thinking, Words},
     output::{Format, Style},
-    start::stop_signal,
 };
 
 /// The longest prompt that is read from stdin, in bytes: what a request may hold.
 pub(crate) const PROMPT_LIMIT: u64 = 8 * 1024 * 1024;
 
+/// Why a run was cancelled, when Ctrl-C did it.
+pub(crate) const REASON: &str = "interrupted at the command line";
+
 /// Start one run and follow it to its end
+///
+/// Ctrl-C cancels the run and waits until it has ended. A second Ctrl-C leaves at once and says whether the run goes on.
 #[derive(Debug, Args)]
 pub struct Run {
     /// The agent; `drawloom agents list` shows them
@@ -44,7 +49,7 @@ pub struct Run {
     /// Show the model's reasoning too
     #[arg(long)]
     thinking: bool,
-    /// For whom the output is.
+    /// The format of the output.
     #[command(flatten)]
     pub(crate) look: Look,
 }
@@ -55,95 +60,105 @@ impl Run {
         request.idempotency_key = self.idempotency_key;
         request.timeout_ms = self.timeout.map(|seconds| seconds * 1_000);
         request.user_id = self.user;
+        let key = match &request.idempotency_key {
+            Some(key) => key.clone(),
+            None => request.idempotency_key.insert(own_key()?).clone(),
+        };
         let detach = self.detach;
         let thinking = if self.thinking { Thinking::Shown } else { Thinking::Hidden };
-        connect::with(session, "run", Need::Agents, async |connection| {
-            if !detach {
-                return follow(session, connection, request, thinking).await;
+        connect::ask_first(session)?;
+        let interrupts = Interrupts::listen();
+        let work = async |connection: &Connection| {
+            if detach {
+                connection.refuse_embedded("--detach")?;
             }
-            connection.refuse_embedded("--detach")?;
-            let spawned = connection.backend.spawn_run(request).await?;
-            match session.output.format() {
-                Format::Json => session.output.json(&spawned),
-                Format::Human => {
-                    session.output.line(spawned.run_id.to_string());
-                    session.output.note(format!("follow it with: drawloom runs tail {}", spawned.run_id));
+            let answer = connection.backend.spawn_run(request);
+            let spawned = interrupts.answered(session, connection, &key, answer).await?;
+            let watching = Watching { session, connection, interrupts: &interrupts, run: spawned.run_id };
+            match detach && !interrupts.any() {
+                true => {
+                    detached(session, &spawned);
+                    Ok(Exit::Done)
                 }
+                false => watching.follow(thinking).await,
             }
-            Ok(Exit::Done)
-        })
-        .await
+        };
+        interrupts.connected(session, "run", Need::Agents, work).await
     }
 }
 
-async fn follow(
-    session: &Session,
-    connection: &Connection,
-    request: SpawnRun,
-    thinking: Thinking,
-) -> Result<Exit, CommandError> {
-    let stop = stop_signal();
-    let output = &session.output;
-    let run = connection.backend.spawn_run(request).await?.run_id;
-    if output.format() == Format::Human {
-        output.note(output.beside(Style::Dim, &format!("run {run}")));
-    }
-    // A terminal shows the model at work; a file or a program gets the result and nothing else.
-    let words = if output.is_terminal() { Words::AsTheyCome } else { Words::None };
-    let mut live = Live::new(output, words, thinking);
-    let to_the_end = async {
-        if output.format() == Format::Human {
-            live::show_all(&mut live, connection.backend.follow(run, 0).await?).await?;
-        }
-        wait(connection, run).await
-    };
-    let ended = tokio::select! {
-        result = to_the_end => Some(result?),
-        () = stop => None,
-    };
-    let result = match ended {
-        Some(result) => result,
-        None => {
-            live.end();
-            cancel(session, connection, run).await?
-        }
-    };
-    match output.format() {
-        Format::Json => {
-            output.json(&result);
-            Ok(connect::exit_of_status(result.status))
-        }
+/// Says which run goes on without this command.
+fn detached(session: &Session, spawned: &Spawned) {
+    match session.output.format() {
+        Format::Json => session.output.json(spawned),
         Format::Human => {
-            if words == Words::None
-                && let Some(text) = &result.final_text
-            {
-                output.line(text);
-            }
-            // What the whole tree came to is told of a run that is looked at, not of one that is waited for.
-            let ask = GetRun { run_id: Some(run), ..GetRun::default() };
-            let result = connection.backend.get_run(ask).await.unwrap_or(result);
-            let costs = [result.cost, result.tree.map(|tree| tree.cost).filter(|cost| cost.0.0 > 0)];
-            let currency = connection.backend.currency(costs).await;
-            Ok(live::summary(output, &result, &currency))
+            session.output.line(spawned.run_id.to_string());
+            session.output.note(format!("follow it with: drawloom runs tail {}", spawned.run_id));
         }
     }
 }
 
-/// Somebody pressed Ctrl-C: the run is told to stop, and this waits until it has; a second Ctrl-C leaves at once.
-async fn cancel(session: &Session, connection: &Connection, run: RunId) -> Result<RunResult, CommandError> {
-    let leave = stop_signal();
-    if session.output.format() == Format::Human {
-        session.output.note(session.output.beside(Style::Notice, "cancelling; Ctrl-C again leaves at once"));
+/// A run that was accepted.
+struct Watching<'a> {
+    session: &'a Session,
+    connection: &'a Connection,
+    interrupts: &'a Interrupts,
+    run: RunId,
+}
+
+impl Watching<'_> {
+    async fn follow(&self, thinking: Thinking) -> Result<Exit, CommandError> {
+        let Self { session, connection, interrupts, run } = *self;
+        let output = &session.output;
+        if output.format() == Format::Human {
+            output.note(output.beside(Style::Dim, &format!("run {run}")));
+        }
+        // A terminal shows the model at work; a file or a program gets the result and nothing else.
+        let words = if output.is_terminal() { Words::AsTheyCome } else { Words::None };
+        let mut live = Live::new(output, words, thinking);
+        let to_the_end = async {
+            if output.format() == Format::Human {
+                live::show_all(&mut live, connection.backend.follow(run, 0).await?).await?;
+            }
+            wait(connection, run).await
+        };
+        let result = match interrupts.unless_first(to_the_end).await? {
+            Some(result) => result,
+            None => {
+                live.end();
+                self.cancel().await?
+            }
+        };
+        match output.format() {
+            Format::Json => {
+                output.json(&result);
+                Ok(connect::exit_of_status(result.status))
+            }
+            Format::Human => {
+                if words == Words::None
+                    && let Some(text) = &result.final_text
+                {
+                    output.line(text);
+                }
+                // What the whole tree came to is told of a run that is looked at, not of one that is waited for.
+                let ask = GetRun { run_id: Some(run), ..GetRun::default() };
+                let result = connection.backend.get_run(ask).await.unwrap_or(result);
+                let costs = [result.cost, result.tree.map(|tree| tree.cost).filter(|cost| cost.0.0 > 0)];
+                let currency = connection.backend.currency(costs).await;
+                Ok(live::summary(output, &result, &currency))
+            }
+        }
     }
-    let stopped = async {
-        let reason = Some("interrupted at the command line".to_owned());
-        connection.backend.cancel_run(CancelRun { run_id: Some(run), reason, ..CancelRun::default() }).await?;
-        wait(connection, run).await
-    };
-    tokio::select! {
-        result = stopped => result,
-        () = leave => Err(CommandError::failed("interrupted", format!("run {run} has not ended"))
-            .with_hint(connection.how_it_goes_on(run))),
+
+    /// Cancels the run and waits until it has ended.
+    async fn cancel(&self) -> Result<RunResult, CommandError> {
+        let Self { session, connection, interrupts, run } = *self;
+        let cancelling = async {
+            let reason = Some(REASON.to_owned());
+            connection.backend.cancel_run(CancelRun { run_id: Some(run), reason, ..CancelRun::default() }).await?;
+            wait(connection, run).await
+        };
+        interrupts.cancelled(session, connection, || vec![run], cancelling).await
     }
 }
 

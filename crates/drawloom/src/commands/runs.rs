@@ -10,7 +10,8 @@ use std::{convert::Infallible, str::FromStr};
 use clap::Subcommand;
 
 use drawloom_contract::ids::RunId;
-use drawloom_wire::runs::GetRun;
+use drawloom_wire::runs::{GetRun, RunResult};
+use serde_json::Value;
 
 use crate::{
     cli::Look,
@@ -83,6 +84,34 @@ impl Handle {
         match ask.run_id {
             Some(run) => Ok(run),
             None => Ok(connection.backend.get_run(ask).await?.run_id),
+        }
+    }
+}
+
+/// Whether a process executes the runs that a command looks at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Served {
+    /// A server does.
+    ByServer,
+    /// None does: this command reads the journal itself.
+    ByNone,
+}
+
+impl Served {
+    /// Who executes runs behind this connection.
+    pub(crate) fn of(connection: &Connection) -> Self {
+        if connection.is_embedded() { Self::ByNone } else { Self::ByServer }
+    }
+
+    /// Whether a run has not ended and no process executes it.
+    pub(crate) fn is_interrupted(self, run: &RunResult) -> bool {
+        self == Self::ByNone && !run.status.is_terminal()
+    }
+
+    /// Marks a run for programs. Its status stays as it is journaled.
+    pub(crate) fn mark(self, run: &RunResult, shown: &mut Value) {
+        if self.is_interrupted(run) {
+            shown["interrupted"] = true.into();
         }
     }
 }

@@ -10,12 +10,14 @@ use crate::{
     cli::Look,
     clock::SystemClock,
     commands::Session,
-    config, connect,
+    config,
     data_dir::UNATTENDED,
     exit::{CommandError, Exit},
     output::{Format, Style},
     parts::{Parts, Surface},
+    project::Project,
     start::{Running, start, stop_signal},
+    trust::{self, Asking, Origin},
 };
 
 /// Serve the agents of the config over HTTP until stopped
@@ -30,7 +32,10 @@ pub struct Serve {
     /// Leave the session of whoever started it: for a server that `drawloom mcp` starts
     #[arg(long, hide = true)]
     own_session: bool,
-    /// For whom the output is.
+    /// The config was found by the command that starts this server: it is trusted only if its user agreed to it
+    #[arg(long, hide = true)]
+    found: bool,
+    /// The format of the output.
     #[command(flatten)]
     pub(crate) look: Look,
 }
@@ -42,10 +47,14 @@ impl Serve {
         {
             tracing::warn!(%error, "the server stays in the session of whoever started it");
         }
+        let project = Project::find(&session.globals)?;
+        let loaded = config::load_files(&project.shown)?;
+        let given: &[_] = if self.found { &[] } else { &session.globals.config };
+        trust::check(&project.shown, &loaded, Origin::of(given, &project.shown), Asking::at(&session.output))?;
+        // After the question, which a signal ends.
         let stop = stop_signal();
-        let loaded = config::load_files(&config::find(&session.globals.config)?)?;
         let command = if self.own_session { UNATTENDED } else { "serve" };
-        let lock = connect::data_dir(&session.globals)?.lock(command)?;
+        let lock = project.lock(command)?;
         raise_open_files();
         let listen = self.listen.unwrap_or_else(|| loaded.config.listen.clone());
         let running = start(Parts::from_config(loaded, lock, Surface::Serve { listen }, &[])?).await?;

@@ -11,9 +11,9 @@ use crate::{
     cli::Look,
     commands::Session,
     config::{self, Loaded},
-    connect,
     exit::{CommandError, Exit},
     output::{Format, Output, Style},
+    project::Project,
     resolve,
 };
 
@@ -23,7 +23,7 @@ pub struct Validate {
     /// The files, laid over each other in this order [default: the files that `serve` would read]
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// For whom the output is.
+    /// The format of the output.
     #[command(flatten)]
     pub(crate) look: Look,
 }
@@ -34,8 +34,8 @@ impl Validate {
         let loaded = config::load_files(&files)?;
         let resolved = resolve::resolve(&loaded, &[]).map_err(config::refuse)?;
         // Without a data directory no server starts either, but that is not the config's mistake.
-        if let Ok(data) = connect::data_dir(&session.globals) {
-            resolve::keep_apart(&loaded, &resolved, &data)?;
+        if let Ok(project) = Project::of(&session.globals, &files) {
+            resolve::keep_apart(&loaded, &resolved, &project.data)?;
         }
         let output = &session.output;
         match output.format() {

@@ -187,8 +187,14 @@ pub fn join(texts: Vec<(PathBuf, Vec<u8>)>, lookup: Lookup<'_>) -> Result<Loaded
     }
     if mistakes.is_empty() {
         match serde_json::from_value::<Config>(value) {
-            Ok(config) => {
-                let files = texts.into_iter().map(|(path, _)| path).collect();
+            Ok(mut config) => {
+                let files: Vec<PathBuf> = texts.into_iter().map(|(path, _)| path).collect();
+                let first = files.first().and_then(|first| std::path::absolute(first).ok());
+                let folder = first.as_deref().and_then(Path::parent);
+                // Else a program's relative names would mean files of whatever folder a command is in.
+                for server in config.mcp_servers.values_mut().filter(|server| !server.command.is_empty()) {
+                    server.cwd = server.cwd.take().or_else(|| folder.map(Path::to_owned));
+                }
                 return Ok(Loaded { config, files, env_names, sources });
             }
             Err(error) => mistakes.push(Mistake {

@@ -75,6 +75,11 @@ impl Text {
         Self::new(status.as_str()).style(Self::status_style(status))
     }
 
+    /// The status of an unfinished run that no process executes. It is shown only; the journal has no such status.
+    pub fn interrupted() -> Self {
+        Self::new(INTERRUPTED).style(Style::Notice)
+    }
+
     /// The colour of a status.
     pub fn status_style(status: Status) -> Style {
         match status {
@@ -85,6 +90,9 @@ impl Text {
         }
     }
 }
+
+/// How an unfinished run without a process is shown.
+pub const INTERRUPTED: &str = "interrupted";
 
 type Paint<'a> = &'a dyn Fn(Style, &str) -> String;
 

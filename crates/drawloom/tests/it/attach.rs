@@ -65,10 +65,15 @@ fn after_a_crash_commands_say_what_is_unfinished_and_leave_it_to_the_next_server
     server.kill();
     assert!(home.data().join("server.json").exists(), "a crash leaves it behind");
     let list = home.run(&["runs", "list"]).exits(0);
-    assert_eq!(list.stderr, "1 other run is unfinished; `drawloom serve` takes them up\n");
+    assert!(list.stdout.contains("interrupted") && list.stderr.contains("drawloom restart"), "{list:?}");
     let tail = home.run(&["runs", "tail", &run]).exits(1);
-    assert!(tail.stderr.contains("has not ended and nobody serves it\nhint: start `drawloom serve`"), "{tail:?}");
-    assert_eq!(home.run(&["run", "echo", "another"]).exits(0).stdout, "another\n");
+    assert!(
+        tail.stderr.contains("is interrupted: no process executes it\nhint: `drawloom restart` resumes"),
+        "{tail:?}"
+    );
+    let another = home.run(&["run", "echo", "another"]).exits(0);
+    assert_eq!(another.stdout, "another\n");
+    assert!(another.stderr.contains("1 other run is unfinished; `drawloom restart` takes them up\n"), "{another:?}");
     let before = home.run(&["runs", "show", &run, "--json"]).exits(0).json();
     assert!(matches!(before["status"].as_str(), Some("running" | "queued")), "{before}");
     let _server = home.serve();

@@ -238,7 +238,7 @@ fn a_secret_that_is_planted_in_every_field_is_found_nowhere() {
     let with_secrets = |command: &mut std::process::Command| {
         command.env("DRAWLOOM_TOKEN", TOKEN).env("CANARY_ONE", CANARY).env("CANARY_LINES", LINES);
     };
-    let mut command = home.command(&["serve", "--json", "--log", "debug"]);
+    let mut command = home.command(&["serve", "--json", "--log", "debug", "--config", "drawloom.yaml"]);
     with_secrets(&mut command);
     let mut server = home.serve_with(command);
     let mut log = server.read_log();

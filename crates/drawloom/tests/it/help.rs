@@ -33,6 +33,7 @@ fn every_command_has_help() {
         "validate",
         "config",
         "config schema",
+        "trust",
         "doctor",
         "backup",
         "restore",

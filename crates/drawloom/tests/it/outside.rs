@@ -87,14 +87,14 @@ fn the_operators_filter_and_the_agents_list_decide_which_tools_there_are() {
 #[test]
 fn doctor_says_whether_a_server_starts_and_what_it_has() {
     let play = Play::new(Wire::Stdio, &["list=lies"]);
-    let ran = play.home.run(&["doctor"]).exits(0);
+    let ran = play.finish(&["doctor"]).exits(0);
     assert!(
         ran.stdout.contains("mcp server      out: it answers in ") && ran.stdout.contains(" and has 28 tools"),
         "{ran:#?}"
     );
     assert!(ran.stdout.contains("`mcp__out__wrong_type` is left out"), "{ran:#?}");
     let play = Play::new(Wire::Stdio, &["start=die"]);
-    let ran = play.home.run(&["doctor"]).exits(1);
+    let ran = play.finish(&["doctor"]).exits(1);
     let said =
         "out: the MCP server out is not available: it exited with code 7; it last said: this server dies at once";
     let text = ran.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -116,7 +116,7 @@ fn a_config_that_names_a_server_that_is_not_there_is_refused_with_a_hint() {
 fn a_tool_that_comes_later_is_there_for_the_next_run() {
     let play = Play::new(Wire::Stdio, &[]).turn("grow", json!({})).turn("grown", json!({}));
     play.write();
-    let _server = play.home.serve();
+    let _server = play.serve();
     let run = || play.look(play.finish(&["run", "a", "begin", "--json"]).exits(0).json());
     let first = run();
     assert!(first.failure(1).starts_with("there is no tool `mcp__out__grown` for this agent"), "{first:#?}");
@@ -153,7 +153,7 @@ fn calls_go_on_and_the_old_tools_stay_when_the_new_list_does_not_come() {
         .turn("echo", json!({"text": "still here"}))
         .turn("pid", json!({}));
     play.write();
-    let _server = play.home.serve();
+    let _server = play.serve();
     let run = || play.look(play.finish(&["run", "a", "begin", "--json"]).exits(0).json());
     let (first, second) = (run(), run());
     for played in [&first, &second] {

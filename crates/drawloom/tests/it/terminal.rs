@@ -11,12 +11,12 @@ use crate::{looks::normal, support::Home};
 const DEADLINE: Duration = Duration::from_secs(60);
 
 /// A tmux server of its own, with one window.
-struct Terminal {
+pub(crate) struct Terminal {
     socket: String,
 }
 
 impl Terminal {
-    fn open(home: &Home, columns: &str) -> Self {
+    pub(crate) fn open(home: &Home, columns: &str) -> Self {
         let socket = home.path().join("tmux").to_str().expect("a name").to_owned();
         let terminal = Self { socket };
         let binary = env!("CARGO_BIN_EXE_drawloom");
@@ -33,7 +33,7 @@ impl Terminal {
         terminal
     }
 
-    fn tmux(&self, arguments: &[&str]) -> String {
+    pub(crate) fn tmux(&self, arguments: &[&str]) -> String {
         let output = Command::new("tmux")
             .args(["-S", &self.socket])
             .args(arguments)
@@ -45,12 +45,12 @@ impl Terminal {
     }
 
     /// Types a line.
-    fn type_line(&self, line: &str) {
+    pub(crate) fn type_line(&self, line: &str) {
         self.tmux(&["send-keys", "-l", line]);
         self.tmux(&["send-keys", "Enter"]);
     }
 
-    fn screen(&self) -> String {
+    pub(crate) fn screen(&self) -> String {
         self.tmux(&["capture-pane", "-p"])
             .lines()
             .map(str::trim_end)
@@ -61,7 +61,7 @@ impl Terminal {
     }
 
     /// The screen once it is as `wanted` says.
-    fn wait_until(&self, what: &str, wanted: impl Fn(&str) -> bool) -> String {
+    pub(crate) fn wait_until(&self, what: &str, wanted: impl Fn(&str) -> bool) -> String {
         let began = Instant::now();
         loop {
             let screen = self.screen();
@@ -130,6 +130,35 @@ fn init_asks_at_a_terminal_before_it_replaces_something() {
     terminal.type_line("y");
     let screen = terminal.wait_until("an end", |screen| screen.contains("exit 0"));
     assert!(screen.contains("✓ wrote drawloom.yaml"), "{screen}");
+}
+
+#[test]
+fn somebody_at_a_terminal_is_asked_once_whether_a_config_is_trusted() {
+    let home = Home::new();
+    let config = std::fs::read_to_string(home.path().join("drawloom.yaml")).expect("a config");
+    home.write("drawloom.yaml", &config.replace("mode: ro", "mode: rw"));
+    let terminal = Terminal::open(&home, "120");
+    terminal.type_line("drawloom run echo hello; echo \"exit $?\"");
+    let screen = terminal.wait_until("a question", |screen| screen.contains("Trust it? [y/N]"));
+    assert!(screen.contains("drawloom.yaml is not trusted yet. It:"), "{screen}");
+    assert!(screen.replace('\n', "").contains("notes (volumes.notes)"), "{screen}");
+    terminal.type_line("n");
+    let screen = terminal.wait_until("an end", |screen| screen.contains("exit 3"));
+    assert!(screen.contains("nothing of it was started"), "{screen}");
+    // A question is ended by Ctrl-C, as any other command is.
+    for (word, command) in [("one", "run echo hello"), ("two", "batch --agent echo hello")] {
+        terminal.type_line(&format!("clear; echo {word}; drawloom {command}; echo \"exit $?\""));
+        let is_asked = |screen: &str| screen.starts_with(word) && screen.contains("Trust it? [y/N]");
+        terminal.wait_until("a question", is_asked);
+        terminal.tmux(&["send-keys", "C-c"]);
+        terminal.wait_until("an end", |screen| screen.contains("exit 130") || screen.ends_with('$'));
+    }
+    terminal.type_line("clear; echo three; drawloom run echo hello; echo \"exit $?\"");
+    terminal.wait_until("a question", |screen| screen.starts_with("three") && screen.contains("Trust it? [y/N]"));
+    terminal.type_line("y");
+    terminal.wait_until("an end", |screen| screen.contains("exit 0"));
+    let screen = terminal.command("drawloom run echo hello");
+    assert!(screen.contains("exit 0") && !screen.contains("Trust it?"), "{screen}");
 }
 
 #[test]

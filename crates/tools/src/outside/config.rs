@@ -29,7 +29,7 @@ pub struct McpServerConfig {
     /// The program's environment: under which name it gets which variable of drawloom's own environment, such as
     /// `GITHUB_TOKEN: MY_GITHUB_TOKEN`. Names only, never values. Besides these it gets `PATH`, `HOME` and `LANG`.
     pub env: BTreeMap<String, String>,
-    /// The directory that the program runs in, relative to the config file; drawloom's own when absent.
+    /// The directory that the program runs in, relative to the config file, whose directory it is when absent.
     pub cwd: Option<PathBuf>,
     /// The address of a server that is reached over streamable HTTP. Either this or `command`.
     pub url: Option<String>,

@@ -22,7 +22,9 @@ use crate::{
     logging,
     output::duration,
     parts,
+    project::Project,
     resolve::{self, Resolved},
+    trust::{self, Asking, Origin},
 };
 
 use super::{Report, Verdict, machine, outside};
@@ -37,33 +39,42 @@ pub(super) async fn all(session: &Session, report: &mut Report, with_keys: bool)
         return server(report, url).await;
     }
     let (loaded, resolved) = config(session, report);
-    let directory = match connect::data_dir(&session.globals) {
-        Ok(directory) => directory,
-        Err(error) => return report.fail("data directory", &error),
-    };
-    match directory.lock("doctor") {
-        Ok(lock) => {
-            owned(report, lock).await;
-            if let Some(loaded) = &loaded {
-                listen(report, &loaded.config.listen).await;
+    // Without a config there is no project and so no data directory; `config` above has reported that.
+    let project = Project::find_data(&session.globals).ok();
+    if let Some(project) = &project {
+        match project.data.lock("doctor") {
+            Ok(lock) => {
+                owned(report, lock).await;
+                if let Some(loaded) = &loaded {
+                    listen(report, &loaded.config.listen).await;
+                }
             }
+            Err(data_dir::Error::InUse { server: Some(found), .. }) => served(report, &project.data, &found).await,
+            Err(error) => report.fail("data directory", &error.into()),
         }
-        Err(data_dir::Error::InUse { server: Some(found), .. }) => served(report, &directory, &found).await,
-        Err(error) => report.fail("data directory", &error.into()),
     }
+    let place = project.map(|project| project.data.path().to_owned()).or_else(environment::default_data_dir);
     // What is the machine's, one function each: a further check is a line here.
     for check in [machine::room, machine::clock, machine::open_files, machine::sandbox] {
-        check(report, directory.path());
+        check(report, place.as_deref().unwrap_or(Path::new("/")));
     }
     if let Some(loaded) = &loaded {
         tokens(report, &loaded.config);
     }
-    if let (Some(loaded), Some(resolved)) = (&loaded, &resolved) {
+    let Some(loaded) = loaded.filter(|loaded| is_trusted(session, report, loaded)) else { return };
+    if let Some(resolved) = &resolved {
         outside::servers(report, &loaded.config, resolved).await;
     }
     if let Some(resolved) = resolved.filter(|_| with_keys) {
         keys(report, &resolved).await;
     }
+}
+
+/// Whether the config may be used: programs of an untrusted one are not started, and its providers are not called.
+fn is_trusted(session: &Session, report: &mut Report, loaded: &Loaded) -> bool {
+    let origin = Origin::of(&session.globals.config, &loaded.files);
+    let checked = trust::check(&loaded.files, loaded, origin, Asking::Never);
+    checked.map_err(|error| report.fail("trust", &error)).is_ok()
 }
 
 /// Asks every provider for its models.
@@ -99,8 +110,8 @@ fn config(session: &Session, report: &mut Report) -> (Option<Loaded>, Option<Res
     let secrets = parts::secret_names(&loaded);
     logging::mask_also(secrets.iter().filter_map(|name| environment::variable(name)));
     let resolved = resolve::resolve(&loaded, &[]).map_err(config::refuse).and_then(|resolved| {
-        if let Ok(data) = connect::data_dir(&session.globals) {
-            resolve::keep_apart(&loaded, &resolved, &data)?;
+        if let Ok(project) = Project::find_data(&session.globals) {
+            resolve::keep_apart(&loaded, &resolved, &project.data)?;
         }
         Ok(resolved)
     });
@@ -142,7 +153,7 @@ async fn owned(report: &mut Report, lock: Lock) {
                     Verdict::Warn,
                     "runs",
                     format!("{count} unfinished, and no server runs"),
-                    Some("`drawloom serve` takes them up".into()),
+                    Some("`drawloom restart` takes them up".into()),
                 ),
             }
         }

@@ -41,7 +41,7 @@ pub(crate) struct Install {
     /// Write without asking
     #[arg(long, requires = "write")]
     yes: bool,
-    /// For whom the output is.
+    /// The format of the output.
     #[command(flatten)]
     pub(super) look: Look,
 }

@@ -29,16 +29,19 @@ use super::endpoint;
 use crate::{
     cli::Globals,
     clock::SystemClock,
-    config, connect,
     data_dir::{DataDir, Error, ServerFile, UNATTENDED},
     exit::CommandError,
     logging,
+    project::Project,
     resolve::LEAVE,
     server_config,
 };
 
 /// After so many seconds without a client and an unfinished run a server that was started here stops.
 const IDLE_EXIT: u64 = 600;
+
+/// Where a server that was started here listens.
+const FREE_ADDRESS: &str = "127.0.0.1:0";
 
 /// How long a server may take from its start until it serves, before it is asked about again.
 const START_TIME: Duration = Duration::from_secs(60);
@@ -51,7 +54,7 @@ const RETURN_TIME: Duration = Duration::from_secs(10);
 const LOG_TAIL: u64 = 2048;
 
 /// The server of a data directory.
-pub(super) struct Local(Arc<Search>);
+pub(crate) struct Local(Arc<Search>);
 
 /// Looks for the server.
 struct Search {
@@ -60,6 +63,8 @@ struct Search {
     globals: Vec<OsString>,
     /// The config that a server would be started with.
     config: Vec<PathBuf>,
+    /// Whether that config was found, not named.
+    is_found: bool,
     toolsets: Vec<String>,
     /// Held by the one who looks.
     looking: tokio::sync::Mutex<Attended>,
@@ -106,17 +111,18 @@ impl Attended {
 }
 
 impl Local {
-    pub(super) fn new(globals: &Globals, toolsets: &[String]) -> Result<Self, CommandError> {
-        let directory = connect::data_dir(globals)?;
-        let mut told: Vec<OsString> = vec!["--data-dir".into(), directory.path().into()];
-        for config in &globals.config {
+    pub(crate) fn new(globals: &Globals, toolsets: &[String]) -> Result<Self, CommandError> {
+        // Without a config no server can be started, which says so itself.
+        let project = Project::find(globals).or_else(|missing| Project::find_data(globals).map_err(|_| missing))?;
+        let mut told: Vec<OsString> = vec!["--data-dir".into(), project.data.path().into()];
+        for config in &project.files {
             told.extend(["--config".into(), config.into()]);
         }
         Ok(Self(Arc::new(Search {
-            directory,
+            directory: project.data,
             globals: told,
-            // Without one no server can be started, which says so itself.
-            config: config::absolute(&config::find(&globals.config).unwrap_or_default()),
+            config: project.files,
+            is_found: globals.config.is_empty(),
             toolsets: toolsets.to_vec(),
             looking: tokio::sync::Mutex::default(),
             known: Mutex::default(),
@@ -157,14 +163,7 @@ impl Search {
             Err(error @ Error::Io { .. }) => return Err(unusable(&error)),
         }
         *attended = Attended::default();
-        match self.start(None).await {
-            // Whoever has the port has nothing to do with this directory; clients find the address in it.
-            Err(NotStarted { code, .. }) if code == "cannot_listen" => {
-                tracing::warn!("the configured address is taken; a server is started at a free one");
-                self.start(Some("127.0.0.1:0")).await.map_err(|why| self.explain(why))?;
-            }
-            started => started.map_err(|why| self.explain(why))?,
-        }
+        self.start().await.map_err(|why| self.explain(why))?;
         let server = self.directory.read_server().ok_or_else(|| away("the server that was started is gone again"))?;
         self.found(server).map(Arc::new)
     }
@@ -217,13 +216,15 @@ impl Search {
         self.known.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    async fn start(&self, listen: Option<&str>) -> Result<(), NotStarted> {
+    async fn start(&self) -> Result<(), NotStarted> {
         let log = self.directory.open_log().map_err(|error| NotStarted::said("bad_data_dir", error.to_string()))?;
         let log_start = log.metadata().map_or(0, |found| found.len());
         let mut args = self.globals.clone();
         args.extend(["serve", "--json", "--own-session", "--idle-exit"].map(OsString::from));
         args.push(IDLE_EXIT.to_string().into());
-        args.extend(listen.into_iter().flat_map(|listen| ["--listen", listen]).map(OsString::from));
+        args.extend(self.is_found.then(|| "--found".into()));
+        // Clients read the address from server.json. `listen` of the config applies to `drawloom serve` only.
+        args.extend(["--listen", FREE_ADDRESS].map(OsString::from));
         let broken = |error: std::io::Error| NotStarted::said("server_not_started", error.to_string());
         let mut server = Detached::start(LEAVE, args, log).map_err(broken)?;
         let deadline = SystemClock.now().after(START_TIME);
@@ -364,6 +365,7 @@ mod tests {
             directory,
             globals: Vec::new(),
             config: Vec::new(),
+            is_found: false,
             toolsets: Vec::new(),
             looking: tokio::sync::Mutex::default(),
             known: Mutex::default(),

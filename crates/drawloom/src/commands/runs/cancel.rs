@@ -21,7 +21,7 @@ pub struct Cancel {
     /// Why, in your words; it is journaled
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
-    /// For whom the output is.
+    /// The format of the output.
     #[command(flatten)]
     pub(crate) look: Look,
 }

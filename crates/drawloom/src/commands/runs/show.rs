@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use clap::Args;
 use futures::StreamExt as _;
-use serde_json::json;
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 use drawloom_contract::{ids::RunId, money::Cost};
@@ -15,11 +14,14 @@ use drawloom_wire::{
 
 use crate::{
     cli::Look,
-    commands::{Session, run, runs::Handle},
+    commands::{
+        Session, run,
+        runs::{Handle, Served},
+    },
     connect::{self, Connection, Need},
     exit::{CommandError, Exit},
     live::{describe, tool_head, tool_line},
-    output::{Format, Output, Style, Text, count, duration, first_line, fit, money, shown},
+    output::{Format, INTERRUPTED, Output, Style, Text, count, duration, first_line, fit, money, shown},
 };
 
 /// Runs of a tree that are shown at most.
@@ -36,7 +38,7 @@ pub struct Show {
     /// Wait until it has ended
     #[arg(long)]
     wait: bool,
-    /// For whom the output is.
+    /// The format of the output.
     #[command(flatten)]
     pub(crate) look: Look,
 }
@@ -44,10 +46,11 @@ pub struct Show {
 /// All that is shown.
 struct Shown {
     run: RunResult,
-    /// What happened, when it has ended.
+    /// What happened, unless it goes on.
     events: Vec<Event>,
     tree: Tree,
     currency: String,
+    served: Served,
 }
 
 /// The runs below a run, by parent.
@@ -75,9 +78,13 @@ impl Show {
         .await?;
         match session.output.format() {
             Format::Json => {
-                let mut value = serde_json::to_value(&found.run).expect("a result has only text keys");
-                let below: Vec<&RunResult> = found.tree.children.values().flatten().collect();
-                value["below"] = json!(below);
+                let marked = |run: &RunResult| {
+                    let mut value = serde_json::to_value(run).expect("a result has only text keys");
+                    found.served.mark(run, &mut value);
+                    value
+                };
+                let mut value = marked(&found.run);
+                value["below"] = found.tree.children.values().flatten().map(marked).collect();
                 session.output.json(&value);
             }
             Format::Human => found.show(&session.output),
@@ -124,7 +131,8 @@ async fn look(connection: &Connection, run: RunResult) -> Result<Shown, CommandE
     }
     let mut events = Vec::new();
     // A run that goes on has no last event to read up to.
-    if run.status.is_terminal() {
+    let served = Served::of(connection);
+    if run.status.is_terminal() || served.is_interrupted(&run) {
         let mut stream = connection.backend.follow(run.run_id, 0).await?;
         while let Some(event) = stream.next().await {
             events.push(event?);
@@ -132,7 +140,7 @@ async fn look(connection: &Connection, run: RunResult) -> Result<Shown, CommandE
     }
     let costs = tree.children.values().flatten().map(|child| child.cost).chain([run.cost]);
     let currency = connection.backend.currency(costs.collect::<Vec<_>>()).await;
-    Ok(Shown { run, events, tree, currency })
+    Ok(Shown { run, events, tree, currency, served })
 }
 
 impl Shown {
@@ -161,8 +169,11 @@ impl Shown {
         line("agent", format!("{} ({}/{})", run.agent, run.provider, run.model));
         let position = run.position.map(|position| format!(", place {position} in the queue")).unwrap_or_default();
         let reason = run.stop_reason.map(|reason| format!(" ({})", reason.as_str())).unwrap_or_default();
-        let status = output.styled(Text::status_style(run.status), run.status.as_str());
+        let status = self.status(output, run);
         line("status", format!("{status}{reason}{position}"));
+        if self.served.is_interrupted(run) {
+            line("", connect::how_to_go_on(&run.run_id.to_string()));
+        }
         line("handle", run.agent_id.to_string());
         line("session", run.session_id.to_string());
         line("user", run.user_id.to_string());
@@ -203,6 +214,13 @@ impl Shown {
             if let Some(hint) = &error.hint {
                 line("hint", hint.clone());
             }
+        }
+    }
+
+    fn status(&self, output: &Output, run: &RunResult) -> String {
+        match self.served.is_interrupted(run) {
+            true => output.styled(Style::Notice, INTERRUPTED),
+            false => output.styled(Text::status_style(run.status), run.status.as_str()),
         }
     }
 
@@ -247,7 +265,7 @@ impl Shown {
 
     fn show_branch(&self, output: &Output, run: &RunResult, before: &str, below: &str) {
         let (tokens, cost) = self.sums(run);
-        let mut figures = vec![output.styled(Text::status_style(run.status), run.status.as_str())];
+        let mut figures = vec![self.status(output, run)];
         figures.extend(run.timings.total_ms.map(duration));
         figures.push(format!("{} tokens", count(tokens)));
         figures.extend(cost.map(|cost| money(cost, &self.currency)));

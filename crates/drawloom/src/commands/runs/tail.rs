@@ -12,9 +12,13 @@ use drawloom_wire::{
 use crate::{
     cli::Look,
     clock::SystemClock,
-    commands::{Session, runs::Handle},
+    commands::{
+        Session,
+        runs::{Handle, Served},
+    },
     connect::{self, Connection, Need},
     exit::{CommandError, Exit},
+    interrupts::Interrupts,
     live::{clock_of, describe, event_json},
     output::{Format, Output, Style, first_line, fit},
 };
@@ -23,6 +27,8 @@ use crate::{
 const USUAL_WIDTH: usize = 160;
 
 /// Follow runs: what happened so far, then what happens
+///
+/// Ctrl-C stops watching; the runs go on.
 #[derive(Debug, Args)]
 pub struct Tail {
     /// The runs, or the callers' handles of them
@@ -34,29 +40,37 @@ pub struct Tail {
     /// Only what happened since so long ago, such as 30s, 15m, 2h or 1d
     #[arg(long, value_name = "AGE", value_parser = crate::commands::age)]
     since: Option<u64>,
-    /// For whom the output is.
+    /// The format of the output.
     #[command(flatten)]
     pub(crate) look: Look,
 }
 
 impl Tail {
     pub(crate) async fn perform(self, session: &Session) -> Result<Exit, CommandError> {
-        connect::with(session, "runs tail", Need::Journal, async |connection| self.follow(session, connection).await)
-            .await
+        let interrupts = Interrupts::listen();
+        connect::with(session, "runs tail", Need::Journal, async |connection| {
+            match interrupts.unless_first(self.follow(session, connection)).await? {
+                Some(exit) => Ok(exit),
+                None => {
+                    if session.output.format() == Format::Human && session.output.is_terminal() {
+                        session.output.note(session.output.beside(Style::Dim, "stopped watching"));
+                    }
+                    Ok(Exit::Done)
+                }
+            }
+        })
+        .await
     }
 
     async fn follow(&self, session: &Session, connection: &Connection) -> Result<Exit, CommandError> {
         let mut streams = Vec::new();
         let mut followed: Vec<(RunId, String)> = Vec::new();
+        let mut interrupted: Vec<RunId> = Vec::new();
         for handle in &self.runs {
             let run = handle.resolve(connection).await?;
             let now = connection.backend.get_run(GetRun { run_id: Some(run), ..GetRun::default() }).await?;
-            if connection.is_embedded() && !now.status.is_terminal() {
-                return Err(CommandError::failed(
-                    "not_served",
-                    format!("run {run} has not ended and nobody serves it"),
-                )
-                .with_hint("start `drawloom serve`; it takes the run up, and this command follows it"));
+            if Served::of(connection).is_interrupted(&now) {
+                interrupted.push(run);
             }
             let place = followed.len();
             followed.push((run, now.agent.to_string()));
@@ -82,10 +96,17 @@ impl Tail {
                 lines.show(place, &event);
             }
             if session.output.is_closed() {
-                break;
+                return Ok(exit);
             }
         }
-        Ok(exit)
+        match interrupted.first() {
+            None => Ok(exit),
+            Some(run) => Err(CommandError {
+                details: interrupted.iter().skip(1).map(|run| format!("run {run} too")).collect(),
+                ..CommandError::failed("interrupted", format!("run {run} is interrupted: no process executes it"))
+            }
+            .with_hint(connect::how_to_go_on(&run.to_string()))),
+        }
     }
 }
 

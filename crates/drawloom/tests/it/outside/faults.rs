@@ -133,7 +133,7 @@ fn floods_are_hung_up_on_within_bounded_memory() {
     for tool in ["endless", "garbage", "notify", "pings", "strangers"] {
         let play = Play::new(Wire::Stdio, &[]).turn(tool, json!({})).turn("echo", json!({"text": "on"}));
         play.write();
-        let server = play.home.serve();
+        let server = play.serve();
         let result = play.finish(&["run", "a", "begin", "--json"]).exits(0).json();
         let played = play.look(result);
         let said = played.failure(0);
@@ -159,7 +159,7 @@ fn floods_over_http_end_with_their_call() {
             .turn(tool, json!({}))
             .turn("echo", json!({"text": "on"}));
         play.write();
-        let server = play.home.serve();
+        let server = play.serve();
         let result = play.finish(&["run", "a", "begin", "--json"]).exits(0).json();
         let played = play.look(result);
         let said = played.failure(0);

@@ -8,7 +8,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::support::{Home, Ran};
+use crate::support::{Home, Ran, Server};
 
 /// How the server is reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -167,8 +167,14 @@ impl Play {
     /// A command in the home, with the variables.
     pub(super) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = self.home.command(arguments);
+        // A config that is named is trusted.
+        command.args(["--config", "drawloom.yaml"]);
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
         command
+    }
+
+    pub(super) fn serve(&self) -> Server {
+        self.home.serve_with(self.command(&["serve", "--json", "--log", "warn"]))
     }
 
     pub(super) fn finish(&self, arguments: &[&str]) -> Ran {

@@ -50,12 +50,12 @@ fn servers_and_all_that_they_start_end_with_drawloom_even_when_it_is_killed() {
         .variable("THE_MARK", &mark)
         .turn("hang", json!({}));
     play.write();
-    let server = play.home.serve_with(play.command(&["serve", "--json", "--log", "warn"]));
+    let server = play.serve();
     // A server that agents use is started with drawloom.
     until(|| alive(&mark), |alive| alive.len() == 3);
     server.kill();
     until(|| alive(&mark), Vec::is_empty);
-    let server = play.home.serve_with(play.command(&["serve", "--json", "--log", "warn"]));
+    let server = play.serve();
     until(|| alive(&mark), |alive| alive.len() == 3);
     assert_eq!(server.stop(), Some(0));
     until(|| alive(&mark), Vec::is_empty);
@@ -64,7 +64,7 @@ fn servers_and_all_that_they_start_end_with_drawloom_even_when_it_is_killed() {
 /// Starts a run in a server, waits until its first call is under way, and kills the server.
 fn killed_in_a_call(play: &Play, is_under_way: impl Fn(&Value) -> bool) -> String {
     play.write();
-    let server = play.home.serve();
+    let server = play.serve();
     let started = play.finish(&["run", "a", "begin", "--detach", "--json"]).exits(0).json();
     let run = started["run_id"].as_str().or(started["runs"][0]["run_id"].as_str()).expect("an id").to_owned();
     until(|| play.finish(&["runs", "show", &run, "--json"]).json(), |seen| is_under_way(seen));
@@ -82,7 +82,7 @@ fn a_call_in_flight_at_a_crash_is_in_doubt_unless_the_server_says_it_can_be_repe
     let play = Play::new(Wire::Stdio, &[]).turn("hang", json!({})).turn("echo", json!({"text": "on"}));
     // Accepted, admitted, turn, its end, usage, call.
     let run = killed_in_a_call(&play, |seen| seen["seq"].as_u64() >= Some(6));
-    let _server = play.home.serve();
+    let _server = play.serve();
     let played = play.look(ended(&play, &run));
     assert!(played.failure(0).starts_with("in doubt: the process ended"), "{played:#?}");
     assert_eq!(played.texts()[1], "on");
@@ -93,7 +93,7 @@ fn a_call_in_flight_at_a_crash_is_in_doubt_unless_the_server_says_it_can_be_repe
     let file = play.home.path().join("marks");
     let play = play.turn("mark", json!({"text": file}));
     let run = killed_in_a_call(&play, |_| file.exists());
-    let _server = play.home.serve();
+    let _server = play.serve();
     let played = play.look(ended(&play, &run));
     assert_eq!(played.texts(), ["marked"]);
     assert_eq!(calls(&file), 2);
@@ -107,7 +107,7 @@ fn a_call_is_not_repeated_when_the_server_does_not_say_any_more_that_it_can_be()
     let run = killed_in_a_call(&play, |_| file.exists());
     play.config["mcp_servers"]["out"]["command"] = json!([program(), "stdio", "hints=none"]);
     play.write();
-    let _server = play.home.serve();
+    let _server = play.serve();
     let played = play.look(ended(&play, &run));
     assert!(played.failure(0).starts_with("in doubt: the process ended"), "{played:#?}");
     assert_eq!(calls(&file), 1);
@@ -126,7 +126,7 @@ fn a_run_that_is_taken_up_without_its_server_says_which_tools_are_gone() {
     let run = killed_in_a_call(&play, |seen| seen["seq"].as_u64() >= Some(6));
     play.config["mcp_servers"]["out"]["command"] = json!(["/no/such/program"]);
     play.write();
-    let _server = play.home.serve();
+    let _server = play.serve();
     let played = play.look(ended(&play, &run));
     assert_eq!(played.result["final_text"], "the end");
     assert!(played.failure(1).starts_with("there is no tool `mcp__out__echo`"), "{played:#?}");
@@ -144,7 +144,7 @@ fn a_session_ends_with_drawloom() {
     assert_eq!(play.run().texts(), ["0"]);
     assert_eq!(play.run().texts(), ["1"]);
     play.finish(&["doctor"]).exits(0);
-    let server = play.home.serve();
+    let server = play.serve();
     let run = || play.look(play.finish(&["run", "a", "begin", "--json"]).exits(0).json());
     assert_eq!(run().texts(), ["3"]);
     assert_eq!(server.stop(), Some(0));

@@ -1,0 +1,100 @@
+//! `drawloom adopt`: moves the data of a folder that was moved, or of an earlier version, into this project.
+
+use std::{
+    fs::{self, File},
+    io,
+    path::{Path, PathBuf},
+};
+
+use clap::Args;
+use serde_json::json;
+
+use crate::{
+    cli::Look,
+    commands::{Session, status::has_data},
+    data_dir::DataDir,
+    exit::{CommandError, Exit},
+    leftovers,
+    output::Format,
+    project::{self, Project},
+};
+
+/// Move data that no project finds any more into this project; `drawloom status` names it
+#[derive(Debug, Args)]
+pub struct Adopt {
+    /// The data directory that it is in
+    #[arg(value_name = "DIR")]
+    directory: PathBuf,
+    /// The format of the output.
+    #[command(flatten)]
+    pub(crate) look: Look,
+}
+
+impl Adopt {
+    pub(crate) fn perform(self, session: &Session) -> Result<Exit, CommandError> {
+        let project = Project::find(&session.globals)?;
+        let from = DataDir::new(&self.directory);
+        if !has_data(from.path()) {
+            return Err(CommandError::usage("no_data", format!("{} has no drawloom.db", from.path().display()))
+                .with_hint("`drawloom status` names data that can be adopted"));
+        }
+        if let Some(note) = project::read_note(from.path()).filter(|note| note.config.exists()) {
+            let message = format!("{} belongs to {}", from.path().display(), note.config.display());
+            return Err(CommandError::usage("data_in_use", message).with_hint(
+                "use `drawloom backup` and `drawloom restore` to copy the data of a project that is there",
+            ));
+        }
+        // Both directories stay locked while the files are moved.
+        let _from = from.lock("adopt")?;
+        let _to = project.lock("adopt")?;
+        let to = project.data.path();
+        if has_data(to) {
+            return Err(CommandError::usage("has_data", format!("{} has data already", to.display()))
+                .with_hint("data of two projects cannot be joined; keep them apart with --data-dir DIR"));
+        }
+        move_store(from.path(), to).map_err(|error| {
+            let message = format!("{} cannot be moved to {}: {error}", from.path().display(), to.display());
+            CommandError::failed("cannot_move", message).with_hint(
+                "run it again when the cause is mended: nothing is lost; or use `drawloom backup` and `restore`",
+            )
+        })?;
+        match session.output.format() {
+            Format::Json => session.output.json(&json!({ "from": from.path(), "data_dir": to })),
+            Format::Human => {
+                session.output.line(format!("{} has the data of {} now", project.name(), from.path().display()));
+            }
+        }
+        Ok(Exit::Done)
+    }
+}
+
+/// Moves the store from one locked directory to another. A crash at any point leaves a complete store in one of the two: the
+/// database is linked after its write-ahead log, and its old name is removed before the log's old name.
+fn move_store(from: &Path, to: &Path) -> io::Result<()> {
+    let staged = |directory: &Path| leftovers::directory(&DataDir::new(directory));
+    match fs::rename(staged(from), staged(to)) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        Ok(()) | Err(_) => {}
+    }
+    let file = |directory: &Path, ending: &str| directory.join(format!("{}{ending}", drawloom_store::FILE));
+    for ending in ["-wal", ""] {
+        // What an attempt before this one left behind is the same file or an older one.
+        match fs::remove_file(file(to, ending)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            Ok(()) | Err(_) => {}
+        }
+        match fs::hard_link(file(from, ending), file(to, ending)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound && !ending.is_empty() => {}
+            linked => linked?,
+        }
+    }
+    File::open(to)?.sync_all()?;
+    fs::remove_file(file(from, ""))?;
+    for ending in ["-wal", "-shm"] {
+        match fs::remove_file(file(from, ending)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            Ok(()) | Err(_) => {}
+        }
+    }
+    File::open(from)?.sync_all()
+}

@@ -1,0 +1,234 @@
+//! Two projects on one machine: neither's commands, runs and servers reach the other's files.
+
+use std::{
+    io::{BufRead as _, BufReader},
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use serde_json::Value;
+
+use crate::support::Home;
+
+/// A person with folders, and no data directory named anywhere.
+struct Person(Home);
+
+/// An agent that writes `mark.txt` into the volume of its project.
+const PROJECT: &str = "\
+listen: 127.0.0.1:0
+providers:
+  script:
+    driver: script
+    options:
+      rules:
+        - when: { contains: slow }
+          text: never said
+          delay_ms: 600000
+        - when: { turn: 1 }
+          calls: [{ tool: Write, input: { path: mark.txt, content: NAME } }]
+        - text: \"I am NAME\"
+defaults: { provider: script, model: test }
+agents:
+  writer: { description: Writes a mark., tools: [Write], agents: [], hosts: [], volumes: [here] }
+volumes:
+  here: { path: files, mode: rw, default: true }
+";
+
+impl Person {
+    fn new() -> Self {
+        let home = Home::new();
+        std::fs::remove_file(home.path().join("drawloom.yaml")).expect("it was there");
+        let person = Self(home);
+        for name in ["one", "two"] {
+            person.make(name, name);
+        }
+        person
+    }
+
+    fn folder(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn make(&self, folder: &str, name: &str) {
+        std::fs::create_dir_all(self.folder(folder).join("files/deep")).expect("a directory");
+        self.0.write(&format!("{folder}/drawloom.yaml"), &PROJECT.replace("NAME", name));
+        self.run(folder, &["trust", "--yes"]).exits(0);
+    }
+
+    fn command(&self, folder: &Path, arguments: &[&str]) -> Command {
+        let mut command = self.0.command(arguments);
+        command.env_remove("DRAWLOOM_DATA_DIR").current_dir(folder);
+        command
+    }
+
+    fn run(&self, folder: &str, arguments: &[&str]) -> crate::support::Ran {
+        self.0.finish(&mut self.command(&self.folder(folder), arguments))
+    }
+
+    /// How many runs a project has.
+    fn runs(&self, folder: &str) -> usize {
+        self.run(folder, &["runs", "list", "--json"]).exits(0).json()["runs"].as_array().expect("runs").len()
+    }
+
+    fn mark(&self, folder: &str) -> Option<String> {
+        std::fs::read_to_string(self.folder(folder).join("files/mark.txt")).ok()
+    }
+
+    fn status(&self, folder: &str) -> Value {
+        self.run(folder, &["status", "--json"]).exits(0).json()
+    }
+
+    /// Starts the server of a project in the background; it ends with the project's folder, or when it is stopped.
+    fn restart(&self, folder: &str) -> Value {
+        self.run(folder, &["restart", "--json"]).exits(0).json()
+    }
+}
+
+impl Drop for Person {
+    fn drop(&mut self) {
+        for folder in ["one", "two", "moved"] {
+            if self.folder(folder).exists() {
+                let mut stop = self.command(&self.folder(folder), &["stop"]);
+                drop(stop.stdout(Stdio::null()).stderr(Stdio::null()).status());
+            }
+        }
+    }
+}
+
+#[test]
+fn a_command_works_in_the_project_of_its_folder_whatever_servers_run() {
+    let person = Person::new();
+    person.restart("one");
+    // In the folder, below it, and with a config that is named, relative and absolute.
+    let deep = person.folder("two").join("files/deep");
+    let absolute = person.folder("two").join("drawloom.yaml");
+    let ways: [(&Path, Vec<&str>); 4] = [
+        (&person.folder("two"), vec!["run", "writer", "go"]),
+        (&deep, vec!["run", "writer", "go"]),
+        (&person.folder("one"), vec!["run", "writer", "go", "--config", "../two/drawloom.yaml"]),
+        (&person.folder("one"), vec!["run", "writer", "go", "--config", absolute.to_str().expect("text")]),
+    ];
+    for (count, (folder, arguments)) in (1..).zip(&ways) {
+        drop(std::fs::remove_file(person.folder("two").join("files/mark.txt")));
+        let ran = person.0.finish(&mut person.command(folder, arguments)).exits(0);
+        assert!(ran.stdout.contains("I am two"), "{ran:#?}");
+        assert_eq!(person.mark("two").as_deref(), Some("two"), "{folder:?} {arguments:?}");
+        assert_eq!((person.runs("one"), person.runs("two")), (0, count), "{folder:?} {arguments:?}");
+    }
+    assert_eq!(person.mark("one"), None);
+}
+
+#[test]
+fn a_linked_folder_is_the_same_project() {
+    let person = Person::new();
+    std::os::unix::fs::symlink(person.folder("one"), person.folder("link")).expect("a link");
+    person.run("one", &["run", "writer", "go"]).exits(0);
+    assert_eq!(person.runs("link"), 1);
+    assert_eq!(person.status("link")["data_dir"], person.status("one")["data_dir"]);
+}
+
+#[test]
+fn an_interrupted_run_is_taken_up_by_its_own_project_only() {
+    let person = Person::new();
+    let mut slow = person.command(&person.folder("one"), &["run", "writer", "slow"]);
+    let mut slow = slow.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("the binary starts");
+    // It is accepted when the command says its name.
+    let mut said = String::new();
+    BufReader::new(slow.stderr.take().expect("a pipe")).read_line(&mut said).expect("a line");
+    assert!(said.contains("run r_"), "{said}");
+    slow.kill().expect("it runs");
+    slow.wait().expect("it ended");
+    let server = person.restart("two");
+    assert!(server["server"]["pid"].is_number(), "{server}");
+    assert_eq!((person.runs("two"), person.runs("one")), (0, 1));
+    let list = person.run("one", &["runs", "list", "--json"]).exits(0).json();
+    assert_ne!(list["runs"][0]["status"], "completed");
+    person.restart("one");
+    let list = person.run("one", &["runs", "list", "--json"]).exits(0).json();
+    assert_eq!(list["runs"][0]["status"], "running", "{list}");
+}
+
+#[test]
+fn a_moved_folder_finds_no_data_until_it_adopts_what_it_had() {
+    let person = Person::new();
+    person.run("one", &["run", "writer", "go"]).exits(0);
+    std::fs::rename(person.folder("one"), person.folder("moved")).expect("it moves");
+    person.run("moved", &["trust", "--yes"]).exits(0);
+    // Commands that only read make no store.
+    assert_eq!(person.runs("moved"), 0);
+    person.run("moved", &["agents", "list"]).exits(0);
+    assert_eq!(person.status("moved")["has_data"], false);
+    let left = person.status("moved")["left_behind"].clone();
+    let said = person.run("moved", &["status"]).exits(0);
+    assert!(said.stderr.contains("one/drawloom.yaml is gone") && said.stderr.contains("drawloom adopt"), "{said:#?}");
+    let all = person.run("moved", &["status", "--all"]).exits(0);
+    assert!(all.stdout.contains("(gone)"), "{all:#?}");
+    let home = person.0.path().to_string_lossy();
+    let directory = left[0]["data_dir"].as_str().expect("a path").replace("<home>", &home);
+    let adopted = person.run("moved", &["adopt", &directory]).exits(0);
+    assert!(adopted.stdout.contains("moved has the data of"), "{adopted:#?}");
+    assert_eq!(person.runs("moved"), 1);
+    assert_eq!(person.status("moved")["left_behind"], serde_json::json!([]));
+    // Twice is refused, and so is the data of a project that is there.
+    let again = person.run("moved", &["adopt", &directory, "--json"]).exits(2);
+    assert_eq!(again.json()["error"]["code"], "no_data");
+    person.run("two", &["run", "writer", "go"]).exits(0);
+    let others = person.status("moved")["data_dir"].as_str().expect("a path").replace("<home>", &home);
+    let refused = person.run("two", &["adopt", &others, "--json"]).exits(2);
+    assert_eq!(refused.json()["error"]["code"], "data_in_use");
+}
+
+#[test]
+fn data_of_versions_with_one_place_for_all_is_named_and_adopted() {
+    let person = Person::new();
+    let old = person.0.path().join(".local/share/drawloom");
+    let mut before = person.command(&person.folder("one"), &["run", "writer", "go"]);
+    person.0.finish(before.env("DRAWLOOM_DATA_DIR", &old)).exits(0);
+    assert_eq!(person.runs("one"), 0);
+    let said = person.run("two", &["status"]).exits(0);
+    assert!(said.stderr.contains("data of an earlier version is in"), "{said:#?}");
+    person.run("one", &["adopt", old.to_str().expect("text")]).exits(0);
+    assert_eq!(person.runs("one"), 1);
+    assert!(!old.join("drawloom.db").exists());
+    assert_eq!(person.run("two", &["status"]).exits(0).stderr, "");
+}
+
+#[test]
+fn a_server_in_the_background_is_found_stopped_and_logged() {
+    let person = Person::new();
+    let none = person.run("one", &["stop"]).exits(0);
+    assert!(none.stdout.contains("one has no server that runs"), "{none:#?}");
+    assert_eq!(person.run("one", &["logs"]).exits(2).stdout, "");
+    let first = person.restart("one")["server"]["pid"].clone();
+    assert_eq!(person.status("one")["server"]["pid"], first);
+    let second = person.restart("one");
+    assert_eq!(second["stopped"]["pid"], first, "the one before was stopped");
+    assert_ne!(second["server"]["pid"], first);
+    let logs = person.run("one", &["logs", "-n", "5"]).exits(0);
+    assert!(logs.stdout.contains("serving"), "{logs:#?}");
+    let all = person.run("two", &["status", "--all", "--json"]).exits(0).json();
+    assert_eq!(all["projects"][0]["server"]["pid"], second["server"]["pid"], "{all}");
+    let stopped = person.run("one", &["stop", "--json"]).exits(0).json();
+    assert_eq!(stopped["stopped"]["pid"], second["server"]["pid"]);
+    assert_eq!(person.status("one")["server"], Value::Null);
+}
+
+#[test]
+fn a_taken_port_names_the_project_that_has_it() {
+    let person = Person::new();
+    let url = person.restart("one")["server"]["url"].as_str().expect("a URL").to_owned();
+    let address = url.trim_start_matches("http://");
+    let refused = person.run("two", &["serve", "--listen", address]).exits(2);
+    assert!(refused.stderr.contains("one/drawloom.yaml (process "), "{refused:#?}");
+}
+
+#[test]
+fn without_a_config_there_is_no_project() {
+    let person = Person::new();
+    let nowhere = person.folder("nowhere");
+    std::fs::create_dir(&nowhere).expect("a directory");
+    for arguments in [vec!["runs", "list"], vec!["status"], vec!["run", "writer", "go"], vec!["stop"]] {
+        let refused = person.0.finish(&mut person.command(&nowhere, &arguments)).exits(2);
+        assert!(refused.stderr.contains("there is no drawloom.yaml in this directory or above it"), "{refused:#?}");
+    }
+}
