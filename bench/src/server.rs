@@ -99,6 +99,11 @@ impl Bench {
         Ok(path)
     }
 
+    /// The config of the scripted models.
+    pub(crate) fn config(&self) -> &Path {
+        &self.config
+    }
+
     /// The program.
     pub(crate) fn drawloom(&self) -> &Path {
         &self.drawloom

@@ -39,6 +39,8 @@ pub(crate) struct Figures {
     pub(crate) in_flight: Option<f64>,
     pub(crate) fresh_start: Option<Duration>,
     pub(crate) existing_start: Option<Duration>,
+    /// What `drawloom run` takes longer when it must start the server.
+    pub(crate) run_start_added: Option<Duration>,
     pub(crate) resume: Option<Duration>,
 }
 
@@ -87,6 +89,7 @@ fn verdicts(figures: &Figures) -> Vec<Verdict> {
     below("memory of a detached run in flight", 16.0, "KiB", figures.in_flight.map(|bytes| bytes / 1024.0));
     below("start to first answer, fresh directory", 30.0, "ms", figures.fresh_start.map(milliseconds));
     below("start to first answer, existing directory", 30.0, "ms", figures.existing_start.map(milliseconds));
+    below("drawloom run that starts the server adds", 60.0, "ms", figures.run_start_added.map(milliseconds));
     below("10,000 runs resumed after kill -9", 2.0, "s", figures.resume.map(|time| time.as_secs_f64()));
     verdicts
 }

@@ -1,5 +1,7 @@
 //! What commands talk to: a server, or the same operations inside this process. Commands are written once, over this.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use futures::{StreamExt as _, stream::BoxStream};
 use serde::{Serialize, de::DeserializeOwned};
@@ -34,7 +36,7 @@ pub(crate) trait Backend: Send + Sync {
     async fn follow(&self, run: RunId, after: Seq) -> Result<Events, CommandError>;
 
     /// The server's address, when this is a server.
-    fn address(&self) -> Option<&str>;
+    fn address(&self) -> Option<Arc<str>>;
 }
 
 impl dyn Backend {
@@ -135,8 +137,8 @@ impl Backend for Remote {
         Ok(self.client.follow_run(run, after).map(|event| event.map_err(CommandError::from)).boxed())
     }
 
-    fn address(&self) -> Option<&str> {
-        Some(self.client.base())
+    fn address(&self) -> Option<Arc<str>> {
+        self.client.base()
     }
 }
 

@@ -114,7 +114,6 @@ fn perform(session: &Session, command: Command) -> Result<Exit, CommandError> {
     match command {
         Command::Init(init) => return init.perform(session),
         Command::Status(status) => return status.perform(session),
-        Command::Adopt(adopt) => return adopt.perform(session),
         Command::Man(man) => return man.perform(session),
         Command::Mcp(mcp) => return mcp.perform(session),
         Command::Validate(validate) => return validate.perform(session),
@@ -142,12 +141,12 @@ fn perform(session: &Session, command: Command) -> Result<Exit, CommandError> {
             Command::Doctor(doctor) => doctor.perform(session).await,
             Command::Demo(demo) => demo.perform(session).await,
             Command::Call(call) => call.perform(session).await,
+            Command::Adopt(adopt) => adopt.perform(session).await,
             Command::Stop(stop) => stop.perform(session).await,
             Command::Restart(restart) => restart.perform(session).await,
             Command::Logs(logs) => logs.perform(session).await,
             Command::Init(_)
             | Command::Status(_)
-            | Command::Adopt(_)
             | Command::Man(_)
             | Command::Mcp(_)
             | Command::Validate(_)

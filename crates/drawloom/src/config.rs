@@ -156,9 +156,17 @@ pub(crate) fn guarded(files: &[PathBuf]) -> Vec<PathBuf> {
 
 /// Where files are, from wherever it is looked.
 pub(crate) fn absolute(files: &[PathBuf]) -> Vec<PathBuf> {
-    let absolute =
-        |file: &PathBuf| file.canonicalize().or_else(|_| std::path::absolute(file)).unwrap_or_else(|_| file.clone());
-    files.iter().map(absolute).collect()
+    files.iter().map(|file| place(file)).collect()
+}
+
+/// Where a config file is: its real folder, and its name there. A link to a config is a config of its own, because paths in it
+/// mean the folder of the link.
+pub(crate) fn place(file: &Path) -> PathBuf {
+    let file = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
+    match (file.parent().and_then(|parent| parent.canonicalize().ok()), file.file_name()) {
+        (Some(folder), Some(name)) => folder.join(name),
+        _ => file,
+    }
 }
 
 /// Loads files, with the environment of the process.

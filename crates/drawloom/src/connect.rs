@@ -1,69 +1,95 @@
-//! How a command comes to its backend: a server that was named, the server of the data directory, or this process.
+//! How a command comes to its backend: the server that is named, the server of the project (found or started), or an instance
+//! in this process.
 
+mod exclusive;
+mod fallback;
 mod leave;
 
 use std::sync::Arc;
 
 use drawloom_contract::record::Status;
 use drawloom_wire::client::Client;
-use tempfile::TempDir;
 
 use crate::{
     backend::{Backend, Remote},
     clock::SystemClock,
-    commands::{
-        Session,
-        demo::no_room,
-        status::{has_data, server_of},
-    },
+    commands::{Session, status::server_of},
     config,
-    data_dir::{self, DataDir},
+    data_dir::{Access, DataDir, EMBEDDED},
     embedded::Embedded,
     environment,
     exit::{CommandError, Exit},
+    local::{self, Local},
     output::Format,
     parts::{Parts, Surface},
     project::Project,
-    server_config,
     start::{Running, start},
     trust::{self, Asking, Origin},
 };
 
+use fallback::Fallback;
 pub(crate) use leave::how_to_go_on;
 
 /// A backend, and the instance behind it when that is in this process.
 pub(crate) struct Connection {
     /// What commands talk to.
     pub backend: Arc<dyn Backend>,
-    embedded: Option<Running>,
-    /// The empty data directory of a command that only reads, in a project without a store; removed at the end.
-    _empty: Option<TempDir>,
+    instance: Instance,
+}
+
+/// What of a connection is in this process.
+enum Instance {
+    /// Nothing: the backend is a server.
+    None,
+    /// An engine that executes runs until this process ends.
+    Engine(Running),
+    /// Only what is needed while no server runs.
+    Fallback(Arc<Fallback>),
+}
+
+/// Which process executes the runs that a command looks at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Executing {
+    /// A server.
+    Server,
+    /// The engine in this process.
+    Here,
+    /// Another command, in its own process.
+    Process(u32),
+    /// None.
+    Nothing,
 }
 
 impl Connection {
     /// A connection to an instance in this process.
     pub(crate) fn embedded(running: Running) -> Self {
-        Self { backend: Arc::new(Embedded::new(running.app.clone())), embedded: Some(running), _empty: None }
+        Self { backend: Arc::new(Embedded::new(running.app.clone())), instance: Instance::Engine(running) }
     }
 
-    /// Whether the instance ends with this process.
+    fn remote(client: Client) -> Self {
+        Self { backend: Arc::new(Remote::new(client)), instance: Instance::None }
+    }
+
+    /// Whether runs end with this process.
     pub(crate) fn is_embedded(&self) -> bool {
-        self.embedded.is_some()
+        matches!(self.instance, Instance::Engine(_))
     }
 
-    /// Refuses what makes sense only when somebody else goes on with the work.
-    pub(crate) fn refuse_embedded(&self, what: &str) -> Result<(), CommandError> {
-        match self.embedded {
-            None => Ok(()),
-            Some(_) => Err(CommandError::usage("needs_server", format!("{what} needs a server, and none is running"))
-                .with_hint("start one with `drawloom serve`; this command then finds it")),
+    /// Which process executes runs behind this connection, as of the last answer.
+    pub(crate) fn executing(&self) -> Executing {
+        match &self.instance {
+            Instance::None => Executing::Server,
+            Instance::Engine(_) => Executing::Here,
+            Instance::Fallback(fallback) => fallback.executing(),
         }
     }
 
     /// Lets go. An instance in this process is stopped in order; a second Ctrl-C does not wait for that.
     pub(crate) async fn close(self) {
-        if let Some(running) = self.embedded {
-            running.stop_or_leave().await;
+        match self.instance {
+            Instance::None => {}
+            Instance::Engine(running) => drop(running.stop_or_leave().await),
+            Instance::Fallback(fallback) => fallback.close().await,
         }
     }
 }
@@ -74,15 +100,31 @@ pub(crate) fn client(url: &str) -> Result<Client, CommandError> {
     Ok(Client::new(url, token.as_deref(), Arc::new(SystemClock))?)
 }
 
-/// What a command without a server needs of the config.
+/// A client of the server of a data directory, with the token of the environment or else the directory's own.
+pub(crate) fn client_of(data: &DataDir, url: &str) -> Result<Client, CommandError> {
+    let token = environment::variable(environment::TOKEN).or_else(|| data.read_token());
+    Ok(Client::new(url, token.as_deref(), Arc::new(SystemClock))?)
+}
+
+/// What a command needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Need {
-    /// The agents and their providers, to run and call them: there must be a config, and it must be trusted.
-    Agents,
-    /// What the config says: there must be one, and nothing of it is started or called.
+    /// Agents and their providers, to run and call them. The config must be trusted.
+    Engine(Place),
+    /// To change what is journaled. Without a server this process does it, and resumes nothing.
+    Change,
+    /// What the config says. Nothing of it is started or called.
     Config,
-    /// Only the journal: without a config it can be read all the same.
+    /// The journal. Without a config it can be read all the same.
     Journal,
+}
+
+/// Where runs are executed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::Args)]
+pub(crate) struct Place {
+    /// Run inside this command, without a server: for scripts and CI
+    #[arg(long)]
+    embedded: bool,
 }
 
 /// Asks the user about a config that is not trusted yet. Commands that catch SIGINT call this before they do, so that Ctrl-C
@@ -114,47 +156,71 @@ pub(crate) async fn with<T>(
     done
 }
 
-/// Connects `command`: to the server that is named, else to the one of the data directory, else inside this process.
 async fn connect(session: &Session, command: &str, need: Need) -> Result<Connection, CommandError> {
-    let remote =
-        |url: &str| Ok(Connection { backend: Arc::new(Remote::new(client(url)?)), embedded: None, _empty: None });
     if let Some(url) = &session.globals.url {
-        return remote(url);
-    }
-    let project = match need {
-        Need::Agents | Need::Config => Project::find(&session.globals)?,
-        Need::Journal => Project::find_data(&session.globals)?,
-    };
-    // A command that only reads makes no store, so that the project can still adopt one.
-    let is_empty = need != Need::Agents && project.has_own_data() && !has_data(project.data.path());
-    let empty = is_empty.then(tempfile::tempdir).transpose().map_err(|error| no_room(&error))?;
-    let data = empty.as_ref().map_or_else(|| project.data.clone(), |empty| DataDir::new(empty.path()));
-    let lock = match data.lock(command) {
-        Ok(lock) => lock,
-        Err(data_dir::Error::InUse { server: Some(server), .. }) => {
-            if need != Need::Journal {
-                server_config::check(&server, &project.files)?;
-                if let Some(note) = server_config::age(&server).filter(|_| session.output.format() == Format::Human) {
-                    session.output.note(note);
-                }
+        return match need {
+            Need::Engine(Place { embedded: true }) => {
+                Err(CommandError::usage("conflicting_options", "--embedded runs without a server, and --url names one")
+                    .with_hint("leave one of them out; DRAWLOOM_URL counts as --url"))
             }
-            return remote(&server.url);
+            _ => Ok(Connection::remote(client(url)?)),
+        };
+    }
+    match need {
+        Need::Engine(Place { embedded: true }) => here(session, command).await,
+        Need::Engine(Place { embedded: false }) => find_or_start(session).await,
+        Need::Change | Need::Config | Need::Journal => {
+            let fallback = Arc::new(Fallback::new(session, command, need)?);
+            Ok(Connection { backend: fallback.clone(), instance: Instance::Fallback(fallback) })
         }
-        Err(error) => return Err(error.into()),
-    };
-    project.note(&lock)?;
-    let loaded = config::load_files(&project.shown)?;
-    if need == Need::Agents {
+    }
+}
+
+/// The project's server.
+async fn find_or_start(session: &Session) -> Result<Connection, CommandError> {
+    if let Ok(project) = Project::find(&session.globals)
+        && server_of(&project.data).is_none()
+    {
+        // The server checks this too; here the refusal has the user's own words and paths.
+        let loaded = config::load_files(&project.shown)?;
         let origin = Origin::of(&session.globals.config, &project.shown);
         trust::check(&project.shown, &loaded, origin, Asking::at(&session.output))?;
     }
-    let running = start(Parts::from_config(loaded, lock, Surface::Embedded, &[])?).await?;
-    if running.left_unfinished > 0 && need == Need::Agents && session.output.format() == Format::Human {
+    let local = Local::new(&session.globals, local::Surface::Rest)?;
+    let client = reach(&local).await?;
+    if session.output.format() == Format::Human {
+        local.take_notes().into_iter().for_each(|note| session.output.note(note));
+    }
+    Ok(Connection::remote(client))
+}
+
+/// A client of the server that `local` finds or starts.
+pub(crate) async fn reach(local: &Local) -> Result<Client, CommandError> {
+    let client = Client::of(Arc::new(local.clone()), Arc::new(SystemClock));
+    match client.reach().await {
+        Ok(()) => Ok(client),
+        Err(error) => Err(match (error.wire_code(), local.take_refusal()) {
+            ("in_use", _) => CommandError { exit: Exit::Usage, ..CommandError::from(error) },
+            ("server_not_started", Some(refusal)) => refusal,
+            _ => error.into(),
+        }),
+    }
+}
+
+/// An engine in this process. It fails when another process owns the data.
+async fn here(session: &Session, command: &str) -> Result<Connection, CommandError> {
+    let project = Project::find(&session.globals)?;
+    let lock = project.lock(&format!("{command} {EMBEDDED}"))?;
+    let loaded = config::load_files(&project.shown)?;
+    let origin = Origin::of(&session.globals.config, &project.shown);
+    trust::check(&project.shown, &loaded, origin, Asking::at(&session.output))?;
+    let running = start(Parts::from_config(loaded, Access::Owner(lock), Surface::Embedded, &[])?).await?;
+    if running.left_unfinished > 0 && session.output.format() == Format::Human {
         let count = running.left_unfinished;
         let runs = if count == 1 { "1 other run is".to_owned() } else { format!("{count} other runs are") };
-        session.output.note(format!("{runs} unfinished; `drawloom restart` takes them up"));
+        session.output.note(format!("{runs} interrupted; `drawloom restart` resumes them"));
     }
-    Ok(Connection { _empty: empty, ..Connection::embedded(running) })
+    Ok(Connection::embedded(running))
 }
 
 /// The exit code that a run's status means.

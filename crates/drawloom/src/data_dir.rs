@@ -12,7 +12,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use drawloom_contract::ids::Digest;
+use drawloom_contract::{ids::Digest, time::Entropy};
 use serde::{Deserialize, Serialize};
 
 use claim::Claim;
@@ -21,9 +21,16 @@ const LOCK_FILE: &str = "drawloom.lock";
 const SERVER_FILE: &str = "server.json";
 const START_FILE: &str = "start.lock";
 const LOG_FILE: &str = "serve.log";
+const TOKEN_FILE: &str = "token";
+
+/// Random bytes of a token.
+const TOKEN_BYTES: usize = 32;
 
 /// The command of a server that nobody started by hand: another one may take its place at once.
 pub const UNATTENDED: &str = "serve --own-session";
+
+/// How the commands end that own the directory for as long as their runs take.
+pub const EMBEDDED: &str = "--embedded";
 
 /// A log of more bytes is put aside when a server is started, in the place of the one before.
 const LONGEST_LOG: u64 = 8 * 1024 * 1024;
@@ -90,8 +97,19 @@ pub enum Error {
     },
 }
 
+impl Error {
+    /// Whether another process has the directory only for a moment: a server that starts or stops, or a short command.
+    pub(crate) fn may_pass(&self) -> bool {
+        let Self::InUse { holder: Some(holder), server: None, .. } = self else { return false };
+        !holder.command.ends_with(EMBEDDED)
+    }
+}
+
 fn in_use(path: &Path, holder: Option<&Holder>) -> String {
     match holder {
+        Some(Holder { pid, command }) if command == UNATTENDED => {
+            format!("{} is in use by the project's server in the background (process {pid})", path.display())
+        }
         Some(Holder { pid, command }) => {
             format!("{} is in use by `drawloom {command}` (process {pid})", path.display())
         }
@@ -106,6 +124,31 @@ pub struct Lock {
     /// Declared before the file, so that it is let go of first.
     _claim: Option<Claim>,
     file: File,
+}
+
+/// What a process may do in a data directory.
+#[derive(Debug)]
+pub enum Access {
+    /// Everything: it owns the directory.
+    Owner(Lock),
+    /// Read: another process may own the directory.
+    Reader(DataDir),
+}
+
+impl Access {
+    /// The directory.
+    pub fn directory(&self) -> &DataDir {
+        match self {
+            Self::Owner(lock) => lock.directory(),
+            Self::Reader(directory) => directory,
+        }
+    }
+}
+
+impl From<Lock> for Access {
+    fn from(lock: Lock) -> Self {
+        Self::Owner(lock)
+    }
 }
 
 impl DataDir {
@@ -200,9 +243,21 @@ impl DataDir {
         self.path.join(LOG_FILE)
     }
 
+    /// The token of the directory's servers, for commands of this user.
+    pub fn read_token(&self) -> Option<String> {
+        let text = fs::read_to_string(self.path.join(TOKEN_FILE)).ok()?;
+        Some(text.trim().to_owned()).filter(|token| !token.is_empty())
+    }
+
     /// What stands there of a server, which may be gone.
     pub fn read_server(&self) -> Option<ServerFile> {
         serde_json::from_slice(&fs::read(self.path.join(SERVER_FILE)).ok()?).ok()
+    }
+
+    /// The process that owns the directory now, as far as this machine shows it. It only looks.
+    pub fn owner(&self) -> Option<Holder> {
+        let holder = read_holder(&mut File::open(self.path.join(LOCK_FILE)).ok()?)?;
+        self.is_open_in(holder.pid).then_some(holder)
     }
 
     /// Whether this process has the lock open, as the owner has for as long as it lives. It only looks, so it is in
@@ -228,15 +283,33 @@ impl Lock {
         &self.directory
     }
 
+    /// The directory's token, made if there is none. Only this user can read it. To replace it, delete the file and restart the
+    /// server.
+    pub fn token(&self, entropy: &dyn Entropy) -> Result<String, Error> {
+        if let Some(token) = self.directory.read_token() {
+            return Ok(token);
+        }
+        let explain = |source| Error::Io { path: self.directory.path.clone(), file: TOKEN_FILE, source };
+        let mut bytes = [0; TOKEN_BYTES];
+        entropy.fill(&mut bytes).map_err(|error| explain(io::Error::other(error)))?;
+        let token: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        self.write(TOKEN_FILE, token.as_bytes())?;
+        Ok(token)
+    }
+
+    /// Writes a file that only this user can read, whole or not at all.
+    fn write(&self, name: &'static str, bytes: &[u8]) -> Result<(), Error> {
+        let explain = |source| Error::Io { path: self.directory.path.clone(), file: name, source };
+        let temporary = self.directory.path.join(format!("{name}.new"));
+        let mut options = OpenOptions::new();
+        let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&temporary).map_err(explain)?;
+        let written = file.write_all(bytes).and_then(|()| fs::rename(&temporary, self.directory.path.join(name)));
+        written.map_err(explain)
+    }
+
     /// Says where the server is: whole or not at all, and only for this user.
     pub fn announce(&self, server: &ServerFile) -> Result<(), Error> {
-        let explain = |source| Error::Io { path: self.directory.path.clone(), file: SERVER_FILE, source };
-        let final_path = self.directory.path.join(SERVER_FILE);
-        let temporary = self.directory.path.join("server.json.new");
-        let text = serde_json::to_vec_pretty(server).expect("a server file has only text keys");
-        let mut file =
-            OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary).map_err(explain)?;
-        file.write_all(&text).and_then(|()| fs::rename(&temporary, &final_path)).map_err(explain)
+        self.write(SERVER_FILE, &serde_json::to_vec_pretty(server).expect("a server file has only text keys"))
     }
 
     /// Removes the server file, unless another process owns the directory now.
@@ -326,7 +399,8 @@ mod tests {
         lock.announce(&server()).expect("a writable directory");
         let mode = |path: PathBuf| fs::metadata(path).expect("it exists").permissions().mode() & 0o777;
         assert_eq!(mode(directory.path().into()), 0o700);
-        for file in [LOCK_FILE, SERVER_FILE] {
+        lock.token(&crate::clock::SystemEntropy::default()).expect("random bytes");
+        for file in [LOCK_FILE, SERVER_FILE, TOKEN_FILE] {
             assert_eq!(mode(directory.path().join(file)), 0o600, "{file}");
         }
     }

@@ -72,7 +72,7 @@ impl Backend for Embedded {
         Ok(stream::unfold((mapper, live, after), next_event).boxed())
     }
 
-    fn address(&self) -> Option<&str> {
+    fn address(&self) -> Option<Arc<str>> {
         None
     }
 }

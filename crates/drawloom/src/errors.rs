@@ -213,7 +213,8 @@ errors! {
         "foreign_config": "A config that was found belongs to another user.", "Read it first; `--config FILE` uses it on purpose.";
         "in_use": "Another process owns the data directory.", "Use its server, wait, or pass another --data-dir.";
         "other_config": "The server of the data directory runs another config than this command found.", "Pass --data-dir to keep the two apart, stop that server, or pass --url to use it on purpose.";
-        "needs_server": "What was asked makes sense only when a server goes on with it.", "Start `drawloom serve`.";
+        "conflicting_options": "Two options exclude each other.", "Leave one of them out.";
+        "needs_server": "What was asked needs a server, and a command without one executes the run.", "Wait for that command.";
         "no_agent": "Several prompts need an agent to go to.", "Add --agent.";
         "no_answer": "A question was asked and nobody answered.", "Pass --yes.";
         "no_config": "There is no config.", "`drawloom init` writes one.";

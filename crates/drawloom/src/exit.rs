@@ -81,6 +81,17 @@ impl CommandError {
         }
     }
 
+    /// The error that another drawloom process printed for programs.
+    pub(crate) fn from_json(said: &Value) -> Option<Self> {
+        let error = said.get("error")?;
+        let details = error["details"].as_array().into_iter().flatten().filter_map(Value::as_str);
+        Some(Self {
+            details: details.map(str::to_owned).collect(),
+            hint: error["hint"].as_str().map(str::to_owned),
+            ..Self::usage(error["code"].as_str()?, error["message"].as_str()?)
+        })
+    }
+
     /// For programs.
     pub fn to_json(&self) -> Value {
         let mut error = json!({ "code": self.code, "message": self.message });

@@ -18,6 +18,7 @@ mod interrupts;
 mod leftovers;
 pub mod limits;
 mod live;
+mod local;
 pub mod logging;
 pub mod metrics;
 mod models;

@@ -1,6 +1,6 @@
 //! What an instance is made of. The shipped binary takes everything from the config; a test process wraps and replaces.
 
-use std::sync::Arc;
+use std::{path::Path, sync::Arc};
 
 use drawloom_contract::{
     journal::Journal,
@@ -17,8 +17,8 @@ use drawloom_store::Options;
 
 use crate::{
     clock::{SystemClock, SystemEntropy},
-    config::{self, Loaded},
-    data_dir::Lock,
+    config::{self, Config, Loaded},
+    data_dir::Access,
     environment,
     exit::CommandError,
     leftovers,
@@ -45,8 +45,10 @@ pub enum Surface {
 
 /// What an instance is made of.
 pub struct Parts {
-    /// Ownership of the data directory.
-    pub lock: Lock,
+    /// What it may do in the data directory.
+    pub access: Access,
+    /// The token of the data directory, when a server takes it from commands of this user.
+    pub own_token: Option<String>,
     /// How others reach it.
     pub surface: Surface,
     /// The config.
@@ -71,28 +73,24 @@ impl Parts {
     /// Everything from the config, and `extra` tools beside the built-in ones.
     pub fn from_config(
         loaded: Loaded,
-        lock: Lock,
+        access: impl Into<Access>,
         surface: Surface,
         extra: &[Arc<dyn Tool>],
     ) -> Result<Self, CommandError> {
-        let temporary = lock.directory().path().join("tmp");
-        std::fs::create_dir_all(&temporary).map_err(|error| {
-            CommandError::usage("bad_data_dir", format!("cannot make {}: {error}", temporary.display()))
-        })?;
-        match drawloom_process::sweep(&temporary) {
-            Ok(swept) => {
-                for (path, error) in swept.kept {
-                    tracing::warn!(path = %path.display(), %error, "what a command left behind could not be removed");
-                }
-            }
-            Err(error) => tracing::warn!(%error, "what commands left behind could not be looked at"),
+        let access = access.into();
+        let directory = access.directory();
+        let temporary = directory.path().join("tmp");
+        // The temporary files of an owner are not a reader's to remove.
+        if let Access::Owner(_) = access {
+            sweep(&temporary)?;
         }
-        let directories = Directories { temporary, staged: leftovers::directory(lock.directory()) };
+        let directories = Directories { temporary, staged: leftovers::directory(directory) };
         let resolved = resolve::resolve_in(&directories, &loaded, extra).map_err(config::refuse)?;
-        resolve::keep_apart(&loaded, &resolved, lock.directory())?;
+        resolve::keep_apart(&loaded, &resolved, directory)?;
         Ok(Self {
-            store: Options::new(lock.directory().path()),
-            lock,
+            store: Options::new(directory.path()),
+            access,
+            own_token: None,
             surface,
             loaded,
             resolved,
@@ -111,7 +109,8 @@ impl Parts {
 
     /// The secrets that this process knows of.
     pub(crate) fn secrets(&self) -> Vec<String> {
-        secret_names(&self.loaded).iter().filter_map(|name| environment::variable(name)).collect()
+        let named = secret_names(&self.loaded).into_iter().filter_map(|name| environment::variable(&name));
+        named.chain(self.own_token.clone()).collect()
     }
 
     /// Who may call a server at `listen`. A principal without a token is left out, and the log says so.
@@ -138,7 +137,8 @@ impl Parts {
             );
         }
         let reaching = bash::with_network(&config.tools, &self.resolved.catalog);
-        if shared.is_none() && config.principals.is_empty() && !reaching.is_empty() {
+        let own = self.own_token.as_deref();
+        if shared.is_none() && own.is_none() && config.principals.is_empty() && !reaching.is_empty() {
             let agents = reaching.join(", ");
             let message = format!(
                 "commands of these agents reach the network, and this server would take calls without a token: {agents}"
@@ -146,12 +146,36 @@ impl Parts {
             let hint = format!("set a token in {}, or tools.bash.network: none", config.auth.token_env);
             return Err(CommandError::usage("bash_network_without_token", message).with_hint(hint));
         }
-        if principals.is_empty() && !config.principals.is_empty() && shared.is_none() {
+        if principals.is_empty() && !config.principals.is_empty() && shared.is_none() && own.is_none() {
             return Err(CommandError::usage("no_tokens", "principals are configured, but none of their tokens is set")
                 .with_hint("set their variables; without any token the server would be open to this whole machine"));
         }
-        Auth::new(listen, shared.as_deref(), principals).map_err(|error| CommandError::of(&error))
+        let shared = shared.iter().map(|token| ("the shared token", token.as_str()));
+        let tokens: Vec<_> = shared.chain(own.map(|token| ("the data directory", token))).collect();
+        Auth::new(listen, &tokens, principals).map_err(|error| CommandError::of(&error))
     }
+}
+
+/// Whether the config and the environment give a server a token.
+pub(crate) fn has_token(config: &Config) -> bool {
+    let principals = config.principals.values().map(|principal| &principal.token_env);
+    principals.chain([&config.auth.token_env]).any(|name| environment::exact_variable(name).is_some())
+}
+
+/// Makes the directory for temporary files of commands, and removes what earlier ones left there.
+fn sweep(temporary: &Path) -> Result<(), CommandError> {
+    std::fs::create_dir_all(temporary).map_err(|error| {
+        CommandError::usage("bad_data_dir", format!("cannot make {}: {error}", temporary.display()))
+    })?;
+    match drawloom_process::sweep(temporary) {
+        Ok(swept) => {
+            for (path, error) in swept.kept {
+                tracing::warn!(path = %path.display(), %error, "what a command left behind could not be removed");
+            }
+        }
+        Err(error) => tracing::warn!(%error, "what commands left behind could not be looked at"),
+    }
+    Ok(())
 }
 
 /// The environment variables whose values are secrets: tokens of the server, keys of providers, credentials of outside

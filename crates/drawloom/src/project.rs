@@ -1,5 +1,5 @@
-//! A project: a config file with its data and its server. The real path of the first config file tells projects apart, so that
-//! two of them on one machine share neither runs nor agents nor a server.
+//! A project: a config file with its data and its server. The place of the first config file (its real folder and its name) tells
+//! projects apart, so that two of them on one machine share neither runs nor agents nor a server.
 
 use std::{
     fs, io,
@@ -34,7 +34,7 @@ const DIGITS: usize = 16;
 pub(crate) struct Project {
     /// The files of its config as they were found; none when only its data is known.
     pub shown: Vec<PathBuf>,
-    /// The same, absolute and without links.
+    /// Their places: absolute, in real folders.
     pub files: Vec<PathBuf>,
     /// Its data.
     pub data: DataDir,
@@ -45,7 +45,7 @@ pub(crate) struct Project {
 /// What a data directory says of its project.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Note {
-    /// The real path of its first config file.
+    /// The place of its first config file.
     pub config: PathBuf,
 }
 
@@ -149,7 +149,7 @@ pub(crate) fn old_data() -> Option<DataDir> {
 
 /// The name of the project that a config file is the first of.
 fn name(first: &Path) -> String {
-    if config::user_file().and_then(|file| file.canonicalize().ok()).is_some_and(|file| file == first) {
+    if config::user_file().is_some_and(|file| config::place(&file) == first) {
         return USER.into();
     }
     let folder = first.parent().and_then(Path::file_name);

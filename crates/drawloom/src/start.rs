@@ -24,6 +24,7 @@ use drawloom_contract::{
     failure::Failure,
     ids::Tenant,
     journal::{Journal, RunReader, StoreError},
+    record::Epoch,
     retention::Retention,
     runs::Runs,
     time::{Clock, Timestamp},
@@ -32,12 +33,12 @@ use drawloom_contract::{
 use drawloom_engine::{Engine, Provider, ResumeReport, StopReport};
 use drawloom_models::{Driver, ProviderConfig};
 use drawloom_server::{App, Limits, Vitals};
-use drawloom_store::{Opened, Previous, Store};
+use drawloom_store::{Found, Opened, Previous, Store};
 use drawloom_substrate::Weight;
 
 use crate::{
     anchor, clock, config,
-    data_dir::{Lock, ServerFile},
+    data_dir::{Access, ServerFile},
     environment,
     exit::CommandError,
     idle, leftovers, logging,
@@ -78,7 +79,7 @@ pub struct Running {
     unclean_before: bool,
     /// Whether steps were still in flight after a rest: then nothing is waited for any more.
     abandoned: AtomicBool,
-    lock: Lock,
+    access: Access,
 }
 
 struct Serving {
@@ -102,10 +103,12 @@ pub async fn start(parts: Parts) -> Result<Running, CommandError> {
         report_findings(&parts);
     }
 
-    let Opened { store, epoch, previous } = Store::open(&parts.store, parts.clock.wall()).map_err(explain)?;
+    let Opened { store, epoch, previous } = open_store(&parts).map_err(explain)?;
     let reader: Arc<dyn RunReader> = store.clone();
     let journal: Arc<dyn Journal> = store.clone();
-    leftovers::sweep(parts.lock.directory(), &*store, &parts.resolved.volumes).await.map_err(explain)?;
+    if let Access::Owner(lock) = &parts.access {
+        leftovers::sweep(lock.directory(), &*store, &parts.resolved.volumes).await.map_err(explain)?;
+    }
     if let Surface::Serve { .. } = &parts.surface {
         anchor::compare(&*store, &*parts.clock, &redactor).await;
     }
@@ -177,13 +180,14 @@ pub async fn start(parts: Parts) -> Result<Running, CommandError> {
         sources: parts.resolved.servers.values().cloned().collect(),
         unclean_before: false,
         abandoned: AtomicBool::new(false),
-        lock: parts.lock,
+        access: parts.access,
     };
     match listener {
         Some((listener, address)) => {
             running.resumed = Some(running.engine.resume().await.map_err(CommandError::from)?);
             let url = format!("http://{address}");
-            running.lock.announce(&ServerFile {
+            let Access::Owner(lock) = &running.access else { return Err(not_owned()) };
+            lock.announce(&ServerFile {
                 url: url.clone(),
                 pid: std::process::id(),
                 version: VERSION.into(),
@@ -210,6 +214,19 @@ pub async fn start(parts: Parts) -> Result<Running, CommandError> {
     Ok(running)
 }
 
+/// Opens the store for the owner of the data directory, or for reading only.
+fn open_store(parts: &Parts) -> Result<Opened, StoreError> {
+    let Access::Reader(directory) = &parts.access else { return Store::open(&parts.store, parts.clock.wall()) };
+    match Store::read(directory.path())? {
+        Found::Store(store) => Ok(Opened { store, epoch: Epoch::default(), previous: Previous::Clean }),
+        Found::Nothing | Found::Older => Err(StoreError::Closed),
+    }
+}
+
+fn not_owned() -> CommandError {
+    CommandError::failed("bug", "a process that only reads cannot serve")
+}
+
 impl Running {
     /// Stops in order: takes no more requests, lets steps in flight come to their next record, closes the store, takes leave of
     /// outside servers.
@@ -219,7 +236,9 @@ impl Running {
         drop(self.warming.take());
         if let Some(serving) = &self.serving {
             serving.stop.cancel();
-            self.lock.withdraw();
+            if let Access::Owner(lock) = &self.access {
+                lock.withdraw();
+            }
         }
         let report = self.engine.stop().await;
         if let Some(serving) = self.serving
@@ -288,11 +307,16 @@ fn credential(provider: &ProviderConfig) -> Option<String> {
     (*driver != Driver::Script).then(|| format!("{driver:?} {address} {}", api_key_env.as_deref().unwrap_or_default()))
 }
 
-async fn bind(listen: &str) -> Result<(TcpListener, SocketAddr), CommandError> {
-    let address = config::listen_address(listen).ok_or_else(|| {
+/// Where to listen.
+pub(crate) fn listen_address(listen: &str) -> Result<SocketAddr, CommandError> {
+    config::listen_address(listen).ok_or_else(|| {
         CommandError::usage("bad_listen", format!("{listen:?} is not an address to listen on"))
             .with_hint("write it like 127.0.0.1:8787, localhost:8787 or [::1]:8787; port 0 takes a free one")
-    })?;
+    })
+}
+
+async fn bind(listen: &str) -> Result<(TcpListener, SocketAddr), CommandError> {
+    let address = listen_address(listen)?;
     let explain = |error: std::io::Error| {
         let refused = CommandError::usage("cannot_listen", format!("cannot listen on {address}: {error}"));
         refused.with_hint(match project::at(address) {
@@ -364,7 +388,7 @@ impl From<crate::data_dir::Error> for CommandError {
         use crate::data_dir::Error;
         match &error {
             Error::InUse { server: Some(server), .. } => Self::usage("in_use", error.to_string())
-                .with_hint(format!("its server is at {}; use it, or pass another --data-dir", server.url)),
+                .with_hint(format!("use its server at {}, or end that with `drawloom stop`", server.url)),
             Error::InUse { server: None, .. } => Self::usage("in_use", error.to_string())
                 .with_hint("wait until it has ended, or pass another --data-dir; `drawloom serve` shares one"),
             Error::Io { .. } => Self::usage("bad_data_dir", error.to_string())

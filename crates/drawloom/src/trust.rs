@@ -41,7 +41,7 @@ impl Origin {
     /// The origin of `files`, when `given` are the files of the command line.
     pub(crate) fn of(given: &[PathBuf], files: &[PathBuf]) -> Self {
         let directory = environment::default_config_dir().and_then(|directory| directory.canonicalize().ok());
-        let is_users = |file: &PathBuf| directory.is_some() && place(file).parent() == directory.as_deref();
+        let is_users = |file: &PathBuf| directory.is_some() && config::place(file).parent() == directory.as_deref();
         match (given.is_empty(), files.iter().all(is_users)) {
             (false, _) => Self::Given,
             (true, true) => Self::User,
@@ -136,17 +136,7 @@ pub(crate) fn file() -> Option<PathBuf> {
 
 /// What agreements to a config are kept under: the place of its first file.
 pub(crate) fn name(files: &[PathBuf]) -> PathBuf {
-    files.first().map(|file| place(file)).unwrap_or_default()
-}
-
-/// Where a config file is: its real folder, and its name there. A link to a config is a config of its own, because paths in it
-/// mean the folder of the link.
-fn place(file: &Path) -> PathBuf {
-    let file = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
-    match (file.parent().and_then(|parent| parent.canonicalize().ok()), file.file_name()) {
-        (Some(folder), Some(name)) => folder.join(name),
-        _ => file,
-    }
+    files.first().map(|file| config::place(file)).unwrap_or_default()
 }
 
 fn records() -> Result<Records, CommandError> {

@@ -103,22 +103,28 @@ pub struct Auth {
 }
 
 impl Auth {
-    /// Who may call a server at `listen`. No tokens at all mean open, on loopback only.
-    pub fn new(listen: SocketAddr, shared: Option<&str>, principals: Vec<PrincipalToken>) -> Result<Self, AuthError> {
-        let open = shared.is_none() && principals.is_empty();
+    /// Who may call a server at `listen`. No tokens at all mean open, on loopback only. `shared` are tokens of the operator, who
+    /// may do everything, with their names.
+    pub fn new(
+        listen: SocketAddr,
+        shared: &[(&str, &str)],
+        principals: Vec<PrincipalToken>,
+    ) -> Result<Self, AuthError> {
+        let open = shared.is_empty() && principals.is_empty();
         if open && !listen.ip().is_loopback() {
             return Err(AuthError::OpenToTheNetwork { listen });
         }
         let mut named: Vec<(String, Digest)> = Vec::new();
         let mut tokens = Vec::new();
-        let shared =
-            shared.map(|token| ("the shared token".to_owned(), token.to_owned(), Caller::open(Proof::SharedToken)));
+        let shared = shared
+            .iter()
+            .map(|(name, token)| ((*name).to_owned(), (*token).to_owned(), Caller::open(Proof::SharedToken)));
         let principals = principals.into_iter().map(|principal| {
             let PrincipalConfig { tenant, subject, scopes, .. } = principal.config;
             let caller = Caller { tenant, subject, scopes, proof: Proof::Principal };
             (format!("principal {}", principal.name), principal.token, caller)
         });
-        for (whose, token, caller) in shared.into_iter().chain(principals) {
+        for (whose, token, caller) in shared.chain(principals) {
             if token.is_empty() {
                 return Err(AuthError::EmptyToken { whose });
             }
@@ -200,31 +206,34 @@ mod tests {
 
     #[test]
     fn a_server_without_tokens_listens_on_loopback_only() {
-        let refused = Auth::new(address("0.0.0.0:1"), None, Vec::new()).err();
+        let refused = Auth::new(address("0.0.0.0:1"), &[], Vec::new()).err();
         assert_eq!(refused, Some(AuthError::OpenToTheNetwork { listen: address("0.0.0.0:1") }));
-        assert!(Auth::new(address("127.0.0.1:1"), None, Vec::new()).is_ok_and(|auth| auth.is_open()));
-        assert!(Auth::new(address("[::1]:1"), None, Vec::new()).is_ok());
-        assert!(Auth::new(address("0.0.0.0:1"), Some("t"), Vec::new()).is_ok_and(|auth| !auth.is_open()));
-        assert!(Auth::new(address("0.0.0.0:1"), None, vec![principal("p", "t")]).is_ok_and(|auth| !auth.is_open()));
+        assert!(Auth::new(address("127.0.0.1:1"), &[], Vec::new()).is_ok_and(|auth| auth.is_open()));
+        assert!(Auth::new(address("[::1]:1"), &[], Vec::new()).is_ok());
+        assert!(Auth::new(address("0.0.0.0:1"), &[("one", "t")], Vec::new()).is_ok_and(|auth| !auth.is_open()));
+        assert!(Auth::new(address("0.0.0.0:1"), &[], vec![principal("p", "t")]).is_ok_and(|auth| !auth.is_open()));
     }
 
     #[test]
     fn an_empty_token_and_a_token_of_two_are_refused() {
         let local = address("127.0.0.1:1");
-        assert!(matches!(Auth::new(local, Some(""), Vec::new()), Err(AuthError::EmptyToken { .. })));
+        assert!(matches!(Auth::new(local, &[("one", "")], Vec::new()), Err(AuthError::EmptyToken { .. })));
         let two = vec![principal("a", "same"), principal("b", "same")];
-        assert!(matches!(Auth::new(local, None, two), Err(AuthError::SameToken { .. })));
+        assert!(matches!(Auth::new(local, &[], two), Err(AuthError::SameToken { .. })));
     }
 
     #[test]
     fn a_token_says_who_calls() {
-        let auth = Auth::new(address("127.0.0.1:1"), Some("shared"), vec![principal("p", "own")]).expect("it is fine");
+        let auth =
+            Auth::new(address("127.0.0.1:1"), &[("one", "shared"), ("two", "other")], vec![principal("p", "own")])
+                .expect("it is fine");
         let ask = |value: &str| {
             let mut headers = HeaderMap::new();
             headers.insert(header::AUTHORIZATION, value.parse().expect("a header"));
             auth.identify(&headers)
         };
         assert_eq!(ask("Bearer shared").map(|caller| caller.proof), Ok(Proof::SharedToken));
+        assert_eq!(ask("Bearer other").map(|caller| caller.proof), Ok(Proof::SharedToken));
         assert_eq!(ask("bearer own").map(|caller| caller.tenant.to_string()), Ok("acme".into()));
         for (value, code) in
             [("Bearer nope", "unknown_token"), ("Basic own", "bad_authorization"), ("own", "bad_authorization")]

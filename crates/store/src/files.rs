@@ -54,6 +54,18 @@ impl Files {
         Ok(Self { file: File::open(path)?, path: path.to_owned(), known: look(CWD, path)?, directory, beside })
     }
 
+    /// The file of a store that is only read: the files beside it are its owner's to make and remove.
+    pub(crate) fn of_reader(path: &Path) -> io::Result<Self> {
+        let directory = openat(CWD, ".", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+        Ok(Self {
+            file: File::open(path)?,
+            path: path.to_owned(),
+            known: look(CWD, path)?,
+            directory,
+            beside: Vec::new(),
+        })
+    }
+
     /// Fails when one of the files was deleted or replaced. A file that cannot be looked at counts as unchanged: that says
     /// nothing about whether it is there.
     pub(crate) fn check(&self) -> Result<(), StoreError> {

@@ -22,5 +22,5 @@ mod writer;
 
 pub use backup::{Backup, backup, inspect, list_unfinished, partial, restore};
 pub use drawloom_contract::journal::StoreError;
-pub use open::{FILE, Opened, Options, Previous, Synchronous};
+pub use open::{FILE, Found, Opened, Options, Previous, Synchronous};
 pub use store::{Stats, Store};

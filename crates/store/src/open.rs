@@ -13,7 +13,7 @@ use rusqlite::{Connection, OpenFlags};
 
 use crate::{
     error::{explain, explain_io},
-    prune, schema,
+    prune, reader, schema,
     sql::{Bound, natural},
     store::Store,
 };
@@ -74,6 +74,36 @@ pub enum Previous {
     Clean,
     /// It did not.
     Unclean,
+}
+
+/// What there is to read in a directory that another process may own.
+pub enum Found {
+    /// A store that can be read, and nothing else.
+    Store(Arc<Store>),
+    /// None yet.
+    Nothing,
+    /// A store of an earlier format: its owner must bring it up to date first.
+    Older,
+}
+
+/// Opens the store for reading only.
+pub(crate) fn open_to_read(directory: &Path) -> Result<Found, StoreError> {
+    let file = directory.join(FILE);
+    match fs::metadata(&file) {
+        Ok(found) if found.len() > 0 => {}
+        Ok(_) => return Ok(Found::Nothing),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Found::Nothing),
+        Err(error) => return Err(explain_io(&file, "cannot look at the store", &error)),
+    }
+    check_header(&file)?;
+    let connection = reader::connect(&file).map_err(|error| explain(&file, &error))?;
+    let found: u32 =
+        connection.query_row("PRAGMA user_version", [], |row| row.get(0)).map_err(|error| explain(&file, &error))?;
+    check_format(&file, found)?;
+    match found == schema::known() {
+        true => Store::read_only(connection, file).map(|store| Found::Store(Arc::new(store))),
+        false => Ok(Found::Older),
+    }
 }
 
 /// Opens the store for a new boot.

@@ -33,6 +33,11 @@ impl Readers {
         Self { file, files, places: Arc::new(Semaphore::new(CONNECTIONS)), idle: Arc::default() }
     }
 
+    /// Keeps a connection that was opened elsewhere.
+    pub(crate) fn keep(&self, connection: Connection) {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(connection);
+    }
+
     /// Runs `work` in one read transaction, on a thread that may block.
     pub(crate) async fn read<T: Send + 'static>(
         &self,
@@ -83,7 +88,7 @@ fn read<T>(
     found
 }
 
-fn connect(file: &Path) -> rusqlite::Result<Connection> {
+pub(crate) fn connect(file: &Path) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(file, flags)?;
     connection.busy_timeout(std::time::Duration::from_secs(5))?;

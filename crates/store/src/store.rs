@@ -23,7 +23,7 @@ use tokio::sync::{mpsc, oneshot};
 use crate::{
     error::explain_io,
     files::Files,
-    open::{self, Opened, Options, Synchronous},
+    open::{self, Found, Opened, Options, Synchronous},
     prepare::{Pinned, prepare},
     reader::Readers,
     sql::{Bound, natural},
@@ -82,6 +82,18 @@ pub(crate) struct Counters {
 }
 
 impl Shared {
+    fn new(file: PathBuf, files: Files, synchronous: Synchronous, epoch: Epoch) -> Self {
+        Self {
+            file,
+            files: Arc::new(files),
+            synchronous,
+            epoch,
+            counters: Counters::default(),
+            failure: Mutex::default(),
+            definitions: Mutex::default(),
+        }
+    }
+
     pub(crate) fn set_failure(&self, failure: Option<StoreError>) {
         *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = failure;
     }
@@ -118,6 +130,26 @@ impl Store {
         open::open(options, now)
     }
 
+    /// Opens the store of a directory that another process may own, for reading only. Every write is refused.
+    pub fn read(directory: &Path) -> Result<Found, StoreError> {
+        open::open_to_read(directory)
+    }
+
+    /// A store that reads and cannot write. It keeps `connection`: while that is open, the owner does not remove the log.
+    pub(crate) fn read_only(connection: Connection, file: PathBuf) -> Result<Self, StoreError> {
+        let files = Files::of_reader(&file).map_err(|error| explain_io(&file, "cannot look at the store", &error))?;
+        let detail = "it was opened for reading only".into();
+        let refusal = StoreError::Failed { file: file.display().to_string(), detail };
+        let shared = Arc::new(Shared {
+            failure: Mutex::new(Some(refusal)),
+            ..Shared::new(file, files, Synchronous::Full, Epoch::default())
+        });
+        let (queue, _) = mpsc::channel(1);
+        let readers = Readers::new(shared.file.clone(), Arc::clone(&shared.files));
+        readers.keep(connection);
+        Ok(Self { shared, queue, writer: Mutex::new(None), readers })
+    }
+
     pub(crate) fn start(
         connection: Connection,
         file: PathBuf,
@@ -125,15 +157,7 @@ impl Store {
         epoch: Epoch,
     ) -> Result<Self, StoreError> {
         let files = Files::of(&file).map_err(|error| explain_io(&file, "cannot look at the store", &error))?;
-        let shared = Arc::new(Shared {
-            file,
-            files: Arc::new(files),
-            synchronous,
-            epoch,
-            counters: Counters::default(),
-            failure: Mutex::default(),
-            definitions: Mutex::default(),
-        });
+        let shared = Arc::new(Shared::new(file, files, synchronous, epoch));
         let (queue, jobs) = mpsc::channel(writer::QUEUE);
         let writers = Arc::clone(&shared);
         let thread = std::thread::Builder::new()
@@ -149,6 +173,9 @@ impl Store {
     pub async fn close(&self) -> Result<(), StoreError> {
         // Readers first: the log can be folded whole only when nobody reads.
         self.readers.close().await;
+        if self.writer.lock().unwrap_or_else(PoisonError::into_inner).is_none() {
+            return Ok(());
+        }
         let (answer, closed) = oneshot::channel();
         self.queue.send(Job::Close(answer)).await.map_err(|_| self.gone())?;
         let closed = closed.await.map_err(|_| self.gone())?;

@@ -4,12 +4,12 @@ mod address;
 mod error;
 mod stream;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use drawloom_contract::{
     ids::{BatchId, RunId},
     record::Seq,
-    time::Clock,
+    time::{Clock, Instant},
 };
 use drawloom_net::{Configured, Method, Request, Response};
 use futures::stream::BoxStream;
@@ -27,6 +27,7 @@ use crate::{
         BatchResult, CancelBatch, CancelRun, Cancelled, CancelledBatch, GetBatch, GetRun, ListRuns, Mode, RunPage,
         RunResult, SpawnRun, SpawnRuns, Spawned, SpawnedBatch,
     },
+    upstream::{Address, Fixed, INSTANCE, Upstream},
 };
 
 /// The most bytes of an answer that is read whole.
@@ -43,25 +44,39 @@ pub struct Streamed {
     pub events: Events,
 }
 
+/// How long a server that was found may be away before a call of it fails.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The pause before the second try to reach it; the first one is at once, and each further pause is twice as long.
+const FIRST_PAUSE: Duration = Duration::from_millis(20);
+
+/// The longest pause between tries.
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
 /// A client of one server. Cloning shares its connections.
 #[derive(Clone)]
 pub struct Client {
     http: Configured,
-    base: Arc<str>,
-    token: Option<Arc<str>>,
+    upstream: Arc<dyn Upstream>,
     clock: Arc<dyn Clock>,
 }
 
 impl Client {
     /// A client of the server at `base` (such as `http://127.0.0.1:8787`). The clock times reconnects.
     pub fn new(base: &str, token: Option<&str>, clock: Arc<dyn Clock>) -> Result<Self, ClientError> {
-        let http = Configured::new()?;
-        Ok(Self { http, base: base.trim_end_matches('/').into(), token: token.map(Into::into), clock })
+        let upstream = Arc::new(Fixed::new(base.trim_end_matches('/'), token));
+        Ok(Self { http: Configured::new()?, upstream, clock })
     }
 
-    /// Where it goes.
-    pub fn base(&self) -> &str {
-        &self.base
+    /// A client of the server on this machine that `upstream` finds. A call that another server, or none, got is made again
+    /// where the server is then, if that is safe: it only reads, it has an idempotency key, or it never arrived.
+    pub fn of(upstream: Arc<dyn Upstream>, clock: Arc<dyn Clock>) -> Self {
+        Self { http: Configured::plain(), upstream, clock }
+    }
+
+    /// Where it goes, once it has found its server.
+    pub fn base(&self) -> Option<Arc<str>> {
+        self.upstream.known().map(|at| at.url)
     }
 
     /// Starts a run and waits for its result (or for `wait_ms`).
@@ -80,8 +95,9 @@ impl Client {
     pub async fn spawn_run_stream(&self, mut run: SpawnRun) -> Result<Streamed, ClientError> {
         run.mode = None;
         let json = serde_json::to_vec(&run).expect("requests have only text keys");
-        let url = format!("{}/v1/runs", self.base);
-        let response = self.send(Method::Post, url, "text/event-stream", Vec::new(), Some(json)).await?;
+        let at = self.find(None).await?;
+        let call = Call { method: Method::Post, path: "/v1/runs", accept: "text/event-stream", json: Some(json) };
+        let response = self.send(&at, &call, Vec::new()).await?;
         let run_id = response
             .header("drawloom-run-id")
             .and_then(|text| text.parse().ok())
@@ -153,9 +169,9 @@ impl Client {
 
     /// How the server feels. One that cannot take runs answers an error.
     pub async fn health(&self) -> Result<Health, ClientError> {
-        let url = format!("{}/healthz", self.base);
-        let response = self.send(Method::Get, url, "application/json", Vec::new(), None).await?;
-        read(response).await
+        let at = self.find(None).await?;
+        let call = Call { method: Method::Get, path: "/healthz", accept: "application/json", json: None };
+        read(self.send(&at, &call, Vec::new()).await?).await
     }
 
     /// Any operation by name, JSON in and out. What streams is waited for.
@@ -170,12 +186,50 @@ impl Client {
         let route = choose(known, &input);
         let (path, rest) = address::fill(route.path, input)
             .map_err(|name| ClientError::MissingParameter { operation: operation.into(), name })?;
-        let (url, json) = match route.method {
-            Method::Get | Method::Delete => (format!("{}{path}{}", self.base, address::query(&rest)), None),
-            Method::Post => (format!("{}{path}", self.base), Some(Value::Object(rest).to_string().into_bytes())),
+        let repeatable = route.repeatable || rest.get("idempotency_key").is_some_and(Value::is_string);
+        let (path, json) = match route.method {
+            Method::Get | Method::Delete => (format!("{path}{}", address::query(&rest)), None),
+            Method::Post => (path, Some(Value::Object(rest).to_string().into_bytes())),
         };
-        let response = self.send(route.method, url, "application/json", Vec::new(), json).await?;
-        read(response).await
+        let call = Call { method: route.method, path: &path, accept: "application/json", json };
+        self.answered(&call, repeatable).await
+    }
+
+    /// Finds the server, which is waited for while it is away.
+    pub async fn reach(&self) -> Result<(), ClientError> {
+        self.reach_other(None).await.map(drop)
+    }
+
+    /// Where the server is, when `failed` did not work.
+    async fn reach_other(&self, failed: Option<&Address>) -> Result<Address, ClientError> {
+        let mut away = Away::since(self.clock.now());
+        loop {
+            match self.find(failed).await {
+                Err(error) if error.is_away() => away.pause(&*self.clock, error).await?,
+                found => return found,
+            }
+        }
+    }
+
+    async fn find(&self, failed: Option<&Address>) -> Result<Address, ClientError> {
+        self.upstream.find(failed).await.map_err(ClientError::NoServer)
+    }
+
+    /// The answer to a call, asked for again while a server that was found is away.
+    async fn answered(&self, call: &Call<'_>, repeatable: bool) -> Result<Value, ClientError> {
+        let mut away = Away::since(self.clock.now());
+        let mut failed: Option<Address> = None;
+        loop {
+            let at = self.reach_other(failed.as_ref()).await?;
+            let answer = async { read(self.send(&at, call, Vec::new()).await?).await };
+            match answer.await {
+                Err(error) if at.instance.is_some() && error.is_away() && (repeatable || !error.was_sent()) => {
+                    away.pause(&*self.clock, error).await?;
+                    failed = Some(at);
+                }
+                answer => return answer,
+            }
+        }
     }
 
     async fn typed<T: DeserializeOwned>(&self, operation: &str, input: &impl Serialize) -> Result<T, ClientError> {
@@ -186,21 +240,53 @@ impl Client {
 
     async fn send(
         &self,
-        method: Method,
-        url: String,
-        accept: &str,
+        at: &Address,
+        call: &Call<'_>,
         mut headers: Vec<(&'static str, String)>,
-        json: Option<Vec<u8>>,
     ) -> Result<Response, ClientError> {
-        headers.push(("accept", accept.into()));
+        headers.push(("accept", call.accept.into()));
+        headers.extend(at.instance.iter().map(|instance| (INSTANCE, (**instance).to_owned())));
         let headers = headers.into_iter().map(|(name, value)| (name.into(), value)).collect();
-        let bearer = self.token.as_deref().map(str::to_owned);
+        let bearer = at.token.as_deref().map(str::to_owned);
+        let (method, url, json) = (call.method, format!("{}{}", at.url, call.path), call.json.clone());
         let response = self.http.send(Request { method, url, bearer, headers, json }).await?;
         match response.status() {
             200..=299 => Ok(response),
             _ => Err(error::refused(response).await),
         }
     }
+}
+
+/// A server that is away, and when to look for it again.
+struct Away {
+    until: Instant,
+    pause: Duration,
+}
+
+impl Away {
+    fn since(now: Instant) -> Self {
+        Self { until: now.after(PATIENCE), pause: Duration::ZERO }
+    }
+
+    /// Waits for the time to look again; fails with `error` when the server was away for too long.
+    async fn pause(&mut self, clock: &dyn Clock, error: ClientError) -> Result<(), ClientError> {
+        tracing::debug!(%error, "the server is away");
+        let now = clock.now();
+        if now >= self.until {
+            return Err(error);
+        }
+        clock.sleep_until(now.after(self.pause)).await;
+        self.pause = (self.pause * 2).clamp(FIRST_PAUSE, LONGEST_PAUSE);
+        Ok(())
+    }
+}
+
+/// One request, wherever the server is.
+struct Call<'a> {
+    method: Method,
+    path: &'a str,
+    accept: &'static str,
+    json: Option<Vec<u8>>,
 }
 
 /// The route whose parameters are all there; else the first, whose missing parameter is then named.

@@ -11,4 +11,5 @@ pub mod models;
 pub mod operations;
 pub mod retention;
 pub mod runs;
+pub mod upstream;
 pub mod validate;

@@ -26,7 +26,6 @@ use std::{
     time::Duration,
 };
 
-use async_trait::async_trait;
 use bytes::Bytes;
 use drawloom_contract::{
     failure::{Failure, FailureKind},
@@ -53,6 +52,8 @@ use lines::{Line, Lines};
 use output::Output;
 use progress::Progress;
 use session::Session;
+
+use crate::upstream::Upstream;
 
 /// The longest line of a host, in bytes.
 pub const LONGEST_LINE: usize = 16 * 1024 * 1024;
@@ -88,9 +89,6 @@ pub const DRAIN: Duration = Duration::from_secs(5);
 /// How long the end of a session may take to reach the server, and the last lines the host when a signal ends it all.
 const GOODBYE: Duration = Duration::from_millis(200);
 
-/// The header that says which server is meant: another one that has its address now refuses the request with 421.
-pub const INSTANCE: &str = "drawloom-instance";
-
 /// The part of `_meta` that names the key under which the server does a call once.
 const IDEMPOTENCY_KEY: &str = "io.drawloom/idempotencyKey";
 
@@ -110,48 +108,12 @@ const RPC_NOT_JSON: i64 = -32700;
 const RPC_INVALID: i64 = -32600;
 const RPC_FAILED: i64 = -32000;
 
-/// Where a server is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Address {
-    /// Its MCP endpoint.
-    pub url: Arc<str>,
-    /// Which server is meant, when that is known: then it may have moved, and what answers like another one is another one.
-    pub instance: Option<Arc<str>>,
-}
-
-/// Where the server is.
-#[async_trait]
-pub trait Upstream: Send + Sync {
-    /// The address of the server, which is started if need be. `failed` is an address that did not work just now; the
-    /// answer may be the same one again. A failure that may pass is asked about again.
-    async fn find(&self, failed: Option<&Address>) -> Result<Address, Failure>;
-
-    /// The address of the server that is there, without starting one; nothing before the first `find`.
-    fn known(&self) -> Option<Address>;
-}
-
-/// A server whose address is given.
-pub struct Fixed(pub Arc<str>);
-
-#[async_trait]
-impl Upstream for Fixed {
-    async fn find(&self, _: Option<&Address>) -> Result<Address, Failure> {
-        Ok(Address { url: self.0.clone(), instance: None })
-    }
-
-    fn known(&self) -> Option<Address> {
-        Some(Address { url: self.0.clone(), instance: None })
-    }
-}
-
 /// What a proxy is made of.
 pub struct Parts {
     /// Where the server is.
     pub upstream: Arc<dyn Upstream>,
     /// Reaches it.
     pub http: Configured,
-    /// The token for it.
-    pub token: Option<String>,
     /// More headers for it.
     pub headers: Vec<(String, String)>,
     /// How long the host waits for the answer of a tool, when that is known: before it gives up, a handle comes back.
@@ -166,7 +128,6 @@ pub struct Parts {
 struct Shared {
     upstream: Arc<dyn Upstream>,
     http: Configured,
-    token: Option<String>,
     headers: Vec<(String, String)>,
     patience: Option<Duration>,
     clock: Arc<dyn Clock>,
@@ -203,11 +164,10 @@ pub fn run(parts: Parts, input: Input, output: Out, stop: BoxFuture<'static, ()>
 
 async fn proxy(parts: Parts, input: Input, output: Out, stop: BoxFuture<'static, ()>) {
     let (to_host, lines) = Output::new();
-    let Parts { upstream, http, token, headers, patience, clock, entropy } = parts;
+    let Parts { upstream, http, headers, patience, clock, entropy } = parts;
     let shared = Arc::new(Shared {
         upstream,
         http,
-        token,
         headers,
         patience,
         clock,

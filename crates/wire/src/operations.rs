@@ -11,14 +11,21 @@ pub struct Route {
     pub method: Method,
     /// Its path, with parameters in braces.
     pub path: &'static str,
+    /// Whether the same request again changes nothing more.
+    pub repeatable: bool,
 }
 
 const fn get(name: &'static str, path: &'static str) -> Route {
-    Route { name, method: Method::Get, path }
+    Route { name, method: Method::Get, path, repeatable: true }
 }
 
 const fn post(name: &'static str, path: &'static str) -> Route {
-    Route { name, method: Method::Post, path }
+    Route { name, method: Method::Post, path, repeatable: false }
+}
+
+/// A change that can be asked for again.
+const fn settle(name: &'static str, path: &'static str) -> Route {
+    Route { repeatable: true, ..post(name, path) }
 }
 
 /// All of them. Where an operation has several, the first is ours and the others are the reference's spelling.
@@ -31,16 +38,16 @@ pub static ROUTES: &[Route] = &[
     get("list_runs", "/v1/users/{user_id}/agents"),
     get("follow_run", "/v1/runs/{run_id}/events"),
     get("follow_run", "/v1/runs/{run_id}/stream"),
-    post("cancel_run", "/v1/runs/{run_id}/cancel"),
-    post("cancel_run", "/v1/agents/{agent_id}/cancel"),
+    settle("cancel_run", "/v1/runs/{run_id}/cancel"),
+    settle("cancel_run", "/v1/agents/{agent_id}/cancel"),
     get("get_batch", "/v1/batches/{batch_id}"),
-    post("cancel_batch", "/v1/batches/{batch_id}/cancel"),
+    settle("cancel_batch", "/v1/batches/{batch_id}/cancel"),
     get("read_artifact", "/v1/runs/{run_id}/artifact"),
     get("list_agents", "/v1/agents"),
     get("list_models", "/v1/_models"),
     get("list_models", "/v1/models"),
     get("replay_run", "/v1/runs/{run_id}/replay"),
-    post("prune_runs", "/v1/runs:prune"),
+    settle("prune_runs", "/v1/runs:prune"),
     get("get_load", "/v1/_concurrency/stats"),
     get("whoami", "/v1/_me"),
 ];

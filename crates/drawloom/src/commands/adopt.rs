@@ -11,10 +11,13 @@ use serde_json::json;
 
 use crate::{
     cli::Look,
-    commands::{Session, status::has_data},
+    commands::{
+        Session,
+        status::{has_data, server_of},
+    },
     data_dir::DataDir,
     exit::{CommandError, Exit},
-    leftovers,
+    leftovers, local,
     output::Format,
     project::{self, Project},
 };
@@ -31,7 +34,7 @@ pub struct Adopt {
 }
 
 impl Adopt {
-    pub(crate) fn perform(self, session: &Session) -> Result<Exit, CommandError> {
+    pub(crate) async fn perform(self, session: &Session) -> Result<Exit, CommandError> {
         let project = Project::find(&session.globals)?;
         let from = DataDir::new(&self.directory);
         if !has_data(from.path()) {
@@ -43,6 +46,12 @@ impl Adopt {
             return Err(CommandError::usage("data_in_use", message).with_hint(
                 "use `drawloom backup` and `drawloom restore` to copy the data of a project that is there",
             ));
+        }
+        // A server of a config that is gone serves no project.
+        if let Some(server) = server_of(&from) {
+            let stopped = local::stop(&from, &server).await;
+            let cannot = |error| CommandError::failed("cannot_stop", format!("process {}: {error}", server.pid));
+            stopped.map_err(cannot)?;
         }
         // Both directories stay locked while the files are moved.
         let _from = from.lock("adopt")?;

@@ -21,7 +21,7 @@ use crate::{
     cli::Look,
     commands::Session,
     config,
-    connect::{self, Connection, Need},
+    connect::{self, Connection, Need, Place},
     exit::{CommandError, Exit},
     interrupts::{Interrupts, own_key},
     output::{Column, Format, Output, Style, Text, count, duration, first_line, money},
@@ -42,7 +42,7 @@ pub struct Batch {
     #[arg(long, value_name = "AGENT")]
     agent: Option<AgentName>,
     /// Return as soon as the batch is accepted; it goes on in the server
-    #[arg(long)]
+    #[arg(long, conflicts_with = "embedded")]
     detach: bool,
     /// A key of yours: the same key and runs is the same batch, however often it is sent
     #[arg(long, value_name = "KEY")]
@@ -50,6 +50,8 @@ pub struct Batch {
     /// Wall-clock limit of every run in seconds, waits included
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=31_536_000))]
     timeout: Option<u64>,
+    #[command(flatten)]
+    place: Place,
     /// The format of the output.
     #[command(flatten)]
     pub(crate) look: Look,
@@ -57,7 +59,7 @@ pub struct Batch {
 
 impl Batch {
     pub(crate) async fn perform(self, session: &Session) -> Result<Exit, CommandError> {
-        let detach = self.detach;
+        let (detach, place) = (self.detach, self.place);
         let mut request = self.request()?;
         let key = match &request.idempotency_key {
             Some(key) => key.clone(),
@@ -67,9 +69,6 @@ impl Batch {
         connect::ask_first(session)?;
         let interrupts = Interrupts::listen();
         let work = async |connection: &Connection| {
-            if detach {
-                connection.refuse_embedded("--detach")?;
-            }
             let answer = connection.backend.spawn_runs(request);
             let spawned = interrupts.answered(session, connection, &key, answer).await?;
             if detach && !interrupts.any() {
@@ -99,7 +98,7 @@ impl Batch {
             let completed = result.results.iter().all(|run| run.status == Status::Completed);
             Ok(if completed { Exit::Done } else { Exit::Failed })
         };
-        interrupts.connected(session, "batch", Need::Agents, work).await
+        interrupts.connected(session, "batch", Need::Engine(place), work).await
     }
 
     /// The request that file or prompts make.

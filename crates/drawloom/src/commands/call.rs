@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use crate::{
     commands::Session,
     config,
-    connect::{self, Need},
+    connect::{self, Need, Place},
     exit::{CommandError, Exit},
     operations,
 };
@@ -25,6 +25,8 @@ pub struct Call {
     /// A file with the whole input in JSON or YAML; `-` reads stdin
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    #[command(flatten)]
+    place: Place,
 }
 
 impl Call {
@@ -40,8 +42,14 @@ impl Call {
             Some(file) => config::read_value(file)?,
             None => Value::Object(fields(&self.fields, |key, text| operation.validator.read_text(key, text))?),
         };
-        let answer =
-            connect::with(session, "call", Need::Agents, async |it| it.backend.call(&name, input).await).await?;
+        let card = operation.operation.entry().card;
+        // `remote` asks a provider, with its key.
+        let need = match card.read_only && input.get("remote").is_none() {
+            true => Need::Journal,
+            false if card.destructive => Need::Change,
+            false => Need::Engine(self.place),
+        };
+        let answer = connect::with(session, "call", need, async |it| it.backend.call(&name, input).await).await?;
         session.output.json(&answer);
         Ok(Exit::Done)
     }

@@ -2,9 +2,6 @@
 //! nothing of the engine runs here.
 
 mod install;
-mod local;
-
-pub(crate) use local::Local;
 
 use std::{
     io,
@@ -13,9 +10,14 @@ use std::{
     time::Duration,
 };
 
+use async_trait::async_trait;
 use clap::{Args, Subcommand};
+use drawloom_contract::failure::Failure;
 use drawloom_net::Configured;
-use drawloom_wire::mcp::{self, Fixed, Upstream};
+use drawloom_wire::{
+    mcp,
+    upstream::{Address, Fixed, INSTANCE, Upstream},
+};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use tokio::net::{UnixStream, unix::pipe};
 
@@ -24,6 +26,7 @@ use crate::{
     commands::Session,
     environment,
     exit::{CommandError, Exit},
+    local::{Local, Surface},
     start::stop_signal,
 };
 
@@ -65,7 +68,7 @@ const OURS: [&str; 14] = [
     "trailer",
     "transfer-encoding",
     "upgrade",
-    mcp::INSTANCE,
+    INSTANCE,
 ];
 
 /// How further ones begin.
@@ -120,14 +123,17 @@ impl Connection {
                 let endpoint = endpoint(url, &self.toolsets)?;
                 let is_plain = endpoint.starts_with("http:") && !endpoint.contains('@');
                 let http = if is_plain { Ok(Configured::plain()) } else { Configured::new() };
-                (Arc::new(Fixed(endpoint.into())), http)
+                let token = environment::variable(environment::TOKEN);
+                (Arc::new(Fixed::new(&endpoint, token.as_deref())), http)
             }
-            None => (Arc::new(local::Local::new(&session.globals, &self.toolsets)?), Ok(Configured::plain())),
+            None => {
+                let surface = Surface::Mcp { toolsets: self.toolsets.clone() };
+                (Arc::new(Logged(Local::new(&session.globals, surface)?)), Ok(Configured::plain()))
+            }
         };
         let parts = mcp::Parts {
             upstream,
             http: http.map_err(|error| CommandError::of(&error))?,
-            token: environment::variable(environment::TOKEN),
             headers,
             patience: self.patience.map(Duration::from_secs).or_else(patience_of_host),
             clock: Arc::new(SystemClock),
@@ -169,6 +175,22 @@ impl Connection {
             Some(name) => Err(CommandError::usage("bad_toolsets", format!("{name:?} is not the name of a toolset"))
                 .with_hint("write it like --toolsets core,runs, without spaces")),
         }
+    }
+}
+
+/// The server of the data directory. What a user should know of it goes to the log, which hosts keep.
+struct Logged(Local);
+
+#[async_trait]
+impl Upstream for Logged {
+    async fn find(&self, failed: Option<&Address>) -> Result<Address, Failure> {
+        let found = self.0.find(failed).await;
+        self.0.take_notes().iter().for_each(|note| tracing::warn!("{note}"));
+        found
+    }
+
+    fn known(&self) -> Option<Address> {
+        self.0.known()
     }
 }
 
@@ -253,7 +275,7 @@ impl End {
 }
 
 /// The address of the MCP endpoint of the server at `url`.
-fn endpoint(url: &str, toolsets: &[String]) -> Result<String, CommandError> {
+pub(crate) fn endpoint(url: &str, toolsets: &[String]) -> Result<String, CommandError> {
     let rest = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"));
     if rest.is_none_or(|rest| !has_host(rest) || rest.contains(['?', '#', ' '])) {
         return Err(CommandError::usage("bad_address", format!("{url:?} is not the address of a server"))

@@ -33,8 +33,8 @@ impl Prune {
     pub(crate) async fn perform(self, session: &Session) -> Result<Exit, CommandError> {
         let ask =
             PruneRuns { older_than_seconds: self.older_than, dry_run: self.dry_run, all_tenants: self.all_tenants };
-        let report =
-            connect::with(session, "prune", Need::Journal, async |it| it.backend.prune_runs(ask).await).await?;
+        let need = if self.dry_run { Need::Journal } else { Need::Change };
+        let report = connect::with(session, "prune", need, async |it| it.backend.prune_runs(ask).await).await?;
         let output = &session.output;
         match output.format() {
             Format::Json => output.json(&report),

@@ -10,7 +10,7 @@ use drawloom_wire::runs::{CancelRun, GetRun, RunResult, SpawnRun, Spawned};
 use crate::{
     cli::Look,
     commands::Session,
-    connect::{self, Connection, Need},
+    connect::{self, Connection, Need, Place},
     exit::{CommandError, Exit},
     interrupts::{Interrupts, own_key},
     live::{self, Live, Thinking, Words},
@@ -35,7 +35,7 @@ pub struct Run {
     #[arg(value_name = "PROMPT")]
     prompt: Option<String>,
     /// Return as soon as the run is accepted; it goes on in the server
-    #[arg(long)]
+    #[arg(long, conflicts_with = "embedded")]
     detach: bool,
     /// A key of yours: the same key and prompt is the same run, however often it is sent
     #[arg(long, value_name = "KEY")]
@@ -49,6 +49,8 @@ pub struct Run {
     /// Show the model's reasoning too
     #[arg(long)]
     thinking: bool,
+    #[command(flatten)]
+    place: Place,
     /// The format of the output.
     #[command(flatten)]
     pub(crate) look: Look,
@@ -66,12 +68,10 @@ impl Run {
         };
         let detach = self.detach;
         let thinking = if self.thinking { Thinking::Shown } else { Thinking::Hidden };
+        let place = self.place;
         connect::ask_first(session)?;
         let interrupts = Interrupts::listen();
         let work = async |connection: &Connection| {
-            if detach {
-                connection.refuse_embedded("--detach")?;
-            }
             let answer = connection.backend.spawn_run(request);
             let spawned = interrupts.answered(session, connection, &key, answer).await?;
             let watching = Watching { session, connection, interrupts: &interrupts, run: spawned.run_id };
@@ -83,7 +83,7 @@ impl Run {
                 false => watching.follow(thinking).await,
             }
         };
-        interrupts.connected(session, "run", Need::Agents, work).await
+        interrupts.connected(session, "run", Need::Engine(place), work).await
     }
 }
 

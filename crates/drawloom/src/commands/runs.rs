@@ -16,7 +16,7 @@ use serde_json::Value;
 use crate::{
     cli::Look,
     commands::Session,
-    connect::Connection,
+    connect::{Connection, Executing},
     exit::{CommandError, Exit},
 };
 
@@ -88,24 +88,10 @@ impl Handle {
     }
 }
 
-/// Whether a process executes the runs that a command looks at.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Served {
-    /// A server does.
-    ByServer,
-    /// None does: this command reads the journal itself.
-    ByNone,
-}
-
-impl Served {
-    /// Who executes runs behind this connection.
-    pub(crate) fn of(connection: &Connection) -> Self {
-        if connection.is_embedded() { Self::ByNone } else { Self::ByServer }
-    }
-
+impl Executing {
     /// Whether a run has not ended and no process executes it.
     pub(crate) fn is_interrupted(self, run: &RunResult) -> bool {
-        self == Self::ByNone && !run.status.is_terminal()
+        self == Self::Nothing && !run.status.is_terminal()
     }
 
     /// Marks a run for programs. Its status stays as it is journaled.

@@ -8,15 +8,16 @@ use serde_json::json;
 
 use crate::{
     cli::Look,
-    clock::SystemClock,
+    clock::{SystemClock, SystemEntropy},
     commands::Session,
     config,
-    data_dir::UNATTENDED,
+    data_dir::{self, Lock, UNATTENDED},
     exit::{CommandError, Exit},
+    local,
     output::{Format, Style},
-    parts::{Parts, Surface},
+    parts::{Parts, Surface, has_token},
     project::Project,
-    start::{Running, start, stop_signal},
+    start::{Running, listen_address, start, stop_signal},
     trust::{self, Asking, Origin},
 };
 
@@ -51,13 +52,23 @@ impl Serve {
         let loaded = config::load_files(&project.shown)?;
         let given: &[_] = if self.found { &[] } else { &session.globals.config };
         trust::check(&project.shown, &loaded, Origin::of(given, &project.shown), Asking::at(&session.output))?;
+        let listen = self.listen.unwrap_or_else(|| loaded.config.listen.clone());
+        listen_address(&listen)?;
         // After the question, which a signal ends.
         let stop = stop_signal();
         let command = if self.own_session { UNATTENDED } else { "serve" };
-        let lock = project.lock(command)?;
+        let lock = match self.own_session {
+            // The command that starts it holds the start lock.
+            true => project.lock(command)?,
+            false => take_over(session, &project, command).await?,
+        };
         raise_open_files();
-        let listen = self.listen.unwrap_or_else(|| loaded.config.listen.clone());
-        let running = start(Parts::from_config(loaded, lock, Surface::Serve { listen }, &[])?).await?;
+        // A server that was started by hand without any token is open to this machine, as its operator chose.
+        let wants_token = self.own_session || has_token(&loaded.config);
+        let own_token = wants_token.then(|| lock.token(&SystemEntropy::default())).transpose()?;
+        let mut parts = Parts::from_config(loaded, lock, Surface::Serve { listen }, &[])?;
+        parts.own_token = own_token;
+        let running = start(parts).await?;
         announce(session, &running);
         let idle = async {
             match self.idle_exit {
@@ -78,6 +89,33 @@ impl Serve {
     }
 }
 
+/// Owns the project's data. A server in the background, which some command started, gives way to this one; its unfinished runs
+/// go on here.
+async fn take_over(session: &Session, project: &Project, command: &str) -> Result<Lock, CommandError> {
+    loop {
+        let data = project.data.clone();
+        let start = tokio::task::spawn_blocking(move || data.lock_start());
+        let _start = start.await.expect("waiting for a lock does not panic")?;
+        let server = match project.data.lock(command) {
+            Ok(lock) => {
+                project.note(&lock)?;
+                return Ok(lock);
+            }
+            Err(data_dir::Error::InUse { server: Some(server), holder: Some(holder), .. })
+                if holder.command == UNATTENDED =>
+            {
+                server
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let stopped = local::stop(&project.data, &server).await;
+        let cannot = |error| CommandError::failed("cannot_stop", format!("process {}: {error}", server.pid));
+        if stopped.map_err(cannot)? && session.output.format() == Format::Human {
+            session.output.note(format!("this server replaces the one in the background (process {})", server.pid));
+        }
+    }
+}
+
 /// Lets the process open as many files as it may: every connection is one, and the usual soft limit of 1,024 is fewer
 /// than the connections that the server takes.
 fn raise_open_files() {
@@ -92,9 +130,19 @@ fn raise_open_files() {
 pub(crate) fn announce(session: &Session, running: &Running) {
     let url = running.url.as_deref().unwrap_or_default();
     let output = &session.output;
-    match output.format() {
-        Format::Json => output.json_line(&json!({ "url": url, "pid": std::process::id() })),
-        Format::Human => output.line(format!("drawloom serves at {}", output.styled(Style::Bold, url))),
+    let resumed = running.resumed.as_ref().map_or(0, |resumed| resumed.resumed as u64 + resumed.parked);
+    match (output.format(), resumed) {
+        (Format::Json, _) => {
+            output.json_line(&json!({ "url": url, "pid": std::process::id(), "resumed": resumed }));
+        }
+        (Format::Human, resumed) => {
+            output.line(format!("drawloom serves at {}", output.styled(Style::Bold, url)));
+            match resumed {
+                0 => {}
+                1 => output.line("1 interrupted run was resumed"),
+                count => output.line(format!("{count} interrupted runs were resumed")),
+            }
+        }
     }
     if let Some(resumed) = &running.resumed {
         tracing::info!(%url, resumed = resumed.resumed, parked = resumed.parked, "serving");

@@ -1,24 +1,19 @@
 //! `drawloom stop` and `drawloom restart`: the server of the project, ended and started in the background.
 
-use std::sync::Arc;
-
 use clap::Args;
-use drawloom_contract::time::Clock as _;
-use drawloom_wire::mcp::Upstream as _;
-use rustix::{
-    event::{PollFd, PollFlags, poll},
-    process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal},
-};
 use serde_json::json;
 
 use crate::{
     cli::Look,
-    clock::SystemClock,
-    commands::{Session, mcp::Local, status::server_of},
+    commands::{Session, status::server_of},
+    config, connect,
     data_dir::{DataDir, ServerFile},
     exit::{CommandError, Exit},
+    local::{self, Local, Surface},
     output::Format,
     project::Project,
+    resolve,
+    trust::{self, Asking, Origin},
 };
 
 /// Stop the server of this project: steps in flight come to their next record
@@ -55,16 +50,21 @@ pub struct Restart {
 impl Restart {
     pub(crate) async fn perform(self, session: &Session) -> Result<Exit, CommandError> {
         let project = Project::find(&session.globals)?;
+        // A server is not stopped for a config that cannot be served.
+        let loaded = config::load_files(&project.shown)?;
+        let origin = Origin::of(&session.globals.config, &project.shown);
+        trust::check(&project.shown, &loaded, origin, Asking::at(&session.output))?;
+        resolve::resolve(&loaded, &[]).map_err(config::refuse)?;
         let before = stop(session, &project.data).await?;
-        let local = Arc::new(Local::new(&session.globals, &[])?);
-        local.find(None).await.map_err(CommandError::from)?;
-        let server = server_of(&project.data)
-            .ok_or_else(|| CommandError::failed("server_not_started", "the server that was started is gone again"))?;
+        let local = Local::new(&session.globals, Surface::Rest)?;
+        connect::reach(&local).await?;
+        let server = local.server().expect("a server that was found is known");
         match session.output.format() {
             Format::Json => session.output.json(&json!({ "server": server, "stopped": before })),
             Format::Human => {
                 session.output.line(format!("{} is served at {} (process {})", project.name(), server.url, server.pid));
-                session.output.note("it stops by itself after ten minutes without a client and an unfinished run");
+                local.take_notes().into_iter().for_each(|note| session.output.note(note));
+                session.output.note("it stops after ten minutes without a client and an unfinished run");
             }
         }
         Ok(Exit::Done)
@@ -74,26 +74,17 @@ impl Restart {
 /// Stops the server of a data directory and waits until it is gone; nothing when there is none.
 async fn stop(session: &Session, data: &DataDir) -> Result<Option<ServerFile>, CommandError> {
     let Some(server) = server_of(data) else { return Ok(None) };
-    let refused = |error: rustix::io::Errno| {
-        CommandError::failed("cannot_stop", format!("process {} cannot be stopped: {error}", server.pid))
-            .with_hint(format!("end it by hand: kill {}", server.pid))
-    };
-    let pid = i32::try_from(server.pid).ok().and_then(Pid::from_raw).ok_or_else(|| refused(rustix::io::Errno::SRCH))?;
-    let process = pidfd_open(pid, PidfdFlags::empty()).map_err(refused)?;
-    // The process that is held now is the one that owns the directory: the number was not given to another one meanwhile.
-    if !data.is_open_in(server.pid) {
-        return Ok(None);
-    }
-    pidfd_send_signal(&process, Signal::TERM).map_err(refused)?;
-    let began = SystemClock.now();
     let spinner = session.output.spinner();
     spinner.set_message(format!("process {} comes to its next records", server.pid));
-    let ended = tokio::task::spawn_blocking(move || poll(&mut [PollFd::new(&process, PollFlags::IN)], None)).await;
+    let stopped = local::stop(data, &server).await;
     spinner.finish_and_clear();
-    tracing::debug!(took = ?SystemClock.now().since(began), "the server has ended");
-    match ended {
-        Ok(Ok(_)) => Ok(Some(server)),
-        Ok(Err(error)) => Err(refused(error)),
-        Err(error) => Err(CommandError::failed("bug", format!("waiting for the server ended badly: {error}"))),
+    match stopped {
+        Ok(true) => Ok(Some(server)),
+        Ok(false) => Ok(None),
+        Err(error) => {
+            let message = format!("process {} cannot be stopped: {error}", server.pid);
+            let hint = format!("end it by hand: kill {}", server.pid);
+            Err(CommandError::failed("cannot_stop", message).with_hint(hint))
+        }
     }
 }

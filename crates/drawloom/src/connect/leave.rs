@@ -3,7 +3,7 @@
 use drawloom_contract::ids::RunId;
 use drawloom_wire::runs::GetRun;
 
-use super::Connection;
+use super::{Connection, Instance};
 use crate::{commands::Session, exit::CommandError, project::Project};
 
 impl Connection {
@@ -11,7 +11,7 @@ impl Connection {
     fn server(&self, session: &Session) -> String {
         let Some(url) = self.backend.address() else { return "the server".to_owned() };
         let known = Project::find_data(&session.globals).ok().and_then(|project| project.data.read_server());
-        match known.filter(|server| server.url == url) {
+        match known.filter(|server| server.url == *url) {
             Some(server) => format!("the server at {url} (process {})", server.pid),
             None => format!("the server at {url}"),
         }
@@ -19,9 +19,9 @@ impl Connection {
 
     /// Gives an engine in this process about a second to come to rest, and says whether it did. A server is not waited for.
     pub(crate) async fn rest(&self) -> bool {
-        match &self.embedded {
-            Some(running) => running.rest().await,
-            None => false,
+        match &self.instance {
+            Instance::Engine(running) => running.rest().await,
+            Instance::None | Instance::Fallback(_) => false,
         }
     }
 

@@ -10,7 +10,10 @@ fn a_second_server_refuses_with_the_first_ones_address() {
     let server = home.serve();
     let ran = home.run(&["serve"]).exits(2);
     assert!(ran.stderr.starts_with("error: <home>/data is in use by `drawloom serve` (process "), "{ran:?}");
-    assert!(ran.stderr.contains(&format!("hint: its server is at {}; use it", server.url)), "{ran:?}");
+    assert!(
+        ran.stderr.contains(&format!("hint: use its server at {}, or end that with `drawloom stop`", server.url)),
+        "{ran:?}"
+    );
 }
 
 #[test]
@@ -71,9 +74,9 @@ fn after_a_crash_commands_say_what_is_unfinished_and_leave_it_to_the_next_server
         tail.stderr.contains("is interrupted: no process executes it\nhint: `drawloom restart` resumes"),
         "{tail:?}"
     );
-    let another = home.run(&["run", "echo", "another"]).exits(0);
+    let another = home.run(&["run", "echo", "another", "--embedded"]).exits(0);
     assert_eq!(another.stdout, "another\n");
-    assert!(another.stderr.contains("1 other run is unfinished; `drawloom restart` takes them up\n"), "{another:?}");
+    assert!(another.stderr.contains("1 other run is interrupted; `drawloom restart` resumes them\n"), "{another:?}");
     let before = home.run(&["runs", "show", &run, "--json"]).exits(0).json();
     assert!(matches!(before["status"].as_str(), Some("running" | "queued")), "{before}");
     let _server = home.serve();
@@ -95,7 +98,9 @@ fn a_token_closes_the_server_and_opens_it_again() {
     let mut command = home.command(&["serve", "--json", "--log", "warn"]);
     command.env("DRAWLOOM_TOKEN", "a-long-shared-token");
     let server = home.serve_with(command);
-    let refused = home.run(&["runs", "list"]).exits(2);
+    // Commands of the same user read a token in the data directory; others have none.
+    home.run(&["runs", "list"]).exits(0);
+    let refused = home.run(&["runs", "list", "--url", &server.url]).exits(2);
     assert_eq!(
         refused.stderr,
         "error: this server wants a token, and the request has none\n\

@@ -119,7 +119,10 @@ fn interrupt(home: &Home, server: Option<&Server>, command: &str, moment: &Momen
             terminal.wait_until("the command line", |screen| screen.contains("exit $?"));
         }
         Moment::Shows(text) | Moment::Frozen(text) | Moment::SlowDisk(text) => {
-            terminal.wait_until("the moment", |screen| screen.contains(text));
+            // The first words are shown only if they came after the command had begun to follow the run.
+            terminal.wait_until("the moment", |screen| {
+                screen.contains(text) || (*text == ASKING && screen.contains("words"))
+            });
         }
         Moment::CommandRuns => {
             let started = home.path().join("notes/started");
@@ -260,8 +263,18 @@ fn check(home: &Home, case: &str, screen: &str) {
 /// A case inside the command.
 fn embedded(command: &str, moment: &Moment, press: Press, shows: &[&str]) {
     let home = home();
+    let command = &format!("{command} --embedded");
     let screen = interrupt(&home, None, command, moment, press);
     assert!(shows.is_empty() || shows.iter().any(|text| screen.contains(text)), "{command}\n{screen}");
+    check(&home, command, &screen);
+}
+
+/// A case with a server that the command starts.
+fn started(command: &str, moment: &Moment, press: Press, shows: &[&str]) {
+    let home = home();
+    let screen = interrupt(&home, None, command, moment, press);
+    assert!(shows.is_empty() || shows.iter().any(|text| screen.contains(text)), "{command}\n{screen}");
+    home.run(&["stop"]).exits(0);
     check(&home, command, &screen);
 }
 
@@ -279,6 +292,8 @@ fn served(command: &str, moment: &Moment, press: Press, shows: &[&str]) {
     check(&home, command, &screen);
 }
 
+/// The model is asked, and its first words may be there.
+const ASKING: &str = "asking the model";
 const ENDS: &[&str] = &["✗ cancelled", "is interrupted", "is cancelled"];
 const LEAVES: &[&str] = &["✗ cancelled", "may continue"];
 
@@ -286,16 +301,26 @@ const LEAVES: &[&str] = &["✗ cancelled", "may continue"];
 fn a_run_inside_the_command_is_what_the_screen_says() {
     for press in BOTH {
         embedded("drawloom run worker 'stream a'", &Moment::AtOnce, press, &[]);
-        embedded("drawloom run worker 'stream a'", &Moment::Shows("words"), press, ENDS);
+        embedded("drawloom run worker 'stream a'", &Moment::Shows(ASKING), press, ENDS);
         embedded("drawloom run worker 'command a'", &Moment::CommandRuns, press, ENDS);
         embedded("drawloom run lead 'go'", &Moment::Shows("waits for its children"), press, ENDS);
     }
 }
 
 #[test]
+fn a_run_on_a_server_that_the_command_started_is_what_the_screen_says() {
+    for press in BOTH {
+        started("drawloom run worker 'stream a'", &Moment::Shows(ASKING), press, LEAVES);
+        started("drawloom run lead 'go'", &Moment::Shows("waits for its children"), press, LEAVES);
+    }
+    let commands = "drawloom batch --agent worker 'command a' 'stream b'";
+    started(commands, &Moment::CommandRuns, Press::Once, &["0 of 2 completed"]);
+}
+
+#[test]
 fn a_cancel_that_is_not_journaled_is_not_claimed() {
     let unconfirmed = &["may be interrupted: its cancel is not confirmed"];
-    let moment = Moment::SlowDisk("words");
+    let moment = Moment::SlowDisk(ASKING);
     embedded("drawloom run worker 'stream a'", &moment, Press::Once, unconfirmed);
     let moment = Moment::SlowDisk("running");
     embedded("drawloom batch --agent worker 'stream a' 'stream b'", &moment, Press::Once, unconfirmed);
@@ -305,10 +330,10 @@ fn a_cancel_that_is_not_journaled_is_not_claimed() {
 fn a_run_on_a_server_is_what_the_screen_says() {
     served("drawloom run worker 'stream a'", &Moment::Unanswered, Press::Once, &["✗ cancelled"]);
     served("drawloom run worker 'stream a'", &Moment::Unanswered, Press::Twice, &["it may have accepted the request"]);
-    served("drawloom run worker 'stream a'", &Moment::Frozen("words"), Press::Once, &["✗ cancelled"]);
-    served("drawloom run worker 'stream a'", &Moment::Frozen("words"), Press::Twice, &["may continue on"]);
+    served("drawloom run worker 'stream a'", &Moment::Frozen(ASKING), Press::Once, &["✗ cancelled"]);
+    served("drawloom run worker 'stream a'", &Moment::Frozen(ASKING), Press::Twice, &["may continue on"]);
     for press in BOTH {
-        served("drawloom run worker 'stream a'", &Moment::Shows("words"), press, LEAVES);
+        served("drawloom run worker 'stream a'", &Moment::Shows(ASKING), press, LEAVES);
         served("drawloom run worker 'command a'", &Moment::CommandRuns, press, LEAVES);
         served("drawloom run lead 'go'", &Moment::Shows("waits for its children"), press, LEAVES);
         served("drawloom run worker 'write a'", &Moment::Ended, press, &["✓ completed"]);

@@ -32,7 +32,7 @@ fn a_healthy_place_passes() {
             "ok token"
         ]
     );
-    home.run(&["run", "echo", "hi"]).exits(0);
+    home.run(&["run", "echo", "hi", "--embedded"]).exits(0);
     let ran = home.run(&["doctor", "--json"]).exits(0);
     assert!(verdicts(&ran).contains(&"ok runs".to_owned()), "{ran:?}");
 }
@@ -71,7 +71,7 @@ fn what_is_wrong_is_said_with_what_to_do() {
 #[test]
 fn a_damaged_store_is_found() {
     let home = Home::new();
-    home.run(&["run", "echo", "hi"]).exits(0);
+    home.run(&["run", "echo", "hi", "--embedded"]).exits(0);
     let file = home.data().join("drawloom.db");
     let mut bytes = std::fs::read(&file).expect("a store");
     let middle = bytes.len() / 2;

@@ -112,6 +112,7 @@ fn lists_and_trees_fit_the_width() {
     insta::assert_snapshot!("runs_tail", at_widths(&home, &["runs", "tail", &lead]));
     insta::assert_snapshot!("agents_list", at_widths(&home, &["agents", "list"]));
     insta::assert_snapshot!("models_list", at_widths(&home, &["models", "list"]));
+    home.run(&["stop"]).exits(0);
     insta::assert_snapshot!("doctor", at_widths(&home, &["doctor"]));
     let batch = home.run(&["batch", "--agent", "reader", "read it", "boom", "三 words 織機"]).exits(1);
     insta::assert_snapshot!("batch", normal(&format!("{}{}", batch.stdout, batch.stderr)));
@@ -125,7 +126,7 @@ fn errors_say_what_to_do_next() {
         &["run", "eco", "hi"][..],
         &["runs", "show", "r_00000000000000000000000000000000"],
         &["runs", "show", "not a run"],
-        &["run", "echo", "hi", "--detach"],
+        &["run", "echo", "hi", "--embedded"],
         &["--config", "absent.yaml", "validate"],
         &["call", "spawn_rum"],
         &["call", "spawn_run", "agent=echo", "promt=hi"],

@@ -21,14 +21,14 @@ use crate::support::Home;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A host, with the proxy that it started.
-struct Host {
+pub(crate) struct Host {
     proxy: Child,
     input: Option<ChildStdin>,
     lines: mpsc::Receiver<Value>,
 }
 
 impl Host {
-    fn start(mut command: Command) -> Self {
+    pub(crate) fn start(mut command: Command) -> Self {
         let mut proxy = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -46,17 +46,17 @@ impl Host {
         Self { input: proxy.stdin.take(), proxy, lines }
     }
 
-    fn request(&mut self, id: u64, method: &str, params: Value) {
+    pub(crate) fn request(&mut self, id: u64, method: &str, params: Value) {
         let frame = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
         writeln!(self.input.as_mut().expect("not closed"), "{frame}").expect("the proxy reads");
     }
 
-    fn call(&mut self, id: u64, tool: &str, arguments: Value) {
+    pub(crate) fn call(&mut self, id: u64, tool: &str, arguments: Value) {
         self.request(id, "tools/call", json!({ "name": tool, "arguments": arguments, "_meta": stateless() }));
     }
 
     /// The next answer.
-    fn next(&self) -> Value {
+    pub(crate) fn next(&self) -> Value {
         self.lines.recv_timeout(PATIENCE).expect("an answer in time")
     }
 
@@ -87,7 +87,7 @@ impl Drop for Host {
     }
 }
 
-fn stateless() -> Value {
+pub(crate) fn stateless() -> Value {
     json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientInfo": { "name": "test", "version": "1" },

@@ -6,9 +6,9 @@ use std::{
     process::{Command, Stdio},
 };
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::support::Home;
+use crate::{mcp_proxy::Host, support::Home};
 
 /// A person with folders, and no data directory named anywhere.
 struct Person(Home);
@@ -86,7 +86,7 @@ impl Person {
 
 impl Drop for Person {
     fn drop(&mut self) {
-        for folder in ["one", "two", "moved"] {
+        for folder in ["one", "two", "moved", "linking"] {
             if self.folder(folder).exists() {
                 let mut stop = self.command(&self.folder(folder), &["stop"]);
                 drop(stop.stdout(Stdio::null()).stderr(Stdio::null()).status());
@@ -116,6 +116,43 @@ fn a_command_works_in_the_project_of_its_folder_whatever_servers_run() {
         assert_eq!((person.runs("one"), person.runs("two")), (0, count), "{folder:?} {arguments:?}");
     }
     assert_eq!(person.mark("one"), None);
+}
+
+#[test]
+fn a_host_works_in_the_project_of_its_folder_or_of_its_config() {
+    let person = Person::new();
+    person.restart("one");
+    let config = person.folder("two").join("drawloom.yaml");
+    let ways: [(&Path, Vec<&str>); 3] = [
+        (&person.folder("two"), vec!["mcp"]),
+        (&person.folder("two").join("files/deep"), vec!["mcp"]),
+        (&person.folder("one"), vec!["mcp", "--config", config.to_str().expect("text")]),
+    ];
+    for (count, (folder, arguments)) in (1..).zip(&ways) {
+        drop(std::fs::remove_file(person.folder("two").join("files/mark.txt")));
+        let mut host = Host::start(person.command(folder, arguments));
+        host.call(1, "spawn_run", json!({ "agent": "writer", "prompt": "go" }));
+        assert_eq!(host.next()["result"]["structuredContent"]["final_text"], "I am two", "{folder:?} {arguments:?}");
+        assert_eq!(person.mark("two").as_deref(), Some("two"));
+        assert_eq!((person.runs("one"), person.runs("two")), (0, count), "{folder:?} {arguments:?}");
+    }
+    assert_eq!(person.mark("one"), None);
+    // Without a server of its own running before, the host starts its own project's.
+    assert_ne!(person.status("one")["server"]["pid"], person.status("two")["server"]["pid"]);
+}
+
+#[test]
+fn a_config_that_is_a_link_is_a_project_of_its_own() {
+    let person = Person::new();
+    std::fs::create_dir_all(person.folder("linking/files")).expect("a directory");
+    std::os::unix::fs::symlink("../one/drawloom.yaml", person.folder("linking/drawloom.yaml")).expect("a link");
+    person.restart("one");
+    // Paths in it mean the folder of the link, so it is trusted, served and stored apart.
+    person.run("linking", &["run", "writer", "go"]).exits(3);
+    person.run("linking", &["trust", "--yes"]).exits(0);
+    person.run("linking", &["run", "writer", "go"]).exits(0);
+    assert_eq!((person.mark("one"), person.mark("linking").as_deref()), (None, Some("one")));
+    assert_eq!((person.runs("one"), person.runs("linking")), (0, 1));
 }
 
 #[test]

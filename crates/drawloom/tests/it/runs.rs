@@ -36,6 +36,10 @@ fn the_journal_can_be_read_without_a_config() {
         "{tail}"
     );
     home.run(&["replay", &run]).exits(0);
+    home.run(&["stop"]).exits(0);
+    assert_eq!(first_run(&home), run);
+    home.run(&["runs", "tail", &run]).exits(0);
+    home.run(&["replay", &run]).exits(0);
     home.run(&["run", "echo", "hello"]).exits(2);
 }
 

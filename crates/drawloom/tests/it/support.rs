@@ -49,7 +49,7 @@ pub(crate) struct Ran {
 }
 
 impl Ran {
-    fn of(output: Output, home: &Path) -> Self {
+    pub(crate) fn of(output: Output, home: &Path) -> Self {
         let text = |bytes: Vec<u8>| {
             String::from_utf8(bytes).expect("output is text").replace(&*home.to_string_lossy(), "<home>")
         };
@@ -156,6 +156,29 @@ impl Home {
         };
         let url = announced["url"].as_str().expect("an address").to_owned();
         Server { child, url }
+    }
+}
+
+impl Drop for Home {
+    fn drop(&mut self) {
+        end_servers(self.path());
+    }
+}
+
+/// Ends the servers that commands started in the background below `home`.
+pub(crate) fn end_servers(home: &Path) {
+    let projects = std::fs::read_dir(home.join(".local/share/drawloom/projects")).into_iter().flatten().flatten();
+    let places = projects.map(|entry| entry.path()).chain([home.join("data"), home.join(".local/share/drawloom")]);
+    for place in places {
+        let Some(server) = std::fs::read(place.join("server.json")).ok() else { continue };
+        let server: Value = serde_json::from_slice(&server).unwrap_or_default();
+        let Some(pid) = server["pid"].as_i64().and_then(|pid| i32::try_from(pid).ok()) else { continue };
+        // The number may be another process's by now.
+        let command = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        if String::from_utf8_lossy(&command).contains(&*place.to_string_lossy()) {
+            let pid = rustix::process::Pid::from_raw(pid).expect("a process");
+            _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+        }
     }
 }
 

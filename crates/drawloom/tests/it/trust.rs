@@ -193,6 +193,13 @@ fn it_is_trusted_once_and_a_new_power_asks_again() {
     hostile.write("/v1", "Be nasty.");
     hostile.works();
     hostile.write("/v2", "Be nasty.");
+    // The server that runs has the config as it was agreed to, and says so; it is not started with the new one.
+    let older = hostile.run(&["run", "a", "hello"]).exits(1);
+    assert!(older.stderr.contains("the server runs an older version of"), "{older:#?}");
+    let restart = hostile.run(&["restart"]).exits(3);
+    assert!(restart.stderr.contains("can do more than you agreed to"), "{restart:#?}");
+    hostile.works();
+    hostile.run(&["stop"]).exits(0);
     let again = hostile.run(&["run", "a", "hello"]).exits(3);
     assert!(again.stderr.contains("can do more than you agreed to"), "{again:#?}");
     assert_eq!(again.stderr.matches("new: ").count(), 1, "{again:#?}");
@@ -201,6 +208,7 @@ fn it_is_trusted_once_and_a_new_power_asks_again() {
     hostile.works();
     // The first address was taken out of the record with the second.
     hostile.write("/v1", "Be nasty.");
+    hostile.run(&["stop"]).exits(0);
     hostile.run(&["run", "a", "hello"]).exits(3);
 }
 

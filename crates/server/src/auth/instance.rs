@@ -2,7 +2,7 @@
 
 use axum::http::HeaderMap;
 use drawloom_contract::failure::{Failure, FailureKind};
-use drawloom_wire::mcp::INSTANCE;
+use drawloom_wire::upstream::INSTANCE;
 
 /// Refuses a request that is meant for another server, which had this address before. One that does not say whom it means
 /// means any.

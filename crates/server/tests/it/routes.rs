@@ -9,7 +9,7 @@ use crate::setup::{Setup, read_until};
 
 #[test]
 fn the_cards_and_the_wires_table_say_the_same() {
-    let cards: Vec<(&str, Method, &str)> = OPERATIONS
+    let cards: Vec<(&str, Method, &str, bool)> = OPERATIONS
         .iter()
         .flat_map(|operation| {
             let card = operation.entry().card;
@@ -18,11 +18,11 @@ fn the_cards_and_the_wires_table_say_the_same() {
                     Verb::Get => Method::Get,
                     Verb::Post => Method::Post,
                 };
-                (card.name, method, path)
+                (card.name, method, path, card.read_only || card.idempotent)
             })
         })
         .collect();
-    let table: Vec<_> = ROUTES.iter().map(|route| (route.name, route.method, route.path)).collect();
+    let table: Vec<_> = ROUTES.iter().map(|route| (route.name, route.method, route.path, route.repeatable)).collect();
     assert_eq!(cards, table);
 }
 

@@ -201,6 +201,7 @@ impl Setup {
         } else {
             Vec::new()
         };
+        let shared: Vec<_> = self.shared.iter().map(|token| ("the shared token", *token)).collect();
         let app = App::new(Parts {
             runs: Arc::new(fake.clone()),
             definitions: Arc::new(fake),
@@ -212,7 +213,7 @@ impl Setup {
             values: Arc::<Memory>::default(),
             tables: Vec::new(),
             redactor: Arc::new(Redactor::new([SECRET])),
-            auth: Auth::new(address, self.shared, principals).expect("it is on loopback"),
+            auth: Auth::new(address, &shared, principals).expect("it is on loopback"),
             limits: self.limits,
         })
         .expect("random bytes");

@@ -1,7 +1,7 @@
 //! Why a call of the client did not work.
 
 use drawloom_contract::{
-    failure::{Explain, FailureKind},
+    failure::{Explain, Failure, FailureKind},
     ids::RunId,
 };
 use drawloom_net::Response;
@@ -19,6 +19,9 @@ pub enum ClientError {
     /// The server was not reached, or the connection broke.
     #[error("{0}")]
     Net(drawloom_net::Error),
+    /// No server was found, and none could be started.
+    #[error("{0}")]
+    NoServer(Failure),
     /// The server said no.
     #[error("{}", detail.message)]
     Refused {
@@ -96,6 +99,28 @@ impl ClientError {
         }
     }
 
+    /// Whether the request may have reached a server.
+    pub(super) fn was_sent(&self) -> bool {
+        !matches!(self, Self::NoServer(_) | Self::Net(drawloom_net::Error::Connect { .. }))
+            && self.detail().is_none_or(|detail| !matches!(detail.code.as_str(), "wrong_instance" | "stopping"))
+    }
+
+    /// Whether the server that is meant did not answer: it is gone, stops, or another program has its address.
+    pub(super) fn is_away(&self) -> bool {
+        match self {
+            Self::Net(error) => error.kind().is_retryable(),
+            // Whether the server is there is known at once; a command that owns the data may go on for long.
+            Self::NoServer(failure) => failure.kind.is_retryable() && !matches!(failure.code, "no_server" | "in_use"),
+            Self::NotOurs { .. } | Self::Cut { .. } => true,
+            Self::Refused { detail, .. } => matches!(detail.code.as_str(), "wrong_instance" | "stopping"),
+            Self::Answer(_)
+            | Self::TooLong(_)
+            | Self::UnknownOperation { .. }
+            | Self::MissingParameter { .. }
+            | Self::NotAnObject { .. } => false,
+        }
+    }
+
     /// The code, the server's own when it gave one.
     pub fn wire_code(&self) -> &str {
         self.detail().map_or_else(|| self.code(), |detail| &detail.code)
@@ -106,6 +131,7 @@ impl Explain for ClientError {
     fn kind(&self) -> FailureKind {
         match self {
             Self::Net(error) => error.kind(),
+            Self::NoServer(failure) => failure.kind,
             Self::Refused { status, detail } => match kind(*status) {
                 FailureKind::Unavailable if !detail.retryable => FailureKind::Broken,
                 kind => kind,
@@ -122,6 +148,7 @@ impl Explain for ClientError {
     fn code(&self) -> &'static str {
         match self {
             Self::Net(error) => error.code(),
+            Self::NoServer(failure) => failure.code,
             Self::Refused { .. } => "refused",
             Self::Answer(_) => "unknown_answer",
             Self::NotOurs { .. } => "not_drawloom",
@@ -136,6 +163,7 @@ impl Explain for ClientError {
     fn hint(&self) -> Option<String> {
         match self {
             Self::Net(error) => error.hint(),
+            Self::NoServer(failure) => failure.hint.clone(),
             Self::Refused { detail, .. } => detail.hint.clone(),
             Self::Answer(_) => Some("use the same version of drawloom on both sides".into()),
             Self::NotOurs { .. } => Some("check the address".into()),

@@ -7,8 +7,9 @@ use drawloom_net::{Method, Response};
 use futures::StreamExt;
 
 use crate::{
-    client::{Client, ClientError, Events},
+    client::{Call, Client, ClientError, Events},
     events::{Event, Parser},
+    upstream::Address,
 };
 
 /// How often in a row a connection may fail without bringing an event.
@@ -25,6 +26,8 @@ struct Stream {
     run: RunId,
     after: Seq,
     response: Option<Response>,
+    /// Where the last try was made.
+    at: Option<Address>,
     parser: Parser,
     ready: VecDeque<Event>,
     failures: u32,
@@ -38,6 +41,7 @@ pub(super) fn events(client: Client, run: RunId, after: Seq, response: Option<Re
         run,
         after,
         response,
+        at: None,
         parser: Parser::new(),
         ready: VecDeque::new(),
         failures: 0,
@@ -60,7 +64,9 @@ impl Stream {
             }
             match self.read().await {
                 Ok(()) => {}
-                Err(error) if error.kind().is_retryable() && self.failures < MAX_FAILURES => self.pause().await,
+                Err(error) if (error.kind().is_retryable() || error.is_away()) && self.failures < MAX_FAILURES => {
+                    self.pause().await;
+                }
                 Err(error) => {
                     self.over = true;
                     return Some(Err(error));
@@ -97,13 +103,18 @@ impl Stream {
         }
     }
 
-    async fn connect(&self) -> Result<Response, ClientError> {
-        let url = format!("{}/v1/runs/{}/events", self.client.base, self.run);
+    async fn connect(&mut self) -> Result<Response, ClientError> {
+        let failed = if self.failures == 0 { None } else { self.at.take() };
+        let at = self.client.find(failed.as_ref()).await?;
+        let path = format!("/v1/runs/{}/events", self.run);
         let headers = match self.after {
             0 => Vec::new(),
             after => vec![("last-event-id", after.to_string())],
         };
-        self.client.send(Method::Get, url, "text/event-stream", headers, None).await
+        let call = Call { method: Method::Get, path: &path, accept: "text/event-stream", json: None };
+        let response = self.client.send(&at, &call, headers).await;
+        self.at = Some(at);
+        response
     }
 
     async fn pause(&mut self) {

@@ -13,12 +13,13 @@ use drawloom_contract::failure::{Failure, FailureKind};
 use tokio::sync::{oneshot, watch};
 
 use super::{
-    Address, FIRST_CONTACT_PATIENCE, HEARTBEAT, IDEMPOTENCY_KEY, LONG_LIFE, MOST_SENDS, PATIENCE, RPC_FAILED, Shared,
+    FIRST_CONTACT_PATIENCE, HEARTBEAT, IDEMPOTENCY_KEY, LONG_LIFE, MOST_SENDS, PATIENCE, RPC_FAILED, Shared,
     exchange::{Era, Fate},
     frame::{self, Notification, Object, Request, nested, raw},
     headers,
     outage::{self, Outage},
 };
+use crate::upstream::Address;
 
 /// How long a withdrawn request may take to be seen by the server, before its cancel counts as having come after it.
 const CROSSING: Duration = Duration::from_secs(10);

@@ -8,13 +8,14 @@ use drawloom_contract::time::Clock;
 use drawloom_net::{Error, Method, Request as HttpRequest, Response};
 
 use super::{
-    Address, INSTANCE, LONGEST_ANSWER, Shared,
+    LONGEST_ANSWER, Shared,
     frame::{self, Id, Incoming},
     session::Open,
 };
 use crate::{
     error::ErrorBody,
     events::{Frame, Parser},
+    upstream::{Address, INSTANCE},
 };
 
 /// How long the end of an answered stream may take.
@@ -127,7 +128,7 @@ impl Shared {
                 headers.extend(more.iter().map(|(name, value)| (name.clone().into(), value.clone())));
             }
         }
-        HttpRequest { method, url: (*at.url).to_owned(), bearer: self.token.clone(), headers, json }
+        HttpRequest { method, url: (*at.url).to_owned(), bearer: at.token.as_deref().map(str::to_owned), headers, json }
     }
 
     /// Reads a response to its end, passes on what is said on the way, and returns the answer to `id`.

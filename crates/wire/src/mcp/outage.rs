@@ -7,7 +7,8 @@ use drawloom_contract::{
     time::{Clock, Entropy, Instant},
 };
 
-use super::{Address, exchange::Away};
+use super::exchange::Away;
+use crate::upstream::Address;
 
 /// The wait before the second try; the first one is at once, and each further wait is twice as long.
 const FIRST_WAIT: Duration = Duration::from_millis(50);

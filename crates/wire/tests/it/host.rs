@@ -8,7 +8,10 @@ use std::{
 use async_trait::async_trait;
 use drawloom_contract::time::{Clock, Entropy, NoEntropy, Timestamp};
 use drawloom_net::Configured;
-use drawloom_wire::mcp::{self, Fixed};
+use drawloom_wire::{
+    mcp,
+    upstream::{Fixed, Upstream},
+};
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, Lines},
@@ -109,27 +112,22 @@ impl Host {
 
     /// The same, for a host that waits for so long.
     pub(crate) fn connect_with_patience(url: &str, speed: u32, patience: Option<Duration>) -> Self {
-        Self::connect_to(Arc::new(Fixed(url.into())), Fast::at_speed(speed), patience)
+        Self::connect_to(Arc::new(Fixed::new(url, Some("a token"))), Fast::at_speed(speed), patience)
     }
 
     /// A proxy to `url` by this clock.
     pub(crate) fn connect_by(url: &str, clock: Arc<dyn Clock>) -> Self {
-        Self::connect_to(Arc::new(Fixed(url.into())), clock, None)
+        Self::connect_to(Arc::new(Fixed::new(url, Some("a token"))), clock, None)
     }
 
     /// A proxy to wherever `upstream` says.
-    pub(crate) fn connect_to(
-        upstream: Arc<dyn mcp::Upstream>,
-        clock: Arc<dyn Clock>,
-        patience: Option<Duration>,
-    ) -> Self {
+    pub(crate) fn connect_to(upstream: Arc<dyn Upstream>, clock: Arc<dyn Clock>, patience: Option<Duration>) -> Self {
         let (input, from_host) = tokio::io::duplex(64 * 1024);
         let (to_host, output) = tokio::io::duplex(64 * 1024);
         let (stop, stopped) = oneshot::channel::<()>();
         let parts = mcp::Parts {
             upstream,
             http: Configured::plain(),
-            token: Some("a token".into()),
             headers: vec![("x-more".into(), "yes".into())],
             patience,
             clock,

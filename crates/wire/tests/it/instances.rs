@@ -7,7 +7,7 @@ use std::sync::{
 
 use async_trait::async_trait;
 use drawloom_contract::failure::Failure;
-use drawloom_wire::mcp::{self, Address};
+use drawloom_wire::upstream::{self, Address};
 use serde_json::json;
 
 use crate::{
@@ -28,12 +28,12 @@ impl Moved {
 
     fn address(&self) -> Address {
         let instance = if self.looked.load(Ordering::Relaxed) == 0 { "old" } else { "new" };
-        Address { url: self.url.clone(), instance: Some(instance.into()) }
+        Address { url: self.url.clone(), instance: Some(instance.into()), token: None }
     }
 }
 
 #[async_trait]
-impl mcp::Upstream for Moved {
+impl upstream::Upstream for Moved {
     async fn find(&self, failed: Option<&Address>) -> Result<Address, Failure> {
         if failed == Some(&self.address()) {
             self.looked.fetch_add(1, Ordering::Relaxed);
@@ -47,7 +47,7 @@ impl mcp::Upstream for Moved {
 }
 
 fn meant(asked: &Asked) -> Option<&str> {
-    asked.header(mcp::INSTANCE)
+    asked.header(upstream::INSTANCE)
 }
 
 #[tokio::test]

@@ -10,6 +10,7 @@ use drawloom_server::auth::see_only_their_own;
 use drawloom_store::{Options, Previous, Store};
 use drawloom_substrate::Weight;
 use drawloom_tools::BashNetwork;
+use drawloom_wire::client::Client;
 
 use crate::{
     clock::SystemClock,
@@ -36,7 +37,7 @@ const KEY_TIMEOUT: Duration = Duration::from_secs(20);
 pub(super) async fn all(session: &Session, report: &mut Report, with_keys: bool) {
     if let Some(url) = &session.globals.url {
         // The config and the data directory of a server elsewhere are elsewhere too.
-        return server(report, url).await;
+        return server(report, url, connect::client(url)).await;
     }
     let (loaded, resolved) = config(session, report);
     // Without a config there is no project and so no data directory; `config` above has reported that.
@@ -178,11 +179,11 @@ async fn served(report: &mut Report, directory: &DataDir, found: &ServerFile) {
         "data directory",
         format!("{} is served by process {} at {}", directory.path().display(), found.pid, found.url),
     );
-    server(report, &found.url).await;
+    server(report, &found.url, connect::client_of(directory, &found.url)).await;
 }
 
-async fn server(report: &mut Report, url: &str) {
-    let client = match connect::client(url) {
+async fn server(report: &mut Report, url: &str, client: Result<Client, CommandError>) {
+    let client = match client {
         Ok(client) => client,
         Err(error) => return report.fail("server", &error),
     };

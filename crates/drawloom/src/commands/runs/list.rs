@@ -12,8 +12,8 @@ use drawloom_wire::runs::{ListRuns, RunResult};
 use crate::{
     cli::Look,
     clock::SystemClock,
-    commands::{Session, runs::Served},
-    connect::{self, Need},
+    commands::Session,
+    connect::{self, Executing, Need},
     exit::{CommandError, Exit},
     output::{Column, Format, Style, Text, ago, count, duration, first_line, money},
 };
@@ -69,10 +69,10 @@ impl List {
             before: self.before,
             limit: Some(self.limit),
         };
-        let (page, currency, served) = connect::with(session, "runs list", Need::Journal, async |it| {
+        let (page, currency, executing) = connect::with(session, "runs list", Need::Journal, async |it| {
             let page = it.backend.list_runs(ask).await?;
             let currency = it.backend.currency(page.runs.iter().map(|run| run.cost)).await;
-            Ok((page, currency, Served::of(it)))
+            Ok((page, currency, it.executing()))
         })
         .await?;
         let output = &session.output;
@@ -80,18 +80,18 @@ impl List {
             Format::Json => {
                 let mut value = serde_json::to_value(&page).expect("a page has only text keys");
                 for (run, shown) in page.runs.iter().zip(value["runs"].as_array_mut().into_iter().flatten()) {
-                    served.mark(run, shown);
+                    executing.mark(run, shown);
                 }
                 output.json(&value);
             }
             Format::Human if page.runs.is_empty() => output.line("no runs"),
             Format::Human => {
                 let now = SystemClock.wall();
-                output.table(COLUMNS, page.runs.iter().map(|run| row(run, served, now, &currency)));
+                output.table(COLUMNS, page.runs.iter().map(|run| row(run, executing, now, &currency)));
                 if let Some(next) = page.next {
                     output.note(format!("there may be more: --before {next}"));
                 }
-                if let Some(run) = page.runs.iter().find(|run| served.is_interrupted(run)) {
+                if let Some(run) = page.runs.iter().find(|run| executing.is_interrupted(run)) {
                     let run = run.run_id.to_string();
                     output.note(format!("what is interrupted has no process: {}", connect::how_to_go_on(&run)));
                 }
@@ -112,9 +112,9 @@ const COLUMNS: [Column; 8] = [
     Column::new("ended by").shrinks_to(10).optional(2),
 ];
 
-fn row(run: &RunResult, served: Served, now: Timestamp, currency: &str) -> [Text; 8] {
+fn row(run: &RunResult, executing: Executing, now: Timestamp, currency: &str) -> [Text; 8] {
     let status = match run.position {
-        _ if served.is_interrupted(run) => Text::interrupted(),
+        _ if executing.is_interrupted(run) => Text::interrupted(),
         Some(position) => Text::new(format!("queued, place {position}")).style(Style::Dim),
         None => Text::status(run.status),
     };

@@ -14,11 +14,8 @@ use drawloom_wire::{
 
 use crate::{
     cli::Look,
-    commands::{
-        Session, run,
-        runs::{Handle, Served},
-    },
-    connect::{self, Connection, Need},
+    commands::{Session, run, runs::Handle},
+    connect::{self, Connection, Executing, Need},
     exit::{CommandError, Exit},
     live::{describe, tool_head, tool_line},
     output::{Format, INTERRUPTED, Output, Style, Text, count, duration, first_line, fit, money, shown},
@@ -50,7 +47,7 @@ struct Shown {
     events: Vec<Event>,
     tree: Tree,
     currency: String,
-    served: Served,
+    executing: Executing,
 }
 
 /// The runs below a run, by parent.
@@ -66,11 +63,9 @@ impl Show {
     pub(crate) async fn perform(self, session: &Session) -> Result<Exit, CommandError> {
         let ask = self.run.ask()?;
         let found = connect::with(session, "runs show", Need::Journal, async |connection| {
-            if self.wait {
-                connection.refuse_embedded("--wait")?;
-            }
             let mut result = connection.backend.get_run(ask).await?;
             if self.wait && !result.status.is_terminal() {
+                refuse_to_wait(connection.executing(), &result)?;
                 result = run::wait(connection, result.run_id).await?;
             }
             look(connection, result).await
@@ -80,7 +75,7 @@ impl Show {
             Format::Json => {
                 let marked = |run: &RunResult| {
                     let mut value = serde_json::to_value(run).expect("a result has only text keys");
-                    found.served.mark(run, &mut value);
+                    found.executing.mark(run, &mut value);
                     value
                 };
                 let mut value = marked(&found.run);
@@ -90,6 +85,22 @@ impl Show {
             Format::Human => found.show(&session.output),
         }
         Ok(Exit::Done)
+    }
+}
+
+/// Refuses to wait for a run that no server executes.
+fn refuse_to_wait(executing: Executing, run: &RunResult) -> Result<(), CommandError> {
+    let run = run.run_id;
+    match executing {
+        Executing::Server | Executing::Here => Ok(()),
+        Executing::Process(pid) => {
+            let message = format!("process {pid} executes run {run} without a server, so --wait cannot follow it");
+            Err(CommandError::usage("needs_server", message).with_hint("wait for that process"))
+        }
+        Executing::Nothing => {
+            let message = format!("run {run} is interrupted: no process executes it");
+            Err(CommandError::usage("interrupted", message).with_hint(connect::how_to_go_on(&run.to_string())))
+        }
     }
 }
 
@@ -131,8 +142,8 @@ async fn look(connection: &Connection, run: RunResult) -> Result<Shown, CommandE
     }
     let mut events = Vec::new();
     // A run that goes on has no last event to read up to.
-    let served = Served::of(connection);
-    if run.status.is_terminal() || served.is_interrupted(&run) {
+    let executing = connection.executing();
+    if run.status.is_terminal() || executing.is_interrupted(&run) {
         let mut stream = connection.backend.follow(run.run_id, 0).await?;
         while let Some(event) = stream.next().await {
             events.push(event?);
@@ -140,7 +151,7 @@ async fn look(connection: &Connection, run: RunResult) -> Result<Shown, CommandE
     }
     let costs = tree.children.values().flatten().map(|child| child.cost).chain([run.cost]);
     let currency = connection.backend.currency(costs.collect::<Vec<_>>()).await;
-    Ok(Shown { run, events, tree, currency, served })
+    Ok(Shown { run, events, tree, currency, executing })
 }
 
 impl Shown {
@@ -171,7 +182,7 @@ impl Shown {
         let reason = run.stop_reason.map(|reason| format!(" ({})", reason.as_str())).unwrap_or_default();
         let status = self.status(output, run);
         line("status", format!("{status}{reason}{position}"));
-        if self.served.is_interrupted(run) {
+        if self.executing.is_interrupted(run) {
             line("", connect::how_to_go_on(&run.run_id.to_string()));
         }
         line("handle", run.agent_id.to_string());
@@ -218,7 +229,7 @@ impl Shown {
     }
 
     fn status(&self, output: &Output, run: &RunResult) -> String {
-        match self.served.is_interrupted(run) {
+        match self.executing.is_interrupted(run) {
             true => output.styled(Style::Notice, INTERRUPTED),
             false => output.styled(Text::status_style(run.status), run.status.as_str()),
         }

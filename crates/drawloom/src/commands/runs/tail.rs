@@ -12,11 +12,8 @@ use drawloom_wire::{
 use crate::{
     cli::Look,
     clock::SystemClock,
-    commands::{
-        Session,
-        runs::{Handle, Served},
-    },
-    connect::{self, Connection, Need},
+    commands::{Session, runs::Handle},
+    connect::{self, Connection, Executing, Need},
     exit::{CommandError, Exit},
     interrupts::Interrupts,
     live::{clock_of, describe, event_json},
@@ -65,12 +62,13 @@ impl Tail {
     async fn follow(&self, session: &Session, connection: &Connection) -> Result<Exit, CommandError> {
         let mut streams = Vec::new();
         let mut followed: Vec<(RunId, String)> = Vec::new();
-        let mut interrupted: Vec<RunId> = Vec::new();
+        let mut unfollowed: Vec<(RunId, Executing)> = Vec::new();
         for handle in &self.runs {
             let run = handle.resolve(connection).await?;
             let now = connection.backend.get_run(GetRun { run_id: Some(run), ..GetRun::default() }).await?;
-            if Served::of(connection).is_interrupted(&now) {
-                interrupted.push(run);
+            let executing = connection.executing();
+            if !now.status.is_terminal() && matches!(executing, Executing::Process(_) | Executing::Nothing) {
+                unfollowed.push((run, executing));
             }
             let place = followed.len();
             followed.push((run, now.agent.to_string()));
@@ -99,13 +97,23 @@ impl Tail {
                 return Ok(exit);
             }
         }
-        match interrupted.first() {
+        match unfollowed.first() {
             None => Ok(exit),
-            Some(run) => Err(CommandError {
-                details: interrupted.iter().skip(1).map(|run| format!("run {run} too")).collect(),
-                ..CommandError::failed("interrupted", format!("run {run} is interrupted: no process executes it"))
+            Some((run, executing)) => {
+                let (code, message) = match executing {
+                    Executing::Process(pid) => (
+                        "needs_server",
+                        format!("process {pid} executes run {run} without a server, so only its past can be shown"),
+                    ),
+                    _ => ("interrupted", format!("run {run} is interrupted: no process executes it")),
+                };
+                let hint = match executing {
+                    Executing::Process(_) => "run this again to see more".to_owned(),
+                    _ => connect::how_to_go_on(&run.to_string()),
+                };
+                let details = unfollowed.iter().skip(1).map(|(run, _)| format!("run {run} too")).collect();
+                Err(CommandError { details, ..CommandError::failed(code, message) }.with_hint(hint))
             }
-            .with_hint(connect::how_to_go_on(&run.to_string()))),
         }
     }
 }

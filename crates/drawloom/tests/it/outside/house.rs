@@ -185,7 +185,7 @@ impl Play {
     #[track_caller]
     pub(super) fn run(&self) -> Played {
         self.write();
-        let result = self.finish(&["run", "a", "begin", "--json"]).exits(0).json();
+        let result = self.finish(&["run", "a", "begin", "--json", "--embedded"]).exits(0).json();
         assert_eq!(result["final_text"], "the end", "{result:#}");
         self.look(result)
     }

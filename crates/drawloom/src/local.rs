@@ -1,7 +1,10 @@
-//! The server of the data directory: found, or started to stay.
+//! The server of the data directory: found, or started in the background.
 //!
-//! Whoever looks holds the directory's start lock, so of many proxies that look at the same time one starts a server and
-//! the others find it.
+//! The process that looks holds the directory's start lock, so of many commands that look at the same time one starts a server
+//! and the others find it.
+
+mod stop;
+mod version;
 
 use std::{
     ffi::OsString,
@@ -18,18 +21,19 @@ use drawloom_contract::{
     time::{Clock as _, Instant},
 };
 use drawloom_process::{Detached, FirstWord};
-use drawloom_wire::mcp::{Address, Upstream};
+use drawloom_wire::upstream::{Address, Upstream};
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     process::{Pid, PidfdFlags, pidfd_open},
 };
 use serde_json::Value;
 
-use super::endpoint;
 use crate::{
     cli::Globals,
     clock::SystemClock,
+    commands::mcp::endpoint,
     data_dir::{DataDir, Error, ServerFile, UNATTENDED},
+    environment,
     exit::CommandError,
     logging,
     project::Project,
@@ -53,7 +57,26 @@ const RETURN_TIME: Duration = Duration::from_secs(10);
 /// How much of the end of a log is shown.
 const LOG_TAIL: u64 = 2048;
 
+pub(crate) use stop::stop;
+
+/// What a client wants of the server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Surface {
+    Rest,
+    Mcp { toolsets: Vec<String> },
+}
+
+impl Surface {
+    fn url(&self, server: &ServerFile) -> Result<String, CommandError> {
+        match self {
+            Self::Rest => Ok(server.url.clone()),
+            Self::Mcp { toolsets } => endpoint(&server.url, toolsets),
+        }
+    }
+}
+
 /// The server of a data directory.
+#[derive(Clone)]
 pub(crate) struct Local(Arc<Search>);
 
 /// Looks for the server.
@@ -65,10 +88,14 @@ struct Search {
     config: Vec<PathBuf>,
     /// Whether that config was found, not named.
     is_found: bool,
-    toolsets: Vec<String>,
-    /// Held by the one who looks.
+    surface: Surface,
+    /// Held by the task that looks.
     looking: tokio::sync::Mutex<Attended>,
     known: Mutex<Option<Arc<Found>>>,
+    /// What the user should know of the servers that were found or started.
+    notes: Mutex<Vec<String>>,
+    /// What the server that was started last said before it ended.
+    refusal: Mutex<Option<CommandError>>,
 }
 
 /// A server that owned the directory when it was found. Its process is watched: once that is gone, whoever has its address
@@ -111,7 +138,7 @@ impl Attended {
 }
 
 impl Local {
-    pub(crate) fn new(globals: &Globals, toolsets: &[String]) -> Result<Self, CommandError> {
+    pub(crate) fn new(globals: &Globals, surface: Surface) -> Result<Self, CommandError> {
         // Without a config no server can be started, which says so itself.
         let project = Project::find(globals).or_else(|missing| Project::find_data(globals).map_err(|_| missing))?;
         let mut told: Vec<OsString> = vec!["--data-dir".into(), project.data.path().into()];
@@ -123,10 +150,27 @@ impl Local {
             globals: told,
             config: project.files,
             is_found: globals.config.is_empty(),
-            toolsets: toolsets.to_vec(),
+            surface,
             looking: tokio::sync::Mutex::default(),
             known: Mutex::default(),
+            notes: Mutex::default(),
+            refusal: Mutex::default(),
         })))
+    }
+
+    /// The server that was found last.
+    pub(crate) fn server(&self) -> Option<ServerFile> {
+        self.0.last().map(|found| found.server.clone())
+    }
+
+    /// Why the server that was started last ended at once, in its own words.
+    pub(crate) fn take_refusal(&self) -> Option<CommandError> {
+        self.0.refusal.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// What the user should know of the servers that were found or started since the last call.
+    pub(crate) fn take_notes(&self) -> Vec<String> {
+        std::mem::take(&mut *self.0.notes.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
@@ -153,11 +197,16 @@ impl Search {
                 }
                 let by_hand = holder.is_none_or(|holder| holder.command != UNATTENDED);
                 let found = Arc::new(self.found(*server)?);
-                *attended = Attended { server: by_hand.then(|| found.clone()), away: None };
-                return Ok(found);
+                if by_hand || !self.replaces(&found).await {
+                    *attended = Attended { server: by_hand.then(|| found.clone()), away: None };
+                    return Ok(found);
+                }
+            }
+            Err(error) if error.may_pass() => {
+                return Err(away(&error.to_string()));
             }
             Err(error @ Error::InUse { server: None, .. }) => {
-                let hint = "wait until it has ended; `drawloom serve` shares the directory with all others";
+                let hint = "wait until it has ended, or pass another --data-dir";
                 return Err(Failure::new(FailureKind::Unavailable, "in_use", error.to_string()).with_hint(hint));
             }
             Err(error @ Error::Io { .. }) => return Err(unusable(&error)),
@@ -166,6 +215,33 @@ impl Search {
         self.start().await.map_err(|why| self.explain(why))?;
         let server = self.directory.read_server().ok_or_else(|| away("the server that was started is gone again"))?;
         self.found(server).map(Arc::new)
+    }
+
+    /// Ends a server that is older than this program and idle; says whether it did.
+    async fn replaces(&self, found: &Found) -> bool {
+        let server = &found.server;
+        if !version::is_older(server) {
+            return false;
+        }
+        let address = Address { url: server.url.as_str().into(), ..found.address.clone() };
+        if !version::is_idle(&address).await {
+            self.note(version::note(server));
+            return false;
+        }
+        match stop(&self.directory, server).await {
+            Ok(_) => {
+                self.note(format!("the server of drawloom {} (process {}) was replaced", server.version, server.pid));
+                true
+            }
+            Err(error) => {
+                self.note(format!("{}: it cannot be stopped: {error}", version::note(server)));
+                false
+            }
+        }
+    }
+
+    fn note(&self, note: String) {
+        self.notes.lock().unwrap_or_else(PoisonError::into_inner).push(note);
     }
 
     /// Waits until nobody else starts a server here, which must not take longer than a start does.
@@ -187,8 +263,11 @@ impl Search {
     fn found(&self, server: ServerFile) -> Result<Found, Failure> {
         let pid = i32::try_from(server.pid).ok().and_then(Pid::from_raw);
         let process = pid.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
-        let url = endpoint(&server.url, &self.toolsets).map_err(|error| bad_address(&error))?.into();
-        let address = Address { url, instance: server.instance.as_deref().map(Into::into) };
+        let url = self.surface.url(&server).map_err(|error| bad_address(&error))?.into();
+        // The user's own token says on whose behalf a command calls; without one it is the operator's.
+        let token = environment::variable(environment::TOKEN).or_else(|| self.directory.read_token());
+        let instance = server.instance.as_deref().map(Into::into);
+        let address = Address { url, instance, token: token.map(Into::into) };
         Ok(Found { server, process, address })
     }
 
@@ -207,7 +286,7 @@ impl Search {
         if before.is_none_or(|before| before.server != found.server)
             && let Some(note) = server_config::age(&found.server)
         {
-            tracing::warn!("{note}");
+            self.note(note);
         }
         Ok(found.address.clone())
     }
@@ -239,11 +318,19 @@ impl Search {
         match (word, said["url"].as_str()) {
             (FirstWord::Line(_), Some(url)) => {
                 tracing::info!(%url, "a server was started");
+                match said["resumed"].as_u64() {
+                    None | Some(0) => {}
+                    Some(1) => self.note("the server that was started resumed 1 interrupted run".into()),
+                    Some(count) => self.note(format!("the server that was started resumed {count} interrupted runs")),
+                }
                 Ok(())
             }
-            _ => Err(NotStarted::of(&said).unwrap_or_else(|| {
-                NotStarted::said("server_not_started", format!("it ended at once{}", self.log_since(log_start)))
-            })),
+            _ => {
+                *self.refusal.lock().unwrap_or_else(PoisonError::into_inner) = CommandError::from_json(&said);
+                Err(NotStarted::of(&said).unwrap_or_else(|| {
+                    NotStarted::said("server_not_started", format!("it ended at once{}", self.log_since(log_start)))
+                }))
+            }
         }
     }
 
@@ -266,8 +353,8 @@ impl Search {
     fn explain(&self, why: NotStarted) -> Failure {
         let NotStarted { code, message, hint, kind } = why;
         if code == "in_use" {
-            // Somebody was quicker: looking again finds it.
-            return Failure::new(FailureKind::Unavailable, "in_use", message);
+            // Another process was quicker: looking again finds it.
+            return away(&message);
         }
         let message = logging::masked(&format!("a server could not be started: {message}"));
         let log = format!("its log is {}", self.directory.log_path().display());
@@ -366,12 +453,17 @@ mod tests {
             globals: Vec::new(),
             config: Vec::new(),
             is_found: false,
-            toolsets: Vec::new(),
+            surface: Surface::Mcp { toolsets: Vec::new() },
             looking: tokio::sync::Mutex::default(),
             known: Mutex::default(),
+            notes: Mutex::default(),
+            refusal: Mutex::default(),
         }));
-        let address =
-            |instance: &str| Address { url: "http://127.0.0.1:1/mcp".into(), instance: Some(instance.into()) };
+        let address = |instance: &str| Address {
+            url: "http://127.0.0.1:1/mcp".into(),
+            instance: Some(instance.into()),
+            token: None,
+        };
         lock.announce(&server("one", std::process::id())).expect("a writable directory");
         assert_eq!(local.known(), None);
         assert_eq!(local.find(None).await.ok(), Some(address("one")));

@@ -1,0 +1,272 @@
+//! One server for each project: every command that needs the engine finds it or starts it, and no command fails because another
+//! one runs.
+
+use std::{
+    os::unix::fs::PermissionsExt as _,
+    process::{Child, Output, Stdio},
+};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+
+use crate::{
+    mcp_proxy::{Host, stateless},
+    support::{Home, Server},
+};
+
+/// A model that answers after a moment, one that never does, and one whose runs fail.
+const CONFIG: &str = "\
+listen: 127.0.0.1:0
+providers:
+  script:
+    driver: script
+    options:
+      rules:
+        - when: { contains: never }
+          text: never said
+          delay_ms: 600000
+        - when: { contains: later }
+          text: \"{{prompt}}\"
+          delay_ms: 700
+        - text: \"{{prompt}}\"
+defaults: { provider: script, model: test }
+agents:
+  echo: { description: Says it again., tools: [], agents: [], hosts: [], volumes: [] }
+";
+
+fn home() -> Home {
+    let home = Home::new();
+    home.write("drawloom.yaml", CONFIG);
+    home
+}
+
+fn spawn(home: &Home, arguments: &[&str]) -> Child {
+    home.command(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary starts")
+}
+
+fn answered(child: Child) -> String {
+    let Output { status, stdout, stderr } = child.wait_with_output().expect("it ends");
+    let (stdout, stderr) = (String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
+    assert!(status.success(), "{status}\n{stdout}\n{stderr}");
+    stdout.into_owned()
+}
+
+fn server(home: &Home) -> Value {
+    home.run(&["status", "--json"]).exits(0).json()["server"].clone()
+}
+
+fn kill(server: &Value) {
+    let pid = server["pid"].as_i64().and_then(|pid| i32::try_from(pid).ok()).expect("a server");
+    kill_process(Pid::from_raw(pid).expect("a process"), Signal::KILL).expect("it runs");
+}
+
+/// How many servers served this home's data, as their log says.
+fn servers(home: &Home) -> usize {
+    let log = std::fs::read_to_string(home.data().join("serve.log")).expect("a log");
+    log.lines().filter(|line| line.contains("\"serving\"")).count()
+}
+
+fn runs(home: &Home) -> Vec<Value> {
+    let list = home.run(&["runs", "list", "--limit", "200", "--json"]).exits(0).json();
+    list["runs"].as_array().expect("runs").clone()
+}
+
+/// A run that was accepted and whose server is dead.
+fn interrupted_run(home: &Home) -> String {
+    let server = home.serve();
+    let run = home.run(&["run", "echo", "never", "--detach", "--json"]).exits(0).json();
+    server.kill();
+    run["run_id"].as_str().expect("a run").to_owned()
+}
+
+#[test]
+fn commands_of_the_same_second_share_one_server() {
+    let home = home();
+    let before = interrupted_run(&home);
+    let prompts: Vec<String> = (0..10).map(|number| format!("later {number}")).collect();
+    let mut started: Vec<Child> =
+        prompts.iter().map(|prompt| spawn(&home, &["run", "echo", prompt, "--json"])).collect();
+    let list = spawn(&home, &["runs", "list", "--json"]);
+    let cancel = spawn(&home, &["runs", "cancel", &before, "--json"]);
+    let mut hosts = [Host::start(home.command(&["mcp"])), Host::start(home.command(&["mcp"]))];
+    for host in &mut hosts {
+        host.call(1, "spawn_run", json!({ "agent": "echo", "prompt": "from a host" }));
+    }
+    for (child, prompt) in started.drain(..).zip(&prompts) {
+        let result: Value = serde_json::from_str(&answered(child)).expect("JSON");
+        assert_eq!((&result["status"], &result["final_text"]), (&json!("completed"), &json!(prompt)));
+    }
+    assert!(answered(list).contains(&before));
+    assert!(answered(cancel).contains("\"cancelled\": true"));
+    for host in &hosts {
+        assert_eq!(host.next()["result"]["structuredContent"]["final_text"], "from a host");
+    }
+    assert_eq!(servers(&home), 1);
+    assert_eq!(home.run(&["runs", "show", &before, "--wait", "--json"]).exits(0).json()["status"], "cancelled");
+    assert_eq!(runs(&home).len(), 13);
+}
+
+#[test]
+fn a_killed_server_is_replaced_and_every_command_is_answered() {
+    let home = home();
+    let prompts: Vec<String> = (0..10).map(|number| format!("later {number}")).collect();
+    let children: Vec<Child> = prompts.iter().map(|prompt| spawn(&home, &["run", "echo", prompt, "--json"])).collect();
+    let batch = spawn(&home, &["batch", "--agent", "echo", "later a", "later b", "--json"]);
+    let mut host = Host::start(home.command(&["mcp"]));
+    host.request(1, "tools/list", json!({ "_meta": stateless() }));
+    host.call(2, "spawn_run", json!({ "agent": "echo", "prompt": "later, from a host" }));
+    // Three servers die while runs are accepted and executed; the moments differ from one test run to the next.
+    let mut killed = 0;
+    while killed < 3 {
+        let server = server(&home);
+        if server.is_null() || runs(&home).len() < 4 * (killed + 1) {
+            continue;
+        }
+        kill(&server);
+        killed += 1;
+    }
+    for (child, prompt) in children.into_iter().zip(&prompts) {
+        let result: Value = serde_json::from_str(&answered(child)).expect("JSON");
+        assert_eq!((&result["status"], &result["final_text"]), (&json!("completed"), &json!(prompt)));
+    }
+    let batch: Value = serde_json::from_str(&answered(batch)).expect("JSON");
+    assert_eq!(batch["results"].as_array().map(Vec::len), Some(2));
+    let mut answers = [host.next(), host.next()];
+    answers.sort_by_key(|answer| answer["id"].as_u64());
+    assert!(answers[0]["result"]["tools"].is_array(), "{answers:?}");
+    assert_eq!(answers[1]["result"]["structuredContent"]["final_text"], "later, from a host");
+    let runs = runs(&home);
+    assert_eq!(runs.len(), 13, "each run was accepted once");
+    assert!(runs.iter().all(|run| run["status"] == "completed"), "{runs:#?}");
+}
+
+#[test]
+fn reads_and_cancels_without_a_server_start_none() {
+    let home = home();
+    let run = interrupted_run(&home);
+    home.run(&["runs", "list"]).exits(0);
+    home.run(&["runs", "show", &run]).exits(0);
+    home.run(&["replay", &run]).exits(0);
+    home.run(&["call", "list_runs"]).exits(0);
+    home.run(&["agents", "list"]).exits(0);
+    home.run(&["prune", "--older-than", "1d", "--dry-run"]).exits(0);
+    let waits = home.run(&["runs", "show", &run, "--wait"]).exits(2);
+    assert!(waits.stderr.contains("no process executes it") && waits.stderr.contains("drawloom restart"), "{waits:?}");
+    home.run(&["runs", "cancel", &run]).exits(0);
+    home.run(&["prune", "--older-than", "1d"]).exits(0);
+    assert!(server(&home).is_null() && !home.data().join("serve.log").exists());
+    assert_eq!(runs(&home)[0]["status"], "cancelled");
+}
+
+#[test]
+fn an_embedded_run_and_other_commands_know_each_other() {
+    let home = home();
+    let server = home.serve();
+    let refused = home.run(&["run", "echo", "hello", "--embedded"]).exits(2);
+    assert!(refused.stderr.contains(&format!("(process {})", server.child.id())), "{refused:?}");
+    assert_eq!(server.stop(), Some(0));
+
+    let mut embedded = spawn(&home, &["run", "echo", "never", "--embedded"]);
+    // Reads work beside it, and do not call its run interrupted.
+    let run = loop {
+        if let [run] = runs(&home).as_slice()
+            && run["status"] == "running"
+        {
+            break run.clone();
+        }
+    };
+    assert_eq!(run["interrupted"], Value::Null);
+    let id = run["run_id"].as_str().expect("a run");
+    assert!(home.run(&["runs", "show", id]).exits(0).stdout.contains("running"));
+    let process = format!("process {}", embedded.id());
+    let tail = home.run(&["runs", "tail", id]).exits(1);
+    assert!(tail.stdout.contains("has a slot") && tail.stderr.contains(&process), "{tail:?}");
+    for other in [
+        &["run", "echo", "hello"][..],
+        &["run", "echo", "hello", "--embedded"],
+        &["runs", "cancel", id],
+        &["batch", "--agent", "echo", "hello"],
+    ] {
+        let refused = home.run(other).exits(2);
+        assert!(refused.stderr.contains(&process), "{other:?}: {refused:?}");
+    }
+    embedded.kill().expect("it runs");
+    embedded.wait().expect("it ends");
+    assert_eq!(runs(&home)[0]["interrupted"], true);
+    // The next server resumes it, and the command that started the server says so.
+    let next = home.run(&["run", "echo", "hello"]).exits(0);
+    assert!(next.stderr.contains("resumed 1 interrupted run"), "{next:?}");
+    home.run(&["runs", "cancel", id]).exits(0);
+}
+
+/// What a server answers to a request with this token.
+fn status_of(url: &str, token: Option<&str>) -> u16 {
+    use std::io::{Read as _, Write as _};
+    let mut socket = std::net::TcpStream::connect(url.trim_start_matches("http://")).expect("a server");
+    let token = token.map(|token| format!("Authorization: Bearer {token}\r\n")).unwrap_or_default();
+    write!(socket, "GET /v1/runs HTTP/1.1\r\nHost: 127.0.0.1\r\n{token}Connection: close\r\n\r\n").expect("it reads");
+    let mut answer = String::new();
+    socket.read_to_string(&mut answer).expect("an answer");
+    answer.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status")
+}
+
+#[test]
+fn a_server_in_the_background_wants_the_token_of_its_data_directory() {
+    let home = home();
+    home.run(&["run", "echo", "hello"]).exits(0);
+    let background = server(&home);
+    let url = background["url"].as_str().expect("an address");
+    let file = home.data().join("token");
+    assert_eq!(std::fs::metadata(&file).expect("a token").permissions().mode() & 0o777, 0o600);
+    let token = std::fs::read_to_string(&file).expect("a token");
+    assert_eq!(token.len(), 64);
+    assert_eq!(status_of(url, None), 401);
+    assert_eq!(status_of(url, Some("guess")), 401);
+    assert_eq!(status_of(url, Some(&token)), 200);
+    // The token is in no output and no log.
+    let shown = home.run(&["status", "--json"]).exits(0).stdout;
+    let log = std::fs::read_to_string(home.data().join("serve.log")).expect("a log");
+    assert!(!shown.contains(&token) && !log.contains(&token));
+    // A token of the user's own decides, also when it is wrong.
+    let wrong = home.finish(home.command(&["run", "echo", "hello"]).env("DRAWLOOM_TOKEN", "guess")).exits(2);
+    assert!(wrong.stderr.contains("DRAWLOOM_TOKEN"), "{wrong:?}");
+
+    // A server that was started by hand is open to this machine, unless it has a token; its user's commands have one anyway.
+    home.run(&["stop"]).exits(0);
+    let open = home.serve();
+    assert_eq!(status_of(&open.url, None), 200);
+    home.run(&["run", "echo", "hello"]).exits(0);
+    assert_eq!(open.stop(), Some(0));
+    let mut command = home.command(&["serve", "--json", "--log", "warn"]);
+    command.env("DRAWLOOM_TOKEN", "a-token-of-the-operator");
+    let closed: Server = home.serve_with(command);
+    assert_eq!((status_of(&closed.url, None), status_of(&closed.url, Some("a-token-of-the-operator"))), (401, 200));
+    home.run(&["run", "echo", "hello"]).exits(0);
+}
+
+/// Makes the running server look like one of an earlier version.
+fn make_older(home: &Home) {
+    let file = home.data().join("server.json");
+    let mut server: Value = serde_json::from_slice(&std::fs::read(&file).expect("a server")).expect("JSON");
+    server["version"] = "0.0.9".into();
+    std::fs::write(&file, server.to_string()).expect("a writable file");
+}
+
+#[test]
+fn an_older_server_is_replaced_when_it_is_idle() {
+    let home = home();
+    home.run(&["run", "echo", "hello"]).exits(0);
+    let first = server(&home);
+    make_older(&home);
+    let replaced = home.run(&["run", "echo", "hello"]).exits(0);
+    assert!(replaced.stderr.contains("the server of drawloom 0.0.9"), "{replaced:?}");
+    let second = server(&home);
+    assert_ne!(first["pid"], second["pid"]);
+    // A busy one goes on.
+    let run = home.run(&["run", "echo", "never", "--detach", "--json"]).exits(0).json();
+    make_older(&home);
+    let noted = home.run(&["run", "echo", "hello"]).exits(0);
+    assert!(noted.stderr.contains("older than this command") && noted.stderr.contains("drawloom restart"), "{noted:?}");
+    assert_eq!(server(&home)["pid"], second["pid"]);
+    home.run(&["runs", "cancel", run["run_id"].as_str().expect("a run")]).exits(0);
+}
