@@ -16,7 +16,7 @@ use drawloom_contract::{
     record::{Accepted, Body, Outcome, Record, Seq, Status},
     redact::Redacted,
     run::{FoldError, Run},
-    time::Timestamp,
+    time::{Instant, Timestamp},
     tool::{Gates, ToolCard},
     view::{Patch, RunView},
 };
@@ -69,6 +69,8 @@ pub(crate) struct Driver {
     pub(crate) call_ids: HashSet<String>,
     /// Where it was last parked for a time, and for how long.
     pub(crate) parked: Option<(Seq, Duration)>,
+    /// The last look at the wall clock, and when it was.
+    looked: (Timestamp, Instant),
 }
 
 /// The step was not journaled, and never will be: the task ends, and the run goes on from its journal some other time.
@@ -112,6 +114,7 @@ impl Driver {
         Ok(Box::new(Self {
             key: RunKey { tenant: accepted.tenant.clone(), run: accepted.run },
             view: RunView::accepted(accepted, first.at),
+            looked: (engine.wall(), engine.parts.clock.now()),
             engine,
             run,
             pinned,
@@ -159,9 +162,16 @@ impl Driver {
         &self.run.accepted
     }
 
-    /// The wall clock, for records.
+    /// The wall clock, for records and what is decided with them. It is looked at once for each step: whoever sets it in
+    /// between changes neither how long a wait is nor whether it is over.
     pub(crate) fn wall(&self) -> Timestamp {
-        self.engine.wall()
+        let (wall, at) = self.looked;
+        wall.after(self.engine.parts.clock.now().since(at))
+    }
+
+    /// Looks at the wall clock for the next step.
+    fn look(&mut self) {
+        self.looked = (self.engine.wall(), self.engine.parts.clock.now());
     }
 
     pub(crate) fn queue_timeout(&self) -> Option<Duration> {
@@ -233,7 +243,10 @@ impl Driver {
                         continue;
                     }
                 }
-                Some(done) = flying.next() => self.take_in(done),
+                Some(done) = flying.next() => {
+                    self.look();
+                    self.take_in(done);
+                }
             }
             match self.claim.control().order() {
                 Order::Drive => self.advance_beside(flying.len()).await,
