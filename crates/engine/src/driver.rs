@@ -9,7 +9,7 @@ use std::{
 };
 
 use drawloom_contract::{
-    executor::{Drive, Effect, Executor},
+    executor::{Drive, Effect},
     failure::RunError,
     ids::RunKey,
     journal::{Append, CommitError, Entry, StoreError, WaitChange},
@@ -31,7 +31,7 @@ use crate::{
     control::{Claim, Order},
     engine::{Slot, ticket},
     evidence::OldEvidence,
-    model_executor::ModelExecutor,
+    executors::Known,
     perform::Task,
     pins::Pinned,
     timers::Due,
@@ -47,6 +47,7 @@ pub(crate) struct Driver {
     pub(crate) cards: Arc<[ToolCard]>,
     /// The hosts that the definition and the root's request leave.
     pub(crate) hosts: Arc<[String]>,
+    pub(crate) kind: Arc<Known>,
     drive: Box<dyn Drive>,
     view: RunView,
     pub(crate) claim: Claim,
@@ -82,7 +83,8 @@ impl Driver {
     pub(crate) async fn begin(engine: Arc<Engine>, planned: Planned, claim: Claim, slot: Option<Slot>) -> Box<Self> {
         let Planned { at, accepted, pinned, .. } = planned;
         let record = engine.parts.redactor.clean(Record { seq: 1, at, body: Body::Accepted(Box::new(accepted)) });
-        let mut driver = Self::fold(engine, &record, pinned, claim, slot).expect("the record is a beginning");
+        let kind = engine.executors.find(&pinned.definition.executor).cloned().expect("a plan names a known executor");
+        let mut driver = Self::fold(engine, &record, kind, pinned, claim, slot).expect("the record is a beginning");
         driver.pending.push(record);
         driver.engine.watch_deadline(&driver.view);
         if driver.slot.is_some() {
@@ -96,6 +98,7 @@ impl Driver {
     pub(crate) fn fold(
         engine: Arc<Engine>,
         first: &Record,
+        kind: Arc<Known>,
         pinned: Arc<Pinned>,
         claim: Claim,
         slot: Option<Slot>,
@@ -109,7 +112,7 @@ impl Driver {
             true => pinned.cards.clone(),
             false => engine.toolbox.cards(&accepted.tools, Gates { definition: &pinned.definition, hosts: &hosts }),
         };
-        let mut drive = ModelExecutor.open((*pinned.definition).clone());
+        let mut drive = kind.executor.open((*pinned.definition).clone());
         drive.apply(&run, first);
         Ok(Box::new(Self {
             key: RunKey { tenant: accepted.tenant.clone(), run: accepted.run },
@@ -120,6 +123,7 @@ impl Driver {
             pinned,
             cards,
             hosts,
+            kind,
             drive,
             claim,
             slot,
@@ -327,7 +331,8 @@ impl Driver {
     /// An end that no executor decided.
     pub(crate) fn outcome(&self, status: Status, error: Option<RunError>) -> Outcome {
         let warnings = self.accepted().warnings.clone();
-        Outcome { status, stop_reason: None, error, usage: self.run.usage, cost: self.run.cost, warnings }
+        let (usage, cost) = (self.run.usage, self.run.cost);
+        Outcome { status, stop_reason: None, error, final_text: None, usage, cost, warnings }
     }
 
     /// Commits what is pending. Says whether this run was parked and has nothing left to wait for.

@@ -54,7 +54,7 @@ impl Restart {
         let loaded = config::load_files(&project.shown)?;
         let origin = Origin::of(&session.globals.config, &project.shown);
         trust::check(&project.shown, &loaded, origin, Asking::at(&session.output))?;
-        resolve::resolve(&loaded, &[]).map_err(config::refuse)?;
+        resolve::resolve(&loaded, &crate::Extra::default()).map_err(config::refuse)?;
         let before = stop(session, &project.data).await?;
         let local = Local::new(&session.globals, Surface::Rest)?;
         connect::reach(&local).await?;
