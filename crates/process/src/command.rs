@@ -220,7 +220,6 @@ impl Explain for Error {
 /// a list of processes.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Order {
-    pub(crate) launcher_args: Vec<String>,
     pub(crate) environment: Vec<(String, String)>,
     pub(crate) temporary: PathBuf,
     pub(crate) grace_ms: u64,
@@ -260,7 +259,6 @@ impl Command {
         }
         let isolated = confinement.namespaces.is_on();
         let order = Order {
-            launcher_args: launcher.args.clone(),
             environment: self.environment_with_home()?,
             temporary: self.temporary.clone(),
             grace_ms: u64::try_from(self.grace.as_millis()).unwrap_or(u64::MAX),

@@ -24,15 +24,12 @@ use std::{
 
 use serde::de::DeserializeOwned;
 
-pub(crate) use probe::Probe;
-
 use crate::{
     command::LONGEST_ORDER,
     report::{Report, tell},
 };
 
 /// The arguments that lead to each part.
-const KEEPER: &str = "keeper";
 pub(crate) const PROBE: &str = "probe";
 pub(crate) const SERVE: &str = "serve";
 
@@ -43,15 +40,17 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let args: Vec<&str> = args.iter().filter_map(|arg| arg.to_str()).collect();
     let done = match args[..] {
         [] => outer::main(),
-        [KEEPER] => keeper::main(),
         [SERVE] => serve::main(),
-        [PROBE, probe] => probe::main(probe),
+        [PROBE, without] => probe::main(without),
         _ => Err("the launcher is drawloom's own and takes no arguments".into()),
     };
-    done.unwrap_or_else(|reason| {
-        tell(&Report::Refused(reason));
-        ExitCode::from(126)
-    })
+    done.unwrap_or_else(refused)
+}
+
+/// Tells why there is no command; answers the exit code that says the same.
+fn refused<T: From<u8>>(reason: String) -> T {
+    tell(&Report::Refused(reason));
+    T::from(126)
 }
 
 /// Removes the control group of a command with this temporary directory, if there is one that nothing uses.

@@ -121,13 +121,9 @@ pub(crate) struct Filter {
 }
 
 impl Filter {
-    /// Applies the filter to this thread and all that it starts, for ever.
-    pub(crate) fn apply(self) -> Result<(), String> {
-        let programs = self.programs().map_err(|error| format!("the filter of system calls is broken: {error}"))?;
-        for program in programs {
-            apply_filter(&program).map_err(|error| format!("the filter of system calls was not applied: {error}"))?;
-        }
-        Ok(())
+    /// The filter as the kernel takes it.
+    pub(crate) fn compile(self) -> Result<Programs, String> {
+        self.programs().map(Programs).map_err(|error| format!("the filter of system calls is broken: {error}"))
     }
 
     fn programs(self) -> Result<Vec<BpfProgram>, seccompiler::Error> {
@@ -172,6 +168,17 @@ impl Filter {
         let other = other.collect::<Result<Vec<_>, _>>()?;
         rules.insert(libc::SYS_socket, vec![SeccompRule::new(other)?]);
         Ok(rules)
+    }
+}
+
+/// A compiled filter.
+pub(crate) struct Programs(Vec<BpfProgram>);
+
+impl Programs {
+    /// Applies the filter to this thread and all that it starts, for ever.
+    pub(crate) fn apply(&self) -> Result<(), String> {
+        let applied = self.0.iter().try_for_each(|program| apply_filter(program));
+        applied.map_err(|error| format!("the filter of system calls was not applied: {error}"))
     }
 }
 
