@@ -187,10 +187,27 @@ fn when(argument: u8, compares: SeccompCmpOp, value: u64) -> Result<SeccompRule,
     Ok(SeccompRule::new(vec![SeccompCondition::new(argument, Dword, compares, value)?])?)
 }
 
+/// One instruction; `jump` is how many to skip when a comparison does not hold.
+fn instruction(code: u32, jump: u8, k: u32) -> sock_filter {
+    sock_filter { code: code as u16, jt: 0, jf: jump, k }
+}
+
+/// One program for calls from number `middle` on, and one for those below it. Each returns in all cases.
+fn either(middle: i64, below: BpfProgram, from: BpfProgram) -> BpfProgram {
+    let mut program = vec![
+        // The number is the first field of what a filter looks at.
+        instruction(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0),
+        instruction(libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K, 1, middle as u32),
+        instruction(libc::BPF_JMP | libc::BPF_JA, 0, below.len() as u32),
+    ];
+    program.extend(below);
+    program.extend(from);
+    program
+}
+
 /// Refuses every call of the x32 ABI, which would be the same calls under other numbers.
 #[cfg(target_arch = "x86_64")]
 fn no_x32() -> BpfProgram {
-    let instruction = |code: u32, jump: u8, k: u32| sock_filter { code: code as u16, jt: 0, jf: jump, k };
     let refuse = libc::SECCOMP_RET_ERRNO | EPERM.cast_unsigned();
     vec![
         // The number is the first field of what a filter looks at.
@@ -201,7 +218,15 @@ fn no_x32() -> BpfProgram {
     ]
 }
 
-fn compile(rules: BTreeMap<i64, Vec<SeccompRule>>, error: i32) -> Result<BpfProgram, seccompiler::Error> {
+/// Most rules that are compared one after the other. The kernel tries every system call when it takes a filter, so that a long
+/// row of comparisons takes longer than to start a program.
+const MOST_IN_A_ROW: usize = 8;
+
+fn compile(mut rules: BTreeMap<i64, Vec<SeccompRule>>, error: i32) -> Result<BpfProgram, seccompiler::Error> {
+    if let Some(middle) = rules.keys().nth(rules.len() / 2).copied().filter(|_| rules.len() > MOST_IN_A_ROW) {
+        let (high, low) = (compile(rules.split_off(&middle), error)?, compile(rules, error)?);
+        return Ok(either(middle, low, high));
+    }
     let arch = TargetArch::try_from(std::env::consts::ARCH)?;
     let refuse = SeccompAction::Errno(error.cast_unsigned());
     Ok(BpfProgram::try_from(SeccompFilter::new(rules, SeccompAction::Allow, refuse, arch)?)?)
