@@ -92,9 +92,11 @@ fn give_up_powers() -> rustix::io::Result<()> {
     // Others have powers only over namespaces that were made for this command.
     let keep = if geteuid().is_root() { KEPT } else { CapabilitySet::empty() };
     for capability in (0..u64::BITS).map(|bit| CapabilitySet::from_bits_retain(1 << bit)) {
-        // A number beyond the kernel's last one is an error, and nothing to give up.
-        if !keep.contains(capability) && capability_is_in_bounding_set(capability) == Ok(true) {
-            remove_capability_from_bounding_set(capability)?;
+        match capability_is_in_bounding_set(capability) {
+            Ok(true) if !keep.contains(capability) => remove_capability_from_bounding_set(capability)?,
+            Ok(_) => {}
+            // A number beyond the kernel's last one.
+            Err(_) => break,
         }
     }
     let kept = CapabilitySets {
