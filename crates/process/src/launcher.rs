@@ -1,8 +1,9 @@
 //! The launcher's own `main`: the half of this crate that runs in processes of its own.
 //!
-//! Two of them stand behind a command. The outer one talks to drawloom, makes the namespaces, and clears up. The keeper is the
-//! first process inside the namespaces: it builds the file system that the command sees, starts the command confined, watches
-//! what it uses, and ends everything. On a machine without namespaces the outer process does the keeper's work too.
+//! One of them stays, and forks for each command. Two stand behind a command. The outer one talks to drawloom, makes the
+//! namespaces, and clears up. The keeper is the first process inside the namespaces: it builds the file system that the command
+//! sees, starts the command confined, watches what it uses, and ends everything. On a machine without namespaces the outer process
+//! does the keeper's work too.
 
 mod cgroup;
 mod confined;
@@ -12,6 +13,7 @@ mod outer;
 mod probe;
 mod root;
 mod serve;
+mod spawner;
 mod tree;
 mod usage;
 
@@ -32,6 +34,7 @@ use crate::{
 /// The arguments that lead to each part.
 pub(crate) const PROBE: &str = "probe";
 pub(crate) const SERVE: &str = "serve";
+pub(crate) const SPAWN: &str = "spawn";
 
 /// Runs the launcher; `args` is what followed the arguments that led here. The program must do nothing else before: no
 /// threads, no output, no open files.
@@ -39,7 +42,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let args: Vec<OsString> = args.into_iter().collect();
     let args: Vec<&str> = args.iter().filter_map(|arg| arg.to_str()).collect();
     let done = match args[..] {
-        [] => outer::main(),
+        [SPAWN] => spawner::main(),
         [SERVE] => serve::main(),
         [PROBE, without] => probe::main(without),
         _ => Err("the launcher is drawloom's own and takes no arguments".into()),

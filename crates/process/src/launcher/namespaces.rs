@@ -13,11 +13,18 @@ use rustix::{
     thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities},
 };
 
+/// Starts a copy of this process. Fails when this process has more than one thread: the copy would have one, and the locks that
+/// the others held.
+pub(super) fn copy() -> io::Result<Fork> {
+    // The kernel refuses this to a process with several threads, and does nothing else for it.
+    unshare(CloneFlags::CLONE_THREAD)?;
+    fork()
+}
+
 /// Starts a copy of this process that is the first one in namespaces of its own, and ends with the code that `run` returns there.
-/// Fails when this process has more than one thread: the copy would have one, and the locks that the others held.
 pub(super) fn start_first(run: impl FnOnce() -> i32) -> io::Result<Pid> {
     enter()?;
-    match fork()? {
+    match copy()? {
         Fork::Child => process::exit(run()),
         Fork::Parent(first) => Pid::from_raw(first).ok_or_else(|| io::Error::other("a process without a number")),
     }
@@ -25,8 +32,7 @@ pub(super) fn start_first(run: impl FnOnce() -> i32) -> io::Result<Pid> {
 
 /// Puts the next child of this process into namespaces of its own.
 fn enter() -> io::Result<()> {
-    // The kernel refuses the last one to a process with several threads, and does nothing else for it.
-    let flags = CloneFlags::CLONE_NEWPID | CloneFlags::CLONE_NEWIPC | CloneFlags::CLONE_THREAD;
+    let flags = CloneFlags::CLONE_NEWPID | CloneFlags::CLONE_NEWIPC;
     // Root can make them without a user namespace, and then keeps its power over the files of others in a volume.
     if unshare(flags).is_ok() {
         return Ok(());

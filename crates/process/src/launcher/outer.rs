@@ -46,7 +46,7 @@ pub(super) fn main() -> Result<ExitCode, String> {
         .create(&order.temporary)
         .map_err(|error| format!("the temporary directory {} could not be made: {error}", order.temporary.display()))?;
     // The lock is held. drawloom answers while the command is prepared.
-    tell(&Report::Ready);
+    tell(&Report::Ready(getpid().as_raw_nonzero().get()));
     let done = run(&mut order);
     let trouble = clear_up(&order.temporary, held);
     if let Some(gone) = done? {

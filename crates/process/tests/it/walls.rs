@@ -144,6 +144,37 @@ async fn a_launcher_that_is_killed_takes_the_command_with_it_and_the_call_ends()
     }
 }
 
+#[tokio::test]
+async fn commands_go_on_when_the_launcher_that_stays_is_killed() {
+    for off in [&[][..], &[Layer::Namespaces][..]] {
+        let launcher = launcher().without(off);
+        let above = if launcher.confinement().expect("a probe").namespaces.is_on() { 3 } else { 2 };
+        let room = Room::new();
+        let command = room.command("while [ ! -e go ]; do sleep 0.01; done; echo done");
+        let kill = async {
+            room.until_alive(|count| count >= 1).await;
+            let killed = (0..above).fold(marked_shell(&room), |pid, _| parent_of(&pid));
+            let shown = std::fs::read_to_string(format!("/proc/{killed}/cmdline")).expect("its arguments");
+            assert!(shown.ends_with("spawn\0"), "{shown}");
+            std::process::Command::new("kill").args(["-9", &killed]).status().expect("kill");
+            std::fs::write(room.volume.path().join("go"), "").expect("a file");
+        };
+        let (finished, ()) = tokio::join!(room.run_by(&launcher, &command), kill);
+        let finished = finished.expect("it ran");
+        assert_eq!(
+            (finished.end, finished.output.into_text()),
+            (End::Exited(0), "done\n".into()),
+            "it does not notice"
+        );
+        let finished = room.run_by(&launcher, &room.command("echo again")).await.expect("it runs");
+        assert_eq!(
+            (finished.end, finished.output.into_text()),
+            (End::Exited(0), "again\n".into()),
+            "a new one is started"
+        );
+    }
+}
+
 fn parent_of(pid: &str) -> String {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("stat");
     stat.rsplit_once(") ").expect("stat").1.split(' ').nth(1).expect("a parent").to_owned()
