@@ -17,7 +17,14 @@ pub(crate) const DESCRIPTORS: usize = 4;
 
 /// Starts supervisors of commands.
 #[derive(Debug, Default)]
-pub(crate) struct Spawner(Mutex<Option<Running>>);
+pub(crate) struct Spawner(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    running: Option<Running>,
+    /// Launchers that were replaced, until they have ended.
+    replaced: Vec<Child>,
+}
 
 #[derive(Debug)]
 struct Running {
@@ -26,22 +33,29 @@ struct Running {
 }
 
 impl Spawner {
-    /// Has a supervisor started that gets these descriptors. `program` is how to start the launcher that stays, which may have
-    /// been killed.
+    /// Has a supervisor started that gets these descriptors. `program` is how to start the launcher that stays: the one before
+    /// may have been killed, or have more requests than its socket holds. Then it works them off and ends.
     pub(crate) fn start(&self, mut program: Command, descriptors: [BorrowedFd<'_>; DESCRIPTORS]) -> io::Result<()> {
-        let mut running = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = &mut *running {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = &state.running {
             match known.ask(descriptors) {
-                Err(error) if matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset) => {
-                    known.process.wait()?;
-                }
+                Err(error) if is_past_use(&error) => {}
                 asked => return asked,
             }
         }
+        let before = state.running.take().map(|Running { process, .. }| process);
+        state.replaced.extend(before);
+        state.replaced.retain_mut(|process| matches!(process.try_wait(), Ok(None)));
         let (requests, theirs) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
         let program = program.env_clear().current_dir("/").stdin(theirs).stdout(Stdio::null()).stderr(Stdio::null());
-        running.insert(Running { process: program.spawn()?, requests }).ask(descriptors)
+        state.running.insert(Running { process: program.spawn()?, requests }).ask(descriptors)
     }
+}
+
+/// Whether another launcher must be started.
+fn is_past_use(error: &io::Error) -> bool {
+    use io::ErrorKind::{BrokenPipe, ConnectionReset, WouldBlock};
+    matches!(error.kind(), BrokenPipe | ConnectionReset | WouldBlock)
 }
 
 impl Running {
@@ -57,10 +71,10 @@ impl Running {
 
 impl Drop for Spawner {
     fn drop(&mut self) {
-        let running = self.0.get_mut().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(Running { mut process, requests }) = running {
-            // It ends when this is closed.
-            drop(requests);
+        let State { running, replaced } = std::mem::take(self.0.get_mut().unwrap_or_else(PoisonError::into_inner));
+        // They end when their sockets are closed.
+        let last = running.map(|Running { process, .. }| process);
+        for mut process in replaced.into_iter().chain(last) {
             let _ = process.wait();
         }
     }
