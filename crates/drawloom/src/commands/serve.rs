@@ -108,7 +108,7 @@ async fn take_over(session: &Session, project: &Project, command: &str) -> Resul
             }
             Err(error) => return Err(error.into()),
         };
-        let stopped = local::stop(&project.data, &server).await;
+        let stopped = local::stop(&project.data, &server, Some(local::WAY_TIME)).await;
         let cannot = |error| CommandError::failed("cannot_stop", format!("process {}: {error}", server.pid));
         if stopped.map_err(cannot)? && session.output.format() == Format::Human {
             session.output.note(format!("this server replaces the one in the background (process {})", server.pid));

@@ -76,7 +76,7 @@ async fn stop(session: &Session, data: &DataDir) -> Result<Option<ServerFile>, C
     let Some(server) = server_of(data) else { return Ok(None) };
     let spinner = session.output.spinner();
     spinner.set_message(format!("process {} comes to its next records", server.pid));
-    let stopped = local::stop(data, &server).await;
+    let stopped = local::stop(data, &server, None).await;
     spinner.finish_and_clear();
     match stopped {
         Ok(true) => Ok(Some(server)),
