@@ -24,8 +24,7 @@ pub(crate) async fn stop(data: &DataDir, server: &ServerFile, limit: Option<Dura
     }
     pidfd_send_signal(&process, Signal::TERM)?;
     let limit = limit.and_then(|limit| Timespec::try_from(limit).ok());
-    let ended =
-        tokio::task::spawn_blocking(move || poll(&mut [PollFd::new(&process, PollFlags::IN)], limit.as_ref()));
+    let ended = tokio::task::spawn_blocking(move || poll(&mut [PollFd::new(&process, PollFlags::IN)], limit.as_ref()));
     match ended.await.expect("waiting for a process does not panic")? {
         0 => Err(Errno::TIMEDOUT),
         _ => Ok(true),
