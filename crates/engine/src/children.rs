@@ -28,7 +28,7 @@ impl Driver {
         }
     }
 
-    fn plan_children(&self, call: Seq, starts: Vec<ChildStart>) -> Result<Vec<crate::accept::Planned>, String> {
+    fn plan_children(&self, call: Seq, starts: Vec<ChildStart>) -> Result<Vec<crate::plan::Planned>, String> {
         let config = &self.engine.parts.config;
         let parent = self.accepted();
         if parent.depth >= config.max_spawn_depth {

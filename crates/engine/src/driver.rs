@@ -25,7 +25,6 @@ use serde_json::Value;
 
 use crate::{
     Engine,
-    accept::Planned,
     admission::Class,
     budget::Reservation,
     control::{Claim, Order},
@@ -34,6 +33,7 @@ use crate::{
     executors::Known,
     perform::Task,
     pins::Pinned,
+    plan::Planned,
     timers::Due,
     turn,
 };

@@ -28,6 +28,7 @@ mod model_executor;
 mod perform;
 mod permit;
 mod pins;
+mod plan;
 mod replay;
 mod resume;
 mod runs;

@@ -3,10 +3,11 @@
 use drawloom_contract::limits::{Amount, Limit};
 
 use crate::{
-    accept::{MOST_SPAWNS, MOST_TOOLS},
+    accept::MOST_SPAWNS,
     children::MOST_BYTES,
     feed::BACKLOG,
     perform::{MOST_PARTS, MOST_RESULT_BYTES},
+    plan::MOST_TOOLS,
 };
 
 /// Every limit of the engine.

@@ -1,0 +1,300 @@
+//! Plan: what a run may do, thought through before anything is written. Roots and children come through here; each request only
+//! narrows what the operator and the definition allow, and says what it did not get.
+
+use std::{sync::Arc, time::Duration};
+
+use drawloom_contract::{
+    caller::Caller,
+    choice::{ModelName, ModelPlan, Sampling},
+    definition::{Definition, matches},
+    executor::MODEL,
+    failure::{Failure, FailureKind},
+    ids::{AgentId, AgentName, RunId, RunKey, SessionId, Tenant},
+    message::Segment,
+    record::{Accepted, BatchPlace, Parent},
+    redact::Redacted,
+    runs::Start,
+    time::Timestamp,
+    tool::ChildStart,
+};
+
+use crate::{Engine, admission::Lane, pins::Pinned, turn};
+
+/// Most tools of a run; models' providers take no more.
+pub(crate) const MOST_TOOLS: usize = 128;
+
+/// A run that was thought through and not yet written down.
+pub(crate) struct Planned {
+    /// The time that everything in it is counted from. Whoever asks the wall clock again may get another one.
+    pub(crate) at: Timestamp,
+    pub(crate) accepted: Accepted,
+    pub(crate) pinned: Arc<Pinned>,
+    /// Whether it joins a session that must be there and free.
+    pub(crate) joins_session: bool,
+}
+
+impl Planned {
+    pub(crate) fn key(&self) -> RunKey {
+        RunKey { tenant: self.accepted.tenant.clone(), run: self.accepted.run }
+    }
+
+    /// What its slot is counted by.
+    pub(crate) fn lane(&self) -> Lane {
+        let Accepted { tenant, user, provider, .. } = &self.accepted;
+        Lane { tenant: tenant.clone(), user: user.clone(), provider: provider.as_str().into() }
+    }
+}
+
+impl Engine {
+    pub(crate) fn plan_root(
+        &self,
+        caller: &Caller,
+        start: Start,
+        batch: Option<BatchPlace>,
+    ) -> Result<Planned, Failure> {
+        let now = self.wall();
+        // Names are stored and shown as they are.
+        let is_secret = |name: String| self.parts.redactor.mask(&mut { name });
+        if start.agent_id.as_ref().is_some_and(|agent_id| is_secret(agent_id.to_string())) {
+            let message = "the agent_id looks like a secret, and it would be stored and shown";
+            return Err(Failure::new(FailureKind::Invalid, "secret_agent_id", message).with_hint("pick another one"));
+        }
+        if is_secret(start.user.as_ref().unwrap_or(&caller.subject).to_string()) {
+            let message = "the user_id looks like a secret, and it would be stored and shown";
+            return Err(Failure::new(FailureKind::Invalid, "secret_user_id", message).with_hint("pick another one"));
+        }
+        let pinned = self.find_agent(&caller.tenant, &start.agent)?;
+        let definition = &pinned.definition;
+        let run = RunId::mint(now, &*self.parts.entropy)?;
+        let mut warnings = start.warnings;
+        warnings.extend(self.toolbox.missing(&definition.tools, start.tools.as_deref()));
+        let tools = narrowed(&pinned.tools, start.tools.as_deref(), &mut warnings);
+        for host in start.hosts.iter().flatten() {
+            if turn::hosts(&definition.hosts, Some(std::slice::from_ref(host))).is_empty() {
+                warnings.push(format!("allowed_hosts: `{host}` is not among the agent's hosts and was left out"));
+            }
+        }
+        let max_iterations = narrower("max_iterations", start.max_iterations, definition.max_iterations, &mut warnings);
+        let budget_tokens = match (start.budget_tokens, definition.budget_tokens) {
+            (asked, Some(limit)) => Some(narrower("budget.tokens", asked, limit, &mut warnings)),
+            (asked, None) => asked,
+        };
+        let budget_cost = match (start.budget_cost, definition.budget_cost) {
+            (Some(asked), Some(limit)) if asked > limit => {
+                warnings.push(format!("budget.cost: {} was asked; the agent allows {}", asked.units(), limit.units()));
+                Some(limit)
+            }
+            (asked, limit) => asked.or(limit),
+        };
+        let is_model = definition.executor == MODEL;
+        let (model, models) = match is_model {
+            true => self.choose(definition, start.user_tier.as_deref(), start.sampling, budget_cost, &mut warnings)?,
+            false => asks_no_model(definition),
+        };
+        let run_timeout_ms = match (start.run_timeout_ms, definition.run_timeout_ms) {
+            (asked, Some(limit)) => Some(narrower("run_timeout_seconds", asked, limit, &mut warnings)),
+            (asked, None) => asked,
+        };
+        // The default keeps a run from staying alive unseen. All waits that exist count: for children, slots, times, rate
+        // limits and budgets. A wait for a person or a channel, once there is one, must stop this clock.
+        let usual = Some(self.parts.config.default_timeout_ms).filter(|millis| is_model && *millis > 0);
+        let timeout_ms = start.timeout_ms.or(usual);
+        let deadline = timeout_ms.map(|millis| now.after(Duration::from_millis(millis)));
+        let accepted = Accepted {
+            version: drawloom_contract::VERSION.into(),
+            tenant: caller.tenant.clone(),
+            run,
+            session: start.session.map_or_else(|| SessionId::mint(now, &*self.parts.entropy), Ok)?,
+            agent_id: start.agent_id.map_or_else(|| AgentId::mint(now, &*self.parts.entropy), Ok)?,
+            agent: start.agent,
+            definition: pinned.digest,
+            executor: definition.executor.clone(),
+            user: start.user.unwrap_or_else(|| caller.subject.clone()),
+            provider: model.provider,
+            model: model.model,
+            parent: None,
+            root: run,
+            depth: 0,
+            batch,
+            segments: start.segments,
+            input: start.input,
+            tools,
+            narrowed_tools: start.tools,
+            max_iterations,
+            budget_tokens,
+            budget_cost,
+            models,
+            narrowed_hosts: start.hosts,
+            deadline,
+            deadline_set: deadline.map(|_| self.parts.clock.mark()),
+            run_timeout_ms,
+            queue_timeout_ms: Some(self.parts.config.queue_timeout_ms),
+            parent_context: start.parent_context,
+            metadata: start.metadata,
+            warnings,
+        };
+        Ok(Planned { at: now, accepted, pinned, joins_session: start.session.is_some() })
+    }
+
+    /// A child of `parent`'s call: it may do what the operator, its own definition and the root's request allow, in the time that
+    /// is left of its parent's.
+    pub(crate) fn plan_child(
+        &self,
+        parent: &Accepted,
+        left: Option<Duration>,
+        link: Parent,
+        child: ChildStart,
+    ) -> Result<Planned, Failure> {
+        let now = self.wall();
+        let deadline = left.map(|left| now.after(left));
+        let pinned = self.find_agent(&parent.tenant, &child.agent)?;
+        let definition = &pinned.definition;
+        let run = RunId::mint(now, &*self.parts.entropy)?;
+        let mut warnings = self.toolbox.missing(&definition.tools, parent.narrowed_tools.as_deref());
+        let tools = narrowed(&pinned.tools, parent.narrowed_tools.as_deref(), &mut warnings);
+        let user_tier = parent.models.user_tier.as_deref();
+        let (model, models) = match definition.executor == MODEL {
+            true => self.choose(definition, user_tier, Sampling::default(), parent.budget_cost, &mut warnings)?,
+            false => asks_no_model(definition),
+        };
+        let accepted = Accepted {
+            version: drawloom_contract::VERSION.into(),
+            tenant: parent.tenant.clone(),
+            run,
+            session: SessionId::mint(now, &*self.parts.entropy)?,
+            agent_id: AgentId::mint(now, &*self.parts.entropy)?,
+            agent: child.agent,
+            definition: pinned.digest,
+            executor: definition.executor.clone(),
+            user: parent.user.clone(),
+            provider: model.provider,
+            model: model.model,
+            parent: Some(link),
+            root: parent.root,
+            depth: parent.depth + 1,
+            batch: None,
+            segments: vec![Segment::user(child.prompt)],
+            input: None,
+            tools,
+            narrowed_tools: parent.narrowed_tools.clone(),
+            max_iterations: definition.max_iterations,
+            budget_tokens: parent.budget_tokens,
+            budget_cost: parent.budget_cost,
+            models,
+            narrowed_hosts: parent.narrowed_hosts.clone(),
+            deadline,
+            deadline_set: deadline.map(|_| self.parts.clock.mark()),
+            run_timeout_ms: definition.run_timeout_ms,
+            queue_timeout_ms: None,
+            parent_context: parent.parent_context.clone(),
+            metadata: None,
+            warnings,
+        };
+        Ok(Planned { at: now, accepted, pinned, joins_session: false })
+    }
+
+    /// Sees to it that the tools of agents, each narrowed by its request, are known before runs of them are planned; what is
+    /// missing is in the plan.
+    pub(crate) async fn ask_for_tools<'a>(
+        &self,
+        tenant: &Tenant,
+        agents: impl IntoIterator<Item = (&'a AgentName, Option<&'a [String]>)>,
+    ) {
+        let find = |(agent, narrowed)| Some((self.parts.definitions.find(tenant, agent)?, narrowed));
+        let found: Vec<_> = agents.into_iter().filter_map(find).collect();
+        let agents: Vec<_> = found.iter().map(|(definition, narrowed)| (&*definition.tools, *narrowed)).collect();
+        self.toolbox.ask(&agents).await;
+    }
+
+    fn find_agent(&self, tenant: &Tenant, name: &AgentName) -> Result<Arc<Pinned>, Failure> {
+        let Some(definition) = self.parts.definitions.find(tenant, name) else {
+            let known: Vec<String> =
+                self.parts.definitions.list(tenant).iter().take(20).map(|known| known.name.to_string()).collect();
+            let failure = Failure::new(FailureKind::Invalid, "unknown_agent", format!("there is no agent `{name}`"));
+            return Err(match known.is_empty() {
+                true => failure.with_hint("the config has no agents; add one under `agents`"),
+                false => failure.with_hint(format!("there are: {}", known.join(", "))),
+            });
+        };
+        self.executors.check(&definition.executor)?;
+        Ok(self.pins.pin(tenant, &definition, &self.parts.redactor, &self.toolbox))
+    }
+
+    /// The definitions among these runs' that the store may not have yet.
+    pub(crate) fn new_definitions<'a>(
+        &self,
+        planned: impl Iterator<Item = &'a Planned>,
+    ) -> Vec<Redacted<Arc<Definition>>> {
+        let mut new: Vec<&Arc<Pinned>> = Vec::new();
+        for planned in planned {
+            let pinned = &planned.pinned;
+            if !self.pins.is_stored(&planned.accepted.tenant, &pinned.digest)
+                && new.iter().all(|known| known.digest != pinned.digest)
+            {
+                new.push(pinned);
+            }
+        }
+        new.into_iter().map(|pinned| pinned.definition.clone()).collect()
+    }
+}
+
+/// The lane of runs that ask no model is named after their executor, so that caps count them as they count a provider's.
+fn asks_no_model(definition: &Definition) -> (ModelName, ModelPlan) {
+    (ModelName::new(&definition.executor, ""), ModelPlan::default())
+}
+
+/// The tools of `allowed` that the request leaves; what it asks for beyond that is said, not given.
+fn narrowed(allowed: &[String], asked: Option<&[String]>, warnings: &mut Vec<String>) -> Vec<String> {
+    for pattern in asked.iter().copied().flatten().filter(|pattern| !allowed.iter().any(|tool| matches(pattern, tool)))
+    {
+        warnings.push(format!("tools: `{pattern}` is not among the agent's tools and was left out"));
+    }
+    let is_asked = |tool: &&String| asked.is_none_or(|asked| asked.iter().any(|pattern| matches(pattern, tool)));
+    let mut tools: Vec<String> = allowed.iter().filter(is_asked).cloned().collect();
+    if tools.len() > MOST_TOOLS {
+        let beyond = tools.len() - MOST_TOOLS;
+        warnings
+            .push(format!("tools: {beyond} tools are left out: a run has {MOST_TOOLS} at most; list fewer of them"));
+        // Those of drawloom itself come first, then those of sources, each in order.
+        tools.sort_by_key(|tool| tool.starts_with("mcp__"));
+        tools.truncate(MOST_TOOLS);
+        tools.sort_unstable();
+    }
+    tools
+}
+
+/// What was asked, unless the definition allows less.
+fn narrower<T: Ord + Copy + std::fmt::Display>(
+    name: &str,
+    asked: Option<T>,
+    limit: T,
+    warnings: &mut Vec<String>,
+) -> T {
+    match asked {
+        Some(asked) if asked > limit => {
+            warnings.push(format!("{name}: {asked} was asked; the agent allows {limit}"));
+            limit
+        }
+        Some(asked) => asked,
+        None => limit,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_too_many_tools_those_of_drawloom_itself_stay_and_it_is_said() {
+        let allowed: Vec<String> =
+            (0..130).map(|number| format!("mcp__a__{number:03}")).chain(["read_file".to_owned()]).collect();
+        let mut warnings = Vec::new();
+        let tools = narrowed(&allowed, None, &mut warnings);
+        assert_eq!(tools.len(), MOST_TOOLS);
+        assert!(tools.contains(&"read_file".to_owned()) && !tools.contains(&"mcp__a__127".to_owned()));
+        assert_eq!(warnings, ["tools: 3 tools are left out: a run has 128 at most; list fewer of them"]);
+        let (mut warnings, asked) = (Vec::new(), ["mcp__a__00*".to_owned(), "x".to_owned()]);
+        assert_eq!(narrowed(&allowed, Some(&asked), &mut warnings).len(), 10);
+        assert_eq!(warnings, ["tools: `x` is not among the agent's tools and was left out"]);
+    }
+}
