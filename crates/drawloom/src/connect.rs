@@ -28,6 +28,7 @@ use crate::{
 };
 
 use fallback::Fallback;
+pub(crate) use fallback::NO_SERVER;
 pub(crate) use leave::how_to_go_on;
 
 /// A backend, and the instance behind it when that is in this process.
@@ -91,6 +92,17 @@ impl Connection {
             Instance::Engine(running) => drop(running.stop_or_leave().await),
             Instance::Fallback(fallback) => fallback.close().await,
         }
+    }
+}
+
+/// A client of the server that was named, which may be the project's own.
+fn named(session: &Session, url: &str) -> Result<Client, CommandError> {
+    let own = Project::find_data(&session.globals)
+        .ok()
+        .filter(|project| server_of(&project.data).is_some_and(|server| server.url == url.trim_end_matches('/')));
+    match own {
+        Some(project) => client_of(&project.data, url),
+        None => client(url),
     }
 }
 
@@ -163,7 +175,7 @@ async fn connect(session: &Session, command: &str, need: Need) -> Result<Connect
                 Err(CommandError::usage("conflicting_options", "--embedded runs without a server, and --url names one")
                     .with_hint("leave one of them out; DRAWLOOM_URL counts as --url"))
             }
-            _ => Ok(Connection::remote(client(url)?)),
+            _ => Ok(Connection::remote(named(session, url)?)),
         };
     }
     match need {

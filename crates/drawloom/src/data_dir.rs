@@ -32,6 +32,9 @@ pub const UNATTENDED: &str = "serve --own-session";
 /// How the commands end that own the directory for as long as their runs take.
 pub const EMBEDDED: &str = "--embedded";
 
+/// What is said of an owner whose lock file was deleted: what it is doing is not known.
+pub(crate) const LOCK_GONE: &str = "(its lock file is gone)";
+
 /// A log of more bytes is put aside when a server is started, in the place of the one before.
 const LONGEST_LOG: u64 = 8 * 1024 * 1024;
 
@@ -101,7 +104,7 @@ impl Error {
     /// Whether another process has the directory only for a moment: a server that starts or stops, or a short command.
     pub(crate) fn may_pass(&self) -> bool {
         let Self::InUse { holder: Some(holder), server: None, .. } = self else { return false };
-        !holder.command.ends_with(EMBEDDED)
+        !holder.command.ends_with(EMBEDDED) && holder.command != LOCK_GONE
     }
 }
 
@@ -205,7 +208,7 @@ impl DataDir {
         // A process whose lock file was deleted or replaced still has the claim.
         let claim = Claim::take(&self.path).map_err(explain("."))?.map_err(|pid| Error::InUse {
             path: self.path.clone(),
-            holder: Some(Holder { pid, command: "(its lock file is gone)".into() }),
+            holder: Some(Holder { pid, command: LOCK_GONE.into() }),
             server: None,
         })?;
         // Whoever left this behind is gone: it did not hold the lock.

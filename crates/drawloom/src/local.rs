@@ -188,7 +188,7 @@ impl Search {
                 Some(_) | None => return Err(away("the server that was started by hand is not there at the moment")),
             }
         }
-        let _start_lock = self.lock_start().await?;
+        let _start_lock = lock_start(&self.directory).await?;
         match self.directory.lock("mcp") {
             Ok(lock) => drop(lock),
             Err(Error::InUse { server: Some(server), holder, .. }) => {
@@ -229,7 +229,8 @@ impl Search {
             return false;
         }
         match stop(&self.directory, server, Some(WAY_TIME)).await {
-            Ok(_) => {
+            Ok(false) => false,
+            Ok(true) => {
                 self.note(format!("the server of drawloom {} (process {}) was replaced", server.version, server.pid));
                 true
             }
@@ -243,29 +244,33 @@ impl Search {
     fn note(&self, note: String) {
         self.notes.lock().unwrap_or_else(PoisonError::into_inner).push(note);
     }
+}
 
-    /// Waits until nobody else starts a server here, which must not take longer than a start does.
-    async fn lock_start(&self) -> Result<std::fs::File, Failure> {
-        let directory = self.directory.clone();
-        let deadline = SystemClock.now().after(START_TIME);
-        // Whoever stops waiting for it leaves a thread behind, which lets go of the lock as soon as it has it.
-        let waiting = tokio::task::spawn_blocking(move || directory.lock_start());
-        tokio::select! {
-            locked = waiting => locked.expect("waiting for a lock does not panic").map_err(|error| unusable(&error)),
-            () = SystemClock.sleep_until(deadline) => {
-                let hint = "end the process that holds start.lock in the data directory";
-                Err(away("another process has been starting a server for a minute").with_hint(hint))
-            }
+/// Waits until no other process starts a server here, which must not take longer than a start does.
+pub(crate) async fn lock_start(directory: &DataDir) -> Result<std::fs::File, Failure> {
+    let directory = directory.clone();
+    let deadline = SystemClock.now().after(START_TIME);
+    // Whoever stops waiting for it leaves a thread behind, which lets go of the lock as soon as it has it.
+    let waiting = tokio::task::spawn_blocking(move || directory.lock_start());
+    tokio::select! {
+        locked = waiting => locked.expect("waiting for a lock does not panic").map_err(|error| unusable(&error)),
+        () = SystemClock.sleep_until(deadline) => {
+            let hint = "end the process that holds start.lock in the data directory";
+            Err(away("another process has been starting a server for a minute").with_hint(hint))
         }
     }
+}
 
+impl Search {
     /// A server that owns the directory.
     fn found(&self, server: ServerFile) -> Result<Found, Failure> {
         let pid = i32::try_from(server.pid).ok().and_then(Pid::from_raw);
         let process = pid.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
         let url = self.surface.url(&server).map_err(|error| bad_address(&error))?.into();
         // The user's own token says on whose behalf a command calls; without one it is the operator's.
-        let token = environment::variable(environment::TOKEN).or_else(|| self.directory.read_token());
+        // A server that this machine does not show may have another network: then another program has its address here.
+        let own = || self.directory.read_token().filter(|_| self.directory.is_open_in(server.pid));
+        let token = environment::variable(environment::TOKEN).or_else(own);
         let instance = server.instance.as_deref().map(Into::into);
         let address = Address { url, instance, token: token.map(Into::into) };
         Ok(Found { server, process, address })

@@ -136,7 +136,8 @@ impl Parts {
             );
         }
         let reaching = bash::with_network(&config.tools, &self.resolved.catalog);
-        let own = self.own_token.as_deref();
+        // An operator may have set the shared token to the directory's own.
+        let own = self.own_token.as_deref().filter(|own| shared.as_deref() != Some(*own));
         if shared.is_none() && own.is_none() && config.principals.is_empty() && !reaching.is_empty() {
             let agents = reaching.join(", ");
             let message = format!(

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     cli::Globals,
+    commands::status::has_data,
     config,
     data_dir::{DataDir, Lock},
     environment,
@@ -91,13 +92,22 @@ impl Project {
         Ok(lock)
     }
 
-    /// Writes into the data directory, which is owned, whose data it is.
+    /// Writes into the data directory, which is owned, whose data it is. Data of another project that is there is refused: its
+    /// interrupted runs would go on with this project's agents and volumes.
     pub(crate) fn note(&self, lock: &Lock) -> Result<(), CommandError> {
-        let (true, Some(first)) = (self.is_own, self.files.first()) else { return Ok(()) };
+        let Some(first) = self.files.first() else { return Ok(()) };
         let note = Note { config: first.clone() };
         let directory = lock.directory().path();
-        if read_note(directory).as_ref() == Some(&note) {
+        let known = read_note(directory);
+        if known.as_ref() == Some(&note) {
             return Ok(());
+        }
+        if let Some(known) = known.filter(|known| known.config.exists() && has_data(directory)) {
+            let (data, theirs, ours) = (directory.display(), known.config.display(), first.display());
+            let message = format!("the data in {data} belongs to {theirs}, and this command found {ours}");
+            return Err(CommandError::usage("other_config", message).with_hint(format!(
+                "pass --data-dir DIR to keep the two apart; to hand the data over, delete {data}/{FILE}"
+            )));
         }
         let (file, temporary) = (directory.join(FILE), directory.join("project.json.new"));
         let text = serde_json::to_vec_pretty(&note).expect("a note has only text keys");

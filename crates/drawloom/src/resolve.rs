@@ -2,7 +2,11 @@
 
 pub(crate) mod bash;
 
-use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use drawloom_contract::{
     choice::ModelName,
@@ -167,11 +171,34 @@ pub(crate) fn resolve_in(directories: &Directories, loaded: &Loaded, extra: &Ext
     Err(mistakes)
 }
 
-/// Refuses volumes that contain the data directory or lie inside it.
+/// Paths for commands that show a data directory of this user. Its token, and those of other projects, would be in reach.
+fn exposing_paths(config: &Config, data: &Path) -> Vec<Problem> {
+    let all = environment::default_data_dir().and_then(|directory| directory.canonicalize().ok());
+    let hidden: Vec<&Path> = [Some(data), all.as_deref()].into_iter().flatten().collect();
+    let bash = &config.tools.bash;
+    let lists = [("readable_paths", &bash.readable_paths), ("writable_paths", &bash.writable_paths)];
+    let listed = lists.into_iter().flat_map(|(key, paths)| paths.iter().map(move |path| (key, path)));
+    let shows = |path: &Path| {
+        let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        hidden.iter().copied().find(|hidden| hidden.starts_with(&real) || real.starts_with(hidden))
+    };
+    let problem = |(key, path): (&str, &PathBuf)| {
+        let shown = shows(path)?;
+        let message = format!("{} shows commands the data directory {}", path.display(), shown.display());
+        Some(Problem::new(["tools", "bash", key], message).with_hint("list directories beside it"))
+    };
+    listed.filter_map(problem).collect()
+}
+
+/// Refuses volumes that contain the data directory or lie inside it, and paths for commands that do.
 pub(crate) fn keep_apart(loaded: &Loaded, resolved: &Resolved, data: &DataDir) -> Result<(), CommandError> {
     let exposed = data.real_path().and_then(|data| resolved.volumes.exposing(&data)).map_err(|error| {
         CommandError::usage("bad_data_dir", format!("cannot look at {}: {error}", data.path().display()))
     })?;
+    let mut exposed = exposed;
+    if let Ok(data) = data.real_path() {
+        exposed.extend(exposing_paths(&loaded.config, &data));
+    }
     match exposed.is_empty() {
         true => Ok(()),
         false => Err(config::refuse(exposed.iter().map(|problem| loaded.mistake(problem)).collect())),

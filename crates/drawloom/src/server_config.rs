@@ -7,24 +7,26 @@ use drawloom_contract::ids::Digest;
 
 use crate::{data_dir::ServerFile, exit::CommandError};
 
-/// Refuses a server that was started with another config than `files`, which are absolute. The first file tells configs apart:
-/// others are laid over it. A command that found no config is for the server that the data directory has.
+/// Refuses a server that was started with another config than `files`, which are absolute. The first file tells projects apart;
+/// what is laid over it must be the same when the command names several. A command that found no config is for the server that the data
+/// directory has.
 pub(crate) fn check(server: &ServerFile, files: &[PathBuf]) -> Result<(), CommandError> {
     // Servers of versions before 0.2 do not say which files they have.
     let (Some(theirs), Some(ours)) = (server.config.first(), files.first()) else { return Ok(()) };
-    if theirs == ours {
+    if theirs == ours && (files.len() == 1 || server.config == files) {
         return Ok(());
     }
-    Err(CommandError::usage(
-        "other_config",
-        format!(
-            "the server of this data directory (process {}) runs {}, and this command found {}",
-            server.pid,
-            theirs.display(),
-            ours.display()
-        ),
-    )
-    .with_hint("pass --data-dir DIR to keep the two apart; or stop that server; or pass --url to use it on purpose"))
+    let message = format!(
+        "the server of this data directory (process {}) runs {}, and this command found {}",
+        server.pid,
+        names(&server.config),
+        names(files)
+    );
+    let hint = match theirs == ours {
+        true => "`drawloom restart` with the same --config makes the server use them",
+        false => "pass --data-dir DIR to keep the two apart, or stop that server",
+    };
+    Err(CommandError::usage("other_config", message).with_hint(hint))
 }
 
 /// A note when the files of the server's config have changed since it started.

@@ -32,7 +32,7 @@ use drawloom_contract::{
 };
 use drawloom_engine::{Engine, Provider, ResumeReport, StopReport};
 use drawloom_models::{Driver, ProviderConfig};
-use drawloom_server::{App, Limits, Vitals};
+use drawloom_server::{App, Limits, Vitals, auth::Auth};
 use drawloom_store::{Found, Opened, Previous, Store};
 use drawloom_substrate::Weight;
 
@@ -98,7 +98,11 @@ pub async fn start(parts: Parts) -> Result<Running, CommandError> {
         Surface::Embedded => None,
     };
     let address = listener.as_ref().map_or(SocketAddr::from(([127, 0, 0, 1], 0)), |(_, address)| *address);
-    let auth = parts.auth(address)?;
+    // Without a listener nobody calls but this process.
+    let auth = match &listener {
+        Some(_) => parts.auth(address)?,
+        None => Auth::new(address, &[], Vec::new()).map_err(|error| CommandError::of(&error))?,
+    };
     if listener.is_some() {
         report_findings(&parts);
     }
@@ -386,12 +390,16 @@ impl Vitals for Pulse {
 
 impl From<crate::data_dir::Error> for CommandError {
     fn from(error: crate::data_dir::Error) -> Self {
-        use crate::data_dir::Error;
+        use crate::data_dir::{Error, LOCK_GONE};
         match &error {
             Error::InUse { server: Some(server), .. } => Self::usage("in_use", error.to_string())
                 .with_hint(format!("use its server at {}, or end that with `drawloom stop`", server.url)),
+            Error::InUse { holder: Some(holder), server: None, .. } if holder.command == LOCK_GONE => {
+                Self::usage("in_use", error.to_string())
+                    .with_hint(format!("its data directory was deleted while it ran; end it: kill {}", holder.pid))
+            }
             Error::InUse { server: None, .. } => Self::usage("in_use", error.to_string())
-                .with_hint("wait until it has ended, or pass another --data-dir; `drawloom serve` shares one"),
+                .with_hint("wait until it has ended, or pass another --data-dir"),
             Error::Io { .. } => Self::usage("bad_data_dir", error.to_string())
                 .with_hint("make it writable for this user, or pass --data-dir"),
         }

@@ -217,13 +217,15 @@ impl Client {
 
     /// The answer to a call, asked for again while a server that was found is away.
     async fn answered(&self, call: &Call<'_>, repeatable: bool) -> Result<Value, ClientError> {
-        let mut away = Away::since(self.clock.now());
+        // Counted from the first failure: a call may have waited for long before.
+        let mut away: Option<Away> = None;
         let mut failed: Option<Address> = None;
         loop {
             let at = self.reach_other(failed.as_ref()).await?;
             let answer = async { read(self.send(&at, call, Vec::new()).await?).await };
             match answer.await {
                 Err(error) if at.instance.is_some() && error.is_away() && (repeatable || !error.was_sent()) => {
+                    let away = away.get_or_insert_with(|| Away::since(self.clock.now()));
                     away.pause(&*self.clock, error).await?;
                     failed = Some(at);
                 }

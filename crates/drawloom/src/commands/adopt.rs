@@ -41,7 +41,9 @@ impl Adopt {
             return Err(CommandError::usage("no_data", format!("{} has no drawloom.db", from.path().display()))
                 .with_hint("`drawloom status` names data that can be adopted"));
         }
-        if let Some(note) = project::read_note(from.path()).filter(|note| note.config.exists()) {
+        let own = project.files.first();
+        let others = project::read_note(from.path()).filter(|note| note.config.exists() && Some(&note.config) != own);
+        if let Some(note) = others {
             let message = format!("{} belongs to {}", from.path().display(), note.config.display());
             return Err(CommandError::usage("data_in_use", message).with_hint(
                 "use `drawloom backup` and `drawloom restore` to copy the data of a project that is there",

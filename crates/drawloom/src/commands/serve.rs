@@ -1,8 +1,9 @@
 //! `drawloom serve`: the agents of the config over HTTP, until somebody stops it.
 
-use std::time::Duration;
+use std::{pin::pin, time::Duration};
 
 use clap::Args;
+use drawloom_contract::time::Clock as _;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::json;
 
@@ -17,9 +18,13 @@ use crate::{
     output::{Format, Style},
     parts::{Parts, Surface, has_token},
     project::Project,
+    server_config,
     start::{Running, listen_address, start, stop_signal},
     trust::{self, Asking, Origin},
 };
+
+/// The pause between two looks at a process that owns the data for a moment.
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// Serve the agents of the config over HTTP until stopped
 #[derive(Debug, Args)]
@@ -55,12 +60,15 @@ impl Serve {
         let listen = self.listen.unwrap_or_else(|| loaded.config.listen.clone());
         listen_address(&listen)?;
         // After the question, which a signal ends.
-        let stop = stop_signal();
+        let mut stop = pin!(stop_signal());
         let command = if self.own_session { UNATTENDED } else { "serve" };
         let lock = match self.own_session {
             // The command that starts it holds the start lock.
             true => project.lock(command)?,
-            false => take_over(session, &project, command).await?,
+            false => tokio::select! {
+                lock = take_over(session, &project, command) => lock?,
+                () = &mut stop => return Ok(Exit::Done),
+            },
         };
         raise_open_files();
         // A server that was started by hand without any token is open to this machine, as its operator chose.
@@ -77,7 +85,7 @@ impl Serve {
             }
         };
         tokio::select! {
-            () = stop => {}
+            () = &mut stop => {}
             () = idle => tracing::info!(idle_exit = self.idle_exit, "nobody uses the server any more"),
         }
         tracing::info!("stopping: steps in flight come to their next record");
@@ -92,10 +100,9 @@ impl Serve {
 /// Owns the project's data. A server in the background, which some command started, gives way to this one; its unfinished runs
 /// go on here.
 async fn take_over(session: &Session, project: &Project, command: &str) -> Result<Lock, CommandError> {
+    let until = SystemClock.now().after(local::WAY_TIME * 2);
     loop {
-        let data = project.data.clone();
-        let start = tokio::task::spawn_blocking(move || data.lock_start());
-        let _start = start.await.expect("waiting for a lock does not panic")?;
+        let start = local::lock_start(&project.data).await.map_err(CommandError::from)?;
         let server = match project.data.lock(command) {
             Ok(lock) => {
                 project.note(&lock)?;
@@ -106,11 +113,21 @@ async fn take_over(session: &Session, project: &Project, command: &str) -> Resul
             {
                 server
             }
+            // A server that starts or stops, or a short command.
+            Err(error) if error.may_pass() && SystemClock.now() < until => {
+                drop(start);
+                SystemClock.sleep_until(SystemClock.now().after(PAUSE)).await;
+                continue;
+            }
             Err(error) => return Err(error.into()),
         };
+        server_config::check(&server, &project.files)?;
         let stopped = local::stop(&project.data, &server, Some(local::WAY_TIME)).await;
         let cannot = |error| CommandError::failed("cannot_stop", format!("process {}: {error}", server.pid));
-        if stopped.map_err(cannot)? && session.output.format() == Format::Human {
+        if !stopped.map_err(cannot)? {
+            return Err(cannot(rustix::io::Errno::SRCH));
+        }
+        if session.output.format() == Format::Human {
             session.output.note(format!("this server replaces the one in the background (process {})", server.pid));
         }
     }

@@ -12,7 +12,7 @@ use crate::{
     local::{self, Local, Surface},
     output::Format,
     project::Project,
-    resolve,
+    resolve, server_config,
     trust::{self, Asking, Origin},
 };
 
@@ -55,6 +55,9 @@ impl Restart {
         let origin = Origin::of(&session.globals.config, &project.shown);
         trust::check(&project.shown, &loaded, origin, Asking::at(&session.output))?;
         resolve::resolve(&loaded, &crate::Extra::default()).map_err(config::refuse)?;
+        if let Some(server) = server_of(&project.data) {
+            server_config::check(&server, &project.files[..1])?;
+        }
         let before = stop(session, &project.data).await?;
         let local = Local::new(&session.globals, Surface::Rest)?;
         connect::reach(&local).await?;

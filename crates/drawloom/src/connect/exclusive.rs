@@ -6,8 +6,10 @@ use drawloom_contract::time::Clock as _;
 
 use crate::{
     clock::SystemClock,
+    commands::status::server_of,
     data_dir::{Error, Lock},
     exit::CommandError,
+    local::lock_start,
     project::Project,
 };
 
@@ -27,15 +29,13 @@ pub(super) struct Exclusive {
 pub(super) async fn own(project: &Project, command: &str) -> Result<Option<Exclusive>, CommandError> {
     let until = SystemClock.now().after(PATIENCE);
     loop {
-        let data = project.data.clone();
-        let start = tokio::task::spawn_blocking(move || data.lock_start());
-        let start = start.await.expect("waiting for a lock does not panic")?;
+        let start = lock_start(&project.data).await.map_err(CommandError::from)?;
         match project.data.lock(command) {
             Ok(lock) => {
                 project.note(&lock)?;
                 return Ok(Some(Exclusive { lock, start }));
             }
-            Err(Error::InUse { server: Some(_), .. }) => return Ok(None),
+            Err(Error::InUse { server: Some(_), .. }) if server_of(&project.data).is_some() => return Ok(None),
             Err(error @ Error::InUse { .. }) if !error.may_pass() || SystemClock.now() >= until => {
                 return Err(error.into());
             }

@@ -27,20 +27,20 @@ use crate::{
     backend::{Backend, Events},
     clock::SystemClock,
     commands::{Session, demo::no_room, status::server_of},
-    config,
-    data_dir::{Access, DataDir},
+    config::{self, Loaded},
+    data_dir::{Access, DataDir, EMBEDDED},
     embedded::Embedded,
     environment,
     exit::CommandError,
     output::Format,
     parts::{Parts, Surface},
     project::Project,
-    server_config,
+    resolve, server_config,
     start::{Running, start},
 };
 
 /// The code of a failure that says that no server runs.
-const NO_SERVER: &str = "no_server";
+pub(crate) const NO_SERVER: &str = "no_server";
 
 pub(crate) struct Fallback {
     command: String,
@@ -92,7 +92,11 @@ impl Fallback {
         match (self.own.get(), self.need) {
             (None, _) => Executing::Server,
             (Some(_), Need::Change) => Executing::Here,
-            (Some(_), _) => self.project.data.owner().map_or(Executing::Nothing, |owner| Executing::Process(owner.pid)),
+            // Other owners start or stop, or do something short.
+            (Some(_), _) => match self.project.data.owner().filter(|owner| owner.command.ends_with(EMBEDDED)) {
+                Some(owner) => Executing::Process(owner.pid),
+                None => Executing::Nothing,
+            },
         }
     }
 
@@ -110,7 +114,7 @@ impl Fallback {
         if let Some(own) = self.own.get() {
             return Ok(Some(own));
         }
-        let loaded = config::load_files(&self.project.shown)?;
+        let loaded = self.config()?;
         let Some((access, start_lock, empty)) = self.access().await? else { return Ok(None) };
         let running = start(Parts::from_config(loaded, access, Surface::Embedded, &crate::Extra::default())?).await?;
         let backend = Embedded::new(running.app.clone());
@@ -118,12 +122,22 @@ impl Fallback {
         Ok(Some(self.own.get_or_init(async || own).await))
     }
 
+    /// The config; an empty one when the journal is all that is needed and the config has mistakes.
+    fn config(&self) -> Result<Loaded, CommandError> {
+        let loaded = config::load_files(&self.project.shown);
+        if !matches!(self.need, Need::Journal | Need::Change) {
+            return loaded;
+        }
+        let is_whole = |loaded: &Loaded| resolve::resolve(loaded, &crate::Extra::default()).is_ok();
+        loaded.ok().filter(is_whole).map_or_else(|| config::load_files(&[]), Ok)
+    }
+
     /// What this process may do with the data.
     async fn access(&self) -> Result<Option<(Access, Option<File>, Option<TempDir>)>, CommandError> {
         let data = &self.project.data;
         let reads = matches!(self.need, Need::Config | Need::Journal);
-        // A command that only reads makes no store, so that the project can still adopt one.
-        if reads && !exists(&data.path().join(drawloom_store::FILE))? {
+        // A command that starts no run makes no store, so that the project can still adopt one.
+        if !exists(&data.path().join(drawloom_store::FILE))? {
             let empty = tempfile::tempdir().map_err(|error| no_room(&error))?;
             let lock = DataDir::new(empty.path()).lock(&self.command)?;
             return Ok(Some((Access::Owner(lock), None, Some(empty))));
@@ -168,6 +182,11 @@ impl Backend for Fallback {
                 }
             }
             if let Some(own) = self.own().await? {
+                let mut input = input;
+                // No run goes on in here, so there is nothing to wait for.
+                if let Some(fields) = input.as_object_mut() {
+                    fields.remove("wait_ms");
+                }
                 return own.backend.call(operation, input).await;
             }
         }

@@ -32,9 +32,11 @@ fn numbers(version: &str) -> Option<Vec<u64>> {
 pub(super) async fn is_idle(address: &Address) -> bool {
     let client = Client::of(Arc::new(Fixed(address.clone())), Arc::new(SystemClock));
     let ask = json!({ "status": ["queued", "running", "waiting"], "limit": 1 });
+    // The load counts the runs of all tenants; the list has those that are parked.
     let unfinished = async {
+        let load = client.load().await.ok()?;
         let page = client.call("list_runs", ask).await.ok()?;
-        page["runs"].as_array().map(Vec::len)
+        Some(u64::from(load.active) + u64::from(load.queued) + page["runs"].as_array()?.len() as u64)
     };
     tokio::select! {
         count = unfinished => count == Some(0),

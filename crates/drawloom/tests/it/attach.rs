@@ -100,7 +100,8 @@ fn a_token_closes_the_server_and_opens_it_again() {
     let server = home.serve_with(command);
     // Commands of the same user read a token in the data directory; others have none.
     home.run(&["runs", "list"]).exits(0);
-    let refused = home.run(&["runs", "list", "--url", &server.url]).exits(2);
+    let elsewhere = Home::new();
+    let refused = elsewhere.run(&["runs", "list", "--url", &server.url]).exits(2);
     assert_eq!(
         refused.stderr,
         "error: this server wants a token, and the request has none\n\
@@ -109,7 +110,6 @@ fn a_token_closes_the_server_and_opens_it_again() {
     let with = |token: &str| home.finish(home.command(&["runs", "list"]).env("DRAWLOOM_TOKEN", token));
     with("a-long-shared-token").exits(0);
     with("another-token").exits(2);
-    let elsewhere = Home::new();
     let mut command = elsewhere.command(&["runs", "list", "--url", &server.url]);
     elsewhere.finish(command.env("DRAWLOOM_TOKEN", "a-long-shared-token")).exits(0);
 }

@@ -270,3 +270,98 @@ fn an_older_server_is_replaced_when_it_is_idle() {
     assert_eq!(server(&home)["pid"], second["pid"]);
     home.run(&["runs", "cancel", run["run_id"].as_str().expect("a run")]).exits(0);
 }
+
+#[test]
+fn a_command_that_waits_says_when_the_server_it_waits_for_has_stopped() {
+    let home = home();
+    let run = home.run(&["run", "echo", "never", "--detach", "--json"]).exits(0).json();
+    let run = run["run_id"].as_str().expect("a run");
+    let waiting = [&["runs", "show", run, "--wait"][..], &["runs", "tail", run]].map(|command| spawn(&home, command));
+    // Both are connected before the server stops.
+    let url = server(&home)["url"].as_str().expect("an address").to_owned();
+    let port = url.rsplit_once(':').expect("a port").1.parse::<u16>().expect("a port");
+    let clients = || {
+        let table = std::fs::read_to_string("/proc/net/tcp").expect("a list of connections");
+        table.matches(&format!("0100007F:{port:04X} 01")).count()
+    };
+    while clients() < 2 {
+        std::thread::yield_now();
+    }
+    home.run(&["stop"]).exits(0);
+    for child in waiting {
+        let ended = child.wait_with_output().expect("it ends");
+        let said = String::from_utf8_lossy(&ended.stderr);
+        assert!(said.contains("interrupted") && said.contains("drawloom restart"), "{said}");
+        assert!(!ended.status.success());
+    }
+}
+
+#[test]
+fn serve_can_be_stopped_while_it_waits_for_another_command() {
+    let home = home();
+    home.run(&["run", "echo", "hello"]).exits(0);
+    home.run(&["stop"]).exits(0);
+    let held = std::fs::File::open(home.data().join("start.lock")).expect("a lock file");
+    held.lock().expect("a lock");
+    let mut serve = spawn(&home, &["serve", "--log", "debug"]);
+    let pid = Pid::from_child(&serve);
+    // Its signals are caught once it has another thread than the first.
+    while std::fs::read_dir(format!("/proc/{}/task", serve.id())).map_or(0, Iterator::count) < 2 {
+        std::thread::yield_now();
+    }
+    while serve.try_wait().expect("it can be asked").is_none() {
+        drop(kill_process(pid, Signal::TERM).ok());
+        std::thread::yield_now();
+    }
+    drop(held);
+    home.run(&["run", "echo", "hello"]).exits(0);
+}
+
+#[test]
+fn reads_need_neither_a_right_config_nor_a_token() {
+    let home = home();
+    let run = interrupted_run(&home);
+    home.write("drawloom.yaml", &format!("{CONFIG}volumes: {{ gone: {{ path: not-there }} }}\nnonsense: 1\n"));
+    home.run(&["runs", "list"]).exits(0);
+    home.run(&["runs", "show", &run]).exits(0);
+    home.run(&["agents", "list"]).exits(2);
+    // A server with such an agent would need a token.
+    let open = CONFIG.replace("tools: [], agents: [], hosts: []", "tools: [Bash], agents: [], hosts: ['*']");
+    home.write("drawloom.yaml", &format!("{open}tools: {{ bash: {{ enabled: true, network: host }} }}\n"));
+    home.run(&["serve", "--config", "drawloom.yaml"]).exits(2);
+    home.run(&["runs", "list"]).exits(0);
+    home.run(&["agents", "list"]).exits(0);
+    home.run(&["run", "echo", "hello", "--embedded", "--config", "drawloom.yaml"]).exits(0);
+    home.run(&["runs", "cancel", &run]).exits(0);
+}
+
+#[test]
+fn a_cancel_where_nothing_ever_ran_makes_no_store() {
+    let home = home();
+    home.run(&["runs", "cancel", "r_00000000000000000000000000000000"]).exits(2);
+    assert!(!home.data().join("drawloom.db").exists());
+}
+
+#[test]
+fn the_token_of_the_data_directory_can_be_given_and_is_used_for_the_own_address() {
+    let home = home();
+    home.run(&["run", "echo", "hello"]).exits(0);
+    let url = server(&home)["url"].as_str().expect("an address").to_owned();
+    home.run(&["runs", "list", "--url", &url]).exits(0);
+    home.run(&["stop"]).exits(0);
+    let token = std::fs::read_to_string(home.data().join("token")).expect("a token");
+    home.finish(home.command(&["run", "echo", "hello"]).env("DRAWLOOM_TOKEN", &token)).exits(0);
+    home.finish(home.command(&["runs", "list"]).env("DRAWLOOM_TOKEN", &token)).exits(0);
+}
+
+#[test]
+fn paths_for_commands_cannot_show_the_data_of_any_project() {
+    let home = home();
+    std::fs::create_dir_all(home.path().join(".local/share/drawloom/projects")).expect("a directory");
+    for path in [home.path().to_owned(), home.data(), home.path().join(".local/share")] {
+        let bash = json!({ "bash": { "enabled": true, "readable_paths": [path] } });
+        home.write("drawloom.yaml", &format!("{CONFIG}tools: {bash}\n"));
+        let refused = home.run(&["run", "echo", "hello", "--config", "drawloom.yaml"]).exits(2);
+        assert!(refused.stderr.contains("shows commands the data directory"), "{path:?}: {refused:?}");
+    }
+}

@@ -156,6 +156,46 @@ fn a_config_that_is_a_link_is_a_project_of_its_own() {
 }
 
 #[test]
+fn data_that_was_named_belongs_to_one_project() {
+    let person = Person::new();
+    let shared = person.folder("shared");
+    let at = |folder: &str, arguments: &[&str]| {
+        let mut command = person.command(&person.folder(folder), arguments);
+        person.0.finish(command.env("DRAWLOOM_DATA_DIR", &shared))
+    };
+    at("one", &["run", "writer", "slow", "--detach"]).exits(0);
+    let pid = at("one", &["status", "--json"]).exits(0).json()["server"]["pid"].clone();
+    // Another project neither uses the server nor ends it.
+    for arguments in [&["run", "writer", "go"][..], &["restart"], &["serve"], &["run", "writer", "go", "--embedded"]] {
+        let refused = at("two", arguments).exits(2);
+        assert!(refused.stderr.contains("one/drawloom.yaml") || arguments.contains(&"--embedded"), "{refused:#?}");
+    }
+    assert_eq!(at("one", &["status", "--json"]).exits(0).json()["server"]["pid"], pid);
+    // Without a server it does not resume the other project's runs.
+    at("one", &["stop"]).exits(0);
+    for arguments in [&["run", "writer", "go"][..], &["restart"], &["serve"], &["run", "writer", "go", "--embedded"]] {
+        let refused = at("two", arguments).exits(2);
+        assert!(refused.stderr.contains("belongs to") && refused.stderr.contains("two/drawloom.yaml"), "{refused:#?}");
+    }
+    assert_eq!(person.mark("two"), None);
+    at("one", &["run", "writer", "go"]).exits(0);
+    at("one", &["stop"]).exits(0);
+}
+
+#[test]
+fn a_server_without_the_overlays_that_a_command_names_is_not_used() {
+    let person = Person::new();
+    person.0.write("one/over.yaml", "agents: { extra: { tools: [], agents: [], hosts: [], volumes: [] } }\n");
+    let with_overlay = ["--config", "drawloom.yaml", "--config", "over.yaml", "run", "extra", "go"];
+    person.run("one", &["run", "writer", "go"]).exits(0);
+    let refused = person.run("one", &with_overlay).exits(2);
+    assert!(refused.stderr.contains("over.yaml") && refused.stderr.contains("drawloom restart"), "{refused:#?}");
+    person.run("one", &["--config", "drawloom.yaml", "--config", "over.yaml", "restart"]).exits(0);
+    person.run("one", &with_overlay).exits(0);
+    person.run("one", &["run", "writer", "go"]).exits(0);
+}
+
+#[test]
 fn a_linked_folder_is_the_same_project() {
     let person = Person::new();
     std::os::unix::fs::symlink(person.folder("one"), person.folder("link")).expect("a link");

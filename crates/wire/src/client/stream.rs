@@ -64,7 +64,12 @@ impl Stream {
             }
             match self.read().await {
                 Ok(()) => {}
-                Err(error) if (error.kind().is_retryable() || error.is_away()) && self.failures < MAX_FAILURES => {
+                // Where a server is was looked for long enough.
+                Err(error)
+                    if !matches!(error, ClientError::NoServer(_))
+                        && (error.kind().is_retryable() || error.is_away())
+                        && self.failures < MAX_FAILURES =>
+                {
                     self.pause().await;
                 }
                 Err(error) => {
@@ -105,7 +110,7 @@ impl Stream {
 
     async fn connect(&mut self) -> Result<Response, ClientError> {
         let failed = if self.failures == 0 { None } else { self.at.take() };
-        let at = self.client.find(failed.as_ref()).await?;
+        let at = self.client.reach_other(failed.as_ref()).await?;
         let path = format!("/v1/runs/{}/events", self.run);
         let headers = match self.after {
             0 => Vec::new(),

@@ -9,12 +9,12 @@ use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 use drawloom_contract::{ids::RunId, money::Cost};
 use drawloom_wire::{
     events::Event,
-    runs::{Amount, ListRuns, RunResult},
+    runs::{Amount, GetRun, ListRuns, RunResult},
 };
 
 use crate::{
     cli::Look,
-    commands::{Session, run, runs::Handle},
+    commands::{Session, runs::Handle},
     connect::{self, Connection, Executing, Need},
     exit::{CommandError, Exit},
     live::{describe, tool_head, tool_line},
@@ -65,8 +65,7 @@ impl Show {
         let found = connect::with(session, "runs show", Need::Journal, async |connection| {
             let mut result = connection.backend.get_run(ask).await?;
             if self.wait && !result.status.is_terminal() {
-                refuse_to_wait(connection.executing(), &result)?;
-                result = run::wait(connection, result.run_id).await?;
+                result = wait(connection, result).await?;
             }
             look(connection, result).await
         })
@@ -86,6 +85,16 @@ impl Show {
         }
         Ok(Exit::Done)
     }
+}
+
+/// The run when it has ended.
+async fn wait(connection: &Connection, mut run: RunResult) -> Result<RunResult, CommandError> {
+    while !run.status.is_terminal() {
+        refuse_to_wait(connection.executing(), &run)?;
+        let ask = GetRun { run_id: Some(run.run_id), wait_ms: Some(60_000), ..GetRun::default() };
+        run = connection.backend.get_run(ask).await?;
+    }
+    Ok(run)
 }
 
 /// Refuses to wait for a run that no server executes.

@@ -13,7 +13,7 @@ use crate::{
     cli::Look,
     clock::SystemClock,
     commands::{Session, runs::Handle},
-    connect::{self, Connection, Executing, Need},
+    connect::{self, Connection, Executing, NO_SERVER, Need},
     exit::{CommandError, Exit},
     interrupts::Interrupts,
     live::{clock_of, describe, event_json},
@@ -86,7 +86,14 @@ impl Tail {
         let mut events = select_all(streams);
         let mut exit = Exit::Done;
         while let Some((place, event)) = events.next().await {
-            let event = event?;
+            // The server that was followed is gone; the run itself is not.
+            let event = match event {
+                Err(error) if error.code == NO_SERVER => {
+                    unfollowed.push((followed[place].0, Executing::Nothing));
+                    continue;
+                }
+                event => event?,
+            };
             if event.name == "error" {
                 exit = Exit::Failed;
             }
