@@ -17,17 +17,19 @@ use drawloom_contract::{
     record::Epoch,
     time::Timestamp,
 };
-use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::{
-    error::explain_io,
-    files::Files,
-    open::{self, Found, Opened, Options, Synchronous},
     prepare::{Pinned, prepare},
-    reader::Readers,
-    sql::{Bound, natural},
-    writer::{self, Job},
+    sqlite::{
+        Connection, Depth,
+        error::explain_io,
+        files::Files,
+        open::{self, Found, Opened, Options, Synchronous},
+        readers::Readers,
+        writer::{self, Job},
+    },
+    tables::boots,
 };
 
 /// Definitions that are remembered as stored; when there are more, the list starts again.
@@ -173,7 +175,7 @@ impl Store {
     pub async fn close(&self) -> Result<(), StoreError> {
         // Readers first: the log can be folded whole only when nobody reads.
         self.readers.close().await;
-        if self.writer.lock().unwrap_or_else(PoisonError::into_inner).is_none() {
+        if self.is_read_only() {
             return Ok(());
         }
         let (answer, closed) = oneshot::channel();
@@ -184,6 +186,11 @@ impl Store {
             _ = tokio::task::spawn_blocking(move || thread.join()).await;
         }
         closed
+    }
+
+    /// Boots are counted from 1.
+    fn is_read_only(&self) -> bool {
+        self.shared.epoch == 0
     }
 
     /// What the store did since it was opened.
@@ -210,13 +217,8 @@ impl Store {
             self.queue.send(Job::Probe(answer)).await.map_err(|_| self.gone())?;
             probed.await.map_err(|_| self.gone())??;
         }
-        let owner = self
-            .readers
-            .read(|connection| {
-                Bound::new(connection, "SELECT max(epoch) FROM boots")?.first(&[], |row| row.get::<_, i64>(0))
-            })
-            .await?;
-        if owner.map(natural) != Some(self.shared.epoch) {
+        let owner = self.readers.read(boots::owner).await?;
+        if owner != Some(self.shared.epoch) {
             let directory = self.file().parent().unwrap_or(self.file()).display().to_string();
             return Err(StoreError::Locked { directory });
         }
@@ -225,11 +227,8 @@ impl Store {
 
     /// Whether the whole file is in order; takes as long as reading it.
     pub async fn integrity(&self) -> Result<(), StoreError> {
-        let problems = self
-            .readers
-            .read(|connection| Bound::new(connection, "PRAGMA quick_check")?.all(&[], |row| row.get::<_, String>(0)))
-            .await?;
-        if problems == ["ok"] {
+        let problems = self.readers.read(|connection| connection.find_damage(Depth::Pages)).await?;
+        if problems.is_empty() {
             return Ok(());
         }
         let damage = StoreError::Corrupt { file: self.file().display().to_string(), detail: problems.join("; ") };

@@ -11,6 +11,7 @@ mod gone;
 mod groups;
 mod history;
 mod keys;
+mod layers;
 mod log;
 mod ownership;
 mod prune;

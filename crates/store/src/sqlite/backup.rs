@@ -12,18 +12,15 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use drawloom_contract::{
-    ids::{RunId, RunKey},
-    journal::StoreError,
-};
-use rusqlite::{Connection, OpenFlags, types::Type};
+use drawloom_contract::{ids::RunKey, journal::StoreError};
 
-use crate::{
-    error::{explain, explain_io},
+use super::{
+    Connection, Depth,
+    error::{Error, Result as Done, explain, explain_io},
     open::{self, Synchronous, check_header, create_directory},
-    rows::wrong,
-    sql::{Bound, natural},
+    values,
 };
+use crate::tables::runs::read as runs;
 
 /// Where a file of SQLite says how it is written, and what says "with a log beside it".
 const WRITE_FORMAT: usize = 18;
@@ -63,7 +60,7 @@ pub fn backup(directory: &Path, target: &Path) -> Result<Backup, StoreError> {
         file: target.display().to_string(),
         detail: "the name of a backup must be UTF-8".into(),
     })?;
-    let copied = Bound::new(&connection, "VACUUM INTO $1").and_then(|mut vacuum| vacuum.execute(&[&part_name]));
+    let copied = connection.prepare("VACUUM INTO $1").and_then(|mut vacuum| vacuum.execute(values![part_name]));
     copied.map_err(|error| explain(&part.path, &error))?;
     drop(connection);
     let made = inspect(&part.path)?;
@@ -88,36 +85,23 @@ pub fn inspect(file: &Path) -> Result<Backup, StoreError> {
         ));
     }
     let connection = read_only(file).map_err(|error| explain(file, &error))?;
-    let explained = |error: rusqlite::Error| explain(file, &error);
-    let problems = Bound::new(&connection, "PRAGMA integrity_check")
-        .and_then(|mut check| check.all(&[], |row| row.get::<_, String>(0)))
-        .map_err(explained)?;
-    if problems != ["ok"] {
+    let explained = |error: Error| explain(file, &error);
+    let problems = connection.find_damage(Depth::Indexes).map_err(explained)?;
+    if !problems.is_empty() {
         fs::read(file).map_err(|error| explain_io(file, "it cannot be read", &error))?;
         return Err(corrupt(problems.join("; ")));
     }
-    let count = |text: &str| -> Result<u64, StoreError> {
-        let counted = Bound::new(&connection, text).and_then(|mut count| count.first(&[], |row| row.get::<_, i64>(0)));
-        Ok(natural(counted.map_err(explained)?.unwrap_or_default()))
-    };
     Ok(Backup {
         bytes,
-        format: u32::try_from(count("PRAGMA user_version")?).unwrap_or(u32::MAX),
-        runs: count("SELECT count(*) FROM runs")?,
-        unfinished: count("SELECT count(*) FROM runs WHERE ended_at IS NULL")?,
+        format: connection.format().map_err(explained)?,
+        runs: runs::count_all(&connection).map_err(explained)?,
+        unfinished: runs::count_unfinished(&connection).map_err(explained)?,
     })
 }
 
 /// The runs of a copy that have not ended, those that stand above others first.
 pub fn list_unfinished(file: &Path) -> Result<Vec<RunKey>, StoreError> {
-    const UNFINISHED: &str = "SELECT tenant, run FROM runs WHERE ended_at IS NULL ORDER BY depth, tenant, run";
-    let connection = read_only(file).map_err(|error| explain(file, &error))?;
-    let found = Bound::new(&connection, UNFINISHED).and_then(|mut unfinished| {
-        unfinished.all(&[], |row| {
-            let tenant = row.get_ref(0)?.as_str()?.parse().map_err(|error| wrong(0, Type::Text, error))?;
-            Ok(RunKey { tenant, run: RunId::from_bytes(row.get(1)?) })
-        })
-    });
+    let found = read_only(file).and_then(|connection| runs::unfinished_keys(&connection));
     found.map_err(|error| explain(file, &error))
 }
 
@@ -143,8 +127,7 @@ pub fn restore(file: &Path, directory: &Path) -> Result<Backup, StoreError> {
 
 /// Folds the log of the store that is replaced into its file and removes it: beside another file it would be poison.
 fn fold_log(target: &Path) {
-    let folded = open::connect(target, Synchronous::Full)
-        .and_then(|connection| connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())));
+    let folded = Connection::open(target, Synchronous::Full).and_then(|connection| connection.fold_log());
     if let Err(error) = folded {
         tracing::warn!(%error, "the store that is replaced could not be closed in order");
     }
@@ -156,11 +139,10 @@ fn fold_log(target: &Path) {
     }
 }
 
-fn read_only(file: &Path) -> rusqlite::Result<Connection> {
-    let connection =
-        Connection::open_with_flags(file, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
-    connection.busy_timeout(open::BUSY)?;
-    connection.execute_batch("PRAGMA temp_store = MEMORY;")?;
+/// A connection that is to read the whole file.
+fn read_only(file: &Path) -> Done<Connection> {
+    let connection = Connection::open_to_read(file)?;
+    connection.run("PRAGMA cache_size = -2000")?;
     Ok(connection)
 }
 

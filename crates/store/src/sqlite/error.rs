@@ -3,8 +3,20 @@
 use std::{io, path::Path};
 
 use drawloom_contract::journal::StoreError;
-use rusqlite::{Error, ErrorCode, ffi};
+use rusqlite::{ErrorCode, ffi};
 use rustix::process::{Resource, getrlimit};
+
+pub(crate) type Result<T> = std::result::Result<T, Error>;
+
+/// Why a statement failed.
+#[derive(Debug, PartialEq, thiserror::Error)]
+pub(crate) enum Error {
+    #[error(transparent)]
+    Database(#[from] rusqlite::Error),
+    /// A row holds what this crate never writes.
+    #[error("{0}")]
+    Value(String),
+}
 
 /// The largest page that a file may have.
 const LARGEST_PAGE: u64 = 64 * 1024;
@@ -14,15 +26,10 @@ pub(crate) fn explain(path: &Path, error: &Error) -> StoreError {
     let file = path.display().to_string();
     let detail = error.to_string();
     let (code, extended) = match error {
-        Error::SqliteFailure(failure, _) | Error::SqlInputError { error: failure, .. } => {
-            (failure.code, failure.extended_code)
-        }
-        // A value that cannot be what the schema says was not written by us.
-        Error::FromSqlConversionFailure(..)
-        | Error::IntegralValueOutOfRange(..)
-        | Error::Utf8Error(..)
-        | Error::InvalidColumnType(..) => return StoreError::Corrupt { file, detail },
-        _ => return StoreError::Failed { file, detail },
+        Error::Database(rusqlite::Error::SqliteFailure(failure, _)) => (failure.code, failure.extended_code),
+        Error::Database(rusqlite::Error::SqlInputError { error: failure, .. }) => (failure.code, failure.extended_code),
+        Error::Database(_) => return StoreError::Failed { file, detail },
+        Error::Value(_) => return StoreError::Corrupt { file, detail },
     };
     match code {
         ErrorCode::DiskFull => StoreError::Full { file },
@@ -49,14 +56,17 @@ pub(crate) fn explain(path: &Path, error: &Error) -> StoreError {
 pub(crate) fn is_sync_failure(error: &Error) -> bool {
     matches!(
         error,
-        Error::SqliteFailure(failure, _)
+        Error::Database(rusqlite::Error::SqliteFailure(failure, _))
             if matches!(failure.extended_code, ffi::SQLITE_IOERR_FSYNC | ffi::SQLITE_IOERR_DIR_FSYNC)
     )
 }
 
 /// Whether a row would break a rule of the schema.
 pub(crate) fn is_constraint(error: &Error) -> bool {
-    matches!(error, Error::SqliteFailure(failure, _) if failure.code == ErrorCode::ConstraintViolation)
+    matches!(
+        error,
+        Error::Database(rusqlite::Error::SqliteFailure(failure, _)) if failure.code == ErrorCode::ConstraintViolation
+    )
 }
 
 /// What a failure of the file system means for `path`.
