@@ -227,14 +227,7 @@ impl Store {
 
     /// Whether the whole file is in order; takes as long as reading it.
     pub async fn integrity(&self) -> Result<(), StoreError> {
-        let problems = self.readers.read(|connection| connection.find_damage(Depth::Pages)).await?;
-        if problems.is_empty() {
-            return Ok(());
-        }
-        let damage = StoreError::Corrupt { file: self.file().display().to_string(), detail: problems.join("; ") };
-        let files = Arc::clone(&self.shared.files);
-        let explained = tokio::task::spawn_blocking(move || files.explain_damage(damage)).await;
-        Err(explained.unwrap_or(StoreError::Closed))
+        self.readers.read(|connection| connection.check(Depth::Pages)).await
     }
 
     /// What this process writes under.

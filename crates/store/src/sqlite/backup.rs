@@ -86,10 +86,10 @@ pub fn inspect(file: &Path) -> Result<Backup, StoreError> {
     }
     let connection = read_only(file).map_err(|error| explain(file, &error))?;
     let explained = |error: Error| explain(file, &error);
-    let problems = connection.find_damage(Depth::Indexes).map_err(explained)?;
-    if !problems.is_empty() {
+    if let Err(damage) = connection.check(Depth::Indexes) {
+        // SQLite reports some read errors as damage.
         fs::read(file).map_err(|error| explain_io(file, "it cannot be read", &error))?;
-        return Err(corrupt(problems.join("; ")));
+        return Err(explained(damage));
     }
     Ok(Backup {
         bytes,

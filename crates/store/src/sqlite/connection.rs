@@ -4,7 +4,7 @@ use std::{path::Path, time::Duration};
 
 use rusqlite::OpenFlags;
 
-use super::{Result, open::Synchronous};
+use super::{Error, Result, open::Synchronous};
 
 /// Another connection holds the file only for moments.
 const BUSY: Duration = Duration::from_secs(5);
@@ -77,15 +77,14 @@ impl Connection {
         Ok(self.0.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(()))?)
     }
 
-    /// What is wrong with the file. Takes as long as reading it.
-    pub(crate) fn find_damage(&self, depth: Depth) -> Result<Vec<String>> {
+    /// Says what is wrong with the file. Takes as long as reading it.
+    pub(crate) fn check(&self, depth: Depth) -> Result<()> {
         let text = match depth {
             Depth::Pages => "PRAGMA quick_check",
             Depth::Indexes => "PRAGMA integrity_check",
         };
-        let mut problems = self.prepare(text)?.all(&[], |row| row.get(0))?;
-        problems.retain(|problem: &String| problem != "ok");
-        Ok(problems)
+        let problems: Vec<String> = self.prepare(text)?.all(&[], |row| row.get(0))?;
+        if problems == ["ok"] { Ok(()) } else { Err(Error::Value(problems.join("; "))) }
     }
 
     /// Folds the whole log into the file and empties it, unless somebody reads.
