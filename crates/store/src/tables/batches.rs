@@ -8,19 +8,22 @@ use drawloom_contract::{
 use super::{Step, statements};
 use crate::sqlite::{Connection, Result, values};
 
-pub(crate) const STEPS: &[Step] = &[(
-    1,
-    "CREATE TABLE batches (
-        tenant TEXT NOT NULL,
-        batch BLOB NOT NULL,
-        user TEXT NOT NULL,
-        size INTEGER NOT NULL,
-        PRIMARY KEY (tenant, batch)
-    ) WITHOUT ROWID;",
-)];
+pub(crate) const STEPS: &[Step] = &[
+    (
+        1,
+        "CREATE TABLE batches (
+            tenant TEXT NOT NULL,
+            batch BLOB NOT NULL,
+            user TEXT NOT NULL,
+            size INTEGER NOT NULL,
+            PRIMARY KEY (tenant, batch)
+        ) WITHOUT ROWID;",
+    ),
+    (6, "ALTER TABLE batches RENAME COLUMN user TO user_id;"),
+];
 
 statements! {
-    insert: "INSERT INTO batches (tenant, batch, user, size) VALUES ($1, $2, $3, $4)";
+    insert: "INSERT INTO batches (tenant, batch, user_id, size) VALUES ($1, $2, $3, $4)";
 }
 
 impl Writes<'_> {

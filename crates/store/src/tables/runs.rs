@@ -77,6 +77,8 @@ pub(crate) const STEPS: &[Step] = &[
     // For lists of one user. Without it such a list read every run of the tenant: 36 ms for 100,000. It adds a page to the
     // commit that accepts a run, so that the user of a server without users is left out.
     (5, "CREATE INDEX runs_by_user ON runs (tenant, user) WHERE user <> 'default';"),
+    // `user` is a reserved word of other databases. The index follows its column.
+    (6, "ALTER TABLE runs RENAME COLUMN user TO user_id;"),
 ];
 
 statements! {

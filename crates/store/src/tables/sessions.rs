@@ -9,20 +9,23 @@ use drawloom_contract::{
 use super::{Step, statements};
 use crate::sqlite::{Connection, Result, values};
 
-pub(crate) const STEPS: &[Step] = &[(
-    1,
-    "CREATE TABLE sessions (
-        tenant TEXT NOT NULL,
-        session BLOB NOT NULL,
-        agent TEXT NOT NULL,
-        user TEXT NOT NULL,
-        created_at INTEGER NOT NULL,
-        PRIMARY KEY (tenant, session)
-    ) WITHOUT ROWID;",
-)];
+pub(crate) const STEPS: &[Step] = &[
+    (
+        1,
+        "CREATE TABLE sessions (
+            tenant TEXT NOT NULL,
+            session BLOB NOT NULL,
+            agent TEXT NOT NULL,
+            user TEXT NOT NULL,
+            created_at INTEGER NOT NULL,
+            PRIMARY KEY (tenant, session)
+        ) WITHOUT ROWID;",
+    ),
+    (6, "ALTER TABLE sessions RENAME COLUMN user TO user_id;"),
+];
 
 statements! {
-    insert: "INSERT INTO sessions (tenant, session, agent, user, created_at) VALUES ($1, $2, $3, $4, $5) \
+    insert: "INSERT INTO sessions (tenant, session, agent, user_id, created_at) VALUES ($1, $2, $3, $4, $5) \
         ON CONFLICT DO NOTHING";
     find: "SELECT 1 FROM sessions WHERE tenant = $1 AND session = $2";
 }
@@ -41,9 +44,9 @@ impl Writes<'_> {
 
 /// Whether the session and all of its runs are visible.
 pub(crate) fn is_visible(connection: &Connection, visible: &Visible, session: SessionId) -> Result<bool> {
-    const SEEN: &str = "SELECT 1 FROM sessions WHERE tenant = $1 AND session = $2 AND ($3 IS NULL OR user = $3) \
+    const SEEN: &str = "SELECT 1 FROM sessions WHERE tenant = $1 AND session = $2 AND ($3 IS NULL OR user_id = $3) \
         AND NOT EXISTS (SELECT 1 FROM runs INDEXED BY runs_by_session \
-        WHERE tenant = $1 AND session = $2 AND user <> $3)";
+        WHERE tenant = $1 AND session = $2 AND user_id <> $3)";
     connection.prepare(SEEN)?.finds(values![visible.tenant(), &session, visible.owner()])
 }
 

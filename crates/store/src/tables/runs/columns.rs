@@ -97,7 +97,7 @@ columns! {
         agent_id: &view.agent_id;
         agent: &view.agent;
         definition: &view.definition;
-        user: &view.user;
+        user_id: &view.user;
         provider: &view.provider
             => set "coalesce($provider, provider)": patch.model.as_ref().map(|name| &name.provider);
         model: &view.model => set "coalesce($model, model)": patch.model.as_ref().map(|name| &name.model);
@@ -155,7 +155,7 @@ columns! {
                 agent_id,
                 agent,
                 definition,
-                user,
+                user: user_id,
                 provider,
                 model,
                 parent: parent(parent_run, parent_agent_id, parent_call, parent_index)?,

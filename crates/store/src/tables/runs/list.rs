@@ -19,7 +19,7 @@ fn query<'a>(visible: &'a Visible, filter: &'a RunFilter) -> (String, Vec<Value<
         RunFilter { parent: Some(_), .. } => "INDEXED BY runs_by_parent WHERE tenant = $1",
         RunFilter { session: Some(_), .. } => "INDEXED BY runs_by_session WHERE tenant = $1",
         _ if users.clone().any(|user| *user != UserId::default_user()) => {
-            "INDEXED BY runs_by_user WHERE tenant = $1 AND user <> 'default'"
+            "INDEXED BY runs_by_user WHERE tenant = $1 AND user_id <> 'default'"
         }
         _ => "WHERE tenant = $1",
     };
@@ -30,7 +30,7 @@ fn query<'a>(visible: &'a Visible, filter: &'a RunFilter) -> (String, Vec<Value<
         text.push_str(&format!(" AND {condition} ${}", values.len()));
     };
     for user in users {
-        only("user =", user.into());
+        only("user_id =", user.into());
     }
     if let Some(agent) = &filter.agent {
         only("agent =", agent.into());
@@ -90,10 +90,10 @@ mod tests {
         let of_ada = RunFilter { user: Some(ada), ..one.clone() };
         for (visible, filter) in [(&bound, &one), (&everyone, &of_ada), (&bound, &of_ada)] {
             let plan = plan(visible, filter);
-            assert_eq!(plan, ["SEARCH runs USING INDEX runs_by_user (tenant=? AND user=?)"]);
+            assert_eq!(plan, ["SEARCH runs USING INDEX runs_by_user (tenant=? AND user_id=?)"]);
         }
         let before = RunFilter { before: Some(RunId::from_bytes([9; 16])), ..one.clone() };
-        assert_eq!(plan(&bound, &before), ["SEARCH runs USING INDEX runs_by_user (tenant=? AND user=? AND run<?)"]);
+        assert_eq!(plan(&bound, &before), ["SEARCH runs USING INDEX runs_by_user (tenant=? AND user_id=? AND run<?)"]);
         for (filter, index) in [
             (RunFilter { session: Some(SessionId::from_bytes([9; 16])), ..one.clone() }, "runs_by_session"),
             (RunFilter { batch: Some(BatchId::from_bytes([9; 16])), ..one.clone() }, "runs_by_batch"),

@@ -32,9 +32,9 @@ pub(crate) fn find_by_agent_id(
     agent_id: &AgentId,
 ) -> Result<Option<RunView>> {
     const LIVE: &str =
-        select_runs!("WHERE tenant = $1 AND agent_id = $2 AND ended_at IS NULL AND ($3 IS NULL OR user = $3)");
+        select_runs!("WHERE tenant = $1 AND agent_id = $2 AND ended_at IS NULL AND ($3 IS NULL OR user_id = $3)");
     const NEWEST: &str = select_runs!(
-        "WHERE tenant = $1 AND agent_id = $2 AND ended_at IS NOT NULL AND ($3 IS NULL OR user = $3) \
+        "WHERE tenant = $1 AND agent_id = $2 AND ended_at IS NOT NULL AND ($3 IS NULL OR user_id = $3) \
          ORDER BY run DESC LIMIT 1"
     );
     let values = values![visible.tenant(), agent_id, visible.owner()];
