@@ -218,6 +218,14 @@ pub enum StoreError {
         /// The store's file.
         file: String,
     },
+    /// No room for the copy that is made before the format changes. Nothing was changed.
+    #[error("no room for a copy of {file} ({bytes} bytes), which is made before its format changes")]
+    NoRoomForCopy {
+        /// The store's file.
+        file: String,
+        /// The size of the copy, at most.
+        bytes: u64,
+    },
     /// No permission to write.
     #[error("{file} is read-only")]
     ReadOnly {
@@ -274,6 +282,7 @@ impl Explain for StoreError {
         match self {
             Self::Gone { .. } => FailureKind::Broken,
             Self::Full { .. }
+            | Self::NoRoomForCopy { .. }
             | Self::ReadOnly { .. }
             | Self::Corrupt { .. }
             | Self::TooNew { .. }
@@ -285,7 +294,7 @@ impl Explain for StoreError {
 
     fn code(&self) -> &'static str {
         match self {
-            Self::Full { .. } => "store_full",
+            Self::Full { .. } | Self::NoRoomForCopy { .. } => "store_full",
             Self::ReadOnly { .. } => "store_read_only",
             Self::Corrupt { .. } => "store_corrupt",
             Self::Gone { .. } => "store_gone",
@@ -299,6 +308,9 @@ impl Explain for StoreError {
     fn hint(&self) -> Option<String> {
         Some(match self {
             Self::Full { file } => format!("free some space beside {file}; runs go on by themselves after that"),
+            Self::NoRoomForCopy { file, .. } => {
+                format!("free that much space beside {file} and start again; the store is as it was")
+            }
             Self::ReadOnly { file } => {
                 format!("make {file} and its directory writable for this user, or pass --data-dir")
             }

@@ -9,10 +9,12 @@ pub(crate) mod error;
 pub(crate) mod files;
 pub(crate) mod migrate;
 pub(crate) mod open;
+mod progress;
 pub(crate) mod readers;
 mod row;
 mod statement;
 mod transaction;
+mod upgrade;
 mod value;
 pub(crate) mod writer;
 

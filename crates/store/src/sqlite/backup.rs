@@ -56,12 +56,7 @@ pub fn backup(directory: &Path, target: &Path) -> Result<Backup, StoreError> {
     refuse_existing(target)?;
     let part = Partial::create(partial(target))?;
     let connection = read_only(&source).map_err(|error| explain(&source, &error))?;
-    let part_name = part.path.to_str().ok_or_else(|| StoreError::Failed {
-        file: target.display().to_string(),
-        detail: "the name of a backup must be UTF-8".into(),
-    })?;
-    let copied = connection.prepare("VACUUM INTO $1").and_then(|mut vacuum| vacuum.execute(values![part_name]));
-    copied.map_err(|error| explain(&part.path, &error))?;
+    part.fill(&connection)?;
     drop(connection);
     let made = inspect(&part.path)?;
     part.keep_as(target)?;
@@ -158,21 +153,31 @@ fn exists(target: &Path) -> StoreError {
 }
 
 /// A file in the making, removed unless it is kept.
-struct Partial {
+pub(super) struct Partial {
     path: PathBuf,
 }
 
 impl Partial {
-    fn create(path: PathBuf) -> Result<Self, StoreError> {
+    pub(super) fn create(path: PathBuf) -> Result<Self, StoreError> {
         let made = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&path);
         made.map_err(|error| explain_io(&path, "cannot make the copy", &error))?;
         Ok(Self { path })
     }
 
+    /// Copies the store of `connection` into it, which must be empty.
+    pub(super) fn fill(&self, connection: &Connection) -> Result<(), StoreError> {
+        let name = self.path.to_str().ok_or_else(|| StoreError::Failed {
+            file: self.path.display().to_string(),
+            detail: "the name of a backup must be UTF-8".into(),
+        })?;
+        let copied = connection.prepare("VACUUM INTO $1").and_then(|mut vacuum| vacuum.execute(values![name]));
+        copied.map_err(|error| explain(&self.path, &error))?;
+        let synced = File::open(&self.path).and_then(|file| file.sync_all());
+        synced.map_err(|error| explain_io(&self.path, "cannot sync the copy", &error))
+    }
+
     /// Gives it its name, unless somebody took that meanwhile.
     fn keep_as(self, target: &Path) -> Result<(), StoreError> {
-        let synced = File::open(&self.path).and_then(|file| file.sync_all());
-        synced.map_err(|error| explain_io(&self.path, "cannot sync the copy", &error))?;
         match fs::hard_link(&self.path, target) {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Err(exists(target)),
@@ -186,7 +191,7 @@ impl Partial {
     }
 
     /// Puts it in the place of `target`.
-    fn replace(self, target: &Path) -> Result<(), StoreError> {
+    pub(super) fn replace(self, target: &Path) -> Result<(), StoreError> {
         fs::rename(&self.path, target).map_err(|error| explain_io(target, "cannot replace the store", &error))?;
         sync_directory(target)
     }
@@ -199,7 +204,7 @@ impl Drop for Partial {
     }
 }
 
-fn sync_directory(file: &Path) -> Result<(), StoreError> {
+pub(super) fn sync_directory(file: &Path) -> Result<(), StoreError> {
     let directory = file.parent().filter(|path| !path.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let synced = File::open(directory).and_then(|directory| directory.sync_all());
     synced.map_err(|error| explain_io(directory, "cannot sync the directory", &error))

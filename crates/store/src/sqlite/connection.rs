@@ -72,6 +72,14 @@ impl Connection {
         Ok(self.0.query_row("PRAGMA user_version", [], |row| row.get(0))?)
     }
 
+    /// The bytes of all pages.
+    pub(crate) fn size(&self) -> Result<u64> {
+        let size = self
+            .prepare("SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()")?
+            .first(&[], |row| row.get(0))?;
+        Ok(size.unwrap_or_default())
+    }
+
     /// Keeps a write-ahead log beside the file from here on.
     pub(crate) fn keep_log(&self) -> Result<()> {
         Ok(self.0.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(()))?)

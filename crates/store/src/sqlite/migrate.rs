@@ -1,6 +1,8 @@
 //! Bringing a file of an earlier format up to date.
 
-use super::{Connection, Result};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::{Connection, Result, progress};
 use crate::tables;
 
 /// Brings a file of format `found` up to date, in one transaction.
@@ -9,11 +11,19 @@ pub(crate) fn migrate(connection: &Connection, found: u32) -> Result<()> {
     if found >= known {
         return Ok(());
     }
-    connection.run("BEGIN IMMEDIATE")?;
-    for format in found + 1..=known {
-        for text in tables::steps_to(format) {
-            connection.run(text)?;
+    let at = AtomicU32::new(found);
+    let report = |seconds| {
+        let step = at.load(Ordering::Relaxed);
+        tracing::info!(step, found, known, seconds, "changing the format of the store");
+    };
+    progress::report(report, || {
+        connection.run("BEGIN IMMEDIATE")?;
+        for format in found + 1..=known {
+            at.store(format, Ordering::Relaxed);
+            for text in tables::steps_to(format) {
+                connection.run(text)?;
+            }
         }
-    }
-    connection.run(&format!("PRAGMA user_version = {known}; COMMIT"))
+        connection.run(&format!("PRAGMA user_version = {known}; COMMIT"))
+    })
 }

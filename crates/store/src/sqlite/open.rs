@@ -13,6 +13,7 @@ use super::{
     Connection, Result as Done,
     error::{explain, explain_io},
     migrate::migrate,
+    upgrade,
 };
 use crate::{
     store::Store,
@@ -109,6 +110,9 @@ pub(crate) fn open(options: &Options, now: Timestamp) -> Result<Opened, StoreErr
     let connection = Connection::open(&file, options.synchronous).map_err(|error| explain(&file, &error))?;
     let found = connection.format().map_err(|error| explain(&file, &error))?;
     check_format(&file, found)?;
+    if (1..tables::format()).contains(&found) {
+        upgrade::copy(&connection, &file, found)?;
+    }
     let (epoch, previous) = begin_boot(&connection, found, now).map_err(|error| explain(&file, &error))?;
     let store = Store::start(connection, file, options.synchronous, epoch)?;
     Ok(Opened { store: Arc::new(store), epoch, previous })

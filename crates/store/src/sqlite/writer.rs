@@ -13,6 +13,7 @@ use super::{
     checkpoint::{Checkpointer, Log},
     error::{explain, is_sync_failure},
     open::Synchronous,
+    upgrade,
 };
 use crate::{
     apply::{Stopped, apply},
@@ -56,7 +57,7 @@ pub(crate) fn run(connection: Connection, mut queue: mpsc::Receiver<Job>, shared
     };
     checkpointer.stop();
     if let Some(answer) = closing {
-        let closed = close(&connection, &shared).map_err(|error| explain(&shared.file, &error));
+        let closed = close(&connection, &shared);
         // Closed before the answer: the caller may open the file again at once.
         drop(connection);
         _ = answer.send(closed);
@@ -98,10 +99,14 @@ fn serve(
     closing
 }
 
-/// Marks this boot as ended well and folds the log into the file.
-fn close(connection: &Connection, shared: &Shared) -> Result<(), Error> {
-    boots::end(connection, shared.epoch)?;
-    connection.fold_log()
+/// Marks this boot as ended well, folds the log into the file, and removes what was kept in case it would not end well.
+fn close(connection: &Connection, shared: &Shared) -> Result<(), StoreError> {
+    let closed = boots::end(connection, shared.epoch).and_then(|()| connection.fold_log());
+    closed.map_err(|error| explain(&shared.file, &error))?;
+    if let Err(error) = upgrade::remove_copies(&shared.file) {
+        tracing::warn!(%error, "the copy of the earlier format was not removed");
+    }
+    Ok(())
 }
 
 struct Writer<'c> {

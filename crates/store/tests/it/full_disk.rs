@@ -20,7 +20,7 @@ const DIRECTORY: &str = "DRAWLOOM_STORE_TEST_DIRECTORY";
 
 /// Runs the test `name` of this binary again, in a shell that did `prepare` first; `$1` is the directory there. The second
 /// time the test finds itself in its place and does its work.
-fn run_in(prepare: &str, wrap: &[&str], directory: &Path, name: &str) -> std::process::Output {
+pub(crate) fn run_in(prepare: &str, wrap: &[&str], directory: &Path, name: &str) -> std::process::Output {
     let this = std::env::current_exe().expect("a test has a file");
     let script = format!("{prepare}; shift; exec \"$@\"");
     let words = wrap.iter().copied().chain(["sh", "-ec", &script, "sh"]);
@@ -35,14 +35,14 @@ fn run_in(prepare: &str, wrap: &[&str], directory: &Path, name: &str) -> std::pr
         .expect("a shell")
 }
 
-fn assert_passed(output: &std::process::Output) {
+pub(crate) fn assert_passed(output: &std::process::Output) {
     let text = String::from_utf8_lossy(&output.stdout);
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && text.contains("1 passed"), "{text}\n{errors}");
 }
 
 /// How a file system of our own can be mounted here; says so when it cannot.
-fn mounts() -> Option<Vec<&'static str>> {
+pub(crate) fn mounts() -> Option<Vec<&'static str>> {
     let ways = [vec!["unshare", "--user", "--map-root-user", "--mount"], vec!["unshare", "--mount"]];
     let works = |way: &Vec<&str>| {
         let mut command = Command::new(way[0]);
@@ -57,7 +57,7 @@ fn mounts() -> Option<Vec<&'static str>> {
 }
 
 /// Where the work is to be done, in the second process.
-fn place() -> Option<PathBuf> {
+pub(crate) fn place() -> Option<PathBuf> {
     std::env::var_os(DIRECTORY).map(PathBuf::from)
 }
 

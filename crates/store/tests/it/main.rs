@@ -17,6 +17,7 @@ mod ownership;
 mod prune;
 mod reads;
 mod sessions;
+mod upgrade;
 mod values;
 mod waits;
 
