@@ -23,7 +23,7 @@ use crate::{
     prepare::{Pinned, prepare},
     sqlite::{
         Connection, Depth,
-        error::explain_io,
+        error::{explain_io, failed, locked},
         files::Files,
         open::{self, Found, Opened, Options, Synchronous},
         readers::Readers,
@@ -112,7 +112,7 @@ impl Shared {
     }
 
     pub(crate) fn malformed(&self, detail: String) -> CommitError {
-        CommitError::Store(StoreError::Failed { file: self.file.display().to_string(), detail })
+        CommitError::Store(failed(&self.file, detail))
     }
 
     fn failure(&self) -> Option<StoreError> {
@@ -140,8 +140,7 @@ impl Store {
     /// A store that reads and cannot write. It keeps `connection`: while that is open, the owner does not remove the log.
     pub(crate) fn read_only(connection: Connection, file: PathBuf) -> Result<Self, StoreError> {
         let files = Files::of_reader(&file).map_err(|error| explain_io(&file, "cannot look at the store", &error))?;
-        let detail = "it was opened for reading only".into();
-        let refusal = StoreError::Failed { file: file.display().to_string(), detail };
+        let refusal = failed(&file, "it was opened for reading only");
         let shared = Arc::new(Shared {
             failure: Mutex::new(Some(refusal)),
             ..Shared::new(file, files, Synchronous::Full, Epoch::default())
@@ -219,8 +218,7 @@ impl Store {
         }
         let owner = self.readers.read(boots::owner).await?;
         if owner != Some(self.shared.epoch) {
-            let directory = self.file().parent().unwrap_or(self.file()).display().to_string();
-            return Err(StoreError::Locked { directory });
+            return Err(locked(self.file()));
         }
         Ok(())
     }

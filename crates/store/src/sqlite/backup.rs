@@ -16,7 +16,7 @@ use drawloom_contract::{ids::RunKey, journal::StoreError};
 
 use super::{
     Connection, Depth,
-    error::{Error, Result as Done, explain, explain_io},
+    error::{Error, Result as Done, explain, explain_io, failed},
     open::{self, Synchronous, check_header, create_directory},
     values,
 };
@@ -51,7 +51,7 @@ pub fn partial(target: &Path) -> PathBuf {
 pub fn backup(directory: &Path, target: &Path) -> Result<Backup, StoreError> {
     let source = directory.join(open::FILE);
     if !source.exists() {
-        return Err(StoreError::Failed { file: source.display().to_string(), detail: "there is no store".into() });
+        return Err(failed(&source, "there is no store"));
     }
     refuse_existing(target)?;
     let part = Partial::create(partial(target))?;
@@ -65,7 +65,7 @@ pub fn backup(directory: &Path, target: &Path) -> Result<Backup, StoreError> {
 
 /// Checks every page and every index of a copy, and says what is in it.
 pub fn inspect(file: &Path) -> Result<Backup, StoreError> {
-    let corrupt = |detail: String| StoreError::Corrupt { file: file.display().to_string(), detail };
+    let corrupt = |detail: String| StoreError::Corrupt { store: file.display().to_string(), detail };
     let mut header = Vec::new();
     let opened = File::open(file).map_err(|error| explain_io(file, "cannot read it", &error))?;
     let bytes = opened.metadata().map_err(|error| explain_io(file, "cannot read it", &error))?.len();
@@ -149,7 +149,7 @@ fn refuse_existing(target: &Path) -> Result<(), StoreError> {
 }
 
 fn exists(target: &Path) -> StoreError {
-    StoreError::Failed { file: target.display().to_string(), detail: "it exists, and a backup replaces nothing".into() }
+    failed(target, "it exists, and a backup replaces nothing")
 }
 
 /// A file in the making, removed unless it is kept.
@@ -166,10 +166,7 @@ impl Partial {
 
     /// Copies the store of `connection` into it, which must be empty.
     pub(super) fn fill(&self, connection: &Connection) -> Result<(), StoreError> {
-        let name = self.path.to_str().ok_or_else(|| StoreError::Failed {
-            file: self.path.display().to_string(),
-            detail: "the name of a backup must be UTF-8".into(),
-        })?;
+        let name = self.path.to_str().ok_or_else(|| failed(&self.path, "the name of a backup must be UTF-8"))?;
         let copied = connection.prepare("VACUUM INTO $1").and_then(|mut vacuum| vacuum.execute(values![name]));
         copied.map_err(|error| explain(&self.path, &error))?;
         let synced = File::open(&self.path).and_then(|file| file.sync_all());

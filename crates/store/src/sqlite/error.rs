@@ -23,31 +23,34 @@ const LARGEST_PAGE: u64 = 64 * 1024;
 
 /// What a failure of SQLite means.
 pub(crate) fn explain(path: &Path, error: &Error) -> StoreError {
-    let file = path.display().to_string();
+    let store = path.display().to_string();
     let detail = error.to_string();
     let (code, extended) = match error {
         Error::Database(rusqlite::Error::SqliteFailure(failure, _)) => (failure.code, failure.extended_code),
         Error::Database(rusqlite::Error::SqlInputError { error: failure, .. }) => (failure.code, failure.extended_code),
-        Error::Database(_) => return StoreError::Failed { file, detail },
-        Error::Value(_) => return StoreError::Corrupt { file, detail },
+        Error::Database(_) => return StoreError::Failed { store, detail },
+        Error::Value(_) => return StoreError::Corrupt { store, detail },
     };
     match code {
-        ErrorCode::DiskFull => StoreError::Full { file },
+        ErrorCode::DiskFull => StoreError::Full { store },
         // SQLite fills the index of its log page by page, so that growing it fails when there is no room for it.
-        ErrorCode::SystemIoFailure if extended == ffi::SQLITE_IOERR_SHMSIZE => StoreError::Full { file },
+        ErrorCode::SystemIoFailure if extended == ffi::SQLITE_IOERR_SHMSIZE => StoreError::Full { store },
         // SQLite does not say that the process may not make the file larger, only that it could not write.
         ErrorCode::SystemIoFailure if extended == ffi::SQLITE_IOERR_WRITE && is_at_limit(path) => {
-            StoreError::Full { file }
+            StoreError::Full { store }
         }
-        ErrorCode::ReadOnly | ErrorCode::PermissionDenied => StoreError::ReadOnly { file },
-        ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase => StoreError::Corrupt { file, detail },
+        ErrorCode::ReadOnly | ErrorCode::PermissionDenied => StoreError::ReadOnly { store },
+        ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase => {
+            let detail = format!("{detail} (`sqlite3 {store} .recover` may still read some of it)");
+            StoreError::Corrupt { store, detail }
+        }
         ErrorCode::CannotOpen => {
             let detail =
                 format!("{detail}; the directory must be writable too, because the log is kept beside the file");
-            StoreError::Failed { file, detail }
+            StoreError::Failed { store, detail }
         }
-        ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => StoreError::Locked { directory: directory_of(&file) },
-        _ => StoreError::Failed { file, detail },
+        ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => locked(path),
+        _ => StoreError::Failed { store, detail },
     }
 }
 
@@ -71,13 +74,13 @@ pub(crate) fn is_constraint(error: &Error) -> bool {
 
 /// What a failure of the file system means for `path`.
 pub(crate) fn explain_io(path: &Path, doing: &str, error: &io::Error) -> StoreError {
-    let file = path.display().to_string();
+    let store = path.display().to_string();
     match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
-            StoreError::Full { file }
+            StoreError::Full { store }
         }
-        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => StoreError::ReadOnly { file },
-        _ => StoreError::Failed { file, detail: format!("{doing}: {error}") },
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => StoreError::ReadOnly { store },
+        _ => StoreError::Failed { store, detail: format!("{doing}: {error}") },
     }
 }
 
@@ -90,6 +93,12 @@ fn is_at_limit(file: &Path) -> bool {
     is_near(file) || is_near(Path::new(&log))
 }
 
-fn directory_of(file: &str) -> String {
-    Path::new(file).parent().map_or_else(|| file.to_owned(), |directory| directory.display().to_string())
+/// Says that another process has the store.
+pub(crate) fn locked(file: &Path) -> StoreError {
+    StoreError::Locked { store: file.display().to_string() }
+}
+
+/// Says what happened to the store.
+pub(crate) fn failed(file: &Path, detail: impl Into<String>) -> StoreError {
+    StoreError::Failed { store: file.display().to_string(), detail: detail.into() }
 }

@@ -144,7 +144,7 @@ pub(crate) fn check_header(file: &Path) -> Result<(), StoreError> {
     }
     let Some([.., a, b, c, d]) = header.first_chunk::<HEADER>().filter(|header| header.starts_with(MAGIC)) else {
         let detail = "it is not a drawloom store".into();
-        return Err(StoreError::Corrupt { file: file.display().to_string(), detail });
+        return Err(StoreError::Corrupt { store: file.display().to_string(), detail });
     };
     check_format(file, u32::from_be_bytes([*a, *b, *c, *d]))
 }
@@ -159,7 +159,7 @@ fn check_writable(file: &Path) -> Result<(), StoreError> {
 fn check_format(file: &Path, found: u32) -> Result<(), StoreError> {
     let known = tables::format();
     if found > known {
-        return Err(StoreError::TooNew { file: file.display().to_string(), found, known });
+        return Err(StoreError::TooNew { store: file.display().to_string(), found, known });
     }
     Ok(())
 }

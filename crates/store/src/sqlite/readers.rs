@@ -10,7 +10,11 @@ use std::{
 use drawloom_contract::journal::StoreError;
 use tokio::sync::Semaphore;
 
-use super::{Connection, error::explain, files::Files};
+use super::{
+    Connection,
+    error::{explain, failed},
+    files::Files,
+};
 
 /// Reads at once; whoever comes then waits.
 const CONNECTIONS: usize = 4;
@@ -48,10 +52,7 @@ impl Readers {
             (read, place)
         });
         // The place is free when the caller has what was read: many callers at once hold no more than a few results.
-        let (read, _place) = task.await.map_err(|error| StoreError::Failed {
-            file: self.file.display().to_string(),
-            detail: format!("a read did not end: {error}"),
-        })?;
+        let (read, _place) = task.await.map_err(|error| failed(&self.file, format!("a read did not end: {error}")))?;
         read
     }
 

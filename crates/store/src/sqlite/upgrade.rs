@@ -26,7 +26,7 @@ use crate::tables;
 /// Copies the store, whose format is `found`, beside itself. An earlier copy of the same name is replaced.
 pub(super) fn copy(connection: &Connection, file: &Path, found: u32) -> Result<(), StoreError> {
     let (known, size) = (tables::format(), connection.size().map_err(|error| explain(file, &error))?);
-    let no_room = || StoreError::NoRoomForCopy { file: file.display().to_string(), bytes: size };
+    let no_room = || StoreError::NoRoomForCopy { store: file.display().to_string(), bytes: size };
     let target = copy_before(file, known);
     // A copy that fails half way would take the room from everybody else meanwhile.
     let has_room = statvfs(file).is_ok_and(|disk| disk.f_bavail.saturating_mul(disk.f_frsize) >= size);

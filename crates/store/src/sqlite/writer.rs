@@ -11,7 +11,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::{
     Connection, Error, Transactions,
     checkpoint::{Checkpointer, Log},
-    error::{explain, is_sync_failure},
+    error::{explain, failed, is_sync_failure, locked},
     open::Synchronous,
     upgrade,
 };
@@ -277,10 +277,7 @@ impl<'c> Writer<'c> {
         let removed = removed.map_err(|error| explain(&self.shared.file, &error));
         let removed = self.unless_gone(removed);
         self.note(removed.as_ref().err());
-        removed?.ok_or_else(|| {
-            let directory = self.shared.file.parent().unwrap_or(&self.shared.file).display().to_string();
-            StoreError::Locked { directory }
-        })
+        removed?.ok_or_else(|| locked(&self.shared.file))
     }
 
     /// What went; nothing, when another process owns the file.
@@ -316,9 +313,8 @@ struct PanicNotice(Arc<Shared>);
 impl Drop for PanicNotice {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            let file = self.0.file.display().to_string();
-            let detail = "the writer stopped unexpectedly; what was acknowledged is safe".into();
-            self.0.set_failure(Some(StoreError::Failed { file, detail }));
+            let detail = "the writer stopped unexpectedly; what was acknowledged is safe";
+            self.0.set_failure(Some(failed(&self.0.file, detail)));
         }
     }
 }

@@ -107,7 +107,7 @@ async fn on_a_small_disk(directory: &Path) {
     let opened = Store::open(&Options::new(directory), at(1)).expect("a store that opens");
     opened.store.commit(Entry::append(opened.epoch, begin(accepted(1), []))).await.expect("room for a run");
     let (seq, error) = fill(&opened, 1).await;
-    let full = StoreError::Full { file: opened.store.file().display().to_string() };
+    let full = StoreError::Full { store: opened.store.file().display().to_string() };
     assert_eq!(error, full);
     assert_eq!(opened.store.check().await, Err(full.clone()));
     assert_whole(&opened.store, seq).await;
@@ -147,7 +147,7 @@ async fn with_a_limit_on_files(directory: &Path) {
     let opened = Store::open(&Options::new(directory), at(1)).expect("a store that opens");
     opened.store.commit(Entry::append(opened.epoch, begin(accepted(1), []))).await.expect("room for a run");
     let (seq, error) = fill(&opened, 1).await;
-    assert_eq!(error, StoreError::Full { file: opened.store.file().display().to_string() });
+    assert_eq!(error, StoreError::Full { store: opened.store.file().display().to_string() });
     assert_eq!(opened.store.check().await, Err(error));
     assert_whole(&opened.store, seq).await;
 
@@ -179,10 +179,10 @@ async fn a_file_that_may_not_be_written_is_refused_with_the_reason() {
 fn where_nothing_may_be_written(directory: &Path) {
     let file = directory.join("drawloom.db").display().to_string();
     let refused = Store::open(&Options::new(directory), at(2)).err();
-    assert_eq!(refused, Some(StoreError::ReadOnly { file }));
+    assert_eq!(refused, Some(StoreError::ReadOnly { store: file }));
     let below = directory.join("below");
     let refused = Store::open(&Options::new(&below), at(2)).err();
-    assert_eq!(refused, Some(StoreError::ReadOnly { file: below.display().to_string() }));
+    assert_eq!(refused, Some(StoreError::ReadOnly { store: below.display().to_string() }));
 }
 
 #[tokio::test]
