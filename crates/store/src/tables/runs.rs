@@ -7,6 +7,7 @@ mod columns;
 pub(crate) mod list;
 pub(crate) mod prune;
 pub(crate) mod read;
+mod row;
 
 use drawloom_contract::{
     ids::{AgentId, RunId, RunKey, SessionId, Tenant},
@@ -14,77 +15,17 @@ use drawloom_contract::{
     view::{Patch, RunView},
 };
 
-use super::{Step, statements, waits::waits_for_nothing};
+use super::{statements, waits::waits_for_nothing};
 use crate::{
     prepare::Run,
     sqlite::{Result, values},
 };
-
-pub(crate) const STEPS: &[Step] = &[
-    (
-        1,
-        "CREATE TABLE runs (
-            tenant TEXT NOT NULL,
-            run BLOB NOT NULL,
-            session BLOB NOT NULL,
-            agent_id TEXT NOT NULL,
-            agent TEXT NOT NULL,
-            definition BLOB NOT NULL,
-            user TEXT NOT NULL,
-            provider TEXT NOT NULL,
-            model TEXT NOT NULL,
-            parent_run BLOB,
-            parent_agent_id TEXT,
-            parent_call INTEGER,
-            parent_index INTEGER,
-            root BLOB NOT NULL,
-            depth INTEGER NOT NULL,
-            batch BLOB,
-            batch_index INTEGER,
-            parent_context TEXT,
-            status TEXT NOT NULL,
-            seq INTEGER NOT NULL,
-            accepted_at INTEGER NOT NULL,
-            started_at INTEGER,
-            ended_at INTEGER,
-            deadline INTEGER,
-            queue_timeout_ms INTEGER,
-            stop_reason TEXT,
-            final_text TEXT,
-            final_blob BLOB,
-            error TEXT,
-            input_tokens INTEGER NOT NULL,
-            output_tokens INTEGER NOT NULL,
-            cache_creation_input_tokens INTEGER NOT NULL,
-            cache_read_input_tokens INTEGER NOT NULL,
-            warnings TEXT,
-            strikes INTEGER NOT NULL,
-            PRIMARY KEY (tenant, run)
-        ) WITHOUT ROWID;
-        -- A handle belongs to one live run at a time. Handles are random, so each entry in an index of all of them is a
-        -- page to write: a run gets there once, when it ends, and the index of live ones stays small.
-        CREATE UNIQUE INDEX runs_by_agent_id ON runs (tenant, agent_id) WHERE ended_at IS NULL;
-        CREATE INDEX ended_runs_by_agent_id ON runs (tenant, agent_id) WHERE ended_at IS NOT NULL;
-        CREATE UNIQUE INDEX runs_by_parent ON runs (tenant, parent_run, parent_call, parent_index)
-            WHERE parent_run IS NOT NULL;
-        CREATE INDEX runs_by_session ON runs (tenant, session);
-        CREATE INDEX runs_by_batch ON runs (tenant, batch, batch_index) WHERE batch IS NOT NULL;
-        CREATE INDEX runs_by_root ON runs (tenant, root) WHERE depth > 0;
-        CREATE INDEX runs_unfinished ON runs (accepted_at) WHERE ended_at IS NULL;",
-    ),
-    // In billionths of the currency; NULL while no model of the run has a price.
-    (2, "ALTER TABLE runs ADD COLUMN cost INTEGER;"),
-    // For lists of one user. Without it such a list read every run of the tenant: 36 ms for 100,000. It adds a page to the
-    // commit that accepts a run, so that the user of a server without users is left out.
-    (5, "CREATE INDEX runs_by_user ON runs (tenant, user) WHERE user <> 'default';"),
-    // `user` is a reserved word of other databases. The index follows its column.
-    (6, "ALTER TABLE runs RENAME COLUMN user TO user_id;"),
-];
+pub(crate) use row::STEPS;
 
 statements! {
-    insert: columns::insert();
-    advance: columns::advance();
-    finish: columns::finish();
+    insert: columns::insert(row::COLUMNS);
+    advance: columns::advance(row::COLUMNS);
+    finish: columns::finish(row::COLUMNS);
     find_seq: "SELECT seq, ended_at IS NOT NULL FROM runs WHERE tenant = $1 AND run = $2";
     find_parent: "SELECT parent_run, parent_call FROM runs WHERE tenant = $1 AND run = $2";
     find_child: "SELECT 1 FROM runs WHERE tenant = $1 AND parent_run = $2 AND parent_call = $3 AND parent_index = $4";
@@ -101,14 +42,14 @@ statements! {
 impl Writes<'_> {
     /// Writes the row of a run that begins.
     pub(crate) fn insert(&mut self, run: &Run, view: &RunView) -> Result<()> {
-        self.insert.execute(&columns::values(view, run.final_blob.as_ref())).map(drop)
+        self.insert.execute(&row::values(view, run.final_blob.as_ref())).map(drop)
     }
 
     /// Changes the row of a run that is live and at the expected record; says whether it was.
     pub(crate) fn advance(&mut self, run: &Run, patch: &Patch) -> Result<bool> {
         let changed = match patch.ended_at {
-            None => self.advance.execute(&columns::changes(run, patch))?,
-            Some(_) => self.finish.execute(&columns::last_changes(run, patch))?,
+            None => self.advance.execute(&row::changes(run, patch))?,
+            Some(_) => self.finish.execute(&row::last_changes(run, patch))?,
         };
         Ok(changed == 1)
     }

@@ -18,6 +18,8 @@ use crate::{
 /// A store of the format before, with 14 runs.
 const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../drawloom/tests/golden/format-5/drawloom.db");
 const BEFORE: u32 = 5;
+/// A store of the first format.
+const FIRST: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../drawloom/tests/golden/0.1.0/drawloom.db");
 
 fn put_golden(directory: &Path) -> PathBuf {
     let file = directory.join("drawloom.db");
@@ -60,6 +62,31 @@ async fn the_copy_of_the_format_before_stays_until_the_first_clean_close() {
     let opened = open(&directory);
     assert_whole(&opened).await;
     assert_eq!(copies(directory.path()), [""; 0], "nothing is copied when the format stays");
+}
+
+/// The tables and indexes of a closed store, without their white space.
+fn schema(directory: &Path) -> Vec<String> {
+    let connection = rusqlite::Connection::open(directory.join("drawloom.db")).expect("a store");
+    let mut schema = connection
+        .prepare("SELECT name || ' ' || coalesce(sql, '') FROM sqlite_schema ORDER BY name")
+        .expect("every file has a schema");
+    let texts = schema.query_map([], |row| row.get::<_, String>(0)).expect("a schema");
+    let compact = |text: String| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    texts.map(|text| compact(text.expect("a text"))).collect()
+}
+
+#[tokio::test]
+async fn every_earlier_format_ends_as_a_new_store_begins() {
+    let new = tempfile::tempdir().expect("a temporary directory");
+    open(&new).store.close().await.expect("an orderly end");
+    for golden in [FIRST, GOLDEN] {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        fs::copy(golden, directory.path().join("drawloom.db")).expect("a store of an earlier format");
+        let opened = open(&directory);
+        assert_whole(&opened).await;
+        opened.store.close().await.expect("an orderly end");
+        assert_eq!(schema(directory.path()), schema(new.path()), "{golden}");
+    }
 }
 
 #[tokio::test]

@@ -2,7 +2,10 @@
 
 use drawloom_contract::{caller::Visible, ids::UserId, journal::RunFilter, view::RunView};
 
-use super::columns::{names, read, select_runs_without_texts};
+use super::{
+    columns::select_runs_without_texts,
+    row::{names, read},
+};
 use crate::sqlite::{Connection, Result, Value};
 
 /// The runs that a filter lets through, newest first, without their texts.

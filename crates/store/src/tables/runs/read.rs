@@ -9,7 +9,10 @@ use drawloom_contract::{
     view::RunView,
 };
 
-use super::columns::{names, read, select_runs, select_runs_without_texts};
+use super::{
+    columns::{select_runs, select_runs_without_texts},
+    row::{names, read},
+};
 use crate::{
     sqlite::{Connection, Result, values},
     tables::waits::{read_due, waits_for_nothing},
