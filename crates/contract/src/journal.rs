@@ -232,7 +232,7 @@ pub enum StoreError {
         /// Which store.
         store: String,
     },
-    /// It holds what nobody wrote.
+    /// It holds what drawloom never writes.
     #[error("the store {store} is damaged: {detail}")]
     Corrupt {
         /// Which store.

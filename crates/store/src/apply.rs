@@ -136,7 +136,7 @@ fn begin_run(writes: &mut Writes<'_>, run: &Run, view: &RunView) -> Result<()> {
     }
 }
 
-/// A run that joins a session finds it there, and nobody else at work in it.
+/// Checks that the session exists and that no other run of it is live.
 fn check_session(writes: &mut Writes<'_>, view: &RunView) -> Result<()> {
     let session = view.session;
     if !writes.sessions.is_known(&view.tenant, session)? {

@@ -90,7 +90,7 @@ mod tests {
         assert!((1..=format()).all(|format| steps_to(format).next().is_some()));
     }
 
-    /// The writer's time is everybody's: no statement of it may look at more rows than it is about.
+    /// All runs wait for the writer, so its statements look at no more rows than they are about.
     #[test]
     fn no_statement_of_the_writer_looks_at_all_runs_of_a_tenant() {
         let connection = Connection::in_memory();

@@ -95,7 +95,7 @@ impl Connection {
         if problems == ["ok"] { Ok(()) } else { Err(Error::Value(problems.join("; "))) }
     }
 
-    /// Folds the whole log into the file and empties it, unless somebody reads.
+    /// Folds the whole log into the file and empties it, unless another connection reads.
     pub(crate) fn fold_log(&self) -> Result<()> {
         Ok(self.0.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?)
     }

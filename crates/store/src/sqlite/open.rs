@@ -133,7 +133,7 @@ pub(crate) fn create_directory(directory: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Refuses what is no store and what a newer version wrote, before SQLite touches anything.
+/// Refuses files that are not stores and stores of newer versions, before SQLite touches anything.
 pub(crate) fn check_header(file: &Path) -> Result<(), StoreError> {
     let mut header = Vec::with_capacity(HEADER);
     match File::open(file).and_then(|file| file.take(HEADER as u64).read_to_end(&mut header)) {
@@ -164,7 +164,7 @@ fn check_format(file: &Path, found: u32) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Brings the file up to date and raises the epoch: whoever owned it before can write nothing from here on.
+/// Brings the file up to date and raises the epoch: its owner before can write nothing from here on.
 fn begin_boot(connection: &Connection, found: u32, now: Timestamp) -> Done<(Epoch, Previous)> {
     connection.keep_log()?;
     migrate(connection, found)?;

@@ -16,7 +16,7 @@ use super::{
     files::Files,
 };
 
-/// Reads at once; whoever comes then waits.
+/// Reads at once; further reads wait.
 const CONNECTIONS: usize = 4;
 
 /// The connections.

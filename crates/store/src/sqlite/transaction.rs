@@ -39,7 +39,7 @@ impl<'c> Transactions<'c> {
         self.roll_back.execute(&[]).map(drop)
     }
 
-    /// Whether nothing of a failed transaction is left. SQLite ends the transaction by itself after some failures.
+    /// Whether nothing of a failed transaction is left. SQLite ends the transaction after some failures.
     pub(crate) fn is_rolled_back(&mut self) -> bool {
         !self.connection.is_in_transaction() || self.roll_back().is_ok()
     }

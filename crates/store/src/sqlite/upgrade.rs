@@ -28,7 +28,7 @@ pub(super) fn copy(connection: &Connection, file: &Path, found: u32) -> Result<(
     let (known, size) = (tables::format(), connection.size().map_err(|error| explain(file, &error))?);
     let no_room = || StoreError::NoRoomForCopy { store: file.display().to_string(), bytes: size };
     let target = copy_before(file, known);
-    // A copy that fails half way would take the room from everybody else meanwhile.
+    // A copy that fails half way would fill the disk for other processes meanwhile.
     let has_room = statvfs(file).is_ok_and(|disk| disk.f_bavail.saturating_mul(disk.f_frsize) >= size);
     let may_be_as_large = getrlimit(Resource::Fsize).current.is_none_or(|limit| limit >= size);
     if !has_room || !may_be_as_large {

@@ -23,7 +23,7 @@ use crate::{
     tables::{self, boots},
 };
 
-/// Entries that wait for the writer; whoever comes then waits for a place.
+/// Entries that wait for the writer. When it is full, callers wait for a place.
 pub(crate) const QUEUE: usize = 16_384;
 /// Most entries in one group.
 const GROUP_ENTRIES: usize = 1_024;
@@ -103,7 +103,9 @@ fn serve(
 fn close(connection: &Connection, shared: &Shared) -> Result<(), StoreError> {
     let closed = boots::end(connection, shared.epoch).and_then(|()| connection.fold_log());
     closed.map_err(|error| explain(&shared.file, &error))?;
-    if let Err(error) = upgrade::remove_copies(&shared.file) {
+    // A store that was deleted, replaced or taken over did not end well, and its copy may be the last one.
+    let is_ours = shared.files.check().is_ok() && boots::owner(connection) == Ok(Some(shared.epoch));
+    if is_ours && let Err(error) = upgrade::remove_copies(&shared.file) {
         tracing::warn!(%error, "the copy of the earlier format was not removed");
     }
     Ok(())

@@ -36,7 +36,7 @@ pub(crate) fn is_known(connection: &Connection, tenant: &Tenant, batch: BatchId)
     connection.prepare("SELECT 1 FROM batches WHERE tenant = $1 AND batch = $2")?.finds(values![tenant, &batch])
 }
 
-/// From here on the batch is unknown: nobody sees it with a part missing.
+/// Makes the batch unknown, so that no caller sees it with a part missing.
 pub(crate) fn remove(connection: &Connection, tenant: &Tenant, batch: BatchId) -> Result<()> {
     connection
         .prepare("DELETE FROM batches WHERE tenant = $1 AND batch = $2")?

@@ -22,7 +22,7 @@ pub(crate) const STEPS: &[Step] = &[
             PRIMARY KEY (tenant, digest)
         ) WITHOUT ROWID;",
     ),
-    // Definitions of runs that went. Those that no run has any more go with the next boot, when nobody can pin them anew.
+    // Definitions of pruned runs. The next boot removes those that no run has, before a run can pin one again.
     (
         3,
         "CREATE TABLE loose_definitions (
@@ -49,7 +49,7 @@ pub(crate) fn find(connection: &Connection, tenant: &Tenant, digest: &Digest) ->
         .first(values![tenant, digest], |row| row.get(0).map(|Json(definition)| definition))
 }
 
-/// Says that a run that had this definition went.
+/// Notes that a run with this definition was pruned.
 pub(crate) fn loosen(connection: &Connection, tenant: &Tenant, digest: &Digest) -> Result<()> {
     connection
         .prepare("INSERT INTO loose_definitions (tenant, digest) VALUES ($1, $2) ON CONFLICT DO NOTHING")?
@@ -57,8 +57,8 @@ pub(crate) fn loosen(connection: &Connection, tenant: &Tenant, digest: &Digest) 
         .map(drop)
 }
 
-/// Removes definitions of pruned runs that no run has any more. Only for a boot that has not begun: nobody else can pin
-/// one at that moment.
+/// Removes definitions of pruned runs that no run has any more. Only for the start of a boot: a run that began meanwhile
+/// could pin one.
 pub(crate) fn forget_loose(connection: &Connection) -> Result<()> {
     connection.run(
         "DELETE FROM definitions WHERE (tenant, digest) IN (SELECT tenant, digest FROM loose_definitions) \

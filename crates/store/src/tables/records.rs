@@ -13,7 +13,7 @@ use crate::{
 };
 
 pub(crate) const STEPS: &[Step] = &[
-    // form: 0 as it is, 1 with references to blobs, 2 the digest of a blob.
+    // form: 0 the body itself, 1 with references to blobs, 2 the digest of a blob.
     (
         1,
         "CREATE TABLE journal (

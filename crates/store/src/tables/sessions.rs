@@ -50,7 +50,7 @@ pub(crate) fn is_visible(connection: &Connection, visible: &Visible, session: Se
     connection.prepare(SEEN)?.finds(values![visible.tenant(), &session, visible.owner()])
 }
 
-/// From here on the session is unknown: nobody joins it with a part missing.
+/// Makes the session unknown, so that no run joins it with a part missing.
 pub(crate) fn remove(connection: &Connection, tenant: &Tenant, session: SessionId) -> Result<()> {
     connection
         .prepare("DELETE FROM sessions WHERE tenant = $1 AND session = $2")?

@@ -64,6 +64,19 @@ async fn the_copy_of_the_format_before_stays_until_the_first_clean_close() {
     assert_eq!(copies(directory.path()), [""; 0], "nothing is copied when the format stays");
 }
 
+#[tokio::test]
+async fn the_copy_stays_when_the_store_was_deleted_or_taken_over() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let file = put_golden(directory.path());
+    let first = open(&directory);
+    let second = open(&directory);
+    first.store.close().await.expect("an orderly end");
+    assert_eq!(copies(directory.path()), ["drawloom.db.before-format6"]);
+    fs::remove_file(file).expect("a file");
+    drop(second.store.close().await);
+    assert_eq!(copies(directory.path()), ["drawloom.db.before-format6"]);
+}
+
 /// The tables and indexes of a closed store, without their white space.
 fn schema(directory: &Path) -> Vec<String> {
     let connection = rusqlite::Connection::open(directory.join("drawloom.db")).expect("a store");
@@ -99,7 +112,7 @@ async fn a_new_store_is_not_copied() {
 #[tokio::test]
 async fn a_kill_at_any_write_of_the_upgrade_leaves_a_store_that_opens() {
     if let Some(directory) = place() {
-        drop(Store::open(&Options::new(directory), at(2)).expect("nobody killed it"));
+        drop(Store::open(&Options::new(directory), at(2)).expect("it was not killed"));
         return;
     }
     if Command::new("strace").arg("-V").output().is_err() {
