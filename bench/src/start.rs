@@ -70,7 +70,12 @@ fn run(bench: &Bench, data: &Path) -> Result<Duration> {
 fn command(bench: &Bench, data: &Path, words: &[&str]) -> Result<()> {
     let mut command = Command::new(bench.drawloom());
     command.arg("--config").arg(bench.config()).arg("--data-dir").arg(data).args(words);
-    let ended = command.env_remove("DRAWLOOM_TOKEN").stdin(Stdio::null()).stdout(Stdio::null()).status()?;
+    let ended = command
+        .env_remove("DRAWLOOM_TOKEN")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()?;
     ensure!(ended.success(), "drawloom {} failed", words.join(" "));
     Ok(())
 }

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     choice::{Choice, Effort, Sampling},
+    executor::MODEL,
     ids::{AgentName, Digest, Tenant},
     money::Cost,
     redact::Texts,
@@ -20,9 +21,12 @@ pub struct Definition {
     /// What it is good for, for people and for models that choose whom to spawn.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub description: String,
-    /// The provider whose caps and credentials its calls count against.
+    /// What the next step of its runs comes from.
+    #[serde(default = "model_executor", skip_serializing_if = "is_model_executor")]
+    pub executor: String,
+    /// The provider whose caps and credentials its calls count against. Empty for executors that ask no model.
     pub provider: String,
-    /// The model's name at that provider.
+    /// The model's name at that provider. Empty for executors that ask no model.
     pub model: String,
     /// The system prompt.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -91,6 +95,7 @@ impl Definition {
         Self {
             name,
             description: String::new(),
+            executor: MODEL.into(),
             provider: provider.into(),
             model: model.into(),
             system_prompt: String::new(),
@@ -124,6 +129,14 @@ impl Definition {
             None => self.agents.iter().any(|pattern| matches(pattern, name.as_str())),
         }
     }
+}
+
+pub(crate) fn model_executor() -> String {
+    MODEL.into()
+}
+
+pub(crate) fn is_model_executor(name: &String) -> bool {
+    name == MODEL
 }
 
 /// Whether `name` is what `pattern` says: an exact name, or `prefix*`.

@@ -10,7 +10,11 @@ use crate::{
     record::{Outcome, Record},
     run::Run,
     time::Timestamp,
+    tool::Tool,
 };
+
+/// The executor of agents that name none: our own agent loop.
+pub const MODEL: &str = "model";
 
 /// What a run does next. The engine alone performs it.
 #[derive(Debug, Clone, PartialEq)]
@@ -61,12 +65,26 @@ pub struct CallPlan {
     pub tool_use: ToolUse,
     /// Whether the redactor changed its input.
     pub masked: bool,
+    /// Who wants the call.
+    pub asked_by: AskedBy,
 }
 
-/// A kind of run.
+/// Who wants a tool to be called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AskedBy {
+    /// A model, which may call the tools that the run was accepted with.
+    Model,
+    /// The executor, which may call the tools that it brought itself.
+    Executor,
+}
+
+/// A kind of run. Agents name their executor; the name is journaled with each run.
 pub trait Executor: Send + Sync {
     /// State for one run, before its first record.
     fn open(&self, definition: Arc<Definition>) -> Box<dyn Drive>;
+
+    /// Tools that only this executor may call. No model is offered them, and no agent can list them.
+    fn tools(&self) -> Vec<Arc<dyn Tool>>;
 }
 
 /// One run's executor state. Both methods are pure: no clock, no chance, no I/O.

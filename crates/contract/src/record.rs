@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use crate::{
     choice::ModelPlan,
+    definition::{is_model_executor, model_executor},
     failure::RunError,
     ids::{AgentId, AgentName, BatchId, Digest, RunId, SessionId, Tenant, UserId},
     message::{Segment, ToolUse},
@@ -143,9 +144,12 @@ pub struct Accepted {
     pub agent: AgentName,
     /// The agent's pinned definition.
     pub definition: Digest,
+    /// What its next step comes from.
+    #[serde(default = "model_executor", skip_serializing_if = "is_model_executor")]
+    pub executor: String,
     /// For whom.
     pub user: UserId,
-    /// The provider that its calls go to.
+    /// The provider that its calls go to; the executor's name when it asks no model.
     pub provider: String,
     /// The model.
     pub model: String,
@@ -162,6 +166,9 @@ pub struct Accepted {
     pub batch: Option<BatchPlace>,
     /// What it is asked.
     pub segments: Vec<Segment>,
+    /// What its executor is told beside that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input: Option<Value>,
     /// The tools it may use, by name: operator, definition and request, each narrowing.
     pub tools: Vec<String>,
     /// The tools that the root's request left to its whole tree, when it narrowed them.
@@ -246,6 +253,9 @@ pub struct CallStarted {
     /// Whether the redactor changed the input; then it is never executed again.
     #[serde(default, skip_serializing_if = "is_false")]
     pub masked: bool,
+    /// Whether the executor asked for it, with a tool of its own.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub by_executor: bool,
 }
 
 /// Outcome: a tool call's result.
@@ -385,6 +395,11 @@ pub enum Stop {
     Bug,
     /// Its journal cannot be read or folded.
     Unreadable,
+    /// This process does not have its executor.
+    NoExecutor {
+        /// The executor.
+        executor: String,
+    },
     /// The process died over and over at the same step of it.
     Quarantined {
         /// How often.
@@ -392,7 +407,7 @@ pub enum Stop {
     },
 }
 
-/// How a run ended. Its `final_text` is the text of its last turn's record.
+/// How a run ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outcome {
     /// A terminal status.
@@ -403,6 +418,9 @@ pub struct Outcome {
     /// What went wrong, unless it completed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<RunError>,
+    /// The result in words, when that is not the text of the last turn.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub final_text: Option<String>,
     /// All tokens of the run.
     pub usage: Usage,
     /// What they cost, as far as their models have a price.
@@ -426,7 +444,8 @@ impl Texts for Record {
                 accepted.models.sampling.stop.iter_mut().flatten().for_each(&mut *visit);
                 accepted.segments.iter_mut().for_each(|segment| segment.each_text(visit));
                 accepted.warnings.iter_mut().for_each(&mut *visit);
-                for value in [&mut accepted.parent_context, &mut accepted.metadata].into_iter().flatten() {
+                let Accepted { input, parent_context, metadata, .. } = &mut **accepted;
+                for value in [input, parent_context, metadata].into_iter().flatten() {
                     value.each_text(visit);
                 }
             }
@@ -452,6 +471,7 @@ impl Texts for Record {
             Body::Finished(outcome) => {
                 outcome.warnings.iter_mut().for_each(&mut *visit);
                 outcome.error.iter_mut().for_each(|error| error.each_text(visit));
+                outcome.final_text.iter_mut().for_each(visit);
             }
             Body::Admitted { .. }
             | Body::TurnStarted(_)

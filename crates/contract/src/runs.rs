@@ -31,6 +31,8 @@ pub struct Start {
     pub user: Option<UserId>,
     /// What it is asked; not empty.
     pub segments: Vec<Segment>,
+    /// What its executor is told beside that.
+    pub input: Option<Value>,
     /// Tools to leave it, of those it has; all, when absent.
     pub tools: Option<Vec<String>>,
     /// The session to join.

@@ -60,7 +60,7 @@ pub struct RunView {
     pub queue_timeout_ms: Option<u64>,
     /// Why the model stopped.
     pub stop_reason: Option<StopReason>,
-    /// The last turn's text.
+    /// The last turn's text, or the result that the executor gave.
     pub final_text: Option<String>,
     /// What went wrong.
     pub error: Option<RunError>,
@@ -138,6 +138,7 @@ impl Patch {
                     patch.ended_at = Some(record.at);
                     patch.stop_reason = outcome.stop_reason;
                     patch.error.clone_from(&outcome.error);
+                    patch.final_text = outcome.final_text.clone().or(patch.final_text);
                     patch.warnings = Some(outcome.warnings.clone());
                 }
                 // A parked run that is to end is taken up for that, also by the next process.

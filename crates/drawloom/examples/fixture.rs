@@ -3,7 +3,7 @@
 
 use std::{io::Write as _, path::PathBuf, process::ExitCode, sync::Arc};
 
-use drawloom::{Parts, Surface, config, data_dir::DataDir, start};
+use drawloom::{Extra, Parts, Surface, config, data_dir::DataDir, start};
 use drawloom_contract::tool::Tool;
 use drawloom_store::Synchronous;
 use drawloom_testkit::{Fault, KillJournal, KillTool, Killer, Ledger, MarkedModel, Names, ShiftedClock, with_fault};
@@ -55,7 +55,8 @@ async fn serve() -> anyhow::Result<()> {
     let ledger: Arc<dyn Tool> = Arc::new(Ledger { file: fixture.ledger });
     let loaded = config::load_files(&[config])?;
     let lock = DataDir::new(directory).lock("fixture")?;
-    let mut parts = Parts::from_config(loaded, lock, Surface::Serve { listen: "127.0.0.1:0".into() }, &[ledger])?;
+    let extra = Extra { tools: vec![ledger], ..Extra::default() };
+    let mut parts = Parts::from_config(loaded, lock, Surface::Serve { listen: "127.0.0.1:0".into() }, &extra)?;
     for tool in &mut parts.resolved.tools {
         *tool = Arc::new(KillTool { inner: tool.clone(), killer: killer.clone() });
     }

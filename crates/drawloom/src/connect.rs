@@ -214,7 +214,8 @@ async fn here(session: &Session, command: &str) -> Result<Connection, CommandErr
     let loaded = config::load_files(&project.shown)?;
     let origin = Origin::of(&session.globals.config, &project.shown);
     trust::check(&project.shown, &loaded, origin, Asking::at(&session.output))?;
-    let running = start(Parts::from_config(loaded, Access::Owner(lock), Surface::Embedded, &[])?).await?;
+    let running =
+        start(Parts::from_config(loaded, Access::Owner(lock), Surface::Embedded, &crate::Extra::default())?).await?;
     if running.left_unfinished > 0 && session.output.format() == Format::Human {
         let count = running.left_unfinished;
         let runs = if count == 1 { "1 other run is".to_owned() } else { format!("{count} other runs are") };

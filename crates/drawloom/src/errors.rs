@@ -135,6 +135,7 @@ errors! {
         "toolset_not_asked": "The tool is in a toolset that the MCP client did not ask for.", "Connect with `--toolsets`, or `/mcp?toolsets=`.";
         "unexpected_body": "A GET has a body.", "Put the fields into the query.";
         "unexpected_query": "A POST has a query.", "Put the fields into the body.";
+        "unknown_executor": "The agent names an executor that this server does not have.", "Use one of those that the error lists.";
         "unknown_agent": "There is no agent of that name.", "`drawloom agents list` shows them.";
         "unknown_agent_id": "No run has this handle.", "`drawloom runs list` shows runs.";
         "unknown_batch": "There is no such batch here.", "Check its id; it may have been pruned.";

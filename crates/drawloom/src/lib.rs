@@ -34,5 +34,5 @@ mod start;
 mod trust;
 
 pub use parts::{Parts, Surface};
-pub use resolve::{LAUNCHER, LEAVE, Resolved, resolve};
+pub use resolve::{Extra, LAUNCHER, LEAVE, Resolved, resolve};
 pub use start::{Running, start, stop_signal};

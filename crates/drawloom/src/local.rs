@@ -57,7 +57,7 @@ const RETURN_TIME: Duration = Duration::from_secs(10);
 /// How much of the end of a log is shown.
 const LOG_TAIL: u64 = 2048;
 
-pub(crate) use stop::stop;
+pub(crate) use stop::{WAY_TIME, stop};
 
 /// What a client wants of the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -228,7 +228,7 @@ impl Search {
             self.note(version::note(server));
             return false;
         }
-        match stop(&self.directory, server).await {
+        match stop(&self.directory, server, Some(WAY_TIME)).await {
             Ok(_) => {
                 self.note(format!("the server of drawloom {} (process {}) was replaced", server.version, server.pid));
                 true

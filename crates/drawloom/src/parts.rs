@@ -7,7 +7,6 @@ use drawloom_contract::{
     model::Model,
     redact::Redactor,
     time::{Clock, Entropy},
-    tool::Tool,
 };
 use drawloom_server::{
     auth::{Auth, PrincipalToken, see_only_their_own},
@@ -22,7 +21,7 @@ use crate::{
     environment,
     exit::CommandError,
     leftovers,
-    resolve::{self, Directories, Resolved, bash},
+    resolve::{self, Directories, Extra, Resolved, bash},
 };
 
 /// Puts something between the engine and the journal.
@@ -70,12 +69,12 @@ pub struct Parts {
 }
 
 impl Parts {
-    /// Everything from the config, and `extra` tools beside the built-in ones.
+    /// Everything from the config, and `extra` beside what is built in.
     pub fn from_config(
         loaded: Loaded,
         access: impl Into<Access>,
         surface: Surface,
-        extra: &[Arc<dyn Tool>],
+        extra: &Extra,
     ) -> Result<Self, CommandError> {
         let access = access.into();
         let directory = access.directory();

@@ -7,6 +7,7 @@ use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 use drawloom_contract::{
     choice::ModelName,
     definition::{Definitions as _, may_mean},
+    executor::{Executor, MODEL},
     failure::Explain as _,
     ids::Tenant,
     model::Model,
@@ -44,6 +45,8 @@ pub struct Resolved {
     pub models: BTreeMap<String, Arc<dyn Model>>,
     /// What the operator says that models cost.
     pub prices: BTreeMap<ModelName, Price>,
+    /// Executors beside `model`.
+    pub executors: BTreeMap<String, Arc<dyn Executor>>,
     /// The tools.
     pub tools: Vec<Arc<dyn Tool>>,
     /// Tools that are off, of which an earlier process may have left calls that still run.
@@ -54,8 +57,17 @@ pub struct Resolved {
     pub findings: Vec<Finding>,
 }
 
-/// Resolves the config, or says all that is wrong with it. `extra` tools are there beside the built-in ones.
-pub fn resolve(loaded: &Loaded, extra: &[Arc<dyn Tool>]) -> Result<Resolved, Vec<Mistake>> {
+/// What a process has beside what is built in: the shipped binary has nothing.
+#[derive(Clone, Default)]
+pub struct Extra {
+    /// Tools that agents can list.
+    pub tools: Vec<Arc<dyn Tool>>,
+    /// Executors that agents can name.
+    pub executors: BTreeMap<String, Arc<dyn Executor>>,
+}
+
+/// Resolves the config, or says all that is wrong with it. `extra` is there beside what is built in.
+pub fn resolve(loaded: &Loaded, extra: &Extra) -> Result<Resolved, Vec<Mistake>> {
     let nowhere = std::env::temp_dir();
     resolve_in(&Directories { temporary: nowhere.clone(), staged: nowhere }, loaded, extra)
 }
@@ -69,16 +81,12 @@ pub(crate) struct Directories {
 }
 
 /// The same, for an instance whose tools are called.
-pub(crate) fn resolve_in(
-    directories: &Directories,
-    loaded: &Loaded,
-    extra: &[Arc<dyn Tool>],
-) -> Result<Resolved, Vec<Mistake>> {
+pub(crate) fn resolve_in(directories: &Directories, loaded: &Loaded, extra: &Extra) -> Result<Resolved, Vec<Mistake>> {
     let config = &loaded.config;
     let mut problems = Vec::new();
     let tool_parts = tool_parts(&config.tools, directories);
     let mut tools = drawloom_tools::builtin(&tool_parts);
-    tools.extend(extra.iter().cloned());
+    tools.extend(extra.tools.iter().cloned());
     let providers: Vec<String> = config.providers.keys().cloned().collect();
     let unusable = keyless(config);
     let prices = config.pricing.prices(&providers).unwrap_or_else(|found| {
@@ -122,6 +130,7 @@ pub(crate) fn resolve_in(
         provider_priority: &config.provider_priority,
         providers: &providers,
         unusable: &unusable,
+        executors: &extra.executors.keys().cloned().chain([MODEL.to_owned()]).collect::<Vec<_>>(),
         tools: &tools.iter().map(|tool| tool.card().name).collect::<Vec<_>>(),
         off: &drawloom_tools::off(&config.tools).iter().map(|off| (off.name.into(), off.switch.into())).collect(),
         servers: &servers.keys().cloned().collect::<Vec<_>>(),
@@ -142,6 +151,7 @@ pub(crate) fn resolve_in(
                 volumes: Arc::new(volumes),
                 models,
                 prices,
+                executors: extra.executors.clone(),
                 tools,
                 turned_off: drawloom_tools::turned_off(&tool_parts),
                 servers: servers.keys().cloned().zip(sources).collect(),

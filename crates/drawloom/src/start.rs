@@ -134,6 +134,7 @@ pub async fn start(parts: Parts) -> Result<Running, CommandError> {
         definitions: parts.resolved.catalog.clone(),
         providers,
         prices: parts.resolved.prices.clone(),
+        executors: parts.resolved.executors.clone(),
         tools: parts.resolved.tools.clone(),
         turned_off: parts.resolved.turned_off.clone(),
         sources: parts.resolved.servers.values().cloned().collect(),

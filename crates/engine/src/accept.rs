@@ -8,8 +8,9 @@ use std::{
 
 use drawloom_contract::{
     caller::Caller,
-    choice::Sampling,
-    definition::matches,
+    choice::{ModelName, ModelPlan, Sampling},
+    definition::{Definition, matches},
+    executor::MODEL,
     failure::{Explain, Failure, FailureKind},
     ids::{AgentId, AgentName, BatchId, Digest, RunId, RunKey, SessionId, Tenant},
     journal::{Append, CommitError, Entry, HandleId, NewBatch, RequestKey},
@@ -352,15 +353,19 @@ impl Engine {
             }
             (asked, limit) => asked.or(limit),
         };
-        let (model, models) =
-            self.choose(definition, start.user_tier.as_deref(), start.sampling, budget_cost, &mut warnings)?;
+        let is_model = definition.executor == MODEL;
+        let (model, models) = match is_model {
+            true => self.choose(definition, start.user_tier.as_deref(), start.sampling, budget_cost, &mut warnings)?,
+            false => asks_no_model(definition),
+        };
         let run_timeout_ms = match (start.run_timeout_ms, definition.run_timeout_ms) {
             (asked, Some(limit)) => Some(narrower("run_timeout_seconds", asked, limit, &mut warnings)),
             (asked, None) => asked,
         };
         // The default keeps a run from staying alive unseen. All waits that exist count: for children, slots, times, rate
         // limits and budgets. A wait for a person or a channel, once there is one, must stop this clock.
-        let timeout_ms = start.timeout_ms.or(Some(self.parts.config.default_timeout_ms).filter(|millis| *millis > 0));
+        let usual = Some(self.parts.config.default_timeout_ms).filter(|millis| is_model && *millis > 0);
+        let timeout_ms = start.timeout_ms.or(usual);
         let deadline = timeout_ms.map(|millis| now.after(Duration::from_millis(millis)));
         let accepted = Accepted {
             version: drawloom_contract::VERSION.into(),
@@ -370,6 +375,7 @@ impl Engine {
             agent_id: start.agent_id.map_or_else(|| AgentId::mint(now, &*self.parts.entropy), Ok)?,
             agent: start.agent,
             definition: pinned.digest,
+            executor: definition.executor.clone(),
             user: start.user.unwrap_or_else(|| caller.subject.clone()),
             provider: model.provider,
             model: model.model,
@@ -378,6 +384,7 @@ impl Engine {
             depth: 0,
             batch,
             segments: start.segments,
+            input: start.input,
             tools,
             narrowed_tools: start.tools,
             max_iterations,
@@ -413,8 +420,10 @@ impl Engine {
         let mut warnings = self.toolbox.missing(&definition.tools, parent.narrowed_tools.as_deref());
         let tools = narrowed(&pinned.tools, parent.narrowed_tools.as_deref(), &mut warnings);
         let user_tier = parent.models.user_tier.as_deref();
-        let (model, models) =
-            self.choose(definition, user_tier, Sampling::default(), parent.budget_cost, &mut warnings)?;
+        let (model, models) = match definition.executor == MODEL {
+            true => self.choose(definition, user_tier, Sampling::default(), parent.budget_cost, &mut warnings)?,
+            false => asks_no_model(definition),
+        };
         let accepted = Accepted {
             version: drawloom_contract::VERSION.into(),
             tenant: parent.tenant.clone(),
@@ -423,6 +432,7 @@ impl Engine {
             agent_id: AgentId::mint(now, &*self.parts.entropy)?,
             agent: child.agent,
             definition: pinned.digest,
+            executor: definition.executor.clone(),
             user: parent.user.clone(),
             provider: model.provider,
             model: model.model,
@@ -431,6 +441,7 @@ impl Engine {
             depth: parent.depth + 1,
             batch: None,
             segments: vec![Segment::user(child.prompt)],
+            input: None,
             tools,
             narrowed_tools: parent.narrowed_tools.clone(),
             max_iterations: definition.max_iterations,
@@ -472,6 +483,7 @@ impl Engine {
                 false => failure.with_hint(format!("there are: {}", known.join(", "))),
             });
         };
+        self.executors.check(&definition.executor)?;
         Ok(self.pins.pin(tenant, &definition, &self.parts.redactor, &self.toolbox))
     }
 
@@ -527,6 +539,11 @@ fn request_key(caller: &Caller, key: &Idempotency, handle: HandleId) -> RequestK
         body: key.body,
         handle,
     }
+}
+
+/// The lane of runs that ask no model is named after their executor, so that caps count them as they count a provider's.
+fn asks_no_model(definition: &Definition) -> (ModelName, ModelPlan) {
+    (ModelName::new(&definition.executor, ""), ModelPlan::default())
 }
 
 fn planned_lane(accepted: &Accepted) -> Lane {

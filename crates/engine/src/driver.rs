@@ -9,14 +9,14 @@ use std::{
 };
 
 use drawloom_contract::{
-    executor::{Drive, Effect, Executor},
+    executor::{Drive, Effect},
     failure::RunError,
     ids::RunKey,
     journal::{Append, CommitError, Entry, StoreError, WaitChange},
     record::{Accepted, Body, Outcome, Record, Seq, Status},
     redact::Redacted,
     run::{FoldError, Run},
-    time::Timestamp,
+    time::{Instant, Timestamp},
     tool::{Gates, ToolCard},
     view::{Patch, RunView},
 };
@@ -31,7 +31,7 @@ use crate::{
     control::{Claim, Order},
     engine::{Slot, ticket},
     evidence::OldEvidence,
-    model_executor::ModelExecutor,
+    executors::Known,
     perform::Task,
     pins::Pinned,
     timers::Due,
@@ -47,6 +47,7 @@ pub(crate) struct Driver {
     pub(crate) cards: Arc<[ToolCard]>,
     /// The hosts that the definition and the root's request leave.
     pub(crate) hosts: Arc<[String]>,
+    pub(crate) kind: Arc<Known>,
     drive: Box<dyn Drive>,
     view: RunView,
     pub(crate) claim: Claim,
@@ -69,6 +70,8 @@ pub(crate) struct Driver {
     pub(crate) call_ids: HashSet<String>,
     /// Where it was last parked for a time, and for how long.
     pub(crate) parked: Option<(Seq, Duration)>,
+    /// The last look at the wall clock, and when it was.
+    looked: (Timestamp, Instant),
 }
 
 /// The step was not journaled, and never will be: the task ends, and the run goes on from its journal some other time.
@@ -80,7 +83,8 @@ impl Driver {
     pub(crate) async fn begin(engine: Arc<Engine>, planned: Planned, claim: Claim, slot: Option<Slot>) -> Box<Self> {
         let Planned { at, accepted, pinned, .. } = planned;
         let record = engine.parts.redactor.clean(Record { seq: 1, at, body: Body::Accepted(Box::new(accepted)) });
-        let mut driver = Self::fold(engine, &record, pinned, claim, slot).expect("the record is a beginning");
+        let kind = engine.executors.find(&pinned.definition.executor).cloned().expect("a plan names a known executor");
+        let mut driver = Self::fold(engine, &record, kind, pinned, claim, slot).expect("the record is a beginning");
         driver.pending.push(record);
         driver.engine.watch_deadline(&driver.view);
         if driver.slot.is_some() {
@@ -94,6 +98,7 @@ impl Driver {
     pub(crate) fn fold(
         engine: Arc<Engine>,
         first: &Record,
+        kind: Arc<Known>,
         pinned: Arc<Pinned>,
         claim: Claim,
         slot: Option<Slot>,
@@ -107,16 +112,18 @@ impl Driver {
             true => pinned.cards.clone(),
             false => engine.toolbox.cards(&accepted.tools, Gates { definition: &pinned.definition, hosts: &hosts }),
         };
-        let mut drive = ModelExecutor.open((*pinned.definition).clone());
+        let mut drive = kind.executor.open((*pinned.definition).clone());
         drive.apply(&run, first);
         Ok(Box::new(Self {
             key: RunKey { tenant: accepted.tenant.clone(), run: accepted.run },
             view: RunView::accepted(accepted, first.at),
+            looked: (engine.wall(), engine.parts.clock.now()),
             engine,
             run,
             pinned,
             cards,
             hosts,
+            kind,
             drive,
             claim,
             slot,
@@ -159,9 +166,16 @@ impl Driver {
         &self.run.accepted
     }
 
-    /// The wall clock, for records.
+    /// The wall clock, for records and what is decided with them. It is looked at once for each step: whoever sets it in
+    /// between changes neither how long a wait is nor whether it is over.
     pub(crate) fn wall(&self) -> Timestamp {
-        self.engine.wall()
+        let (wall, at) = self.looked;
+        wall.after(self.engine.parts.clock.now().since(at))
+    }
+
+    /// Looks at the wall clock for the next step.
+    fn look(&mut self) {
+        self.looked = (self.engine.wall(), self.engine.parts.clock.now());
     }
 
     pub(crate) fn queue_timeout(&self) -> Option<Duration> {
@@ -233,7 +247,10 @@ impl Driver {
                         continue;
                     }
                 }
-                Some(done) = flying.next() => self.take_in(done),
+                Some(done) = flying.next() => {
+                    self.look();
+                    self.take_in(done);
+                }
             }
             match self.claim.control().order() {
                 Order::Drive => self.advance_beside(flying.len()).await,
@@ -314,7 +331,8 @@ impl Driver {
     /// An end that no executor decided.
     pub(crate) fn outcome(&self, status: Status, error: Option<RunError>) -> Outcome {
         let warnings = self.accepted().warnings.clone();
-        Outcome { status, stop_reason: None, error, usage: self.run.usage, cost: self.run.cost, warnings }
+        let (usage, cost) = (self.run.usage, self.run.cost);
+        Outcome { status, stop_reason: None, error, final_text: None, usage, cost, warnings }
     }
 
     /// Commits what is pending. Says whether this run was parked and has nothing left to wait for.

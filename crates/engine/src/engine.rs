@@ -13,6 +13,7 @@ use std::{
 use drawloom_contract::{
     choice::ModelName,
     definition::Definitions,
+    executor::Executor,
     failure::{Failure, FailureKind},
     ids::{RunId, RunKey},
     journal::{Append, Entry, Journal, RunReader, StoreError},
@@ -33,6 +34,7 @@ use crate::{
     budget::Budgets,
     control::{Claim, Control},
     driver::Driver,
+    executors::Executors,
     fallback::Cooldowns,
     feed::Feed,
     jumps::Jumps,
@@ -74,6 +76,8 @@ pub struct Parts {
     pub reader: Arc<dyn RunReader>,
     /// The agents.
     pub definitions: Arc<dyn Definitions>,
+    /// Kinds of runs beside `model`, by name.
+    pub executors: BTreeMap<String, Arc<dyn Executor>>,
     /// The providers, by id.
     pub providers: BTreeMap<String, Provider>,
     /// What models cost, where the operator says so.
@@ -108,6 +112,7 @@ pub struct Engine {
     /// Itself, for the tasks that hold on to it.
     me: Weak<Engine>,
     pub(crate) parts: Parts,
+    pub(crate) executors: Executors,
     pub(crate) toolbox: Toolbox,
     pub(crate) pins: Pins,
     pub(crate) feed: Arc<Feed>,
@@ -146,6 +151,7 @@ impl Engine {
         };
         let engine = Arc::new_cyclic(|me| Self {
             me: me.clone(),
+            executors: Executors::new(&parts.executors),
             toolbox: Toolbox::new(&parts.tools, &parts.sources),
             pins: Pins::default(),
             feed: Arc::default(),
@@ -295,6 +301,7 @@ impl Engine {
             status,
             stop_reason: None,
             error: Some(error),
+            final_text: None,
             usage: view.usage,
             cost: view.cost,
             warnings: view.warnings.clone(),

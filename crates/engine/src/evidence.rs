@@ -28,7 +28,7 @@ impl Driver {
             if started.repeat != RepeatClass::Check || started.evidence.is_none() {
                 continue;
             }
-            if let Some(tool) = self.offered(&started.tool_use.name) {
+            if let Some(tool) = self.tool_of(started) {
                 let context = ToolContext { evidence: started.evidence.clone(), ..self.context(open.call) };
                 self.evidence.push(OldEvidence { tool, context });
             }

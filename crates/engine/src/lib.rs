@@ -16,6 +16,7 @@ mod deltas;
 mod driver;
 mod engine;
 mod evidence;
+mod executors;
 mod fallback;
 mod feed;
 mod follow;

@@ -5,12 +5,13 @@ use std::{collections::HashMap, mem, sync::Arc};
 use drawloom_contract::{
     choice::ModelName,
     definition::Definition,
-    executor::{CallPlan, Drive, Effect, Executor, TurnPlan},
+    executor::{AskedBy, CallPlan, Drive, Effect, Executor, TurnPlan},
     failure::RunError,
     message::{Message, ToolResult, ToolUse},
     record::{Body, Limit, Outcome, Record, Seq, Status, StopReason, TurnDone, TurnFailed},
     run::Run,
     time::Timestamp,
+    tool::Tool,
 };
 
 use crate::conversation;
@@ -41,6 +42,10 @@ impl Executor for ModelExecutor {
             ended: None,
             limit: None,
         })
+    }
+
+    fn tools(&self) -> Vec<Arc<dyn Tool>> {
+        Vec::new()
     }
 }
 
@@ -197,7 +202,13 @@ impl Loop {
         unstarted
             .map(|(index, pending)| {
                 let (tool_use, masked) = (pending.tool_use.clone(), pending.masked);
-                Effect::Call(CallPlan { turn: self.turns, index: index as u32, tool_use, masked })
+                Effect::Call(CallPlan {
+                    turn: self.turns,
+                    index: index as u32,
+                    tool_use,
+                    masked,
+                    asked_by: AskedBy::Model,
+                })
             })
             .collect()
     }
@@ -245,6 +256,7 @@ impl Loop {
             status: Status::Completed,
             stop_reason: Some(stop_reason),
             error: None,
+            final_text: None,
             usage: run.usage,
             cost: run.cost,
             warnings,
@@ -256,6 +268,7 @@ impl Loop {
             status: Status::Failed,
             stop_reason: None,
             error: Some(error),
+            final_text: None,
             usage: run.usage,
             cost: run.cost,
             warnings: run.accepted.warnings.clone(),

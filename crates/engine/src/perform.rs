@@ -3,7 +3,7 @@
 use std::{collections::HashMap, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use drawloom_contract::{
-    executor::CallPlan,
+    executor::{AskedBy, CallPlan},
     failure::RunError,
     message::{Thought, ToolUse},
     model::{Model, Turn, TurnError, TurnRequest},
@@ -307,9 +307,11 @@ impl Driver {
         // Before it is cut: a part of a secret would not be recognised.
         self.engine.parts.redactor.mask(&mut text);
         if let Some(open) = self.run.open_calls.iter().find(|open| open.call == call) {
-            let name = open.started.tool_use.name.as_str();
+            let started = &open.started;
+            let name = started.tool_use.name.as_str();
             // Models invent names; only those that there are count by name.
-            let name = if self.engine.toolbox.find(name).is_some() { name } else { "unknown" };
+            let is_known = started.by_executor || self.engine.toolbox.find(name).is_some();
+            let name = if is_known { name } else { "unknown" };
             self.engine.meters.tool(name, is_error);
         }
         self.push(Body::CallDone(CallDone {
@@ -322,10 +324,10 @@ impl Driver {
 
     /// Journals the intent of a call. One that is refused gets its result at once.
     pub(crate) async fn begin_call(&mut self, plan: CallPlan) {
-        let CallPlan { turn, index, tool_use, masked } = plan;
+        let CallPlan { turn, index, tool_use, masked, asked_by } = plan;
         let written = self.unmasked.remove(&index);
         let most = self.engine.parts.config.max_calls_per_turn;
-        let tool = self.offered(&tool_use.name).filter(|_| index < most);
+        let tool = self.tool_for(asked_by, &tool_use.name).filter(|_| index < most);
         let mut context = self.context(self.run.seq + 1);
         let input = written.clone().unwrap_or_else(|| tool_use.input.clone());
         let withheld = tool.as_ref().and_then(|_| self.engine.toolbox.withheld(&tool_use.name, self.gates()));
@@ -365,7 +367,8 @@ impl Driver {
         }
         let conditions = tool.as_ref().filter(|_| refusal.is_none()).and_then(|tool| tool.conditions(&context));
         context.evidence = evidence.clone();
-        let started = CallStarted { turn, index, tool_use, repeat, evidence, conditions, masked };
+        let by_executor = asked_by == AskedBy::Executor;
+        let started = CallStarted { turn, index, tool_use, repeat, evidence, conditions, masked, by_executor };
         let call = self.push(Body::CallStarted(started));
         match (tool, refusal) {
             (Some(tool), None) => self.tasks.push(Task::Call { call, tool, context, input }),
@@ -373,10 +376,21 @@ impl Driver {
         }
     }
 
-    /// The tool, if the run may use it and it exists today.
-    pub(crate) fn offered(&self, name: &str) -> Option<Arc<dyn Tool>> {
-        let allowed = self.accepted().tools.iter().any(|tool| tool == name);
-        self.engine.toolbox.find(name).filter(|_| allowed)
+    /// The tool of a call that is journaled, if it exists today.
+    pub(crate) fn tool_of(&self, started: &CallStarted) -> Option<Arc<dyn Tool>> {
+        let asked_by = if started.by_executor { AskedBy::Executor } else { AskedBy::Model };
+        self.tool_for(asked_by, &started.tool_use.name)
+    }
+
+    /// The tool, if whoever asks may use it and it exists today.
+    fn tool_for(&self, asked_by: AskedBy, name: &str) -> Option<Arc<dyn Tool>> {
+        match asked_by {
+            AskedBy::Executor => self.kind.tool(name),
+            AskedBy::Model => {
+                let allowed = self.accepted().tools.iter().any(|tool| tool == name);
+                self.engine.toolbox.find(name).filter(|_| allowed)
+            }
+        }
     }
 
     pub(crate) fn gates(&self) -> Gates<'_> {

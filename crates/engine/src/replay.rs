@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use drawloom_contract::{
-    executor::{Drive, Effect, Executor},
+    executor::{Drive, Effect},
     failure::Failure,
     ids::RunKey,
     record::{Body, Record},
@@ -12,7 +12,7 @@ use drawloom_contract::{
     time::Timestamp,
 };
 
-use crate::{Engine, model_executor::ModelExecutor, stop};
+use crate::{Engine, stop};
 
 impl Engine {
     pub(crate) async fn replay_run(self: &Arc<Self>, key: &RunKey) -> Result<Replay, Failure> {
@@ -40,7 +40,14 @@ impl Engine {
             replay.fold_error = Some("the definition that the run pinned is missing".into());
             return Ok(replay);
         };
-        let drive = ModelExecutor.open((*pinned.definition).clone());
+        let Some(kind) = records.first().and_then(|first| match &first.body {
+            Body::Accepted(accepted) => self.executors.find(&accepted.executor),
+            _ => None,
+        }) else {
+            replay.fold_error = Some("this version does not have the run's executor".into());
+            return Ok(replay);
+        };
+        let drive = kind.executor.open((*pinned.definition).clone());
         match fold(&records, drive, &mut replay.steps) {
             Ok(versions) => {
                 replay.same_version = versions.iter().all(|version| version == drawloom_contract::VERSION);
@@ -76,6 +83,7 @@ fn compare(record: &Record, run: &Run, drive: &dyn Drive) -> Option<ReplayStep> 
                 started.index, started.turn, started.tool_use.name, started.tool_use.input
             )
         }
+        Body::Note { value, .. } => format!("note {value}"),
         Body::Parked { until: Some(until), on: None } => format!("wait until {}", until.to_rfc3339()),
         Body::Finished(outcome) => {
             // An end that somebody asked for is the engine's, not the executor's.

@@ -112,8 +112,9 @@ impl Engine {
 impl Driver {
     /// Takes a run up that was granted its slot, and drives it.
     pub(crate) async fn take_up(engine: Arc<Engine>, key: RunKey, claim: Claim, slot: Option<Slot>) {
-        let Some(mut driver) = Self::load(&engine, &key, claim, slot).await else {
-            return engine.give_up(&key, Stop::Unreadable).await;
+        let mut driver = match Self::load(&engine, &key, claim, slot).await {
+            Ok(driver) => driver,
+            Err(stop) => return engine.give_up(&key, stop).await,
         };
         if driver.run.status.is_terminal() || driver.claim.control().order() == Order::Drain {
             return;
@@ -151,8 +152,9 @@ impl Driver {
 
     /// Ends a run that no task held, for the reason in its control.
     pub(crate) async fn take_down(engine: Arc<Engine>, key: RunKey, claim: Claim) {
-        let Some(mut driver) = Self::load(&engine, &key, claim, None).await else {
-            return engine.give_up(&key, Stop::Unreadable).await;
+        let mut driver = match Self::load(&engine, &key, claim, None).await {
+            Ok(driver) => driver,
+            Err(stop) => return engine.give_up(&key, stop).await,
         };
         if !driver.run.status.is_terminal()
             && let Order::Stop(stop) = driver.claim.control().order()
@@ -161,31 +163,36 @@ impl Driver {
         }
     }
 
-    /// The fold of a run's journal; nothing when it cannot be read or folded, which is logged.
-    async fn load(engine: &Arc<Engine>, key: &RunKey, claim: Claim, slot: Option<Slot>) -> Option<Box<Self>> {
-        let mut records = engine.read(|| engine.parts.reader.read_journal(key, 0, PAGE)).await?;
-        let first = records.first()?.clone();
+    /// The fold of a run's journal, or why there is none, which is logged.
+    async fn load(engine: &Arc<Engine>, key: &RunKey, claim: Claim, slot: Option<Slot>) -> Result<Box<Self>, Stop> {
+        let mut records =
+            engine.read(|| engine.parts.reader.read_journal(key, 0, PAGE)).await.ok_or(Stop::Unreadable)?;
+        let first = records.first().cloned().ok_or(Stop::Unreadable)?;
         let Body::Accepted(accepted) = &first.body else {
             tracing::error!(run = %key.run, "the journal does not begin with an accepted record");
-            return None;
+            return Err(Stop::Unreadable);
         };
-        let pinned = engine.load_pinned(key, &accepted.definition).await?;
+        let Some(kind) = engine.executors.find(&accepted.executor).cloned() else {
+            tracing::error!(run = %key.run, executor = accepted.executor, "the run's executor is not known here");
+            return Err(Stop::NoExecutor { executor: accepted.executor.clone() });
+        };
+        let pinned = engine.load_pinned(key, &accepted.definition).await.ok_or(Stop::Unreadable)?;
         let reader = engine.parts.reader.clone();
-        let mut driver = Self::fold(engine.clone(), &first, pinned, claim, slot).ok()?;
+        let mut driver = Self::fold(engine.clone(), &first, kind, pinned, claim, slot).map_err(|_| Stop::Unreadable)?;
         let mut skip = 1;
         loop {
             for record in records.iter().skip(skip) {
                 if let Err(error) = driver.replay(record) {
                     tracing::error!(run = %key.run, %error, "the journal cannot be folded");
-                    return None;
+                    return Err(Stop::Unreadable);
                 }
             }
             if records.len() < PAGE {
-                return Some(driver);
+                return Ok(driver);
             }
             skip = 0;
             let after: Seq = driver.run.seq;
-            records = engine.read(|| reader.read_journal(key, after, PAGE)).await?;
+            records = engine.read(|| reader.read_journal(key, after, PAGE)).await.ok_or(Stop::Unreadable)?;
         }
     }
 
@@ -251,7 +258,7 @@ impl Driver {
     async fn recover_call(&mut self, open: OpenCall) -> bool {
         let OpenCall { call, started, .. } = open;
         let mut context = self.context(call);
-        let tool = self.offered(&started.tool_use.name);
+        let tool = self.tool_of(&started);
         let outlives = match tool.as_ref().map(|tool| tool.repeat()) {
             Some(Repeat::Outlives(outlives)) => Some(outlives),
             Some(_) => None,

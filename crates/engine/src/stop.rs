@@ -134,6 +134,11 @@ pub(crate) fn verdict(stop: &Stop) -> (Status, RunError) {
             RunError::new("unreadable", "its journal or its children cannot be read; the server's log says why")
                 .with_hint("`drawloom doctor` checks the data directory"),
         ),
+        Stop::NoExecutor { executor } => (
+            Status::Failed,
+            RunError::new("unknown_executor", format!("this server has no executor `{executor}`"))
+                .with_hint("start it again on a server that has it"),
+        ),
         Stop::Quarantined { strikes } => (
             Status::Failed,
             RunError::new(

@@ -1,7 +1,6 @@
 //! What to run, within what, and through which launcher.
 
 use std::{
-    ffi::OsString,
     fs::File,
     io,
     path::PathBuf,
@@ -16,6 +15,7 @@ use crate::{
     confinement::{Confinement, Layer},
     landlock::{self, Landlock},
     listed::ListedPath,
+    spawner::Spawner,
 };
 
 /// The program that supervises commands: one whose `main` calls [`crate::launcher::main`] with what follows `args` on its
@@ -26,6 +26,7 @@ pub struct Launcher {
     pub(crate) args: Vec<String>,
     pub(crate) without: Vec<Layer>,
     pub(crate) found: Arc<OnceLock<Confinement>>,
+    pub(crate) spawner: Arc<Spawner>,
     settings: Arc<Mutex<Option<Settings>>>,
 }
 
@@ -48,6 +49,7 @@ impl Launcher {
             args: args.iter().map(|arg| (*arg).to_owned()).collect(),
             without: Vec::new(),
             found: Arc::default(),
+            spawner: Arc::default(),
             settings: Arc::default(),
         }
     }
@@ -220,7 +222,6 @@ impl Explain for Error {
 /// a list of processes.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Order {
-    pub(crate) launcher_args: Vec<String>,
     pub(crate) environment: Vec<(String, String)>,
     pub(crate) temporary: PathBuf,
     pub(crate) grace_ms: u64,
@@ -260,7 +261,6 @@ impl Command {
         }
         let isolated = confinement.namespaces.is_on();
         let order = Order {
-            launcher_args: launcher.args.clone(),
             environment: self.environment_with_home()?,
             temporary: self.temporary.clone(),
             grace_ms: u64::try_from(self.grace.as_millis()).unwrap_or(u64::MAX),
@@ -311,11 +311,5 @@ impl Command {
             Some((name, _)) => Err(unsendable(&format!("the variable {name:?}"))),
             None => Ok(environment),
         }
-    }
-
-    /// Its directory, as a path that holds for this process while the handle is open.
-    pub(crate) fn directory_path(&self) -> OsString {
-        use std::os::fd::AsRawFd;
-        format!("/proc/self/fd/{}", self.directory.as_raw_fd()).into()
     }
 }

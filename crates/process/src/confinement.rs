@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     command::{Access, Command, Error, Guard, Guarded, Launcher, Network},
     landlock::Landlock,
-    launcher::{PROBE, Probe},
+    launcher::PROBE,
 };
 
 /// One of the kernel's means to confine a command.
@@ -67,11 +67,11 @@ impl Launcher {
     }
 
     fn probe(&self) -> Result<Confinement, Error> {
-        let probe = Probe::All { without: self.without.clone(), launcher_args: self.args.clone() };
-        let probe = serde_json::to_string(&probe).map_err(|error| Error::Unsendable { reason: error.to_string() })?;
+        let without = serde_json::to_string(&self.without);
+        let without = without.map_err(|error| Error::Unsendable { reason: error.to_string() })?;
         let output = std::process::Command::new(&self.program)
             .args(&self.args)
-            .args([PROBE, &probe])
+            .args([PROBE, &without])
             .env_clear()
             .stdin(Stdio::null())
             .stderr(Stdio::null())

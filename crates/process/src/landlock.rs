@@ -8,8 +8,8 @@ use std::{
 };
 
 use landlock::{
-    ABI, Access as _, AccessFs, LandlockStatus, RestrictionStatus, Ruleset, RulesetAttr, RulesetCreatedAttr,
-    RulesetError, RulesetStatus, Scope, path_beneath_rules,
+    ABI, Access as _, AccessFs, LandlockStatus, RestrictionStatus, Ruleset, RulesetAttr, RulesetCreated,
+    RulesetCreatedAttr, RulesetError, RulesetStatus, Scope, path_beneath_rules,
 };
 use serde::{Deserialize, Serialize};
 
@@ -93,23 +93,39 @@ impl Landlock {
     }
 }
 
-/// How far this kernel can confine a command. It is tried, on a thread that ends with it.
+/// How far this kernel can confine a command. It is tried: this thread cannot execute anything afterwards.
 pub(crate) fn status() -> Landlock {
-    let tried = std::thread::spawn(|| Ruleset::default().handle_access(AccessFs::Execute)?.create()?.restrict_self());
-    match tried.join() {
-        Ok(status) => read(status),
-        Err(_) => Landlock::Off("trying it failed unexpectedly".into()),
+    let tried = || Ruleset::default().handle_access(AccessFs::Execute)?.create()?.restrict_self();
+    read(tried())
+}
+
+/// The rules of a command, not enforced yet.
+pub(crate) struct Rules(Result<RulesetCreated, RulesetError>);
+
+impl Rules {
+    /// The rules for the settings of the machine. They are many, and hold in any root: the kernel knows files by inode.
+    pub(crate) fn for_settings(settings: &[PathBuf]) -> Self {
+        let change = AccessFs::from_all(ASKED);
+        let begun = || {
+            Ruleset::default()
+                .handle_access(change)?
+                .scope(Scope::from_all(ASKED))?
+                .create()?
+                .add_rules(path_beneath_rules(settings, AccessFs::from_read(ASKED)))
+        };
+        Self(begun())
+    }
+
+    /// Adds the rules for everything else. Then confines this thread and what it starts, as far as the kernel can.
+    pub(crate) fn confine(self, order: &Order, directory: &Path) -> Result<Landlock, String> {
+        let open = |listed: &[ListedPath]| listed.iter().map(ListedPath::open).collect::<Result<Vec<_>, _>>();
+        let (readable, writable) = (open(&order.inner.readable)?, open(&order.inner.writable)?);
+        Ok(read(self.0.and_then(|rules| restrict(rules, order, directory, &readable, &writable))))
     }
 }
 
-/// Confines this thread and what it starts, as far as the kernel can.
-pub(crate) fn confine(order: &Order, directory: &Path) -> Result<Landlock, String> {
-    let open = |listed: &[ListedPath]| listed.iter().map(ListedPath::open).collect::<Result<Vec<_>, _>>();
-    let (readable, writable) = (open(&order.inner.readable)?, open(&order.inner.writable)?);
-    Ok(read(restrict(order, directory, &readable, &writable)))
-}
-
 fn restrict(
+    rules: RulesetCreated,
     Order { isolated, inner, temporary, .. }: &Order,
     directory: &Path,
     readable: &[OwnedFd],
@@ -123,12 +139,8 @@ fn restrict(
     // By descriptor: by its path it could be something else by now.
     let opened =
         |files: &[OwnedFd]| files.iter().map(|file| format!("/proc/self/fd/{}", file.as_raw_fd())).collect::<Vec<_>>();
-    Ruleset::default()
-        .handle_access(change)?
-        .scope(Scope::from_all(ASKED))?
-        .create()?
+    rules
         .add_rules(path_beneath_rules(SYSTEM, look))?
-        .add_rules(path_beneath_rules(&inner.settings, look))?
         .add_rules(path_beneath_rules(if inner.network == Network::Host { RESOLVER } else { &[] }, look))?
         .add_rules(path_beneath_rules(DEVICES, change))?
         .add_rules(path_beneath_rules(isolated.then_some(SHARED_MEMORY), change))?

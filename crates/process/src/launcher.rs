@@ -1,8 +1,9 @@
 //! The launcher's own `main`: the half of this crate that runs in processes of its own.
 //!
-//! Two of them stand behind a command. The outer one talks to drawloom, makes the namespaces, and clears up. The keeper is the
-//! first process inside the namespaces: it builds the file system that the command sees, starts the command confined, watches
-//! what it uses, and ends everything. On a machine without namespaces the outer process does the keeper's work too.
+//! One of them stays, and forks for each command. Two stand behind a command. The outer one talks to drawloom, makes the
+//! namespaces, and clears up. The keeper is the first process inside the namespaces: it builds the file system that the command
+//! sees, starts the command confined, watches what it uses, and ends everything. On a machine without namespaces the outer process
+//! does the keeper's work too.
 
 mod cgroup;
 mod confined;
@@ -12,6 +13,7 @@ mod outer;
 mod probe;
 mod root;
 mod serve;
+mod spawner;
 mod tree;
 mod usage;
 
@@ -24,17 +26,15 @@ use std::{
 
 use serde::de::DeserializeOwned;
 
-pub(crate) use probe::Probe;
-
 use crate::{
     command::LONGEST_ORDER,
     report::{Report, tell},
 };
 
 /// The arguments that lead to each part.
-const KEEPER: &str = "keeper";
 pub(crate) const PROBE: &str = "probe";
 pub(crate) const SERVE: &str = "serve";
+pub(crate) const SPAWN: &str = "spawn";
 
 /// Runs the launcher; `args` is what followed the arguments that led here. The program must do nothing else before: no
 /// threads, no output, no open files.
@@ -42,16 +42,18 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let args: Vec<OsString> = args.into_iter().collect();
     let args: Vec<&str> = args.iter().filter_map(|arg| arg.to_str()).collect();
     let done = match args[..] {
-        [] => outer::main(),
-        [KEEPER] => keeper::main(),
+        [SPAWN] => spawner::main(),
         [SERVE] => serve::main(),
-        [PROBE, probe] => probe::main(probe),
+        [PROBE, without] => probe::main(without),
         _ => Err("the launcher is drawloom's own and takes no arguments".into()),
     };
-    done.unwrap_or_else(|reason| {
-        tell(&Report::Refused(reason));
-        ExitCode::from(126)
-    })
+    done.unwrap_or_else(refused)
+}
+
+/// Tells why there is no command; answers the exit code that says the same.
+fn refused<T: From<u8>>(reason: String) -> T {
+    tell(&Report::Refused(reason));
+    T::from(126)
 }
 
 /// Removes the control group of a command with this temporary directory, if there is one that nothing uses.

@@ -1,9 +1,10 @@
 //! Child processes: the only home of spawning.
 //!
-//! A command never runs as a direct child of drawloom. Between the two stands a launcher: the same program, started again,
-//! which confines the command, watches what it uses, and ends everything that it started when the command ends, when it is
-//! told to, or when drawloom is gone. So nothing outlives its command, not even a daemon, and not even when drawloom is
-//! killed. It also keeps this crate free of `unsafe`, which work between fork and exec would need.
+//! A command never runs as a direct child of drawloom. Between the two stands a launcher: the same program, started again for
+//! the first command and forked for each. It confines the command, watches what it uses, and ends everything that it started
+//! when the command ends, when it is told to, or when drawloom is gone. So nothing outlives its command, not even a daemon, and
+//! not even when drawloom is killed. It also keeps this crate free of `unsafe`, which work between fork and exec would need: the
+//! launcher forks while it has one thread, and then may do anything.
 //!
 //! Linux only: it rests on namespaces, Landlock, seccomp, child subreapers, process file descriptors and `/proc`.
 
@@ -20,6 +21,7 @@ mod report;
 mod run;
 mod seccomp;
 mod service;
+mod spawner;
 mod sweep;
 mod usage;
 

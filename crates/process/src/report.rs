@@ -13,8 +13,8 @@ pub(crate) const GO: &[u8; 3] = b"go\n";
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Report {
-    /// The lock is held; the command starts when drawloom says so.
-    Ready,
+    /// The lock is held; the command starts when drawloom says so. The number of the supervisor.
+    Ready(i32),
     /// The command's process, which leads its group. Not told where the kernel ends the command with its namespaces.
     Started(i32),
     /// From here on the pipe is the command's own standard error.

@@ -1,22 +1,24 @@
 //! Running a command from drawloom's side: hands it to a launcher, listens, and keeps the time.
 
 use std::{
+    io,
+    os::fd::{AsFd, OwnedFd},
     path::Path,
-    process::{ExitStatus, Stdio},
     time::Duration,
 };
 
 use drawloom_contract::time::Clock;
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, pidfd_send_signal};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
-    process::{Child, ChildStderr, ChildStdin, ChildStdout},
+    net::unix::pipe::{Receiver, Sender},
 };
 
 use crate::{
     capture::{Capture, Captured},
     command::{Command, Error, Launcher},
     confinement::Confinement,
+    launcher::SPAWN,
     lock::{self, Remains},
     report::{GO, Gone, Report},
     sweep,
@@ -70,36 +72,36 @@ impl Launcher {
     /// Runs `command` to its end. When the future is dropped before, everything that the command started is ended too.
     pub async fn run(&self, command: &Command, clock: &dyn Clock) -> Result<Finished, Error> {
         let order = command.order(self)?;
-        let mut child = self.start(command)?;
-        let mut listener = Listener {
-            control: child.stdin.take(),
-            output: child.stdout.take(),
-            reports: child.stderr.take(),
-            kept: Capture::new(command.most_output),
-            told: Vec::new(),
-            waits_for_word: true,
-            killed: false,
-        };
-        let control = listener.control.as_mut().expect("its standard input was asked for");
-        if let Err(error) = control.write_all(&order).await {
+        let mut listener =
+            self.start(command).map_err(|source| Error::Launcher { program: self.program.clone(), source })?;
+        if let Some(control) = &mut listener.control
+            && let Err(error) = control.write_all(&order).await
+        {
             // Closing the pipe ends the launcher; it cannot have started anything without its order.
             return Err(Error::Broken(error));
         }
-        let timed_out = listener.listen(&mut child, command, clock).await.map_err(Error::Broken)?;
+        let timed_out = listener.listen(command, clock).await.map_err(Error::Broken)?;
         listener.clear_up(&command.temporary, clock).await;
         finish(timed_out, listener, self.confinement()?)
     }
 
-    fn start(&self, command: &Command) -> Result<Child, Error> {
-        tokio::process::Command::new(&self.program)
-            .args(&self.args)
-            .env_clear()
-            .current_dir(command.directory_path())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .map_err(|source| Error::Launcher { program: self.program.clone(), source })
+    fn start(&self, command: &Command) -> io::Result<Listener> {
+        let mut program = std::process::Command::new(&self.program);
+        program.args(&self.args).arg(SPAWN);
+        let ((their_control, control), (output, their_output)) = (io::pipe()?, io::pipe()?);
+        let (reports, their_reports) = io::pipe()?;
+        let theirs = [their_control.as_fd(), their_output.as_fd(), their_reports.as_fd(), command.directory.as_fd()];
+        self.spawner.start(program, theirs)?;
+        Ok(Listener {
+            control: Some(Sender::from_owned_fd(control.into())?),
+            output: Some(Receiver::from_owned_fd(output.into())?),
+            reports: Some(Receiver::from_owned_fd(reports.into())?),
+            kept: Capture::new(command.most_output),
+            told: Vec::new(),
+            waits_for_word: true,
+            supervisor: None,
+            killed: false,
+        })
     }
 }
 
@@ -120,25 +122,28 @@ enum Phase {
 
 struct Listener {
     /// While this is open the command may run.
-    control: Option<ChildStdin>,
-    output: Option<ChildStdout>,
-    reports: Option<ChildStderr>,
+    control: Option<Sender>,
+    output: Option<Receiver>,
+    /// While this is open the launcher is there.
+    reports: Option<Receiver>,
     kept: Capture,
     told: Vec<u8>,
     /// Whether the launcher has not been told to start the command yet.
     waits_for_word: bool,
+    /// The launcher's process, to kill it.
+    supervisor: Option<OwnedFd>,
     /// Whether the launcher took too long and was killed.
     killed: bool,
 }
 
 impl Listener {
     /// Listens until the launcher is gone and has nothing more to say.
-    async fn listen(&mut self, child: &mut Child, command: &Command, clock: &dyn Clock) -> std::io::Result<Limit> {
+    async fn listen(&mut self, command: &Command, clock: &dyn Clock) -> io::Result<Limit> {
         let (mut buffer, mut line) = (vec![0; 64 * 1024], vec![0; 4096]);
-        let (mut phase, mut limit, mut status) = (Phase::Running, Limit::Kept, None::<ExitStatus>);
+        let (mut phase, mut limit) = (Phase::Running, Limit::Kept);
         let mut timer = clock.sleep_awake_until(clock.awake().after(command.time_limit));
         loop {
-            if status.is_some() && self.output.is_none() && self.reports.is_none() {
+            if self.output.is_none() && self.reports.is_none() {
                 return Ok(limit);
             }
             tokio::select! {
@@ -147,20 +152,19 @@ impl Listener {
                     count => self.kept.push(&buffer[..count]),
                 },
                 read = read(&mut self.reports, &mut line) => match read? {
-                    0 => self.reports = None,
+                    0 => {
+                        self.reports = None;
+                        phase = Phase::Draining;
+                        timer = clock.sleep_until(clock.now().after(DRAIN));
+                        if !self.said_gone() {
+                            self.kill_group();
+                        }
+                    }
                     count if self.told.len() < LONGEST_REPORT => {
                         self.told.extend_from_slice(&line[..count]);
                         self.let_go().await;
                     }
                     _ => {}
-                },
-                ended = child.wait(), if status.is_none() => {
-                    status = Some(ended?);
-                    phase = Phase::Draining;
-                    timer = clock.sleep_until(clock.now().after(DRAIN));
-                    if !self.said_gone() {
-                        self.kill_group();
-                    }
                 },
                 () = &mut timer => match phase {
                     Phase::Running => {
@@ -170,7 +174,9 @@ impl Listener {
                         timer = clock.sleep_until(clock.now().after(command.grace + SLACK));
                     }
                     Phase::Ending => {
-                        child.start_kill()?;
+                        if let Some(supervisor) = &self.supervisor {
+                            let _ = pidfd_send_signal(supervisor, Signal::KILL);
+                        }
                         self.killed = true;
                         phase = Phase::Draining;
                         timer = clock.sleep_until(clock.now().after(DRAIN));
@@ -183,9 +189,11 @@ impl Listener {
 
     /// Lets the command start as soon as its lock is held.
     async fn let_go(&mut self) {
-        let ready = self.waits_for_word && self.reports().any(|report| report == Report::Ready);
-        if let (true, Some(control)) = (ready, &mut self.control) {
-            self.waits_for_word = false;
+        let Some(ready) = self.ready().filter(|_| self.waits_for_word) else { return };
+        self.waits_for_word = false;
+        // It waits for the signal, so that the number is still its own.
+        self.supervisor = pidfd_open(ready, PidfdFlags::empty()).ok();
+        if let Some(control) = &mut self.control {
             // A launcher that is gone says more by its end.
             let _ = control.write_all(GO).await;
         }
@@ -193,8 +201,7 @@ impl Listener {
 
     /// Clears up for a launcher that had made the temporary directory and was killed.
     async fn clear_up(&self, temporary: &Path, clock: &dyn Clock) {
-        let made = self.reports().any(|report| report == Report::Ready);
-        let left = made && lock::path(temporary).exists();
+        let left = self.ready().is_some() && lock::path(temporary).exists();
         // A process that ends lets go of its pipes one moment and of the lock the next.
         if left && lock::until_gone(temporary, DRAIN, clock).await == Remains::Nothing {
             let temporary = temporary.to_owned();
@@ -207,6 +214,11 @@ impl Listener {
         self.told.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok())
     }
 
+    /// The launcher's process, if it has taken the lock.
+    fn ready(&self) -> Option<Pid> {
+        self.reports().find_map(|report| if let Report::Ready(pid) = report { Pid::from_raw(pid) } else { None })
+    }
+
     fn said_gone(&self) -> bool {
         self.reports().any(|report| matches!(report, Report::Gone(_) | Report::Refused(_)))
     }
@@ -215,7 +227,7 @@ impl Listener {
     fn kill_group(&self) {
         let started = self.reports().find_map(|report| match report {
             Report::Started(pid) => Pid::from_raw(pid),
-            Report::Ready
+            Report::Ready(_)
             | Report::Serving
             | Report::Refused(_)
             | Report::Limited(_)
@@ -229,7 +241,7 @@ impl Listener {
 }
 
 /// Reads when there is something to read from, and otherwise never returns.
-async fn read<R: AsyncReadExt + Unpin>(from: &mut Option<R>, buffer: &mut [u8]) -> std::io::Result<usize> {
+async fn read<R: AsyncReadExt + Unpin>(from: &mut Option<R>, buffer: &mut [u8]) -> io::Result<usize> {
     match from {
         Some(from) => from.read(buffer).await,
         None => std::future::pending().await,
@@ -240,7 +252,7 @@ fn finish(limit: Limit, listener: Listener, confinement: &Confinement) -> Result
     let (mut gone, mut refused, mut trouble, mut limited) = (None::<Gone>, None, None, None);
     for report in listener.reports() {
         match report {
-            Report::Ready | Report::Started(_) | Report::Serving => {}
+            Report::Ready(_) | Report::Started(_) | Report::Serving => {}
             Report::Refused(reason) => refused = Some(reason),
             Report::Limited(by) => limited = Some(by),
             Report::Gone(how) => gone = Some(how),

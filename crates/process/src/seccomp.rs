@@ -121,13 +121,9 @@ pub(crate) struct Filter {
 }
 
 impl Filter {
-    /// Applies the filter to this thread and all that it starts, for ever.
-    pub(crate) fn apply(self) -> Result<(), String> {
-        let programs = self.programs().map_err(|error| format!("the filter of system calls is broken: {error}"))?;
-        for program in programs {
-            apply_filter(&program).map_err(|error| format!("the filter of system calls was not applied: {error}"))?;
-        }
-        Ok(())
+    /// The filter as the kernel takes it.
+    pub(crate) fn compile(self) -> Result<Programs, String> {
+        self.programs().map(Programs).map_err(|error| format!("the filter of system calls is broken: {error}"))
     }
 
     fn programs(self) -> Result<Vec<BpfProgram>, seccompiler::Error> {
@@ -175,15 +171,43 @@ impl Filter {
     }
 }
 
+/// A compiled filter.
+pub(crate) struct Programs(Vec<BpfProgram>);
+
+impl Programs {
+    /// Applies the filter to this thread and all that it starts, for ever.
+    pub(crate) fn apply(&self) -> Result<(), String> {
+        let applied = self.0.iter().try_for_each(|program| apply_filter(program));
+        applied.map_err(|error| format!("the filter of system calls was not applied: {error}"))
+    }
+}
+
 /// Matches when the low half of an argument compares so; the kernel ignores the upper half of these arguments too.
 fn when(argument: u8, compares: SeccompCmpOp, value: u64) -> Result<SeccompRule, seccompiler::Error> {
     Ok(SeccompRule::new(vec![SeccompCondition::new(argument, Dword, compares, value)?])?)
 }
 
+/// One instruction; `jump` is how many to skip when a comparison does not hold.
+fn instruction(code: u32, jump: u8, k: u32) -> sock_filter {
+    sock_filter { code: code as u16, jt: 0, jf: jump, k }
+}
+
+/// One program for calls from number `middle` on, and one for those below it. Each returns in all cases.
+fn either(middle: i64, below: BpfProgram, from: BpfProgram) -> BpfProgram {
+    let mut program = vec![
+        // The number is the first field of what a filter looks at.
+        instruction(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0),
+        instruction(libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K, 1, middle as u32),
+        instruction(libc::BPF_JMP | libc::BPF_JA, 0, below.len() as u32),
+    ];
+    program.extend(below);
+    program.extend(from);
+    program
+}
+
 /// Refuses every call of the x32 ABI, which would be the same calls under other numbers.
 #[cfg(target_arch = "x86_64")]
 fn no_x32() -> BpfProgram {
-    let instruction = |code: u32, jump: u8, k: u32| sock_filter { code: code as u16, jt: 0, jf: jump, k };
     let refuse = libc::SECCOMP_RET_ERRNO | EPERM.cast_unsigned();
     vec![
         // The number is the first field of what a filter looks at.
@@ -194,7 +218,15 @@ fn no_x32() -> BpfProgram {
     ]
 }
 
-fn compile(rules: BTreeMap<i64, Vec<SeccompRule>>, error: i32) -> Result<BpfProgram, seccompiler::Error> {
+/// Most rules that are compared one after the other. The kernel tries every system call when it takes a filter, so that a long
+/// row of comparisons takes longer than to start a program.
+const MOST_IN_A_ROW: usize = 8;
+
+fn compile(mut rules: BTreeMap<i64, Vec<SeccompRule>>, error: i32) -> Result<BpfProgram, seccompiler::Error> {
+    if let Some(middle) = rules.keys().nth(rules.len() / 2).copied().filter(|_| rules.len() > MOST_IN_A_ROW) {
+        let (high, low) = (compile(rules.split_off(&middle), error)?, compile(rules, error)?);
+        return Ok(either(middle, low, high));
+    }
     let arch = TargetArch::try_from(std::env::consts::ARCH)?;
     let refuse = SeccompAction::Errno(error.cast_unsigned());
     Ok(BpfProgram::try_from(SeccompFilter::new(rules, SeccompAction::Allow, refuse, arch)?)?)

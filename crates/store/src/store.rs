@@ -41,6 +41,7 @@ pub struct Store {
     pub(crate) queue: mpsc::Sender<Job>,
     writer: Mutex<Option<JoinHandle<()>>>,
     pub(crate) readers: Readers,
+    is_read_only: bool,
 }
 
 /// What the store did since it was opened.
@@ -148,7 +149,7 @@ impl Store {
         let (queue, _) = mpsc::channel(1);
         let readers = Readers::new(shared.file.clone(), Arc::clone(&shared.files));
         readers.keep(connection);
-        Ok(Self { shared, queue, writer: Mutex::new(None), readers })
+        Ok(Self { shared, queue, writer: Mutex::new(None), readers, is_read_only: true })
     }
 
     pub(crate) fn start(
@@ -166,7 +167,7 @@ impl Store {
             .spawn(move || writer::run(connection, jobs, writers))
             .map_err(|error| explain_io(&shared.file, "cannot start the writer", &error))?;
         let readers = Readers::new(shared.file.clone(), Arc::clone(&shared.files));
-        Ok(Self { shared, queue, writer: Mutex::new(Some(thread)), readers })
+        Ok(Self { shared, queue, writer: Mutex::new(Some(thread)), readers, is_read_only: false })
     }
 
     /// Writes what was asked before, marks this boot as clean and ends the store's threads. Whatever is asked after it
@@ -174,7 +175,7 @@ impl Store {
     pub async fn close(&self) -> Result<(), StoreError> {
         // Readers first: the log can be folded whole only when nobody reads.
         self.readers.close().await;
-        if self.is_read_only() {
+        if self.is_read_only {
             return Ok(());
         }
         let (answer, closed) = oneshot::channel();
@@ -185,11 +186,6 @@ impl Store {
             _ = tokio::task::spawn_blocking(move || thread.join()).await;
         }
         closed
-    }
-
-    /// Boots are counted from 1.
-    fn is_read_only(&self) -> bool {
-        self.shared.epoch == 0
     }
 
     /// What the store did since it was opened.

@@ -45,6 +45,8 @@ pub struct Budget {
 pub struct AgentConfig {
     /// What it is good for, for people and for models that choose whom to spawn.
     pub description: String,
+    /// What the next step of its runs comes from: `model`, our own agent loop, when absent.
+    pub executor: Option<String>,
     /// The provider, from `providers`; with it, `model` is the model's name there.
     pub provider: Option<String>,
     /// The model's name at `provider`, or an alias from `models`. Without both, `defaults` decides.
@@ -92,6 +94,7 @@ impl Default for AgentConfig {
     fn default() -> Self {
         Self {
             description: String::new(),
+            executor: None,
             provider: None,
             model: None,
             tier: None,

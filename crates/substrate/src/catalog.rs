@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, fs::File, io::Read as _, sync::Arc};
 use drawloom_contract::{
     choice::{Choice, ModelName},
     definition::{DEFAULT_USER_TIER, Definition, Definitions, Teammate},
+    executor::MODEL,
     ids::{AgentName, Tenant},
     money::Amount,
 };
@@ -42,6 +43,8 @@ pub struct Inputs<'a> {
     pub providers: &'a [String],
     /// Those of them that cannot be asked, because they have no key.
     pub unusable: &'a [String],
+    /// The names of all executors.
+    pub executors: &'a [String],
     /// The names of all tools.
     pub tools: &'a [String],
     /// Tools that there are but that the operator has left off, each with what turns it on.
@@ -187,7 +190,11 @@ struct Resolving<'a> {
 impl Resolving<'_> {
     fn definition(&mut self) -> Option<Definition> {
         let name = self.name.parse::<AgentName>().map_err(|error| self.report(&[], error.to_string(), None)).ok();
-        let (provider, model, choices) = self.models();
+        let executor = self.executor();
+        let (provider, model, choices) = match executor == MODEL {
+            true => self.models(),
+            false => self.no_models(&executor),
+        };
         let system_prompt = self.system_prompt();
         let known: Vec<String> = self.inputs.tools.iter().chain(self.inputs.off.keys()).cloned().collect();
         let tools = self.tools(&known);
@@ -197,6 +204,7 @@ impl Resolving<'_> {
         Some(Definition {
             name: name?,
             description: self.config.description.clone(),
+            executor,
             provider,
             model,
             system_prompt,
@@ -222,6 +230,33 @@ impl Resolving<'_> {
         let at = ["agents", self.name].into_iter().chain(below.iter().copied());
         let problem = Problem::new(at, message);
         self.problems.push(Problem { hint, ..problem });
+    }
+
+    /// The name of a known executor.
+    fn executor(&mut self) -> String {
+        let named = self.config.executor.clone().unwrap_or_else(|| MODEL.into());
+        let known = self.inputs.executors;
+        if !known.contains(&named) {
+            let hint = did_you_mean(&named, known.iter().map(String::as_str));
+            let hint = hint.unwrap_or_else(|| format!("there are: {}", known.join(", ")));
+            self.report(&["executor"], format!("there is no executor {named:?}"), Some(hint));
+        }
+        named
+    }
+
+    /// An executor that asks no model has none; naming one is a mistake.
+    fn no_models(&mut self, executor: &str) -> (String, String, BTreeMap<String, Choice>) {
+        let config = self.config;
+        let named = [
+            ("provider", config.provider.is_some()),
+            ("model", config.model.is_some()),
+            ("tier", config.tier.is_some()),
+        ];
+        for (key, _) in named.into_iter().filter(|(_, is_named)| *is_named) {
+            let message = format!("executor {executor:?} asks no model, so `{key}` means nothing");
+            self.report(&[key], message, Some("leave it out".into()));
+        }
+        Default::default()
     }
 
     /// The provider and model that are asked first, and all choices by user tier.

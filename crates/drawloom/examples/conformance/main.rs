@@ -8,7 +8,7 @@ mod tools;
 
 use std::{io::Write as _, path::PathBuf, sync::Arc};
 
-use drawloom::{Parts, Surface, config, data_dir::DataDir, start};
+use drawloom::{Extra, Parts, Surface, config, data_dir::DataDir, start};
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
@@ -18,7 +18,8 @@ async fn main() -> anyhow::Result<()> {
     };
     let loaded = config::load_files(&[config])?;
     let lock = DataDir::new(directory).lock("conformance")?;
-    let mut parts = Parts::from_config(loaded, lock, Surface::Serve { listen: "127.0.0.1:0".into() }, &[])?;
+    let mut parts =
+        Parts::from_config(loaded, lock, Surface::Serve { listen: "127.0.0.1:0".into() }, &Extra::default())?;
     parts.tables.push(Arc::new(fixtures::Fixtures::default()));
     let running = start(parts).await?;
     // Whoever started the process waits for this line.

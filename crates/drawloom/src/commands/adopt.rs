@@ -49,7 +49,7 @@ impl Adopt {
         }
         // A server of a config that is gone serves no project.
         if let Some(server) = server_of(&from) {
-            let stopped = local::stop(&from, &server).await;
+            let stopped = local::stop(&from, &server, Some(local::WAY_TIME)).await;
             let cannot = |error| CommandError::failed("cannot_stop", format!("process {}: {error}", server.pid));
             stopped.map_err(cannot)?;
         }

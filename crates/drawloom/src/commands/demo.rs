@@ -70,7 +70,7 @@ impl Demo {
             true => Surface::Serve { listen: free_address().await.into() },
             false => Surface::Embedded,
         };
-        let running = start(Parts::from_config(loaded, lock, surface, &[])?).await?;
+        let running = start(Parts::from_config(loaded, lock, surface, &crate::Extra::default())?).await?;
         let url = running.url.clone();
         let connection = Connection::embedded(running);
         let mut stop = pin!(stop);

@@ -112,7 +112,7 @@ async fn cancel_all(directory: &Path, unfinished: &[RunKey]) -> Result<u64, Comm
     // The runs' own tools and agents are not needed to end them, so no config is, either.
     let loaded = config::load_files(&[])?;
     let lock = DataDir::new(directory.to_owned()).lock("restore")?;
-    let running = start(Parts::from_config(loaded, lock, Surface::Embedded, &[])?).await?;
+    let running = start(Parts::from_config(loaded, lock, Surface::Embedded, &crate::Extra::default())?).await?;
     let runs: Arc<dyn Runs> = running.runs();
     let mut cancelled = 0;
     for key in unfinished {

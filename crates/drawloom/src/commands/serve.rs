@@ -66,7 +66,7 @@ impl Serve {
         // A server that was started by hand without any token is open to this machine, as its operator chose.
         let wants_token = self.own_session || has_token(&loaded.config);
         let own_token = wants_token.then(|| lock.token(&SystemEntropy::default())).transpose()?;
-        let mut parts = Parts::from_config(loaded, lock, Surface::Serve { listen }, &[])?;
+        let mut parts = Parts::from_config(loaded, lock, Surface::Serve { listen }, &crate::Extra::default())?;
         parts.own_token = own_token;
         let running = start(parts).await?;
         announce(session, &running);
@@ -108,7 +108,7 @@ async fn take_over(session: &Session, project: &Project, command: &str) -> Resul
             }
             Err(error) => return Err(error.into()),
         };
-        let stopped = local::stop(&project.data, &server).await;
+        let stopped = local::stop(&project.data, &server, Some(local::WAY_TIME)).await;
         let cannot = |error| CommandError::failed("cannot_stop", format!("process {}: {error}", server.pid));
         if stopped.map_err(cannot)? && session.output.format() == Format::Human {
             session.output.note(format!("this server replaces the one in the background (process {})", server.pid));

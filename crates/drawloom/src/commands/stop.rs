@@ -54,7 +54,7 @@ impl Restart {
         let loaded = config::load_files(&project.shown)?;
         let origin = Origin::of(&session.globals.config, &project.shown);
         trust::check(&project.shown, &loaded, origin, Asking::at(&session.output))?;
-        resolve::resolve(&loaded, &[]).map_err(config::refuse)?;
+        resolve::resolve(&loaded, &crate::Extra::default()).map_err(config::refuse)?;
         let before = stop(session, &project.data).await?;
         let local = Local::new(&session.globals, Surface::Rest)?;
         connect::reach(&local).await?;
@@ -76,7 +76,7 @@ async fn stop(session: &Session, data: &DataDir) -> Result<Option<ServerFile>, C
     let Some(server) = server_of(data) else { return Ok(None) };
     let spinner = session.output.spinner();
     spinner.set_message(format!("process {} comes to its next records", server.pid));
-    let stopped = local::stop(data, &server).await;
+    let stopped = local::stop(data, &server, None).await;
     spinner.finish_and_clear();
     match stopped {
         Ok(true) => Ok(Some(server)),

@@ -32,7 +32,7 @@ impl Validate {
     pub(crate) fn perform(self, session: &Session) -> Result<Exit, CommandError> {
         let files = if self.files.is_empty() { config::find(&session.globals.config)? } else { self.files };
         let loaded = config::load_files(&files)?;
-        let resolved = resolve::resolve(&loaded, &[]).map_err(config::refuse)?;
+        let resolved = resolve::resolve(&loaded, &crate::Extra::default()).map_err(config::refuse)?;
         // Without a data directory no server starts either, but that is not the config's mistake.
         if let Ok(project) = Project::of(&session.globals, &files) {
             resolve::keep_apart(&loaded, &resolved, &project.data)?;

@@ -112,7 +112,7 @@ impl Fallback {
         }
         let loaded = config::load_files(&self.project.shown)?;
         let Some((access, start_lock, empty)) = self.access().await? else { return Ok(None) };
-        let running = start(Parts::from_config(loaded, access, Surface::Embedded, &[])?).await?;
+        let running = start(Parts::from_config(loaded, access, Surface::Embedded, &crate::Extra::default())?).await?;
         let backend = Embedded::new(running.app.clone());
         let own = Own { backend, running: Mutex::new(Some(running)), _start: start_lock, _empty: empty };
         Ok(Some(self.own.get_or_init(async || own).await))

@@ -20,6 +20,7 @@ fn accepted() -> Accepted {
         agent_id: "a".parse::<AgentId>().expect("a name"),
         agent: "alice".parse().expect("a name"),
         definition: Digest::of(b""),
+        executor: "model".into(),
         user: UserId::default_user(),
         provider: "p".into(),
         model: "m".into(),
@@ -28,6 +29,7 @@ fn accepted() -> Accepted {
         depth: 0,
         batch: None,
         segments: vec![Segment::user("hello")],
+        input: None,
         tools: vec![],
         narrowed_tools: None,
         max_iterations: 4,
@@ -130,7 +132,7 @@ fn plans(count: u32) -> usize {
         let mut is_turn = false;
         for effect in effects {
             match effect {
-                Effect::Call(CallPlan { turn, index, tool_use, masked }) if open.len() < 8 => {
+                Effect::Call(CallPlan { turn, index, tool_use, masked, .. }) if open.len() < 8 => {
                     let repeat = drawloom_contract::record::RepeatClass::Safe;
                     let started = drawloom_contract::record::CallStarted {
                         turn,
@@ -139,6 +141,7 @@ fn plans(count: u32) -> usize {
                         repeat,
                         evidence: None,
                         conditions: None,
+                        by_executor: false,
                         masked,
                     };
                     open.push_back(apply(&mut run, &mut *drive, Body::CallStarted(started)));

@@ -99,6 +99,43 @@ async fn a_clock_that_is_set_at_every_moment_ends_nothing_early() {
     }
 }
 
+/// Back at each look: what is counted from two looks would wait for days. Forward: it would not wait at all.
+#[tokio::test]
+async fn a_clock_that_is_set_at_every_moment_neither_stalls_nor_shortens_a_wait() {
+    let rules = json!([
+        { "when": { "attempt": 1 }, "fail": { "kind": "throttled", "retry_after_ms": 30_000 } }, { "text": "done" } ]);
+    for leap in [-DAY_MS, DAY_MS] {
+        let (house, clock) = house(rules.clone(), |plan| plan.config(|config| config.default_timeout_ms = 0));
+        clock.set_at_each_look(leap);
+        let view = house.start(ask("alice", "x"), Interest::None).await.view;
+        house.until(&view.key(), |view| view.status == Status::Waiting).await;
+        let turned = std::cell::Cell::new(Duration::ZERO);
+        let turning = async {
+            for _ in 0..100_000 {
+                clock.turn(Duration::from_millis(100));
+                turned.set(turned.get() + Duration::from_millis(100));
+                tokio::task::yield_now().await;
+                if turned.get() > Duration::from_secs(60) {
+                    return;
+                }
+            }
+        };
+        let ended = async { assert_eq!(end(&house, &view).await, (Status::Completed, None), "leaps of {leap} ms") };
+        let ended = async {
+            ended.await;
+            assert!(turned.get() >= Duration::from_secs(29), "after {:?}, leaps of {leap} ms", turned.get());
+        };
+        let mut ended = std::pin::pin!(ended);
+        tokio::select! {
+            biased;
+            () = &mut ended => continue,
+            () = turning => {}
+        }
+        // Its time is up; only its end is still on its way.
+        ended.await;
+    }
+}
+
 #[tokio::test]
 async fn queued_runs_give_up_after_their_time() {
     for jump in JUMPS {

@@ -6,6 +6,7 @@ mod callers;
 mod children;
 mod clocks;
 mod evidence;
+mod executors;
 mod falling_back;
 mod following;
 mod house;

@@ -18,8 +18,8 @@ use rustix::{
 
 use crate::{
     command::{Limits, Order},
-    landlock::{self, Landlock},
-    seccomp::Filter,
+    landlock::{Landlock, Rules},
+    seccomp::{Filter, Programs},
 };
 
 /// What a command keeps of root's powers, if it has them: those over files that it may touch. The others lead out of its
@@ -32,24 +32,42 @@ const KEPT: CapabilitySet = CapabilitySet::CHOWN
     .union(CapabilitySet::SETGID)
     .union(CapabilitySet::SETUID);
 
+/// Layers that are ready to be put on a command.
+pub(super) struct Layers {
+    landlock: Option<Rules>,
+    seccomp: Option<Programs>,
+}
+
+impl Layers {
+    /// Does all of the work that does not need the root that the command will see.
+    pub(super) fn prepare(order: &Order) -> Result<Self, String> {
+        let inner = &order.inner;
+        let filter = Filter { isolated: order.isolated, network: inner.network };
+        Ok(Self {
+            landlock: inner.landlock.then(|| Rules::for_settings(&inner.settings)),
+            seccomp: inner.seccomp.then(|| filter.compile()).transpose()?,
+        })
+    }
+}
+
 /// Starts the command, confined. The layers hold a thread and what it starts, so that they are put on a thread of its own.
-pub(super) fn start(order: &Order) -> Result<Pid, String> {
+pub(super) fn start(order: &Order, layers: Layers) -> Result<Pid, String> {
     limit(&order.inner.limits)?;
-    let started = thread::scope(|scope| scope.spawn(|| confine_and_start(order)).join());
+    let started = thread::scope(|scope| scope.spawn(|| confine_and_start(order, layers)).join());
     started.unwrap_or_else(|_| Err("the thread that starts it panicked; this is a bug".into()))
 }
 
-fn confine_and_start(order: &Order) -> Result<Pid, String> {
+fn confine_and_start(order: &Order, layers: Layers) -> Result<Pid, String> {
     let inner = &order.inner;
     give_up_powers().map_err(|error| format!("the powers of root could not be given up: {error}"))?;
-    if inner.landlock
-        && let Landlock::Off(reason) = landlock::confine(order, Path::new("."))?
+    if let Some(rules) = layers.landlock
+        && let Landlock::Off(reason) = rules.confine(order, Path::new("."))?
     {
         return Err(format!("Landlock worked before and does not now: {reason}"));
     }
     let output = io::stdout().as_fd().try_clone_to_owned().map_err(|error| format!("no output: {error}"))?;
-    if inner.seccomp {
-        Filter { isolated: order.isolated, network: inner.network }.apply()?;
+    if let Some(filter) = layers.seccomp {
+        filter.apply()?;
     }
     let child = Command::new(&inner.program)
         .args(&inner.args)
@@ -74,9 +92,11 @@ fn give_up_powers() -> rustix::io::Result<()> {
     // Others have powers only over namespaces that were made for this command.
     let keep = if geteuid().is_root() { KEPT } else { CapabilitySet::empty() };
     for capability in (0..u64::BITS).map(|bit| CapabilitySet::from_bits_retain(1 << bit)) {
-        // A number beyond the kernel's last one is an error, and nothing to give up.
-        if !keep.contains(capability) && capability_is_in_bounding_set(capability) == Ok(true) {
-            remove_capability_from_bounding_set(capability)?;
+        match capability_is_in_bounding_set(capability) {
+            Ok(true) if !keep.contains(capability) => remove_capability_from_bounding_set(capability)?,
+            Ok(_) => {}
+            // A number beyond the kernel's last one.
+            Err(_) => break,
         }
     }
     let kept = CapabilitySets {

@@ -2,10 +2,10 @@
 //! everything that it started.
 
 use std::{
-    io::{self, Stdin},
+    io::{PipeReader, Read},
     os::fd::AsFd,
     path::PathBuf,
-    process::ExitCode,
+    thread,
     time::Duration,
 };
 
@@ -16,14 +16,14 @@ use rustix::{
 };
 
 use super::{
-    confined, namespaces, read_order, root,
+    confined::{self, Layers},
+    namespaces, root,
     tree::{Reach, Tree},
     usage::Meter,
 };
 use crate::{
     command::{Network, Order},
-    lock,
-    report::{Gone, Report, tell},
+    report::{GO, Gone, Report, tell},
     usage::{Exceeded, Resource},
 };
 
@@ -33,25 +33,46 @@ const LOOK_EVERY: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 /// The priority before all others'.
 const FIRST: i32 = -20;
 
-pub(super) fn main() -> Result<ExitCode, String> {
-    let order: Order = read_order()?;
+/// Prepares everything, starts the command when `leash` has the start signal, and tells its end. The command's lock is held here
+/// too, by the descriptor that the outer process left: when that is killed, this one still ends everything before it lets go.
+pub(super) fn main(order: &Order, mut leash: PipeReader) -> Result<(), String> {
+    namespaces::limit_powers().map_err(|error| format!("powers could not be limited: {error}"))?;
     // A session without a terminal; the command stays in it.
     setsid().map_err(|error| format!("no session of its own: {error}"))?;
-    // Held here too: when the outer process is killed, this one still ends everything before it lets go.
-    let _held = lock::share(&order.temporary).map_err(|error| format!("the command's lock was not taken: {error}"))?;
-    let guarded = root::enter(&order)?;
-    if order.inner.network == Network::None {
-        namespaces::raise_loopback().map_err(|error| format!("no loopback network: {error}"))?;
+    let (guarded, layers) = prepare(order)?;
+    let mut word = [0; GO.len()];
+    if leash.read_exact(&mut word).is_err() || word != *GO {
+        return Ok(());
     }
-    let gone = keep(&order, &io::stdin(), &guarded)?;
+    let gone = keep(order, layers, &leash, &guarded)?;
     tell(&Report::Gone(gone));
-    Ok(ExitCode::SUCCESS)
+    Ok(())
+}
+
+/// Builds the root here, and the rest on a second thread: each takes about as long as the other.
+fn prepare(order: &Order) -> Result<(Vec<PathBuf>, Layers), String> {
+    thread::scope(|scope| {
+        let aside = scope.spawn(|| {
+            let network = match order.inner.network {
+                Network::None => Some(namespaces::own_network().map_err(|error| format!("no network: {error}"))?),
+                Network::Host => None,
+            };
+            Ok::<_, String>((network, Layers::prepare(order)?))
+        });
+        let guarded = root::enter(order)?;
+        let aside = aside.join().map_err(|_| "the thread that prepares it panicked; this is a bug")?;
+        let (network, layers) = aside?;
+        if let Some(network) = network {
+            namespaces::join_network(&network).map_err(|error| format!("no network of its own: {error}"))?;
+        }
+        Ok((guarded, layers))
+    })
 }
 
 /// Starts the command, waits until it ends, uses too much, could reach a guarded file, or `leash` ends, and then ends everything
 /// that it started.
-pub(super) fn keep(order: &Order, leash: &Stdin, guarded: &[PathBuf]) -> Result<Gone, String> {
-    let command = confined::start(order)?;
+pub(super) fn keep(order: &Order, layers: Layers, leash: &impl AsFd, guarded: &[PathBuf]) -> Result<Gone, String> {
+    let command = confined::start(order, layers)?;
     if !order.isolated {
         tell(&Report::Started(command.as_raw_nonzero().get()));
     }
@@ -80,7 +101,12 @@ pub(super) fn keep(order: &Order, leash: &Stdin, guarded: &[PathBuf]) -> Result<
 }
 
 /// Returns when the command has ended or is to be ended; then also the limit that it exceeded, if that is why.
-fn watch(command: Pid, leash: &Stdin, tree: &mut Tree, mut look: impl FnMut() -> Option<Exceeded>) -> Option<Exceeded> {
+fn watch(
+    command: Pid,
+    leash: &impl AsFd,
+    tree: &mut Tree,
+    mut look: impl FnMut() -> Option<Exceeded>,
+) -> Option<Exceeded> {
     let process = pidfd_open(command, PidfdFlags::empty()).ok()?;
     let mut watched = [
         PollFd::from_borrowed_fd(process.as_fd(), PollFlags::IN),

@@ -1,23 +1,38 @@
 //! Namespaces of its own for a command: processes, network, System V IPC, and users where that is needed to make the others.
 
-use std::{fs, io};
-
-use nix::sched::{CloneFlags, unshare};
-use rustix::{
-    net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socket_with},
-    process::{getegid, geteuid},
-    thread::{CapabilitySet, CapabilitySets, capabilities, configure_capability_in_ambient_set, set_capabilities},
+use std::{
+    fs::{self, File},
+    io, process,
 };
 
-use crate::command::Network;
+use fork::{Fork, fork};
+use nix::sched::{CloneFlags, setns, unshare};
+use rustix::{
+    net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socket_with},
+    process::{Pid, getegid, geteuid},
+    thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities},
+};
 
-/// Puts the next child of this process into namespaces of its own; it will be their first process. This process must have one
-/// thread only.
-pub(super) fn enter(network: Network) -> io::Result<()> {
-    let mut flags = CloneFlags::CLONE_NEWPID | CloneFlags::CLONE_NEWIPC;
-    if network == Network::None {
-        flags |= CloneFlags::CLONE_NEWNET;
+/// Starts a copy of this process. Fails when this process has more than one thread: the copy would have one, and the locks that
+/// the others held.
+pub(super) fn copy() -> io::Result<Fork> {
+    // The kernel refuses this to a process with several threads, and does nothing else for it.
+    unshare(CloneFlags::CLONE_THREAD)?;
+    fork()
+}
+
+/// Starts a copy of this process that is the first one in namespaces of its own, and ends with the code that `run` returns there.
+pub(super) fn start_first(run: impl FnOnce() -> i32) -> io::Result<Pid> {
+    enter()?;
+    match copy()? {
+        Fork::Child => process::exit(run()),
+        Fork::Parent(first) => Pid::from_raw(first).ok_or_else(|| io::Error::other("a process without a number")),
     }
+}
+
+/// Puts the next child of this process into namespaces of its own.
+fn enter() -> io::Result<()> {
+    let flags = CloneFlags::CLONE_NEWPID | CloneFlags::CLONE_NEWIPC;
     // Root can make them without a user namespace, and then keeps its power over the files of others in a volume.
     if unshare(flags).is_ok() {
         return Ok(());
@@ -27,23 +42,23 @@ pub(super) fn enter(network: Network) -> io::Result<()> {
     // The kernel demands this before an unprivileged user maps a group.
     fs::write("/proc/self/setgroups", "deny")?;
     fs::write("/proc/self/uid_map", format!("{user} {user} 1"))?;
-    fs::write("/proc/self/gid_map", format!("{group} {group} 1"))?;
-    keep_powers()
+    fs::write("/proc/self/gid_map", format!("{group} {group} 1"))
 }
 
 /// What the keeper needs in its own namespaces: to mount, to raise the network, to limit powers, to look at processes.
-const NEEDED: [CapabilitySet; 4] =
-    [CapabilitySet::SYS_ADMIN, CapabilitySet::NET_ADMIN, CapabilitySet::SETPCAP, CapabilitySet::SYS_PTRACE];
+const NEEDED: CapabilitySet = CapabilitySet::SYS_ADMIN
+    .union(CapabilitySet::NET_ADMIN)
+    .union(CapabilitySet::SETPCAP)
+    .union(CapabilitySet::SYS_PTRACE);
 
-/// Passes the powers of a new user namespace on to the keeper, which an exec would otherwise take away.
-fn keep_powers() -> io::Result<()> {
-    let held = capabilities(None)?;
-    let needed = NEEDED.into_iter().fold(CapabilitySet::empty(), |all, one| all | one);
-    set_capabilities(None, CapabilitySets { inheritable: held.inheritable | needed, ..held })?;
-    for capability in NEEDED {
-        configure_capability_in_ambient_set(capability, true)?;
+/// Of the powers over new namespaces, keeps those that the keeper needs. Root keeps its own: the command needs some of them.
+pub(super) fn limit_powers() -> io::Result<()> {
+    if geteuid().is_root() {
+        return Ok(());
     }
-    Ok(())
+    let held = capabilities(None)?;
+    let (effective, permitted) = (held.effective & NEEDED, held.permitted & NEEDED);
+    Ok(set_capabilities(None, CapabilitySets { effective, permitted, inheritable: CapabilitySet::empty() })?)
 }
 
 /// Separates the mounts of this process from those of all others.
@@ -51,8 +66,20 @@ pub(super) fn own_mounts() -> io::Result<()> {
     Ok(unshare(CloneFlags::CLONE_NEWNS)?)
 }
 
+/// Moves this thread to a network of its own that has a loopback interface and nothing else. Other threads can join it.
+pub(super) fn own_network() -> io::Result<File> {
+    unshare(CloneFlags::CLONE_NEWNET)?;
+    raise_loopback()?;
+    File::open("/proc/thread-self/ns/net")
+}
+
+/// Moves this thread to that network.
+pub(super) fn join_network(network: &File) -> io::Result<()> {
+    Ok(setns(network, CloneFlags::CLONE_NEWNET)?)
+}
+
 /// Brings the loopback interface of a new network up: servers and clients inside the command can talk to each other.
-pub(super) fn raise_loopback() -> io::Result<()> {
+fn raise_loopback() -> io::Result<()> {
     // A message for the routing protocol, number 0: its header (length, kind, flags, number, sender), then the interface (family and kind, index, flags,
     // and which of the flags to change).
     const NEW_LINK: u16 = 16;

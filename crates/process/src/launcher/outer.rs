@@ -2,22 +2,26 @@
 
 use std::{
     fs::{self, DirBuilder, File},
-    io::{self, Write},
+    io::{self, PipeWriter, Read, Write},
     os::{fd::AsFd, unix::fs::DirBuilderExt},
     path::Path,
-    process::{Child, ChildStdin, Command, ExitCode, ExitStatus, Stdio},
+    process::ExitCode,
     time::{Duration, Instant},
 };
 
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
-    process::{Pid, PidfdFlags, getpid, pidfd_open, set_child_subreaper, setsid},
+    io::Errno,
+    process::{
+        Pid, PidfdFlags, Signal, WaitOptions, WaitStatus, getpid, pidfd_open, pidfd_send_signal, set_child_subreaper,
+        setsid, waitpid,
+    },
 };
 
 use super::{
-    KEEPER,
     cgroup::{Group, OutOfMemory},
-    keeper, namespaces, read_order,
+    confined::Layers,
+    keeper, namespaces, read_order, refused,
 };
 use crate::{
     command::Order,
@@ -41,10 +45,9 @@ pub(super) fn main() -> Result<ExitCode, String> {
         .mode(0o700)
         .create(&order.temporary)
         .map_err(|error| format!("the temporary directory {} could not be made: {error}", order.temporary.display()))?;
-    let done = match may_go() {
-        true => run(&mut order),
-        false => Err("drawloom ended before the command could start".into()),
-    };
+    // The lock is held. drawloom answers while the command is prepared.
+    tell(&Report::Ready(getpid().as_raw_nonzero().get()));
+    let done = run(&mut order);
     let trouble = clear_up(&order.temporary, held);
     if let Some(gone) = done? {
         tell(&Report::Gone(gone));
@@ -55,12 +58,13 @@ pub(super) fn main() -> Result<ExitCode, String> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Says that the lock is held and waits for drawloom's start signal. Without this a command could start after a restarted drawloom
-/// has found its lock free.
-fn may_go() -> bool {
-    tell(&Report::Ready);
+/// Waits for drawloom's start signal. Without this a command could start after a restarted drawloom has found its lock free.
+fn may_go() -> Result<(), String> {
     let mut word = [0; GO.len()];
-    io::Read::read_exact(&mut io::stdin(), &mut word).is_ok() && word == *GO
+    match io::stdin().read_exact(&mut word) {
+        Ok(()) if word == *GO => Ok(()),
+        _ => Err("drawloom ended before the command could start".into()),
+    }
 }
 
 /// Runs the command, here or in namespaces of its own. What is left to tell, if a keeper did not tell it.
@@ -74,7 +78,11 @@ fn run(order: &mut Order) -> Result<Option<Gone>, String> {
     }
     let mut gone = match order.isolated {
         true => isolated(order, group.as_ref())?,
-        false => Some(keeper::keep(order, &io::stdin(), &[])?),
+        false => {
+            let layers = Layers::prepare(order)?;
+            may_go()?;
+            Some(keeper::keep(order, layers, &io::stdin(), &[])?)
+        }
     };
     match group.as_ref().and_then(Group::out_of_memory) {
         None => {}
@@ -95,34 +103,33 @@ fn run(order: &mut Order) -> Result<Option<Gone>, String> {
 /// Starts the keeper in namespaces of its own, and ends it when drawloom wants that. What is left to tell, if the keeper did
 /// not tell it.
 fn isolated(order: &Order, group: Option<&Group>) -> Result<Option<Gone>, String> {
-    namespaces::enter(order.inner.network).map_err(|error| format!("no namespaces: {error}"))?;
-    let mut keeper = Command::new("/proc/self/exe")
-        .args(&order.launcher_args)
-        .arg(KEEPER)
-        .env_clear()
-        .stdin(Stdio::piped())
-        .stdout(Stdio::inherit())
-        .spawn()
-        .map_err(|error| format!("the keeper could not be started: {error}"))?;
-    if let Some(group) = group {
-        // It waits for its order, so that nothing starts outside the group.
-        group.add(Pid::from_child(&keeper)).map_err(|error| format!("the control group was not entered: {error}"))?;
+    let (end, leash) = io::pipe().map_err(|error| format!("no pipe to the keeper: {error}"))?;
+    let mut leash = Some(leash);
+    let keeper = namespaces::start_first(|| {
+        leash = None;
+        keeper::main(order, end).map_or_else(refused, |()| 0)
+    });
+    let keeper = keeper.map_err(|error| format!("no namespaces: {error}"))?;
+    let mut leash = leash.expect("only the keeper has let go of it");
+    let entered = group.map_or(Ok(()), |group| group.add(keeper));
+    let entered = entered.map_err(|error| format!("the control group was not entered: {error}"));
+    // The keeper waits for this signal, so that nothing starts outside the group.
+    let may_go = entered.and_then(|()| may_go());
+    if may_go.is_ok() {
+        // Should the keeper be gone already, its end says more than this error.
+        let _ = leash.write_all(GO);
     }
-    let mut line = serde_json::to_vec(order).map_err(|error| format!("the order is broken: {error}"))?;
-    line.push(b'\n');
-    let mut leash = keeper.stdin.take().expect("its standard input was asked for");
-    // Should the keeper be gone already, its end says more than this error.
-    let _ = leash.write_all(&line);
     let grace = Duration::from_millis(order.grace_ms);
-    let ended = wait_for(&mut keeper, leash, grace + SLACK).map_err(|error| format!("the keeper was lost: {error}"))?;
+    let ended = wait_for(keeper, leash, grace + SLACK).map_err(|error| format!("the keeper was lost: {error}"))?;
+    may_go?;
     let killed = "its supervisor was killed, and everything that it started with it";
-    Ok(ended.code().is_none().then(|| Gone { trouble: Some(killed.into()), ..Gone::default() }))
+    Ok(ended.exit_status().is_none().then(|| Gone { trouble: Some(killed.into()), ..Gone::default() }))
 }
 
 /// Waits for the keeper's end. When drawloom lets go first, the keeper is told by the end of its input, and killed when it does
 /// not end in time: the kernel then kills everything in its namespaces.
-fn wait_for(keeper: &mut Child, leash: ChildStdin, slack: Duration) -> io::Result<ExitStatus> {
-    let process = pidfd_open(Pid::from_child(keeper), PidfdFlags::empty())?;
+fn wait_for(keeper: Pid, leash: PipeWriter, slack: Duration) -> io::Result<WaitStatus> {
+    let process = pidfd_open(keeper, PidfdFlags::empty())?;
     let control = io::stdin();
     let mut watched = [
         PollFd::from_borrowed_fd(process.as_fd(), PollFlags::IN),
@@ -135,8 +142,11 @@ fn wait_for(keeper: &mut Child, leash: ChildStdin, slack: Duration) -> io::Resul
         let left = until.saturating_duration_since(Instant::now());
         let timeout = Timespec { tv_sec: left.as_secs().cast_signed(), tv_nsec: left.subsec_nanos().into() };
         match poll(&mut watched[..1], Some(&timeout)) {
-            Ok(0) => keeper.kill()?,
-            Ok(_) => return keeper.wait(),
+            Ok(0) => pidfd_send_signal(&process, Signal::KILL)?,
+            Ok(_) => {
+                let ended = waitpid(Some(keeper), WaitOptions::empty())?;
+                return ended.map(|(_, status)| status).ok_or_else(|| Errno::CHILD.into());
+            }
             Err(_) => {}
         }
     }

@@ -1,13 +1,13 @@
 //! Finding out what this machine can enforce, by trying it: the answer is one line of JSON on standard output.
 
 use std::{
-    io::{self, Write},
-    process::{Command, ExitCode, Stdio},
+    io::{self, Read, Write},
+    process::ExitCode,
 };
 
-use serde::{Deserialize, Serialize};
+use rustix::process::{WaitOptions, waitpid};
 
-use super::{PROBE, cgroup, namespaces, root};
+use super::{cgroup, namespaces, root};
 use crate::{
     command::Network,
     confinement::{Confinement, Layer, Status},
@@ -15,67 +15,52 @@ use crate::{
     seccomp::Filter,
 };
 
-/// What to try.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) enum Probe {
-    /// Everything but these, by a launcher that is started with these arguments.
-    All { without: Vec<Layer>, launcher_args: Vec<String> },
-    /// What happens inside namespaces that were made already.
-    Inside,
-}
-
-pub(super) fn main(probe: &str) -> Result<ExitCode, String> {
-    let (without, launcher_args) = match serde_json::from_str(probe).map_err(|error| error.to_string())? {
-        Probe::All { without, launcher_args } => (without, launcher_args),
-        Probe::Inside => return inside(),
-    };
+/// Tries everything but the layers that `without` lists in JSON.
+pub(super) fn main(without: &str) -> Result<ExitCode, String> {
+    let without: Vec<Layer> = serde_json::from_str(without).map_err(|error| error.to_string())?;
     let off = |layer: &Layer| without.contains(layer);
     let disabled = || "it is switched off".to_owned();
     let status = |layer: Layer, tried: &dyn Fn() -> Result<(), String>| match off(&layer) {
         true => Status::Off(disabled()),
         false => tried().map_or_else(Status::Off, |()| Status::On),
     };
-    let landlock = if off(&Layer::Landlock) { Landlock::Off(disabled()) } else { landlock::status() };
     let cgroup = status(Layer::Cgroup, &cgroup::try_out);
-    let namespaces = status(Layer::Namespaces, &|| try_namespaces(&launcher_args));
+    let namespaces = status(Layer::Namespaces, &try_namespaces);
     // The keeper is what is put into a group.
     let cgroup = match (cgroup, &namespaces) {
         (Status::On, Status::Off(_)) => Status::Off("it needs namespaces".into()),
         (cgroup, _) => cgroup,
     };
-    // The last one: it stays on this process.
-    let seccomp = status(Layer::Seccomp, &|| Filter { isolated: true, network: Network::None }.apply());
+    // The last ones: they stay on this process.
+    let landlock = if off(&Layer::Landlock) { Landlock::Off(disabled()) } else { landlock::status() };
+    let seccomp = status(Layer::Seccomp, &|| Filter { isolated: true, network: Network::None }.compile()?.apply());
     let found = Confinement { namespaces, landlock, seccomp, cgroup };
     let line = serde_json::to_vec(&found).map_err(|error| error.to_string())?;
     io::stdout().write_all(&line).map_err(|error| error.to_string())?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Makes namespaces and has a child try them, as for a command.
-fn try_namespaces(launcher_args: &[String]) -> Result<(), String> {
-    namespaces::enter(Network::None).map_err(|error| format!("the kernel or its settings refuse them: {error}"))?;
-    let probe = serde_json::to_string(&Probe::Inside).map_err(|error| error.to_string())?;
-    let output = Command::new("/proc/self/exe")
-        .args(launcher_args)
-        .args([PROBE, &probe])
-        .env_clear()
-        .stdin(Stdio::null())
-        .output()
-        .map_err(|error| format!("no process could be started in them: {error}"))?;
-    match output.status.success() {
-        true => Ok(()),
-        false => Err(String::from_utf8_lossy(&output.stdout).into_owned()),
+/// Makes namespaces and has their first process try them, as for a command.
+fn try_namespaces() -> Result<(), String> {
+    let failed = |error: io::Error| format!("the kernel or its settings refuse them: {error}");
+    let (mut reason, mut told) = io::pipe().map_err(failed)?;
+    let first = namespaces::start_first(|| match inside() {
+        Ok(()) => 0,
+        Err(reason) => told.write_all(reason.as_bytes()).map_or(2, |()| 1),
+    });
+    let first = first.map_err(failed)?;
+    drop(told);
+    let mut text = String::new();
+    reason.read_to_string(&mut text).map_err(failed)?;
+    let ended = waitpid(Some(first), WaitOptions::empty()).map_err(|error| failed(error.into()))?;
+    match ended.and_then(|(_, status)| status.exit_status()) {
+        Some(0) => Ok(()),
+        _ => Err(text),
     }
 }
 
-fn inside() -> Result<ExitCode, String> {
-    match root::try_out()
-        .and_then(|()| namespaces::raise_loopback().map_err(|error| format!("no loopback network: {error}")))
-    {
-        Ok(()) => Ok(ExitCode::SUCCESS),
-        Err(reason) => {
-            io::stdout().write_all(reason.as_bytes()).map_err(|error| error.to_string())?;
-            Ok(ExitCode::FAILURE)
-        }
-    }
+fn inside() -> Result<(), String> {
+    namespaces::limit_powers().map_err(|error| format!("powers could not be limited: {error}"))?;
+    root::try_out()?;
+    namespaces::own_network().map_err(|error| format!("no network of its own: {error}")).map(drop)
 }

@@ -6,7 +6,8 @@ mod guard;
 use std::{
     env,
     ffi::{CStr, OsStr, OsString},
-    fs, io,
+    fs::{self, File},
+    io::{self, Read},
     os::{
         fd::OwnedFd,
         unix::{ffi::OsStringExt, fs::symlink},
@@ -169,8 +170,6 @@ fn clone_of(path: &Path) -> io::Result<OwnedFd> {
 
 /// Puts an empty file system over `root`, with `/proc` in it.
 fn begin(root: &Path) -> Result<(), String> {
-    mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
-        .map_err(said("mounts stay shared"))?;
     let flags = MountFlags::NOSUID | MountFlags::NODEV;
     mount("tmpfs", root, "tmpfs", flags, Some(c"mode=0755,size=1m")).map_err(said("no empty root"))?;
     let proc = root.join("proc");
@@ -254,7 +253,10 @@ fn devices(root: &Path) -> Result<(), String> {
 /// Makes every mount read-only whose part is, those inside it included. Landlock holds them too, so that with it a mount that
 /// does not allow the change is left.
 fn make_read_only(root: &Path, parts: &[Part], landlock: bool) -> Result<(), String> {
-    let mounts = fs::read("/proc/self/mountinfo").map_err(said("the mounts cannot be listed"))?;
+    // The kernel does not say how long the list is. With a large buffer it is read at once.
+    let mut mounts = Vec::with_capacity(64 * 1024);
+    let mut list = File::open("/proc/self/mountinfo").map_err(said("the mounts cannot be listed"))?;
+    list.read_to_end(&mut mounts).map_err(said("the mounts cannot be listed"))?;
     let mounts = mounts.split(|byte| *byte == b'\n').filter_map(|line| line.split(|byte| *byte == b' ').nth(4));
     for mounted in mounts.map(unescaped) {
         let Ok(target) = Path::new(&mounted).strip_prefix(root) else { continue };

@@ -144,6 +144,73 @@ async fn a_launcher_that_is_killed_takes_the_command_with_it_and_the_call_ends()
     }
 }
 
+#[tokio::test]
+async fn commands_go_on_when_the_launcher_that_stays_is_killed() {
+    for off in [&[][..], &[Layer::Namespaces][..]] {
+        let launcher = launcher().without(off);
+        let above = if launcher.confinement().expect("a probe").namespaces.is_on() { 3 } else { 2 };
+        let room = Room::new();
+        let command = room.command("while [ ! -e go ]; do sleep 0.01; done; echo done");
+        let kill = async {
+            room.until_alive(|count| count >= 1).await;
+            let killed = (0..above).fold(marked_shell(&room), |pid, _| parent_of(&pid));
+            let shown = std::fs::read_to_string(format!("/proc/{killed}/cmdline")).expect("its arguments");
+            assert!(shown.ends_with("spawn\0"), "{shown}");
+            std::process::Command::new("kill").args(["-9", &killed]).status().expect("kill");
+            std::fs::write(room.volume.path().join("go"), "").expect("a file");
+        };
+        let (finished, ()) = tokio::join!(room.run_by(&launcher, &command), kill);
+        let finished = finished.expect("it ran");
+        assert_eq!(
+            (finished.end, finished.output.into_text()),
+            (End::Exited(0), "done\n".into()),
+            "it does not notice"
+        );
+        let finished = room.run_by(&launcher, &room.command("echo again")).await.expect("it runs");
+        assert_eq!(
+            (finished.end, finished.output.into_text()),
+            (End::Exited(0), "again\n".into()),
+            "a new one is started"
+        );
+    }
+}
+
+/// More requests than the socket of the launcher holds, while it is stopped: none is lost and none fails.
+#[tokio::test]
+async fn a_launcher_that_does_not_keep_up_is_replaced_and_no_command_is_lost() {
+    const COMMANDS: usize = 400;
+    let launcher = launcher();
+    let room = Room::new();
+    let wait = room.command("while [ ! -e go ]; do sleep 0.01; done; echo done");
+    let crowd = async {
+        room.until_alive(|count| count >= 1).await;
+        let namespaces = launcher.confinement().expect("a probe").namespaces.is_on();
+        let stays = (0..if namespaces { 3 } else { 2 }).fold(marked_shell(&room), |pid, _| parent_of(&pid));
+        let signal = |signal: &str| {
+            std::process::Command::new("kill").args([signal, &stays]).status().expect("kill");
+        };
+        signal("-STOP");
+        let rooms: Vec<Room> = (0..COMMANDS).map(|_| Room::new()).collect();
+        let commands: Vec<_> = rooms.iter().map(|room| room.command("echo one")).collect();
+        let all = futures::future::join_all(
+            rooms.iter().zip(&commands).map(|(room, command)| room.run_by(&launcher, command)),
+        );
+        let go_on = async {
+            // All requests are made before any command is waited for.
+            tokio::task::yield_now().await;
+            signal("-CONT");
+        };
+        let (all, ()) = tokio::join!(all, go_on);
+        for finished in all {
+            let finished = finished.expect("it ran");
+            assert_eq!((finished.end, finished.output.into_text()), (End::Exited(0), "one\n".into()));
+        }
+        std::fs::write(room.volume.path().join("go"), "").expect("a file");
+    };
+    let (finished, ()) = tokio::join!(room.run_by(&launcher, &wait), crowd);
+    assert_eq!(finished.expect("it ran").end, End::Exited(0));
+}
+
 fn parent_of(pid: &str) -> String {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("stat");
     stat.rsplit_once(") ").expect("stat").1.split(' ').nth(1).expect("a parent").to_owned()

@@ -72,7 +72,15 @@ impl Run {
         let stop_reason = (status == Status::Completed).then_some(StopReason::EndTurn);
         let warnings = self.view.warnings.clone();
         let usage = self.view.usage;
-        self.record(Body::Finished(Box::new(Outcome { status, stop_reason, error, usage, cost: None, warnings })));
+        self.record(Body::Finished(Box::new(Outcome {
+            status,
+            stop_reason,
+            error,
+            final_text: None,
+            usage,
+            cost: None,
+            warnings,
+        })));
     }
 
     /// A turn that fails once, a tool call, a last turn.
@@ -95,6 +103,7 @@ impl Run {
         let started = CallStarted {
             turn: 1,
             index: 0,
+            by_executor: false,
             tool_use: call,
             repeat: RepeatClass::Safe,
             evidence: None,
@@ -210,6 +219,7 @@ impl Fake {
             agent_id,
             agent: start.agent.clone(),
             definition: Digest::of(b""),
+            executor: "model".into(),
             user: start.user.clone().unwrap_or_else(|| caller.subject.clone()),
             provider: "script".into(),
             model: "m".into(),
@@ -218,6 +228,7 @@ impl Fake {
             depth: 0,
             batch,
             segments: start.segments.clone(),
+            input: None,
             tools: Vec::new(),
             narrowed_tools: None,
             max_iterations: 5,

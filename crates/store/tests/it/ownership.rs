@@ -6,7 +6,7 @@ use drawloom_contract::{
     journal::{CommitError, Entry, StoreError},
     record::Epoch,
 };
-use drawloom_store::{Opened, Options, Previous, Store};
+use drawloom_store::{Found, Opened, Options, Previous, Store};
 
 use crate::fixtures::{Bench, accepted, at, begin, key, open};
 
@@ -112,4 +112,25 @@ fn missing_directories_are_made() {
     let opened = Store::open(&Options::new(&deep), at(1)).expect("a store that opens");
     assert_eq!(opened.store.file(), deep.join("drawloom.db"));
     assert!(deep.join("drawloom.db").exists());
+}
+
+#[tokio::test]
+async fn a_reader_beside_the_owner_sees_what_is_committed_and_writes_nothing() {
+    use drawloom_contract::journal::{Journal as _, RunReader as _};
+    let bench = Bench::new();
+    let nothing = tempfile::tempdir().expect("a temporary directory");
+    assert!(matches!(Store::read(nothing.path()), Ok(Found::Nothing)));
+    bench.append(begin(accepted(1), [])).await;
+    let Ok(Found::Store(reader)) = Store::read(bench.directory.path()) else { panic!("there is a store") };
+    assert!(reader.find_run(&key(1)).await.expect("a readable store").is_some());
+    bench.append(begin(accepted(2), [])).await;
+    assert!(reader.find_run(&key(2)).await.expect("a readable store").is_some(), "what came later, too");
+    let refused = reader.commit(Entry::empty(0)).await.expect_err("it only reads");
+    assert!(refused.to_string().contains("reading only"), "{refused}");
+    // The owner goes on, ends in order, and knows nothing of the reader, which still reads.
+    bench.append(begin(accepted(3), [])).await;
+    bench.store.close().await.expect("an orderly end");
+    assert!(reader.find_run(&key(3)).await.expect("a readable store").is_some());
+    reader.close().await.expect("nothing to write");
+    assert_eq!(found(&open(&bench.directory)).1, Previous::Clean);
 }

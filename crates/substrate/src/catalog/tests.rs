@@ -27,6 +27,7 @@ fn resolve(config: Value) -> Result<(Catalog, Vec<Finding>), Vec<String>> {
     assert_eq!(volumes.mode("shelf"), Some(Mode::ReadOnly));
     let section = |name: &str| config.get(name).cloned().unwrap_or_else(|| json!({}));
     let inputs = Inputs {
+        executors: &["model".to_owned(), "steps".to_owned()],
         agents: &serde_json::from_value(section("agents")).expect("agents"),
         defaults: &serde_json::from_value(section("defaults")).expect("defaults"),
         models: &serde_json::from_value(section("models")).expect("models"),

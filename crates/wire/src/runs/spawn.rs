@@ -368,6 +368,7 @@ impl Spawn {
             user: None,
             agent: self.agent,
             segments: self.segments.unwrap_or_default(),
+            input: None,
             tools: self.tools,
             session: self.session_id,
             agent_id: self.agent_id,

@@ -4,6 +4,7 @@ mod calls;
 mod host;
 mod instances;
 mod limits;
+mod moving;
 mod outages;
 mod sessions;
 mod upstream;

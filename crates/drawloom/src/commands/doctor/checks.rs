@@ -110,7 +110,7 @@ fn config(session: &Session, report: &mut Report) -> (Option<Loaded>, Option<Res
     };
     let secrets = parts::secret_names(&loaded);
     logging::mask_also(secrets.iter().filter_map(|name| environment::variable(name)));
-    let resolved = resolve::resolve(&loaded, &[]).map_err(config::refuse).and_then(|resolved| {
+    let resolved = resolve::resolve(&loaded, &crate::Extra::default()).map_err(config::refuse).and_then(|resolved| {
         if let Ok(project) = Project::find_data(&session.globals) {
             resolve::keep_apart(&loaded, &resolved, &project.data)?;
         }

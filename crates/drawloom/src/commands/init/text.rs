@@ -171,8 +171,8 @@ mod tests {
             let file = folder.path().join("drawloom.yaml");
             std::fs::write(&file, &text).expect("a writable file");
             let loaded = crate::config::load_files(&[file]).unwrap_or_else(|error| panic!("{error:?}\n{text}"));
-            let resolved =
-                crate::resolve::resolve(&loaded, &[]).unwrap_or_else(|mistakes| panic!("{mistakes:?}\n{text}"));
+            let resolved = crate::resolve::resolve(&loaded, &crate::Extra::default())
+                .unwrap_or_else(|mistakes| panic!("{mistakes:?}\n{text}"));
             assert_eq!(resolved.catalog.names().collect::<Vec<_>>(), AGENTS, "{text}");
         }
     }

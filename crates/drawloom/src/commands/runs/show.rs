@@ -177,7 +177,9 @@ impl Shown {
             output.line(format!("{} {value}", output.styled(Style::Dim, &format!("{name:<9}"))));
         };
         line("run", output.styled(Style::Bold, &run.run_id.to_string()));
-        line("agent", format!("{} ({}/{})", run.agent, run.provider, run.model));
+        // Runs of other executors ask no model.
+        let asks = if run.model.is_empty() { run.provider.clone() } else { format!("{}/{}", run.provider, run.model) };
+        line("agent", format!("{} ({asks})", run.agent));
         let position = run.position.map(|position| format!(", place {position} in the queue")).unwrap_or_default();
         let reason = run.stop_reason.map(|reason| format!(" ({})", reason.as_str())).unwrap_or_default();
         let status = self.status(output, run);
