@@ -24,7 +24,6 @@ fn source() -> Vec<(String, String)> {
 #[test]
 fn only_the_sqlite_module_names_rusqlite() {
     for (name, text) in source() {
-        // Its own documentation says so.
         let is_home = name.starts_with("sqlite/") || name == "sqlite.rs";
         assert!(is_home || !text.contains("rusqlite"), "{name} names rusqlite; only files in sqlite/ may");
     }

@@ -158,6 +158,14 @@ async fn without_room_for_the_copy_the_store_stays_as_it_is() {
     // 64 KiB a file, and no signal when a write goes beyond it.
     let golden = format!("cp '{GOLDEN}' \"$1\"/drawloom.db");
     assert_passed(&run_in(&format!("{golden}; trap '' XFSZ; ulimit -S -f 128"), &[], directory.path(), name));
+    // A disk that other processes fill while the copy is made.
+    if Command::new("strace").arg("-V").output().is_ok() {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let part = directory.path().join("drawloom.db.before-format6.part").display().to_string();
+        let full = "inject=pwrite64:error=ENOSPC:when=10+";
+        let strace = ["strace", "-f", "-qq", "-o", "/dev/null", "-P", &part, "-e", full];
+        assert_passed(&run_in(&golden, &strace, directory.path(), name));
+    }
     let Some(way) = mounts() else { return };
     let directory = tempfile::tempdir().expect("a temporary directory");
     let mount = format!("mount -t tmpfs -o size=256k none \"$1\"; {golden}");
