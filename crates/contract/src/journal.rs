@@ -212,56 +212,62 @@ pub enum CommitError {
 /// Why the store could not do its work.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
-    /// No room.
-    #[error("the disk that holds {file} is full")]
+    /// No room. Writing goes on when there is some.
+    #[error("no space left for the store {store}")]
     Full {
-        /// The store's file.
-        file: String,
+        /// Which store, for people: where it is.
+        store: String,
+    },
+    /// No room for the copy that is made before the format changes. Nothing was changed.
+    #[error("no space left for a copy of the store {store} ({bytes} bytes), which is made before its format changes")]
+    NoRoomForCopy {
+        /// Which store.
+        store: String,
+        /// The size of the copy, at most.
+        bytes: u64,
     },
     /// No permission to write.
-    #[error("{file} is read-only")]
+    #[error("the store {store} is read-only")]
     ReadOnly {
-        /// The store's file.
-        file: String,
+        /// Which store.
+        store: String,
     },
-    /// The file is damaged.
-    #[error("{file} is damaged: {detail}")]
+    /// It holds what drawloom never writes.
+    #[error("the store {store} is damaged: {detail}")]
     Corrupt {
-        /// The store's file.
-        file: String,
-        /// What the database says.
+        /// Which store.
+        store: String,
+        /// What is wrong.
         detail: String,
     },
-    /// The file was deleted or replaced while it was open. That is for good: what was written since is lost.
-    #[error("{file} {what} while the server was using it; nothing is recorded any more")]
+    /// It was deleted or replaced while it was in use. That is for good: what was written since is lost.
+    #[error("the store is gone: {detail}; nothing is recorded any more")]
     Gone {
-        /// The file that is missing or another one.
-        file: String,
         /// What happened to it.
-        what: &'static str,
+        detail: String,
     },
     /// A newer version wrote it.
-    #[error("{file} has format {found}; this version of drawloom knows up to {known}")]
+    #[error("the store {store} has format {found}; this version of drawloom knows up to {known}")]
     TooNew {
-        /// The store's file.
-        file: String,
+        /// Which store.
+        store: String,
         /// Its format.
         found: u32,
         /// Ours.
         known: u32,
     },
     /// Another process has it.
-    #[error("{directory} is in use by another drawloom process")]
+    #[error("the store {store} is in use by another drawloom process")]
     Locked {
-        /// The data directory.
-        directory: String,
+        /// Which store.
+        store: String,
     },
-    /// Anything else that the database or the file system said.
-    #[error("{file}: {detail}")]
+    /// Anything else.
+    #[error("{store}: {detail}")]
     Failed {
-        /// The store's file.
-        file: String,
-        /// What it said.
+        /// Which store.
+        store: String,
+        /// What happened.
         detail: String,
     },
     /// The store was closed.
@@ -274,6 +280,7 @@ impl Explain for StoreError {
         match self {
             Self::Gone { .. } => FailureKind::Broken,
             Self::Full { .. }
+            | Self::NoRoomForCopy { .. }
             | Self::ReadOnly { .. }
             | Self::Corrupt { .. }
             | Self::TooNew { .. }
@@ -285,7 +292,7 @@ impl Explain for StoreError {
 
     fn code(&self) -> &'static str {
         match self {
-            Self::Full { .. } => "store_full",
+            Self::Full { .. } | Self::NoRoomForCopy { .. } => "store_full",
             Self::ReadOnly { .. } => "store_read_only",
             Self::Corrupt { .. } => "store_corrupt",
             Self::Gone { .. } => "store_gone",
@@ -298,15 +305,14 @@ impl Explain for StoreError {
 
     fn hint(&self) -> Option<String> {
         Some(match self {
-            Self::Full { file } => format!("free some space beside {file}; runs go on by themselves after that"),
-            Self::ReadOnly { file } => {
-                format!("make {file} and its directory writable for this user, or pass --data-dir")
+            Self::Full { .. } => "free some space there; runs go on by themselves after that".into(),
+            Self::NoRoomForCopy { .. } => "free that much space there and start again; the store is as it was".into(),
+            Self::ReadOnly { .. } => {
+                "make the data directory and all that is in it writable for this user, or pass --data-dir".into()
             }
-            Self::Corrupt { file, .. } => {
-                format!("stop drawloom, keep a copy of {file}, and restore a backup or try `sqlite3 {file} .recover`")
-            }
+            Self::Corrupt { .. } => "stop drawloom, keep a copy of the store, and restore a backup".into(),
             Self::Gone { .. } => {
-                "stop the server, put the file back or restore a backup, and start the server again".into()
+                "stop the server, put the store back or restore a backup, and start the server again".into()
             }
             Self::TooNew { .. } => "use a newer drawloom, or another --data-dir".into(),
             Self::Locked { .. } => "wait for it to end, or pass another --data-dir".into(),

@@ -165,12 +165,12 @@ errors! {
     Store {
         "lost_ownership": "Another process owns the data now.", "Stop one of them.";
         "store_closed": "The store was closed.", "Ask again when the server is back.";
-        "store_corrupt": "The file is damaged, or is no store.", "Restore a backup.";
+        "store_corrupt": "The store is damaged, or the file is not a store.", "Restore a backup.";
         "store_failed": "The database or the file system said no.", "See the message; `drawloom doctor` checks the data directory.";
-        "store_full": "The disk is full, or the process may not make its files larger.", "Free some space or raise `ulimit -f`; runs go on by themselves after that.";
+        "store_full": "The disk is full, or the process may not make its files larger. Before the store's format changes there must be room for a copy of it.", "Free some space or raise `ulimit -f`; runs go on by themselves after that.";
         "store_gone": "The store's files were deleted or replaced while the server was using them; it records nothing any more.", "Stop the server, put the files back or restore a backup, and start it again.";
         "store_locked": "Another process has the store.", "Wait for it to end, or pass another --data-dir.";
-        "store_read_only": "The file cannot be written.", "Make it and its directory writable.";
+        "store_read_only": "The store cannot be written.", "Make the data directory and all that is in it writable.";
         "store_too_new": "A newer version wrote the store.", "Use that version, or another --data-dir.";
     }
     Client {

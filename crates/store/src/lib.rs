@@ -4,23 +4,20 @@
 //! through one writer thread that syncs many entries at once, and
 //! [`RunReader`](drawloom_contract::journal::RunReader), which reads on connections of its own.
 
-mod backup;
-mod blobs;
-mod checkpoint;
-mod error;
-mod files;
-mod open;
+mod apply;
+mod convert;
+mod large_texts;
 mod prepare;
-mod prune;
 mod reader;
-mod rows;
-mod schema;
-mod sql;
+mod retention;
+mod sqlite;
 mod store;
+mod tables;
 mod values;
-mod writer;
 
-pub use backup::{Backup, backup, inspect, list_unfinished, partial, restore};
 pub use drawloom_contract::journal::StoreError;
-pub use open::{FILE, Found, Opened, Options, Previous, Synchronous};
+pub use sqlite::{
+    backup::{Backup, backup, inspect, list_unfinished, partial, restore},
+    open::{FILE, Found, Opened, Options, Previous, Synchronous},
+};
 pub use store::{Stats, Store};

@@ -14,7 +14,7 @@ use drawloom_contract::{
     view::{Patch, RunView},
 };
 
-use crate::blobs::{Blob, Form, LARGE_TEXT, WHOLE_BODY, take_out};
+use crate::large_texts::{Blob, Form, LARGE_TEXT, WHOLE_BODY, take_out};
 
 /// An entry as the writer takes it.
 pub(crate) struct Work {

@@ -1,97 +1,119 @@
-//! Readers: a few connections that cannot write, opened when they are first needed.
-//!
-//! Every read is one short transaction that begins after it was asked for, so it sees every commit that was answered.
+//! What can be read of runs: each method is one read transaction.
 
-mod runs;
-
-use std::{
-    path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+use async_trait::async_trait;
+use drawloom_contract::{
+    caller::Visible,
+    definition::Definition,
+    ids::{AgentId, BatchId, Digest, RunKey, SessionId, Tenant},
+    journal::{RequestKey, RunFilter, RunReader, StoreError, Unfinished},
+    money::Spent,
+    record::{Record, Seq},
+    view::RunView,
 };
 
-use drawloom_contract::journal::StoreError;
-use rusqlite::{Connection, OpenFlags};
-use tokio::sync::Semaphore;
+use crate::{
+    store::Store,
+    tables::{
+        batches, definitions, keys, records,
+        runs::{list::list, read as runs},
+        sessions, waits,
+    },
+};
 
-use crate::{error::explain, files::Files};
+type Read<T> = Result<T, StoreError>;
 
-/// Reads at once; whoever comes then waits.
-const CONNECTIONS: usize = 4;
-/// A reader's page cache, in KiB: the kernel keeps the file's pages anyway.
-const CACHE: i64 = 512;
-
-/// The connections.
-pub(crate) struct Readers {
-    file: PathBuf,
-    files: Arc<Files>,
-    places: Arc<Semaphore>,
-    idle: Arc<Mutex<Vec<Connection>>>,
-}
-
-impl Readers {
-    pub(crate) fn new(file: PathBuf, files: Arc<Files>) -> Self {
-        Self { file, files, places: Arc::new(Semaphore::new(CONNECTIONS)), idle: Arc::default() }
+#[async_trait]
+impl RunReader for Store {
+    async fn find_run(&self, key: &RunKey) -> Read<Option<RunView>> {
+        let key = key.clone();
+        self.readers.read(move |connection| runs::find(connection, &key)).await
     }
 
-    /// Keeps a connection that was opened elsewhere.
-    pub(crate) fn keep(&self, connection: Connection) {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(connection);
+    async fn find_run_without_text(&self, key: &RunKey) -> Read<Option<RunView>> {
+        let key = key.clone();
+        self.readers.read(move |connection| runs::find_without_text(connection, &key)).await
     }
 
-    /// Runs `work` in one read transaction, on a thread that may block.
-    pub(crate) async fn read<T: Send + 'static>(
-        &self,
-        work: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
-    ) -> Result<T, StoreError> {
-        let place = Arc::clone(&self.places).acquire_owned().await.map_err(|_| StoreError::Closed)?;
-        let (file, files, idle) = (self.file.clone(), Arc::clone(&self.files), Arc::clone(&self.idle));
-        let task = tokio::task::spawn_blocking(move || {
-            // A new connection would open whatever has the file's name now.
-            let read = files
-                .check()
-                .and_then(|()| read(&file, &idle, work).map_err(|error| files.explain_damage(explain(&file, &error))));
-            (read, place)
-        });
-        // The place is free when the caller has what was read: many callers at once hold no more than a few results.
-        let (read, _place) = task.await.map_err(|error| StoreError::Failed {
-            file: self.file.display().to_string(),
-            detail: format!("a read did not end: {error}"),
-        })?;
-        read
+    async fn find_by_agent_id(&self, visible: &Visible, agent_id: &AgentId) -> Read<Option<RunView>> {
+        let (visible, agent_id) = (visible.clone(), agent_id.clone());
+        self.readers.read(move |connection| runs::find_by_agent_id(connection, &visible, &agent_id)).await
     }
 
-    /// Waits for the reads that are under way, refuses all others and closes the connections.
-    pub(crate) async fn close(&self) {
-        let all = u32::try_from(CONNECTIONS).expect("a handful");
-        if let Ok(places) = self.places.acquire_many(all).await {
-            self.places.close();
-            drop(places);
-        }
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    async fn list_runs(&self, visible: &Visible, filter: &RunFilter) -> Read<Vec<RunView>> {
+        let (visible, filter) = (visible.clone(), filter.clone());
+        self.readers.read(move |connection| list(connection, &visible, &filter)).await
     }
-}
 
-fn read<T>(
-    file: &Path,
-    idle: &Mutex<Vec<Connection>>,
-    work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
-) -> rusqlite::Result<T> {
-    let kept = idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
-    let connection = kept.map_or_else(|| connect(file), Ok)?;
-    connection.execute_batch("BEGIN")?;
-    let found = work(&connection);
-    // A connection whose read failed is not kept: what it has in its cache may be part of the failure.
-    connection.execute_batch("COMMIT")?;
-    if found.is_ok() {
-        idle.lock().unwrap_or_else(PoisonError::into_inner).push(connection);
+    async fn read_journal(&self, key: &RunKey, after: Seq, limit: usize) -> Read<Vec<Record>> {
+        let key = key.clone();
+        self.readers.read(move |connection| records::read(connection, &key, after, limit, usize::MAX)).await
     }
-    found
-}
 
-pub(crate) fn connect(file: &Path) -> rusqlite::Result<Connection> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags(file, flags)?;
-    connection.busy_timeout(std::time::Duration::from_secs(5))?;
-    connection.execute_batch(&format!("PRAGMA cache_size = -{CACHE}; PRAGMA temp_store = MEMORY;"))?;
-    Ok(connection)
+    async fn read_journal_part(&self, key: &RunKey, after: Seq, bytes: usize) -> Read<Vec<Record>> {
+        let key = key.clone();
+        self.readers.read(move |connection| records::read(connection, &key, after, usize::MAX, bytes)).await
+    }
+
+    async fn list_children(&self, parent: &RunKey, call: Seq) -> Read<Vec<RunView>> {
+        let parent = parent.clone();
+        self.readers.read(move |connection| runs::children(connection, &parent, call)).await
+    }
+
+    async fn list_live_children(&self, parent: &RunKey) -> Read<Vec<RunView>> {
+        let parent = parent.clone();
+        self.readers.read(move |connection| runs::live_children(connection, &parent)).await
+    }
+
+    async fn tree_size(&self, root: &RunKey) -> Read<u64> {
+        let root = root.clone();
+        self.readers.read(move |connection| runs::tree_size(connection, &root)).await
+    }
+
+    async fn tree_spent(&self, root: &RunKey) -> Read<Spent> {
+        let root = root.clone();
+        self.readers.read(move |connection| runs::tree_spent(connection, &root)).await
+    }
+
+    async fn sees_session(&self, visible: &Visible, session: SessionId) -> Read<bool> {
+        let visible = visible.clone();
+        self.readers.read(move |connection| sessions::is_visible(connection, &visible, session)).await
+    }
+
+    async fn list_batch(&self, visible: &Visible, batch: BatchId) -> Read<Option<Vec<RunView>>> {
+        let visible = visible.clone();
+        self.readers
+            .read(move |connection| {
+                if !batches::is_known(connection, visible.tenant(), batch)? {
+                    return Ok(None);
+                }
+                let members = runs::of_batch(connection, &visible, batch)?;
+                Ok(Some(members).filter(|views| views.iter().all(|view| visible.sees(&view.tenant, &view.user))))
+            })
+            .await
+    }
+
+    async fn find_definition(&self, tenant: &Tenant, digest: &Digest) -> Read<Option<Definition>> {
+        let (tenant, digest) = (tenant.clone(), *digest);
+        self.readers.read(move |connection| definitions::find(connection, &tenant, &digest)).await
+    }
+
+    async fn find_request(&self, key: &RequestKey) -> Read<Option<RequestKey>> {
+        let key = key.clone();
+        self.readers.read(move |connection| keys::find(connection, &key)).await
+    }
+
+    async fn list_unfinished(&self) -> Read<Unfinished> {
+        self.readers
+            .read(|connection| {
+                let (runs, ready) = runs::unfinished(connection)?;
+                Ok(Unfinished {
+                    runs,
+                    ready,
+                    timers: waits::timers(connection)?,
+                    deadlines: runs::deadlines(connection)?,
+                    parked: runs::count_parked(connection)?,
+                })
+            })
+            .await
+    }
 }

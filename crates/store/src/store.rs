@@ -17,17 +17,19 @@ use drawloom_contract::{
     record::Epoch,
     time::Timestamp,
 };
-use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::{
-    error::explain_io,
-    files::Files,
-    open::{self, Found, Opened, Options, Synchronous},
     prepare::{Pinned, prepare},
-    reader::Readers,
-    sql::{Bound, natural},
-    writer::{self, Job},
+    sqlite::{
+        Connection, Depth,
+        error::{explain_io, failed, locked},
+        files::Files,
+        open::{self, Found, Opened, Options, Synchronous},
+        readers::Readers,
+        writer::{self, Job},
+    },
+    tables::boots,
 };
 
 /// Definitions that are remembered as stored; when there are more, the list starts again.
@@ -111,7 +113,7 @@ impl Shared {
     }
 
     pub(crate) fn malformed(&self, detail: String) -> CommitError {
-        CommitError::Store(StoreError::Failed { file: self.file.display().to_string(), detail })
+        CommitError::Store(failed(&self.file, detail))
     }
 
     fn failure(&self) -> Option<StoreError> {
@@ -139,8 +141,7 @@ impl Store {
     /// A store that reads and cannot write. It keeps `connection`: while that is open, the owner does not remove the log.
     pub(crate) fn read_only(connection: Connection, file: PathBuf) -> Result<Self, StoreError> {
         let files = Files::of_reader(&file).map_err(|error| explain_io(&file, "cannot look at the store", &error))?;
-        let detail = "it was opened for reading only".into();
-        let refusal = StoreError::Failed { file: file.display().to_string(), detail };
+        let refusal = failed(&file, "it was opened for reading only");
         let shared = Arc::new(Shared {
             failure: Mutex::new(Some(refusal)),
             ..Shared::new(file, files, Synchronous::Full, Epoch::default())
@@ -211,32 +212,16 @@ impl Store {
             self.queue.send(Job::Probe(answer)).await.map_err(|_| self.gone())?;
             probed.await.map_err(|_| self.gone())??;
         }
-        let owner = self
-            .readers
-            .read(|connection| {
-                Bound::new(connection, "SELECT max(epoch) FROM boots")?.first(&[], |row| row.get::<_, i64>(0))
-            })
-            .await?;
-        if owner.map(natural) != Some(self.shared.epoch) {
-            let directory = self.file().parent().unwrap_or(self.file()).display().to_string();
-            return Err(StoreError::Locked { directory });
+        let owner = self.readers.read(boots::owner).await?;
+        if owner != Some(self.shared.epoch) {
+            return Err(locked(self.file()));
         }
         Ok(())
     }
 
     /// Whether the whole file is in order; takes as long as reading it.
     pub async fn integrity(&self) -> Result<(), StoreError> {
-        let problems = self
-            .readers
-            .read(|connection| Bound::new(connection, "PRAGMA quick_check")?.all(&[], |row| row.get::<_, String>(0)))
-            .await?;
-        if problems == ["ok"] {
-            return Ok(());
-        }
-        let damage = StoreError::Corrupt { file: self.file().display().to_string(), detail: problems.join("; ") };
-        let files = Arc::clone(&self.shared.files);
-        let explained = tokio::task::spawn_blocking(move || files.explain_damage(damage)).await;
-        Err(explained.unwrap_or(StoreError::Closed))
+        self.readers.read(|connection| connection.check(Depth::Pages)).await
     }
 
     /// What this process writes under.

@@ -1,4 +1,4 @@
-//! Small values under a key.
+//! Small values under a key: the seam over the table.
 
 use async_trait::async_trait;
 use drawloom_contract::{
@@ -6,12 +6,9 @@ use drawloom_contract::{
     time::Timestamp,
     values::{KeyValue, ValueChange, ValueKey},
 };
-use rusqlite::{ToSql, types::Type};
 use serde_json::Value;
 
-use crate::{rows::wrong, sql::Bound, store::Store};
-
-const FIND: &str = "SELECT value FROM kept WHERE tenant = $1 AND space = $2 AND key = $3 AND expires_at > $4";
+use crate::{store::Store, tables::values};
 
 #[async_trait]
 impl KeyValue for Store {
@@ -22,14 +19,6 @@ impl KeyValue for Store {
 
     async fn find_value(&self, key: &ValueKey, now: Timestamp) -> Result<Option<Value>, StoreError> {
         let key = key.clone();
-        self.readers
-            .read(move |connection| {
-                let values: [&dyn ToSql; 4] = [&key.tenant.as_str(), &key.space, &key.key, &now.as_millis()];
-                Bound::new(connection, FIND)?.first(&values, |row| {
-                    let text: String = row.get(0)?;
-                    serde_json::from_str(&text).map_err(|error| wrong(0, Type::Text, error))
-                })
-            })
-            .await
+        self.readers.read(move |connection| values::find(connection, &key, now)).await
     }
 }

@@ -1,4 +1,4 @@
-//! Data directories of released versions: they open, their runs are as they were, and what was unfinished goes on.
+//! Data directories of earlier versions: they open, their runs are as they were, and what was unfinished goes on.
 
 use std::path::Path;
 
@@ -6,10 +6,11 @@ use serde_json::{Value, json};
 
 use crate::{
     http::{Answer, get, post, send},
-    process::Case,
+    process::{Case, Server},
 };
 
-/// Every released version has a directory here, with the config and the store of a server that was killed.
+/// Every released version and every format of the store since has a directory here, with the config and the store of a
+/// server that was killed.
 fn golden(version: &str) -> Case {
     let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(version);
     let case = Case::new(&std::fs::read_to_string(from.join("drawloom.yaml")).expect("a config"));
@@ -20,8 +21,20 @@ fn golden(version: &str) -> Case {
 
 #[test]
 fn a_directory_of_0_1_0_is_opened_and_what_it_left_goes_on() {
-    let case = golden("0.1.0");
-    let mut server = case.start(&json!({}));
+    opens_and_goes_on("0.1.0", "2026-11-17");
+}
+
+#[test]
+fn a_directory_of_format_5_is_opened_and_what_it_left_goes_on() {
+    let (case, url, _server) = opens_and_goes_on("format-5", "2026-11-17T10:05");
+    let of = |user: &str| get(&url, &format!("/v1/runs?limit=100&user_id={user}"))["runs"].as_array().map(Vec::len);
+    assert_eq!((of("ada"), of("bob"), of("default")), (Some(6), Some(5), Some(3)));
+    drop(case);
+}
+
+fn opens_and_goes_on(version: &str, made_before: &str) -> (Case, String, Server) {
+    let case = golden(version);
+    let server = case.start(&json!({}));
     let url = server.url.clone();
     // What had ended is as it was.
     let done = get(&url, "/v1/agents/golden-done");
@@ -39,7 +52,7 @@ fn a_directory_of_0_1_0_is_opened_and_what_it_left_goes_on() {
     let same = json!({ "spawns": spawns, "idempotency_key": "golden-key" });
     let same = post(&url, "/v1/runs:batch", &same).and_then(Answer::json).expect("an answer");
     assert_eq!(same["results"][1]["final_text"], "quick says b");
-    assert!(same["results"][0]["timings"]["accepted_at"].as_str().is_some_and(|time| time < "2026-11-17"), "{same}");
+    assert!(same["results"][0]["timings"]["accepted_at"].as_str().is_some_and(|time| time < made_before), "{same}");
     // What was unfinished ends: running, queued, parked for a time and parked for children.
     for (handle, text) in [
         ("golden-slow-1", "slow says later"),
@@ -61,5 +74,5 @@ fn a_directory_of_0_1_0_is_opened_and_what_it_left_goes_on() {
         let replay = get(&url, &format!("/v1/runs/{id}/replay"));
         assert_eq!((&replay["ok"], &replay["fold_error"]), (&json!(true), &Value::Null), "{replay}");
     }
-    server.kill();
+    (case, url, server)
 }

@@ -48,7 +48,7 @@ fn no_size_at_first() -> WrapReader {
 }
 
 fn damaged<T>() -> Result<T, StoreError> {
-    Err(StoreError::Corrupt { file: "drawloom.db".into(), detail: "a page is damaged".into() })
+    Err(StoreError::Corrupt { store: "drawloom.db".into(), detail: "a page is damaged".into() })
 }
 
 #[async_trait]

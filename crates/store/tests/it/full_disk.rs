@@ -20,7 +20,7 @@ const DIRECTORY: &str = "DRAWLOOM_STORE_TEST_DIRECTORY";
 
 /// Runs the test `name` of this binary again, in a shell that did `prepare` first; `$1` is the directory there. The second
 /// time the test finds itself in its place and does its work.
-fn run_in(prepare: &str, wrap: &[&str], directory: &Path, name: &str) -> std::process::Output {
+pub(crate) fn run_in(prepare: &str, wrap: &[&str], directory: &Path, name: &str) -> std::process::Output {
     let this = std::env::current_exe().expect("a test has a file");
     let script = format!("{prepare}; shift; exec \"$@\"");
     let words = wrap.iter().copied().chain(["sh", "-ec", &script, "sh"]);
@@ -35,14 +35,14 @@ fn run_in(prepare: &str, wrap: &[&str], directory: &Path, name: &str) -> std::pr
         .expect("a shell")
 }
 
-fn assert_passed(output: &std::process::Output) {
+pub(crate) fn assert_passed(output: &std::process::Output) {
     let text = String::from_utf8_lossy(&output.stdout);
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && text.contains("1 passed"), "{text}\n{errors}");
 }
 
 /// How a file system of our own can be mounted here; says so when it cannot.
-fn mounts() -> Option<Vec<&'static str>> {
+pub(crate) fn mounts() -> Option<Vec<&'static str>> {
     let ways = [vec!["unshare", "--user", "--map-root-user", "--mount"], vec!["unshare", "--mount"]];
     let works = |way: &Vec<&str>| {
         let mut command = Command::new(way[0]);
@@ -57,7 +57,7 @@ fn mounts() -> Option<Vec<&'static str>> {
 }
 
 /// Where the work is to be done, in the second process.
-fn place() -> Option<PathBuf> {
+pub(crate) fn place() -> Option<PathBuf> {
     std::env::var_os(DIRECTORY).map(PathBuf::from)
 }
 
@@ -107,7 +107,7 @@ async fn on_a_small_disk(directory: &Path) {
     let opened = Store::open(&Options::new(directory), at(1)).expect("a store that opens");
     opened.store.commit(Entry::append(opened.epoch, begin(accepted(1), []))).await.expect("room for a run");
     let (seq, error) = fill(&opened, 1).await;
-    let full = StoreError::Full { file: opened.store.file().display().to_string() };
+    let full = StoreError::Full { store: opened.store.file().display().to_string() };
     assert_eq!(error, full);
     assert_eq!(opened.store.check().await, Err(full.clone()));
     assert_whole(&opened.store, seq).await;
@@ -147,7 +147,7 @@ async fn with_a_limit_on_files(directory: &Path) {
     let opened = Store::open(&Options::new(directory), at(1)).expect("a store that opens");
     opened.store.commit(Entry::append(opened.epoch, begin(accepted(1), []))).await.expect("room for a run");
     let (seq, error) = fill(&opened, 1).await;
-    assert_eq!(error, StoreError::Full { file: opened.store.file().display().to_string() });
+    assert_eq!(error, StoreError::Full { store: opened.store.file().display().to_string() });
     assert_eq!(opened.store.check().await, Err(error));
     assert_whole(&opened.store, seq).await;
 
@@ -179,10 +179,10 @@ async fn a_file_that_may_not_be_written_is_refused_with_the_reason() {
 fn where_nothing_may_be_written(directory: &Path) {
     let file = directory.join("drawloom.db").display().to_string();
     let refused = Store::open(&Options::new(directory), at(2)).err();
-    assert_eq!(refused, Some(StoreError::ReadOnly { file }));
+    assert_eq!(refused, Some(StoreError::ReadOnly { store: file }));
     let below = directory.join("below");
     let refused = Store::open(&Options::new(&below), at(2)).err();
-    assert_eq!(refused, Some(StoreError::ReadOnly { file: below.display().to_string() }));
+    assert_eq!(refused, Some(StoreError::ReadOnly { store: below.display().to_string() }));
 }
 
 #[tokio::test]

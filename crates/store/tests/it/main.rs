@@ -11,11 +11,13 @@ mod gone;
 mod groups;
 mod history;
 mod keys;
+mod layers;
 mod log;
 mod ownership;
 mod prune;
 mod reads;
 mod sessions;
+mod upgrade;
 mod values;
 mod waits;
 

@@ -78,7 +78,7 @@ async fn a_newer_file_is_refused_and_left_as_it_is() {
 
     let refused = Store::open(&Options::new(bench.directory.path()), at(2)).err();
     let name = file.display().to_string();
-    assert_eq!(refused, Some(StoreError::TooNew { file: name, found: known + 1, known }));
+    assert_eq!(refused, Some(StoreError::TooNew { store: name, found: known + 1, known }));
     assert!(std::fs::read(&file).expect("a readable file") == bytes, "the file was changed");
     let files = std::fs::read_dir(bench.directory.path()).expect("a readable directory").count();
     assert_eq!(files, 1, "something was left beside it");

@@ -214,7 +214,9 @@ async fn a_store_of_the_format_before_knows_its_large_texts_after_the_step() {
     connection
         .execute_batch(
             "DROP TABLE blob_uses; DROP TABLE pruned_runs; DROP TABLE loose_definitions; DROP INDEX keys_by_handle;
-             DROP TABLE kept; DROP INDEX runs_by_user; PRAGMA user_version = 2;",
+             DROP TABLE kept; DROP INDEX runs_by_user;
+             ALTER TABLE runs RENAME COLUMN user_id TO user; ALTER TABLE batches RENAME COLUMN user_id TO user;
+             ALTER TABLE sessions RENAME COLUMN user_id TO user; PRAGMA user_version = 2;",
         )
         .expect("a writable file");
     drop(connection);

@@ -83,17 +83,17 @@ pub(crate) fn take_out(body: &mut String, start: usize, blobs: &mut Vec<Blob>) -
 /// Puts the texts that `take_out` took out back in. `load` finds a blob's text; its error is passed on, and a reference
 /// that is not one of ours is `malformed`.
 pub(crate) fn put_back<E>(
-    body: String,
+    body: &str,
     form: Form,
     mut load: impl FnMut(Digest) -> Result<String, E>,
     malformed: impl Fn() -> E,
 ) -> Result<String, E> {
     match form {
-        Form::Inline => Ok(body),
+        Form::Inline => Ok(body.to_owned()),
         Form::Blob => load(body.parse().map_err(|_| malformed())?),
         Form::References => {
             let mut whole = String::with_capacity(body.len() * 2);
-            let mut rest = body.as_str();
+            let mut rest = body;
             while let Some((before, reference)) = rest.split_once(OPENING) {
                 let (digest, after) = reference.split_once(MIDDLE).ok_or_else(&malformed)?;
                 let (_, after) = after.split_once('}').ok_or_else(&malformed)?;

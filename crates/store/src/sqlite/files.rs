@@ -69,7 +69,9 @@ impl Files {
     /// Fails when one of the files was deleted or replaced. A file that cannot be looked at counts as unchanged: that says
     /// nothing about whether it is there.
     pub(crate) fn check(&self) -> Result<(), StoreError> {
-        let gone = |path: &Path, what| StoreError::Gone { file: path.display().to_string(), what };
+        let gone = |path: &Path, what| StoreError::Gone {
+            detail: format!("{} {what} while the server was using it", path.display()),
+        };
         if let Some(what) = change(look(CWD, &self.path), self.known) {
             return Err(gone(&self.path, what));
         }
@@ -84,10 +86,10 @@ impl Files {
     /// Tells damage from a disk that cannot be read. SQLite reports some read errors, EIO among them, as damage; so when it
     /// does, everything is read once.
     pub(crate) fn explain_damage(&self, error: StoreError) -> StoreError {
-        let StoreError::Corrupt { file, .. } = &error else { return error };
+        let StoreError::Corrupt { store, .. } = &error else { return error };
         match self.read_through() {
             Ok(()) => error,
-            Err(unread) => StoreError::Failed { file: file.clone(), detail: format!("it cannot be read: {unread}") },
+            Err(unread) => StoreError::Failed { store: store.clone(), detail: format!("it cannot be read: {unread}") },
         }
     }
 

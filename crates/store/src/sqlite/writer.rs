@@ -3,29 +3,27 @@
 //! Nothing is answered before the sync. An entry that may not be written leaves no trace and does not disturb its
 //! neighbours; when the database fails, every entry of the group gets the error and none is half written.
 
-mod apply;
-mod prune;
-mod statements;
-
 use std::sync::{Arc, atomic::Ordering};
 
 use drawloom_contract::journal::{CommitError, Committed, StoreError};
-use rusqlite::{Connection, Error};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::{
-    checkpoint::Checkpointer,
-    error::{explain, is_sync_failure},
+use super::{
+    Connection, Error, Transactions,
+    checkpoint::{Checkpointer, Log},
+    error::{explain, failed, is_sync_failure, locked},
     open::Synchronous,
-    prepare::Work,
-    prune::{Removal, Removed},
-    sql::{Bound, integer, natural},
-    store::Shared,
+    upgrade,
 };
-use apply::{Stopped, apply};
-use statements::Statements;
+use crate::{
+    apply::{Stopped, apply},
+    prepare::Work,
+    retention::{self, Removal, Removed},
+    store::Shared,
+    tables::{self, boots},
+};
 
-/// Entries that wait for the writer; whoever comes then waits for a place.
+/// Entries that wait for the writer. When it is full, callers wait for a place.
 pub(crate) const QUEUE: usize = 16_384;
 /// Most entries in one group.
 const GROUP_ENTRIES: usize = 1_024;
@@ -50,11 +48,8 @@ type Commit = (Box<Work>, oneshot::Sender<Result<Committed, CommitError>>);
 pub(crate) fn run(connection: Connection, mut queue: mpsc::Receiver<Job>, shared: Arc<Shared>) {
     let _panicked = PanicNotice(Arc::clone(&shared));
     let mut checkpointer = Checkpointer::new(Arc::clone(&shared));
-    let closing = match Statements::prepare(&connection) {
-        Ok(statements) => {
-            let writer = Writer { connection: &connection, statements, shared: &shared, broken: None, troubled: false };
-            serve(writer, &mut queue, &mut checkpointer)
-        }
+    let closing = match Writer::prepare(&connection, &shared) {
+        Ok(writer) => serve(writer, &mut queue, &mut checkpointer),
         Err(error) => {
             shared.set_failure(Some(explain(&shared.file, &error)));
             None
@@ -62,7 +57,7 @@ pub(crate) fn run(connection: Connection, mut queue: mpsc::Receiver<Job>, shared
     };
     checkpointer.stop();
     if let Some(answer) = closing {
-        let closed = close(&connection, &shared).map_err(|error| explain(&shared.file, &error));
+        let closed = close(&connection, &shared);
         // Closed before the answer: the caller may open the file again at once.
         drop(connection);
         _ = answer.send(closed);
@@ -98,22 +93,29 @@ fn serve(
         }
         if !group.is_empty() {
             writer.commit(&mut group);
-            checkpointer.after_group(size, &mut writer.statements.log_size, &mut writer.statements.checkpoint);
+            checkpointer.after_group(size, &mut writer.log);
         }
     }
     closing
 }
 
-/// Marks this boot as ended well and folds the log into the file.
-fn close(connection: &Connection, shared: &Shared) -> Result<(), Error> {
-    let epoch = integer(shared.epoch);
-    Bound::new(connection, "UPDATE boots SET clean = 1 WHERE epoch = $1")?.execute(&[&epoch])?;
-    connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
+/// Marks this boot as ended well, folds the log into the file, and removes what was kept in case it would not end well.
+fn close(connection: &Connection, shared: &Shared) -> Result<(), StoreError> {
+    let closed = boots::end(connection, shared.epoch).and_then(|()| connection.fold_log());
+    closed.map_err(|error| explain(&shared.file, &error))?;
+    // A store that was deleted, replaced or taken over did not end well, and its copy may be the last one.
+    let is_ours = shared.files.check().is_ok() && boots::owner(connection) == Ok(Some(shared.epoch));
+    if is_ours && let Err(error) = upgrade::remove_copies(&shared.file) {
+        tracing::warn!(%error, "the copy of the earlier format was not removed");
+    }
+    Ok(())
 }
 
 struct Writer<'c> {
     connection: &'c Connection,
-    statements: Statements<'c>,
+    transactions: Transactions<'c>,
+    writes: tables::Writes<'c>,
+    log: Log<'c>,
     shared: &'c Shared,
     /// Set for good when a sync failed: what the disk holds is unknown until the file is opened again.
     broken: Option<StoreError>,
@@ -123,7 +125,14 @@ struct Writer<'c> {
 
 type Outcome = Result<Committed, CommitError>;
 
-impl Writer<'_> {
+impl<'c> Writer<'c> {
+    fn prepare(connection: &'c Connection, shared: &'c Shared) -> Result<Self, Error> {
+        let transactions = Transactions::prepare(connection)?;
+        let writes = tables::Writes::prepare(connection)?;
+        let log = Log::prepare(connection)?;
+        Ok(Self { connection, transactions, writes, log, shared, broken: None, troubled: false })
+    }
+
     /// Writes a group and answers each of its entries.
     fn commit(&mut self, group: &mut Vec<Commit>) {
         let outcomes = match self.write(group) {
@@ -170,8 +179,8 @@ impl Writer<'_> {
     }
 
     fn transact(&mut self, group: &[Commit]) -> Result<Vec<Outcome>, Error> {
-        self.statements.begin.execute(&[])?;
-        let owner = self.owner()?;
+        self.transactions.begin()?;
+        let owner = self.writes.boots.owner()?;
         let mut outcomes = Vec::with_capacity(group.len());
         let (mut entries, mut records) = (0, 0);
         for (work, _) in group {
@@ -180,7 +189,7 @@ impl Writer<'_> {
                 outcomes.push(Err(CommitError::LostOwnership { mine, current: owner }));
                 continue;
             }
-            outcomes.push(match apply(self.connection, &mut self.statements, work) {
+            outcomes.push(match apply(self.connection, &mut self.transactions, &mut self.writes, work) {
                 Ok(committed) => {
                     entries += 1;
                     records += work.records() as u64;
@@ -192,9 +201,9 @@ impl Writer<'_> {
             });
         }
         if entries == 0 {
-            self.statements.rollback.execute(&[])?;
+            self.transactions.roll_back()?;
         } else {
-            self.statements.commit.execute(&[])?;
+            self.transactions.commit()?;
             self.count(entries, records);
         }
         Ok(outcomes)
@@ -210,8 +219,7 @@ impl Writer<'_> {
     }
 
     fn roll_back(&mut self, cause: &Error) {
-        // SQLite ends the transaction by itself after some failures.
-        let undone = self.connection.is_autocommit() || self.statements.rollback.execute(&[]).is_ok();
+        let undone = self.transactions.is_rolled_back();
         if is_sync_failure(cause) || !undone {
             self.broken = Some(explain(&self.shared.file, cause));
         }
@@ -248,22 +256,48 @@ impl Writer<'_> {
     }
 
     fn write_ballast(&mut self) -> Result<(), Error> {
-        self.statements.begin.execute(&[])?;
-        if self.owner()? != self.shared.epoch {
+        self.transactions.begin()?;
+        if self.writes.boots.owner()? != self.shared.epoch {
             // Another process will find out for itself.
-            self.statements.rollback.execute(&[])?;
+            self.transactions.roll_back()?;
             return Ok(());
         }
-        self.statements.insert_ballast.execute(&[])?;
-        self.statements.commit.execute(&[])?;
-        self.statements.delete_ballast.execute(&[])?;
-        Ok(())
+        self.writes.blobs.insert_ballast()?;
+        self.transactions.commit()?;
+        self.writes.blobs.delete_ballast()
     }
 
-    /// The epoch that owns the file.
-    fn owner(&mut self) -> Result<u64, Error> {
-        let owner = self.statements.owner.first(&[], |row| row.get::<_, i64>(0))?;
-        Ok(natural(owner.unwrap_or_default()))
+    /// Removes one piece and syncs. An error means that nothing of it is removed.
+    fn prune(&mut self, removal: &Removal) -> Result<Removed, StoreError> {
+        if let Some(error) = &self.broken {
+            return Err(error.clone());
+        }
+        let removed = self.transact_removal(removal);
+        if let Err(error) = &removed {
+            self.roll_back(error);
+        }
+        let removed = removed.map_err(|error| explain(&self.shared.file, &error));
+        let removed = self.unless_gone(removed);
+        self.note(removed.as_ref().err());
+        removed?.ok_or_else(|| locked(&self.shared.file))
+    }
+
+    /// What went; nothing, when another process owns the file.
+    fn transact_removal(&mut self, removal: &Removal) -> Result<Option<Removed>, Error> {
+        let before = self.connection.total_changes();
+        self.transactions.begin()?;
+        if self.writes.boots.owner()? != self.shared.epoch {
+            self.transactions.roll_back()?;
+            return Ok(None);
+        }
+        let removed = retention::remove(self.connection, removal)?;
+        if self.connection.total_changes() == before {
+            self.transactions.roll_back()?;
+        } else {
+            self.transactions.commit()?;
+            self.shared.counters.pruned_runs.fetch_add(removed.what.runs, Ordering::Relaxed);
+        }
+        Ok(Some(removed))
     }
 }
 
@@ -281,9 +315,8 @@ struct PanicNotice(Arc<Shared>);
 impl Drop for PanicNotice {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            let file = self.0.file.display().to_string();
-            let detail = "the writer stopped unexpectedly; what was acknowledged is safe".into();
-            self.0.set_failure(Some(StoreError::Failed { file, detail }));
+            let detail = "the writer stopped unexpectedly; what was acknowledged is safe";
+            self.0.set_failure(Some(failed(&self.0.file, detail)));
         }
     }
 }

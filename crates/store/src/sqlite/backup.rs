@@ -12,18 +12,15 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use drawloom_contract::{
-    ids::{RunId, RunKey},
-    journal::StoreError,
-};
-use rusqlite::{Connection, OpenFlags, types::Type};
+use drawloom_contract::{ids::RunKey, journal::StoreError};
 
-use crate::{
-    error::{explain, explain_io},
+use super::{
+    Connection, Depth,
+    error::{Error, Result as Done, explain, explain_io, failed},
     open::{self, Synchronous, check_header, create_directory},
-    rows::wrong,
-    sql::{Bound, natural},
+    values,
 };
+use crate::tables::runs::read as runs;
 
 /// Where a file of SQLite says how it is written, and what says "with a log beside it".
 const WRITE_FORMAT: usize = 18;
@@ -54,17 +51,12 @@ pub fn partial(target: &Path) -> PathBuf {
 pub fn backup(directory: &Path, target: &Path) -> Result<Backup, StoreError> {
     let source = directory.join(open::FILE);
     if !source.exists() {
-        return Err(StoreError::Failed { file: source.display().to_string(), detail: "there is no store".into() });
+        return Err(failed(&source, "there is no store"));
     }
     refuse_existing(target)?;
     let part = Partial::create(partial(target))?;
     let connection = read_only(&source).map_err(|error| explain(&source, &error))?;
-    let part_name = part.path.to_str().ok_or_else(|| StoreError::Failed {
-        file: target.display().to_string(),
-        detail: "the name of a backup must be UTF-8".into(),
-    })?;
-    let copied = Bound::new(&connection, "VACUUM INTO $1").and_then(|mut vacuum| vacuum.execute(&[&part_name]));
-    copied.map_err(|error| explain(&part.path, &error))?;
+    part.fill(&connection)?;
     drop(connection);
     let made = inspect(&part.path)?;
     part.keep_as(target)?;
@@ -73,7 +65,7 @@ pub fn backup(directory: &Path, target: &Path) -> Result<Backup, StoreError> {
 
 /// Checks every page and every index of a copy, and says what is in it.
 pub fn inspect(file: &Path) -> Result<Backup, StoreError> {
-    let corrupt = |detail: String| StoreError::Corrupt { file: file.display().to_string(), detail };
+    let corrupt = |detail: String| StoreError::Corrupt { store: file.display().to_string(), detail };
     let mut header = Vec::new();
     let opened = File::open(file).map_err(|error| explain_io(file, "cannot read it", &error))?;
     let bytes = opened.metadata().map_err(|error| explain_io(file, "cannot read it", &error))?.len();
@@ -88,36 +80,23 @@ pub fn inspect(file: &Path) -> Result<Backup, StoreError> {
         ));
     }
     let connection = read_only(file).map_err(|error| explain(file, &error))?;
-    let explained = |error: rusqlite::Error| explain(file, &error);
-    let problems = Bound::new(&connection, "PRAGMA integrity_check")
-        .and_then(|mut check| check.all(&[], |row| row.get::<_, String>(0)))
-        .map_err(explained)?;
-    if problems != ["ok"] {
+    let explained = |error: Error| explain(file, &error);
+    if let Err(damage) = connection.check(Depth::Indexes) {
+        // SQLite reports some read errors as damage.
         fs::read(file).map_err(|error| explain_io(file, "it cannot be read", &error))?;
-        return Err(corrupt(problems.join("; ")));
+        return Err(explained(damage));
     }
-    let count = |text: &str| -> Result<u64, StoreError> {
-        let counted = Bound::new(&connection, text).and_then(|mut count| count.first(&[], |row| row.get::<_, i64>(0)));
-        Ok(natural(counted.map_err(explained)?.unwrap_or_default()))
-    };
     Ok(Backup {
         bytes,
-        format: u32::try_from(count("PRAGMA user_version")?).unwrap_or(u32::MAX),
-        runs: count("SELECT count(*) FROM runs")?,
-        unfinished: count("SELECT count(*) FROM runs WHERE ended_at IS NULL")?,
+        format: connection.format().map_err(explained)?,
+        runs: runs::count_all(&connection).map_err(explained)?,
+        unfinished: runs::count_unfinished(&connection).map_err(explained)?,
     })
 }
 
 /// The runs of a copy that have not ended, those that stand above others first.
 pub fn list_unfinished(file: &Path) -> Result<Vec<RunKey>, StoreError> {
-    const UNFINISHED: &str = "SELECT tenant, run FROM runs WHERE ended_at IS NULL ORDER BY depth, tenant, run";
-    let connection = read_only(file).map_err(|error| explain(file, &error))?;
-    let found = Bound::new(&connection, UNFINISHED).and_then(|mut unfinished| {
-        unfinished.all(&[], |row| {
-            let tenant = row.get_ref(0)?.as_str()?.parse().map_err(|error| wrong(0, Type::Text, error))?;
-            Ok(RunKey { tenant, run: RunId::from_bytes(row.get(1)?) })
-        })
-    });
+    let found = read_only(file).and_then(|connection| runs::unfinished_keys(&connection));
     found.map_err(|error| explain(file, &error))
 }
 
@@ -143,8 +122,7 @@ pub fn restore(file: &Path, directory: &Path) -> Result<Backup, StoreError> {
 
 /// Folds the log of the store that is replaced into its file and removes it: beside another file it would be poison.
 fn fold_log(target: &Path) {
-    let folded = open::connect(target, Synchronous::Full)
-        .and_then(|connection| connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())));
+    let folded = Connection::open(target, Synchronous::Full).and_then(|connection| connection.fold_log());
     if let Err(error) = folded {
         tracing::warn!(%error, "the store that is replaced could not be closed in order");
     }
@@ -156,11 +134,10 @@ fn fold_log(target: &Path) {
     }
 }
 
-fn read_only(file: &Path) -> rusqlite::Result<Connection> {
-    let connection =
-        Connection::open_with_flags(file, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
-    connection.busy_timeout(open::BUSY)?;
-    connection.execute_batch("PRAGMA temp_store = MEMORY;")?;
+/// A connection that is to read the whole file.
+fn read_only(file: &Path) -> Done<Connection> {
+    let connection = Connection::open_to_read(file)?;
+    connection.run("PRAGMA cache_size = -2000")?;
     Ok(connection)
 }
 
@@ -172,25 +149,32 @@ fn refuse_existing(target: &Path) -> Result<(), StoreError> {
 }
 
 fn exists(target: &Path) -> StoreError {
-    StoreError::Failed { file: target.display().to_string(), detail: "it exists, and a backup replaces nothing".into() }
+    failed(target, "it exists, and a backup replaces nothing")
 }
 
 /// A file in the making, removed unless it is kept.
-struct Partial {
+pub(super) struct Partial {
     path: PathBuf,
 }
 
 impl Partial {
-    fn create(path: PathBuf) -> Result<Self, StoreError> {
+    pub(super) fn create(path: PathBuf) -> Result<Self, StoreError> {
         let made = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&path);
         made.map_err(|error| explain_io(&path, "cannot make the copy", &error))?;
         Ok(Self { path })
     }
 
+    /// Copies the store of `connection` into it, which must be empty.
+    pub(super) fn fill(&self, connection: &Connection) -> Result<(), StoreError> {
+        let name = self.path.to_str().ok_or_else(|| failed(&self.path, "the name of a backup must be UTF-8"))?;
+        let copied = connection.prepare("VACUUM INTO $1").and_then(|mut vacuum| vacuum.execute(values![name]));
+        copied.map_err(|error| explain(&self.path, &error))?;
+        let synced = File::open(&self.path).and_then(|file| file.sync_all());
+        synced.map_err(|error| explain_io(&self.path, "cannot sync the copy", &error))
+    }
+
     /// Gives it its name, unless somebody took that meanwhile.
     fn keep_as(self, target: &Path) -> Result<(), StoreError> {
-        let synced = File::open(&self.path).and_then(|file| file.sync_all());
-        synced.map_err(|error| explain_io(&self.path, "cannot sync the copy", &error))?;
         match fs::hard_link(&self.path, target) {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Err(exists(target)),
@@ -204,7 +188,7 @@ impl Partial {
     }
 
     /// Puts it in the place of `target`.
-    fn replace(self, target: &Path) -> Result<(), StoreError> {
+    pub(super) fn replace(self, target: &Path) -> Result<(), StoreError> {
         fs::rename(&self.path, target).map_err(|error| explain_io(target, "cannot replace the store", &error))?;
         sync_directory(target)
     }
@@ -217,7 +201,7 @@ impl Drop for Partial {
     }
 }
 
-fn sync_directory(file: &Path) -> Result<(), StoreError> {
+pub(super) fn sync_directory(file: &Path) -> Result<(), StoreError> {
     let directory = file.parent().filter(|path| !path.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let synced = File::open(directory).and_then(|directory| directory.sync_all());
     synced.map_err(|error| explain_io(directory, "cannot sync the directory", &error))

@@ -9,9 +9,8 @@ use std::{
     thread::JoinHandle,
 };
 
-use rusqlite::Connection;
-
-use crate::{error::explain, open, sql::Bound, store::Shared};
+use super::{Connection, Error, Result, Statement, error::explain};
+use crate::store::Shared;
 
 /// Bytes of the log in one frame, about.
 const FRAME: i64 = 4096;
@@ -29,6 +28,29 @@ const MEASURE: usize = 1024 * 1024;
 /// What a group adds to the log besides its content: pages are written whole.
 const GROUP_PAGES: usize = 32 * 1024;
 
+/// The write-ahead log, as the writer sees it.
+pub(crate) struct Log<'c> {
+    size: Statement<'c>,
+    fold: Statement<'c>,
+}
+
+impl<'c> Log<'c> {
+    pub(crate) fn prepare(connection: &'c Connection) -> Result<Self> {
+        let size = connection.prepare("PRAGMA wal_checkpoint(NOOP)")?;
+        Ok(Self { size, fold: connection.prepare("PRAGMA wal_checkpoint(PASSIVE)")? })
+    }
+
+    /// How long it is, in frames, and how many of them are in the file.
+    fn measure(&mut self) -> Result<(i64, i64)> {
+        Ok(self.size.first(&[], |row| Ok((row.get(1)?, row.get(2)?)))?.unwrap_or_default())
+    }
+
+    /// Copies into the file what readers let it.
+    fn fold(&mut self) -> Result<()> {
+        self.fold.first(&[], |_| Ok(())).map(drop)
+    }
+}
+
 /// The writer's side of checkpoints.
 pub(crate) struct Checkpointer {
     shared: Arc<Shared>,
@@ -43,19 +65,19 @@ impl Checkpointer {
     }
 
     /// Looks after the log when a group of about `written` bytes was committed.
-    pub(crate) fn after_group(&mut self, written: usize, log_size: &mut Bound<'_>, checkpoint: &mut Bound<'_>) {
+    pub(crate) fn after_group(&mut self, written: usize, log: &mut Log<'_>) {
         self.unmeasured += written + GROUP_PAGES;
         if self.unmeasured < MEASURE {
             return;
         }
         self.unmeasured = 0;
-        let (length, folded) = match log_size.first(&[], |row| Ok((row.get::<_, i64>(1)?, row.get::<_, i64>(2)?))) {
-            Ok(measured) => measured.unwrap_or_default(),
+        let (length, folded) = match log.measure() {
+            Ok(measured) => measured,
             Err(error) => return warn(&self.shared, &error),
         };
         let left = length - folded;
         if length > TOO_LONG || (length > LONG && left < LITTLE) {
-            if let Err(error) = checkpoint.first(&[], |_| Ok(())) {
+            if let Err(error) = log.fold() {
                 warn(&self.shared, &error);
             }
         } else if left > PASS || length > LONG {
@@ -96,14 +118,14 @@ fn pass(shared: &Shared) {
         return;
     }
     // A connection of its own each time: a pass is rare, and an idle connection would hold memory.
-    let folded = open::connect(&shared.file, shared.synchronous)
-        .and_then(|connection: Connection| connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(())));
+    let folded = Connection::open(&shared.file, shared.synchronous)
+        .and_then(|connection| Log::prepare(&connection).and_then(|mut log| log.fold()));
     if let Err(error) = folded {
         warn(shared, &error);
     }
 }
 
-fn warn(shared: &Shared, error: &rusqlite::Error) {
+fn warn(shared: &Shared, error: &Error) {
     let error = explain(&shared.file, error);
     tracing::warn!(%error, "a checkpoint failed; the log keeps growing until one succeeds");
 }

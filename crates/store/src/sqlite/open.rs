@@ -5,17 +5,19 @@ use std::{
     io::{self, Read as _},
     path::{Path, PathBuf},
     sync::Arc,
-    time::Duration,
 };
 
-use drawloom_contract::{VERSION, journal::StoreError, record::Epoch, time::Timestamp};
-use rusqlite::{Connection, OpenFlags};
+use drawloom_contract::{journal::StoreError, record::Epoch, time::Timestamp};
 
-use crate::{
+use super::{
+    Connection, Result as Done,
     error::{explain, explain_io},
-    prune, reader, schema,
-    sql::{Bound, natural},
+    migrate::migrate,
+    upgrade,
+};
+use crate::{
     store::Store,
+    tables::{self, boots, definitions},
 };
 
 /// The store's file in its directory.
@@ -23,12 +25,6 @@ pub const FILE: &str = "drawloom.db";
 /// How a file of SQLite begins, and how much of it there is up to the end of the format's number.
 const MAGIC: &[u8] = b"SQLite format 3\0";
 const HEADER: usize = 64;
-/// Another connection holds the file only for moments.
-pub(crate) const BUSY: Duration = Duration::from_secs(5);
-/// The log's file keeps this size for reuse after it was folded.
-const KEPT_LOG: i64 = 64 * 1024 * 1024;
-/// The writer's page cache, in KiB.
-const CACHE: i64 = 8 * 1024;
 
 /// Where the store is and how safe its commits are.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -96,11 +92,10 @@ pub(crate) fn open_to_read(directory: &Path) -> Result<Found, StoreError> {
         Err(error) => return Err(explain_io(&file, "cannot look at the store", &error)),
     }
     check_header(&file)?;
-    let connection = reader::connect(&file).map_err(|error| explain(&file, &error))?;
-    let found: u32 =
-        connection.query_row("PRAGMA user_version", [], |row| row.get(0)).map_err(|error| explain(&file, &error))?;
+    let connection = Connection::open_to_read(&file).map_err(|error| explain(&file, &error))?;
+    let found = connection.format().map_err(|error| explain(&file, &error))?;
     check_format(&file, found)?;
-    match found == schema::known() {
+    match found == tables::format() {
         true => Store::read_only(connection, file).map(|store| Found::Store(Arc::new(store))),
         false => Ok(Found::Older),
     }
@@ -112,31 +107,15 @@ pub(crate) fn open(options: &Options, now: Timestamp) -> Result<Opened, StoreErr
     let file = options.directory.join(FILE);
     check_header(&file)?;
     check_writable(&file)?;
-    let connection = connect(&file, options.synchronous).map_err(|error| explain(&file, &error))?;
-    let found = connection.query_row("PRAGMA user_version", [], |row| row.get(0));
-    let found = found.map_err(|error| explain(&file, &error))?;
+    let connection = Connection::open(&file, options.synchronous).map_err(|error| explain(&file, &error))?;
+    let found = connection.format().map_err(|error| explain(&file, &error))?;
     check_format(&file, found)?;
+    if (1..tables::format()).contains(&found) {
+        upgrade::copy(&connection, &file, found)?;
+    }
     let (epoch, previous) = begin_boot(&connection, found, now).map_err(|error| explain(&file, &error))?;
     let store = Store::start(connection, file, options.synchronous, epoch)?;
     Ok(Opened { store: Arc::new(store), epoch, previous })
-}
-
-/// A connection that may write.
-pub(crate) fn connect(file: &Path, synchronous: Synchronous) -> rusqlite::Result<Connection> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags(file, flags)?;
-    connection.busy_timeout(BUSY)?;
-    connection.set_prepared_statement_cache_capacity(64);
-    let synchronous = match synchronous {
-        Synchronous::Full => "FULL",
-        Synchronous::Off => "OFF",
-    };
-    // Checkpoints are the checkpointer's; temporary things stay in memory, so that a full disk fails only in the log.
-    connection.execute_batch(&format!(
-        "PRAGMA synchronous = {synchronous}; PRAGMA wal_autocheckpoint = 0; PRAGMA journal_size_limit = {KEPT_LOG}; \
-         PRAGMA cache_size = -{CACHE}; PRAGMA temp_store = MEMORY; PRAGMA foreign_keys = OFF;"
-    ))?;
-    Ok(connection)
 }
 
 /// Makes the directory and whatever is missing above it, durably.
@@ -154,7 +133,7 @@ pub(crate) fn create_directory(directory: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Refuses what is no store and what a newer version wrote, before SQLite touches anything.
+/// Refuses files that are not stores and stores of newer versions, before SQLite touches anything.
 pub(crate) fn check_header(file: &Path) -> Result<(), StoreError> {
     let mut header = Vec::with_capacity(HEADER);
     match File::open(file).and_then(|file| file.take(HEADER as u64).read_to_end(&mut header)) {
@@ -165,7 +144,7 @@ pub(crate) fn check_header(file: &Path) -> Result<(), StoreError> {
     }
     let Some([.., a, b, c, d]) = header.first_chunk::<HEADER>().filter(|header| header.starts_with(MAGIC)) else {
         let detail = "it is not a drawloom store".into();
-        return Err(StoreError::Corrupt { file: file.display().to_string(), detail });
+        return Err(StoreError::Corrupt { store: file.display().to_string(), detail });
     };
     check_format(file, u32::from_be_bytes([*a, *b, *c, *d]))
 }
@@ -178,29 +157,20 @@ fn check_writable(file: &Path) -> Result<(), StoreError> {
 }
 
 fn check_format(file: &Path, found: u32) -> Result<(), StoreError> {
-    let known = schema::known();
+    let known = tables::format();
     if found > known {
-        return Err(StoreError::TooNew { file: file.display().to_string(), found, known });
+        return Err(StoreError::TooNew { store: file.display().to_string(), found, known });
     }
     Ok(())
 }
 
-/// Brings the file up to date and raises the epoch: whoever owned it before can write nothing from here on.
-fn begin_boot(connection: &Connection, found: u32, now: Timestamp) -> rusqlite::Result<(Epoch, Previous)> {
-    connection.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(()))?;
-    schema::migrate(connection, found)?;
-    connection.execute_batch("BEGIN IMMEDIATE")?;
-    let last = Bound::new(connection, "SELECT epoch, clean FROM boots ORDER BY epoch DESC LIMIT 1")?
-        .first(&[], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, bool>(1)?)))?;
-    let (epoch, previous) = match last {
-        None => (1, Previous::None),
-        Some((epoch, true)) => (epoch + 1, Previous::Clean),
-        Some((epoch, false)) => (epoch + 1, Previous::Unclean),
-    };
-    Bound::new(connection, "INSERT INTO boots (epoch, started_at, version, clean) VALUES ($1, $2, $3, 0)")?
-        .execute(&[&epoch, &now.as_millis(), &VERSION])?;
-    // Nobody but this boot can pin a definition from here on, and it has not begun.
-    connection.execute_batch(prune::FORGET_DEFINITIONS)?;
-    connection.execute_batch("COMMIT")?;
-    Ok((natural(epoch), previous))
+/// Brings the file up to date and raises the epoch: its owner before can write nothing from here on.
+fn begin_boot(connection: &Connection, found: u32, now: Timestamp) -> Done<(Epoch, Previous)> {
+    connection.keep_log()?;
+    migrate(connection, found)?;
+    connection.run("BEGIN IMMEDIATE")?;
+    let begun = boots::begin(connection, now)?;
+    definitions::forget_loose(connection)?;
+    connection.run("COMMIT")?;
+    Ok(begun)
 }

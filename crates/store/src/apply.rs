@@ -1,0 +1,188 @@
+//! One entry, inside the transaction of its group.
+
+use drawloom_contract::{
+    ids::RunKey,
+    journal::{CommitError, Committed, RequestKey},
+    view::{Patch, RunView},
+};
+
+use crate::{
+    prepare::{Change, Run, Work},
+    sqlite::{Connection, Error, Transactions, error::is_constraint},
+    tables::Writes,
+};
+
+/// Why an entry was not applied.
+#[derive(Debug)]
+pub(crate) enum Stopped {
+    /// It may not be written; its neighbours may.
+    Refused(CommitError),
+    /// It asks for something that no writer should.
+    Malformed(String),
+    /// The database failed.
+    Failed(Error),
+}
+
+impl From<Error> for Stopped {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl From<CommitError> for Stopped {
+    fn from(error: CommitError) -> Self {
+        Self::Refused(error)
+    }
+}
+
+type Result<T> = std::result::Result<T, Stopped>;
+
+/// Makes `work` true in the open transaction, or leaves no trace of it.
+pub(crate) fn apply(
+    connection: &Connection,
+    transactions: &mut Transactions<'_>,
+    writes: &mut Writes<'_>,
+    work: &Work,
+) -> Result<Committed> {
+    // With one run and nothing else that can be refused, the check is the entry's first write: no savepoint is needed.
+    if work.runs.len() <= 1 && work.key.is_none() && work.batch.is_none() {
+        return write(connection, writes, work);
+    }
+    transactions.savepoint()?;
+    let written = write(connection, writes, work);
+    match &written {
+        Ok(_) => {}
+        Err(Stopped::Refused(_) | Stopped::Malformed(_)) => transactions.undo()?,
+        // The whole group is rolled back.
+        Err(Stopped::Failed(_)) => return written,
+    }
+    transactions.release()?;
+    written
+}
+
+fn write(connection: &Connection, writes: &mut Writes<'_>, work: &Work) -> Result<Committed> {
+    if let Some(key) = &work.key {
+        claim_key(writes, key)?;
+    }
+    if let Some(batch) = &work.batch {
+        writes.batches.begin(batch)?;
+    }
+    // Children that end here are counted off before this entry's waits begin, which leave out those that have ended.
+    let mut candidates = Vec::new();
+    for run in &work.runs {
+        write_run(writes, run, &mut candidates)?;
+    }
+    // Asked now, because a later insert elsewhere would change it.
+    let position = if work.records() == 0 { 0 } else { connection.last_insert_id() };
+    for pinned in &work.definitions {
+        writes.definitions.keep(pinned)?;
+    }
+    for change in &work.waits {
+        writes.waits.change(change)?;
+    }
+    for change in &work.values {
+        writes.values.change(change)?;
+    }
+    let mut woken = Vec::new();
+    for candidate in candidates {
+        if !woken.contains(&candidate) && writes.runs.is_woken(&candidate)? {
+            woken.push(candidate);
+        }
+    }
+    Ok(Committed { position, woken })
+}
+
+fn claim_key(writes: &mut Writes<'_>, key: &RequestKey) -> Result<()> {
+    match writes.keys.find(key)? {
+        Some((body, handle)) if body == key.body => Err(CommitError::Repeated(handle).into()),
+        Some(_) => Err(CommitError::KeyReused.into()),
+        None => Ok(writes.keys.insert(key)?),
+    }
+}
+
+/// Writes one run's row and records. Runs that may have nothing left to wait for become candidates.
+fn write_run(writes: &mut Writes<'_>, run: &Run, candidates: &mut Vec<RunKey>) -> Result<()> {
+    let ended = match &run.change {
+        Change::Begin(view) => {
+            begin_run(writes, run, view)?;
+            view.ended_at
+        }
+        Change::Advance(patch) => {
+            advance_run(writes, run, patch)?;
+            patch.ended_at
+        }
+    };
+    for blob in &run.blobs {
+        writes.blobs.keep(&run.key, blob)?;
+    }
+    writes.records.insert(run)?;
+    if ended.is_some() {
+        end_run(writes, &run.key, candidates)?;
+    }
+    if run.parks {
+        candidates.push(run.key.clone());
+    }
+    Ok(())
+}
+
+fn begin_run(writes: &mut Writes<'_>, run: &Run, view: &RunView) -> Result<()> {
+    if run.exclusive_session {
+        check_session(writes, view)?;
+    }
+    match writes.runs.insert(run, view) {
+        Ok(()) => Ok(writes.sessions.join(view)?),
+        Err(error) if is_constraint(&error) => Err(why_not(writes, view, error)?),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Checks that the session exists and that no other run of it is live.
+fn check_session(writes: &mut Writes<'_>, view: &RunView) -> Result<()> {
+    let session = view.session;
+    if !writes.sessions.is_known(&view.tenant, session)? {
+        return Err(CommitError::UnknownSession(session).into());
+    }
+    match writes.runs.find_busy(&view.tenant, session, view.run)? {
+        Some(run) => Err(CommitError::SessionBusy { session, run }.into()),
+        None => Ok(()),
+    }
+}
+
+/// Which rule a new run's row breaks.
+fn why_not(writes: &mut Writes<'_>, view: &RunView, error: Error) -> std::result::Result<Stopped, Error> {
+    if let Some((found, _)) = writes.runs.find_seq(&view.key())? {
+        return Ok(CommitError::Conflict { run: view.run, expected: 0, found }.into());
+    }
+    if let Some(parent) = &view.parent
+        && writes.runs.has_child(&view.tenant, parent)?
+    {
+        let (parent, call, index) = (parent.run, parent.call, parent.index);
+        return Ok(CommitError::ChildExists { parent, call, index }.into());
+    }
+    Ok(match writes.runs.find_live(&view.tenant, &view.agent_id)? {
+        Some(run) => CommitError::AgentIdInUse { agent_id: view.agent_id.clone(), run }.into(),
+        None => Stopped::Failed(error),
+    })
+}
+
+fn advance_run(writes: &mut Writes<'_>, run: &Run, patch: &Patch) -> Result<()> {
+    if writes.runs.advance(run, patch)? {
+        return Ok(());
+    }
+    let (found, ended) = writes.runs.find_seq(&run.key)?.unwrap_or((0, false));
+    Err(if ended && found == run.expected {
+        Stopped::Malformed(format!("run {} has ended, so no record can follow", run.key.run))
+    } else {
+        CommitError::Conflict { run: run.key.run, expected: run.expected, found }.into()
+    })
+}
+
+/// Ends the waits of a run that ended, and counts it off its parent's.
+fn end_run(writes: &mut Writes<'_>, key: &RunKey, candidates: &mut Vec<RunKey>) -> Result<()> {
+    writes.waits.end_all(key)?;
+    let Some((parent, call)) = writes.runs.find_parent(key)? else { return Ok(()) };
+    if writes.waits.count_down(&key.tenant, parent, call)? {
+        candidates.push(RunKey { tenant: key.tenant.clone(), run: parent });
+    }
+    Ok(())
+}

@@ -1,0 +1,196 @@
+//! Removing what ended long ago: found by a reader, removed by the writer in small pieces.
+
+use async_trait::async_trait;
+use drawloom_contract::{
+    ids::{RunId, RunKey},
+    journal::{HandleId, StoreError},
+    retention::{Prune, Pruned, Retention},
+    time::Timestamp,
+};
+use tokio::sync::oneshot;
+
+use crate::{
+    sqlite::{self, Connection, writer::Job},
+    store::Store,
+    tables::{
+        batches, blobs, definitions, keys, pruned, records,
+        runs::prune::{self as runs, Member},
+        sessions, waits,
+    },
+};
+
+/// Trees that are looked for at once.
+const PAGE: usize = 256;
+/// Trees that one transaction takes out: small, because commits of runs wait for it.
+const PIECE: usize = 16;
+/// Records and large values that one transaction removes at most.
+const ROWS: usize = 512;
+
+/// What the writer is to remove in one transaction.
+pub(crate) enum Removal {
+    /// These trees, if that is still right: their rows go, their journals are marked.
+    Trees {
+        /// Their roots.
+        roots: Vec<RunKey>,
+        /// They ended before this.
+        ended_before: Timestamp,
+    },
+    /// Some of the marked journals.
+    Journals,
+}
+
+/// What one transaction removed.
+#[derive(Default)]
+pub(crate) struct Removed {
+    /// What went.
+    pub(crate) what: Pruned,
+    /// Whether marked journals may be left.
+    pub(crate) more: bool,
+}
+
+#[async_trait]
+impl Retention for Store {
+    async fn find_prunable(&self, prune: &Prune) -> Result<Pruned, StoreError> {
+        let mut all = Pruned::default();
+        let mut after = None;
+        loop {
+            let page = self.prunable_roots(prune, after).await?;
+            let Some(last) = page.last().cloned() else { return Ok(all) };
+            let found = self
+                .readers
+                .read(move |connection| {
+                    let mut found = Pruned::default();
+                    for root in &page {
+                        let (runs, records) = runs::size(connection, root)?;
+                        found.add(Pruned { trees: 1, runs, records, blobs: 0 });
+                    }
+                    Ok(found)
+                })
+                .await?;
+            all.add(found);
+            after = Some(last);
+        }
+    }
+
+    async fn prune(&self, prune: &Prune) -> Result<Pruned, StoreError> {
+        // What an earlier call could not finish goes first.
+        let mut all = self.remove_journals().await?;
+        let mut after = None;
+        loop {
+            let page = self.prunable_roots(prune, after).await?;
+            let Some(last) = page.last().cloned() else { return Ok(all) };
+            for piece in page.chunks(PIECE) {
+                let removal = Removal::Trees { roots: piece.to_vec(), ended_before: prune.ended_before };
+                all.add(self.remove(removal).await?.what);
+                all.add(self.remove_journals().await?);
+            }
+            after = Some(last);
+        }
+    }
+}
+
+impl Store {
+    async fn remove_journals(&self) -> Result<Pruned, StoreError> {
+        let mut all = Pruned::default();
+        loop {
+            let Removed { what, more } = self.remove(Removal::Journals).await?;
+            all.add(what);
+            if !more {
+                return Ok(all);
+            }
+        }
+    }
+
+    async fn remove(&self, removal: Removal) -> Result<Removed, StoreError> {
+        let (answer, removed) = oneshot::channel();
+        self.queue.send(Job::Prune(removal, answer)).await.map_err(|_| self.gone())?;
+        removed.await.map_err(|_| self.gone())?
+    }
+
+    /// The next roots after `after` whose trees may go, in order of tenant and age.
+    async fn prunable_roots(&self, prune: &Prune, after: Option<RunKey>) -> Result<Vec<RunKey>, StoreError> {
+        let prune = prune.clone();
+        self.readers
+            .read(move |connection| {
+                let mut found = Vec::new();
+                let first = RunId::from_bytes([0; 16]);
+                let mut place = match (after, &prune.tenant) {
+                    (Some(after), _) => Some((after.tenant, after.run)),
+                    (None, Some(tenant)) => Some((tenant.clone(), first)),
+                    (None, None) => runs::next_tenant(connection, "")?.map(|tenant| (tenant, first)),
+                };
+                while let Some((tenant, run)) = place {
+                    let most = PAGE - found.len();
+                    found.extend(runs::roots(connection, prune.ended_before, &tenant, run, most)?);
+                    let full = found.len() >= PAGE || prune.tenant.is_some();
+                    place = match full {
+                        true => None,
+                        false => runs::next_tenant(connection, tenant.as_str())?.map(|tenant| (tenant, first)),
+                    };
+                }
+                Ok(found)
+            })
+            .await
+    }
+}
+
+/// Makes part of a removal true in the open transaction.
+pub(crate) fn remove(connection: &Connection, removal: &Removal) -> sqlite::Result<Removed> {
+    let mut removed = Removed::default();
+    match removal {
+        Removal::Trees { roots, ended_before } => {
+            for root in roots {
+                if runs::is_prunable(connection, root, *ended_before)? {
+                    removed.what.runs += remove_tree(connection, root)?;
+                    removed.what.trees += 1;
+                }
+            }
+        }
+        Removal::Journals => removed.more = remove_marked(connection, &mut removed.what)?,
+    }
+    Ok(removed)
+}
+
+/// Takes out the rows of a tree, and marks its journals; says how many runs it had.
+fn remove_tree(connection: &Connection, root: &RunKey) -> sqlite::Result<u64> {
+    let tenant = &root.tenant;
+    let members = runs::members(connection, root)?;
+    for Member { run, session, batch, definition } in &members {
+        pruned::mark(connection, tenant, *run)?;
+        definitions::loosen(connection, tenant, definition)?;
+        runs::remove(connection, tenant, *run)?;
+        waits::remove(connection, tenant, *run)?;
+        keys::remove(connection, tenant, HandleId::Run(*run))?;
+        sessions::remove(connection, tenant, *session)?;
+        if let Some(batch) = batch {
+            keys::remove(connection, tenant, HandleId::Batch(*batch))?;
+            batches::remove(connection, tenant, *batch)?;
+        }
+    }
+    Ok(members.len() as u64)
+}
+
+/// Removes some of the marked journals, and large values that only they referred to; says whether any may be left.
+fn remove_marked(connection: &Connection, removed: &mut Pruned) -> sqlite::Result<bool> {
+    let mut left = ROWS;
+    while left > 0 {
+        let Some(key) = pruned::next(connection)? else { return Ok(false) };
+        let records = records::remove(connection, &key, left)?;
+        removed.records += records as u64;
+        left -= records;
+        if left == 0 {
+            break;
+        }
+        let digests = blobs::of_run(connection, &key, left)?;
+        for digest in &digests {
+            removed.blobs += u64::from(blobs::release(connection, &key, digest)?);
+        }
+        left -= digests.len();
+        if left > 0 {
+            pruned::unmark(connection, &key)?;
+            // A mark counts like a record.
+            left -= 1;
+        }
+    }
+    Ok(true)
+}

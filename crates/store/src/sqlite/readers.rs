@@ -1,0 +1,85 @@
+//! Readers: a few connections that cannot write, opened when they are first needed.
+//!
+//! Every read is one short transaction that begins after it was asked for, so it sees every commit that was answered.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use drawloom_contract::journal::StoreError;
+use tokio::sync::Semaphore;
+
+use super::{
+    Connection,
+    error::{explain, failed},
+    files::Files,
+};
+
+/// Reads at once; further reads wait.
+const CONNECTIONS: usize = 4;
+
+/// The connections.
+pub(crate) struct Readers {
+    file: PathBuf,
+    files: Arc<Files>,
+    places: Arc<Semaphore>,
+    idle: Arc<Mutex<Vec<Connection>>>,
+}
+
+impl Readers {
+    pub(crate) fn new(file: PathBuf, files: Arc<Files>) -> Self {
+        Self { file, files, places: Arc::new(Semaphore::new(CONNECTIONS)), idle: Arc::default() }
+    }
+
+    /// Keeps a connection that was opened elsewhere.
+    pub(crate) fn keep(&self, connection: Connection) {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(connection);
+    }
+
+    /// Runs `work` in one read transaction, on a thread that may block.
+    pub(crate) async fn read<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Connection) -> super::Result<T> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let place = Arc::clone(&self.places).acquire_owned().await.map_err(|_| StoreError::Closed)?;
+        let (file, files, idle) = (self.file.clone(), Arc::clone(&self.files), Arc::clone(&self.idle));
+        let task = tokio::task::spawn_blocking(move || {
+            // A new connection would open whatever has the file's name now.
+            let read = files
+                .check()
+                .and_then(|()| read(&file, &idle, work).map_err(|error| files.explain_damage(explain(&file, &error))));
+            (read, place)
+        });
+        // The place is free when the caller has what was read: many callers at once hold no more than a few results.
+        let (read, _place) = task.await.map_err(|error| failed(&self.file, format!("a read did not end: {error}")))?;
+        read
+    }
+
+    /// Waits for the reads that are under way, refuses all others and closes the connections.
+    pub(crate) async fn close(&self) {
+        let all = u32::try_from(CONNECTIONS).expect("a handful");
+        if let Ok(places) = self.places.acquire_many(all).await {
+            self.places.close();
+            drop(places);
+        }
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+}
+
+fn read<T>(
+    file: &Path,
+    idle: &Mutex<Vec<Connection>>,
+    work: impl FnOnce(&Connection) -> super::Result<T>,
+) -> super::Result<T> {
+    let kept = idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+    let connection = kept.map_or_else(|| Connection::open_to_read(file), Ok)?;
+    connection.run("BEGIN")?;
+    let found = work(&connection);
+    // A connection whose read failed is not kept: what it has in its cache may be part of the failure.
+    connection.run("COMMIT")?;
+    if found.is_ok() {
+        idle.lock().unwrap_or_else(PoisonError::into_inner).push(connection);
+    }
+    found
+}

@@ -1,0 +1,102 @@
+//! The journal: what happened, in global order.
+
+use drawloom_contract::{
+    ids::RunKey,
+    record::{self, Record, Seq},
+};
+
+use super::{Step, blobs::Reads, statements};
+use crate::{
+    large_texts::{Form, put_back, referenced_bytes},
+    prepare::Run,
+    sqlite::{Connection, Error, Result, Row, values},
+};
+
+pub(crate) const STEPS: &[Step] = &[
+    // form: 0 the body itself, 1 with references to blobs, 2 the digest of a blob.
+    (
+        1,
+        "CREATE TABLE journal (
+            position INTEGER PRIMARY KEY,
+            tenant TEXT NOT NULL,
+            run BLOB NOT NULL,
+            seq INTEGER NOT NULL,
+            at INTEGER NOT NULL,
+            version INTEGER NOT NULL,
+            form INTEGER NOT NULL,
+            body TEXT NOT NULL
+        );
+        CREATE UNIQUE INDEX journal_by_run ON journal (tenant, run, seq);",
+    ),
+];
+
+statements! {
+    insert: "INSERT INTO journal (tenant, run, seq, at, version, form, body) VALUES ($1, $2, $3, $4, $5, $6, $7)";
+}
+
+impl Writes<'_> {
+    /// Writes all records of one run's part of an entry.
+    pub(crate) fn insert(&mut self, run: &Run) -> Result<()> {
+        let (tenant, id) = (&run.key.tenant, &run.key.run);
+        for row in &run.rows {
+            let body = &run.bodies[row.body.clone()];
+            let values = values![tenant, id, row.seq, row.at, record::FORMAT, row.form.number(), body];
+            self.insert.execute(values)?;
+        }
+        Ok(())
+    }
+}
+
+/// Records after `after`: at most `limit`, and at most `bytes` of text, or one.
+pub(crate) fn read(
+    connection: &Connection,
+    key: &RunKey,
+    after: Seq,
+    limit: usize,
+    mut bytes: usize,
+) -> Result<Vec<Record>> {
+    const AFTER: &str =
+        "SELECT seq, at, form, body FROM journal WHERE tenant = $1 AND run = $2 AND seq > $3 ORDER BY seq LIMIT $4";
+    let mut blobs = Reads::prepare(connection, &key.tenant)?;
+    let mut is_first = true;
+    connection.prepare(AFTER)?.while_some(values![&key.tenant, &key.run, after, limit], |row| {
+        let form = row.get(2)?;
+        let form = Form::of(form).ok_or_else(|| row.wrong(2, format_args!("the unknown form {form}")))?;
+        let body: &str = row.get(3)?;
+        let mut text = body.len();
+        match form {
+            Form::Inline => {}
+            Form::References => text += referenced_bytes(body),
+            Form::Blob => text += blobs.length(&body.parse().map_err(|_| damaged())?)?,
+        }
+        if !std::mem::take(&mut is_first) && text > bytes {
+            return Ok(None);
+        }
+        bytes = bytes.saturating_sub(text);
+        read_record(row, form, body, &mut blobs).map(Some)
+    })
+}
+
+fn read_record(row: Row<'_>, form: Form, body: &str, blobs: &mut Reads<'_>) -> Result<Record> {
+    let body = match form {
+        // The usual case is decoded where it lies.
+        Form::Inline => serde_json::from_str(body),
+        Form::References | Form::Blob => {
+            let whole = put_back(body, form, |digest| blobs.text(&digest), damaged)?;
+            serde_json::from_str(&whole)
+        }
+    };
+    let body = body.map_err(|error| row.wrong(3, format_args!("another record: {error}")))?;
+    Ok(Record { seq: row.get(0)?, at: row.get(1)?, body })
+}
+
+fn damaged() -> Error {
+    Error::Value("a reference to a blob is damaged".into())
+}
+
+/// Removes some records of a run; says how many.
+pub(crate) fn remove(connection: &Connection, key: &RunKey, most: usize) -> Result<usize> {
+    const REMOVE: &str = "DELETE FROM journal WHERE position IN \
+        (SELECT position FROM journal WHERE tenant = $1 AND run = $2 LIMIT $3)";
+    connection.prepare(REMOVE)?.execute(values![&key.tenant, &key.run, most])
+}

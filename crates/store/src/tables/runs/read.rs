@@ -1,0 +1,135 @@
+//! What can be read of runs.
+
+use drawloom_contract::{
+    caller::Visible,
+    ids::{AgentId, BatchId, RunKey},
+    journal::Due,
+    money::Spent,
+    record::{Seq, Status},
+    view::RunView,
+};
+
+use super::{
+    columns::{select_runs, select_runs_without_texts},
+    row::{names, read},
+};
+use crate::{
+    sqlite::{Connection, Result, values},
+    tables::waits::{read_due, waits_for_nothing},
+};
+
+pub(crate) fn find(connection: &Connection, key: &RunKey) -> Result<Option<RunView>> {
+    const FIND: &str = select_runs!("WHERE tenant = $1 AND run = $2");
+    connection.prepare(FIND)?.first(values![&key.tenant, &key.run], read)
+}
+
+pub(crate) fn find_without_text(connection: &Connection, key: &RunKey) -> Result<Option<RunView>> {
+    const FIND: &str = select_runs_without_texts!("WHERE tenant = $1 AND run = $2");
+    connection.prepare(FIND)?.first(values![&key.tenant, &key.run], read)
+}
+
+/// The live run with this handle, or else the newest.
+pub(crate) fn find_by_agent_id(
+    connection: &Connection,
+    visible: &Visible,
+    agent_id: &AgentId,
+) -> Result<Option<RunView>> {
+    const LIVE: &str =
+        select_runs!("WHERE tenant = $1 AND agent_id = $2 AND ended_at IS NULL AND ($3 IS NULL OR user_id = $3)");
+    const NEWEST: &str = select_runs!(
+        "WHERE tenant = $1 AND agent_id = $2 AND ended_at IS NOT NULL AND ($3 IS NULL OR user_id = $3) \
+         ORDER BY run DESC LIMIT 1"
+    );
+    let values = values![visible.tenant(), agent_id, visible.owner()];
+    match connection.prepare(LIVE)?.first(values, read)? {
+        Some(live) => Ok(Some(live)),
+        None => connection.prepare(NEWEST)?.first(values, read),
+    }
+}
+
+/// The children of a call, by index.
+pub(crate) fn children(connection: &Connection, parent: &RunKey, call: Seq) -> Result<Vec<RunView>> {
+    const CHILDREN: &str =
+        select_runs!("WHERE tenant = $1 AND parent_run = $2 AND parent_call = $3 ORDER BY parent_index");
+    connection.prepare(CHILDREN)?.all(values![&parent.tenant, &parent.run, call], read)
+}
+
+pub(crate) fn live_children(connection: &Connection, parent: &RunKey) -> Result<Vec<RunView>> {
+    const LIVE: &str = select_runs!(
+        "INDEXED BY runs_by_parent WHERE tenant = $1 AND parent_run = $2 AND ended_at IS NULL \
+         ORDER BY parent_call, parent_index"
+    );
+    connection.prepare(LIVE)?.all(values![&parent.tenant, &parent.run], read)
+}
+
+/// The runs of a batch, by index.
+pub(crate) fn of_batch(connection: &Connection, visible: &Visible, batch: BatchId) -> Result<Vec<RunView>> {
+    const MEMBERS: &str = select_runs!("WHERE tenant = $1 AND batch = $2 ORDER BY batch_index");
+    connection.prepare(MEMBERS)?.all(values![visible.tenant(), &batch], read)
+}
+
+/// How many runs a tree has.
+pub(crate) fn tree_size(connection: &Connection, root: &RunKey) -> Result<u64> {
+    const BELOW: &str =
+        "SELECT count(*) FROM runs INDEXED BY runs_by_root WHERE tenant = $1 AND root = $2 AND depth > 0";
+    let below = connection.prepare(BELOW)?.first(values![&root.tenant, &root.run], |row| row.get::<u64>(0))?;
+    Ok(1 + below.unwrap_or_default())
+}
+
+/// What the runs of a tree used.
+pub(crate) fn tree_spent(connection: &Connection, root: &RunKey) -> Result<Spent> {
+    // The root itself is not in the index of trees, so it is asked for by its key.
+    const SPENT: &str = "SELECT input_tokens, output_tokens, cache_creation_input_tokens, cache_read_input_tokens, \
+        coalesce(cost, 0) FROM runs WHERE tenant = $1 AND run = $2 UNION ALL \
+        SELECT input_tokens, output_tokens, cache_creation_input_tokens, cache_read_input_tokens, \
+        coalesce(cost, 0) FROM runs INDEXED BY runs_by_root WHERE tenant = $1 AND root = $2 AND depth > 0";
+    let spent = connection.prepare(SPENT)?.all(values![&root.tenant, &root.run], |row| {
+        let mut tokens = 0u64;
+        for column in 0..4 {
+            tokens = tokens.saturating_add(row.get(column)?);
+        }
+        Ok(Spent { tokens, cost: row.get(4)? })
+    })?;
+    Ok(spent.into_iter().fold(Spent::default(), |sum, more| sum + more))
+}
+
+/// Unfinished runs that wait for nothing, oldest first: those that run or are queued, and those that were woken.
+pub(crate) fn unfinished(connection: &Connection) -> Result<(Vec<RunView>, Vec<RunView>)> {
+    const RUNS: &str = select_runs_without_texts!(
+        "WHERE ended_at IS NULL AND (status <> 'waiting' OR ",
+        waits_for_nothing!(),
+        ") ORDER BY accepted_at, run"
+    );
+    let found = connection.prepare(RUNS)?.all(&[], read)?;
+    Ok(found.into_iter().partition(|view| view.status != Status::Waiting))
+}
+
+/// The deadlines of parked runs, the next one first.
+pub(crate) fn deadlines(connection: &Connection) -> Result<Vec<Due>> {
+    const DEADLINES: &str = "SELECT tenant, run, deadline, coalesce(started_at, accepted_at) FROM runs \
+        WHERE ended_at IS NULL AND status = 'waiting' AND deadline IS NOT NULL ORDER BY deadline";
+    connection.prepare(DEADLINES)?.all(&[], read_due)
+}
+
+pub(crate) fn count_parked(connection: &Connection) -> Result<u64> {
+    count(connection, "SELECT count(*) FROM runs WHERE ended_at IS NULL AND status = 'waiting'")
+}
+
+pub(crate) fn count_all(connection: &Connection) -> Result<u64> {
+    count(connection, "SELECT count(*) FROM runs")
+}
+
+pub(crate) fn count_unfinished(connection: &Connection) -> Result<u64> {
+    count(connection, "SELECT count(*) FROM runs WHERE ended_at IS NULL")
+}
+
+fn count(connection: &Connection, text: &str) -> Result<u64> {
+    Ok(connection.prepare(text)?.first(&[], |row| row.get(0))?.unwrap_or_default())
+}
+
+/// The keys of unfinished runs, parents before their children.
+pub(crate) fn unfinished_keys(connection: &Connection) -> Result<Vec<RunKey>> {
+    connection
+        .prepare("SELECT tenant, run FROM runs WHERE ended_at IS NULL ORDER BY depth, tenant, run")?
+        .all(&[], |row| Ok(RunKey { tenant: row.get(0)?, run: row.get(1)? }))
+}

@@ -1,0 +1,182 @@
+//! Stores of earlier formats: copied before they change, and whole whatever happens meanwhile.
+
+use std::{
+    fs,
+    io::Write as _,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use drawloom_contract::journal::{RunReader as _, StoreError};
+use drawloom_store::{Opened, Options, Store, inspect};
+
+use crate::{
+    fixtures::{at, open},
+    full_disk::{assert_passed, mounts, place, run_in},
+};
+
+/// A store of the format before, with 14 runs.
+const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../drawloom/tests/golden/format-5/drawloom.db");
+const BEFORE: u32 = 5;
+/// A store of the first format.
+const FIRST: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../drawloom/tests/golden/0.1.0/drawloom.db");
+
+fn put_golden(directory: &Path) -> PathBuf {
+    let file = directory.join("drawloom.db");
+    fs::copy(GOLDEN, &file).expect("a store of the format before");
+    file
+}
+
+fn copies(directory: &Path) -> Vec<String> {
+    let names = fs::read_dir(directory).expect("a directory").map(|entry| entry.expect("an entry").file_name());
+    let names = names.map(|name| name.to_string_lossy().into_owned());
+    names.filter(|name| name.starts_with("drawloom.db.")).collect()
+}
+
+async fn assert_whole(opened: &Opened) {
+    let page = drawloom_contract::journal::RunFilter { limit: 100, ..Default::default() };
+    let everything = drawloom_contract::caller::Visible::whole(drawloom_contract::ids::Tenant::default_tenant());
+    let runs = opened.store.list_runs(&everything, &page).await.expect("a readable store");
+    assert_eq!(runs.len(), 14);
+    assert_eq!(opened.store.integrity().await, Ok(()));
+}
+
+#[tokio::test]
+async fn the_copy_of_the_format_before_stays_until_the_first_clean_close() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    put_golden(directory.path());
+    let opened = open(&directory);
+    assert_whole(&opened).await;
+    assert_eq!(copies(directory.path()), ["drawloom.db.before-format6"]);
+    let copy = directory.path().join("drawloom.db.before-format6");
+    let found = inspect(&copy).expect("a copy that can be restored");
+    assert_eq!((found.format, found.runs), (BEFORE, 14));
+    let bytes = fs::read(&copy).expect("a copy");
+    drop(opened);
+
+    let opened = open(&directory);
+    assert!(fs::read(&copy).expect("a copy") == bytes, "a boot that did not end well changed the copy");
+    opened.store.close().await.expect("an orderly end");
+    assert_eq!(copies(directory.path()), [""; 0]);
+
+    let opened = open(&directory);
+    assert_whole(&opened).await;
+    assert_eq!(copies(directory.path()), [""; 0], "nothing is copied when the format stays");
+}
+
+#[tokio::test]
+async fn the_copy_stays_when_the_store_was_deleted_or_taken_over() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let file = put_golden(directory.path());
+    let first = open(&directory);
+    let second = open(&directory);
+    first.store.close().await.expect("an orderly end");
+    assert_eq!(copies(directory.path()), ["drawloom.db.before-format6"]);
+    fs::remove_file(file).expect("a file");
+    drop(second.store.close().await);
+    assert_eq!(copies(directory.path()), ["drawloom.db.before-format6"]);
+}
+
+/// The tables and indexes of a closed store, without their white space.
+fn schema(directory: &Path) -> Vec<String> {
+    let connection = rusqlite::Connection::open(directory.join("drawloom.db")).expect("a store");
+    let mut schema = connection
+        .prepare("SELECT name || ' ' || coalesce(sql, '') FROM sqlite_schema ORDER BY name")
+        .expect("every file has a schema");
+    let texts = schema.query_map([], |row| row.get::<_, String>(0)).expect("a schema");
+    let compact = |text: String| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    texts.map(|text| compact(text.expect("a text"))).collect()
+}
+
+#[tokio::test]
+async fn every_earlier_format_ends_as_a_new_store_begins() {
+    let new = tempfile::tempdir().expect("a temporary directory");
+    open(&new).store.close().await.expect("an orderly end");
+    for golden in [FIRST, GOLDEN] {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        fs::copy(golden, directory.path().join("drawloom.db")).expect("a store of an earlier format");
+        let opened = open(&directory);
+        assert_whole(&opened).await;
+        opened.store.close().await.expect("an orderly end");
+        assert_eq!(schema(directory.path()), schema(new.path()), "{golden}");
+    }
+}
+
+#[tokio::test]
+async fn a_new_store_is_not_copied() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let _opened = open(&directory);
+    assert_eq!(copies(directory.path()), [""; 0]);
+}
+
+#[tokio::test]
+async fn a_kill_at_any_write_of_the_upgrade_leaves_a_store_that_opens() {
+    if let Some(directory) = place() {
+        drop(Store::open(&Options::new(directory), at(2)).expect("it was not killed"));
+        return;
+    }
+    if Command::new("strace").arg("-V").output().is_err() {
+        _ = writeln!(std::io::stderr(), "skipped: this machine has no strace");
+        return;
+    }
+    let name = "upgrade::a_kill_at_any_write_of_the_upgrade_leaves_a_store_that_opens";
+    let (mut before, mut after) = (0, 0);
+    // The copy is about 40 writes, the step about 20; the last of these numbers is beyond them.
+    for write in [1, 5, 20, 38, 40, 42, 44, 46, 48, 52, 56, 60, 64, 70, 80, 100, 1_000] {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let file = put_golden(directory.path());
+        let kill = format!("inject=pwrite64:signal=KILL:when={write}");
+        let strace = ["strace", "-f", "-qq", "-o", "/dev/null", "-e", &kill];
+        let output = run_in(":", &strace, directory.path(), name);
+        if output.status.success() {
+            assert_passed(&output);
+        }
+        let is_copied = directory.path().join("drawloom.db.before-format6").exists();
+        let connection = rusqlite::Connection::open(&file).expect("a file");
+        let format: u32 = connection.query_row("PRAGMA user_version", [], |row| row.get(0)).expect("a format");
+        drop(connection);
+        match format == BEFORE {
+            true => before += 1,
+            false => after += 1,
+        }
+        assert!(format == BEFORE || is_copied, "the format changed before the copy was there");
+        let opened = open(&directory);
+        assert_whole(&opened).await;
+        opened.store.close().await.expect("an orderly end");
+        assert_eq!(copies(directory.path()), [""; 0], "killed at write {write}");
+    }
+    assert!(before > 2 && after > 0, "killed {before} times before the step and {after} times after it");
+}
+
+#[tokio::test]
+async fn without_room_for_the_copy_the_store_stays_as_it_is() {
+    if let Some(directory) = place() {
+        return where_the_copy_has_no_room(&directory);
+    }
+    let name = "upgrade::without_room_for_the_copy_the_store_stays_as_it_is";
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    // 64 KiB a file, and no signal when a write goes beyond it.
+    let golden = format!("cp '{GOLDEN}' \"$1\"/drawloom.db");
+    assert_passed(&run_in(&format!("{golden}; trap '' XFSZ; ulimit -S -f 128"), &[], directory.path(), name));
+    // A disk that other processes fill while the copy is made.
+    if Command::new("strace").arg("-V").output().is_ok() {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let part = directory.path().join("drawloom.db.before-format6.part").display().to_string();
+        let full = "inject=pwrite64:error=ENOSPC:when=10+";
+        let strace = ["strace", "-f", "-qq", "-o", "/dev/null", "-P", &part, "-e", full];
+        assert_passed(&run_in(&golden, &strace, directory.path(), name));
+    }
+    let Some(way) = mounts() else { return };
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let mount = format!("mount -t tmpfs -o size=256k none \"$1\"; {golden}");
+    assert_passed(&run_in(&mount, &way, directory.path(), name));
+}
+
+fn where_the_copy_has_no_room(directory: &Path) {
+    let file = directory.join("drawloom.db");
+    let before = fs::read(&file).expect("a store");
+    let refused = Store::open(&Options::new(directory), at(2)).err().expect("no room");
+    assert!(matches!(refused, StoreError::NoRoomForCopy { .. }), "{refused:?}");
+    assert!(fs::read(&file).expect("a store") == before, "the store was changed");
+    assert_eq!(copies(directory), [""; 0]);
+}
