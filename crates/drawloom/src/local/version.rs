@@ -36,7 +36,7 @@ pub(super) async fn is_idle(address: &Address) -> bool {
     let unfinished = async {
         let load = client.load().await.ok()?;
         let page = client.call("list_runs", ask).await.ok()?;
-        Some(u64::from(load.active) + u64::from(load.queued) + page["runs"].as_array()?.len() as u64)
+        Some(load.active + load.queued + page["runs"].as_array()?.len() as u64)
     };
     tokio::select! {
         count = unfinished => count == Some(0),
