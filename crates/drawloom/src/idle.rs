@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use drawloom_contract::{
-    journal::RunReader,
+    journal::{RunReader, StoreError},
     runs::Runs,
     time::{Clock, Instant},
 };
@@ -43,6 +43,8 @@ async fn is_used(app: &App, runs: &dyn Runs, reader: &dyn RunReader) -> bool {
     }
     match reader.list_unfinished().await {
         Ok(unfinished) => unfinished.parked > 0 || !unfinished.runs.is_empty(),
+        // Nothing can be done any more, so there is nothing to stay for.
+        Err(StoreError::Gone { .. }) => false,
         Err(error) => {
             tracing::warn!(error = %error, "what is unfinished could not be looked at; the server stays");
             true

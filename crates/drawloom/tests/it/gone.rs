@@ -44,6 +44,14 @@ fn a_server_whose_data_is_deleted_says_so_and_no_second_one_starts_beside_it() {
     home.serve();
 }
 
+#[test]
+fn a_server_whose_data_is_deleted_does_not_stay_for_ever() {
+    let home = Home::new();
+    let mut server = home.serve_with(home.command(&["serve", "--json", "--log", "warn", "--idle-exit", "1"]));
+    fs::remove_dir_all(home.data()).expect("the data directory");
+    assert!(server.child.wait().expect("it ends").success());
+}
+
 /// One request by hand; the whole answer.
 fn get(url: &str, path: &str) -> String {
     use std::io::{Read as _, Write as _};

@@ -165,17 +165,14 @@ impl Drop for Home {
     }
 }
 
-/// Ends the servers that commands started in the background below `home`.
+/// Ends the servers that commands started in the background with a config or data below `home`.
 pub(crate) fn end_servers(home: &Path) {
-    let projects = std::fs::read_dir(home.join(".local/share/drawloom/projects")).into_iter().flatten().flatten();
-    let places = projects.map(|entry| entry.path()).chain([home.join("data"), home.join(".local/share/drawloom")]);
-    for place in places {
-        let Some(server) = std::fs::read(place.join("server.json")).ok() else { continue };
-        let server: Value = serde_json::from_slice(&server).unwrap_or_default();
-        let Some(pid) = server["pid"].as_i64().and_then(|pid| i32::try_from(pid).ok()) else { continue };
-        // The number may be another process's by now.
-        let command = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        if String::from_utf8_lossy(&command).contains(&*place.to_string_lossy()) {
+    let home = format!("{}/", home.display());
+    for process in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let Some(pid) = process.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else { continue };
+        let command = std::fs::read(process.path().join("cmdline")).unwrap_or_default();
+        let command = String::from_utf8_lossy(&command);
+        if command.contains("\0--own-session\0") && command.contains(&home) {
             let pid = rustix::process::Pid::from_raw(pid).expect("a process");
             _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
         }
