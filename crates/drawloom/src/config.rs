@@ -137,10 +137,10 @@ pub fn find(given: &[PathBuf]) -> Result<Vec<PathBuf>, CommandError> {
     found.map(|path| vec![path]).ok_or_else(missing)
 }
 
-/// There is no config.
+/// The error of a command that found no config file.
 pub(crate) fn missing() -> CommandError {
-    let there = user_file().map(|path| format!(", and no {}", path.display())).unwrap_or_default();
-    CommandError::usage("no_config", format!("there is no {FILE_NAME} in this directory or above it{there}"))
+    let there = user_file().map(|path| format!(", and {} does not exist", path.display())).unwrap_or_default();
+    CommandError::usage("no_config", format!("no {FILE_NAME} found in this directory or its parents{there}"))
         .with_hint("`drawloom init` writes one; or pass --config FILE")
 }
 

@@ -205,7 +205,7 @@ errors! {
         "bad_trust_file": "The file with the configs that you trust cannot be used.", "See the message; delete the file to begin anew.";
         "cannot_write": "A file cannot be written.", "Choose a directory that can be.";
         "exists": "The file exists, and is not replaced.", "Choose another, or pass --force where there is one.";
-        "no_data": "There is no store in the directory whose data was to be adopted.", "See what can be adopted with `drawloom status`.";
+        "no_data": "The directory given to `drawloom adopt` contains no store.", "See what can be adopted with `drawloom status`.";
         "data_in_use": "The data belongs to a project that is there.", "Copy it with `drawloom backup` and `drawloom restore`.";
         "has_data": "The project that was to adopt data has some already.", "Keep the two apart with --data-dir.";
         "cannot_move": "Data could not be moved into the project; nothing of it is lost.", "Mend what the message says and adopt it again, or use `drawloom backup` and `drawloom restore`.";

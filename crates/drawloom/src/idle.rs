@@ -43,7 +43,7 @@ async fn is_used(app: &App, runs: &dyn Runs, reader: &dyn RunReader) -> bool {
     }
     match reader.list_unfinished().await {
         Ok(unfinished) => unfinished.parked > 0 || !unfinished.runs.is_empty(),
-        // Nothing can be done any more, so there is nothing to stay for.
+        // A server whose store was deleted refuses every request, so it counts as idle.
         Err(StoreError::Gone { .. }) => false,
         Err(error) => {
             tracing::warn!(error = %error, "what is unfinished could not be looked at; the server stays");

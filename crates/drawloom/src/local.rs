@@ -250,7 +250,7 @@ impl Search {
 pub(crate) async fn lock_start(directory: &DataDir) -> Result<std::fs::File, Failure> {
     let directory = directory.clone();
     let deadline = SystemClock.now().after(START_TIME);
-    // Whoever stops waiting for it leaves a thread behind, which lets go of the lock as soon as it has it.
+    // A caller that gives up leaves a blocked thread; that thread releases the lock right after it gets it.
     let waiting = tokio::task::spawn_blocking(move || directory.lock_start());
     tokio::select! {
         locked = waiting => locked.expect("waiting for a lock does not panic").map_err(|error| unusable(&error)),

@@ -170,21 +170,21 @@ impl Output {
     /// A line beside the answer.
     pub fn note(&self, text: impl AsRef<str>) {
         let mut stderr = self.stderr.lock().expect("no panic while printing");
-        // Nobody can be told that stderr is gone.
+        // A closed stderr is not an error: the answer goes to stdout.
         drop(writeln!(stderr, "{}", text.as_ref()));
     }
 
     /// A question beside the answer, without a line end: what is typed stands behind it.
     pub fn prompt(&self, text: &str) {
         let mut stderr = self.stderr.lock().expect("no panic while printing");
-        // Nobody can be told that stderr is gone.
+        // A closed stderr is not an error: the answer goes to stdout.
         drop(write!(stderr, "{text}").and_then(|()| stderr.flush()));
     }
 
     /// Part of a thought, shown at once beside the answer. Says whether it ended in the middle of a line.
     pub fn think(&self, text: &str) -> bool {
         let mut stderr = self.stderr.lock().expect("no panic while printing");
-        // Nobody can be told that stderr is gone.
+        // A closed stderr is not an error: the answer goes to stdout.
         drop(write!(stderr, "{}", self.beside(Style::Dim, text)).and_then(|()| stderr.flush()));
         !text.ends_with('\n')
     }

@@ -183,7 +183,7 @@ impl Backend for Fallback {
             }
             if let Some(own) = self.own().await? {
                 let mut input = input;
-                // No run goes on in here, so there is nothing to wait for.
+                // This instance executes no runs, so a wait would only time out.
                 if let Some(fields) = input.as_object_mut() {
                     fields.remove("wait_ms");
                 }

@@ -27,8 +27,8 @@ impl Connection {
 
     /// The error of a command that is left while the server has not answered its request.
     pub(crate) fn left_unanswered(&self, session: &Session, key: &str) -> CommandError {
-        let whom = if self.is_embedded() { "the engine".to_owned() } else { self.server(session) };
-        CommandError::failed("interrupted", format!("left before {whom} answered; it may have accepted the request"))
+        let peer = if self.is_embedded() { "the engine".to_owned() } else { self.server(session) };
+        CommandError::failed("interrupted", format!("left before {peer} answered; it may have accepted the request"))
             .with_hint(format!(
                 "`drawloom runs list` shows what was accepted; the same command with --idempotency-key {key} follows it"
             ))

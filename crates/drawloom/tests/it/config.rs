@@ -61,7 +61,7 @@ fn without_any_config_the_error_says_where_it_was_looked_for() {
     let ran = home.run(&["agents", "list"]).exits(2);
     assert_eq!(
         ran.stderr,
-        "error: there is no drawloom.yaml in this directory or above it, and no <home>/.config/drawloom/drawloom.yaml\n\
+        "error: no drawloom.yaml found in this directory or its parents, and <home>/.config/drawloom/drawloom.yaml does not exist\n\
          hint: `drawloom init` writes one; or pass --config FILE\n"
     );
     let missing = home.run(&["serve", "--config", "nowhere.yaml"]).exits(2);

@@ -306,6 +306,6 @@ fn without_a_config_there_is_no_project() {
     std::fs::create_dir(&nowhere).expect("a directory");
     for arguments in [vec!["runs", "list"], vec!["status"], vec!["run", "writer", "go"], vec!["stop"]] {
         let refused = person.0.finish(&mut person.command(&nowhere, &arguments)).exits(2);
-        assert!(refused.stderr.contains("there is no drawloom.yaml in this directory or above it"), "{refused:#?}");
+        assert!(refused.stderr.contains("no drawloom.yaml found in this directory or its parents"), "{refused:#?}");
     }
 }

@@ -163,13 +163,18 @@ impl<'c> Writer<'c> {
             return Err(error.clone());
         }
         let written = self.transact(group);
-        if let Err(error) = &written {
+        self.settle(written)
+    }
+
+    /// Rolls a failed transaction back, and explains and notes how it ended.
+    fn settle<T>(&mut self, done: crate::sqlite::Result<T>) -> Result<T, StoreError> {
+        if let Err(error) = &done {
             self.roll_back(error);
         }
-        let written = written.map_err(|error| explain(&self.shared.file, &error));
-        let written = self.unless_gone(written);
-        self.note(written.as_ref().err());
-        written
+        let done = done.map_err(|error| explain(&self.shared.file, &error));
+        let done = self.unless_gone(done);
+        self.note(done.as_ref().err());
+        done
     }
 
     /// What was written counts only while the files still have their names. A store that lost one of them is broken for good.
@@ -273,13 +278,7 @@ impl<'c> Writer<'c> {
             return Err(error.clone());
         }
         let removed = self.transact_removal(removal);
-        if let Err(error) = &removed {
-            self.roll_back(error);
-        }
-        let removed = removed.map_err(|error| explain(&self.shared.file, &error));
-        let removed = self.unless_gone(removed);
-        self.note(removed.as_ref().err());
-        removed?.ok_or_else(|| locked(&self.shared.file))
+        self.settle(removed)?.ok_or_else(|| locked(&self.shared.file))
     }
 
     /// What went; nothing, when another process owns the file.

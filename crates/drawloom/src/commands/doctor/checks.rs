@@ -40,7 +40,7 @@ pub(super) async fn all(session: &Session, report: &mut Report, with_keys: bool)
         return server(report, url, connect::client(url)).await;
     }
     let (loaded, resolved) = config(session, report);
-    // Without a config there is no project and so no data directory; `config` above has reported that.
+    // The data directory is the project's. `config` above has reported a missing config.
     let project = Project::find_data(&session.globals).ok();
     if let Some(project) = &project {
         match project.data.lock("doctor") {
