@@ -42,7 +42,7 @@ impl Late {
         *self.0.lock().expect("no panic") = Some(store.clone());
     }
 
-    fn get(&self) -> Arc<Store> {
+    pub(crate) fn get(&self) -> Arc<Store> {
         self.0.lock().expect("no panic").clone().expect("the house is open")
     }
 }
