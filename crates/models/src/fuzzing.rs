@@ -1,14 +1,15 @@
 //! The bodies of the fuzz targets: whatever the bytes are, nothing panics, and where they are cut changes nothing.
 
 use drawloom_contract::model::{DeltaKind, Deltas, Turn};
+use drawloom_net::sse;
 
 use crate::{
     anthropic,
     chat::reader::Reasoning,
     deepseek,
     fault::Fault,
-    intake::{Intake, Progress, Reader},
-    openai, sse,
+    intake::{Intake, Progress, Reader, STREAM},
+    openai,
 };
 
 struct Deaf;
@@ -20,10 +21,10 @@ impl Deltas for Deaf {
 /// Server-sent events.
 pub fn check_sse(bytes: &[u8]) {
     let read = |pieces: &mut dyn Iterator<Item = &[u8]>| {
-        let mut parser = sse::Parser::default();
+        let mut parser = sse::Parser::new(STREAM);
         let mut events = Vec::new();
         for piece in pieces {
-            events.extend(parser.feed(piece)?);
+            parser.feed(piece, &mut events)?;
         }
         events.extend(parser.finish()?);
         Ok::<_, sse::TooLong>(events)

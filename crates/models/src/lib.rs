@@ -19,7 +19,6 @@ mod rates;
 mod remote;
 mod script;
 mod secret;
-mod sse;
 
 use std::sync::Arc;
 

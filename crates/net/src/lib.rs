@@ -6,6 +6,7 @@
 
 mod configured;
 pub mod guarded;
+pub mod sse;
 
 pub use configured::{Configured, Error, Method, Request, Response};
 pub use guarded::Guarded;

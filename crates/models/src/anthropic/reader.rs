@@ -5,13 +5,13 @@ use drawloom_contract::{
     record::StopReason,
     usage::Usage,
 };
+use drawloom_net::sse::Event;
 use serde_json::Value;
 
 use crate::{
     draft::{Draft, Ending},
     fault::{Fault, Kind},
     intake::{Progress, Reader, json, number, text},
-    sse::Event,
 };
 
 /// A turn while it comes.

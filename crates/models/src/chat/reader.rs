@@ -7,13 +7,13 @@ use drawloom_contract::{
     record::StopReason,
     usage::Usage,
 };
+use drawloom_net::sse::Event;
 use serde_json::Value;
 
 use crate::{
     draft::{Draft, Ending},
     fault::{Fault, Kind},
     intake::{Progress, Reader, json, number, text},
-    sse::Event,
 };
 
 /// The slot of the only thought; slots of calls are counted apart.
