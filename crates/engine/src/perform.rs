@@ -19,7 +19,7 @@ use futures::{
 };
 use serde_json::Value;
 
-use crate::{deltas::TurnDeltas, driver::Driver, fallback::Way, permit::Permit};
+use crate::{deltas::TurnDeltas, driver::Driver, fallback::FallbackDecision, permit::Permit};
 
 /// Most bytes of a tool's result that the model is shown.
 pub(crate) const MOST_RESULT_BYTES: usize = 1024 * 1024;
@@ -218,9 +218,9 @@ impl Driver {
         let way = match error {
             TurnError::Throttled { .. } | TurnError::Overloaded { .. } => self.fallback(error),
             _ if retry_at.is_none() => self.fallback(error),
-            _ => Way::Stay,
+            _ => FallbackDecision::Stay,
         };
-        if matches!(way, Way::Switch { .. }) {
+        if matches!(way, FallbackDecision::Switch { .. }) {
             retry_at = Some(self.wall());
         }
         if retry_at.is_some() {
@@ -233,11 +233,11 @@ impl Driver {
             self.assume_paid(turn, reserved);
         }
         match way {
-            Way::Stay => {}
-            Way::Suppressed(text) => {
+            FallbackDecision::Stay => {}
+            FallbackDecision::Suppressed(text) => {
                 self.push(Body::Notice { notice: Notice::FallbackSuppressed, text });
             }
-            Way::Switch { attempt, target } => self.switch(turn, attempt, *target, said),
+            FallbackDecision::Switch { attempt, target } => self.switch(turn, attempt, *target, said),
         }
     }
 

@@ -12,9 +12,9 @@ use crate::{
     openai,
 };
 
-struct Deaf;
+struct NoDeltas;
 
-impl Deltas for Deaf {
+impl Deltas for NoDeltas {
     fn push(&self, _: DeltaKind, _: &str) {}
 }
 
@@ -55,11 +55,11 @@ fn check(bytes: &[u8], reader: &dyn Fn() -> Box<dyn Reader>) {
 fn read(reader: Box<dyn Reader>, pieces: &mut dyn Iterator<Item = &[u8]>) -> Result<Turn, Fault> {
     let mut intake = Intake::new(reader);
     for piece in pieces {
-        if intake.feed(piece, &Deaf)? == Progress::Over {
+        if intake.feed(piece, &NoDeltas)? == Progress::Over {
             break;
         }
     }
-    intake.finish(&Deaf)
+    intake.finish(&NoDeltas)
 }
 
 /// `bytes` in pieces of one to seven bytes, as they say themselves.

@@ -20,7 +20,7 @@ use drawloom_contract::{
 use crate::{Error, Options};
 
 use self::rules::Compiled;
-pub use self::rules::{Call, Fail, FailKind, Rule, When};
+pub use self::rules::{Call, Fail, Rule, When};
 
 /// A model that says what its rules say.
 pub struct Script {

@@ -149,7 +149,7 @@ async fn models_are_listed() {
 
 #[tokio::test]
 async fn a_server_bears_so_many_and_refuses_the_rest_at_once() {
-    let settings = Settings::new(Shape::Anthropic).key(KEY).bear(2, RetryAfter::Seconds(1));
+    let settings = Settings::new(Shape::Anthropic).key(KEY).max_concurrent(2, RetryAfter::Seconds(1));
     let house = House::with(settings.delay(std::time::Duration::from_secs(1)), json!({}), parrot).await;
     let asks = (0..6).map(|_| house.ask(request("claude-sonnet-4-5")));
     let answers = futures::future::join_all(asks).await;

@@ -81,7 +81,8 @@ async fn the_key_is_in_no_error() {
     for (shape, model) in SHAPES {
         let provider = Provider::start(Settings::new(shape).key("the-real-one"), parrot).await.expect("a port");
         let model_api = open(json!({ "driver": shape, "base_url": provider.base_url() }), Some(KEY));
-        let turn = model_api.turn(request(model), &crate::house::Heard::default()).await.expect_err("a wrong key");
+        let turn =
+            model_api.turn(request(model), &crate::house::RecordedDeltas::default()).await.expect_err("a wrong key");
         let list = model_api.list().await.expect_err("a wrong key");
         for error in [turn, list] {
             assert_eq!(error.code(), "model_auth");
@@ -138,7 +139,7 @@ async fn a_stream_that_goes_on_is_waited_for() {
 async fn nobody_at_home_is_unavailable() {
     let free = std::net::TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port");
     let model = open(json!({ "driver": "openai", "base_url": format!("http://{free}") }), None);
-    let error = model.turn(request("m"), &crate::house::Heard::default()).await.expect_err("nobody");
+    let error = model.turn(request("m"), &crate::house::RecordedDeltas::default()).await.expect_err("nobody");
     assert_eq!(error.code(), "model_unavailable");
     let nowhere = open(json!({ "driver": "openai", "base_url": "http://[x" }), None);
     assert_eq!(nowhere.list().await.expect_err("no address").code(), "model_bad_request");

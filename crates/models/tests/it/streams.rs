@@ -10,16 +10,16 @@ use drawloom_contract::{
 use drawloom_testkit::providers::{Raw, Shape};
 use serde_json::{Value, json};
 
-use crate::house::{Heard, House, fixture, request};
+use crate::house::{House, RecordedDeltas, fixture, request};
 
 /// What comes of a fixture that is sent in pieces of `size` bytes, and what was heard of it on the way.
-async fn replay(shape: Shape, name: &str, size: usize) -> (Result<Turn, TurnError>, Heard) {
+async fn replay(shape: Shape, name: &str, size: usize) -> (Result<Turn, TurnError>, RecordedDeltas) {
     let pieces: Vec<Vec<u8>> = fixture(name).chunks(size).map(<[u8]>::to_vec).collect();
     let kind = if name.ends_with(".json") { "application/json" } else { "text/event-stream" };
     let headers = vec![("content-type".to_owned(), kind.to_owned())];
     let house =
         House::new(shape, move |_| Raw { status: 200, headers: headers.clone(), pieces: pieces.clone() }.into());
-    let heard = Heard::default();
+    let heard = RecordedDeltas::default();
     let model = match shape {
         Shape::Anthropic => "claude-opus-5-5",
         Shape::Openai => "gpt-6-sol",
