@@ -19,6 +19,7 @@ mod rates;
 mod remote;
 mod script;
 mod secret;
+mod trace;
 
 use std::sync::Arc;
 

@@ -24,7 +24,7 @@ use crate::{
     fault::{FailKind, Fault},
     intake::{Intake, Progress, Reader},
     known::Known,
-    rates,
+    rates, trace,
 };
 
 /// Most bytes of an error's body that are read.
@@ -156,6 +156,7 @@ impl Remote {
         let EncodedRequest { body, headers, reader } = self.api.encode(request, &self.known(&request.model));
         let mut response = self.send(Method::Post, self.api.turn_path(), headers, Some(&body)).await?;
         drop(body);
+        tracing::debug!(status = response.status(), "model answered");
         self.check(&mut response).await?;
         let headroom = self.headroom(&response);
         let mut idle = IdleTimeout::new(&*self.clock, self.idle());
@@ -256,9 +257,12 @@ impl Model for Remote {
     }
 
     async fn turn(&self, request: TurnRequest, deltas: &dyn Deltas) -> Result<Turn, TurnError> {
-        self.ask(&request, deltas)
-            .await
-            .map_err(|fault| fault.into_error(&format!("{}/{}", self.provider, request.model), self.key.as_ref()))
+        trace::in_span(&self.provider, &request, async {
+            self.ask(&request, deltas)
+                .await
+                .map_err(|fault| fault.into_error(&format!("{}/{}", self.provider, request.model), self.key.as_ref()))
+        })
+        .await
     }
 
     async fn list(&self) -> Result<Vec<ListedModel>, TurnError> {

@@ -36,12 +36,12 @@ impl RecordedDeltas {
 }
 
 /// A server and a model that asks it.
-pub(crate) struct House {
+pub(crate) struct Fixture {
     pub(crate) provider: Provider,
     pub(crate) model: Arc<dyn Model>,
 }
 
-impl House {
+impl Fixture {
     pub(crate) async fn new(shape: Shape, script: impl Fn(&Asked) -> Answer + Send + Sync + 'static) -> Self {
         Self::with(Settings::new(shape).key(KEY), json!({}), script).await
     }
