@@ -6,6 +6,8 @@
 pub mod journal;
 pub mod records;
 pub mod run_reader;
+pub mod runs;
+pub mod seen_runs;
 pub mod waits;
 
 use std::sync::Arc;
