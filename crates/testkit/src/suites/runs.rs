@@ -381,7 +381,7 @@ pub async fn an_agent_id_belongs_to_one_live_run_and_finds_it_or_else_the_newest
 
 pub async fn a_session_is_joined_when_it_is_known_and_free(at: &TestRuns) {
     let join = |session| at.try_start(Start { session: Some(session), ..ask("slow") });
-    let unknown = join(SessionId::from_bytes([9; 16])).await;
+    let unknown = join(SessionId::from_bytes([0xee; 16])).await;
     assert_eq!(why(unknown), (FailureKind::NotFound, "unknown_session"));
     let first = at.start("slow").await;
     assert_eq!(why(join(first.session).await), (FailureKind::Conflict, "session_busy"));

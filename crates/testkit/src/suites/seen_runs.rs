@@ -47,7 +47,7 @@ pub async fn a_list_shows_what_its_filter_asks_for_newest_first_and_without_text
         (of_agent("nobody"), vec![]),
         (RunFilter { status: vec![Status::Completed, Status::Failed], ..everything() }, vec![failing, quick_id]),
         (RunFilter { session: Some(quick.session), ..everything() }, vec![quick_id]),
-        (RunFilter { batch: Some(BatchId::from_bytes([9; 16])), ..everything() }, vec![]),
+        (RunFilter { batch: Some(BatchId::from_bytes([0xee; 16])), ..everything() }, vec![]),
         (RunFilter { parent: Some(slow), ..everything() }, vec![]),
         (RunFilter { user: "nobody".parse().ok(), ..everything() }, vec![]),
     ] {
@@ -75,7 +75,7 @@ pub async fn pages_of_a_list_show_every_run_once(at: &TestRuns) {
 
 pub async fn only_queued_runs_have_positions(at: &TestRuns) {
     let ended = at.run("quick").await.key();
-    let unknown = RunKey { run: RunId::from_bytes([9; 16]), ..ended.clone() };
+    let unknown = RunKey { run: RunId::from_bytes([0xee; 16]), ..ended.clone() };
     let mut keys = Vec::new();
     for _ in 0..5 {
         keys.push(at.start("slow").await.key());
@@ -162,10 +162,10 @@ impl TestRuns {
 /// A row like `view` of a run that does not exist, nor its agent_id, batch and session.
 fn nothing(view: &RunView) -> RunView {
     RunView {
-        run: RunId::from_bytes([9; 16]),
-        session: SessionId::from_bytes([9; 16]),
+        run: RunId::from_bytes([0xee; 16]),
+        session: SessionId::from_bytes([0xee; 16]),
         agent_id: "nothing".parse().expect("a valid name"),
-        batch: Some(BatchPlace { batch: BatchId::from_bytes([9; 16]), index: 0 }),
+        batch: Some(BatchPlace { batch: BatchId::from_bytes([0xee; 16]), index: 0 }),
         ..view.clone()
     }
 }
