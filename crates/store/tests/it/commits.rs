@@ -2,7 +2,9 @@
 
 use drawloom_contract::journal::{CommitError, Entry, Journal as _, RunReader as _, StoreError};
 
-use crate::fixtures::{Bench, accepted, admitted, after, begin, completed, key, note, usage};
+use crate::fixtures::{
+    Bench, accepted, admitted, after, at, begin, completed, key, note, parked, usage, wait_for_children, wait_until,
+};
 
 #[tokio::test]
 async fn a_malformed_entry_never_reaches_the_writer() {
@@ -30,4 +32,17 @@ async fn a_closed_store_says_so() {
     assert_eq!(bench.store.find_run(&key(1)).await, Err(StoreError::Closed));
     assert_eq!(bench.store.check().await, Err(StoreError::Closed));
     assert_eq!(bench.store.close().await, Err(StoreError::Closed));
+}
+
+#[tokio::test]
+async fn a_run_that_ended_leaves_no_wait_behind() {
+    let bench = Bench::new();
+    bench.append(begin(accepted(1), [admitted()])).await;
+    let waits = vec![wait_for_children(key(1), 2, 3), wait_until(key(1), 3, at(9_000))];
+    bench.commit(Entry { waits, ..Entry::append(bench.epoch, after(key(1), 2, [parked()])) }).await.expect("two waits");
+    let file = rusqlite::Connection::open(bench.store.file()).expect("the store's file");
+    let count = || file.query_row("SELECT count(*) FROM waits", [], |row| row.get::<_, u32>(0)).expect("a count");
+    assert_eq!(count(), 2);
+    bench.append(after(key(1), 3, [completed()])).await;
+    assert_eq!(count(), 0);
 }

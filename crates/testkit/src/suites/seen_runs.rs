@@ -63,7 +63,7 @@ pub async fn pages_of_a_list_show_every_run_once(at: &TestRuns) {
         started.push(at.run("quick").await.run);
     }
     let (mut listed, mut before) = (Vec::new(), None);
-    loop {
+    while listed.len() <= started.len() {
         let page = at.list(RunFilter { before, limit: 3, ..RunFilter::default() }).await;
         let Some(last) = page.last() else { break };
         before = Some(*last);
