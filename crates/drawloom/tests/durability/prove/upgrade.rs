@@ -22,7 +22,7 @@ use crate::{
     storm::Provider,
 };
 
-/// A lead spawns three workers, a batch books on its own, `timer` is told to come back later, and `busy` has a provider that
+/// A lead spawns three workers, a booker is nearly always inside a call, `timer` is told to come back later, and `busy` has a provider that
 /// takes two calls at once. What is slow is slow on the first attempt only, so it is under way when the server is killed.
 const CONFIG: &str = r#"
 providers:
@@ -51,16 +51,19 @@ providers:
           calls: [{ tool: Write, input: { path: "out-{{run}}.txt", content: "of {{run}}" } }]
         - when: { agent: worker, turn: 3 }
           calls: [{ tool: Ledger, input: { line: "{{run}}-b" } }]
+        - { when: { agent: booker, turn: 13 }, text: booked }
+        - { when: { agent: booker }, calls: [{ tool: Ledger, input: { line: "{{run}}-{{turn}}" } }] }
         - { when: { agent: timer, attempt: 1 }, fail: { kind: throttled, message: "429", retry_after_ms: 1500 } }
         - { text: "done", chunks: 4, chunk_delay_ms: 5 }
   busy: { driver: anthropic, base_url: "http://PROVIDER" }
-concurrency: { max_concurrent_runs: 6 }
+concurrency: { max_concurrent_runs: 10 }
 defaults: { provider: script, model: m }
 volumes:
   files: { path: "FILES", mode: rw, default: true }
 agents:
   lead: { tools: [Agent, Ledger], agents: [worker], hosts: [] }
   worker: { tools: [Ledger, Write], agents: [], hosts: [] }
+  booker: { tools: [Ledger], agents: [], hosts: [] }
   timer: { tools: [], retry_attempts: 12 }
   busy: { provider: busy, model: m, tools: [], retry_attempts: 20 }
 "#;
@@ -106,7 +109,7 @@ fn keep_busy(url: &str, answered: &AtomicUsize, over: &AtomicBool, seed: u64) ->
     let (mut accepted, mut dice) = (BTreeMap::new(), Dice::new(seed));
     for number in 0.. {
         // The first ones are of every kind.
-        let agent = ["lead", "timer", "busy", "busy", "busy", "worker"]
+        let agent = ["lead", "timer", "busy", "busy", "booker", "booker"]
             [if number < 12 { number % 6 } else { dice.roll(0, 6) as usize }];
         let key = format!("request {number}");
         let ask = json!({ "agent": agent, "prompt": "go", "mode": "detach", "idempotency_key": key });
