@@ -5,6 +5,7 @@
 mod faults;
 mod kill;
 mod marks;
+mod memory;
 mod names;
 pub mod providers;
 mod shifted;
@@ -13,5 +14,6 @@ pub mod suites;
 pub use faults::{Fault, with_fault};
 pub use kill::{KillJournal, KillTool, Killer};
 pub use marks::{Ledger, MarkedModel};
+pub use memory::Memory;
 pub use names::Names;
 pub use shifted::ShiftedClock;

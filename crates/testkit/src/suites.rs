@@ -3,7 +3,10 @@
 //! A backend runs a suite with the suite's macro, such as `journal_suite!(open)`: every promise becomes a test with a
 //! backend of its own. A new promise is one function and one line in its suite's macro; a test finds a forgotten line.
 
+pub mod history;
 pub mod journal;
+pub mod key_value;
+pub mod log;
 pub mod records;
 pub mod run_reader;
 pub mod runs;
@@ -54,14 +57,15 @@ impl TestStore {
     }
 }
 
-/// Makes one test of each promise of a suite. `$open` is an async function without arguments that makes a new backend.
+/// Makes one test of each promise of a suite. `$open` is an async function without arguments that makes a new backend, or what
+/// dereferences to one.
 #[macro_export]
 macro_rules! suite_tests {
     ($open:expr, $suite:ident, $($promise:ident)*) => {
         $(
             #[tokio::test]
             async fn $promise() {
-                $crate::suites::$suite::$promise(&$open().await).await;
+                $crate::suites::$suite::$promise(&*$open().await).await;
             }
         )*
 

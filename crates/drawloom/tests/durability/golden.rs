@@ -26,19 +26,15 @@ fn a_directory_of_0_1_0_is_opened_and_what_it_left_goes_on() {
 
 #[test]
 fn a_directory_of_format_5_is_opened_and_what_it_left_goes_on() {
-    has_three_users("format-5", "2026-11-17T10:05");
+    let (case, url, _server) = opens_and_goes_on("format-5", "2026-11-17T10:05");
+    let of = |user: &str| get(&url, &format!("/v1/runs?limit=100&user_id={user}"))["runs"].as_array().map(Vec::len);
+    assert_eq!((of("ada"), of("bob"), of("default")), (Some(6), Some(5), Some(3)));
+    drop(case);
 }
 
 #[test]
 fn a_directory_of_format_6_is_opened_and_what_it_left_goes_on() {
-    has_three_users("format-6", "2026-11-17T13:00");
-}
-
-fn has_three_users(version: &str, made_before: &str) {
-    let (case, url, _server) = opens_and_goes_on(version, made_before);
-    let of = |user: &str| get(&url, &format!("/v1/runs?limit=100&user_id={user}"))["runs"].as_array().map(Vec::len);
-    assert_eq!((of("ada"), of("bob"), of("default")), (Some(6), Some(5), Some(3)));
-    drop(case);
+    opens_and_goes_on("format-6", "2026-11-17T12:40");
 }
 
 fn opens_and_goes_on(version: &str, made_before: &str) -> (Case, String, Server) {

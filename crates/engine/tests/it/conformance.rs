@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::house::{House, Plan, Wall};
 
-async fn open() -> TestRuns {
+async fn open() -> Box<TestRuns> {
     let rules = json!([
         { "when": { "agent": "quick" }, "text": "done" },
         { "when": { "agent": "failing" }, "fail": { "kind": "bad_request" } },
@@ -15,7 +15,7 @@ async fn open() -> TestRuns {
     let plan = Plan::new(rules).config(|config| config.max_concurrent_runs = 2);
     let plan = ["quick", "failing", "slow"].into_iter().fold(plan, |plan, name| plan.agent(name, |_| {}));
     let house = House::new(plan);
-    TestRuns { runs: house.engine.clone(), clock: Arc::new(Wall), keeps: Arc::new(house) }
+    Box::new(TestRuns { runs: house.engine.clone(), clock: Arc::new(Wall), keeps: Arc::new(house) })
 }
 
 mod runs {

@@ -12,9 +12,9 @@ use drawloom_contract::{
     definition::{Definition, Definitions},
     failure::RunError,
     ids::{AgentName, BatchId, Digest, RunId, SessionId, Tenant, UserId},
-    journal::HandleId,
     message::ToolUse,
     model::DeltaKind,
+    once::HandleId,
     record::{
         Accepted, BatchPlace, Body, CallDone, CallStarted, Outcome, Record, RepeatClass, Status, StopReason, TurnDone,
         TurnFailed, TurnStarted,
@@ -110,6 +110,7 @@ impl Run {
             turn: 1,
             index: 0,
             by_executor: false,
+            reserved_cost: None,
             tool_use: call,
             repeat: RepeatClass::Safe,
             evidence: None,
@@ -118,7 +119,13 @@ impl Run {
         };
         self.record(Body::CallStarted(started));
         let call = self.view.seq;
-        self.record(Body::CallDone(CallDone { call, text: "file".into(), is_error: false, in_doubt: false }));
+        self.record(Body::CallDone(CallDone {
+            call,
+            text: "file".into(),
+            is_error: false,
+            in_doubt: false,
+            cost: None,
+        }));
         self.record(Body::TurnStarted(TurnStarted { turn: 2, attempt: 1, tools: true, ..TurnStarted::default() }));
         self.delta(2, 0, "Done: ");
         self.delta(2, 6, "ü.");
@@ -242,6 +249,8 @@ impl Fake {
             budget_cost: None,
             models: Default::default(),
             narrowed_hosts: None,
+            narrowed_volumes: None,
+            part_budgets: Vec::new(),
             deadline: None,
             deadline_set: None,
             run_timeout_ms: None,
@@ -299,9 +308,9 @@ impl Definitions for Fake {
 mod conformance {
     use super::*;
 
-    async fn open() -> TestRuns {
+    async fn open() -> Box<TestRuns> {
         let fake = Fake::new();
-        TestRuns { clock: fake.clock.clone(), runs: Arc::new(fake), keeps: Arc::new(()) }
+        Box::new(TestRuns { clock: fake.clock.clone(), runs: Arc::new(fake), keeps: Arc::new(()) })
     }
 
     mod runs {

@@ -1,6 +1,6 @@
 //! The suites of the seams that the store implements.
 
-use std::sync::Arc;
+use std::{ops::Deref, sync::Arc};
 
 use drawloom_contract::journal::Journal;
 use drawloom_store::{Opened, Options, Store};
@@ -22,8 +22,8 @@ fn open_in(directory: Arc<TempDir>, wrap: Wrap) -> TestStore {
     TestStore { journal: wrap(store.clone()), reader: store, epoch, reopen }
 }
 
-async fn open() -> TestStore {
-    wrapped(|journal| journal)
+async fn open() -> Box<TestStore> {
+    Box::new(wrapped(|journal| journal))
 }
 
 fn wrapped(wrap: Wrap) -> TestStore {
@@ -46,11 +46,11 @@ mod run_reader {
 mod kill_journal {
     use super::*;
 
-    async fn open() -> TestStore {
-        wrapped(|inner| {
+    async fn open() -> Box<TestStore> {
+        Box::new(wrapped(|inner| {
             let killer = Killer { point: Some("never".into()), log: None, names: Arc::default() };
             Arc::new(KillJournal { inner, killer: Arc::new(killer) })
-        })
+        }))
     }
 
     mod journal {
@@ -60,6 +60,34 @@ mod kill_journal {
     mod waits {
         drawloom_testkit::waits_suite!(super::open);
     }
+}
+
+/// A store with its directory.
+struct InDirectory {
+    store: Arc<Store>,
+    _directory: TempDir,
+}
+
+impl Deref for InDirectory {
+    type Target = Store;
+
+    fn deref(&self) -> &Store {
+        &self.store
+    }
+}
+
+async fn open_store() -> InDirectory {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let Opened { store, .. } = Store::open(&Options::new(directory.path()), at(1)).expect("a store that opens");
+    InDirectory { store, _directory: directory }
+}
+
+mod key_value {
+    drawloom_testkit::key_value_suite!(super::open_store);
+}
+
+mod log {
+    drawloom_testkit::log_suite!(super::open_store);
 }
 
 #[tokio::test]

@@ -5,8 +5,10 @@ use std::sync::Arc;
 use drawloom_contract::{
     caller::Visible,
     ids::{Digest, RunKey, Tenant},
-    journal::{Append, CommitError, Entry, HandleId, NewBatch, RequestKey, StoreError},
+    journal::{Append, CommitError, Entry, NewBatch, StoreError},
+    once::{Answered, HandleId, Made, Once, RequestKey},
     record::{Accepted, Body, Record, Status},
+    values::ChangeError,
 };
 use futures::FutureExt as _;
 use serde_json::json;
@@ -188,7 +190,9 @@ pub async fn an_entry_of_many_runs_is_written_whole_or_not_at_all(store: &TestSt
     assert_eq!(refused, Err(CommitError::Conflict { run: run_id(1), expected: 7, found: 2 }));
     assert_eq!(store.reader.find_run(&key(2)).await, Ok(None));
     assert_eq!(store.records(&key(3)).await, []);
-    assert_eq!(store.append(after(key(1), 2, [parked()])).await.woken, [key(1)], "no wait was left behind");
+    store.append(after(key(1), 2, [parked()])).await;
+    let ready = store.reader.list_unfinished().await.expect("a readable store").ready;
+    assert_eq!(ready, [store.view(&key(1)).await], "no wait was left behind");
     store.append(after(key(1), 3, [admitted()])).await;
     store.commit(entry(4)).await.expect("the same entry, with the right expectation");
     assert_eq!(store.view(&key(1)).await.seq, 5);
@@ -282,47 +286,57 @@ pub async fn one_tenant_cannot_write_to_a_run_of_another(store: &TestStore) {
     assert_eq!((store.view(&key(1)).await.seq, store.view(&there).await.seq), (2, 3));
 }
 
-fn request_key(number: u64, body: &str) -> RequestKey {
+fn request_key(body: &str) -> RequestKey {
     RequestKey {
         tenant: Tenant::default_tenant(),
         subject: "ada".parse().expect("a valid name"),
         operation: "spawn_run",
         key: Digest::of(b"key"),
         body: Digest::of(body.as_bytes()),
-        handle: HandleId::Run(run_id(number)),
     }
+}
+
+/// An entry that makes a run or a batch under a key.
+fn keyed(key: RequestKey, handle: HandleId, entry: Entry) -> Entry {
+    Entry { once: Some(Once::Request { key, made: Made::Handle(handle) }), ..entry }
+}
+
+/// What a repeat of the request that made this run is told.
+fn made(number: u64) -> Answered {
+    Answered::Handle(HandleId::Run(run_id(number)))
 }
 
 impl TestStore {
     fn request(&self, number: u64, body: &str) -> Entry {
-        Entry { key: Some(request_key(number, body)), ..Entry::append(self.epoch, begin(accepted(number), [])) }
+        let entry = Entry::append(self.epoch, begin(accepted(number), []));
+        keyed(request_key(body), HandleId::Run(run_id(number)), entry)
     }
 }
 
 pub async fn the_same_request_is_one_run_and_another_body_a_conflict(store: &TestStore) {
-    let asked = request_key(2, "other");
+    let asked = request_key("other");
     assert_eq!(store.reader.find_request(&asked).await, Ok(None));
     store.commit(store.request(1, "body")).await.expect("the first of them");
-    assert_eq!(store.commit(store.request(2, "body")).await, Err(CommitError::Repeated(HandleId::Run(run_id(1)))));
-    assert_eq!(store.commit(store.request(3, "other")).await, Err(CommitError::KeyReused));
+    assert_eq!(store.commit(store.request(2, "body")).await, Err(CommitError::Repeated(made(1))));
+    assert_eq!(store.commit(store.request(3, "other")).await, Err(CommitError::Refused(ChangeError::KeyReused)));
     assert_eq!(store.reader.find_run(&key(2)).await, Ok(None));
     assert_eq!(store.reader.find_run(&key(3)).await, Ok(None));
-    assert_eq!(store.reader.find_request(&asked).await, Ok(Some(request_key(1, "body"))));
+    assert_eq!(store.reader.find_request(&asked).await, Ok(Some((Digest::of(b"body"), made(1)))));
 }
 
 pub async fn a_key_belongs_to_its_tenant_subject_and_operation(store: &TestStore) {
     store.commit(store.request(1, "body")).await.expect("the first of them");
     let others = [
-        RequestKey { tenant: tenant("theirs"), ..request_key(2, "body") },
-        RequestKey { subject: "grace".parse().expect("a valid name"), ..request_key(3, "body") },
-        RequestKey { operation: "spawn_batch", ..request_key(4, "body") },
-        RequestKey { key: Digest::of(b"another"), ..request_key(5, "body") },
+        RequestKey { tenant: tenant("theirs"), ..request_key("body") },
+        RequestKey { subject: "grace".parse().expect("a valid name"), ..request_key("body") },
+        RequestKey { operation: "spawn_batch", ..request_key("body") },
+        RequestKey { key: Digest::of(b"another"), ..request_key("body") },
     ];
     for (number, other) in (2..).zip(others) {
         assert_eq!(store.reader.find_request(&other).await, Ok(None));
-        let entry = Entry { key: Some(other.clone()), ..store.request(number, "body") };
+        let entry = keyed(other.clone(), HandleId::Run(run_id(number)), store.request(number, "body"));
         store.commit(entry).await.expect("another key");
-        assert_eq!(store.reader.find_request(&other).await, Ok(Some(other)));
+        assert_eq!(store.reader.find_request(&other).await, Ok(Some((other.body, made(number)))));
     }
 }
 
@@ -335,7 +349,7 @@ pub async fn of_many_concurrent_requests_with_one_key_one_makes_the_run(store: &
     for commit in commits.collect::<Vec<_>>() {
         match commit.await.expect("a commit that ends") {
             (number, Ok(_)) => assert_eq!(first.replace(run_id(number)), None, "two runs were made"),
-            (_, Err(CommitError::Repeated(HandleId::Run(run)))) => repeated.push(run),
+            (_, Err(CommitError::Repeated(Answered::Handle(HandleId::Run(run))))) => repeated.push(run),
             (number, other) => panic!("request {number}: {other:?}"),
         }
     }
@@ -346,31 +360,28 @@ pub async fn a_refused_request_leaves_no_key(store: &TestStore) {
     store.append(begin(accepted(1), [])).await;
     // The run exists, so the request is refused; its key must go with it.
     assert!(matches!(store.commit(store.request(1, "body")).await, Err(CommitError::Conflict { .. })));
-    assert_eq!(store.reader.find_request(&request_key(1, "body")).await, Ok(None));
+    assert_eq!(store.reader.find_request(&request_key("body")).await, Ok(None));
     store.commit(store.request(2, "other")).await.expect("the key is free");
 }
 
 pub async fn a_key_is_known_to_the_next_process(store: &TestStore) {
     store.commit(store.request(1, "body")).await.expect("the first of them");
     let next = (store.reopen)();
-    assert_eq!(next.commit(next.request(2, "body")).await, Err(CommitError::Repeated(HandleId::Run(run_id(1)))));
-    assert_eq!(next.commit(next.request(2, "other")).await, Err(CommitError::KeyReused));
+    assert_eq!(next.commit(next.request(2, "body")).await, Err(CommitError::Repeated(made(1))));
+    assert_eq!(next.commit(next.request(2, "other")).await, Err(CommitError::Refused(ChangeError::KeyReused)));
 }
 
 pub async fn a_repeated_batch_is_answered_with_its_id(store: &TestStore) {
     let entry = |batch| {
-        let handle = HandleId::Batch(batch_id(batch));
         let user = "ada".parse().expect("a valid name");
         let new = NewBatch { tenant: Tenant::default_tenant(), batch: batch_id(batch), user, size: 2 };
-        Entry {
-            runs: vec![begin(member(batch * 10, batch, 0), []), begin(member(batch * 10 + 1, batch, 1), [])],
-            key: Some(RequestKey { handle, ..request_key(0, "batch") }),
-            batch: Some(new),
-            ..Entry::empty(store.epoch)
-        }
+        let runs = vec![begin(member(batch * 10, batch, 0), []), begin(member(batch * 10 + 1, batch, 1), [])];
+        let entry = Entry { runs, batch: Some(new), ..Entry::empty(store.epoch) };
+        keyed(request_key("batch"), HandleId::Batch(batch_id(batch)), entry)
     };
     store.commit(entry(1)).await.expect("the first of them");
-    assert_eq!(store.commit(entry(2)).await, Err(CommitError::Repeated(HandleId::Batch(batch_id(1)))));
+    let repeated = Answered::Handle(HandleId::Batch(batch_id(1)));
+    assert_eq!(store.commit(entry(2)).await, Err(CommitError::Repeated(repeated)));
     let visible = Visible::whole(Tenant::default_tenant());
     assert_eq!(store.reader.list_batch(&visible, batch_id(2)).await, Ok(None));
     assert_eq!(store.reader.find_run(&key(20)).await, Ok(None));

@@ -6,17 +6,18 @@ use drawloom_contract::{
     choice::ModelName,
     failure::RunError,
     ids::{AgentId, BatchId, Digest, RunId, RunKey, SessionId, Tenant},
-    journal::{Append, WaitChange},
+    journal::Append,
     message::Segment,
     money::Cost,
     record::{
         Accepted, BatchPlace, Body, Collect, Outcome, Parent, Record, Seq, Status, StopReason, Switched, TurnDone,
-        TurnStarted, WaitOn,
+        TurnStarted,
     },
     redact::{Redacted, Redactor},
     time::Timestamp,
     usage::Usage,
     view::{Patch, RunView},
+    wait::{Cause, Wait, WaitChange},
 };
 
 pub fn at(millis: i64) -> Timestamp {
@@ -78,6 +79,8 @@ pub fn accepted(number: u64) -> Accepted {
         budget_cost: None,
         models: Default::default(),
         narrowed_hosts: None,
+        narrowed_volumes: None,
+        part_budgets: Vec::new(),
         deadline: None,
         deadline_set: None,
         run_timeout_ms: None,
@@ -128,7 +131,7 @@ pub fn admitted() -> Body {
 }
 
 pub fn parked() -> Body {
-    Body::Parked { until: None, on: None }
+    Body::Parked { wait: Wait::default() }
 }
 
 pub fn turn_started(turn: u32) -> Body {
@@ -190,22 +193,26 @@ pub fn failed() -> Body {
 
 /// Call `call` of a run waits for `count` children: the record of it.
 pub fn waiting(call: Seq, count: u32) -> Body {
-    Body::CallWaiting { call, on: WaitOn::Children { count, collect: Collect::Many } }
+    Body::CallWaiting { call, wait: for_children(count) }
+}
+
+fn for_children(count: u32) -> Wait {
+    Wait::on(Cause::Children { count, collect: Collect::Many })
 }
 
 /// Call `call` of `run` waits for `count` children: the change of its waits.
 pub fn wait_for_children(run: RunKey, call: Seq, count: u32) -> WaitChange {
-    WaitChange::Children { run, call, count }
+    WaitChange::Call { run, call, wait: for_children(count), since: at(1) }
 }
 
-/// `run` waits until `due`, as record `call` says.
-pub fn wait_until(run: RunKey, call: Seq, due: Timestamp) -> WaitChange {
-    WaitChange::Until { run, call, due }
+/// `run` waits until `until`, as its record `seq` says.
+pub fn wait_until(run: RunKey, seq: Seq, until: Timestamp) -> WaitChange {
+    WaitChange::Run { run, record: seq, until, since: record(seq, parked()).at }
 }
 
 /// The wait of `call` is over.
 pub fn end_wait(run: RunKey, call: Seq) -> WaitChange {
-    WaitChange::Remove { run, call }
+    WaitChange::End { run, call }
 }
 
 /// The row that these records of one run make.

@@ -259,6 +259,8 @@ pub async fn a_tree_is_counted_and_its_spending_is_summed(store: &TestStore) {
     store.append(begin(grandchild, [usage(1, 10_000)])).await;
     store.append(begin(accepted(6), [usage(1, 77)])).await;
     assert_eq!(store.reader.tree_spent(&key(1)).await, Ok(Spent { tokens: 11_110 + 4, cost: Cost(40) }));
+    let below = store.reader.tree_spent(&key(2)).await;
+    assert_eq!(below, Ok(Spent { tokens: 11_000 + 2, cost: Cost(20) }), "a run and what is below it");
     assert_eq!(store.reader.tree_size(&key(1)).await, Ok(5));
     assert_eq!(store.reader.tree_size(&key(6)).await, Ok(1));
     assert_eq!(store.reader.tree_spent(&key(6)).await, Ok(Spent { tokens: 78, cost: Cost(10) }));

@@ -7,8 +7,8 @@ use drawloom_contract::{
     caller::{Caller, Proof, Scope},
     failure::{Failure, FailureKind},
     ids::{Digest, RunId, SessionId},
-    journal::{HandleId, RunFilter},
-    message::Segment,
+    journal::RunFilter,
+    once::HandleId,
     record::{BatchPlace, Status},
     runs::{Idempotency, Interest, Item, Live, Runs, Start, Started, StartedBatch},
     time::Clock,
@@ -73,26 +73,7 @@ pub(super) fn elsewhere() -> Caller {
 }
 
 pub(super) fn ask(agent: &str) -> Start {
-    Start {
-        agent: agent.parse().expect("a valid name"),
-        user: None,
-        segments: vec![Segment::user("go")],
-        input: None,
-        tools: None,
-        session: None,
-        agent_id: None,
-        parent_context: None,
-        metadata: None,
-        timeout_ms: None,
-        run_timeout_ms: None,
-        max_iterations: None,
-        budget_tokens: None,
-        budget_cost: None,
-        user_tier: None,
-        sampling: Default::default(),
-        hosts: None,
-        warnings: vec![],
-    }
+    Start::new(agent.parse().expect("a valid name"), "go")
 }
 
 fn key(operation: &'static str, key: &str, body: &str) -> Option<Idempotency> {

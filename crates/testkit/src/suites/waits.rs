@@ -5,8 +5,9 @@ use std::{ops::Range, sync::Arc};
 
 use drawloom_contract::{
     ids::RunKey,
-    journal::{Append, Due, Entry, Unfinished, WaitChange},
+    journal::{Append, Due, Entry, Unfinished},
     record::{Accepted, Body, Status},
+    wait::{Wait, WaitChange},
 };
 
 use super::{
@@ -131,7 +132,7 @@ pub async fn of_children_that_end_at_the_same_time_exactly_one_wakes_the_parent(
 
 pub async fn a_run_that_waits_for_a_time_is_not_woken_by_its_commit(store: &TestStore) {
     store.parent().await;
-    let runs = vec![after(key(1), 2, [Body::Parked { until: Some(at(5_000)), on: None }])];
+    let runs = vec![after(key(1), 2, [Body::Parked { wait: Wait::until(at(5_000)) }])];
     assert_eq!(store.wait(runs, [wait_until(key(1), 3, at(5_000))]).await, []);
     let unfinished = store.unfinished().await;
     assert_eq!(unfinished.timers, [Due { run: key(1), due: at(5_000), since: at(30) }]);
