@@ -20,3 +20,4 @@ mod stopping;
 mod thinking;
 mod trials;
 mod unreadable;
+mod waiting;
