@@ -318,6 +318,10 @@ mod tests {
         Box::default()
     }
 
+    mod answers {
+        crate::answers_suite!(super::open);
+    }
+
     mod key_value {
         crate::key_value_suite!(super::open);
     }

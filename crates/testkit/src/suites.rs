@@ -3,6 +3,8 @@
 //! A backend runs a suite with the suite's macro, such as `journal_suite!(open)`: every promise becomes a test with a
 //! backend of its own. A new promise is one function and one line in its suite's macro; a test finds a forgotten line.
 
+pub mod answers;
+pub mod effects;
 pub mod history;
 pub mod journal;
 pub mod key_value;

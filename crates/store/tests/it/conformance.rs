@@ -38,6 +38,10 @@ mod waits {
     drawloom_testkit::waits_suite!(super::open);
 }
 
+mod effects {
+    drawloom_testkit::effects_suite!(super::open);
+}
+
 mod run_reader {
     drawloom_testkit::run_reader_suite!(super::open);
 }
@@ -80,6 +84,10 @@ async fn open_store() -> InDirectory {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let Opened { store, .. } = Store::open(&Options::new(directory.path()), at(1)).expect("a store that opens");
     InDirectory { store, _directory: directory }
+}
+
+mod answers {
+    drawloom_testkit::answers_suite!(super::open_store);
 }
 
 mod key_value {

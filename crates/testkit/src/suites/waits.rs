@@ -6,8 +6,10 @@ use std::{ops::Range, sync::Arc};
 use drawloom_contract::{
     ids::RunKey,
     journal::{Append, Due, Entry, Unfinished},
+    log::LogKey,
     record::{Accepted, Body, Status},
-    wait::{Wait, WaitChange},
+    values::{Space, ValueKey},
+    wait::{Cause, Wait, WaitChange, Waiting},
 };
 
 use super::{
@@ -33,6 +35,7 @@ macro_rules! waits_suite {
             of_children_that_end_at_the_same_time_exactly_one_wakes_the_parent
             a_run_that_waits_for_a_time_is_not_woken_by_its_commit
             a_run_that_ended_waits_for_nothing_and_is_not_woken
+            calls_that_wait_for_logs_values_and_times_are_told_to_a_starting_process
             what_is_unfinished_is_told_apart_for_a_starting_process
         }
     };
@@ -152,6 +155,29 @@ pub async fn a_run_that_ended_waits_for_nothing_and_is_not_woken(store: &TestSto
     assert_eq!(store.end(2).await, []);
     assert_eq!(store.end(3).await, []);
     assert_eq!(store.unfinished().await, Unfinished::default());
+}
+
+pub async fn calls_that_wait_for_logs_values_and_times_are_told_to_a_starting_process(store: &TestStore) {
+    store.append(begin(accepted(1), [admitted(), note("call 2"), note("call 3"), note("call 4")])).await;
+    let (tenant, space) = (key(1).tenant, Space::of("suite"));
+    let log = LogKey { tenant: tenant.clone(), space: space.clone(), name: "log".into() };
+    let value = ValueKey { tenant, space, owner: "ada".into(), key: "a".into() };
+    let either = vec![Cause::Log { log, after: 7 }, Cause::Value { key: value, revision: 3 }];
+    let waits = [
+        (2, Wait { on: either, until: None }),
+        (3, Wait { on: vec![Cause::RateLimit], until: Some(at(9_000)) }),
+        (4, Wait::until(at(5_000))),
+    ];
+    let waiting = waits.map(|(call, wait)| Waiting { run: key(1), call, wait, since: at(50) });
+    let begin_wait = |Waiting { run, call, wait, since }| WaitChange::Call { run, call, wait, since };
+    let woken = store.wait(vec![after(key(1), 5, [parked()])], waiting.clone().map(begin_wait)).await;
+    assert_eq!(woken, [], "only children wake a run in a commit");
+    for store in [store, &(store.reopen)()] {
+        let mut found = store.unfinished().await;
+        found.waiting.sort_by_key(|waiting| waiting.call);
+        assert_eq!(found.waiting, waiting);
+        assert_eq!((found.ready, found.parked), (vec![], 1));
+    }
 }
 
 pub async fn what_is_unfinished_is_told_apart_for_a_starting_process(store: &TestStore) {
