@@ -18,7 +18,7 @@ use drawloom_contract::{
     record::{Body, Status},
     redact::Redactor,
     runs::{Interest, Runs as _, Start},
-    time::Timestamp,
+    time::{Clock as _, Timestamp},
     tool::{Answer, Repeat, Step, Tool, ToolCard, ToolContext, ToolError, Woken},
     values::{ChangeError, Expect, KeyValue, NewValue, Space, ValueChange, ValueKey},
     wait::{Cause, Wait},
@@ -29,7 +29,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::house::{House, Plan, ask};
+use crate::house::{House, Plan, Wall, ask};
 
 const SPACE: Space = Space::of("test");
 
@@ -42,7 +42,7 @@ impl Late {
         *self.0.lock().expect("no panic") = Some(store.clone());
     }
 
-    fn get(&self) -> Arc<Store> {
+    pub(crate) fn get(&self) -> Arc<Store> {
         self.0.lock().expect("no panic").clone().expect("the house is open")
     }
 }
@@ -142,15 +142,10 @@ impl Tool for Listen {
             "value" => Cause::Value { key: value(&name), revision: 0 },
             _ => Cause::Log { log: log(&name), after: 0 },
         };
-        let until = ms.map(|ms| Timestamp::from_millis(wall()).after(Duration::from_millis(ms)));
+        let until = ms.map(|ms| Wall.wall().after(Duration::from_millis(ms)));
         let on = if kind == "time" { Vec::new() } else { vec![cause] };
         Ok(Step::Wait(Wait { on, until }))
     }
-}
-
-fn wall() -> i64 {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970");
-    i64::try_from(since.as_millis()).expect("a number of today")
 }
 
 fn listening(late: &Late) -> Plan {
@@ -369,7 +364,6 @@ struct Paid;
 
 #[derive(Deserialize, JsonSchema)]
 struct Price {
-    most: u64,
     cost: u64,
 }
 
