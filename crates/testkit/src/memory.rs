@@ -135,11 +135,12 @@ impl State {
             return Err(ChangeError::TooLarge { key, bytes, most: MOST_VALUE_BYTES });
         }
         if let Some(quota) = new.quota {
-            // What has no owner does not add up.
-            let is_owned = |other: &ValueKey| {
-                !key.owner.is_empty()
-                    && (&other.tenant, &other.space, &other.owner) == (&key.tenant, &key.space, &key.owner)
-            };
+            if key.owner.is_empty() {
+                let detail = format!("the value {:?} has a quota and no owner", key.key);
+                return Err(ChangeError::Store(StoreError::Failed { store: "memory".into(), detail }));
+            }
+            let is_owned =
+                |other: &ValueKey| (&other.tenant, &other.space, &other.owner) == (&key.tenant, &key.space, &key.owner);
             let others = self.values.iter().filter(|(other, kept)| {
                 is_owned(other) && *other != key && kept.expires_at.is_none_or(|time| time > *at)
             });

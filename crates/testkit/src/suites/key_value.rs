@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use drawloom_contract::{
     ids::{Digest, Tenant},
+    journal::StoreError,
     once::{Made, Once, RequestKey},
     redact::{Redacted, Redactor},
     time::Timestamp,
@@ -39,7 +40,7 @@ macro_rules! key_value_suite {
             values_of_other_tenants_spaces_and_owners_are_apart
             an_owner_has_at_most_its_quota
             what_is_over_does_not_count_against_a_quota
-            values_without_an_owner_do_not_add_up_to_a_quota
+            a_quota_without_an_owner_is_refused
             a_value_that_is_too_large_is_refused
             a_list_is_in_order_and_within_its_range
             pages_of_a_list_show_every_value_once
@@ -269,11 +270,11 @@ pub async fn what_is_over_does_not_count_against_a_quota(values: &dyn KeyValue) 
     change(values, within("b", 10, 20)).await.expect("the first is over");
 }
 
-pub async fn values_without_an_owner_do_not_add_up_to_a_quota(values: &dyn KeyValue) {
-    for name in ["a", "b", "c"] {
-        let to = new_value(json!(name), None, Some(Quota { keys: 1, bytes: 10 }));
-        change(values, ValueChange { to, ..put(key("", name), json!(0)) }).await.expect("nobody has a quota");
-    }
+pub async fn a_quota_without_an_owner_is_refused(values: &dyn KeyValue) {
+    let to = new_value(json!(1), None, Some(Quota { keys: 1, bytes: 10 }));
+    let refused = change(values, ValueChange { to, ..put(key("", "a"), json!(0)) }).await;
+    assert!(matches!(refused, Err(ChangeError::Store(StoreError::Failed { .. }))), "{refused:?}");
+    assert_eq!(find(values, &key("", "a")).await, None);
 }
 
 pub async fn a_value_that_is_too_large_is_refused(values: &dyn KeyValue) {
