@@ -3,8 +3,9 @@
 use schemars::SchemaGenerator;
 use serde_json::Value;
 
+use drawloom_contract::suggest::closest;
 use drawloom_server::{AnyOperation, Card, OPERATIONS};
-use drawloom_wire::validate::{Validator, closest};
+use drawloom_wire::validate::Validator;
 
 use crate::exit::CommandError;
 

@@ -2,6 +2,7 @@
 //! call, points at which the process is killed, the mistakes that our tests must be able to catch,
 //! model servers that are as strict as the real ones, and suites of what each seam promises.
 
+mod clock;
 mod faults;
 mod kill;
 mod marks;
@@ -11,6 +12,7 @@ pub mod providers;
 mod shifted;
 pub mod suites;
 
+pub use clock::TestClock;
 pub use faults::{Fault, with_fault};
 pub use kill::{KillJournal, KillTool, Killer};
 pub use marks::{Ledger, MarkedModel};

@@ -188,8 +188,8 @@ impl Client {
             .map_err(|name| ClientError::MissingParameter { operation: operation.into(), name })?;
         let repeatable = route.repeatable || rest.get("idempotency_key").is_some_and(Value::is_string);
         let (path, json) = match route.method {
-            Method::Get | Method::Delete => (format!("{path}{}", address::query(&rest)), None),
-            Method::Post => (path, Some(Value::Object(rest).to_string().into_bytes())),
+            Method::Get | Method::Head | Method::Delete => (format!("{path}{}", address::query(&rest)), None),
+            Method::Post | Method::Put | Method::Patch => (path, Some(Value::Object(rest).to_string().into_bytes())),
         };
         let call = Call { method: route.method, path: &path, accept: "application/json", json };
         self.answered(&call, repeatable).await

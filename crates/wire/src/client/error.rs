@@ -3,14 +3,13 @@
 use drawloom_contract::{
     failure::{Explain, Failure, FailureKind},
     ids::RunId,
+    suggest::closest,
 };
-use drawloom_net::Response;
+use drawloom_net::{Response, sse::TooLong};
 
 use crate::{
     error::{Detail, ErrorBody, kind},
-    events::TooLong,
     operations,
-    validate::closest,
 };
 
 /// Why a call did not work.
