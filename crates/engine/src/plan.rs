@@ -234,7 +234,7 @@ impl Engine {
         let Some(definition) = self.parts.definitions.find(tenant, name) else {
             let known: Vec<String> =
                 self.parts.definitions.list(tenant).iter().take(20).map(|known| known.name.to_string()).collect();
-            let failure = Failure::new(FailureKind::Invalid, "unknown_agent", format!("there is no agent `{name}`"));
+            let failure = Failure::new(FailureKind::NotFound, "unknown_agent", format!("there is no agent `{name}`"));
             return Err(match known.is_empty() {
                 true => failure.with_hint("the config has no agents; add one under `agents`"),
                 false => failure.with_hint(format!("there are: {}", known.join(", "))),

@@ -1,6 +1,6 @@
 //! Fixtures and faults for test processes: a tool whose effects survive the process, a model that leaves a mark for each
-//! call, points at which the process is killed, the mistakes that our tests must be able to catch, and
-//! model servers that are as strict as the real ones.
+//! call, points at which the process is killed, the mistakes that our tests must be able to catch,
+//! model servers that are as strict as the real ones, and suites of what each seam promises.
 
 mod clock;
 mod faults;
@@ -10,6 +10,7 @@ mod memory;
 mod names;
 pub mod providers;
 mod shifted;
+pub mod suites;
 
 pub use clock::TestClock;
 pub use faults::{Fault, with_fault};

@@ -135,6 +135,10 @@ impl State {
             return Err(ChangeError::TooLarge { key, bytes, most: MOST_VALUE_BYTES });
         }
         if let Some(quota) = new.quota {
+            if key.owner.is_empty() {
+                let detail = format!("the value {:?} has a quota and no owner", key.key);
+                return Err(ChangeError::Store(StoreError::Failed { store: "memory".into(), detail }));
+            }
             let is_owned =
                 |other: &ValueKey| (&other.tenant, &other.space, &other.owner) == (&key.tenant, &key.space, &key.owner);
             let others = self.values.iter().filter(|(other, kept)| {
@@ -307,5 +311,26 @@ impl Answers for Memory {
             Some(_) => Err(ChangeError::KeyReused),
             None => Ok(None),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Memory;
+
+    async fn open() -> Box<Memory> {
+        Box::default()
+    }
+
+    mod answers {
+        crate::answers_suite!(super::open);
+    }
+
+    mod key_value {
+        crate::key_value_suite!(super::open);
+    }
+
+    mod log {
+        crate::log_suite!(super::open);
     }
 }

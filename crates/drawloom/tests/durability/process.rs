@@ -45,11 +45,15 @@ impl Case {
 
     /// Starts the fixture under another program, such as `strace`.
     pub(crate) fn start_under(&self, wrapper: &[&str], settings: &Value) -> Server {
+        self.start_program(wrapper, &fixture_program(), settings)
+    }
+
+    /// Starts a fixture, which may be that of another version.
+    pub(crate) fn start_program(&self, wrapper: &[&str], program: &Path, settings: &Value) -> Server {
         let mut fixture = json!({ "ledger": self.path("ledger"), "calls": self.path("calls") });
         for (key, value) in settings.as_object().into_iter().flatten() {
             fixture[key] = value.clone();
         }
-        let program = fixture_program();
         let mut words: Vec<&std::ffi::OsStr> = wrapper.iter().map(|word| (*word).as_ref()).collect();
         words.push(program.as_os_str());
         let mut child = Command::new(words[0])
@@ -112,7 +116,7 @@ impl Drop for Server {
     }
 }
 
-fn fixture_program() -> PathBuf {
+pub(crate) fn fixture_program() -> PathBuf {
     let program = Path::new(env!("CARGO_BIN_EXE_drawloom")).with_file_name("examples").join("fixture");
     assert!(program.exists(), "{} is missing: cargo build --examples", program.display());
     program

@@ -1,8 +1,10 @@
-//! What `./prove` runs in full and `./test` in small: a storm of crashes, and a soak. The environment says how much:
-//! `PROVE_SEED`, `PROVE_KILLS`, `PROVE_FREEZES`, `PROVE_SECONDS`.
+//! What `./prove` runs in full and `./test` in small: a storm of crashes, a soak, and upgrades under load. The environment
+//! says how much: `PROVE_SEED`, `PROVE_KILLS`, `PROVE_FREEZES`, `PROVE_SECONDS`, `PROVE_UPGRADES`, `PROVE_REQUESTS`, and
+//! `PROVE_OLD_FIXTURE` names the fixture of an older version that upgrades begin with.
 
 mod soak;
 mod storm;
+mod upgrade;
 
 use std::time::Duration;
 

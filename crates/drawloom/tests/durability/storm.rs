@@ -21,13 +21,13 @@ const LIMIT: usize = 5;
 const TAKES_MS: f64 = 200.0;
 
 /// A provider in a process of its own.
-struct Provider {
+pub(crate) struct Provider {
     child: Child,
-    address: String,
+    pub(crate) address: String,
 }
 
 impl Provider {
-    fn start(arguments: &[&str], log: &Path) -> Self {
+    pub(crate) fn start(arguments: &[&str], log: &Path) -> Self {
         let program: PathBuf = Path::new(env!("CARGO_BIN_EXE_drawloom")).with_file_name("examples").join("provider");
         assert!(program.exists(), "{} is missing: cargo build -p drawloom-testkit --examples", program.display());
         let mut child = Command::new(program)

@@ -5,6 +5,7 @@ mod budgets;
 mod callers;
 mod children;
 mod clocks;
+mod conformance;
 mod evidence;
 mod executors;
 mod falling_back;

@@ -153,7 +153,8 @@ async fn an_unknown_agent_is_refused_with_those_that_there_are() {
     let house = House::new(Plan::new(json!([])));
     let refused = house.engine.start(&house.caller, ask("dave", "x"), None, Interest::None).await;
     let failure = refused.err().expect("refused");
-    assert_eq!((failure.code, failure.hint.as_deref()), ("unknown_agent", Some("there are: alice, bob, carol")));
+    assert_eq!((failure.kind, failure.code), (FailureKind::NotFound, "unknown_agent"));
+    assert_eq!(failure.hint.as_deref(), Some("there are: alice, bob, carol"));
 }
 
 #[tokio::test]

@@ -1,33 +1,34 @@
-//! An engine of scripts: what a run does is told by its agent's name, or by the test.
+//! An engine of scripts: what a run does is told by its agent's name, or by the test. It passes the suites of `Runs`.
+
+mod runs;
 
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard},
 };
 
-use async_trait::async_trait;
 use drawloom_contract::{
     caller::Caller,
     definition::{Definition, Definitions},
-    failure::{Failure, FailureKind, RunError},
-    ids::{AgentId, AgentName, BatchId, Digest, RunId, RunKey, SessionId, Tenant},
-    journal::RunFilter,
+    failure::RunError,
+    ids::{AgentName, BatchId, Digest, RunId, SessionId, Tenant, UserId},
     message::ToolUse,
     model::DeltaKind,
-    money::Spent,
     once::HandleId,
     record::{
-        Accepted, BatchPlace, Body, CallDone, CallStarted, Outcome, Record, RepeatClass, Seq, Status, StopReason,
-        TurnDone, TurnFailed, TurnStarted,
+        Accepted, BatchPlace, Body, CallDone, CallStarted, Outcome, Record, RepeatClass, Status, StopReason, TurnDone,
+        TurnFailed, TurnStarted,
     },
-    runs::{Cancelled, Delta, Idempotency, Interest, Item, Live, Load, Replay, Runs, Start, Started, StartedBatch},
-    time::Timestamp,
+    runs::{Delta, Item, Start},
+    time::{Clock, Timestamp},
     usage::Usage,
     view::{Patch, RunView},
 };
-use futures::StreamExt;
+use drawloom_testkit::suites::runs::TestRuns;
 use serde_json::json;
 use tokio::sync::watch;
+
+use crate::setup::clock;
 
 /// The text that the agents `quick` and `busy` end with.
 pub(crate) const FINAL: &str = "Done: ü.";
@@ -36,16 +37,20 @@ pub(crate) const FINAL: &str = "Done: ü.";
 pub(crate) struct Fake {
     state: Arc<Mutex<State>>,
     changed: Arc<watch::Sender<u64>>,
+    clock: Arc<dyn Clock>,
 }
 
 #[derive(Default)]
 struct State {
     runs: Vec<Run>,
     batches: Vec<(Tenant, BatchId, Vec<RunId>)>,
-    keys: Vec<(Idempotency, RunId)>,
+    keys: BTreeMap<Key, (Digest, HandleId)>,
     starts: Vec<Start>,
     next: u8,
 }
+
+/// Whose key it is, of which operation.
+type Key = (Tenant, UserId, &'static str, String);
 
 struct Run {
     view: RunView,
@@ -144,7 +149,7 @@ impl Run {
 
 impl Fake {
     pub(crate) fn new() -> Self {
-        Self { state: Arc::default(), changed: Arc::new(watch::Sender::new(0)) }
+        Self { state: Arc::default(), changed: Arc::new(watch::Sender::new(0)), clock: clock() }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -275,200 +280,8 @@ impl Fake {
         run
     }
 
-    fn started(&self, run: RunId, interest: Interest) -> Started {
-        let now = self.view(run);
-        let live = match interest {
-            Interest::None => None,
-            Interest::Outcome | Interest::Events => Some(self.live(run, 0, interest)),
-        };
-        // As accepted: what came since is for whoever listens.
-        let view = RunView { status: Status::Queued, ended_at: None, final_text: None, seq: 1, ..now };
-        Started { view: Arc::new(view), live }
-    }
-
     fn view(&self, run: RunId) -> RunView {
         self.state().runs.iter().find(|known| known.view.run == run).expect("the run is there").view.clone()
-    }
-
-    fn live(&self, run: RunId, after: Seq, interest: Interest) -> Live {
-        let items = futures::stream::unfold((self.clone(), 0), move |(fake, next)| async move {
-            let mut changed = fake.changed.subscribe();
-            loop {
-                let item = {
-                    let state = fake.state();
-                    let items = &state.runs.iter().find(|known| known.view.run == run).expect("it is there").items;
-                    match items.get(next) {
-                        Some(item) => Some(item.clone()),
-                        None if matches!(items.last(), Some(Item::Ended(_))) => return None,
-                        None => None,
-                    }
-                };
-                match item {
-                    Some(item) => return Some((Ok(item), (fake, next + 1))),
-                    None => changed.changed().await.expect("the fake lives"),
-                }
-            }
-        });
-        items
-            .filter(move |item: &Result<Item, Failure>| {
-                let wanted = match item {
-                    Ok(Item::Record(record)) => interest == Interest::Events && record.seq > after,
-                    Ok(Item::Delta(_)) => interest == Interest::Events,
-                    Ok(Item::Ended(_)) | Err(_) => true,
-                };
-                std::future::ready(wanted)
-            })
-            .boxed()
-    }
-
-    fn find(&self, caller: &Caller, wanted: impl Fn(&RunView) -> bool, code: &'static str) -> Result<RunView, Failure> {
-        let state = self.state();
-        let found = state
-            .runs
-            .iter()
-            .rev()
-            .find(|run| caller.visible().sees(&run.view.tenant, &run.view.user) && wanted(&run.view));
-        found
-            .map(|run| run.view.clone())
-            .ok_or_else(|| Failure::new(FailureKind::NotFound, code, "there is no such run"))
-    }
-
-    /// What a start of this agent comes to before it begins.
-    fn refuse(start: &Start) -> Result<(), Failure> {
-        match start.agent.as_str() {
-            "crash" => panic!("the secret of the crash"),
-            "full" => Err(Failure::new(FailureKind::Throttled, "backpressure", "the queue is full")),
-            "quick" | "failing" | "slow" => Ok(()),
-            other => Err(Failure::new(FailureKind::NotFound, "unknown_agent", format!("there is no agent {other}"))),
-        }
-    }
-}
-
-#[async_trait]
-impl Runs for Fake {
-    async fn start(
-        &self,
-        caller: &Caller,
-        start: Start,
-        key: Option<Idempotency>,
-        interest: Interest,
-    ) -> Result<Started, Failure> {
-        Self::refuse(&start)?;
-        if let Some(key) = &key {
-            let known = self.state().keys.iter().find(|(known, _)| known.key == key.key).cloned();
-            match known {
-                // A run that was there before is followed from the store.
-                Some((known, run)) if known == *key => {
-                    return Ok(Started { view: Arc::new(self.view(run)), live: None });
-                }
-                Some(_) => return Err(Failure::new(FailureKind::Conflict, "idempotency_key_reused", "another body")),
-                None => {}
-            }
-        }
-        let run = self.begin(caller, &start, None);
-        self.state().keys.extend(key.map(|key| (key, run)));
-        Ok(self.started(run, interest))
-    }
-
-    async fn start_batch(
-        &self,
-        caller: &Caller,
-        starts: Vec<Start>,
-        _: Option<Idempotency>,
-        interest: Interest,
-    ) -> Result<StartedBatch, Failure> {
-        starts.iter().try_for_each(Self::refuse)?;
-        let batch = BatchId::from_bytes([9; 16]);
-        let runs: Vec<RunId> = (0..)
-            .zip(&starts)
-            .map(|(index, start)| self.begin(caller, start, Some(BatchPlace { batch, index })))
-            .collect();
-        self.state().batches.push((caller.tenant.clone(), batch, runs.clone()));
-        Ok(StartedBatch { batch, runs: runs.into_iter().map(|run| self.started(run, interest)).collect() })
-    }
-
-    async fn load(&self, caller: &Caller, run: RunId) -> Result<RunView, Failure> {
-        self.find(caller, |view| view.run == run, "unknown_run")
-    }
-
-    async fn glance(&self, caller: &Caller, run: RunId) -> Result<RunView, Failure> {
-        Ok(RunView { final_text: None, ..self.load(caller, run).await? })
-    }
-
-    async fn load_by_agent_id(&self, caller: &Caller, agent_id: &AgentId) -> Result<RunView, Failure> {
-        self.find(caller, |view| view.agent_id == *agent_id, "unknown_agent_id")
-    }
-
-    async fn spent(&self, caller: &Caller, run: RunId) -> Result<Spent, Failure> {
-        let view = self.load(caller, run).await?;
-        Ok(Spent { tokens: view.usage.total(), cost: view.cost.unwrap_or_default() })
-    }
-
-    async fn list(&self, caller: &Caller, filter: RunFilter) -> Result<Vec<RunView>, Failure> {
-        let state = self.state();
-        let views = state.runs.iter().rev().map(|run| &run.view).filter(|view| {
-            caller.visible().sees(&view.tenant, &view.user)
-                && filter.user.as_ref().is_none_or(|user| *user == view.user)
-                && filter.before.is_none_or(|before| view.run < before)
-                && (filter.status.is_empty() || filter.status.contains(&view.status))
-        });
-        Ok(views.take(filter.limit as usize).cloned().collect())
-    }
-
-    async fn load_batch(&self, caller: &Caller, batch: BatchId) -> Result<Vec<RunView>, Failure> {
-        let state = self.state();
-        let found = state.batches.iter().find(|(tenant, known, _)| *tenant == caller.tenant && *known == batch);
-        let (_, _, runs) = found
-            .cloned()
-            .ok_or_else(|| Failure::new(FailureKind::NotFound, "unknown_batch", "there is no such batch"))?;
-        drop(state);
-        let views: Vec<RunView> = runs.into_iter().map(|run| self.view(run)).collect();
-        match views.iter().all(|view| caller.visible().sees(&view.tenant, &view.user)) {
-            true => Ok(views),
-            false => Err(Failure::new(FailureKind::NotFound, "unknown_batch", "there is no such batch")),
-        }
-    }
-
-    fn positions(&self, runs: &[RunKey]) -> BTreeMap<RunId, u64> {
-        (1..).zip(runs).map(|(position, key)| (key.run, position)).collect()
-    }
-
-    async fn follow(&self, caller: &Caller, run: RunId, after: Seq, interest: Interest) -> Result<Live, Failure> {
-        self.load(caller, run).await?;
-        Ok(self.live(run, after, interest))
-    }
-
-    async fn wait(
-        &self,
-        caller: &Caller,
-        run: RunId,
-        _: Option<drawloom_contract::time::Instant>,
-    ) -> Result<Arc<RunView>, Failure> {
-        self.load(caller, run).await?;
-        self.until(|fake| fake.status(run).is_terminal()).await;
-        Ok(Arc::new(self.view(run)))
-    }
-
-    async fn cancel(&self, caller: &Caller, run: RunId, _: Option<String>) -> Result<Cancelled, Failure> {
-        let ended = self.load(caller, run).await?.status.is_terminal();
-        if !ended {
-            self.finish(run, Status::Cancelled);
-        }
-        Ok(Cancelled { view: self.view(run), cancelled: !ended, cascaded: Vec::new() })
-    }
-
-    async fn replay(&self, caller: &Caller, run: RunId) -> Result<Replay, Failure> {
-        let view = self.load(caller, run).await?;
-        let records = view.seq;
-        Ok(Replay { run_id: run, records, steps: Vec::new(), fold_error: None, same_version: true, ok: true })
-    }
-
-    async fn find_keyed(&self, _: &Caller, _: &'static str, _: &str) -> Result<Option<HandleId>, Failure> {
-        Ok(None)
-    }
-
-    fn load_now(&self) -> Load {
-        Load { active: 1, queued: 2, max_concurrent_runs: 4, providers: BTreeMap::new() }
     }
 }
 
@@ -489,5 +302,22 @@ impl Definitions for Fake {
             retry_attempts: 1,
             ..Definition::new("quick".parse().expect("an agent name"), "script", "m")
         })]
+    }
+}
+
+mod conformance {
+    use super::*;
+
+    async fn open() -> Box<TestRuns> {
+        let fake = Fake::new();
+        Box::new(TestRuns { clock: fake.clock.clone(), runs: Arc::new(fake), keeps: Arc::new(()) })
+    }
+
+    mod runs {
+        drawloom_testkit::runs_suite!(super::open);
+    }
+
+    mod seen_runs {
+        drawloom_testkit::seen_runs_suite!(super::open);
     }
 }

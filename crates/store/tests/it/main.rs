@@ -1,25 +1,21 @@
 //! The store on real files.
 
 mod backup;
-mod batches;
 mod blobs;
 mod commits;
+mod conformance;
 mod damage;
 mod fixtures;
 mod full_disk;
 mod gone;
 mod groups;
 mod history;
-mod keys;
 mod layers;
 mod log;
 mod ownership;
 mod prune;
-mod reads;
-mod sessions;
 mod upgrade;
 mod values;
-mod waits;
 
 #[test]
 fn every_file_beside_this_one_is_part_of_it() {

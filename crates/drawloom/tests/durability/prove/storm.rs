@@ -162,7 +162,7 @@ impl Drop for Over<'_> {
 }
 
 /// Every run that there is, over all pages.
-fn all_runs(url: &str) -> Vec<String> {
+pub(super) fn all_runs(url: &str) -> Vec<String> {
     let mut ids: Vec<String> = Vec::new();
     loop {
         let before = ids.last().map(|last| format!("&before={last}")).unwrap_or_default();
@@ -175,24 +175,24 @@ fn all_runs(url: &str) -> Vec<String> {
     }
 }
 
-/// What the whole storm came to.
+/// What a load came to.
 #[derive(Default)]
-struct Counts {
-    runs: usize,
-    completed: usize,
+pub(super) struct Counts {
+    pub(super) runs: usize,
+    pub(super) completed: usize,
     /// Ended early, because the clock was set forward while the server was down.
     hurried: usize,
-    effects: usize,
-    in_doubt: usize,
+    pub(super) effects: usize,
+    pub(super) in_doubt: usize,
 }
 
 /// Looks at every run: ended once, and each effect once or in doubt.
-fn inspect(storm: &Storm, url: &str, taken: &BTreeMap<String, usize>) -> Result<Counts, String> {
+pub(super) fn inspect(case: &Case, url: &str, taken: &BTreeMap<String, usize>) -> Result<Counts, String> {
     let mut ledger: BTreeMap<String, usize> = BTreeMap::new();
-    for line in storm.case.lines("ledger") {
+    for line in case.lines("ledger") {
         *ledger.entry(line).or_default() += 1;
     }
-    let (mut counts, calls) = (Counts::default(), storm.case.lines("calls"));
+    let (mut counts, calls) = (Counts::default(), case.lines("calls"));
     let mut calls_of: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for line in &calls {
         calls_of.entry(line.split(' ').next().unwrap_or_default()).or_default().push(line.clone());
@@ -309,7 +309,7 @@ fn nothing_is_lost_and_nothing_happens_twice_in_a_storm() {
             pass(5);
         }
         pass(20);
-        inspect(&storm, &server.url, &taken.lock().expect("no panic").clone())
+        inspect(&storm.case, &server.url, &taken.lock().expect("no panic").clone())
     });
     say(&format!("seed {seed}"));
     say(&format!("kills {killed}, freezes {frozen}, clock jumps {jumped}, trees {submitted}"));
