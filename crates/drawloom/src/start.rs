@@ -32,7 +32,7 @@ use drawloom_contract::{
 };
 use drawloom_engine::{Engine, Provider, ResumeReport, StopReport};
 use drawloom_models::{Driver, ProviderConfig};
-use drawloom_server::{App, Limits, Vitals, auth::Auth};
+use drawloom_server::{App, Limits, Monitor, auth::Auth};
 use drawloom_store::{Found, Opened, Previous, Store};
 use drawloom_substrate::Weight;
 
@@ -162,10 +162,11 @@ pub async fn start(parts: Parts) -> Result<Running, CommandError> {
         definitions: parts.resolved.catalog.clone(),
         clock: parts.clock.clone(),
         entropy: parts.entropy.clone(),
-        vitals: Arc::new(pulse),
+        monitor: Arc::new(pulse),
         models: Arc::new(KnownModels::new(&parts.loaded.config, &parts.resolved)),
         retention: store.clone(),
         values: store.clone(),
+        operations: parts.operations,
         tables: parts.tables,
         redactor,
         auth,
@@ -359,7 +360,7 @@ fn outlive_file_limit() {
     }
 }
 
-/// How the process feels, for `/healthz` and `/metrics`.
+/// Health and metrics, for `/healthz` and `/metrics`.
 struct Pulse {
     store: Arc<Store>,
     engine: Arc<Engine>,
@@ -369,7 +370,7 @@ struct Pulse {
 }
 
 #[async_trait]
-impl Vitals for Pulse {
+impl Monitor for Pulse {
     async fn check(&self) -> Result<(), Failure> {
         self.store.check().await.map_err(|error| Failure::of(&error))
     }

@@ -24,6 +24,10 @@ pub enum Method {
     Get,
     /// Change.
     Post,
+    /// Replace.
+    Put,
+    /// Change in part.
+    Patch,
     /// End.
     Delete,
 }
@@ -218,10 +222,23 @@ async fn send_plain(client: &PlainClient<HttpConnector, Full<Bytes>>, request: R
 }
 
 impl Method {
+    /// As HTTP spells it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Get => "GET",
+            Self::Post => "POST",
+            Self::Put => "PUT",
+            Self::Patch => "PATCH",
+            Self::Delete => "DELETE",
+        }
+    }
+
     fn name(self) -> hyper::Method {
         match self {
             Self::Get => hyper::Method::GET,
             Self::Post => hyper::Method::POST,
+            Self::Put => hyper::Method::PUT,
+            Self::Patch => hyper::Method::PATCH,
             Self::Delete => hyper::Method::DELETE,
         }
     }

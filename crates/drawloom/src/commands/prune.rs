@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use drawloom_wire::retention::PruneRuns;
+use drawloom_wire::runs::PruneRuns;
 
 use crate::{
     cli::Look,
@@ -34,7 +34,7 @@ impl Prune {
         let ask =
             PruneRuns { older_than_seconds: self.older_than, dry_run: self.dry_run, all_tenants: self.all_tenants };
         let need = if self.dry_run { Need::Journal } else { Need::Change };
-        let report = connect::with(session, "prune", need, async |it| it.backend.prune_runs(ask).await).await?;
+        let report = connect::with(session, "prune", need, async |it| it.backend.call(&ask).await).await?;
         let output = &session.output;
         match output.format() {
             Format::Json => output.json(&report),

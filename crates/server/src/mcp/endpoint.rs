@@ -97,7 +97,7 @@ pub(crate) struct Endpoint {
 impl Endpoint {
     /// The endpoint with the operations, and the tables beside them.
     pub(crate) fn new(app: &Arc<App>) -> Arc<Self> {
-        let mut tables: Vec<Arc<dyn Table>> = vec![Arc::new(Offered::new())];
+        let mut tables: Vec<Arc<dyn Table>> = vec![Arc::new(Offered::new(&app.operations))];
         tables.extend(app.tables.iter().cloned());
         let (changes, _) = broadcast::channel(64);
         let shared = Arc::new(Shared {
@@ -133,7 +133,7 @@ impl Endpoint {
         let app = &self.shared.app;
         let (mut parts, body) = request.into_parts();
         let caller = app.auth.identify(&parts.headers).map_err(Refusal::unknown_caller)?;
-        let toolsets = toolsets(&parts)?;
+        let toolsets = toolsets(app, &parts)?;
         if let Some(id) = session_of(&parts.headers)
             && self.is_foreign(id, &caller).await?
         {
@@ -377,7 +377,7 @@ pub(super) fn accepted() -> Response {
 }
 
 /// The toolsets that the address asks for.
-fn toolsets(parts: &request::Parts) -> Result<Option<Arc<[String]>>, Failure> {
+fn toolsets(app: &App, parts: &request::Parts) -> Result<Option<Arc<[String]>>, Failure> {
     let Some(query) = parts.uri.query() else { return Ok(None) };
     let mut wanted = None;
     let pairs = query.split('&').filter(|pair| !pair.is_empty());
@@ -390,7 +390,7 @@ fn toolsets(parts: &request::Parts) -> Result<Option<Arc<[String]>>, Failure> {
         }
         let value = value.replace("%2C", ",").replace("%2c", ",");
         let names: Vec<String> = value.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect();
-        let known = Offered::toolsets();
+        let known = Offered::toolsets(&app.operations);
         if let Some(unknown) = names.iter().find(|name| !known.contains(&name.as_str())) {
             let guess = closest(unknown, known.iter().copied()).map(|name| format!("did you mean {name}? "));
             let hint = format!("{}there are {}", guess.unwrap_or_default(), known.join(", "));

@@ -19,7 +19,7 @@ use drawloom_contract::{
 };
 use drawloom_net::{Configured, Method, Request, Response};
 use drawloom_server::{
-    App, Limits, Models, Parts, Vitals,
+    AnyOperation, App, Limits, Models, Monitor, Parts,
     auth::{Auth, PrincipalToken},
     config::PrincipalConfig,
     serve,
@@ -72,7 +72,7 @@ impl Entropy for Zeros {
 struct Well(bool);
 
 #[async_trait]
-impl Vitals for Well {
+impl Monitor for Well {
     async fn check(&self) -> Result<(), Failure> {
         if self.0 { Ok(()) } else { Err(Failure::new(FailureKind::Unavailable, "store_full", "the disk is full")) }
     }
@@ -133,11 +133,20 @@ pub(crate) struct Setup {
     pub(crate) well: bool,
     /// How fast its clock runs.
     pub(crate) speed: u32,
+    /// Operations beside the built-in ones.
+    pub(crate) operations: Vec<Arc<dyn AnyOperation>>,
 }
 
 impl Default for Setup {
     fn default() -> Self {
-        Self { shared: None, principals: false, limits: Limits::default(), well: true, speed: 1 }
+        Self {
+            shared: None,
+            principals: false,
+            limits: Limits::default(),
+            well: true,
+            speed: 1,
+            operations: Vec::new(),
+        }
     }
 }
 
@@ -207,10 +216,11 @@ impl Setup {
             definitions: Arc::new(fake),
             clock: clock_of(self.speed),
             entropy: Arc::new(Zeros),
-            vitals: Arc::new(Well(self.well)),
+            monitor: Arc::new(Well(self.well)),
             models: Arc::new(OneModel),
             retention: broom,
             values: Arc::<Memory>::default(),
+            operations: self.operations,
             tables: Vec::new(),
             redactor: Arc::new(Redactor::new([SECRET])),
             auth: Auth::new(address, &shared, principals).expect("it is on loopback"),

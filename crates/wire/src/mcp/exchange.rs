@@ -112,7 +112,7 @@ impl Shared {
     pub(crate) fn request(&self, method: Method, at: &Address, era: &Era, json: Option<Vec<u8>>) -> HttpRequest {
         let accept = match method {
             Method::Get => "text/event-stream",
-            Method::Post | Method::Delete => "application/json, text/event-stream",
+            Method::Post | Method::Put | Method::Patch | Method::Delete => "application/json, text/event-stream",
         };
         let mut headers = vec![("accept".into(), accept.to_owned())];
         headers.extend(self.headers.iter().map(|(name, value)| (name.clone().into(), value.clone())));

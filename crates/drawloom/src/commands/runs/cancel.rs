@@ -31,7 +31,7 @@ impl Cancel {
         let ask = self.run.ask()?;
         let ask = CancelRun { run_id: ask.run_id, agent_id: ask.agent_id, reason: self.reason };
         let cancelled =
-            connect::with(session, "runs cancel", Need::Change, async |it| it.backend.cancel_run(ask).await).await?;
+            connect::with(session, "runs cancel", Need::Change, async |it| it.backend.call(&ask).await).await?;
         let output = &session.output;
         match output.format() {
             Format::Json => output.json(&cancelled),

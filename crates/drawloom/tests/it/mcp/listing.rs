@@ -48,7 +48,8 @@ fn every_operation_is_a_tool_of_some_toolset() {
     let (_home, server) = server();
     let client = Client::new(&server.url, Era::Stateless).at("/mcp?toolsets=all");
     let list = client.ask("tools/list", json!({}));
-    let mut operations: Vec<&str> = drawloom_wire::operations::names().collect();
+    let builtin = drawloom_server::Operations::builtin();
+    let mut operations: Vec<&str> = builtin.iter().map(|served| served.card().name()).collect();
     let mut tools = names(&list);
     operations.sort_unstable();
     tools.sort_unstable();
