@@ -154,6 +154,8 @@ errors! {
         "bad_provider": "A provider cannot be opened.", "The message says which key of it.";
         "bug": "A mistake of ours.", "See the server's log for the request id, and report it.";
         "cannot_listen": "The address cannot be had.", "Another program may have the port; pass --listen.";
+        "duplicate_operation": "Two operations of the process have one name.", "Rename the one that was added.";
+        "duplicate_route": "Two operations of the process have one route.", "Change the route of the one that was added.";
         "empty_token": "A token's variable is set to nothing.", "Set it to a long random text, or unset it.";
         "bash_network_without_token": "Commands of agents reach the network, and the server would take calls without a token.", "Set DRAWLOOM_TOKEN, or tools.bash.network: none.";
         "no_entropy": "The operating system gives no random bytes.", "Allow the getrandom system call, or make /dev/urandom readable.";

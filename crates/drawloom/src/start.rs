@@ -35,10 +35,14 @@ use drawloom_models::{Driver, ProviderConfig};
 use drawloom_server::{App, Limits, Monitor, auth::Auth};
 use drawloom_store::{Found, Opened, Previous, Store};
 use drawloom_substrate::Weight;
+use drawloom_wire::request::Request;
 
 use crate::{
-    anchor, clock, config,
+    anchor,
+    backend::Backend,
+    clock, config,
     data_dir::{Access, ServerFile},
+    embedded::Embedded,
     environment,
     exit::CommandError,
     idle, leftovers, logging,
@@ -285,6 +289,12 @@ impl Running {
     /// Returns when for `limit` nobody was connected and no run was unfinished.
     pub async fn until_idle(&self, clock: &dyn Clock, limit: Duration) {
         idle::until_idle(&self.app, &*self.engine, &*self.store, clock, limit).await;
+    }
+
+    /// Calls an operation inside the process, as commands with `--embedded` do.
+    pub async fn call<R: Request>(&self, request: &R) -> Result<R::Output, CommandError> {
+        let backend: &dyn Backend = &Embedded::new(self.app.clone());
+        backend.call(request).await
     }
 
     /// The engine, for whoever starts runs without a surface.

@@ -9,6 +9,7 @@ mod ctrl_c;
 mod demo;
 mod docs;
 mod doctor;
+mod extra;
 mod followers;
 mod gone;
 mod help;

@@ -40,6 +40,7 @@ pub fn document(operations: &Operations, address: &str) -> Value {
         "info": {
             "title": "Drawloom",
             "version": VERSION,
+            "license": { "name": "MIT or Apache 2.0", "identifier": "MIT OR Apache-2.0" },
             "description": "Runs and coordinates teams of AI agents. Fields marked x-aliases have other spellings; names in x-not-built are refused with code not_built.",
         },
         "servers": [{ "url": address }],
@@ -130,27 +131,28 @@ fn responses(card: &Card, schemas: &ResponseSchemas) -> Value {
     }
     let mut responses = json!({
         "200": { "description": "Done, or as it stands when the wait is over.", "content": content },
-        "default": { "description": "An error.", "content": { "application/json": { "schema": schemas.error } } },
     });
+    add_errors(&mut responses, &schemas.error);
     if let Some(detached) = &schemas.detached {
         responses["202"] = json!({ "description": "Accepted; mode was detach.", "content": { "application/json": { "schema": detached } } });
     }
     responses
 }
 
-/// The routes that are no operations.
+/// What every route can answer beside what was asked for.
+fn add_errors(responses: &mut Value, error: &Value) {
+    let content = json!({ "application/json": { "schema": error } });
+    responses["4XX"] = json!({ "description": "The request was refused.", "content": content });
+    responses["default"] = json!({ "description": "The server failed.", "content": content });
+}
+
+/// The routes beside the operations.
 fn fixed(generator: &mut SchemaGenerator, error: &Value) -> [(&'static str, Value); 3] {
     let health = generator.subschema_for::<Health>().to_value();
     let get = |name: &str, summary: &str, kind: &str, schema: Value| {
-        json!({ "get": {
-            "operationId": name,
-            "summary": summary,
-            "tags": ["server"],
-            "responses": {
-                "200": { "description": "It is so.", "content": { kind: { "schema": schema } } },
-                "default": { "description": "An error.", "content": { "application/json": { "schema": error } } },
-            },
-        } })
+        let mut responses = json!({ "200": { "description": "It is so.", "content": { kind: { "schema": schema } } } });
+        add_errors(&mut responses, error);
+        json!({ "get": { "operationId": name, "summary": summary, "tags": ["server"], "responses": responses } })
     };
     [
         ("/healthz", get("healthz", "Say whether runs can be taken.", "application/json", health)),

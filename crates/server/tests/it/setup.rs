@@ -19,7 +19,7 @@ use drawloom_contract::{
 };
 use drawloom_net::{Configured, Method, Request, Response};
 use drawloom_server::{
-    AnyOperation, App, Limits, Models, Monitor, Parts,
+    AnyOperation, App, AppError, Limits, Models, Monitor, Parts,
     auth::{Auth, PrincipalToken},
     config::PrincipalConfig,
     serve,
@@ -191,6 +191,13 @@ impl Setup {
         Server { address, fake, broom, app, http, stop: Some(stop), task: Some(task) }
     }
 
+    /// Why it cannot be made.
+    pub(crate) async fn refused(self) -> Failure {
+        let address = SocketAddr::from(([127, 0, 0, 1], 0));
+        let error = self.app(address, Fake::new(), Arc::default()).err().expect("it is refused");
+        Failure::of(&error)
+    }
+
     fn serve(
         self,
         listener: TcpListener,
@@ -198,6 +205,16 @@ impl Setup {
         broom: Arc<Broom>,
     ) -> (Arc<App>, oneshot::Sender<()>, JoinHandle<()>) {
         let address = listener.local_addr().expect("it has an address");
+        let app = self.app(address, fake, broom).expect("random bytes and no clash");
+        let (stop, stopped) = oneshot::channel();
+        let task = tokio::spawn(serve(listener, app.clone(), async {
+            // A test that ends without a word stops the server too.
+            let _ = stopped.await;
+        }));
+        (app, stop, task)
+    }
+
+    fn app(self, address: SocketAddr, fake: Fake, broom: Arc<Broom>) -> Result<Arc<App>, AppError> {
         let all = [Scope::RunsCreate, Scope::RunsRead, Scope::Tenant];
         let principals = if self.principals {
             vec![
@@ -211,7 +228,7 @@ impl Setup {
             Vec::new()
         };
         let shared: Vec<_> = self.shared.iter().map(|token| ("the shared token", *token)).collect();
-        let app = App::new(Parts {
+        App::new(Parts {
             runs: Arc::new(fake.clone()),
             definitions: Arc::new(fake),
             clock: clock_of(self.speed),
@@ -226,13 +243,6 @@ impl Setup {
             auth: Auth::new(address, &shared, principals).expect("it is on loopback"),
             limits: self.limits,
         })
-        .expect("random bytes");
-        let (stop, stopped) = oneshot::channel();
-        let task = tokio::spawn(serve(listener, app.clone(), async {
-            // A test that ends without a word stops the server too.
-            let _ = stopped.await;
-        }));
-        (app, stop, task)
     }
 }
 

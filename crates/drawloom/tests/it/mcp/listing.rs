@@ -8,7 +8,7 @@ use super::{
 };
 
 const CORE: [&str; 8] =
-    ["spawn_run", "spawn_runs", "get_run", "list_runs", "cancel_run", "get_batch", "read_artifact", "list_agents"];
+    ["spawn_run", "get_run", "list_runs", "cancel_run", "read_artifact", "spawn_runs", "get_batch", "list_agents"];
 
 fn names(list: &Value) -> Vec<&str> {
     let tools = list["result"]["tools"].as_array().expect("tools");
@@ -91,7 +91,7 @@ fn a_token_decides_who_is_let_in_and_what_they_see() {
 
     let looker = Client::new(&server.url, Era::Sessions).with_token("a-token-to-look").opened();
     let seen = looker.ask("tools/list", json!({}));
-    assert_eq!(names(&seen), ["get_run", "list_runs", "get_batch", "read_artifact", "list_agents"]);
+    assert_eq!(names(&seen), ["get_run", "list_runs", "read_artifact", "get_batch", "list_agents"]);
     let denied = looker.call("spawn_run", json!({ "agent": "echo", "prompt": "x" }));
     assert_eq!(denied["isError"], true);
     assert!(denied["content"][0]["text"].as_str().is_some_and(|text| text.starts_with("insufficient_scope")));
