@@ -5,6 +5,7 @@
 mod faults;
 mod kill;
 mod marks;
+mod memory;
 mod names;
 pub mod providers;
 mod shifted;
@@ -12,5 +13,6 @@ mod shifted;
 pub use faults::{Fault, with_fault};
 pub use kill::{KillJournal, KillTool, Killer};
 pub use marks::{Ledger, MarkedModel};
+pub use memory::Memory;
 pub use names::Names;
 pub use shifted::ShiftedClock;

@@ -21,7 +21,7 @@ use drawloom_contract::{
     run::Run,
     runs::{Interest, Runs, Start},
     time::Timestamp,
-    tool::{ChildStart, Repeat, Step, Tool, ToolCard, ToolContext, ToolError, Wait},
+    tool::{Repeat, Step, Tool, ToolCard, ToolContext, ToolError},
     view::RunView,
 };
 use schemars::JsonSchema;
@@ -71,7 +71,7 @@ impl Drive for State {
                 self.started = started.index + 1;
             }
             Body::CallDone(done) => self.results.push(done.text.clone()),
-            Body::Parked { until: Some(_), .. } => self.waited = true,
+            Body::Parked { wait } if wait.until.is_some() => self.waited = true,
             _ => {}
         }
     }
@@ -124,7 +124,7 @@ impl Tool for Measure {
 
     async fn call(&self, _: &ToolContext, input: Value) -> Result<Step, ToolError> {
         let Text { text } = serde_json::from_value(input)?;
-        Ok(Step::Done(format!("{} bytes", text.len())))
+        Ok(Step::done(format!("{} bytes", text.len())))
     }
 }
 
@@ -147,8 +147,8 @@ impl Tool for Consult {
 
     async fn call(&self, _: &ToolContext, input: Value) -> Result<Step, ToolError> {
         let Prompt { prompt } = serde_json::from_value(input)?;
-        let start = |agent: &str| ChildStart { agent: agent.parse().expect("a name"), prompt: prompt.clone() };
-        Ok(Step::Wait(Wait::Children { starts: vec![start("alice"), start("bob")], collect: Collect::Many }))
+        let start = |agent: &str| Start::new(agent.parse().expect("a name"), prompt.clone());
+        Ok(Step::Spawn { starts: vec![start("alice"), start("bob")], collect: Collect::Many })
     }
 }
 

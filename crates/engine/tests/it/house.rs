@@ -18,7 +18,6 @@ use drawloom_contract::{
     executor::Executor,
     ids::{AgentName, RunKey, Tenant},
     journal::{Journal, RunReader},
-    message::Segment,
     model::{Deltas, ListedModel, Model, ModelCard, Turn, TurnError, TurnRequest},
     money::Price,
     record::{Body, Record},
@@ -198,7 +197,7 @@ impl Tool for Probe {
             panic!("as asked");
         }
         tokio::time::sleep(Duration::from_millis(input["ms"].as_u64().unwrap_or(0))).await;
-        Ok(Step::Done(format!("probed {}", input["say"].as_str().unwrap_or("nothing"))))
+        Ok(Step::done(format!("probed {}", input["say"].as_str().unwrap_or("nothing"))))
     }
 }
 
@@ -217,7 +216,7 @@ impl Tool for Idle {
     }
 
     async fn call(&self, _: &ToolContext, _: Value) -> Result<Step, ToolError> {
-        Ok(Step::Done("idle".into()))
+        Ok(Step::done("idle"))
     }
 }
 
@@ -355,6 +354,8 @@ impl House {
             previous_unclean: opened.previous == Previous::Unclean,
             journal: (plan.wrap_journal)(opened.store.clone()),
             reader: (plan.wrap_reader)(opened.store.clone()),
+            logs: opened.store.clone(),
+            values: opened.store.clone(),
             definitions: Arc::new(Agents(
                 plan.agents.into_iter().map(|agent| (agent.name.to_string(), Arc::new(agent))).collect(),
             )),
@@ -426,26 +427,7 @@ impl House {
 }
 
 pub(crate) fn ask(agent: &str, prompt: &str) -> Start {
-    Start {
-        agent: agent.parse().expect("a name"),
-        user: None,
-        segments: vec![Segment::user(prompt)],
-        input: None,
-        tools: None,
-        session: None,
-        agent_id: None,
-        parent_context: None,
-        metadata: None,
-        timeout_ms: None,
-        run_timeout_ms: None,
-        max_iterations: None,
-        budget_tokens: None,
-        budget_cost: None,
-        user_tier: None,
-        sampling: Default::default(),
-        hosts: None,
-        warnings: vec![],
-    }
+    Start::new(agent.parse().expect("a name"), prompt)
 }
 
 pub(crate) fn kind(body: &Body) -> &'static str {
