@@ -172,6 +172,7 @@ pub async fn start(parts: Parts) -> Result<Running, CommandError> {
         models: Arc::new(KnownModels::new(&parts.loaded.config, &parts.resolved)),
         retention: store.clone(),
         values: store.clone(),
+        answers: store.clone(),
         operations: parts.operations,
         tables: parts.tables,
         redactor,

@@ -12,6 +12,7 @@ use async_trait::async_trait;
 use drawloom_contract::{
     definition::Definitions,
     failure::{Explain, Failure, FailureKind},
+    journal::Answers,
     redact::Redactor,
     retention::Retention,
     runs::Runs,
@@ -28,7 +29,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     auth::Auth,
     connections::Connections,
-    dispatch::{Operations, OperationsError},
+    dispatch::{InFlight, Operations, OperationsError},
     mcp::Table,
     operation::AnyOperation,
     presence::Presence,
@@ -139,6 +140,8 @@ pub struct Parts {
     pub retention: Arc<dyn Retention>,
     /// Small values that outlive the process.
     pub values: Arc<dyn KeyValue>,
+    /// The answers of requests with an idempotency key.
+    pub answers: Arc<dyn Answers>,
     /// Operations beside the built-in ones.
     pub operations: Vec<Arc<dyn AnyOperation>>,
     /// Tables of tools beside the operations, over MCP.
@@ -160,6 +163,9 @@ pub struct App {
     pub(crate) models: Arc<dyn Models>,
     pub(crate) retention: Arc<dyn Retention>,
     pub(crate) values: Arc<dyn KeyValue>,
+    pub(crate) answers: Arc<dyn Answers>,
+    /// Requests with a key that are being answered.
+    pub(crate) keyed: InFlight,
     pub(crate) operations: Operations,
     pub(crate) tables: Vec<Arc<dyn Table>>,
     pub(crate) redactor: Arc<Redactor>,
@@ -230,6 +236,8 @@ impl App {
             models: parts.models,
             retention: parts.retention,
             values: parts.values,
+            answers: parts.answers,
+            keyed: InFlight::default(),
             operations: Operations::with(parts.operations)?,
             tables: parts.tables,
             redactor: parts.redactor,

@@ -1,6 +1,8 @@
-//! From a decoded request to an answer, the same for every surface: scope, validation, invocation, and the wait for a handle.
+//! From a decoded request to an answer, the same for every surface: scope, validation, idempotency, invocation, and the wait for a
+//! handle.
 //! REST, MCP and the embedded backend only decode what they got into a [`Dispatch`], and encode the answer.
 
+mod keys;
 mod routes;
 
 use std::sync::{Arc, OnceLock};
@@ -17,6 +19,8 @@ use drawloom_wire::{
 use schemars::SchemaGenerator;
 use serde_json::Value;
 use tracing::Instrument;
+
+pub(crate) use keys::InFlight;
 
 use crate::{
     app::App,
@@ -77,6 +81,12 @@ pub enum OperationsError {
         /// The route of the second.
         route: String,
     },
+    /// One changes something, and a repeat of its request cannot be told from another request.
+    #[error("the operation {name} changes something, and its request has no field {KEY_FIELD}")]
+    NoKey {
+        /// The operation.
+        name: &'static str,
+    },
     /// Two have one name.
     #[error("two operations have the name {name}")]
     SameName {
@@ -94,18 +104,28 @@ impl Explain for OperationsError {
         match self {
             Self::SameRoute { .. } => "duplicate_route",
             Self::SameName { .. } => "duplicate_operation",
+            Self::NoKey { .. } => "no_idempotency_key",
         }
     }
 
     fn hint(&self) -> Option<String> {
-        Some("rename one of them, or leave it out".into())
+        Some(match self {
+            Self::SameRoute { .. } | Self::SameName { .. } => "rename one of them, or leave it out".into(),
+            Self::NoKey { .. } => format!("add an optional text {KEY_FIELD} to its request"),
+        })
     }
 }
 
 impl Operations {
     /// The built-in operations, and `extra` after them.
     pub fn with(extra: impl IntoIterator<Item = Arc<dyn AnyOperation>>) -> Result<Self, OperationsError> {
-        let list: Vec<Arc<Served>> = operations::builtin().into_iter().chain(extra).map(Served::new).collect();
+        let mut list: Vec<Arc<Served>> = operations::builtin().into_iter().map(Served::new).collect();
+        for served in extra.into_iter().map(Served::new) {
+            if served.card().takes_key() && !served.has_key_field() {
+                return Err(OperationsError::NoKey { name: served.card().name() });
+            }
+            list.push(served);
+        }
         for (number, served) in list.iter().enumerate() {
             let name = served.card().name();
             if list[..number].iter().any(|before| before.card().name() == name) {
@@ -147,9 +167,10 @@ impl Served {
         &self.entry.card
     }
 
-    /// Whether a request of it can have an idempotency key.
-    pub(crate) fn takes_key(&self) -> bool {
-        self.card().headers.iter().any(|header| header.field == KEY_FIELD)
+    /// Whether its input has a field for an idempotency key.
+    pub fn has_key_field(&self) -> bool {
+        let schema = (self.entry.input)(&mut SchemaGenerator::default()).to_value();
+        schema["properties"].get(KEY_FIELD).is_some()
     }
 
     /// What checks its input, and reads fields that came as text.
@@ -193,7 +214,29 @@ impl Served {
         let Dispatch { app, caller, request_id: _, mut input, interest, result_bytes } = request;
         self.check_scope(caller)?;
         self.validator().check(&mut input)?;
-        Ok(self.operation.invoke(Call { app, caller, interest, result_bytes }, input).await?)
+        let key = match self.card().takes_key() && !self.card().stores_key {
+            true => keys::take(self.card().name(), caller, &mut input),
+            false => None,
+        };
+        let Some(key) = key else {
+            return Ok(self.operation.invoke(Call { app, caller, interest, result_bytes }, input).await?);
+        };
+        let (operation, app, caller) = (self.operation.clone(), app.clone(), caller.clone());
+        // In a task of its own: the answer is stored also when the caller does not wait for it.
+        let answer = tokio::spawn(
+            async move {
+                let call = Call { app: &app, caller: &caller, interest, result_bytes };
+                keys::once(&app, key, operation.invoke(call, input)).await
+            }
+            .in_current_span(),
+        );
+        match answer.await {
+            Ok(answer) => Ok(answer?),
+            Err(error) => match error.try_into_panic() {
+                Ok(panic) => std::panic::resume_unwind(panic),
+                Err(_) => Err(Failure::new(FailureKind::Unavailable, "stopping", "the server is stopping").into()),
+            },
+        }
     }
 }
 

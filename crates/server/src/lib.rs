@@ -10,6 +10,7 @@ mod connections;
 mod dispatch;
 mod handle;
 mod limits;
+mod locks;
 pub mod mcp;
 mod operation;
 mod operations;

@@ -61,6 +61,8 @@ pub struct Card {
     pub body_limit: Option<usize>,
     /// Headers that are fields.
     pub headers: Vec<HeaderField>,
+    /// Whether it stores its idempotency key itself, in the commit of what it makes. For others the dispatcher does it.
+    pub stores_key: bool,
     /// The schema of what `"mode": "detach"` answers.
     pub detached: Option<fn(&mut SchemaGenerator) -> Schema>,
 }
@@ -83,7 +85,8 @@ impl Card {
             advice: "",
             streams: false,
             body_limit: None,
-            headers: if R::CHANGES == Changes::EveryTime { vec![key] } else { Vec::new() },
+            headers: if R::CHANGES == Changes::Nothing { Vec::new() } else { vec![key] },
+            stores_key: false,
             detached: None,
         }
     }
@@ -101,6 +104,11 @@ impl Card {
     /// Whether it changes nothing.
     pub fn is_read_only(&self) -> bool {
         self.description.changes == Changes::Nothing
+    }
+
+    /// Whether a request of it can have an idempotency key.
+    pub fn takes_key(&self) -> bool {
+        !self.is_read_only()
     }
 
     /// Whether a repeat changes nothing more.
@@ -147,6 +155,13 @@ impl Card {
     #[must_use]
     pub fn header(mut self, header: &'static str, field: &'static str, precedence: Precedence) -> Self {
         self.headers.push(HeaderField { header, field, precedence });
+        self
+    }
+
+    /// It stores its idempotency key itself.
+    #[must_use]
+    pub fn stores_key(mut self) -> Self {
+        self.stores_key = true;
         self
     }
 

@@ -203,7 +203,7 @@ impl Watching<'_> {
     async fn cancel(&self) -> Result<BatchResult, CommandError> {
         let batch_id = self.spawned.batch_id;
         let reason = Some(super::run::REASON.to_owned());
-        self.connection.backend.call(&CancelBatch { batch_id, reason }).await?;
+        self.connection.backend.call(&CancelBatch { batch_id, reason, idempotency_key: None }).await?;
         for run in &self.spawned.results {
             super::run::wait(self.connection, run.run_id).await?;
             self.ended.borrow_mut().insert(run.run_id);

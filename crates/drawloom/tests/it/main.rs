@@ -14,6 +14,7 @@ mod followers;
 mod gone;
 mod help;
 mod house;
+mod idempotency;
 mod init;
 mod limits;
 mod looks;

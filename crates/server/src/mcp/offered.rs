@@ -122,7 +122,7 @@ impl OfferedTool {
             return Err(Failure::new(FailureKind::NotFound, "toolset_not_asked", message).with_hint(hint).into());
         }
         let mut arguments = arguments.unwrap_or_default();
-        if self.served.takes_key()
+        if card.takes_key()
             && !arguments.contains_key(KEY_FIELD)
             && let Some(key) = ask.context.meta.get(CALL_KEY).and_then(Value::as_str)
         {

@@ -34,6 +34,8 @@ macro_rules! operation {
         #[serde(deny_unknown_fields)]
         struct $request {
             $($field: $type,)*
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            idempotency_key: Option<String>,
         }
 
         impl Request for $request {
@@ -92,6 +94,31 @@ operation!(OnePart, "one_part", Route::get("/v1/values/{key}/length"), Nothing, 
     (input.key, None)
 });
 
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+struct Forget {}
+
+impl Request for Forget {
+    const NAME: &'static str = "keyless";
+    const ROUTES: &'static [Route] = &[Route::post("/v1/forget")];
+    const CHANGES: Changes = Changes::Once;
+    type Output = Found;
+}
+
+/// Changes something, and takes no key.
+struct Keyless;
+
+impl Operation for Keyless {
+    type Input = Forget;
+
+    fn card(&self) -> Card {
+        Card::of::<Self::Input>("Forget something.", Scope::RunsCreate).toolset("values")
+    }
+
+    async fn call(&self, _: &Call<'_>, _: Self::Input) -> Result<Answer<Found>, Failure> {
+        Ok(Answer::Value(Found { key: String::new(), value: None }))
+    }
+}
+
 fn of<R>(values: &Values) -> Arc<dyn AnyOperation>
 where
     Of<R>: Operation,
@@ -140,12 +167,32 @@ async fn the_typed_client_calls_them_too() {
     let server = server().await;
     let client = server.client(None);
     for key in ["plain", "a/b c/ü", "a/../b", "100%/x"] {
-        let put = PutValue { name: key.into(), value: "v".into() };
+        let put = PutValue { name: key.into(), value: "v".into(), idempotency_key: None };
         let found = Found { key: key.into(), value: Some("v".into()) };
         assert_eq!(client.call(&put).await.expect("it is put"), found);
-        assert_eq!(client.call(&GetValue { key: key.into() }).await.expect("it is there"), found);
-        assert_eq!(client.call(&RemoveValue { key: key.into() }).await.expect("it goes"), found);
+        assert_eq!(
+            client.call(&GetValue { key: key.into(), idempotency_key: None }).await.expect("it is there"),
+            found
+        );
+        assert_eq!(client.call(&RemoveValue { key: key.into(), idempotency_key: None }).await.expect("it goes"), found);
     }
+}
+
+#[tokio::test]
+async fn a_repeat_with_the_same_key_changes_nothing_more() {
+    let server = server().await;
+    let append = |value: &str, key: Option<&str>| {
+        let body = json!({ "value": value, "idempotency_key": key });
+        send(&server, Method::Patch, "/v1/values/x", Some(body))
+    };
+    // Both at once: the second waits for the first.
+    let (one, other) = tokio::join!(append("a", Some("k")), append("a", Some("k")));
+    assert_eq!((one.1["value"].as_str(), &one), (Some("a"), &other));
+    assert_eq!(append("a", None).await.1["value"], "aa");
+    assert_eq!(append("a", Some("k")).await, one, "the first answer");
+    let (status, refused) = append("b", Some("k")).await;
+    assert_eq!((status, refused["error"]["code"].as_str()), (409, Some("idempotency_key_reused")));
+    assert_eq!(append("b", Some("l")).await.1["value"], "aab");
 }
 
 #[tokio::test]
@@ -175,6 +222,10 @@ fn operations_that_cannot_be_told_apart_are_refused_by_name() {
     assert_eq!(
         refused(vec![of::<MoreHealth>(&values)]),
         "the operations /healthz and more_health have the same route: POST /healthz"
+    );
+    assert_eq!(
+        refused(vec![Arc::new(Keyless)]),
+        "the operation keyless changes something, and its request has no field idempotency_key"
     );
     let error = Operations::with([of::<SameName>(&values)]).err();
     assert_eq!(error, Some(OperationsError::SameName { name: "whoami" }));

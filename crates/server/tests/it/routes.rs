@@ -37,6 +37,7 @@ fn every_card_is_whole() {
         let rest =
             |route: &Route| route.parts().take(route.parts().count() - 1).any(|part| matches!(part, Part::Rest(_)));
         assert!(!card.routes().iter().any(rest), "{name}: the rest of a path is its last part");
+        assert_eq!(served.has_key_field(), card.takes_key(), "{name}: what changes something takes an idempotency key");
     }
 }
 

@@ -226,6 +226,7 @@ impl Setup {
             Vec::new()
         };
         let shared: Vec<_> = self.shared.iter().map(|token| ("the shared token", *token)).collect();
+        let memory = Arc::<drawloom_testkit::Memory>::default();
         App::new(Parts {
             runs: Arc::new(fake.clone()),
             definitions: Arc::new(fake),
@@ -234,7 +235,8 @@ impl Setup {
             monitor: Arc::new(Well(self.well)),
             models: Arc::new(OneModel),
             retention: broom,
-            values: Arc::<drawloom_testkit::Memory>::default(),
+            values: memory.clone(),
+            answers: memory,
             operations: self.operations,
             tables: Vec::new(),
             redactor: Arc::new(Redactor::new([SECRET])),

@@ -19,6 +19,11 @@ pub struct CancelBatch {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 1000))]
     pub reason: Option<String>,
+    /// Your key of this request: the same key and body gets the first answer again, another body is a conflict. Also the header
+    /// `Idempotency-Key`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 255))]
+    pub idempotency_key: Option<String>,
 }
 
 /// What cancelling a batch did.

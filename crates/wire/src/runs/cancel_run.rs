@@ -17,13 +17,18 @@ pub struct CancelRun {
     /// The run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_id: Option<RunId>,
-    /// The caller's handle: the unfinished run that has it, else the newest.
+    /// The caller's own id of a run: the unfinished run that has it, else the newest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_id: Option<AgentId>,
     /// Why, in your words; it is journaled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 1000))]
     pub reason: Option<String>,
+    /// Your key of this request: the same key and body gets the first answer again, another body is a conflict. Also the header
+    /// `Idempotency-Key`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 255))]
+    pub idempotency_key: Option<String>,
 }
 
 /// What a cancel did.
@@ -33,7 +38,7 @@ pub struct Cancelled {
     pub cancelled: bool,
     /// The run.
     pub run_id: RunId,
-    /// The caller's handle of it.
+    /// The caller's own id of the run.
     pub agent_id: AgentId,
     /// Where it stands.
     pub status: Status,

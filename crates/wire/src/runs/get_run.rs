@@ -25,7 +25,7 @@ pub struct GetRun {
     /// The run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_id: Option<RunId>,
-    /// The caller's handle: the unfinished run that has it, else the newest.
+    /// The caller's own id of a run: the unfinished run that has it, else the newest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_id: Option<AgentId>,
     /// Waits so many milliseconds for the end, then answers the run as it stands. At once, when absent.
@@ -47,7 +47,7 @@ pub struct RunResult {
     pub index: Option<u32>,
     /// The run.
     pub run_id: RunId,
-    /// The caller's handle of it.
+    /// The caller's own id of the run.
     pub agent_id: AgentId,
     /// Its session.
     pub session_id: SessionId,
@@ -95,7 +95,7 @@ pub struct RunResult {
     /// The run that spawned it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent_run_id: Option<RunId>,
-    /// That run's handle.
+    /// The caller's own id of that run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent_agent_id: Option<AgentId>,
     /// The root of its tree: itself, when nobody spawned it.

@@ -20,6 +20,11 @@ pub struct PruneRuns {
     /// Of all tenants, which needs the scope `substrate:admin`; else of the caller's.
     #[serde(default)]
     pub all_tenants: bool,
+    /// Your key of this request: the same key and body gets the first answer again, another body is a conflict. Also the header
+    /// `Idempotency-Key`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 255))]
+    pub idempotency_key: Option<String>,
 }
 
 /// What went, or would go.

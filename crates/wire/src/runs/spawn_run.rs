@@ -46,6 +46,9 @@ pub struct Budget {
     pub cost: Option<Amount>,
 }
 
+/// Fields of the reference that are refused with code `not_built`.
+const NOT_BUILT: [&str; 5] = ["web_search_filter", "user_bearer", "user_credentials", "interactive", "compaction"];
+
 /// The most bytes of a `parent_context`.
 pub const LONGEST_CONTEXT: usize = 16 * 1024;
 
@@ -64,154 +67,128 @@ pub struct How {
     pub result_bytes: Option<u64>,
 }
 
-/// Starts a run of an agent.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(extend("x-not-built" = ["web_search_filter", "user_bearer", "user_credentials", "interactive", "compaction"]))]
-pub struct SpawnRun {
-    /// The agent, by name. `GET /v1/agents` lists them.
-    pub agent: AgentName,
-    /// What it is asked, as plain text. Give this or `segments`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1))]
-    pub prompt: Option<String>,
-    /// What it is asked, in pieces with a role each. Give this or `prompt`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1))]
-    pub segments: Option<Vec<Segment>>,
-    /// Tools to leave it, of those that its definition has (exact names or `prefix*`); `[]` leaves none. All, when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("x-aliases" = ["allowed_tools"]))]
-    pub tools: Option<Vec<String>>,
-    /// A session to join. A new one, when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub session_id: Option<SessionId>,
-    /// Your own handle of the run; no two unfinished runs can have the same. One is made, when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub agent_id: Option<AgentId>,
-    /// For whom it runs; caps count by user. `default`, when absent. A principal's token overrides it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub user_id: Option<UserId>,
-    /// The tenant. The token decides it; a differing value is overridden with a warning.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tenant_id: Option<Tenant>,
-    /// Your own lineage, handed down to children and echoed in results; at most 16 KiB of JSON.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub parent_context: Option<Map<String, Value>>,
-    /// Facts for the model, shown to it as a system block.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub metadata: Option<Map<String, Value>>,
-    /// Wall-clock limit in milliseconds from accept, waits and downtime included; the run then ends as `timed_out`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1))]
-    pub timeout_ms: Option<u64>,
-    /// Wall-clock limit in seconds from first admission.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1, max = 31_536_000u64))]
-    pub run_timeout_seconds: Option<u64>,
-    /// Most model turns. It can only lower what the agent's definition allows.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1))]
-    pub max_iterations: Option<u32>,
-    /// What the run and all below it may spend.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub budget: Option<Budget>,
-    /// The tier of the user, from the config's `user_tiers`: it decides which models are asked. `default`, when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1))]
-    pub user_tier: Option<String>,
-    /// How the model picks words, over what the agent's definition says.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub sampling: Option<Sampling>,
-    /// Hosts to leave it, of those that its definition has; `[]` leaves none. All, when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub allowed_hosts: Option<Vec<String>>,
-    /// `detach` answers the ids at once (202); `join` waits, which is also the default.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub mode: Option<Mode>,
-    /// Longest wait in milliseconds; then the run is answered as it stands and goes on. No bound, when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(max = MAX_WAIT_MS))]
-    pub wait_ms: Option<u64>,
-    /// Longest final text, in bytes, of the whole answer; longer ones come as an outline that `read_artifact` reads on. No
-    /// bound, when absent, except over MCP.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(max = MAX_RESULT_BYTES))]
-    pub result_bytes: Option<u64>,
-    /// Whether a dropped connection cancels the run. By default it goes on. An MCP session outlives its connections: there
-    /// only an explicit cancel counts.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cancel_on_disconnect: Option<bool>,
-    /// Your key of this request: the same key and body is the same run, another body a conflict. Also the header
-    /// `Idempotency-Key`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = 255))]
-    pub idempotency_key: Option<String>,
+/// The requests that start one run: `SpawnRun` alone, and `Spawn` as part of a batch, which says nothing of how to wait.
+macro_rules! declare_spawns {
+    (
+        what { $($(#[$what_meta:meta])* $what:ident: Option<$what_type:ty>,)* }
+        how { $($(#[$how_meta:meta])* $how:ident: Option<$how_type:ty>,)* }
+    ) => {
+        /// Starts a run of an agent.
+        #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+        #[serde(deny_unknown_fields)]
+        #[schemars(extend("x-not-built" = NOT_BUILT))]
+        pub struct SpawnRun {
+            /// The agent, by name. `GET /v1/agents` lists them.
+            pub agent: AgentName,
+            $(
+                $(#[$what_meta])*
+                #[serde(default, skip_serializing_if = "Option::is_none")]
+                pub $what: Option<$what_type>,
+            )*
+            $(
+                $(#[$how_meta])*
+                #[serde(default, skip_serializing_if = "Option::is_none")]
+                pub $how: Option<$how_type>,
+            )*
+        }
+
+        /// One run of a batch.
+        #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+        #[serde(deny_unknown_fields)]
+        #[schemars(extend("x-not-built" = NOT_BUILT))]
+        pub struct Spawn {
+            /// The agent, by name. `GET /v1/agents` lists them.
+            pub agent: AgentName,
+            $(
+                $(#[$what_meta])*
+                #[serde(default, skip_serializing_if = "Option::is_none")]
+                pub $what: Option<$what_type>,
+            )*
+        }
+
+        impl SpawnRun {
+            /// A run of `agent` that is asked `prompt`, and nothing else said.
+            pub fn new(agent: AgentName, prompt: impl Into<String>) -> Self {
+                let nothing = Self { agent, $($what: None,)* $($how: None,)* };
+                Self { prompt: Some(prompt.into()), ..nothing }
+            }
+
+            /// What to start, apart from how to wait for it.
+            pub fn split(self) -> (Spawn, How) {
+                let how = How {
+                    mode: self.mode,
+                    wait_ms: self.wait_ms,
+                    cancel_on_disconnect: self.cancel_on_disconnect.unwrap_or(false),
+                    idempotency_key: self.idempotency_key,
+                    result_bytes: self.result_bytes,
+                };
+                (Spawn { agent: self.agent, $($what: self.$what,)* }, how)
+            }
+        }
+    };
 }
 
-/// One run of a batch.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(extend("x-not-built" = ["web_search_filter", "user_bearer", "user_credentials", "interactive", "compaction"]))]
-pub struct Spawn {
-    /// The agent, by name. `GET /v1/agents` lists them.
-    pub agent: AgentName,
-    /// What it is asked, as plain text. Give this or `segments`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1))]
-    pub prompt: Option<String>,
-    /// What it is asked, in pieces with a role each. Give this or `prompt`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1))]
-    pub segments: Option<Vec<Segment>>,
-    /// Tools to leave it, of those that its definition has (exact names or `prefix*`); `[]` leaves none. All, when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("x-aliases" = ["allowed_tools"]))]
-    pub tools: Option<Vec<String>>,
-    /// A session to join. A new one, when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub session_id: Option<SessionId>,
-    /// Your own handle of the run; no two unfinished runs can have the same. One is made, when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub agent_id: Option<AgentId>,
-    /// For whom it runs: the same user in every spawn of a batch. `default`, when absent. A principal's token
-    /// overrides it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub user_id: Option<UserId>,
-    /// The tenant. The token decides it; a differing value is overridden with a warning.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tenant_id: Option<Tenant>,
-    /// Your own lineage, handed down to children and echoed in results; at most 16 KiB of JSON.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub parent_context: Option<Map<String, Value>>,
-    /// Facts for the model, shown to it as a system block.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub metadata: Option<Map<String, Value>>,
-    /// Wall-clock limit in milliseconds from accept, waits and downtime included; the run then ends as `timed_out`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1))]
-    pub timeout_ms: Option<u64>,
-    /// Wall-clock limit in seconds from first admission.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1, max = 31_536_000u64))]
-    pub run_timeout_seconds: Option<u64>,
-    /// Most model turns. It can only lower what the agent's definition allows.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1))]
-    pub max_iterations: Option<u32>,
-    /// What the run and all below it may spend.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub budget: Option<Budget>,
-    /// The tier of the user, from the config's `user_tiers`: it decides which models are asked. `default`, when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1))]
-    pub user_tier: Option<String>,
-    /// How the model picks words, over what the agent's definition says.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub sampling: Option<Sampling>,
-    /// Hosts to leave it, of those that its definition has; `[]` leaves none. All, when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub allowed_hosts: Option<Vec<String>>,
+declare_spawns! {
+    what {
+        /// What it is asked, as plain text. Give this or `segments`.
+        #[schemars(length(min = 1))]
+        prompt: Option<String>,
+        /// What it is asked, in pieces with a role each. Give this or `prompt`.
+        #[schemars(length(min = 1))]
+        segments: Option<Vec<Segment>>,
+        /// Tools to leave it, of those that its definition has (exact names or `prefix*`); `[]` leaves none. All, when absent.
+        #[schemars(extend("x-aliases" = ["allowed_tools"]))]
+        tools: Option<Vec<String>>,
+        /// A session to join. A new one, when absent.
+        session_id: Option<SessionId>,
+        /// Your own id of the run; no two unfinished runs can have the same. One is made, when absent.
+        agent_id: Option<AgentId>,
+        /// For whom it runs; caps count by user, and all runs of a batch have the same one. `default`, when absent. A principal's
+        /// token overrides it.
+        user_id: Option<UserId>,
+        /// The tenant. The token decides it; a differing value is overridden with a warning.
+        tenant_id: Option<Tenant>,
+        /// Your own lineage, handed down to children and echoed in results; at most 16 KiB of JSON.
+        parent_context: Option<Map<String, Value>>,
+        /// Facts for the model, shown to it as a system block.
+        metadata: Option<Map<String, Value>>,
+        /// Wall-clock limit in milliseconds from accept, waits and downtime included; the run then ends as `timed_out`.
+        #[schemars(range(min = 1))]
+        timeout_ms: Option<u64>,
+        /// Wall-clock limit in seconds from first admission.
+        #[schemars(range(min = 1, max = 31_536_000u64))]
+        run_timeout_seconds: Option<u64>,
+        /// Most model turns. It can only lower what the agent's definition allows.
+        #[schemars(range(min = 1))]
+        max_iterations: Option<u32>,
+        /// What the run and all below it may spend.
+        budget: Option<Budget>,
+        /// The tier of the user, from the config's `user_tiers`: it decides which models are asked. `default`, when absent.
+        #[schemars(length(min = 1))]
+        user_tier: Option<String>,
+        /// How the model picks words, over what the agent's definition says.
+        sampling: Option<Sampling>,
+        /// Hosts to leave it, of those that its definition has; `[]` leaves none. All, when absent.
+        allowed_hosts: Option<Vec<String>>,
+    }
+    how {
+        /// `detach` answers the ids at once (202); `join` waits, which is also the default.
+        mode: Option<Mode>,
+        /// Longest wait in milliseconds; then the run is answered as it stands and goes on. No bound, when absent.
+        #[schemars(range(max = MAX_WAIT_MS))]
+        wait_ms: Option<u64>,
+        /// Longest final text, in bytes, of the whole answer; longer ones come as an outline that `read_artifact` reads on. No
+        /// bound, when absent, except over MCP.
+        #[schemars(range(max = MAX_RESULT_BYTES))]
+        result_bytes: Option<u64>,
+        /// Whether a dropped connection cancels the run. By default it goes on. An MCP session outlives its connections: there
+        /// only an explicit cancel counts.
+        cancel_on_disconnect: Option<bool>,
+        /// Your key of this request: the same key and body is the same run, another body a conflict. Also the header
+        /// `Idempotency-Key`.
+        #[schemars(length(min = 1, max = 255))]
+        idempotency_key: Option<String>,
+    }
 }
 
 /// A run that was accepted, for a caller who does not wait.
@@ -222,7 +199,7 @@ pub struct Spawned {
     pub index: Option<u32>,
     /// The run.
     pub run_id: RunId,
-    /// The caller's handle of it.
+    /// The caller's own id of the run.
     pub agent_id: AgentId,
     /// Its session.
     pub session_id: SessionId,
@@ -248,67 +225,6 @@ impl Detach for SpawnRun {
 
     fn detach(&mut self) {
         self.mode = Some(Mode::Detach);
-    }
-}
-
-impl SpawnRun {
-    /// A run of `agent` that is asked `prompt`, and nothing else said.
-    pub fn new(agent: AgentName, prompt: impl Into<String>) -> Self {
-        Self {
-            agent,
-            prompt: Some(prompt.into()),
-            segments: None,
-            tools: None,
-            session_id: None,
-            agent_id: None,
-            user_id: None,
-            tenant_id: None,
-            parent_context: None,
-            metadata: None,
-            timeout_ms: None,
-            run_timeout_seconds: None,
-            max_iterations: None,
-            budget: None,
-            user_tier: None,
-            sampling: None,
-            allowed_hosts: None,
-            mode: None,
-            wait_ms: None,
-            result_bytes: None,
-            cancel_on_disconnect: None,
-            idempotency_key: None,
-        }
-    }
-
-    /// What to start, apart from how to wait for it.
-    pub fn split(self) -> (Spawn, How) {
-        let spawn = Spawn {
-            agent: self.agent,
-            prompt: self.prompt,
-            segments: self.segments,
-            tools: self.tools,
-            session_id: self.session_id,
-            agent_id: self.agent_id,
-            user_id: self.user_id,
-            tenant_id: self.tenant_id,
-            parent_context: self.parent_context,
-            metadata: self.metadata,
-            timeout_ms: self.timeout_ms,
-            run_timeout_seconds: self.run_timeout_seconds,
-            max_iterations: self.max_iterations,
-            budget: self.budget,
-            user_tier: self.user_tier,
-            sampling: self.sampling,
-            allowed_hosts: self.allowed_hosts,
-        };
-        let how = How {
-            mode: self.mode,
-            wait_ms: self.wait_ms,
-            cancel_on_disconnect: self.cancel_on_disconnect.unwrap_or(false),
-            idempotency_key: self.idempotency_key,
-            result_bytes: self.result_bytes,
-        };
-        (spawn, how)
     }
 }
 

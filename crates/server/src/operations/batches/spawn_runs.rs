@@ -35,7 +35,8 @@ impl Operation for SpawnRuns {
              get_batch. mode detach answers at once.",
         )
         .body_limit(MAX_BATCH_BODY)
-        .detaches::<Self::Input>()
+        .stores_key()
+.detaches::<Self::Input>()
     }
 
     async fn call(&self, call: &Call<'_>, input: Self::Input) -> Result<Answer<BatchResult>, Failure> {

@@ -30,7 +30,8 @@ impl Operation for SpawnRun {
                  The run goes on whatever happens to this call. Several tasks at once: spawn_runs.",
             )
             .streams()
-            .detaches::<Self::Input>()
+            .stores_key()
+.detaches::<Self::Input>()
     }
 
     async fn call(&self, call: &Call<'_>, input: Self::Input) -> Result<Answer<RunResult>, Failure> {
