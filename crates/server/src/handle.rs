@@ -105,12 +105,12 @@ impl Handle {
     }
 
     /// What a stream needs; the handle itself, when it has no stream: batches, and callers who do not wait.
-    pub(crate) fn into_followed(self) -> Result<Followed, Self> {
+    pub(crate) fn into_followed(self) -> Result<Followed, Box<Self>> {
         match self.target {
             Target::Run(run) if self.how.mode != Some(Mode::Detach) => {
                 Ok(Followed { caller: self.caller, run, how: self.how, from: self.from })
             }
-            target => Err(Self { target, ..self }),
+            target => Err(Box::new(Self { target, ..self })),
         }
     }
 

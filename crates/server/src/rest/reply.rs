@@ -58,7 +58,7 @@ pub(super) async fn stream(app: &Arc<App>, handle: Handle) -> Result<Response, R
     let names = Names::of(&handle);
     let followed = match handle.into_followed() {
         Ok(followed) => followed,
-        Err(handle) => return Ok(waiting(app, handle).await),
+        Err(handle) => return Ok(waiting(app, *handle).await),
     };
     let view = &followed.run.view;
     if let From::After(seq) = followed.from
