@@ -19,6 +19,7 @@ pub mod retention;
 pub mod rpc;
 pub mod run;
 pub mod runs;
+pub mod suggest;
 pub mod time;
 pub mod tool;
 pub mod usage;

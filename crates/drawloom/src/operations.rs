@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, LazyLock};
 
+use drawloom_contract::suggest::closest;
 use drawloom_server::{Card, Operations, Served};
-use drawloom_wire::validate::closest;
 
 use crate::exit::CommandError;
 

@@ -302,8 +302,8 @@ fn provider_problem(error: &drawloom_models::Error) -> Problem {
         drawloom_models::Error::NotForDriver { provider, key, driver } => {
             Problem::new(["providers", provider, key], format!("means nothing to the driver {driver}"))
         }
-        drawloom_models::Error::MissingKey { provider, home } => {
-            Problem::new(["providers", provider], format!("it has no key for {home}"))
+        drawloom_models::Error::MissingKey { provider, default_url } => {
+            Problem::new(["providers", provider], format!("it has no key for {default_url}"))
         }
         drawloom_models::Error::BadKey { provider } => {
             Problem::new(["providers", provider, "api_key_env"], "the key has characters that no key has")

@@ -91,12 +91,12 @@ mod tests {
     fn heard(secret: &str, pieces: &[&str]) -> String {
         let feed = std::sync::Arc::new(Feed::default());
         let key = RunKey { tenant: Tenant::default_tenant(), run: RunId::from_bytes([1; 16]) };
-        let mut ear = feed.events(&key);
+        let mut subscription = feed.events(&key);
         let redactor = Redactor::new([secret]);
         let deltas = TurnDeltas::new(&feed, &redactor, &key, 1, 1);
         let (mut text, mut offset) = (String::new(), 0);
         let mut hear = || {
-            while let Some(Some(Item::Delta(delta))) = ear.next().now_or_never() {
+            while let Some(Some(Item::Delta(delta))) = subscription.next().now_or_never() {
                 assert_eq!(delta.offset, offset);
                 offset += delta.text.len() as u64;
                 text.push_str(&delta.text);

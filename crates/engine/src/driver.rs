@@ -320,8 +320,8 @@ impl Driver {
                         if self.open_calls() < self.engine.parts.config.tool_parallelism.max(1) as usize {
                             match self.begin_call(plan).await {
                                 Begun::Yes => again = true,
-                                // Tried again when another call of the run is done, or when the run is woken.
-                                Begun::Later if flying > 0 || !self.tasks.is_empty() => {}
+                                // Calls begin in order: this one is tried again when another of the run is done.
+                                Begun::Later if flying > 0 || !self.tasks.is_empty() => break,
                                 Begun::Later => {
                                     self.park_for(Cause::Budget);
                                     return;

@@ -17,14 +17,14 @@ use drawloom_contract::{
 
 use crate::{Engine, driver::Driver};
 
-/// Providers and models that refused lately, and until when they are left alone.
+/// Providers and models that failed lately, and until when they are not asked.
 #[derive(Default)]
 pub(crate) struct Cooldowns {
     until: Mutex<HashMap<String, Instant>>,
 }
 
 impl Cooldowns {
-    /// Leaves a provider, or one `provider/model`, alone.
+    /// Starts the cooldown of a provider, or of one `provider/model`.
     pub(crate) fn cool(&self, name: String, until: Instant) {
         let mut cooling = self.until.lock().unwrap_or_else(PoisonError::into_inner);
         let known = cooling.entry(name).or_insert(until);
@@ -38,35 +38,33 @@ impl Cooldowns {
     }
 }
 
-/// Where a run goes after a failure.
-pub(crate) enum Way {
-    /// The same model is asked again, or nobody.
+/// Which model is asked after a failure.
+pub(crate) enum FallbackDecision {
+    /// The same model is asked again, or none.
     Stay,
     /// There is another model, but it cannot take this conversation.
     Suppressed(String),
     /// Another model is asked.
     Switch {
-        /// Which change of model this is.
+        /// How many times the run has switched, this one included.
         attempt: u32,
-        /// Who.
         target: Box<Target>,
     },
 }
 
-/// A model to change to.
+/// A model to switch to.
 pub(crate) struct Target {
     /// The candidate.
     wanted: ModelName,
-    /// Who is really asked: the candidate, or its sibling that takes this history.
+    /// The model that is asked: the candidate, or its sibling that accepts this history.
     to: ModelName,
-    /// What is known of the candidate.
     card: ModelCard,
     /// Turns of the history without the candidate's own reasoning.
     foreign: u32,
 }
 
 impl Engine {
-    /// What is known of a model, if its provider is there.
+    /// The card of a model, if its provider is configured.
     pub(crate) fn card(&self, name: &ModelName) -> Option<ModelCard> {
         self.parts.providers.get(&name.provider).map(|provider| provider.model.card(&name.model))
     }
@@ -74,10 +72,10 @@ impl Engine {
 
 impl Driver {
     /// Whether another model is asked after `error`, and which.
-    pub(crate) fn fallback(&self, error: &TurnError) -> Way {
-        let Some(fallback) = self.accepted().models.fallback else { return Way::Stay };
+    pub(crate) fn fallback(&self, error: &TurnError) -> FallbackDecision {
+        let Some(fallback) = self.accepted().models.fallback else { return FallbackDecision::Stay };
         let now = self.engine.parts.clock.now();
-        let left_alone = match error {
+        let cooldown = match error {
             TurnError::Throttled { retry_after: Some(wait), .. }
             | TurnError::Overloaded { retry_after: Some(wait), .. } => *wait,
             TurnError::Throttled { .. }
@@ -86,32 +84,32 @@ impl Driver {
             | TurnError::Auth { .. }
             | TurnError::Cut { .. } => Duration::from_millis(fallback.cooldown_ms),
             TurnError::Refused { .. } | TurnError::BadRequest { .. } | TurnError::ContextTooLong { .. } => {
-                return Way::Stay;
+                return FallbackDecision::Stay;
             }
         };
         let from = &self.run.model;
-        // A limit or a key is the provider's; what a model suffers from, another of the same provider may not.
-        let left = match error {
+        // Limits and keys belong to the provider; other failures may be those of one model.
+        let failed = match error {
             TurnError::Throttled { .. } | TurnError::Auth { .. } => from.provider.clone(),
             _ => from.to_string(),
         };
-        self.engine.cooldowns.cool(left, now.after(left_alone));
+        self.engine.cooldowns.cool(failed, now.after(cooldown));
         let attempt = self.run.switched.map_or(0, |(attempt, _)| attempt) + 1;
         if attempt > fallback.max_attempts {
-            return Way::Stay;
+            return FallbackDecision::Stay;
         }
         let mut others = self.other_candidates(from, now).peekable();
-        let Some(first) = others.peek().map(|target| target.wanted.clone()) else { return Way::Stay };
+        let Some(first) = others.peek().map(|target| target.wanted.clone()) else { return FallbackDecision::Stay };
         let images = self.has_images();
         match others.find(|target| target.card.vision || !images) {
-            Some(target) => Way::Switch { attempt, target: Box::new(target) },
-            None => {
-                Way::Suppressed(format!("{first} was not asked: the conversation has images and it does not see any"))
-            }
+            Some(target) => FallbackDecision::Switch { attempt, target: Box::new(target) },
+            None => FallbackDecision::Suppressed(format!(
+                "{first} was not asked: the conversation has images and it does not see any"
+            )),
         }
     }
 
-    /// The other candidates that are not left alone and can be paid, in order.
+    /// The other candidates that are not in cooldown and have a price if one is needed, in order.
     fn other_candidates<'a>(&'a self, from: &'a ModelName, now: Instant) -> impl Iterator<Item = Target> + 'a {
         let accepted = self.accepted();
         accepted.models.candidates.iter().filter_map(move |candidate| {
@@ -138,7 +136,7 @@ impl Driver {
         blocks.any(|block| matches!(block, Block::Image { .. }))
     }
 
-    /// Journals who is asked from now on, and what that changes in the conversation.
+    /// Journals which model is asked from now on, and what that changes in the conversation.
     pub(crate) fn switch(&mut self, turn: u32, attempt: u32, target: Target, error: RunError) {
         let Target { wanted, to, foreign, .. } = target;
         let from = self.run.model.clone();

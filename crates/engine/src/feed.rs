@@ -1,6 +1,6 @@
-//! The feed: tells whoever listens what was committed, and shows them a turn as it is written.
+//! The feed: sends commits, and turns as they are written, to the subscribers of a run.
 //!
-//! Nothing waits for a listener. One that cannot keep up is let go: it reads the journal and comes back.
+//! Nothing waits for a subscriber. One that cannot keep up is dropped: it reads the journal and subscribes again.
 
 use std::{
     collections::HashMap,
@@ -20,18 +20,18 @@ use drawloom_contract::{
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 
-/// Items that a listener may be behind.
+/// Items that a subscriber may be behind.
 pub(crate) const BACKLOG: usize = 256;
 
-/// Bytes of text that a listener may be behind; one item may have more.
+/// Bytes of text that a subscriber may be behind; one item may have more.
 const BACKLOG_BYTES: usize = 1024 * 1024;
 
-enum Listener {
+enum Subscriber {
     Outcome(oneshot::Sender<Arc<RunView>>),
     Events(Queue),
 }
 
-/// Items on their way to a listener, with the bytes that they hold.
+/// Items on their way to a subscriber, with the bytes that they hold.
 struct Queue {
     sender: mpsc::Sender<(Item, usize)>,
     queued: Arc<AtomicUsize>,
@@ -44,35 +44,35 @@ pub(crate) struct Items {
 }
 
 impl Queue {
-    /// Whether the listener keeps up.
+    /// False when the subscriber does not keep up.
     fn send(&self, item: Item, bytes: usize) -> bool {
         let queued = self.queued.fetch_add(bytes, Ordering::Relaxed);
         (queued == 0 || queued + bytes <= BACKLOG_BYTES) && self.sender.try_send((item, bytes)).is_ok()
     }
 }
 
-/// Who listens to which run.
+/// The subscribers of each run.
 #[derive(Default)]
 pub(crate) struct Feed {
-    listeners: Mutex<HashMap<RunKey, Vec<Listener>>>,
+    subscribers: Mutex<HashMap<RunKey, Vec<Subscriber>>>,
 }
 
-/// What a listener hears. Dropping it ends the listening.
-pub(crate) struct Ear<R> {
+/// The receiving end of a subscription. Dropping it unsubscribes.
+pub(crate) struct Subscription<R> {
     receiver: Option<R>,
     feed: Arc<Feed>,
     key: RunKey,
 }
 
-impl Ear<oneshot::Receiver<Arc<RunView>>> {
-    /// The row at the run's end; nothing when the run never came to be.
+impl Subscription<oneshot::Receiver<Arc<RunView>>> {
+    /// The row at the run's end; `None` when the run was never accepted.
     pub(crate) async fn ended(&mut self) -> Option<Arc<RunView>> {
         self.receiver.as_mut()?.await.ok()
     }
 }
 
-impl Ear<Items> {
-    /// The next item; nothing when the listener was too slow.
+impl Subscription<Items> {
+    /// The next item; `None` when the subscriber was too slow.
     pub(crate) async fn next(&mut self) -> Option<Item> {
         let Items { receiver, queued } = self.receiver.as_mut()?;
         let (item, bytes) = receiver.recv().await?;
@@ -81,7 +81,7 @@ impl Ear<Items> {
     }
 }
 
-impl<R> Drop for Ear<R> {
+impl<R> Drop for Subscription<R> {
     fn drop(&mut self) {
         self.receiver = None;
         self.feed.sweep(&self.key);
@@ -89,91 +89,91 @@ impl<R> Drop for Ear<R> {
 }
 
 impl Feed {
-    /// How the run ends.
-    pub(crate) fn outcome(self: &Arc<Self>, key: &RunKey) -> Ear<oneshot::Receiver<Arc<RunView>>> {
+    /// Subscribes to the run's end.
+    pub(crate) fn outcome(self: &Arc<Self>, key: &RunKey) -> Subscription<oneshot::Receiver<Arc<RunView>>> {
         let (sender, receiver) = oneshot::channel();
-        self.add(key, Listener::Outcome(sender));
-        Ear { receiver: Some(receiver), feed: self.clone(), key: key.clone() }
+        self.add(key, Subscriber::Outcome(sender));
+        Subscription { receiver: Some(receiver), feed: self.clone(), key: key.clone() }
     }
 
-    /// Everything from now on. When it ends without `Item::Ended`, the listener was too slow: read the journal.
-    pub(crate) fn events(self: &Arc<Self>, key: &RunKey) -> Ear<Items> {
+    /// Subscribes to everything from now on. When it ends without `Item::Ended`, the subscriber was too slow: read the journal.
+    pub(crate) fn events(self: &Arc<Self>, key: &RunKey) -> Subscription<Items> {
         let (sender, receiver) = mpsc::channel(BACKLOG);
         let queued = Arc::<AtomicUsize>::default();
-        self.add(key, Listener::Events(Queue { sender, queued: queued.clone() }));
-        Ear { receiver: Some(Items { receiver, queued }), feed: self.clone(), key: key.clone() }
+        self.add(key, Subscriber::Events(Queue { sender, queued: queued.clone() }));
+        Subscription { receiver: Some(Items { receiver, queued }), feed: self.clone(), key: key.clone() }
     }
 
-    /// Forgets listeners that are gone.
+    /// Removes subscribers that are gone.
     fn sweep(&self, key: &RunKey) {
         let mut map = self.lock();
-        if let Some(listeners) = map.get_mut(key) {
-            listeners.retain(|listener| match listener {
-                Listener::Outcome(sender) => !sender.is_closed(),
-                Listener::Events(queue) => !queue.sender.is_closed(),
+        if let Some(subscribers) = map.get_mut(key) {
+            subscribers.retain(|subscriber| match subscriber {
+                Subscriber::Outcome(sender) => !sender.is_closed(),
+                Subscriber::Events(queue) => !queue.sender.is_closed(),
             });
-            if listeners.is_empty() {
+            if subscribers.is_empty() {
                 map.remove(key);
             }
         }
     }
 
-    /// Lets go of the listeners of a run that never came to be.
+    /// Drops the subscribers of a run that was never accepted.
     pub(crate) fn forget(&self, key: &RunKey) {
         self.lock().remove(key);
     }
 
-    /// Lets go of all listeners, so that they look at the store.
+    /// Drops all subscribers, so that they read the store.
     pub(crate) fn forget_all(&self) {
         self.lock().clear();
     }
 
-    /// Tells of a commit.
+    /// Sends a commit.
     pub(crate) fn publish(&self, key: &RunKey, records: &[Redacted<Record>], ended: Option<&Arc<RunView>>) {
         let mut map = self.lock();
-        let Some(listeners) = map.get_mut(key) else { return };
-        // One copy for all listeners, made for the first.
+        let Some(subscribers) = map.get_mut(key) else { return };
+        // One copy for all subscribers, made for the first.
         let mut items: Option<Vec<(Item, usize)>> = None;
-        listeners.retain(|listener| match listener {
-            Listener::Outcome(sender) => !sender.is_closed(),
-            Listener::Events(queue) => {
+        subscribers.retain(|subscriber| match subscriber {
+            Subscriber::Outcome(sender) => !sender.is_closed(),
+            Subscriber::Events(queue) => {
                 let items = items.get_or_insert_with(|| shared(records, ended));
                 items.iter().all(|(item, bytes)| queue.send(item.clone(), *bytes))
             }
         });
         if let Some(view) = ended {
-            for listener in map.remove(key).unwrap_or_default() {
-                if let Listener::Outcome(sender) = listener {
-                    // Whoever asked may have gone in the meantime.
+            for subscriber in map.remove(key).unwrap_or_default() {
+                if let Subscriber::Outcome(sender) = subscriber {
+                    // The subscriber may be gone.
                     let _ = sender.send(view.clone());
                 }
             }
-        } else if listeners.is_empty() {
+        } else if subscribers.is_empty() {
             map.remove(key);
         }
     }
 
-    /// Shows a piece of a turn.
+    /// Sends a piece of a turn.
     pub(crate) fn show(&self, key: &RunKey, delta: &Delta) {
         let mut map = self.lock();
-        if let Some(listeners) = map.get_mut(key) {
-            listeners.retain(|listener| match listener {
-                Listener::Outcome(_) => true,
-                Listener::Events(queue) => queue.send(Item::Delta(delta.clone()), delta.text.len()),
+        if let Some(subscribers) = map.get_mut(key) {
+            subscribers.retain(|subscriber| match subscriber {
+                Subscriber::Outcome(_) => true,
+                Subscriber::Events(queue) => queue.send(Item::Delta(delta.clone()), delta.text.len()),
             });
         }
     }
 
-    fn add(&self, key: &RunKey, listener: Listener) {
-        self.lock().entry(key.clone()).or_default().push(listener);
+    fn add(&self, key: &RunKey, subscriber: Subscriber) {
+        self.lock().entry(key.clone()).or_default().push(subscriber);
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<RunKey, Vec<Listener>>> {
-        self.listeners.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, HashMap<RunKey, Vec<Subscriber>>> {
+        self.subscribers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// What a commit tells listeners, with the bytes of text in it.
+/// The items of a commit, with the bytes of text in each.
 fn shared(records: &[Redacted<Record>], ended: Option<&Arc<RunView>>) -> Vec<(Item, usize)> {
     let records = records.iter().map(|record| (Item::Record(Arc::new((**record).clone())), text_bytes(&record.body)));
     let ended = ended.map(|view| (Item::Ended(view.clone()), view.final_text.as_ref().map_or(0, String::len)));

@@ -16,16 +16,16 @@ use tokio::sync::oneshot;
 
 use crate::{
     Engine,
-    feed::{Ear, Items},
+    feed::{Items, Subscription},
 };
 
 /// Bytes of records read at once: a follower that is not read from holds so many, or one record.
 const PART: usize = 64 * 1024;
 
-/// A listener that was there before the run was.
+/// A subscription that was made before the run was accepted.
 pub(crate) enum Early {
-    Outcome(Ear<oneshot::Receiver<Arc<RunView>>>),
-    Events(Ear<Items>),
+    Outcome(Subscription<oneshot::Receiver<Arc<RunView>>>),
+    Events(Subscription<Items>),
 }
 
 /// Where a follower is.
@@ -36,7 +36,7 @@ struct Follower {
     after: Seq,
     /// The newest try of a turn whose end was passed on: pieces of it come too late.
     ended: (u32, u32),
-    live: Option<Ear<Items>>,
+    live: Option<Subscription<Items>>,
     backlog: VecDeque<Record>,
     /// Whether the journal may hold more than `backlog`.
     unread: bool,
@@ -46,7 +46,7 @@ struct Follower {
 }
 
 impl Engine {
-    /// Listens to a run that is about to begin.
+    /// Subscribes to a run that is about to begin.
     pub(crate) fn listen(&self, key: &RunKey, interest: Interest) -> Option<Early> {
         match interest {
             Interest::None => None,
@@ -55,25 +55,25 @@ impl Engine {
         }
     }
 
-    /// What a listener hears, as items.
+    /// The items of a subscription.
     pub(crate) fn stream(self: &Arc<Self>, key: RunKey, early: Early) -> Live {
         match early {
-            Early::Outcome(mut ear) => {
+            Early::Outcome(mut subscription) => {
                 let engine = self.clone();
                 stream::once(async move {
-                    match ear.ended().await {
+                    match subscription.ended().await {
                         Some(view) => Ok(Item::Ended(view)),
                         None => engine.wait_for(&key, None).await.map(Item::Ended),
                     }
                 })
                 .boxed()
             }
-            Early::Events(ear) => self.follower(key, 0, Some(ear)),
+            Early::Events(subscription) => self.follower(key, 0, Some(subscription)),
         }
     }
 
     /// Records after `after`, then what happens.
-    pub(crate) fn follower(self: &Arc<Self>, key: RunKey, after: Seq, live: Option<Ear<Items>>) -> Live {
+    pub(crate) fn follower(self: &Arc<Self>, key: RunKey, after: Seq, live: Option<Subscription<Items>>) -> Live {
         let unread = live.is_none();
         let follower = Follower {
             engine: self.clone(),
@@ -235,7 +235,7 @@ impl Follower {
         }
     }
 
-    /// Reads on in the journal, listening before it looks. Gives the end when the run has ended and all was passed on.
+    /// Reads on in the journal, subscribed first. Returns the end when the run has ended and all was passed on.
     async fn read(&mut self) -> Result<Option<Item>, Failure> {
         if self.live.is_none() {
             self.live = Some(self.engine.feed.events(&self.key));
@@ -247,12 +247,12 @@ impl Follower {
                 return Ok(None);
             }
         }
-        // All records were passed on. What comes from now on is heard; a run that had ended says nothing any more.
+        // All records were passed on, and new ones come through the subscription; a run that had ended sends none.
         self.unread = false;
         if !self.finished {
             let view = self.engine.glance(&self.key).await?;
             if !view.status.is_terminal() {
-                // Nothing will happen to a run that this process has not taken up: its follower has all that there is.
+                // Nothing happens to a run that this process does not own, so its follower is complete.
                 self.over = !self.engine.owns(view.root);
                 return Ok(None);
             }

@@ -1,11 +1,11 @@
-//! One limiter for each credential, shared by all runs: how many calls at once it bears is learned from what it refuses.
+//! One limiter for each credential, shared by all runs. It learns the provider's concurrency limit from throttled calls.
 //!
-//! It starts with a few calls at once and doubles while that is borne. After the first refusal it keeps to what was borne
-//! and asks for one more now and then, the more seldom the more often that was refused, and not when the run that would
-//! be refused had to wait for longer than all others together. A run that finds no room is parked and gives its slot
-//! back; whoever makes room says which runs come next, in order. One or a few stand at the door with their turn
-//! journaled, so that the place of a call that ends is taken at once. What the provider itself says comes first: it
-//! closes the credential when nothing is borne any more, or when it says that its calls are used up.
+//! Slow start: it begins with a few concurrent calls and doubles until the provider throttles one. Then it keeps to the
+//! number that was accepted and probes for one more, the less often the more probes were throttled, and not when a
+//! throttled run would have to back off for longer than the queue lasts. A run that finds no capacity is queued: it is
+//! parked, its slot is free, and the end of a call wakes the next runs in order. A few admitted runs are on standby with
+//! their turn journaled, so that one of them starts as soon as a call ends. The provider's word comes first: a credential
+//! is closed when no call is accepted any more, or when the provider says that its quota is used up.
 
 use std::{
     collections::{HashMap, HashSet, VecDeque},
@@ -16,320 +16,310 @@ use std::{
 use drawloom_contract::{ids::RunKey, time::Instant};
 use tokio::sync::oneshot;
 
-/// Calls at once before anything was learned.
+/// The concurrency limit before the first call.
 const FIRST_LIMIT: u32 = 8;
 
-/// Rounds of borne calls before one more is tried, after the first refusal and at most.
-const PATIENCE: (u32, u32) = (4, 64);
+/// Rounds of accepted calls before the limit is probed: after the first throttled call, and at most.
+const PROBE_ROUNDS: (u32, u32) = (4, 64);
 
-/// How long a run that was woken is waited for before another is woken beside it.
-const ON_THE_WAY: Duration = Duration::from_millis(500);
+/// A woken run that has not come after this long waits for something else; another is woken as well.
+const WAKE_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// How long a credential is left alone that bears nothing and does not say for how long: at first, and at most.
+/// How long a credential is closed when the provider gives no retry time: at first, and at most.
 const BACKOFF: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 
-/// The limiters of all credentials.
+/// The concurrency limits of all credentials.
 #[derive(Default)]
 pub(crate) struct Limiter {
-    credentials: Mutex<HashMap<String, Line>>,
+    credentials: Mutex<HashMap<String, Credential>>,
 }
 
-/// Whether a run may call now.
+/// Whether a run may make a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Entrance {
-    /// It may come to the door, and counts until it leaves.
-    Go,
-    /// It is in the queue, and will be woken.
-    Wait,
+pub(crate) enum Decision {
+    /// It counts until it ends its call or releases its place.
+    Admit,
+    /// It will be woken.
+    Queue,
 }
 
-/// What a call came to, for the limiter.
+/// How a call ended, for the limiter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Ending {
-    /// It was answered; the provider may say that this was the last one for a while.
-    Borne {
-        /// How long it took.
+pub(crate) enum CallEnd {
+    /// `closed_until` is set when the provider says that its quota is used up.
+    Accepted {
         took: Duration,
-        /// Until when there will be no more.
         closed_until: Option<Instant>,
     },
-    /// It was refused because there are too many.
-    Refused {
-        /// How long the provider wants to be left alone.
+    Throttled {
         retry_after: Option<Duration>,
     },
-    /// It says nothing about how much is borne: it was abandoned, or failed for another reason.
+    /// It says nothing about the limit: it was abandoned, or failed for another reason.
     Other,
 }
 
-/// What follows from the end of a call.
+/// What to do after a change.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Next {
-    /// Runs that may call now.
+    /// Queued runs that may call now.
     pub(crate) wake: Vec<RunKey>,
-    /// When to ask again what may go on.
-    pub(crate) look_again: Option<Instant>,
+    /// When to call `poll`.
+    pub(crate) poll_at: Option<Instant>,
 }
 
-/// Whether somebody at the door may call, or has to go and wait like the others.
+/// What a run on standby is told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Word {
-    /// Call.
-    Call,
-    /// The credential was closed.
-    Back,
+pub(crate) enum Signal {
+    /// Make the call.
+    Start,
+    /// The credential was closed: go back to the queue.
+    Requeue,
 }
 
-/// How a credential stands.
+/// A credential's limit and load, for metrics.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Standing {
+pub(crate) struct CredentialState {
     pub(crate) in_flight: u32,
-    /// The most at once, once something was refused.
+    /// Unknown until a call was throttled.
     pub(crate) limit: Option<u32>,
     pub(crate) waiting: u32,
 }
 
-struct Line {
-    /// Most calls at once.
+struct Credential {
     limit: u32,
-    /// Until the first refusal.
-    growing: bool,
-    /// Calls in flight.
-    calling: u32,
-    /// Those who were let in: in flight or at the door.
-    taken: u32,
-    /// Who stands at the door, in order; the number names the place.
-    door: VecDeque<(u64, oneshot::Sender<Word>)>,
-    next_place: u64,
-    /// Who was woken and has not come yet, and when. A place is not kept for them: one that waits for a slot must not
-    /// keep others from calling.
+    /// Until the first throttled call.
+    slow_start: bool,
+    in_flight: u32,
+    /// Runs that are in flight, on standby, or about to be.
+    admitted: u32,
+    /// Admitted runs that wait for a call to end, in order, by ticket.
+    standby: VecDeque<(u64, oneshot::Sender<Signal>)>,
+    next_ticket: u64,
+    /// Runs that were woken and have not come yet, and when. No place is kept for them: a run that waits for a slot must
+    /// not keep others from calling.
     woken: HashMap<RunKey, Instant>,
-    /// Who waits, in order; those who were forgotten are only in here.
+    /// Queued runs in order; those not in `waiting` any more were removed.
     queue: VecDeque<RunKey>,
     waiting: HashSet<RunKey>,
-    /// Calls borne at the limit since it last changed.
-    borne_at_limit: u32,
-    patience: u32,
-    /// How long a call takes, about.
-    takes: Duration,
-    /// How long the provider last told somebody to stay away.
-    told: Duration,
-    /// Whether the limit is one above what was last known to be borne.
+    /// Calls accepted at the limit since it last changed.
+    accepted_at_limit: u32,
+    probe_rounds: u32,
+    /// A moving average.
+    average_call: Duration,
+    last_retry_after: Duration,
+    /// Whether the limit is one above the last known good one.
     probing: bool,
     closed_until: Option<Instant>,
-    /// The end of a closing that somebody looks out for.
-    watched: Option<Instant>,
-    /// Closings in a row for which the provider gave no time.
+    /// The next time for which a caller of `poll` sleeps.
+    next_poll: Option<Instant>,
+    /// Closings in a row for which the provider gave no retry time.
     backoffs: u32,
 }
 
-impl Default for Line {
+impl Default for Credential {
     fn default() -> Self {
         Self {
             limit: FIRST_LIMIT,
-            growing: true,
-            calling: 0,
-            taken: 0,
-            door: VecDeque::new(),
-            next_place: 0,
+            slow_start: true,
+            in_flight: 0,
+            admitted: 0,
+            standby: VecDeque::new(),
+            next_ticket: 0,
             woken: HashMap::new(),
             queue: VecDeque::new(),
             waiting: HashSet::new(),
-            borne_at_limit: 0,
-            patience: PATIENCE.0,
-            takes: Duration::ZERO,
-            told: Duration::ZERO,
+            accepted_at_limit: 0,
+            probe_rounds: PROBE_ROUNDS.0,
+            average_call: Duration::ZERO,
+            last_retry_after: Duration::ZERO,
             probing: false,
             closed_until: None,
-            watched: None,
+            next_poll: None,
             backoffs: 0,
         }
     }
 }
 
 impl Limiter {
-    /// A run wants to call. One that has to wait is in the queue until it is woken or forgotten.
-    pub(crate) fn enter(&self, credential: &str, run: &RunKey, now: Instant) -> Entrance {
+    /// Admits a run, or queues it until it is woken or removed.
+    pub(crate) fn acquire(&self, credential: &str, run: &RunKey, now: Instant) -> Decision {
         let mut credentials = self.lock();
         if !credentials.contains_key(credential) {
-            credentials.insert(credential.to_owned(), Line::default());
+            credentials.insert(credential.to_owned(), Credential::default());
         }
-        let Some(line) = credentials.get_mut(credential) else { return Entrance::Go };
-        let woken = line.woken.remove(run).is_some();
-        if !line.is_closed(now) && (woken || line.waiting.is_empty()) && line.has_room() {
-            line.taken += 1;
-            return Entrance::Go;
+        let Some(state) = credentials.get_mut(credential) else { return Decision::Admit };
+        let woken = state.woken.remove(run).is_some();
+        if !state.is_closed(now) && (woken || state.waiting.is_empty()) && state.has_capacity() {
+            state.admitted += 1;
+            return Decision::Admit;
         }
-        if line.waiting.insert(run.clone()) {
+        if state.waiting.insert(run.clone()) {
             match woken {
-                true => line.queue.push_front(run.clone()),
-                false => line.queue.push_back(run.clone()),
+                true => state.queue.push_front(run.clone()),
+                false => state.queue.push_back(run.clone()),
             }
         }
-        Entrance::Wait
+        Decision::Queue
     }
 
-    /// Somebody who was let in wants to call now. Gives a place at the door when others call already, and the word of
-    /// what to do when it comes.
-    pub(crate) fn call(&self, credential: &str, now: Instant) -> Option<(u64, oneshot::Receiver<Word>)> {
+    /// An admitted run is ready to call. `None`: it calls now. Otherwise it is on standby, with a ticket, until the signal.
+    pub(crate) fn start_call(&self, credential: &str, now: Instant) -> Option<(u64, oneshot::Receiver<Signal>)> {
         let mut credentials = self.lock();
-        let line = credentials.get_mut(credential)?;
-        if !line.is_closed(now) && line.door.is_empty() && line.calling < line.limit {
-            line.calling += 1;
+        let state = credentials.get_mut(credential)?;
+        if !state.is_closed(now) && state.standby.is_empty() && state.in_flight < state.limit {
+            state.in_flight += 1;
             return None;
         }
         let (sender, receiver) = oneshot::channel();
-        line.next_place += 1;
-        match line.is_closed(now) {
+        state.next_ticket += 1;
+        match state.is_closed(now) {
             true => {
-                let _ = sender.send(Word::Back);
+                let _ = sender.send(Signal::Requeue);
             }
-            false => line.door.push_back((line.next_place, sender)),
+            false => state.standby.push_back((state.next_ticket, sender)),
         }
-        Some((line.next_place, receiver))
+        Some((state.next_ticket, receiver))
     }
 
-    /// Somebody who was let in goes without having called; `called` says that the door had told them to.
-    pub(crate) fn give_up(&self, credential: &str, place: Option<u64>, called: bool, now: Instant) -> Next {
+    /// An admitted run gives up its place without a call; `started` says that it had been told to start.
+    pub(crate) fn release(&self, credential: &str, ticket: Option<u64>, started: bool, now: Instant) -> Next {
         let mut credentials = self.lock();
-        let Some(line) = credentials.get_mut(credential) else { return Next::default() };
-        line.door.retain(|(at, _)| Some(*at) != place);
-        line.calling = line.calling.saturating_sub(u32::from(called));
-        line.taken = line.taken.saturating_sub(1);
-        line.next(now)
+        let Some(state) = credentials.get_mut(credential) else { return Next::default() };
+        state.standby.retain(|(at, _)| Some(*at) != ticket);
+        state.in_flight = state.in_flight.saturating_sub(u32::from(started));
+        state.admitted = state.admitted.saturating_sub(1);
+        state.next(now)
     }
 
     /// A call has ended.
-    pub(crate) fn leave(&self, credential: &str, ending: Ending, now: Instant) -> Next {
+    pub(crate) fn end_call(&self, credential: &str, ending: CallEnd, now: Instant) -> Next {
         let mut credentials = self.lock();
-        let Some(line) = credentials.get_mut(credential) else { return Next::default() };
-        let at_limit = line.taken >= line.limit || !line.waiting.is_empty() || !line.woken.is_empty();
-        line.calling = line.calling.saturating_sub(1);
-        line.taken = line.taken.saturating_sub(1);
+        let Some(state) = credentials.get_mut(credential) else { return Next::default() };
+        let at_limit = state.admitted >= state.limit || !state.waiting.is_empty() || !state.woken.is_empty();
+        state.in_flight = state.in_flight.saturating_sub(1);
+        state.admitted = state.admitted.saturating_sub(1);
         match ending {
-            Ending::Borne { took, closed_until } => {
-                line.backoffs = 0;
-                line.takes = match line.takes.is_zero() {
+            CallEnd::Accepted { took, closed_until } => {
+                state.backoffs = 0;
+                state.average_call = match state.average_call.is_zero() {
                     true => took,
-                    false => (line.takes * 7 + took) / 8,
+                    false => (state.average_call * 7 + took) / 8,
                 };
                 if at_limit {
-                    line.borne();
+                    state.accepted_at_full_load();
                 }
                 if let Some(time) = closed_until.filter(|time| now < *time) {
-                    line.close(time);
+                    state.close(time);
                 }
             }
-            Ending::Refused { retry_after } => line.refused(retry_after, now),
-            Ending::Other => {}
+            CallEnd::Throttled { retry_after } => state.throttled(retry_after, now),
+            CallEnd::Other => {}
         }
-        line.next(now)
+        state.next(now)
     }
 
-    /// What may go on now at a credential that was closed.
-    pub(crate) fn look(&self, credential: &str, now: Instant) -> Next {
-        self.lock().get_mut(credential).map(|line| line.next(now)).unwrap_or_default()
+    /// What may go on now at a credential.
+    pub(crate) fn poll(&self, credential: &str, now: Instant) -> Next {
+        self.lock().get_mut(credential).map(|state| state.next(now)).unwrap_or_default()
     }
 
-    /// Whether a run is in a queue here.
-    pub(crate) fn holds(&self, run: &RunKey) -> bool {
-        self.lock().values().any(|line| line.waiting.contains(run))
+    pub(crate) fn is_queued(&self, run: &RunKey) -> bool {
+        self.lock().values().any(|state| state.waiting.contains(run))
     }
 
-    /// A run will not come: it ended, or was stopped. Its place is somebody else's.
-    pub(crate) fn forget(&self, run: &RunKey, now: Instant) -> Next {
+    /// Removes a run that ended or was stopped from all queues.
+    pub(crate) fn remove(&self, run: &RunKey, now: Instant) -> Next {
         let mut next = Next::default();
-        for line in self.lock().values_mut() {
-            line.waiting.remove(run);
-            if line.woken.remove(run).is_some() {
-                next = line.next(now);
+        for state in self.lock().values_mut() {
+            state.waiting.remove(run);
+            if state.woken.remove(run).is_some() {
+                next = state.next(now);
             }
         }
         next
     }
 
-    /// How a credential stands.
-    pub(crate) fn standing(&self, credential: &str) -> Standing {
-        self.lock().get(credential).map_or_else(Standing::default, |line| Standing {
-            in_flight: line.calling,
-            limit: (!line.growing).then_some(line.limit),
-            waiting: u32::try_from(line.waiting.len() + line.woken.len()).unwrap_or(u32::MAX),
+    pub(crate) fn state(&self, credential: &str) -> CredentialState {
+        self.lock().get(credential).map_or_else(CredentialState::default, |state| CredentialState {
+            in_flight: state.in_flight,
+            limit: (!state.slow_start).then_some(state.limit),
+            waiting: u32::try_from(state.waiting.len() + state.woken.len()).unwrap_or(u32::MAX),
         })
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Line>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Credential>> {
         self.credentials.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Line {
+impl Credential {
     fn is_closed(&self, now: Instant) -> bool {
         self.closed_until.is_some_and(|time| now < time)
     }
 
     fn close(&mut self, until: Instant) {
         self.closed_until = self.closed_until.max(Some(until));
-        for (_, sender) in self.door.drain(..) {
-            // Whoever is just going needs no word.
-            let _ = sender.send(Word::Back);
+        for (_, sender) in self.standby.drain(..) {
+            // A run that is being dropped needs no signal.
+            let _ = sender.send(Signal::Requeue);
         }
     }
 
-    /// Whether another may come to the door.
-    fn has_room(&self) -> bool {
-        self.has_room_beside(0)
+    /// Whether another run may be admitted.
+    fn has_capacity(&self) -> bool {
+        self.has_capacity_beside(0)
     }
 
-    /// The same, when so many are on their way.
-    fn has_room_beside(&self, coming: usize) -> bool {
-        let coming = u32::try_from(coming).unwrap_or(u32::MAX);
-        self.taken.saturating_add(coming) < self.limit.saturating_add(1 + self.limit / 8)
+    /// The same, when so many woken runs have not come yet.
+    fn has_capacity_beside(&self, woken: usize) -> bool {
+        let woken = u32::try_from(woken).unwrap_or(u32::MAX);
+        self.admitted.saturating_add(woken) < self.limit.saturating_add(1 + self.limit / 8)
     }
 
-    /// A call was borne while there were as many as allowed: more may be.
-    fn borne(&mut self) {
-        if self.growing {
+    /// A call was accepted while the limit was used up, so the limit may be higher.
+    fn accepted_at_full_load(&mut self) {
+        if self.slow_start {
             self.limit = self.limit.saturating_add(1);
             return;
         }
-        self.borne_at_limit += 1;
-        if self.probing && self.borne_at_limit >= self.limit {
-            // A whole round at one more: it is borne, so ask sooner for the next.
+        self.accepted_at_limit += 1;
+        if self.probing && self.accepted_at_limit >= self.limit {
+            // A whole round was accepted at the higher limit, so probe sooner the next time.
             self.probing = false;
-            self.patience = (self.patience / 2).max(1);
+            self.probe_rounds = (self.probe_rounds / 2).max(1);
         }
-        let rounds = self.borne_at_limit / self.limit.max(1);
-        if rounds >= self.patience && (self.is_worth_a_refusal() || rounds >= PATIENCE.1) {
+        let rounds = self.accepted_at_limit / self.limit.max(1);
+        if rounds >= self.probe_rounds && (self.is_probe_worthwhile() || rounds >= PROBE_ROUNDS.1) {
             self.limit = self.limit.saturating_add(1);
-            self.borne_at_limit = 0;
+            self.accepted_at_limit = 0;
             self.probing = true;
         }
     }
 
-    /// Whether those who wait would keep the credential busy for as long as somebody who is refused has to stay away.
-    fn is_worth_a_refusal(&self) -> bool {
+    /// Whether the queue keeps the credential busy for longer than a throttled probe has to back off.
+    fn is_probe_worthwhile(&self) -> bool {
         let waiting = u32::try_from(self.waiting.len()).unwrap_or(u32::MAX);
-        self.takes.saturating_mul(waiting) / self.limit.max(1) >= self.told * 2
+        self.average_call.saturating_mul(waiting) / self.limit.max(1) >= self.last_retry_after * 2
     }
 
-    fn refused(&mut self, retry_after: Option<Duration>, now: Instant) {
-        let borne = self.calling;
-        self.limit = match self.growing {
-            true => self.limit.min(borne),
-            false => self.limit.min(borne.max(self.limit.saturating_sub(1))),
+    fn throttled(&mut self, retry_after: Option<Duration>, now: Instant) {
+        let accepted = self.in_flight;
+        self.limit = match self.slow_start {
+            true => self.limit.min(accepted),
+            false => self.limit.min(accepted.max(self.limit.saturating_sub(1))),
         }
         .max(1);
-        self.growing = false;
-        self.told = retry_after.unwrap_or_default();
-        self.borne_at_limit = 0;
+        self.slow_start = false;
+        self.last_retry_after = retry_after.unwrap_or_default();
+        self.accepted_at_limit = 0;
         if std::mem::take(&mut self.probing) {
-            self.patience = self.patience.saturating_mul(2).min(PATIENCE.1);
+            self.probe_rounds = self.probe_rounds.saturating_mul(2).min(PROBE_ROUNDS.1);
         }
-        if borne > 0 {
+        if accepted > 0 {
             return;
         }
-        // Nothing is borne, so it was not the number at once that was too large: begin again from one.
-        self.growing = true;
+        // The only call was throttled, so concurrency was not the reason: close, then start again from one.
+        self.slow_start = true;
         let wait = retry_after.unwrap_or_else(|| {
             let wait = BACKOFF.0.saturating_mul(1 << self.backoffs.min(8)).min(BACKOFF.1);
             self.backoffs += 1;
@@ -338,26 +328,25 @@ impl Line {
         self.close(now.after(wait));
     }
 
-    /// Lets call who stands at the door, and wakes who waits, in order.
+    /// Starts runs on standby and wakes queued runs, in order.
     fn next(&mut self, now: Instant) -> Next {
         if self.is_closed(now) {
-            let look_again = self.closed_until.filter(|time| self.watched != Some(*time));
-            self.watched = self.closed_until;
-            return Next { wake: Vec::new(), look_again };
+            let poll_at = self.closed_until.filter(|time| self.next_poll != Some(*time));
+            self.next_poll = self.closed_until;
+            return Next { wake: Vec::new(), poll_at };
         }
-        while self.calling < self.limit
-            && let Some((_, sender)) = self.door.pop_front()
+        while self.in_flight < self.limit
+            && let Some((_, sender)) = self.standby.pop_front()
         {
-            // Whoever is just going finds the word and gives the call back.
-            self.calling += 1;
-            if sender.send(Word::Call).is_err() {
-                self.calling -= 1;
+            // A run that is being dropped sees the signal and releases the call.
+            self.in_flight += 1;
+            if sender.send(Signal::Start).is_err() {
+                self.in_flight -= 1;
             }
         }
-        // Who does not come soon waits for something else, such as a slot: then somebody else is woken beside them.
-        self.woken.retain(|_, since| now < since.after(ON_THE_WAY));
+        self.woken.retain(|_, since| now < since.after(WAKE_TIMEOUT));
         let mut wake = Vec::new();
-        while self.has_room_beside(self.woken.len())
+        while self.has_capacity_beside(self.woken.len())
             && let Some(run) = self.queue.pop_front()
         {
             if self.waiting.remove(&run) {
@@ -365,13 +354,14 @@ impl Line {
                 wake.push(run);
             }
         }
-        let look_again = match self.waiting.is_empty() {
+        let poll_at = match self.waiting.is_empty() {
             true => None,
-            false => self.woken.values().min().map(|since| since.after(ON_THE_WAY)),
+            false => self.woken.values().min().map(|since| since.after(WAKE_TIMEOUT)),
         };
-        let look_again = look_again.filter(|time| self.watched.is_none_or(|watched| watched <= now || *time < watched));
-        self.watched = look_again.or(self.watched);
-        Next { wake, look_again }
+        let poll_at =
+            poll_at.filter(|time| self.next_poll.is_none_or(|next_poll| next_poll <= now || *time < next_poll));
+        self.next_poll = poll_at.or(self.next_poll);
+        Next { wake, poll_at }
     }
 }
 

@@ -24,7 +24,7 @@ use crate::{
     budget::{CostGrant, Reservation},
     deltas::TurnDeltas,
     driver::Driver,
-    fallback::Way,
+    fallback::FallbackDecision,
     permit::Permit,
 };
 
@@ -239,9 +239,9 @@ impl Driver {
         let way = match error {
             TurnError::Throttled { .. } | TurnError::Overloaded { .. } => self.fallback(error),
             _ if retry_at.is_none() => self.fallback(error),
-            _ => Way::Stay,
+            _ => FallbackDecision::Stay,
         };
-        if matches!(way, Way::Switch { .. }) {
+        if matches!(way, FallbackDecision::Switch { .. }) {
             retry_at = Some(self.wall());
         }
         if retry_at.is_some() {
@@ -254,11 +254,11 @@ impl Driver {
             self.assume_paid(turn, reserved);
         }
         match way {
-            Way::Stay => {}
-            Way::Suppressed(text) => {
+            FallbackDecision::Stay => {}
+            FallbackDecision::Suppressed(text) => {
                 self.push(Body::Notice { notice: Notice::FallbackSuppressed, text });
             }
-            Way::Switch { attempt, target } => self.switch(turn, attempt, *target, said),
+            FallbackDecision::Switch { attempt, target } => self.switch(turn, attempt, *target, said),
         }
     }
 

@@ -1,4 +1,4 @@
-//! The right to one call at a credential, and waking those who wait for one.
+//! The right to one call at a credential, and waking the runs that wait for one.
 
 use std::{sync::Arc, time::Duration};
 
@@ -15,16 +15,16 @@ use crate::{
     Engine,
     control::Claim,
     driver::Driver,
-    limiter::{Ending, Entrance, Next, Word},
+    limiter::{CallEnd, Decision, Next, Signal},
 };
 
-/// A run that waits for room looks again after this long, in case that whoever was to wake it is gone.
+/// A queued run looks again after this long, in case its wake-up was lost.
 pub(crate) const LOOK_AGAIN: Duration = Duration::from_secs(5);
 
-/// The right to come to the door and make one call. It is given back when the call has ended, or will not be made.
+/// The right to make one call. It is given back when the call has ended, or will not be made.
 pub(crate) struct Permit {
     engine: Arc<Engine>,
-    /// Nothing for a provider without limits, and once it was given back.
+    /// `None` for a provider without limits, and once the permit was given back.
     credential: Option<String>,
     since: Instant,
     stage: Stage,
@@ -33,29 +33,27 @@ pub(crate) struct Permit {
 /// How far the holder of a permit has come.
 #[derive(Debug)]
 enum Stage {
-    /// On the way.
-    Before,
-    /// At the door, at this place, listening for the word.
-    Door(u64, oneshot::Receiver<Word>),
-    /// Calling.
+    Admitted,
+    /// With this ticket, until the signal.
+    Standby(u64, oneshot::Receiver<Signal>),
     Calling,
 }
 
 impl Permit {
-    /// Returns when the call may be made; says no when it may not after all, because the credential was closed.
+    /// Returns true when the call may be made, false when the credential was closed and the run must queue again.
     pub(crate) async fn call(&mut self) -> bool {
         let clock = self.engine.parts.clock.clone();
         if let Some(credential) = &self.credential
-            && let Some((place, word)) = self.engine.limiter.call(credential, clock.now())
+            && let Some((ticket, signal)) = self.engine.limiter.start_call(credential, clock.now())
         {
-            self.stage = Stage::Door(place, word);
-            let said = match &mut self.stage {
-                Stage::Door(_, word) => word.await,
-                Stage::Before | Stage::Calling => Ok(Word::Back),
+            self.stage = Stage::Standby(ticket, signal);
+            let signal = match &mut self.stage {
+                Stage::Standby(_, signal) => signal.await,
+                Stage::Admitted | Stage::Calling => Ok(Signal::Requeue),
             };
-            if said != Ok(Word::Call) {
-                self.stage = Stage::Before;
-                self.give_back(Ending::Other);
+            if signal != Ok(Signal::Start) {
+                self.stage = Stage::Admitted;
+                self.give_back(CallEnd::Other);
                 return false;
             }
         }
@@ -64,44 +62,44 @@ impl Permit {
         true
     }
 
-    /// Gives it back with what the call came to.
+    /// Gives it back after a call.
     pub(crate) fn end(mut self, result: &Result<Turn, TurnError>) {
         let took = self.engine.parts.clock.now().since(self.since);
         let ending = match result {
             Ok(turn) => {
                 let clock = &self.engine.parts.clock;
                 let closed_until = turn.headroom.closed_until.map(|time| clock.now().after(time.since(clock.wall())));
-                Ending::Borne { took, closed_until }
+                CallEnd::Accepted { took, closed_until }
             }
             Err(TurnError::Throttled { retry_after, .. } | TurnError::Overloaded { retry_after, .. }) => {
-                Ending::Refused { retry_after: *retry_after }
+                CallEnd::Throttled { retry_after: *retry_after }
             }
-            // The provider took the call and thought about it.
+            // The provider accepted the call and worked on it.
             Err(TurnError::Refused { .. } | TurnError::ContextTooLong { .. }) => {
-                Ending::Borne { took, closed_until: None }
+                CallEnd::Accepted { took, closed_until: None }
             }
             Err(
                 TurnError::Unavailable { .. }
                 | TurnError::Cut { .. }
                 | TurnError::BadRequest { .. }
                 | TurnError::Auth { .. },
-            ) => Ending::Other,
+            ) => CallEnd::Other,
         };
         self.give_back(ending);
     }
 
-    fn give_back(&mut self, ending: Ending) {
+    fn give_back(&mut self, ending: CallEnd) {
         if let Some(credential) = self.credential.take() {
             let (limiter, now) = (&self.engine.limiter, self.engine.parts.clock.now());
             let next = match &mut self.stage {
-                Stage::Before => limiter.give_up(&credential, None, false, now),
-                Stage::Door(place, word) => {
-                    // From here on nothing can be said, so that what was said is all.
-                    word.close();
-                    let called = word.try_recv() == Ok(Word::Call);
-                    limiter.give_up(&credential, Some(*place), called, now)
+                Stage::Admitted => limiter.release(&credential, None, false, now),
+                Stage::Standby(ticket, signal) => {
+                    // After the close no signal can come, so the one read here is the last.
+                    signal.close();
+                    let started = signal.try_recv() == Ok(Signal::Start);
+                    limiter.release(&credential, Some(*ticket), started, now)
                 }
-                Stage::Calling => limiter.leave(&credential, ending, now),
+                Stage::Calling => limiter.end_call(&credential, ending, now),
             };
             self.engine.go_on(&credential, next);
         }
@@ -110,17 +108,17 @@ impl Permit {
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        self.give_back(Ending::Other);
+        self.give_back(CallEnd::Other);
     }
 }
 
 impl Driver {
-    /// The right to call the run's model now; nothing when the run has to wait for it, and will be woken.
+    /// The right to call the run's model; `None` when the run was queued and will be woken.
     pub(crate) fn permit(&self) -> Option<Permit> {
         let provider = self.engine.parts.providers.get(&self.run.model.provider);
         let credential = provider.and_then(|provider| provider.credential.clone());
         if let Some(credential) = &credential
-            && self.engine.limiter.enter(credential, &self.key, self.engine.parts.clock.now()) == Entrance::Wait
+            && self.engine.limiter.acquire(credential, &self.key, self.engine.parts.clock.now()) == Decision::Queue
         {
             return None;
         }
@@ -128,7 +126,7 @@ impl Driver {
             engine: self.engine.clone(),
             credential,
             since: self.engine.parts.clock.now(),
-            stage: Stage::Before,
+            stage: Stage::Admitted,
         })
     }
 
@@ -140,25 +138,25 @@ impl Driver {
 }
 
 impl Engine {
-    /// Wakes those who come next, and looks again when it is time.
+    /// Wakes the next runs, and polls again when it is time.
     pub(crate) fn go_on(self: &Arc<Self>, credential: &str, next: Next) {
         for run in next.wake {
             self.wake(run);
         }
-        if let Some(time) = next.look_again {
+        if let Some(time) = next.poll_at {
             let (engine, clock) = (Arc::downgrade(self), self.parts.clock.clone());
             let credential = credential.to_owned();
             tokio::spawn(async move {
                 clock.sleep_until(time).await;
                 if let Some(engine) = engine.upgrade() {
-                    let next = engine.limiter.look(&credential, clock.now());
+                    let next = engine.limiter.poll(&credential, clock.now());
                     engine.go_on(&credential, next);
                 }
             });
         }
     }
 
-    /// Brings a run back that was parked for want of room. One that has not quite let go is brought back when it does.
+    /// Brings a parked run back. One whose task has not ended yet is brought back when it does.
     pub(crate) fn wake(self: &Arc<Self>, run: RunKey) {
         let engine = self.clone();
         tokio::spawn(async move {
@@ -169,9 +167,9 @@ impl Engine {
         });
     }
 
-    /// A run does not wait for room any more; its place is somebody else's.
+    /// A run does not wait for capacity any more.
     pub(crate) fn forget_waiting(self: &Arc<Self>, run: &RunKey) {
-        let next = self.limiter.forget(run, self.parts.clock.now());
+        let next = self.limiter.remove(run, self.parts.clock.now());
         for run in next.wake {
             self.wake(run);
         }

@@ -155,7 +155,7 @@ impl Runs for Engine {
         let mut load = self.gate().load();
         for (id, provider) in &self.parts.providers {
             let Some(credential) = &provider.credential else { continue };
-            let standing = self.limiter.standing(credential);
+            let standing = self.limiter.state(credential);
             let entry = load.providers.entry(id.clone()).or_default();
             entry.calls_in_flight = u64::from(standing.in_flight);
             entry.call_limit = standing.limit.map(u64::from);

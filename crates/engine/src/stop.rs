@@ -228,7 +228,7 @@ impl Engine {
         if self.is_stopping() {
             return;
         }
-        if due == Due::Wake && self.limiter.holds(&key) {
+        if due == Due::Wake && self.limiter.is_queued(&key) {
             // Whoever makes room wakes it; this is only the last resort.
             self.timers.set(self.parts.clock.now().after(LOOK_AGAIN), &key, Due::Wake);
             return;

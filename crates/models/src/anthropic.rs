@@ -9,13 +9,13 @@ use crate::{
     Driver,
     intake::Reader,
     known::Known,
-    remote::{Credential, Dialect, Letter},
+    remote::{Api, Credential, EncodedRequest},
 };
 
 /// The Messages API.
 pub(crate) struct Anthropic;
 
-impl Dialect for Anthropic {
+impl Api for Anthropic {
     fn driver(&self) -> Driver {
         Driver::Anthropic
     }
@@ -24,7 +24,7 @@ impl Dialect for Anthropic {
         "anthropic"
     }
 
-    fn home(&self) -> &'static str {
+    fn default_url(&self) -> &'static str {
         "https://api.anthropic.com"
     }
 
@@ -44,9 +44,9 @@ impl Dialect for Anthropic {
         "/v1/messages"
     }
 
-    fn letter(&self, request: &TurnRequest, known: &Known) -> Letter {
+    fn encode(&self, request: &TurnRequest, known: &Known) -> EncodedRequest {
         let (body, headers) = request::write(request, known);
-        Letter { body, headers, reader: reader() }
+        EncodedRequest { body, headers, reader: reader() }
     }
 
     fn list_path(&self) -> &'static str {
@@ -54,7 +54,7 @@ impl Dialect for Anthropic {
     }
 }
 
-/// What understands an answer.
+/// Parses an answer.
 pub(crate) fn reader() -> Box<dyn Reader> {
     Box::new(reader::Messages::default())
 }

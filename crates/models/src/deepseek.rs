@@ -18,13 +18,13 @@ use crate::{
     },
     intake::Reader,
     known::{Known, PLAIN_SUFFIX, Thinking},
-    remote::{Credential, Dialect, Letter},
+    remote::{Api, EncodedRequest},
 };
 
 /// DeepSeek's API.
 pub(crate) struct Deepseek;
 
-impl Dialect for Deepseek {
+impl Api for Deepseek {
     fn driver(&self) -> Driver {
         Driver::Deepseek
     }
@@ -33,7 +33,7 @@ impl Dialect for Deepseek {
         "deepseek"
     }
 
-    fn home(&self) -> &'static str {
+    fn default_url(&self) -> &'static str {
         "https://api.deepseek.com"
     }
 
@@ -41,31 +41,15 @@ impl Dialect for Deepseek {
         address.to_owned()
     }
 
-    fn credential(&self) -> Credential {
-        Credential::Bearer
-    }
-
-    fn headers(&self) -> &'static [(&'static str, &'static str)] {
-        &[]
-    }
-
-    fn turn_path(&self) -> &'static str {
-        "/chat/completions"
-    }
-
-    fn letter(&self, request: &TurnRequest, known: &Known) -> Letter {
+    fn encode(&self, request: &TurnRequest, known: &Known) -> EncodedRequest {
         let demanded = demanded(request);
         let mode = Mode::of(request, known, &demanded);
         let reasoning = if mode == Mode::Thinking { Reasoning::Expected } else { Reasoning::Optional };
-        Letter { body: body(request, mode, &demanded), headers: Vec::new(), reader: reader(reasoning) }
-    }
-
-    fn list_path(&self) -> &'static str {
-        "/models"
+        EncodedRequest { body: body(request, mode, &demanded), headers: Vec::new(), reader: reader(reasoning) }
     }
 }
 
-/// What understands an answer.
+/// Parses an answer.
 pub(crate) fn reader(reasoning: Reasoning) -> Box<dyn Reader> {
     Box::new(Completion::new(reasoning))
 }
@@ -78,13 +62,13 @@ enum Mode {
     /// It could, and is told not to.
     Plain,
     /// It cannot.
-    Unsaid,
+    Unspecified,
 }
 
 impl Mode {
     /// A history that lacks reasoning where it is demanded would be rejected: then the model is told not to think.
     fn of(request: &TurnRequest, known: &Known, demanded: &[bool]) -> Self {
-        if known.hushed || request.model.ends_with(PLAIN_SUFFIX) {
+        if known.thinking_disabled || request.model.ends_with(PLAIN_SUFFIX) {
             return Self::Plain;
         }
         let whole = request.messages.iter().zip(demanded).all(|(message, demanded)| match &**message {
@@ -92,7 +76,7 @@ impl Mode {
             Message::User(_) | Message::Results(_) => true,
         });
         match (known.thinking, whole) {
-            (Thinking::Never, _) => Self::Unsaid,
+            (Thinking::Never, _) => Self::Unspecified,
             (_, true) => Self::Thinking,
             (_, false) => Self::Plain,
         }
@@ -143,7 +127,7 @@ fn body(request: &TurnRequest, mode: Mode, demanded: &[bool]) -> Value {
             body.insert("thinking".into(), json!({ "type": "disabled" }));
             chat::sampling(&mut body, &request.sampling);
         }
-        Mode::Unsaid => chat::sampling(&mut body, &request.sampling),
+        Mode::Unspecified => chat::sampling(&mut body, &request.sampling),
     }
     chat::stops(&mut body, &request.sampling);
     Value::Object(body)

@@ -177,20 +177,20 @@ mod tests {
 
     use super::*;
 
-    struct Deaf;
+    struct NoDeltas;
 
-    impl Deltas for Deaf {
+    impl Deltas for NoDeltas {
         fn push(&self, _: DeltaKind, _: &str) {}
     }
 
     #[test]
     fn thoughts_know_where_they_stand() {
         let mut draft = Draft::default();
-        draft.think(0, "first", &Deaf);
-        draft.say("text", &Deaf);
+        draft.think(0, "first", &NoDeltas);
+        draft.say("text", &NoDeltas);
         draft.seal(2, "sealed");
         draft.begin_call(3, "a", "Read");
-        draft.think(4, "second", &Deaf);
+        draft.think(4, "second", &NoDeltas);
         draft.begin_call(5, "b", "Read");
         let (_, thoughts, _) = draft.finish(Ending::Whole);
         assert_eq!(thoughts.iter().map(|thought| thought.place).collect::<Vec<_>>(), [0, 1, 2]);

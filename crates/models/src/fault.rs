@@ -1,97 +1,112 @@
-//! Why a call came to nothing: typed by what the provider says, by its words only where it gives no code.
+//! Why a call failed: by the provider's error code, and by its message only where it gives no code.
 
 use std::time::Duration;
 
 use drawloom_contract::model::TurnError;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::Secret;
 
-/// Most characters of what a provider said that an error shows.
+/// Most characters of a provider's message that an error shows.
 const MOST_MESSAGE: usize = 400;
 
-/// Which failure it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+/// How a turn fails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum FailKind {
+    /// "Slow down."
     Throttled,
+    /// The provider has too much to do.
     Overloaded,
+    /// The provider cannot be reached, or failed inside.
     Unavailable,
+    /// The stream breaks off.
     Cut,
+    /// The model declines.
     Refused,
+    /// The request is not understood.
     BadRequest,
+    /// The credential is wrong.
     Auth,
+    /// The conversation does not fit.
     ContextTooLong,
+}
+
+impl FailKind {
+    pub(crate) fn error(self, message: String, retry_after: Option<Duration>) -> TurnError {
+        match self {
+            Self::Throttled => TurnError::Throttled { message, retry_after },
+            Self::Overloaded => TurnError::Overloaded { message, retry_after },
+            Self::Unavailable => TurnError::Unavailable { message },
+            Self::Cut => TurnError::Cut { message },
+            Self::Refused => TurnError::Refused { message },
+            Self::BadRequest => TurnError::BadRequest { message },
+            Self::Auth => TurnError::Auth { message },
+            Self::ContextTooLong => TurnError::ContextTooLong { message },
+        }
+    }
 }
 
 /// A failure, before it is known whose call it was.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fault {
-    pub(crate) kind: Kind,
+    pub(crate) kind: FailKind,
     pub(crate) message: String,
     pub(crate) retry_after: Option<Duration>,
 }
 
 impl Fault {
-    pub(crate) fn new(kind: Kind, message: impl Into<String>) -> Self {
+    pub(crate) fn new(kind: FailKind, message: impl Into<String>) -> Self {
         Self { kind, message: message.into(), retry_after: None }
     }
 
     /// A stream that ended before the turn did.
     pub(crate) fn cut(message: impl Into<String>) -> Self {
-        Self::new(Kind::Cut, message)
+        Self::new(FailKind::Cut, message)
     }
 
-    /// What an answer that is no success means.
+    /// The failure that an HTTP status and body mean.
     pub(crate) fn of_answer(status: u16, body: &[u8], retry_after: Option<Duration>) -> Self {
-        let mut said = Said::read(body);
+        let mut error = ProviderError::read(body);
         if (300..400).contains(&status) {
-            said.text = "it sends us elsewhere, where we do not go: check `base_url`".into();
+            error.text = "it sends us elsewhere, where we do not go: check `base_url`".into();
         }
-        let kind = match (said.kind(Some(status)), retry_after) {
-            // Whoever says when to come back is not down.
-            (Kind::Unavailable, Some(_)) if status == 503 => Kind::Overloaded,
+        let kind = match (error.kind(Some(status)), retry_after) {
+            // A provider that gives a retry time is not down.
+            (FailKind::Unavailable, Some(_)) if status == 503 => FailKind::Overloaded,
             (kind, _) => kind,
         };
-        Self { kind, message: format!("{} (HTTP {status})", said.message(kind)), retry_after }
+        Self { kind, message: format!("{} (HTTP {status})", error.message(kind)), retry_after }
     }
 
-    /// What an error inside a stream means.
-    pub(crate) fn of_event(error: &Value) -> Self {
-        let said = Said::of(error);
-        let kind = said.kind(None);
-        Self::new(kind, said.message(kind))
+    /// The failure that an error inside a stream means.
+    pub(crate) fn of_event(event: &Value) -> Self {
+        let error = ProviderError::of(event);
+        let kind = error.kind(None);
+        Self::new(kind, error.message(kind))
     }
 
-    /// The error of the call of `who`: short, and without the key, whoever put it there.
+    /// The error of a call to `who`: short, and without the key.
     pub(crate) fn into_error(self, who: &str, key: Option<&Secret>) -> TurnError {
-        let mut said = self.message;
+        let mut message = self.message;
         if let Some(key) = key.map(Secret::reveal).filter(|key| !key.is_empty()) {
-            said = said.replace(key, "***");
+            message = message.replace(key, "***");
         }
-        let message = format!("{who}: {}", clip(&said));
-        let retry_after = self.retry_after;
-        match self.kind {
-            Kind::Throttled => TurnError::Throttled { message, retry_after },
-            Kind::Overloaded => TurnError::Overloaded { message, retry_after },
-            Kind::Unavailable => TurnError::Unavailable { message },
-            Kind::Cut => TurnError::Cut { message },
-            Kind::Refused => TurnError::Refused { message },
-            Kind::BadRequest => TurnError::BadRequest { message },
-            Kind::Auth => TurnError::Auth { message },
-            Kind::ContextTooLong => TurnError::ContextTooLong { message },
-        }
+        self.kind.error(format!("{who}: {}", clip(&message)), self.retry_after)
     }
 }
 
-/// What a provider said of a failure.
-struct Said {
-    /// Its words for programs: type and code.
-    words: Vec<String>,
-    /// Its words for people.
+/// An error as a provider describes it.
+struct ProviderError {
+    /// Type, code and status, in lower case.
+    codes: Vec<String>,
+    /// The message.
     text: String,
 }
 
-impl Said {
+impl ProviderError {
     fn read(body: &[u8]) -> Self {
         match serde_json::from_slice::<Value>(body) {
             Ok(value) => Self::of(&value),
@@ -99,7 +114,7 @@ impl Said {
                 let text = String::from_utf8_lossy(body);
                 let text = text.trim();
                 let text = if text.starts_with('<') { "it answers with a web page" } else { text };
-                Self { words: Vec::new(), text: text.to_owned() }
+                Self { codes: Vec::new(), text: text.to_owned() }
             }
         }
     }
@@ -108,7 +123,7 @@ impl Said {
     fn of(value: &Value) -> Self {
         let value = value.as_array().and_then(|list| list.first()).unwrap_or(value);
         let error = value.get("error").filter(|error| !error.is_null()).unwrap_or(value);
-        let words = ["type", "code", "status"]
+        let codes = ["type", "code", "status"]
             .iter()
             .filter_map(|key| error.get(key)?.as_str())
             .map(str::to_ascii_lowercase)
@@ -120,52 +135,54 @@ impl Said {
             (Value::Null, None) => String::new(),
             (other, None) => other.to_string(),
         };
-        Self { words, text }
+        Self { codes, text }
     }
 
-    fn kind(&self, status: Option<u16>) -> Kind {
-        let says = |list: &[&str]| self.words.iter().any(|word| list.contains(&word.as_str()));
+    fn kind(&self, status: Option<u16>) -> FailKind {
+        let says = |list: &[&str]| self.codes.iter().any(|code| list.contains(&code.as_str()));
         let lower = self.text.to_ascii_lowercase();
         let mentions = |list: &[&str]| list.iter().any(|part| lower.contains(part));
-        if says(NO_CREDIT) || status == Some(402) || mentions(NO_CREDIT_SHAPES) {
-            // The key is good but buys nothing: no wait mends that, another provider does.
-            return Kind::Auth;
+        if says(NO_CREDIT) || status == Some(402) || mentions(NO_CREDIT_MESSAGES) {
+            // The key is valid but the account has no credit: another provider helps, waiting does not.
+            return FailKind::Auth;
         }
         if says(TOO_LONG) {
-            return Kind::ContextTooLong;
+            return FailKind::ContextTooLong;
         }
         if says(&["content_filter", "content_policy_violation"]) {
-            return Kind::Refused;
+            return FailKind::Refused;
         }
         if says(OVERLOADED) {
-            return Kind::Overloaded;
+            return FailKind::Overloaded;
         }
         let says_throttled = says(&["rate_limit_error", "rate_limit_exceeded", "too_many_requests"]);
         let says_auth = says(&["authentication_error", "permission_error", "invalid_api_key", "permission_denied"]);
-        let too_long = mentions(TOO_LONG_SHAPES);
+        let too_long = mentions(TOO_LONG_MESSAGES);
         match status {
-            Some(401 | 403) => Kind::Auth,
-            Some(408 | 409 | 425) => Kind::Unavailable,
-            Some(413) => Kind::ContextTooLong,
-            // One request that is larger than what a minute allows fits in no minute.
-            Some(429) if mentions(&["request too large"]) => Kind::ContextTooLong,
-            Some(429) => Kind::Throttled,
-            Some(529) => Kind::Overloaded,
-            Some(503) if mentions(&["overloaded", "slow down", "too many requests", "capacity"]) => Kind::Overloaded,
+            Some(401 | 403) => FailKind::Auth,
+            Some(408 | 409 | 425) => FailKind::Unavailable,
+            Some(413) => FailKind::ContextTooLong,
+            // A request that is larger than the quota of a minute never fits.
+            Some(429) if mentions(&["request too large"]) => FailKind::ContextTooLong,
+            Some(429) => FailKind::Throttled,
+            Some(529) => FailKind::Overloaded,
+            Some(503) if mentions(&["overloaded", "slow down", "too many requests", "capacity"]) => {
+                FailKind::Overloaded
+            }
             // Some servers count tokens too late and answer 500.
-            Some(500..) if !too_long => Kind::Unavailable,
-            _ if says_throttled => Kind::Throttled,
-            _ if says_auth => Kind::Auth,
-            _ if too_long => Kind::ContextTooLong,
-            None if !says(&["invalid_request_error", "not_found_error"]) => Kind::Unavailable,
-            _ => Kind::BadRequest,
+            Some(500..) if !too_long => FailKind::Unavailable,
+            _ if says_throttled => FailKind::Throttled,
+            _ if says_auth => FailKind::Auth,
+            _ if too_long => FailKind::ContextTooLong,
+            None if !says(&["invalid_request_error", "not_found_error"]) => FailKind::Unavailable,
+            _ => FailKind::BadRequest,
         }
     }
 
-    fn message(&self, kind: Kind) -> String {
+    fn message(&self, kind: FailKind) -> String {
         let text = if self.text.is_empty() { "it does not say why" } else { &self.text };
-        match (kind, self.words.iter().any(|word| NO_CREDIT.contains(&word.as_str()))) {
-            (Kind::Auth, true) => format!("the account has no credit left: {text}"),
+        match (kind, self.codes.iter().any(|code| NO_CREDIT.contains(&code.as_str()))) {
+            (FailKind::Auth, true) => format!("the account has no credit left: {text}"),
             _ => text.to_owned(),
         }
     }
@@ -173,15 +190,15 @@ impl Said {
 
 const NO_CREDIT: &[&str] = &["insufficient_quota", "billing_error", "insufficient_balance", "billing_not_active"];
 
-/// How providers without a code for it say the same.
-const NO_CREDIT_SHAPES: &[&str] = &["credit balance is too low", "reached your specified api usage limits"];
+/// Messages of providers without a code for it.
+const NO_CREDIT_MESSAGES: &[&str] = &["credit balance is too low", "reached your specified api usage limits"];
 
 const TOO_LONG: &[&str] = &["context_length_exceeded", "request_too_large", "exceed_context_size_error"];
 
 const OVERLOADED: &[&str] = &["overloaded_error", "overloaded", "engine_overloaded", "server_overloaded"];
 
-/// How providers without a code for it say that a conversation is too long.
-const TOO_LONG_SHAPES: &[&str] = &[
+/// Messages of providers without a code for a conversation that is too long.
+const TOO_LONG_MESSAGES: &[&str] = &[
     "prompt is too long",
     "input is too long",
     "maximum context length",
@@ -207,52 +224,56 @@ mod tests {
 
     use super::*;
 
-    fn kind(status: u16, body: Value) -> Kind {
+    fn kind(status: u16, body: Value) -> FailKind {
         Fault::of_answer(status, body.to_string().as_bytes(), None).kind
     }
 
     #[test]
-    fn a_code_decides_before_the_status_and_the_status_before_words() {
+    fn a_code_decides_before_the_status_and_the_status_before_the_message() {
         let error =
             |kind: &str, message: &str| json!({ "type": "error", "error": { "type": kind, "message": message } });
         let code = |code: &str, message: &str| json!({ "error": { "message": message, "type": "x", "code": code } });
         let cases = [
-            (429, error("rate_limit_error", "slow down"), Kind::Throttled),
-            (529, error("overloaded_error", "Overloaded"), Kind::Overloaded),
-            (503, error("overloaded_error", "Overloaded"), Kind::Overloaded),
-            (503, json!({ "error": { "message": "The server is overloaded or not ready yet." } }), Kind::Overloaded),
-            (503, json!({ "error": { "message": "Slow down" } }), Kind::Overloaded),
-            (503, json!({ "error": { "message": "Maintenance" } }), Kind::Unavailable),
-            (500, error("api_error", "Internal server error"), Kind::Unavailable),
-            (504, error("timeout_error", "late"), Kind::Unavailable),
-            (401, error("authentication_error", "invalid x-api-key"), Kind::Auth),
-            (403, error("permission_error", "no"), Kind::Auth),
-            (402, error("billing_error", "pay"), Kind::Auth),
-            (400, error("invalid_request_error", "Your credit balance is too low to use the API"), Kind::Auth),
-            (404, error("not_found_error", "model: nope"), Kind::BadRequest),
-            (413, error("request_too_large", "Request exceeds the maximum size"), Kind::ContextTooLong),
+            (429, error("rate_limit_error", "slow down"), FailKind::Throttled),
+            (529, error("overloaded_error", "Overloaded"), FailKind::Overloaded),
+            (503, error("overloaded_error", "Overloaded"), FailKind::Overloaded),
+            (
+                503,
+                json!({ "error": { "message": "The server is overloaded or not ready yet." } }),
+                FailKind::Overloaded,
+            ),
+            (503, json!({ "error": { "message": "Slow down" } }), FailKind::Overloaded),
+            (503, json!({ "error": { "message": "Maintenance" } }), FailKind::Unavailable),
+            (500, error("api_error", "Internal server error"), FailKind::Unavailable),
+            (504, error("timeout_error", "late"), FailKind::Unavailable),
+            (401, error("authentication_error", "invalid x-api-key"), FailKind::Auth),
+            (403, error("permission_error", "no"), FailKind::Auth),
+            (402, error("billing_error", "pay"), FailKind::Auth),
+            (400, error("invalid_request_error", "Your credit balance is too low to use the API"), FailKind::Auth),
+            (404, error("not_found_error", "model: nope"), FailKind::BadRequest),
+            (413, error("request_too_large", "Request exceeds the maximum size"), FailKind::ContextTooLong),
             (
                 400,
                 error("invalid_request_error", "prompt is too long: 210000 tokens > 200000 maximum"),
-                Kind::ContextTooLong,
+                FailKind::ContextTooLong,
             ),
-            (400, error("invalid_request_error", "max_tokens: Field required"), Kind::BadRequest),
-            (400, code("context_length_exceeded", "too many"), Kind::ContextTooLong),
-            (400, code("", "This model's maximum context length is 8192 tokens."), Kind::ContextTooLong),
-            (429, code("insufficient_quota", "You exceeded your current quota"), Kind::Auth),
-            (429, code("rate_limit_exceeded", "Rate limit reached"), Kind::Throttled),
+            (400, error("invalid_request_error", "max_tokens: Field required"), FailKind::BadRequest),
+            (400, code("context_length_exceeded", "too many"), FailKind::ContextTooLong),
+            (400, code("", "This model's maximum context length is 8192 tokens."), FailKind::ContextTooLong),
+            (429, code("insufficient_quota", "You exceeded your current quota"), FailKind::Auth),
+            (429, code("rate_limit_exceeded", "Rate limit reached"), FailKind::Throttled),
             (
                 429,
                 code("rate_limit_exceeded", "Request too large for gpt-4.1 on tokens per min: Limit 1, Requested 2"),
-                Kind::ContextTooLong,
+                FailKind::ContextTooLong,
             ),
-            (400, code("content_filter", "filtered"), Kind::Refused),
-            (422, json!({ "detail": [{ "msg": "field required" }] }), Kind::BadRequest),
-            (302, json!(null), Kind::BadRequest),
+            (400, code("content_filter", "filtered"), FailKind::Refused),
+            (422, json!({ "detail": [{ "msg": "field required" }] }), FailKind::BadRequest),
+            (302, json!(null), FailKind::BadRequest),
             (
                 500,
                 json!([{ "error": { "code": 500, "message": "the request exceeds the available context size" } }]),
-                Kind::ContextTooLong,
+                FailKind::ContextTooLong,
             ),
         ];
         for (status, body, expected) in cases {
@@ -263,12 +284,12 @@ mod tests {
     #[test]
     fn errors_inside_a_stream_have_no_status() {
         let kind = |error: Value| Fault::of_event(&error).kind;
-        assert_eq!(kind(json!({ "type": "overloaded_error", "message": "Overloaded" })), Kind::Overloaded);
-        assert_eq!(kind(json!({ "type": "rate_limit_error", "message": "slow" })), Kind::Throttled);
-        assert_eq!(kind(json!({ "type": "api_error", "message": "oops" })), Kind::Unavailable);
-        assert_eq!(kind(json!({ "type": "invalid_request_error", "message": "no" })), Kind::BadRequest);
-        assert_eq!(kind(json!({ "message": "upstream gone", "code": 502 })), Kind::Unavailable);
-        assert_eq!(kind(json!("plain words")), Kind::Unavailable);
+        assert_eq!(kind(json!({ "type": "overloaded_error", "message": "Overloaded" })), FailKind::Overloaded);
+        assert_eq!(kind(json!({ "type": "rate_limit_error", "message": "slow" })), FailKind::Throttled);
+        assert_eq!(kind(json!({ "type": "api_error", "message": "oops" })), FailKind::Unavailable);
+        assert_eq!(kind(json!({ "type": "invalid_request_error", "message": "no" })), FailKind::BadRequest);
+        assert_eq!(kind(json!({ "message": "upstream gone", "code": 502 })), FailKind::Unavailable);
+        assert_eq!(kind(json!("plain words")), FailKind::Unavailable);
     }
 
     #[test]

@@ -1,29 +1,30 @@
 //! The bodies of the fuzz targets: whatever the bytes are, nothing panics, and where they are cut changes nothing.
 
 use drawloom_contract::model::{DeltaKind, Deltas, Turn};
+use drawloom_net::sse;
 
 use crate::{
     anthropic,
     chat::reader::Reasoning,
     deepseek,
     fault::Fault,
-    intake::{Intake, Progress, Reader},
-    openai, sse,
+    intake::{Intake, Progress, Reader, STREAM},
+    openai,
 };
 
-struct Deaf;
+struct NoDeltas;
 
-impl Deltas for Deaf {
+impl Deltas for NoDeltas {
     fn push(&self, _: DeltaKind, _: &str) {}
 }
 
 /// Server-sent events.
 pub fn check_sse(bytes: &[u8]) {
     let read = |pieces: &mut dyn Iterator<Item = &[u8]>| {
-        let mut parser = sse::Parser::default();
+        let mut parser = sse::Parser::new(STREAM);
         let mut events = Vec::new();
         for piece in pieces {
-            events.extend(parser.feed(piece)?);
+            parser.feed(piece, &mut events)?;
         }
         events.extend(parser.finish()?);
         Ok::<_, sse::TooLong>(events)
@@ -54,11 +55,11 @@ fn check(bytes: &[u8], reader: &dyn Fn() -> Box<dyn Reader>) {
 fn read(reader: Box<dyn Reader>, pieces: &mut dyn Iterator<Item = &[u8]>) -> Result<Turn, Fault> {
     let mut intake = Intake::new(reader);
     for piece in pieces {
-        if intake.feed(piece, &Deaf)? == Progress::Over {
+        if intake.feed(piece, &NoDeltas)? == Progress::Over {
             break;
         }
     }
-    intake.finish(&Deaf)
+    intake.finish(&NoDeltas)
 }
 
 /// `bytes` in pieces of one to seven bytes, as they say themselves.

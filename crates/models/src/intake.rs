@@ -1,15 +1,16 @@
 //! Takes an answer in as its bytes come: a stream of events, or the whole as JSON from a server that does not stream.
 
 use drawloom_contract::model::{Deltas, Turn};
+use drawloom_net::sse::{Event, Limits, Parser};
 use serde_json::Value;
 
-use crate::{
-    fault::Fault,
-    sse::{self, Event},
-};
+use crate::fault::Fault;
 
 /// Most bytes of one answer.
 pub(crate) const MOST_ANSWER: usize = 64 * 1024 * 1024;
+
+/// The limits of a stream.
+pub(crate) const STREAM: Limits = Limits { line: 8 * 1024 * 1024, event: 16 * 1024 * 1024 };
 
 /// Whether a turn is over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,7 +35,7 @@ pub(crate) trait Reader: Send {
 
 enum Form {
     Unknown,
-    Stream(sse::Parser),
+    Stream(Parser),
     Whole(Vec<u8>),
 }
 
@@ -64,14 +65,15 @@ impl Intake {
             match bytes.first() {
                 None => return Ok(self.progress),
                 Some(b'{') => self.form = Form::Whole(Vec::new()),
-                Some(_) => self.form = Form::Stream(sse::Parser::default()),
+                Some(_) => self.form = Form::Stream(Parser::new(STREAM)),
             }
         }
         match &mut self.form {
             Form::Unknown => {}
             Form::Whole(whole) => whole.extend_from_slice(bytes),
             Form::Stream(parser) => {
-                let events = parser.feed(bytes).map_err(|sse::TooLong| too_long())?;
+                let mut events = Vec::new();
+                parser.feed(bytes, &mut events).map_err(|error| Fault::cut(error.to_string()))?;
                 for event in &events {
                     self.take(event, deltas)?;
                 }
@@ -92,7 +94,7 @@ impl Intake {
         match std::mem::replace(&mut self.form, Form::Unknown) {
             Form::Unknown => return Err(Fault::cut("the answer is empty")),
             Form::Stream(parser) => {
-                if let Some(event) = parser.finish().map_err(|sse::TooLong| too_long())? {
+                if let Some(event) = parser.finish().map_err(|error| Fault::cut(error.to_string()))? {
                     self.take(&event, deltas)?;
                 }
             }
@@ -107,10 +109,6 @@ impl Intake {
         }
         self.reader.finish()
     }
-}
-
-fn too_long() -> Fault {
-    Fault::cut("an event of the stream is longer than we take")
 }
 
 /// The JSON of an event.

@@ -15,9 +15,9 @@ pub(crate) struct Known {
     /// Output tokens of a turn, unless the agent says otherwise.
     pub(crate) max_tokens: u32,
     pub(crate) thinking: Thinking,
-    /// Whether it thinks by itself and must be told not to.
-    pub(crate) hushed: bool,
-    pub(crate) knobs: Knobs,
+    /// Whether it thinks by default and a request must turn that off.
+    pub(crate) thinking_disabled: bool,
+    pub(crate) sampling: SamplingSupport,
     pub(crate) vision: bool,
     /// Whether the provider keeps a cache of what it has read.
     pub(crate) cache: bool,
@@ -31,7 +31,7 @@ pub(crate) struct Known {
 /// How a model thinks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Thinking {
-    /// Not at all, or nobody knows how to ask.
+    /// Not at all, or the way to ask for it is unknown.
     Never,
     /// When it is given a number of tokens for it.
     Budget,
@@ -39,13 +39,13 @@ pub(crate) enum Thinking {
     Adaptive,
     /// Always, unless that can be turned off.
     Always,
-    /// Always, but its API takes no tools then: with tools on offer it must be told not to.
+    /// Always, but its API takes no tools then: with tools on offer thinking must be turned off.
     NotWithTools,
 }
 
-/// Which settings for picking words a model takes.
+/// Which sampling settings a model accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Knobs {
+pub(crate) enum SamplingSupport {
     /// All that its API has.
     All,
     /// `temperature` or `top_p`, not both.
@@ -59,8 +59,8 @@ struct Row {
     context: u64,
     max_tokens: u32,
     thinking: Thinking,
-    knobs: Knobs,
-    sees: bool,
+    sampling: SamplingSupport,
+    vision: bool,
     /// Dollars a million tokens: input, output, cache write, cache read.
     price: Option<[f64; 4]>,
 }
@@ -69,23 +69,23 @@ const fn row(
     prefix: &'static str,
     context: u64,
     max_tokens: u32,
-    (thinking, knobs): (Thinking, Knobs),
+    (thinking, sampling): (Thinking, SamplingSupport),
     price: Option<[f64; 4]>,
 ) -> Row {
-    Row { prefix, context, max_tokens, thinking, knobs, sees: true, price }
+    Row { prefix, context, max_tokens, thinking, sampling, vision: true, price }
 }
 
 const fn blind(mut row: Row) -> Row {
-    row.sees = false;
+    row.vision = false;
     row
 }
 
 const MILLION: u64 = 1_000_000;
-const PLAIN: (Thinking, Knobs) = (Thinking::Never, Knobs::All);
-const BUDGET: (Thinking, Knobs) = (Thinking::Budget, Knobs::One);
-const ADAPTIVE: (Thinking, Knobs) = (Thinking::Adaptive, Knobs::None);
-const ALWAYS: (Thinking, Knobs) = (Thinking::Always, Knobs::None);
-const NOT_WITH_TOOLS: (Thinking, Knobs) = (Thinking::NotWithTools, Knobs::None);
+const PLAIN: (Thinking, SamplingSupport) = (Thinking::Never, SamplingSupport::All);
+const BUDGET: (Thinking, SamplingSupport) = (Thinking::Budget, SamplingSupport::One);
+const ADAPTIVE: (Thinking, SamplingSupport) = (Thinking::Adaptive, SamplingSupport::None);
+const ALWAYS: (Thinking, SamplingSupport) = (Thinking::Always, SamplingSupport::None);
+const NOT_WITH_TOOLS: (Thinking, SamplingSupport) = (Thinking::NotWithTools, SamplingSupport::None);
 
 /// Claude models; the first prefix that fits counts. Prices as of 16 November 2026, in dollars: those that the models'
 /// pages list, for the five-minute cache. Models whose list price depends on more than that have none here.
@@ -99,13 +99,13 @@ const CLAUDE: &[Row] = &[
     row("claude-haiku-5", MILLION, 16_384, ADAPTIVE, None),
     row("claude-opus-4-8", MILLION, 16_384, ADAPTIVE, Some([5.0, 25.0, 6.25, 0.5])),
     row("claude-opus-4-7", MILLION, 16_384, ADAPTIVE, Some([5.0, 25.0, 6.25, 0.5])),
-    row("claude-opus-4-6", MILLION, 16_384, (Thinking::Adaptive, Knobs::One), Some([5.0, 25.0, 6.25, 0.5])),
-    row("claude-sonnet-4-6", MILLION, 16_384, (Thinking::Adaptive, Knobs::One), Some([3.0, 15.0, 3.75, 0.3])),
+    row("claude-opus-4-6", MILLION, 16_384, (Thinking::Adaptive, SamplingSupport::One), Some([5.0, 25.0, 6.25, 0.5])),
+    row("claude-sonnet-4-6", MILLION, 16_384, (Thinking::Adaptive, SamplingSupport::One), Some([3.0, 15.0, 3.75, 0.3])),
     row("claude-opus-4-5", 200_000, 16_384, BUDGET, Some([5.0, 25.0, 6.25, 0.5])),
     row("claude-opus-4", 200_000, 16_384, BUDGET, Some([15.0, 75.0, 18.75, 1.5])),
     row("claude-sonnet-4", 200_000, 16_384, BUDGET, Some([3.0, 15.0, 3.75, 0.3])),
     row("claude-haiku-4-5", 200_000, 16_384, BUDGET, Some([1.0, 5.0, 1.25, 0.1])),
-    row("claude-3-7-sonnet", 200_000, 8_192, (Thinking::Budget, Knobs::All), Some([3.0, 15.0, 3.75, 0.3])),
+    row("claude-3-7-sonnet", 200_000, 8_192, (Thinking::Budget, SamplingSupport::All), Some([3.0, 15.0, 3.75, 0.3])),
     row("claude-3-5-haiku", 200_000, 8_192, PLAIN, Some([0.8, 4.0, 1.0, 0.08])),
 ];
 
@@ -151,10 +151,16 @@ const OPENAI: &[Row] = &[
 /// DeepSeek's models; the first prefix that fits counts. Prices as of 16 November 2026, in dollars, of the peak hours: at
 /// other hours it is half.
 const DEEPSEEK: &[Row] = &[
-    blind(row("deepseek-v4-pro", MILLION, 16_384, (Thinking::Always, Knobs::All), Some([1.32, 3.96, 1.32, 0.044]))),
-    row("deepseek-v4-flash", MILLION, 16_384, (Thinking::Always, Knobs::All), Some([0.3, 1.2, 0.3, 0.006])),
-    row("deepseek-flash", MILLION, 16_384, (Thinking::Always, Knobs::All), Some([0.3, 1.2, 0.3, 0.006])),
-    blind(row("deepseek-reasoner", 128_000, 16_384, (Thinking::Always, Knobs::All), None)),
+    blind(row(
+        "deepseek-v4-pro",
+        MILLION,
+        16_384,
+        (Thinking::Always, SamplingSupport::All),
+        Some([1.32, 3.96, 1.32, 0.044]),
+    )),
+    row("deepseek-v4-flash", MILLION, 16_384, (Thinking::Always, SamplingSupport::All), Some([0.3, 1.2, 0.3, 0.006])),
+    row("deepseek-flash", MILLION, 16_384, (Thinking::Always, SamplingSupport::All), Some([0.3, 1.2, 0.3, 0.006])),
+    blind(row("deepseek-reasoner", 128_000, 16_384, (Thinking::Always, SamplingSupport::All), None)),
     blind(row("deepseek-chat", 128_000, 8_192, PLAIN, None)),
 ];
 
@@ -163,8 +169,8 @@ const DEEPSEEK: &[Row] = &[
 pub(crate) const PLAIN_SUFFIX: &str = ":plain";
 
 impl Known {
-    /// What is known of `model`, with what the operator says of the provider's models.
-    pub(crate) fn of(driver: Driver, model: &str, says: &Capabilities) -> Self {
+    /// What is known of `model`, with the capabilities that the config gives to the provider's models.
+    pub(crate) fn of(driver: Driver, model: &str, capabilities: &Capabilities) -> Self {
         let rows = match driver {
             Driver::Anthropic => CLAUDE,
             Driver::Openai => OPENAI,
@@ -182,9 +188,9 @@ impl Known {
             known.parallel_calls = None;
         }
         if model.ends_with(PLAIN_SUFFIX) {
-            known.hush();
+            known.disable_thinking();
         }
-        known.told(driver, says)
+        known.configured(driver, capabilities)
     }
 
     fn listed(row: &Row) -> Self {
@@ -193,9 +199,9 @@ impl Known {
             context: Some(row.context),
             max_tokens: row.max_tokens,
             thinking: row.thinking,
-            hushed: false,
-            knobs: row.knobs,
-            vision: row.sees,
+            thinking_disabled: false,
+            sampling: row.sampling,
+            vision: row.vision,
             cache: true,
             parallel_calls: Some(true),
             price: row.price.map(|[input, output, write, read]| Price {
@@ -208,14 +214,14 @@ impl Known {
         }
     }
 
-    /// A model that nobody has told us of. It may see: refusing a picture is up to it.
+    /// A model that is not in the table. It gets images, and may refuse them.
     fn unlisted() -> Self {
         Self {
             context: None,
             max_tokens: 8_192,
             thinking: Thinking::Never,
-            hushed: false,
-            knobs: Knobs::All,
+            thinking_disabled: false,
+            sampling: SamplingSupport::All,
             vision: true,
             cache: true,
             parallel_calls: Some(true),
@@ -224,22 +230,22 @@ impl Known {
         }
     }
 
-    fn hush(&mut self) {
-        self.hushed |= matches!(self.thinking, Thinking::Adaptive | Thinking::Always);
+    fn disable_thinking(&mut self) {
+        self.thinking_disabled |= matches!(self.thinking, Thinking::Adaptive | Thinking::Always);
         self.thinking = Thinking::Never;
     }
 
-    fn told(mut self, driver: Driver, says: &Capabilities) -> Self {
-        match (says.supports_thinking, self.thinking, driver) {
-            (Some(false), _, _) => self.hush(),
+    fn configured(mut self, driver: Driver, capabilities: &Capabilities) -> Self {
+        match (capabilities.supports_thinking, self.thinking, driver) {
+            (Some(false), _, _) => self.disable_thinking(),
             (Some(true), Thinking::Never, Driver::Anthropic) => self.thinking = Thinking::Budget,
             (Some(true), Thinking::Never, _) => self.thinking = Thinking::Always,
             (Some(true), _, _) | (None, _, _) => {}
         }
-        self.vision = says.supports_vision.unwrap_or(self.vision);
-        self.cache = says.native_prompt_cache.unwrap_or(self.cache);
-        self.parallel_calls = says.parallel_tool_calls.or(self.parallel_calls);
-        self.context = says.max_context_tokens.or(self.context);
+        self.vision = capabilities.supports_vision.unwrap_or(self.vision);
+        self.cache = capabilities.native_prompt_cache.unwrap_or(self.cache);
+        self.parallel_calls = capabilities.parallel_tool_calls.or(self.parallel_calls);
+        self.context = capabilities.max_context_tokens.or(self.context);
         self
     }
 
@@ -306,20 +312,20 @@ mod tests {
 
     #[test]
     fn what_the_operator_says_wins() {
-        let says = Capabilities {
+        let capabilities = Capabilities {
             supports_thinking: Some(true),
             supports_vision: Some(false),
             native_prompt_cache: Some(false),
             parallel_tool_calls: Some(false),
             max_context_tokens: Some(4_096),
         };
-        let told = Known::of(Driver::Anthropic, "local", &says);
-        assert_eq!((told.thinking, told.vision, told.cache), (Thinking::Budget, false, false));
-        assert_eq!((told.parallel_calls, told.context), (Some(false), Some(4_096)));
+        let configured = Known::of(Driver::Anthropic, "local", &capabilities);
+        assert_eq!((configured.thinking, configured.vision, configured.cache), (Thinking::Budget, false, false));
+        assert_eq!((configured.parallel_calls, configured.context), (Some(false), Some(4_096)));
         let silent = Capabilities { supports_thinking: Some(false), ..Capabilities::default() };
         assert_eq!(Known::of(Driver::Openai, "gpt-5", &silent).thinking, Thinking::Never);
-        let hushed = Known::of(Driver::Deepseek, "deepseek-flash", &silent);
-        assert_eq!((hushed.thinking, hushed.hushed), (Thinking::Never, true));
-        assert_eq!(hushed.card(Driver::Deepseek, "deepseek-flash").plain_sibling, None);
+        let thinking_disabled = Known::of(Driver::Deepseek, "deepseek-flash", &silent);
+        assert_eq!((thinking_disabled.thinking, thinking_disabled.thinking_disabled), (Thinking::Never, true));
+        assert_eq!(thinking_disabled.card(Driver::Deepseek, "deepseek-flash").plain_sibling, None);
     }
 }

@@ -1,7 +1,7 @@
 //! Model APIs, one module each, and the scripted model.
 //!
-//! A model returns typed failures and what the provider says of its limits; it never sleeps to please a provider nor
-//! tries again by itself.
+//! A model returns typed failures and what the provider says of its limits; it never waits for a provider
+//! and never retries.
 
 mod anthropic;
 mod chat;
@@ -19,7 +19,7 @@ mod rates;
 mod remote;
 mod script;
 mod secret;
-mod sse;
+mod trace;
 
 use std::sync::Arc;
 
@@ -31,14 +31,15 @@ use drawloom_contract::{
 use drawloom_net::Configured;
 
 pub use config::{Capabilities, Driver, Options, ProviderConfig};
+pub use fault::FailKind;
 pub use limits::LIMITS;
-pub use script::{Call, Fail, FailKind, Rule, Script, When};
+pub use script::{Call, Fail, Rule, Script, When};
 pub use secret::Secret;
 
-use remote::{Dialect, Remote};
+use remote::{Api, Remote};
 
 /// Every model API behind HTTP, one line each.
-static DRIVERS: &[&dyn Dialect] = &[&anthropic::Anthropic, &openai::Openai, &deepseek::Deepseek];
+static DRIVERS: &[&dyn Api] = &[&anthropic::Anthropic, &openai::Openai, &deepseek::Deepseek];
 
 /// A provider that cannot be opened.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -54,12 +55,12 @@ pub enum Error {
         driver: &'static str,
     },
     /// A provider at its usual address, without a key.
-    #[error("providers.{provider} has no key for {home}")]
+    #[error("providers.{provider} has no key for {default_url}")]
     MissingKey {
         /// The provider.
         provider: String,
         /// Where it is.
-        home: &'static str,
+        default_url: &'static str,
     },
     /// A key that no header can carry.
     #[error("the key of providers.{provider} has characters that no key has")]
@@ -122,7 +123,7 @@ impl Explain for Error {
 
 /// The address of a driver's providers that name no `base_url`; none for the script, which calls nothing.
 pub fn usual_address(driver: Driver) -> Option<&'static str> {
-    DRIVERS.iter().find(|dialect| dialect.driver() == driver).map(|dialect| dialect.home())
+    DRIVERS.iter().find(|api| api.driver() == driver).map(|api| api.default_url())
 }
 
 /// Opens a provider. `key` is the value of the variable that `api_key_env` names. A server at a `base_url` of its own may
@@ -133,8 +134,8 @@ pub fn open(
     key: Option<Secret>,
     clock: Arc<dyn Clock>,
 ) -> Result<Arc<dyn Model>, Error> {
-    match DRIVERS.iter().find(|dialect| dialect.driver() == config.driver) {
-        Some(dialect) => Ok(Arc::new(open_remote(id, *dialect, config, key, clock)?)),
+    match DRIVERS.iter().find(|api| api.driver() == config.driver) {
+        Some(api) => Ok(Arc::new(open_remote(id, *api, config, key, clock)?)),
         None => open_script(id, config, key, clock),
     }
 }
@@ -156,26 +157,26 @@ fn open_script(
 
 fn open_remote(
     id: &str,
-    dialect: &'static dyn Dialect,
+    api: &'static dyn Api,
     config: &ProviderConfig,
     key: Option<Secret>,
     clock: Arc<dyn Clock>,
 ) -> Result<Remote, Error> {
     let provider = || id.to_owned();
     if let Some(key) = config.options.of_script() {
-        return Err(Error::NotForDriver { provider: provider(), key, driver: dialect.name() });
+        return Err(Error::NotForDriver { provider: provider(), key, driver: api.name() });
     }
     let key = key.filter(|key| !key.is_empty());
     match (&key, &config.base_url) {
-        (None, None) => return Err(Error::MissingKey { provider: provider(), home: dialect.home() }),
+        (None, None) => return Err(Error::MissingKey { provider: provider(), default_url: api.default_url() }),
         (Some(key), _) if !key.fits_header() => return Err(Error::BadKey { provider: provider() }),
         (_, Some(base_url)) if !is_address(base_url) => return Err(Error::BadAddress { provider: provider() }),
         _ => {}
     }
     let client =
         Configured::new().map_err(|error| Error::Client { provider: provider(), problem: error.to_string() })?;
-    let address = config.base_url.as_deref().unwrap_or(dialect.home());
-    Ok(Remote::new(id, dialect, address, key, client, &config.options, clock))
+    let address = config.base_url.as_deref().unwrap_or(api.default_url());
+    Ok(Remote::new(id, api, address, key, client, &config.options, clock))
 }
 
 /// Whether `url` begins with a scheme that we speak and has a host. Addresses are shown in errors, so no password may be

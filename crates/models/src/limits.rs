@@ -6,10 +6,9 @@ use drawloom_contract::limits::{
 };
 
 use crate::{
-    intake::MOST_ANSWER,
+    intake::{MOST_ANSWER, STREAM},
     rates::MOST_WAIT,
     remote::{HEADER_TIMEOUT, IDLE_TIMEOUT, MOST_LIST},
-    sse::{MOST_EVENT, MOST_LINE},
 };
 
 /// A broken stream: it is retried, which counts against `retries_per_turn`.
@@ -39,13 +38,13 @@ pub const LIMITS: &[Limit] = &[
     ),
     Limit::new(
         "model_event_bytes",
-        Bytes(MOST_EVENT as u64),
+        Bytes(STREAM.event as u64),
         STREAM_CUT,
         "Bytes of the data of one event of an answer. A longer one counts as a broken stream.",
     ),
     Limit::new(
         "model_line_bytes",
-        Bytes(MOST_LINE as u64),
+        Bytes(STREAM.line as u64),
         STREAM_CUT,
         "Bytes of one line of an event. A longer one counts as a broken stream.",
     ),

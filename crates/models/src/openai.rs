@@ -10,14 +10,14 @@ use crate::{
         reader::{Completion, Reasoning},
     },
     intake::Reader,
-    known::{Knobs, Known, Thinking},
-    remote::{Credential, Dialect, Letter},
+    known::{Known, SamplingSupport, Thinking},
+    remote::{Api, EncodedRequest},
 };
 
 /// The Chat Completions API.
 pub(crate) struct Openai;
 
-impl Dialect for Openai {
+impl Api for Openai {
     fn driver(&self) -> Driver {
         Driver::Openai
     }
@@ -26,38 +26,22 @@ impl Dialect for Openai {
         "openai"
     }
 
-    fn home(&self) -> &'static str {
+    fn default_url(&self) -> &'static str {
         "https://api.openai.com/v1"
     }
 
     fn root(&self, address: &str) -> String {
-        // A bare host keeps the API under `/v1`; who gives a path knows it.
+        // A bare host has the API under `/v1`; an address with a path is taken as it is.
         let host = address.split_once("://").map_or(address, |(_, host)| host);
         if host.contains('/') { address.to_owned() } else { format!("{address}/v1") }
     }
 
-    fn credential(&self) -> Credential {
-        Credential::Bearer
-    }
-
-    fn headers(&self) -> &'static [(&'static str, &'static str)] {
-        &[]
-    }
-
-    fn turn_path(&self) -> &'static str {
-        "/chat/completions"
-    }
-
-    fn letter(&self, request: &TurnRequest, known: &Known) -> Letter {
-        Letter { body: body(request, known), headers: Vec::new(), reader: reader() }
-    }
-
-    fn list_path(&self) -> &'static str {
-        "/models"
+    fn encode(&self, request: &TurnRequest, known: &Known) -> EncodedRequest {
+        EncodedRequest { body: body(request, known), headers: Vec::new(), reader: reader() }
     }
 }
 
-/// What understands an answer.
+/// Parses an answer.
 pub(crate) fn reader() -> Box<dyn Reader> {
     Box::new(Completion::new(Reasoning::Optional))
 }
@@ -77,7 +61,7 @@ fn body(request: &TurnRequest, known: &Known) -> Value {
     } else if let (true, Some(effort)) = (thinks, request.effort) {
         body.insert("reasoning_effort".into(), effort.as_str().into());
     }
-    if known.knobs != Knobs::None {
+    if known.sampling != SamplingSupport::None {
         chat::sampling(&mut body, &request.sampling);
         chat::stops(&mut body, &request.sampling);
     }

@@ -21,10 +21,10 @@ use serde_json::Value;
 
 use crate::{
     Driver, Options, Secret,
-    fault::{Fault, Kind},
+    fault::{FailKind, Fault},
     intake::{Intake, Progress, Reader},
     known::Known,
-    rates,
+    rates, trace,
 };
 
 /// Most bytes of an error's body that are read.
@@ -39,20 +39,18 @@ const GRACE: Duration = Duration::from_millis(500);
 pub(crate) const HEADER_TIMEOUT: Duration = Duration::from_secs(60);
 pub(crate) const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
 
-/// Who we say we are.
 const USER_AGENT: &str = concat!("drawloom/", env!("CARGO_PKG_VERSION"));
 
-/// A turn, in the words of an API.
-pub(crate) struct Letter {
-    /// The body.
+/// A turn in the format of an API.
+pub(crate) struct EncodedRequest {
     pub(crate) body: Value,
     /// Headers that only this turn needs.
     pub(crate) headers: Vec<(&'static str, String)>,
-    /// Understands the answer.
+    /// Parses the answer.
     pub(crate) reader: Box<dyn Reader>,
 }
 
-/// How the key is shown.
+/// How the key is sent.
 pub(crate) enum Credential {
     /// In `Authorization: Bearer`.
     Bearer,
@@ -61,31 +59,39 @@ pub(crate) enum Credential {
 }
 
 /// One model API. `DRIVERS` lists them all.
-pub(crate) trait Dialect: Send + Sync {
+pub(crate) trait Api: Send + Sync {
     /// Which driver it is.
     fn driver(&self) -> Driver;
     /// The driver's name in the config.
     fn name(&self) -> &'static str;
-    /// Its usual address.
-    fn home(&self) -> &'static str;
+    /// The base URL of providers that name none.
+    fn default_url(&self) -> &'static str;
     /// Where the paths of the API begin, from an address without a slash at its end.
     fn root(&self, address: &str) -> String;
-    /// How the key is shown.
-    fn credential(&self) -> Credential;
+    /// How the key is sent.
+    fn credential(&self) -> Credential {
+        Credential::Bearer
+    }
     /// Headers of every call.
-    fn headers(&self) -> &'static [(&'static str, &'static str)];
+    fn headers(&self) -> &'static [(&'static str, &'static str)] {
+        &[]
+    }
     /// Where a turn is asked for, under the root.
-    fn turn_path(&self) -> &'static str;
-    /// Writes a turn down.
-    fn letter(&self, request: &TurnRequest, known: &Known) -> Letter;
+    fn turn_path(&self) -> &'static str {
+        "/chat/completions"
+    }
+    /// Encodes a turn.
+    fn encode(&self, request: &TurnRequest, known: &Known) -> EncodedRequest;
     /// Where the models are listed, under the root.
-    fn list_path(&self) -> &'static str;
+    fn list_path(&self) -> &'static str {
+        "/models"
+    }
 }
 
 /// A provider that is reached over HTTP.
 pub(crate) struct Remote {
     provider: String,
-    dialect: &'static dyn Dialect,
+    api: &'static dyn Api,
     root: String,
     key: Option<Secret>,
     client: Configured,
@@ -96,19 +102,19 @@ pub(crate) struct Remote {
 impl Remote {
     pub(crate) fn new(
         provider: &str,
-        dialect: &'static dyn Dialect,
+        api: &'static dyn Api,
         address: &str,
         key: Option<Secret>,
         client: Configured,
         options: &Options,
         clock: Arc<dyn Clock>,
     ) -> Self {
-        let root = dialect.root(address.trim_end_matches('/'));
-        Self { provider: provider.into(), dialect, root, key, client, clock, options: options.clone() }
+        let root = api.root(address.trim_end_matches('/'));
+        Self { provider: provider.into(), api, root, key, client, clock, options: options.clone() }
     }
 
     fn known(&self, model: &str) -> Known {
-        Known::of(self.dialect.driver(), model, &self.options.capabilities)
+        Known::of(self.api.driver(), model, &self.options.capabilities)
     }
 
     /// Sends a request and waits for the head of its answer.
@@ -119,11 +125,11 @@ impl Remote {
         headers: Vec<(&'static str, String)>,
         body: Option<&Value>,
     ) -> Result<Response, Fault> {
-        let fixed = self.dialect.headers().iter().map(|(name, value)| (*name, (*value).to_owned()));
+        let fixed = self.api.headers().iter().map(|(name, value)| (*name, (*value).to_owned()));
         let mut headers: Vec<_> = fixed.chain([("user-agent", USER_AGENT.to_owned())]).chain(headers).collect();
         let mut bearer = None;
         if let Some(key) = &self.key {
-            match self.dialect.credential() {
+            match self.api.credential() {
                 Credential::Bearer => bearer = Some(key.reveal().to_owned()),
                 Credential::Header(name) => headers.push((name, key.reveal().to_owned())),
             }
@@ -135,27 +141,28 @@ impl Remote {
             headers: headers.into_iter().map(|(name, value)| (name.into(), value)).collect(),
             json: body.map(|b| b.to_string().into_bytes()),
         };
-        let patience = self.options.header_timeout_ms.map_or(HEADER_TIMEOUT, Duration::from_millis);
-        match self.within(patience, self.client.send(request)).await {
+        let timeout = self.options.header_timeout_ms.map_or(HEADER_TIMEOUT, Duration::from_millis);
+        match self.within(timeout, self.client.send(request)).await {
             Some(Ok(response)) => Ok(response),
             Some(Err(error @ drawloom_net::Error::BadAddress { .. })) => {
-                Err(Fault::new(Kind::BadRequest, explain(&error)))
+                Err(Fault::new(FailKind::BadRequest, explain(&error)))
             }
-            Some(Err(error)) => Err(Fault::new(Kind::Unavailable, explain(&error))),
-            None => Err(Fault::new(Kind::Unavailable, format!("no answer within {} ms", patience.as_millis()))),
+            Some(Err(error)) => Err(Fault::new(FailKind::Unavailable, explain(&error))),
+            None => Err(Fault::new(FailKind::Unavailable, format!("no answer within {} ms", timeout.as_millis()))),
         }
     }
 
     async fn ask(&self, request: &TurnRequest, deltas: &dyn Deltas) -> Result<Turn, Fault> {
-        let Letter { body, headers, reader } = self.dialect.letter(request, &self.known(&request.model));
-        let mut response = self.send(Method::Post, self.dialect.turn_path(), headers, Some(&body)).await?;
+        let EncodedRequest { body, headers, reader } = self.api.encode(request, &self.known(&request.model));
+        let mut response = self.send(Method::Post, self.api.turn_path(), headers, Some(&body)).await?;
         drop(body);
+        tracing::debug!(status = response.status(), "model answered");
         self.check(&mut response).await?;
         let headroom = self.headroom(&response);
-        let mut patience = Patience::new(&*self.clock, self.idle());
+        let mut idle = IdleTimeout::new(&*self.clock, self.idle());
         let mut intake = Intake::new(reader);
         loop {
-            let Some(chunk) = patience.chunk(&mut response).await? else { break };
+            let Some(chunk) = idle.chunk(&mut response).await? else { break };
             if intake.feed(&chunk, deltas)? == Progress::Over {
                 // What still comes is the end of the body; without it the connection could not be used again.
                 let rest = async { while let Ok(Some(_)) = response.chunk().await {} };
@@ -167,30 +174,30 @@ impl Remote {
     }
 
     async fn fetch_list(&self) -> Result<Vec<ListedModel>, Fault> {
-        let mut response = self.send(Method::Get, self.dialect.list_path(), Vec::new(), None).await?;
+        let mut response = self.send(Method::Get, self.api.list_path(), Vec::new(), None).await?;
         self.check(&mut response).await?;
         let body = match self.within(self.idle(), response.bytes(MOST_LIST)).await {
             Some(Ok(body)) => body,
-            Some(Err(error)) => return Err(Fault::new(Kind::Unavailable, explain(&error))),
-            None => return Err(Fault::new(Kind::Unavailable, "the list of models does not come")),
+            Some(Err(error)) => return Err(Fault::new(FailKind::Unavailable, explain(&error))),
+            None => return Err(Fault::new(FailKind::Unavailable, "the list of models does not come")),
         };
         let list: Value = serde_json::from_slice(&body)
-            .map_err(|error| Fault::new(Kind::Unavailable, format!("the list of models is no JSON: {error}")))?;
+            .map_err(|error| Fault::new(FailKind::Unavailable, format!("the list of models is no JSON: {error}")))?;
         Ok(listed(&list))
     }
 
-    /// Fails unless the status says that all is well.
+    /// Fails unless the status is a success.
     async fn check(&self, response: &mut Response) -> Result<(), Fault> {
         let status = response.status();
         if (200..300).contains(&status) {
             return Ok(());
         }
         let retry_after = rates::retry_after(&|name| response.header(name).map(str::to_owned), self.clock.wall());
-        let mut patience = Patience::new(&*self.clock, self.idle());
+        let mut idle = IdleTimeout::new(&*self.clock, self.idle());
         let mut body = Vec::new();
         while body.len() < MOST_ERROR {
-            // The status is what counts: a body that breaks off says as much as it said.
-            let Ok(Some(chunk)) = patience.chunk(response).await else { break };
+            // The status decides; a body that breaks off is used as far as it came.
+            let Ok(Some(chunk)) = idle.chunk(response).await else { break };
             body.extend_from_slice(&chunk[..chunk.len().min(MOST_ERROR - body.len())]);
         }
         Err(Fault::of_answer(status, &body, retry_after))
@@ -217,10 +224,10 @@ impl Remote {
 #[async_trait]
 impl Model for Remote {
     fn card(&self, model: &str) -> ModelCard {
-        self.known(model).card(self.dialect.driver(), model)
+        self.known(model).card(self.api.driver(), model)
     }
 
-    /// The request itself says what is in it, so that no rule stands here a second time.
+    /// Encodes a request and looks what is missing in it, so that no rule is written twice.
     fn ignored(&self, model: &str, sampling: &Sampling, effort: Option<Effort>) -> Vec<&'static str> {
         let request = TurnRequest {
             run: RunKey { tenant: Tenant::default_tenant(), run: RunId::from_bytes([0; 16]) },
@@ -235,7 +242,7 @@ impl Model for Remote {
             effort,
             sampling: Arc::new(sampling.clone()),
         };
-        let body = self.dialect.letter(&request, &self.known(model)).body;
+        let body = self.api.encode(&request, &self.known(model)).body;
         let wishes: [(&'static str, bool, &[&str]); 7] = [
             ("temperature", sampling.temperature.is_some(), &["temperature"]),
             ("top_p", sampling.top_p.is_some(), &["top_p"]),
@@ -250,9 +257,12 @@ impl Model for Remote {
     }
 
     async fn turn(&self, request: TurnRequest, deltas: &dyn Deltas) -> Result<Turn, TurnError> {
-        self.ask(&request, deltas)
-            .await
-            .map_err(|fault| fault.into_error(&format!("{}/{}", self.provider, request.model), self.key.as_ref()))
+        trace::in_span(&self.provider, &request, async {
+            self.ask(&request, deltas)
+                .await
+                .map_err(|fault| fault.into_error(&format!("{}/{}", self.provider, request.model), self.key.as_ref()))
+        })
+        .await
     }
 
     async fn list(&self) -> Result<Vec<ListedModel>, TurnError> {
@@ -272,14 +282,14 @@ fn listed(list: &Value) -> Vec<ListedModel> {
         .collect()
 }
 
-/// Waits for pieces of a body, as long as none is late. One timer serves many pieces.
-struct Patience<'a> {
+/// Reads pieces of a body and fails when none comes in time. One timer serves many pieces.
+struct IdleTimeout<'a> {
     clock: &'a dyn Clock,
     idle: Duration,
     sleep: Pin<Box<dyn Future<Output = ()> + Send + 'a>>,
 }
 
-impl<'a> Patience<'a> {
+impl<'a> IdleTimeout<'a> {
     fn new(clock: &'a dyn Clock, idle: Duration) -> Self {
         Self { clock, idle, sleep: clock.sleep_awake_until(clock.awake().after(idle)) }
     }

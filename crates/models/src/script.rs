@@ -17,13 +17,14 @@ use drawloom_contract::{
     usage::Usage,
 };
 
-use crate::{Error, Options};
+use crate::{Error, Options, trace};
 
 use self::rules::Compiled;
-pub use self::rules::{Call, Fail, FailKind, Rule, When};
+pub use self::rules::{Call, Fail, Rule, When};
 
 /// A model that says what its rules say.
 pub struct Script {
+    provider: String,
     seed: u64,
     rules: Vec<Compiled>,
     clock: Arc<dyn Clock>,
@@ -44,7 +45,7 @@ impl Script {
                 })
             })
             .collect::<Result<_, _>>()?;
-        Ok(Self { seed: options.seed, rules, clock })
+        Ok(Self { provider: provider.into(), seed: options.seed, rules, clock })
     }
 
     async fn pause(&self, millis: u64) {
@@ -81,16 +82,22 @@ impl Model for Script {
     }
 
     async fn turn(&self, request: TurnRequest, deltas: &dyn Deltas) -> Result<Turn, TurnError> {
-        let scene = template::Scene::new(&request);
+        trace::in_span(&self.provider, &request, self.answer(&request, deltas)).await
+    }
+}
+
+impl Script {
+    async fn answer(&self, request: &TurnRequest, deltas: &dyn Deltas) -> Result<Turn, TurnError> {
+        let scene = template::Scene::new(request);
         let fitting = self.rules.iter().enumerate().find_map(|(index, rule)| {
-            let dice = dice(self.seed, &request, &scene, index);
-            rule.fits(&request, &scene, dice).map(|captures| (rule, captures, dice))
+            let dice = dice(self.seed, request, &scene, index);
+            rule.fits(request, &scene, dice).map(|captures| (rule, captures, dice))
         });
         let Some((rule, captures, dice)) = fitting else {
             if self.rules.is_empty() {
                 let text = scene.prompt.to_string();
                 deltas.push(DeltaKind::Text, &text);
-                let usage = usage(&request, &text);
+                let usage = usage(request, &text);
                 return Ok(Turn { text, usage, ..Turn::default() });
             }
             return Err(TurnError::BadRequest {
@@ -98,7 +105,7 @@ impl Model for Script {
             });
         };
         let rule = &rule.rule;
-        let fill = |text: &str| template::fill(text, &scene, &captures, &request);
+        let fill = |text: &str| template::fill(text, &scene, &captures, request);
         let text = rule.text.as_deref().map(fill).unwrap_or_default();
         let thinking = rule.thinking.as_deref().map(fill).unwrap_or_default();
         let calls: Vec<ToolUse> = rule
@@ -111,7 +118,7 @@ impl Model for Script {
                 input: template::fill_value(&call.input, &fill),
             })
             .collect();
-        let reckoned = usage(&request, &text);
+        let reckoned = usage(request, &text);
         self.pause(rule.delay_ms.saturating_add(if rule.jitter_ms > 0 { dice % (rule.jitter_ms + 1) } else { 0 }))
             .await;
         if !thinking.is_empty() {

@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-struct Frozen;
+pub(crate) struct Frozen;
 
 #[async_trait::async_trait]
 impl Clock for Frozen {
@@ -28,13 +28,13 @@ fn opened(config: Value, key: Option<&str>) -> Result<(), String> {
 
 #[test]
 fn each_driver_of_the_list_is_opened_by_its_name() {
-    for dialect in DRIVERS {
-        assert_eq!(json!(dialect.driver()), json!(dialect.name()));
-        opened(json!({ "driver": dialect.name() }), Some("k")).expect("a key is enough");
-        opened(json!({ "driver": dialect.name(), "base_url": "http://127.0.0.1:1" }), None).expect("no key is needed");
-        let error = opened(json!({ "driver": dialect.name() }), None).expect_err("the usual address wants a key");
+    for api in DRIVERS {
+        assert_eq!(json!(api.driver()), json!(api.name()));
+        opened(json!({ "driver": api.name() }), Some("k")).expect("a key is enough");
+        opened(json!({ "driver": api.name(), "base_url": "http://127.0.0.1:1" }), None).expect("no key is needed");
+        let error = opened(json!({ "driver": api.name() }), None).expect_err("the usual address wants a key");
         assert!(error.contains("has no key for https://") && error.contains("api_key_env"), "{error}");
-        assert!(opened(json!({ "driver": dialect.name() }), Some("  ")).is_err());
+        assert!(opened(json!({ "driver": api.name() }), Some("  ")).is_err());
     }
 }
 
@@ -63,7 +63,7 @@ fn what_means_nothing_to_a_driver_is_named() {
 
 #[test]
 fn an_address_may_end_with_a_slash_or_a_version_or_neither() {
-    let root = |dialect: &dyn Dialect, address: &str| dialect.root(address.trim_end_matches('/'));
+    let root = |api: &dyn Api, address: &str| api.root(address.trim_end_matches('/'));
     for address in ["http://h:1", "http://h:1/", "http://h:1/v1", "http://h:1/v1/"] {
         assert_eq!(root(&anthropic::Anthropic, address), "http://h:1");
         assert_eq!(root(&openai::Openai, address), "http://h:1/v1");

@@ -11,26 +11,13 @@ use hyper_util::{
     rt::{TokioExecutor, TokioTimer},
 };
 
+use crate::Method;
+
 /// How long a connection may take to open.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long an unused connection is kept; shorter than our server keeps one, so that a kept one is alive.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(20);
-
-/// What is asked of the other side.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Method {
-    /// Look.
-    Get,
-    /// Change.
-    Post,
-    /// Replace.
-    Put,
-    /// Change in part.
-    Patch,
-    /// End.
-    Delete,
-}
 
 /// One request.
 #[derive(Debug, Clone)]
@@ -183,7 +170,7 @@ impl Configured {
 async fn send_full(client: &reqwest::Client, request: Request) -> Result<Response, Error> {
     let Request { method, url, bearer, headers, json } = request;
     let address = reqwest::Url::parse(&url).map_err(|_| Error::BadAddress { url: url.clone() })?;
-    let mut builder = client.request(method.name(), address);
+    let mut builder = client.request(hyper::Method::from(method), address);
     for (name, value) in headers {
         builder = builder.header(name.as_ref(), value);
     }
@@ -201,7 +188,7 @@ async fn send_full(client: &reqwest::Client, request: Request) -> Result<Respons
 
 async fn send_plain(client: &PlainClient<HttpConnector, Full<Bytes>>, request: Request) -> Result<Response, Error> {
     let Request { method, url, bearer, headers, json } = request;
-    let mut builder = hyper::Request::builder().method(method.name()).uri(&url);
+    let mut builder = hyper::Request::builder().method(hyper::Method::from(method)).uri(&url);
     for (name, value) in headers {
         builder = builder.header(name.as_ref(), value);
     }
@@ -218,29 +205,6 @@ async fn send_plain(client: &PlainClient<HttpConnector, Full<Bytes>>, request: R
         Ok(answer) => Ok(Response { url, inner: Answer::Plain(answer) }),
         Err(source) if source.is_connect() => Err(Error::Connect { url, source: source.into() }),
         Err(source) => Err(Error::Broken { url, source: source.into() }),
-    }
-}
-
-impl Method {
-    /// As HTTP spells it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Get => "GET",
-            Self::Post => "POST",
-            Self::Put => "PUT",
-            Self::Patch => "PATCH",
-            Self::Delete => "DELETE",
-        }
-    }
-
-    fn name(self) -> hyper::Method {
-        match self {
-            Self::Get => hyper::Method::GET,
-            Self::Post => hyper::Method::POST,
-            Self::Put => hyper::Method::PUT,
-            Self::Patch => hyper::Method::PATCH,
-            Self::Delete => hyper::Method::DELETE,
-        }
     }
 }
 

@@ -29,36 +29,7 @@ pub use rules::Rules;
 
 use connect::Connector;
 
-/// What is asked of the other side.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Method {
-    /// Look.
-    Get,
-    /// Look at the headers only.
-    Head,
-    /// Send.
-    Post,
-    /// Put in place.
-    Put,
-    /// Change in part.
-    Patch,
-    /// Remove.
-    Delete,
-}
-
-impl Method {
-    /// As HTTP spells it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Get => "GET",
-            Self::Head => "HEAD",
-            Self::Post => "POST",
-            Self::Put => "PUT",
-            Self::Patch => "PATCH",
-            Self::Delete => "DELETE",
-        }
-    }
-}
+use crate::Method;
 
 /// One request.
 #[derive(Debug, Clone)]
@@ -160,7 +131,7 @@ fn build(
     body: Bytes,
 ) -> Result<hyper::Request<Full<Bytes>>, Error> {
     let mut outgoing = hyper::Request::builder()
-        .method(method.as_str())
+        .method(method)
         .uri(address.path_and_query())
         .header(hyper::header::HOST, address.authority())
         .body(Full::new(body))

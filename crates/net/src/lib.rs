@@ -6,6 +6,9 @@
 
 mod configured;
 pub mod guarded;
+mod method;
+pub mod sse;
 
-pub use configured::{Configured, Error, Method, Request, Response};
+pub use configured::{Configured, Error, Request, Response};
 pub use guarded::Guarded;
+pub use method::Method;

@@ -12,8 +12,8 @@ use drawloom_contract::{
 
 use crate::{
     agents::{AgentConfig, ModelChoice},
+    hint::did_you_mean,
     lint::{self, Finding},
-    nearest::did_you_mean,
     problem::Problem,
     tiers::{self, Tiers, UserTier},
     volumes::VolumeTable,

@@ -6,8 +6,8 @@
 
 mod agents;
 mod catalog;
+mod hint;
 mod lint;
-mod nearest;
 mod problem;
 mod tiers;
 mod volumes;
@@ -15,7 +15,6 @@ mod volumes;
 pub use agents::{AgentConfig, Budget, ModelChoice};
 pub use catalog::{Catalog, Inputs, PROMPT_FILE_LIMIT};
 pub use lint::{Finding, Weight};
-pub use nearest::{did_you_mean, nearest};
 pub use problem::Problem;
 pub use tiers::{Candidate, Tier, Tiers, UserTier};
 pub use volumes::{VolumeConfig, VolumeMode, VolumeTable};

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     agents::{AgentConfig, ModelChoice},
     catalog::{Inputs, choose},
-    nearest::did_you_mean,
+    hint::did_you_mean,
     problem::Problem,
 };
 

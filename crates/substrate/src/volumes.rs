@@ -17,10 +17,11 @@ use serde::{Deserialize, Serialize};
 
 use drawloom_contract::{
     definition::Definition,
+    suggest::closest,
     tool::{Guarded, Mode, Place, ToolError, Volumes},
 };
 
-use crate::{nearest::nearest, problem::Problem};
+use crate::problem::Problem;
 
 /// What may be done in a volume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -183,7 +184,7 @@ impl VolumeTable {
                 definition.name
             )));
         }
-        let slip = nearest(name, self.allowed(definition).map(|(name, _)| name));
+        let slip = closest(name, self.allowed(definition).map(|(name, _)| name));
         Err(ToolError::Invalid(match slip {
             Some(slip) => format!("there is no volume {name:?}; did you mean {slip:?}? {allowed}"),
             None => format!("there is no volume {name:?}; {allowed}"),

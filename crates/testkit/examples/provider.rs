@@ -1,7 +1,7 @@
 //! A fake model server as a process of its own, for storms and benches. It prints its address and runs until it is
 //! ended.
 //!
-//! `--shape anthropic|openai|deepseek`, `--listen ADDRESS`, `--key KEY`, `--bear CALLS`, `--refuse STATUS`,
+//! `--shape anthropic|openai|deepseek`, `--listen ADDRESS`, `--key KEY`, `--max-concurrent CALLS`, `--refuse STATUS`,
 //! `--retry-after seconds:N|date:N|none`, `--delay-ms N`, `--log FILE`.
 
 use std::{io::Write, time::Duration};
@@ -11,7 +11,7 @@ use drawloom_testkit::providers::{Provider, RetryAfter, Settings, Shape, parrot}
 fn settings(mut arguments: impl Iterator<Item = String>) -> Result<Settings, String> {
     let mut settings = Settings::new(Shape::Anthropic);
     let mut refuse = 429;
-    let mut bear = None;
+    let mut max_concurrent = None;
     let mut retry_after = RetryAfter::Absent;
     while let Some(flag) = arguments.next() {
         let value = arguments.next().ok_or_else(|| format!("{flag} lacks its value"))?;
@@ -27,7 +27,7 @@ fn settings(mut arguments: impl Iterator<Item = String>) -> Result<Settings, Str
             }
             "--listen" => settings.listen = value.parse().map_err(|_| wrong())?,
             "--key" => settings.key = Some(value),
-            "--bear" => bear = Some(value.parse().map_err(|_| wrong())?),
+            "--max-concurrent" => max_concurrent = Some(value.parse().map_err(|_| wrong())?),
             "--refuse" => refuse = value.parse().map_err(|_| wrong())?,
             "--delay-ms" => settings.delay = Duration::from_millis(value.parse().map_err(|_| wrong())?),
             "--log" => settings.log = Some(value.into()),
@@ -43,8 +43,8 @@ fn settings(mut arguments: impl Iterator<Item = String>) -> Result<Settings, Str
             _ => return Err(format!("there is no flag {flag}")),
         }
     }
-    if let Some(calls) = bear {
-        settings = settings.bear(calls, retry_after);
+    if let Some(calls) = max_concurrent {
+        settings = settings.max_concurrent(calls, retry_after);
         settings.refusal.status = refuse;
     }
     Ok(settings)

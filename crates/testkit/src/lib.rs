@@ -2,6 +2,7 @@
 //! call, points at which the process is killed, the mistakes that our tests must be able to catch, and
 //! model servers that are as strict as the real ones.
 
+mod clock;
 mod faults;
 mod kill;
 mod marks;
@@ -10,6 +11,7 @@ mod names;
 pub mod providers;
 mod shifted;
 
+pub use clock::TestClock;
 pub use faults::{Fault, with_fault};
 pub use kill::{KillJournal, KillTool, Killer};
 pub use marks::{Ledger, MarkedModel};

@@ -52,8 +52,8 @@ pub struct Settings {
     pub shape: Shape,
     /// The only key that it takes; any, or none, when absent.
     pub key: Option<String>,
-    /// Most calls that it bears at a time; it refuses others at once.
-    pub bear: Option<u32>,
+    /// The concurrency limit; more calls are refused at once.
+    pub max_concurrent: Option<u32>,
     /// How it refuses them.
     pub refusal: Refusal,
     /// How long each answer takes before its first byte.
@@ -65,13 +65,13 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// A server that bears everything and answers at once.
+    /// A server without a concurrency limit that answers at once.
     pub fn new(shape: Shape) -> Self {
         let status = if shape == Shape::Anthropic { 529 } else { 503 };
         Self {
             shape,
             key: None,
-            bear: None,
+            max_concurrent: None,
             refusal: Refusal::new(status, "Overloaded"),
             delay: Duration::ZERO,
             log: None,
@@ -81,8 +81,8 @@ impl Settings {
 
     /// The same, refusing with 429 what comes while `calls` are under way.
     #[must_use]
-    pub fn bear(mut self, calls: u32, retry_after: RetryAfter) -> Self {
-        self.bear = Some(calls);
+    pub fn max_concurrent(mut self, calls: u32, retry_after: RetryAfter) -> Self {
+        self.max_concurrent = Some(calls);
         self.refusal = Refusal { retry_after, ..Refusal::new(429, "Too many requests at once") };
         self
     }
@@ -109,7 +109,7 @@ pub type Script = dyn Fn(&Asked) -> Answer + Send + Sync;
 const MOST_KEPT: usize = 4096;
 
 /// What the connections of a server share.
-struct House {
+struct Shared {
     settings: Settings,
     script: Box<Script>,
     log: Log,
@@ -120,7 +120,7 @@ struct House {
 /// A server that runs until it is dropped.
 pub struct Provider {
     address: SocketAddr,
-    house: Arc<House>,
+    shared: Arc<Shared>,
     task: JoinHandle<()>,
 }
 
@@ -133,15 +133,15 @@ impl Provider {
         let listener = TcpListener::bind(settings.listen).await?;
         let address = listener.local_addr()?;
         let log = Log::new(settings.log.as_deref())?;
-        let house = Arc::new(House {
+        let shared = Arc::new(Shared {
             settings,
             script: Box::new(script),
             log,
             kept: Mutex::default(),
             connections: AtomicUsize::new(0),
         });
-        let task = tokio::spawn(server::serve(listener, Arc::clone(&house)));
-        Ok(Self { address, house, task })
+        let task = tokio::spawn(server::serve(listener, Arc::clone(&shared)));
+        Ok(Self { address, shared, task })
     }
 
     /// Where it listens.
@@ -156,22 +156,22 @@ impl Provider {
 
     /// All calls that are over, in the order of their ends.
     pub fn calls(&self) -> Vec<Call> {
-        self.house.log.calls()
+        self.shared.log.calls()
     }
 
     /// The first requests for turns that it got, in order.
     pub fn asked(&self) -> Vec<Asked> {
-        self.house.kept.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.shared.kept.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// How many connections were made to it.
     pub fn connections(&self) -> usize {
-        self.house.connections.load(Ordering::Relaxed)
+        self.shared.connections.load(Ordering::Relaxed)
     }
 
     /// Runs until the process ends.
     pub async fn run(mut self) {
-        // The task never ends by itself; an error would be a panic of the script, which it survives.
+        // The task never ends; an error would be a panic of the script, which it survives.
         drop((&mut self.task).await);
     }
 }

@@ -21,6 +21,7 @@ use drawloom_process::{Access, Command, Guarded, Launcher, Limits, ListedPath, N
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
+use tracing::Instrument as _;
 
 use crate::{
     builtin::Parts,
@@ -139,10 +140,13 @@ impl Tool for Bash {
             return Err(ToolError::Invalid("command is empty".into()));
         }
         let command = self.command(context, &input, seconds)?;
-        let finished = self.launcher.run(&command, self.clock.as_ref()).await.map_err(|error| {
-            let hint = error.hint().map(|hint| format!("; {hint}")).unwrap_or_default();
-            ToolError::Failed(format!("{error}{hint}"))
-        })?;
+        let span = tracing::debug_span!("command", run = %context.run.run, call = context.call, seconds);
+        let finished =
+            self.launcher.run(&command, self.clock.as_ref()).instrument(span.clone()).await.map_err(|error| {
+                let hint = error.hint().map(|hint| format!("; {hint}")).unwrap_or_default();
+                ToolError::Failed(format!("{error}{hint}"))
+            })?;
+        tracing::debug!(parent: &span, end = ?finished.end, left = finished.left, "command ended");
         if let Some(trouble) = &finished.trouble {
             tracing::warn!(run = %context.run.run, call = context.call, trouble, "a command was not cleared up");
         }

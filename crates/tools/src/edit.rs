@@ -84,16 +84,11 @@ impl Check for Edit {
         let (opened, input) = prepare(context, input.clone())?;
         let redactor = context.redactor.clone();
         let plan = move |opened: &Opened, stop: &AtomicBool| plan(opened, &input, &redactor, stop);
-        let staged = replace::stage(context, opened, self.notes.clone(), plan).await?;
-        Ok(staged.map(serde_json::to_value).transpose()?)
+        replace::stage(context, opened, self.notes.clone(), plan).await
     }
 
     async fn verdict(&self, context: &ToolContext, input: &Value, evidence: &Value) -> Verdict {
-        let (Ok((opened, _)), Ok(evidence)) =
-            (prepare(context, input.clone()), serde_json::from_value(evidence.clone()))
-        else {
-            return Verdict::InDoubt;
-        };
+        let opened = prepare(context, input.clone()).map(|(opened, _)| opened);
         replace::verdict(context, opened, evidence, OnOthersChange::Replan).await
     }
 

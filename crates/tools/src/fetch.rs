@@ -6,12 +6,13 @@ use bytes::Bytes;
 use drawloom_contract::{
     failure::{Explain, FailureKind},
     time::Clock,
-    tool::{Gates, ToolCard, ToolError},
+    tool::{Gates, ToolCard, ToolContext, ToolError},
 };
 use drawloom_net::{
-    Guarded,
-    guarded::{Address, Error, Method, Request, Response},
+    Guarded, Method,
+    guarded::{Address, Error, Request, Response},
 };
+use tracing::Instrument as _;
 
 use crate::gate::Gate;
 
@@ -64,17 +65,34 @@ impl Fetched {
 }
 
 impl Outbound {
-    /// Fetches with at most `most` bytes of body, for an agent that may reach `hosts`.
-    pub(crate) async fn fetch(&self, hosts: &[String], request: Request, most: usize) -> Result<Fetched, ToolError> {
+    /// Fetches with at most `most` bytes of body, from hosts that the call may reach.
+    pub(crate) async fn fetch(
+        &self,
+        context: &ToolContext,
+        request: Request,
+        most: usize,
+    ) -> Result<Fetched, ToolError> {
         let over = self.clock.sleep_awake_until(self.clock.awake().after(TIME_LIMIT));
         let (host, method) = (request.address.host().to_owned(), request.method);
-        tokio::select! {
-            fetched = self.follow(hosts, request, most) => fetched,
+        let span = tracing::debug_span!(
+            "http_request",
+            run = %context.run.run,
+            call = context.call,
+            method = method.as_str(),
+            host,
+        );
+        let fetched = tokio::select! {
+            fetched = self.follow(&context.hosts, request, most).instrument(span.clone()) => fetched,
             () = over => {
                 let error = ToolError::Failed(format!("{host}: no whole answer within {} s", TIME_LIMIT.as_secs()));
                 Err(after_sending(method, error))
             }
+        };
+        match &fetched {
+            Ok(fetched) => tracing::debug!(parent: &span, status = fetched.status, "http request ended"),
+            Err(error) => tracing::debug!(parent: &span, %error, "http request failed"),
         }
+        fetched
     }
 
     async fn follow(&self, hosts: &[String], mut request: Request, most: usize) -> Result<Fetched, ToolError> {

@@ -8,7 +8,10 @@ use drawloom_contract::{
     redact::Redactor,
     tool::{Gates, Repeat, Step, Tool, ToolCard, ToolContext, ToolError},
 };
-use drawloom_net::guarded::{Address, Method, Request};
+use drawloom_net::{
+    Method,
+    guarded::{Address, Request},
+};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -99,7 +102,7 @@ impl Tool for Http {
         let address = Address::parse(&input.url).map_err(|error| explain(&error))?;
         let headers = with_agent(input.headers.into_iter().collect());
         let request = Request { method: input.method.into(), address, headers, body: input.body.into() };
-        let fetched = self.0.fetch(&context.hosts, request, MOST_BYTES).await?;
+        let fetched = self.0.fetch(context, request, MOST_BYTES).await?;
         Ok(Step::done(said(fetched, &context.redactor)))
     }
 }

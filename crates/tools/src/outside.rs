@@ -8,6 +8,7 @@ mod answer;
 mod config;
 mod connection;
 mod events;
+mod filter;
 mod http;
 mod limits;
 mod message;
@@ -16,7 +17,6 @@ mod page;
 mod probe;
 mod schema;
 mod server;
-mod sieve;
 mod stdio;
 mod tool;
 

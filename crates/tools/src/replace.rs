@@ -20,6 +20,7 @@ use drawloom_contract::{
     tool::{ToolContext, ToolError, Verdict},
 };
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 pub(crate) use leftovers::Notes;
 pub use leftovers::{Leftover, leftovers};
@@ -78,7 +79,7 @@ pub(crate) async fn stage(
     opened: Opened,
     notes: Notes,
     plan: impl FnOnce(&Opened, &AtomicBool) -> Result<Change, ToolError> + Send + 'static,
-) -> Result<Option<Evidence>, ToolError> {
+) -> Result<Option<Value>, ToolError> {
     let (run, call) = (context.run.clone(), context.call);
     let staging = Staging::of(context);
     until_dropped(move |stop| {
@@ -93,7 +94,9 @@ pub(crate) async fn stage(
         }
         let (staged, notice) = staged?;
         let said = notice.map_or(change.said.clone(), |notice| format!("{}\n{notice}", change.said));
-        Ok(Some(Evidence { before: change.before, after: Digest::of(&change.content), said, staged: Some(staged) }))
+        let evidence =
+            Evidence { before: change.before, after: Digest::of(&change.content), said, staged: Some(staged) };
+        Ok(Some(serde_json::to_value(evidence)?))
     })
     .await
 }
@@ -221,10 +224,13 @@ pub(crate) fn digest(opened: &Opened, path: &Path, stop: &AtomicBool) -> Result<
 /// Whether a call whose outcome is unknown happened.
 pub(crate) async fn verdict(
     context: &ToolContext,
-    opened: Opened,
-    evidence: Evidence,
+    opened: Result<Opened, ToolError>,
+    evidence: &Value,
     on_change: OnOthersChange,
 ) -> Verdict {
+    let (Ok(opened), Ok(evidence)) = (opened, serde_json::from_value::<Evidence>(evidence.clone())) else {
+        return Verdict::InDoubt;
+    };
     let staging = Staging::of(context);
     until_dropped(move |stop| {
         let Ok(now) = real_path(&opened).and_then(|path| digest(&opened, &path, &stop)) else {

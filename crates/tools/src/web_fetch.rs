@@ -8,7 +8,10 @@ use drawloom_contract::{
     redact::Redactor,
     tool::{Gates, Repeat, Step, Tool, ToolCard, ToolContext, ToolError},
 };
-use drawloom_net::guarded::{Address, Method, Request};
+use drawloom_net::{
+    Method,
+    guarded::{Address, Request},
+};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -61,7 +64,7 @@ impl Tool for WebFetch {
         let address = Address::parse(&input.url).map_err(|error| explain(&error))?;
         let headers = vec![("accept".into(), "text/html, application/xhtml+xml, text/*;q=0.9, */*;q=0.5".into())];
         let request = Request { method: Method::Get, address, headers: with_agent(headers), body: Bytes::new() };
-        let fetched = self.0.fetch(&context.hosts, request, MOST_BYTES).await?;
+        let fetched = self.0.fetch(context, request, MOST_BYTES).await?;
         let redactor = context.redactor.clone();
         until_dropped(move |stop| said(&fetched, input.offset, &redactor, &stop)).await.map(Step::done)
     }

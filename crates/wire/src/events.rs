@@ -14,8 +14,8 @@ use serde_json::Value;
 
 pub use list::{EVENTS, EventCard, Field};
 pub use mapper::Mapper;
-pub(crate) use parser::Frame;
-pub use parser::{MAX_FRAME, Parser, TooLong};
+pub(crate) use parser::LIMITS;
+pub use parser::{MAX_EVENT, Parser};
 pub use rebuild::Rebuilder;
 
 /// One event of a stream.

@@ -59,7 +59,7 @@ use crate::upstream::Upstream;
 pub const LONGEST_LINE: usize = 16 * 1024 * 1024;
 
 /// The longest answer of a server that comes in one piece, in bytes.
-pub const LONGEST_ANSWER: usize = crate::events::MAX_FRAME;
+pub const LONGEST_ANSWER: usize = crate::events::MAX_EVENT;
 
 /// The most calls of tools in flight at once.
 pub const MOST_IN_FLIGHT: usize = 1024;

@@ -107,7 +107,7 @@ impl Route {
     /// Whether its fields are in a JSON body.
     pub fn has_body(&self) -> bool {
         match self.method {
-            Method::Get | Method::Delete => false,
+            Method::Get | Method::Head | Method::Delete => false,
             Method::Post | Method::Put | Method::Patch => true,
         }
     }

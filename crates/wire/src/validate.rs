@@ -8,7 +8,6 @@ mod check;
 mod compile;
 mod pattern;
 mod problem;
-mod suggest;
 #[cfg(test)]
 mod tests;
 
@@ -17,7 +16,6 @@ use serde_json::Value;
 pub use compile::BadSchema;
 use compile::{Kind, Tree};
 pub use problem::{MAX_PROBLEMS, Problem, Step};
-pub use suggest::closest;
 
 /// A schema, made ready to check values.
 #[derive(Debug)]

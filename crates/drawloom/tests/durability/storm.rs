@@ -1,4 +1,4 @@
-//! A storm: 200 runs against a provider that bears 5 calls at a time and refuses the rest at once. What happened is read
+//! A storm: 200 runs against a provider with a concurrency limit of 5 that refuses the rest at once. What happened is read
 //! from the provider's own log.
 
 use std::{
@@ -17,7 +17,7 @@ use crate::{
 };
 
 const RUNS: usize = 200;
-const BORNE: usize = 5;
+const LIMIT: usize = 5;
 const TAKES_MS: f64 = 200.0;
 
 /// A provider in a process of its own.
@@ -31,7 +31,7 @@ impl Provider {
         let program: PathBuf = Path::new(env!("CARGO_BIN_EXE_drawloom")).with_file_name("examples").join("provider");
         assert!(program.exists(), "{} is missing: cargo build -p drawloom-testkit --examples", program.display());
         let mut child = Command::new(program)
-            .args(["--bear", &BORNE.to_string(), "--delay-ms", &TAKES_MS.to_string()])
+            .args(["--max-concurrent", &LIMIT.to_string(), "--delay-ms", &TAKES_MS.to_string()])
             .args(arguments)
             .arg("--log")
             .arg(log)
@@ -93,17 +93,17 @@ fn storm(driver: &str, slots: usize, arguments: &[&str]) {
     assert_eq!(number, RUNS);
     let text = std::fs::read_to_string(&log).expect("a log");
     let calls: Vec<Call> = text.lines().map(|line| serde_json::from_str(line).expect("a call")).collect();
-    let borne: Vec<&Call> = calls.iter().filter(|call| call.outcome == Outcome::Whole).collect();
-    assert_eq!(borne.len(), RUNS);
+    let completed: Vec<&Call> = calls.iter().filter(|call| call.outcome == Outcome::Whole).collect();
+    assert_eq!(completed.len(), RUNS);
     let begun = calls.iter().map(|call| call.started_ms).fold(f64::INFINITY, f64::min);
-    let ended = borne.iter().map(|call| call.ended_ms).fold(0.0, f64::max);
+    let ended = completed.iter().map(|call| call.ended_ms).fold(0.0, f64::max);
     let took = ended - begun;
     // From how long calls really took, which on a busy machine is longer than the provider means.
-    let ideal = borne.iter().map(|call| call.ended_ms - call.started_ms).sum::<f64>() / BORNE as f64;
+    let ideal = completed.iter().map(|call| call.ended_ms - call.started_ms).sum::<f64>() / LIMIT as f64;
     let third = begun + took * 2.0 / 3.0;
     let late: Vec<&Call> = calls.iter().filter(|call| call.started_ms >= third).collect();
     let refused = late.iter().filter(|call| call.outcome == Outcome::Crowded).count();
-    let level = in_flight(&borne, third, ended) / (ended - third);
+    let level = in_flight(&completed, third, ended) / (ended - third);
     let all = calls.len() - RUNS;
     report_number(&format!(
         "storm, {driver}, {slots} slots, {}: {:.2} times the ideal time, {all} of {} calls refused; in the last third {level:.1} in \
@@ -119,21 +119,21 @@ fn storm(driver: &str, slots: usize, arguments: &[&str]) {
 }
 
 #[test]
-fn a_storm_is_borne_when_the_provider_says_nothing_of_when() {
+fn a_storm_ends_when_the_provider_says_nothing_of_when() {
     storm("anthropic", RUNS, &["--retry-after", "none"]);
 }
 
 #[test]
-fn a_storm_is_borne_when_the_provider_says_how_many_seconds() {
+fn a_storm_ends_when_the_provider_says_how_many_seconds() {
     storm("openai", 8, &["--retry-after", "seconds:1"]);
 }
 
 #[test]
-fn a_storm_is_borne_when_the_provider_says_a_date() {
+fn a_storm_ends_when_the_provider_says_a_date() {
     storm("anthropic", RUNS, &["--retry-after", "date:2"]);
 }
 
 #[test]
-fn a_storm_is_borne_when_the_provider_is_overloaded() {
+fn a_storm_ends_when_the_provider_is_overloaded() {
     storm("deepseek", 8, &["--retry-after", "none", "--refuse", "503"]);
 }

@@ -5,13 +5,13 @@ use drawloom_contract::{
     record::StopReason,
     usage::Usage,
 };
+use drawloom_net::sse::Event;
 use serde_json::Value;
 
 use crate::{
     draft::{Draft, Ending},
-    fault::{Fault, Kind},
+    fault::{FailKind, Fault},
     intake::{Progress, Reader, json, number, text},
-    sse::Event,
 };
 
 /// A turn while it comes.
@@ -63,7 +63,7 @@ impl Reader for Messages {
 
     fn finish(self: Box<Self>) -> Result<Turn, Fault> {
         if let Some(refusal) = self.refusal {
-            return Err(Fault::new(Kind::Refused, refusal));
+            return Err(Fault::new(FailKind::Refused, refusal));
         }
         let stop = match self.stop {
             Some(stop) if self.over => stop,

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     draft::as_object,
-    known::{Knobs, Known, Thinking},
+    known::{Known, SamplingSupport, Thinking},
 };
 
 /// Thinking with a budget needs at least this many tokens, and leaves at least as many for the answer.
@@ -22,7 +22,7 @@ const INTERLEAVED: (&str, &str) = ("anthropic-beta", "interleaved-thinking-2025-
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mode {
     /// As it does when nothing is said: an effort may be named.
-    Unsaid(Option<Effort>),
+    Unspecified(Option<Effort>),
     /// With this many tokens.
     Budget(u32),
     /// As much as it finds right for that effort.
@@ -53,11 +53,11 @@ pub(super) fn write(request: &TurnRequest, known: &Known) -> (Value, Vec<(&'stat
     body.insert("messages".into(), messages(request, known, mode).into());
     let mut headers = Vec::new();
     match mode {
-        Mode::Unsaid(None) if known.hushed => {
+        Mode::Unspecified(None) if known.thinking_disabled => {
             body.insert("thinking".into(), json!({ "type": "disabled" }));
         }
-        Mode::Unsaid(None) => {}
-        Mode::Unsaid(Some(effort)) => {
+        Mode::Unspecified(None) => {}
+        Mode::Unspecified(Some(effort)) => {
             body.insert("output_config".into(), json!({ "effort": effort.as_str() }));
         }
         Mode::Budget(tokens) => {
@@ -78,14 +78,14 @@ pub(super) fn write(request: &TurnRequest, known: &Known) -> (Value, Vec<(&'stat
 
 fn mode(request: &TurnRequest, known: &Known) -> Mode {
     match (known.thinking, request.effort) {
-        (Thinking::Never, _) | (_, None) | (Thinking::Budget, Some(Effort::Low)) => Mode::Unsaid(None),
-        (Thinking::Adaptive, Some(Effort::Low)) => Mode::Unsaid(Some(Effort::Low)),
+        (Thinking::Never, _) | (_, None) | (Thinking::Budget, Some(Effort::Low)) => Mode::Unspecified(None),
+        (Thinking::Adaptive, Some(Effort::Low)) => Mode::Unspecified(Some(Effort::Low)),
         (Thinking::Adaptive | Thinking::Always | Thinking::NotWithTools, Some(effort)) => Mode::Adaptive(effort),
         (Thinking::Budget, Some(effort)) => {
             let wish = if effort == Effort::High { 8192 } else { 2048 };
             let budget = wish.min(request.max_tokens.saturating_sub(LEAST_BUDGET));
             let fits = budget >= LEAST_BUDGET && loop_begins_with_thought(request);
-            if fits { Mode::Budget(budget) } else { Mode::Unsaid(None) }
+            if fits { Mode::Budget(budget) } else { Mode::Unspecified(None) }
         }
     }
 }
@@ -152,7 +152,7 @@ fn mark(block: &mut Value, known: &Known) {
 fn messages(request: &TurnRequest, known: &Known, mode: Mode) -> Vec<Value> {
     // A model that thinks only when told to is not shown thoughts when it is not told to.
     let with_thoughts = match (known.thinking, mode) {
-        (Thinking::Never, _) | (Thinking::Budget, Mode::Unsaid(_)) => false,
+        (Thinking::Never, _) | (Thinking::Budget, Mode::Unspecified(_)) => false,
         (Thinking::Budget | Thinking::Adaptive | Thinking::Always | Thinking::NotWithTools, _) => true,
     };
     let mut turns: Vec<(&str, Vec<Value>)> = Vec::new();
@@ -245,13 +245,13 @@ fn sampling(body: &mut Map<String, Value>, sampling: &Sampling, known: &Known, m
     if let Some(stop) = &sampling.stop {
         body.insert("stop_sequences".into(), json!(stop));
     }
-    if known.knobs == Knobs::None || !matches!(mode, Mode::Unsaid(_)) {
+    if known.sampling == SamplingSupport::None || !matches!(mode, Mode::Unspecified(_)) {
         return;
     }
     if let Some(temperature) = &sampling.temperature {
         body.insert("temperature".into(), Value::Number(temperature.clone()));
     }
-    let both = known.knobs == Knobs::One && sampling.temperature.is_some();
+    let both = known.sampling == SamplingSupport::One && sampling.temperature.is_some();
     if let Some(top_p) = sampling.top_p.as_ref().filter(|_| !both) {
         body.insert("top_p".into(), Value::Number(top_p.clone()));
     }

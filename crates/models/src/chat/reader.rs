@@ -7,13 +7,13 @@ use drawloom_contract::{
     record::StopReason,
     usage::Usage,
 };
+use drawloom_net::sse::Event;
 use serde_json::Value;
 
 use crate::{
     draft::{Draft, Ending},
-    fault::{Fault, Kind},
+    fault::{FailKind, Fault},
     intake::{Progress, Reader, json, number, text},
-    sse::Event,
 };
 
 /// The slot of the only thought; slots of calls are counted apart.
@@ -155,14 +155,19 @@ impl Reader for Completion {
             None => return Err(Fault::cut("the stream ended without a `finish_reason`")),
         };
         if !self.refusal.is_empty() {
-            return Err(Fault::new(Kind::Refused, self.refusal));
+            return Err(Fault::new(FailKind::Refused, self.refusal));
         }
         match finish.as_str() {
-            "content_filter" => return Err(Fault::new(Kind::Refused, "the provider's filter stopped the answer")),
+            "content_filter" => return Err(Fault::new(FailKind::Refused, "the provider's filter stopped the answer")),
             "insufficient_system_resource" => {
-                return Err(Fault::new(Kind::Overloaded, "the provider ran out of room in the middle of the answer"));
+                return Err(Fault::new(
+                    FailKind::Overloaded,
+                    "the provider ran out of room in the middle of the answer",
+                ));
             }
-            "error" => return Err(Fault::new(Kind::Unavailable, "the provider failed in the middle of the answer")),
+            "error" => {
+                return Err(Fault::new(FailKind::Unavailable, "the provider failed in the middle of the answer"));
+            }
             _ => {}
         }
         let clipped = finish == "length";

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::template::Scene;
+use crate::FailKind;
 
 /// What the model does in turns that fit. Texts may hold `{{prompt}}`, `{{last}}`, `{{last.lines}}`, `{{last.words}}`,
 /// `{{last.first_line}}`, `{{agent}}`, `{{turn}}`, `{{attempt}}`, `{{run}}`, `{{tools}}` for the names of the offered tools,
@@ -112,28 +113,6 @@ pub struct Fail {
     pub after_chunks: u32,
 }
 
-/// How a turn fails.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum FailKind {
-    /// "Slow down."
-    Throttled,
-    /// The provider has too much to do.
-    Overloaded,
-    /// The provider cannot be reached, or failed inside.
-    Unavailable,
-    /// The stream breaks off.
-    Cut,
-    /// The model declines.
-    Refused,
-    /// The request is not understood.
-    BadRequest,
-    /// The credential is wrong.
-    Auth,
-    /// The conversation does not fit.
-    ContextTooLong,
-}
-
 impl Fail {
     /// The failure as a model returns it.
     pub(super) fn error(&self) -> TurnError {
@@ -141,17 +120,7 @@ impl Fail {
             "" => "the script says so".to_owned(),
             message => message.to_owned(),
         };
-        let retry_after = self.retry_after_ms.map(Duration::from_millis);
-        match self.kind {
-            FailKind::Throttled => TurnError::Throttled { message, retry_after },
-            FailKind::Overloaded => TurnError::Overloaded { message, retry_after },
-            FailKind::Unavailable => TurnError::Unavailable { message },
-            FailKind::Cut => TurnError::Cut { message },
-            FailKind::Refused => TurnError::Refused { message },
-            FailKind::BadRequest => TurnError::BadRequest { message },
-            FailKind::Auth => TurnError::Auth { message },
-            FailKind::ContextTooLong => TurnError::ContextTooLong { message },
-        }
+        self.kind.error(message, self.retry_after_ms.map(Duration::from_millis))
     }
 }
 

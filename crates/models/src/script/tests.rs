@@ -3,31 +3,16 @@ use std::sync::Mutex;
 use drawloom_contract::{
     ids::{RunId, RunKey, Tenant},
     message::{Message, ToolResult},
-    time::Timestamp,
 };
 use serde_json::json;
 
 use super::*;
-
-struct Frozen;
-
-#[async_trait]
-impl Clock for Frozen {
-    fn wall(&self) -> Timestamp {
-        Timestamp::from_millis(0)
-    }
-
-    fn now(&self) -> drawloom_contract::time::Instant {
-        drawloom_contract::time::Instant::from_origin(std::time::Duration::ZERO)
-    }
-
-    async fn sleep_until(&self, _: drawloom_contract::time::Instant) {}
-}
+use crate::tests::Frozen;
 
 #[derive(Default)]
-struct Heard(Mutex<Vec<(DeltaKind, String)>>);
+struct RecordedDeltas(Mutex<Vec<(DeltaKind, String)>>);
 
-impl Deltas for Heard {
+impl Deltas for RecordedDeltas {
     fn push(&self, kind: DeltaKind, text: &str) {
         self.0.lock().expect("no panic while held").push((kind, text.to_owned()));
     }
@@ -67,7 +52,7 @@ async fn the_first_rule_that_fits_speaks_with_its_placeholders_filled() {
         { "when": { "turn": 2 }, "text": "{{prompt}}: {{last.words}} words, {{last.lines}} lines, {{unknown}} {{turn}}", "chunks": 3,
           "usage": { "input_tokens": 5 } },
     ] }));
-    let heard = Heard::default();
+    let heard = RecordedDeltas::default();
     let first = script.turn(request("reader", 1, 1, user("slice=api")), &heard).await.expect("a turn");
     assert_eq!(first.calls[0].input, json!({ "paths": ["api.md", 3] }));
     assert_eq!(first.stop_reason, StopReason::ToolUse);
@@ -92,7 +77,7 @@ async fn failures_come_after_the_pieces_they_say_and_only_at_their_attempt() {
         { "when": { "attempt": 1 }, "text": "abcdef", "chunks": 3, "fail": { "kind": "cut", "after_chunks": 2 } },
         { "text": "fine" },
     ] }));
-    let heard = Heard::default();
+    let heard = RecordedDeltas::default();
     let error = script.turn(request("a", 1, 1, user("x")), &heard).await.expect_err("the script says so");
     assert_eq!(error.code(), "model_stream_cut");
     assert_eq!(heard.0.lock().expect("no panic while held").len(), 2);
@@ -106,7 +91,9 @@ async fn chance_depends_on_the_seed_and_on_nothing_else() {
             { "when": { "chance": 0.5 }, "text": "heads" }, { "text": "tails" } ] }));
         let mut said = Vec::new();
         for turn in 1..=64 {
-            said.push(script.turn(request("a", turn, 1, user("x")), &Heard::default()).await.expect("a turn").text);
+            said.push(
+                script.turn(request("a", turn, 1, user("x")), &RecordedDeltas::default()).await.expect("a turn").text,
+            );
         }
         said
     };
@@ -119,10 +106,12 @@ async fn chance_depends_on_the_seed_and_on_nothing_else() {
 
 #[tokio::test]
 async fn without_rules_it_repeats_the_prompt_and_without_a_fitting_one_it_says_so() {
-    let echo = script(json!({})).turn(request("a", 1, 1, user("hello")), &Heard::default()).await.expect("a turn");
+    let echo =
+        script(json!({})).turn(request("a", 1, 1, user("hello")), &RecordedDeltas::default()).await.expect("a turn");
     assert_eq!(echo.text, "hello");
     let script = script(json!({ "rules": [{ "when": { "turn": 9 }, "text": "x" }] }));
-    let error = script.turn(request("a", 1, 1, user("hello")), &Heard::default()).await.expect_err("nothing fits");
+    let error =
+        script.turn(request("a", 1, 1, user("hello")), &RecordedDeltas::default()).await.expect_err("nothing fits");
     assert!(error.to_string().contains("no rule of the script fits agent a in turn 1"), "{error}");
 }
 

@@ -11,7 +11,7 @@ use drawloom_contract::{
 use drawloom_testkit::providers::{Reply, RetryAfter, Settings, Shape, parrot};
 use serde_json::json;
 
-use crate::house::{House, KEY, after, request, with_tools};
+use crate::fixture::{Fixture, KEY, after, request, with_tools};
 
 const SHAPES: [(Shape, &str); 4] = [
     (Shape::Anthropic, "claude-sonnet-4-5"),
@@ -35,14 +35,14 @@ fn asking(model: &str) -> TurnRequest {
 #[tokio::test]
 async fn a_tool_loop_that_thinks_goes_on_over_many_turns() {
     for (shape, model) in SHAPES {
-        let house = House::new(shape, parrot).await;
+        let fixture = Fixture::new(shape, parrot).await;
         let mut next = asking(model);
         for round in 0..3 {
-            let turn = house.ask(next.clone()).await.expect("calls");
+            let turn = fixture.ask(next.clone()).await.expect("calls");
             assert_eq!((turn.stop_reason, turn.calls.len()), (StopReason::ToolUse, 2), "{model} {round}");
             assert_eq!(turn.thoughts.is_empty(), shape == Shape::Openai, "{model} {round}");
             next = after(next, turn, &[("one", false), ("two", true)]);
-            let turn = house.ask(next.clone()).await.expect("an answer");
+            let turn = fixture.ask(next.clone()).await.expect("an answer");
             assert!(turn.text.starts_with("It came to: one / ") && turn.text.ends_with("two"), "{}", turn.text);
             next = said(after(next, turn, &[]), "call Read {\"path\":\"c\"}\ncall Write {\"path\":\"d\"}");
         }
@@ -52,7 +52,7 @@ async fn a_tool_loop_that_thinks_goes_on_over_many_turns() {
 #[tokio::test]
 async fn a_loop_that_another_model_began_is_gone_on_with() {
     for (shape, model) in SHAPES {
-        let house = House::new(shape, parrot).await;
+        let fixture = Fixture::new(shape, parrot).await;
         let mut request = asking(model);
         let call = |id: &str, input| ToolUse { id: id.into(), name: "Read".into(), input };
         // The engine has left out the thoughts of the other model; its ids and its mistakes are still there.
@@ -61,7 +61,7 @@ async fn a_loop_that_another_model_began_is_gone_on_with() {
             ["functions.Read:0", "1"].map(|id| ToolResult { id: id.into(), text: "x".into(), is_error: false });
         request.messages.push(Arc::new(Message::Assistant { text: String::new(), thoughts: vec![], calls }));
         request.messages.push(Arc::new(Message::Results(results.into())));
-        let turn = house.ask(request).await.expect("the server takes it");
+        let turn = fixture.ask(request).await.expect("the server takes it");
         assert_eq!(turn.text, "It came to: x / x");
         let thinks = model == "claude-opus-5-5";
         assert_eq!(!turn.thoughts.is_empty(), thinks, "{model} thinks only if it may begin to in the middle");
@@ -70,16 +70,16 @@ async fn a_loop_that_another_model_began_is_gone_on_with() {
 
 #[tokio::test]
 async fn a_model_that_thought_nothing_is_told_so() {
-    let house = House::new(Shape::Deepseek, |asked| match asked.results().is_empty() {
+    let fixture = Fixture::new(Shape::Deepseek, |asked| match asked.results().is_empty() {
         true => Reply::text("").call("Read", &json!({ "path": "a" })).into(),
         false => Reply::text("Done.").into(),
     })
     .await;
     let request = asking("deepseek-v4-pro");
-    let turn = house.ask(request.clone()).await.expect("a call");
+    let turn = fixture.ask(request.clone()).await.expect("a call");
     assert_eq!(turn.thoughts, [Thought::default()]);
-    house.ask(after(request, turn, &[("x", false)])).await.expect("the server takes it");
-    let body = &house.provider.asked()[1].body;
+    fixture.ask(after(request, turn, &[("x", false)])).await.expect("the server takes it");
+    let body = &fixture.provider.asked()[1].body;
     assert_eq!(body["messages"][2]["reasoning_content"], "");
     assert_eq!(body["thinking"], json!({ "type": "enabled" }));
 }
@@ -91,12 +91,12 @@ async fn foreign_or_changed_thoughts_are_rejected_by_the_servers() {
         (Shape::Deepseek, "deepseek-v4-pro", "The reasoning_content is not of this model"),
     ];
     for (shape, model, words) in thoughts {
-        let house = House::new(shape, parrot).await;
+        let fixture = Fixture::new(shape, parrot).await;
         let request = asking(model);
-        let mut turn = house.ask(request.clone()).await.expect("calls");
+        let mut turn = fixture.ask(request.clone()).await.expect("calls");
         turn.thoughts[0].text.push('!');
         let error =
-            house.ask(after(request, turn, &[("x", false), ("y", false)])).await.expect_err("a changed thought");
+            fixture.ask(after(request, turn, &[("x", false), ("y", false)])).await.expect_err("a changed thought");
         assert_eq!(error.code(), "model_bad_request");
         assert!(error.to_string().contains(words), "{error}");
     }
@@ -105,22 +105,22 @@ async fn foreign_or_changed_thoughts_are_rejected_by_the_servers() {
 #[tokio::test]
 async fn calls_without_results_are_rejected_by_the_servers() {
     for (shape, model) in SHAPES {
-        let house = House::new(shape, parrot).await;
+        let fixture = Fixture::new(shape, parrot).await;
         let request = asking(model);
-        let turn = house.ask(request.clone()).await.expect("calls");
+        let turn = fixture.ask(request.clone()).await.expect("calls");
         let unanswered = after(request.clone(), turn.clone(), &[("only one", false)]);
-        assert_eq!(house.ask(unanswered).await.expect_err("an open call").code(), "model_bad_request", "{model}");
+        assert_eq!(fixture.ask(unanswered).await.expect_err("an open call").code(), "model_bad_request", "{model}");
         let mut stray = after(request, turn, &[("one", false), ("two", false)]);
         let result = ToolResult { id: "stray".into(), text: "x".into(), is_error: false };
         stray.messages.push(Arc::new(Message::Results(vec![result])));
-        assert_eq!(house.ask(stray).await.expect_err("a stray result").code(), "model_bad_request", "{model}");
+        assert_eq!(fixture.ask(stray).await.expect_err("a stray result").code(), "model_bad_request", "{model}");
     }
 }
 
 #[tokio::test]
 async fn what_no_api_takes_is_left_out_or_said_otherwise() {
     for (shape, model) in SHAPES {
-        let house = House::new(shape, parrot).await;
+        let fixture = Fixture::new(shape, parrot).await;
         let mut request = request(model);
         request.system = "".into();
         let empty = Part::Text(String::new());
@@ -130,14 +130,14 @@ async fn what_no_api_takes_is_left_out_or_said_otherwise() {
             Arc::new(Message::Assistant { text: String::new(), thoughts: vec![thought], calls: vec![] }),
             Arc::new(Message::user("go on")),
         ];
-        let turn = house.ask(request).await.expect("the server takes it");
+        let turn = fixture.ask(request).await.expect("the server takes it");
         assert_eq!(turn.text, "You said: go on", "{model}");
     }
 }
 
 #[tokio::test]
 async fn models_are_listed() {
-    let listed = async |shape| House::new(shape, parrot).await.model.list().await.expect("a list");
+    let listed = async |shape| Fixture::new(shape, parrot).await.model.list().await.expect("a list");
     let model = |id: &str, title: Option<&str>| ListedModel { id: id.into(), title: title.map(str::to_owned) };
     assert_eq!(
         listed(Shape::Anthropic).await,
@@ -149,13 +149,13 @@ async fn models_are_listed() {
 
 #[tokio::test]
 async fn a_server_bears_so_many_and_refuses_the_rest_at_once() {
-    let settings = Settings::new(Shape::Anthropic).key(KEY).bear(2, RetryAfter::Seconds(1));
-    let house = House::with(settings.delay(std::time::Duration::from_secs(1)), json!({}), parrot).await;
-    let asks = (0..6).map(|_| house.ask(request("claude-sonnet-4-5")));
+    let settings = Settings::new(Shape::Anthropic).key(KEY).max_concurrent(2, RetryAfter::Seconds(1));
+    let fixture = Fixture::with(settings.delay(std::time::Duration::from_secs(1)), json!({}), parrot).await;
+    let asks = (0..6).map(|_| fixture.ask(request("claude-sonnet-4-5")));
     let answers = futures::future::join_all(asks).await;
     let throttled = answers.iter().filter(|answer| matches!(answer, Err(error) if error.code() == "throttled"));
     assert_eq!((throttled.count(), answers.iter().filter(|answer| answer.is_ok()).count()), (4, 2));
-    let calls = house.provider.calls();
+    let calls = fixture.provider.calls();
     assert_eq!(calls.len(), 6);
     assert!(calls.iter().all(|call| call.in_flight <= 2), "{calls:?}");
     assert_eq!(calls.iter().filter(|call| call.status == 429).count(), 4);

@@ -10,7 +10,7 @@ use drawloom_models::LIMITS;
 use drawloom_testkit::providers::{Answer, Ending, Raw, Reply, Settings, Shape, parrot};
 use serde_json::{Value, json};
 
-use crate::house::{House, KEY, request};
+use crate::fixture::{Fixture, KEY, request};
 
 const MODEL: &str = "gpt-4.1";
 
@@ -23,7 +23,7 @@ fn most(limit: &Limit) -> usize {
 
 /// The error of a turn.
 async fn asking(settings: Settings, options: Value, answer: impl Fn() -> Answer + Send + Sync + 'static) -> TurnError {
-    House::with(settings.key(KEY), options, move |_| answer()).await.ask(request(MODEL)).await.expect_err("an error")
+    Fixture::with(settings.key(KEY), options, move |_| answer()).await.ask(request(MODEL)).await.expect_err("an error")
 }
 
 /// The code of a turn whose answer consists of these bytes.
@@ -38,8 +38,8 @@ async fn cross(limit: &Limit) -> String {
     match limit.name {
         "model_header_time" => {
             let slow = settings.key(KEY).delay(Duration::from_secs(3_600));
-            let house = House::with(slow, json!({ "header_timeout_ms": 50 }), parrot).await;
-            house.ask(request(MODEL)).await.expect_err("no answer").code().into()
+            let fixture = Fixture::with(slow, json!({ "header_timeout_ms": 50 }), parrot).await;
+            fixture.ask(request(MODEL)).await.expect_err("no answer").code().into()
         }
         "model_idle_time" => {
             let silent = || Reply::text("a b c").pieces(3, Duration::ZERO).ending(Ending::Silent(2)).into();
@@ -59,7 +59,7 @@ async fn cross(limit: &Limit) -> String {
         }
         "model_list_bytes" => {
             let listing =
-                crate::house::open(json!({ "driver": "openai", "base_url": long_list(most(limit)).await }), None);
+                crate::fixture::open(json!({ "driver": "openai", "base_url": long_list(most(limit)).await }), None);
             let error = listing.list().await.expect_err("too long");
             error.code().into()
         }

@@ -2,8 +2,9 @@
 
 mod conversations;
 mod failures;
-mod house;
+mod fixture;
 mod limits;
 mod mutations;
 mod requests;
+mod spans;
 mod streams;

@@ -7,7 +7,7 @@ use proptest::{
     test_runner::{Config, RngSeed},
 };
 
-use crate::house::fixture;
+use crate::fixture::fixture;
 
 const FIXTURES: &[&str] = &[
     "anthropic/text.sse",

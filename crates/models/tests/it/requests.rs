@@ -10,7 +10,7 @@ use drawloom_contract::{
 use drawloom_testkit::providers::{Asked, Reply, Settings, Shape};
 use serde_json::{Map, Value, json};
 
-use crate::house::{House, KEY, after, request, with_tools};
+use crate::fixture::{Fixture, KEY, after, request, with_tools};
 
 /// A request as it is compared; what differs from run to run is named, not shown.
 fn shown(asked: &Asked) -> Value {
@@ -27,14 +27,14 @@ fn shown(asked: &Asked) -> Value {
 
 /// What goes over the wire for `request`; the server takes it.
 async fn sent(shape: Shape, request: TurnRequest) -> Value {
-    let house = House::new(shape, |_| Reply::text("Yes.").into()).await;
-    house.ask(request).await.expect("the server takes it");
-    shown(&house.provider.asked()[0])
+    let fixture = Fixture::new(shape, |_| Reply::text("Yes.").into()).await;
+    fixture.ask(request).await.expect("the server takes it");
+    shown(&fixture.provider.asked()[0])
 }
 
 /// What goes over the wire in the step after one that thinks and calls two tools, one of which fails.
 async fn sent_after_calls(shape: Shape, request: TurnRequest) -> Value {
-    let house = House::new(shape, |asked| {
+    let fixture = Fixture::new(shape, |asked| {
         if !asked.results().is_empty() {
             return Reply::text("Done.").into();
         }
@@ -42,24 +42,24 @@ async fn sent_after_calls(shape: Shape, request: TurnRequest) -> Value {
         reply.call("Read", &json!({ "path": "warp.md" })).raw_call("Read", "{\"path\": ").into()
     })
     .await;
-    let turn = house.ask(request.clone()).await.expect("the server takes it");
+    let turn = fixture.ask(request.clone()).await.expect("the server takes it");
     let next = after(request, turn, &[("# Warp", false), ("the input is no object", true)]);
-    house.ask(next).await.expect("the server takes it");
-    shown(&house.provider.asked()[1])
+    fixture.ask(next).await.expect("the server takes it");
+    shown(&fixture.provider.asked()[1])
 }
 
 /// What goes over the wire in a last turn, which offers no tools any more.
 async fn sent_at_last(shape: Shape, request: TurnRequest) -> Value {
-    let house = House::new(shape, |asked| match asked.tools().is_empty() || !asked.results().is_empty() {
+    let fixture = Fixture::new(shape, |asked| match asked.tools().is_empty() || !asked.results().is_empty() {
         true => Reply::text("Done.").into(),
         false => Reply::text("").call("Read", &json!({ "path": "warp.md" })).into(),
     })
     .await;
-    let turn = house.ask(request.clone()).await.expect("the server takes it");
+    let turn = fixture.ask(request.clone()).await.expect("the server takes it");
     let mut last = after(request, turn, &[("# Warp", false)]);
     last.tools = Arc::new([]);
-    house.ask(last).await.expect("the server takes it");
-    shown(&house.provider.asked()[1])
+    fixture.ask(last).await.expect("the server takes it");
+    shown(&fixture.provider.asked()[1])
 }
 
 fn thinking(mut request: TurnRequest, effort: Effort) -> TurnRequest {
@@ -150,7 +150,7 @@ mod deepseek {
 
 #[tokio::test]
 async fn at_most_four_breakpoints_and_the_last_two_are_on_our_newest_messages() {
-    let house = House::new(Shape::Anthropic, |_| Reply::text("Yes.").into()).await;
+    let fixture = Fixture::new(Shape::Anthropic, |_| Reply::text("Yes.").into()).await;
     let mut request = with_tools(request("claude-sonnet-4-5"));
     for step in 0..5 {
         let call = ToolUse { id: format!("call_{step}"), name: "Read".into(), input: json!({ "path": "a" }) };
@@ -158,8 +158,8 @@ async fn at_most_four_breakpoints_and_the_last_two_are_on_our_newest_messages() 
         let result = ToolResult { id: format!("call_{step}"), text: "b".into(), is_error: false };
         request.messages.push(Arc::new(Message::Results(vec![result])));
     }
-    house.ask(request).await.expect("the server takes it");
-    let body = &house.provider.asked()[0].body;
+    fixture.ask(request).await.expect("the server takes it");
+    let body = &fixture.provider.asked()[0].body;
     let marked = |value: &Value| !value["cache_control"].is_null();
     assert!(marked(&body["system"][0]) && marked(&body["tools"][1]) && !marked(&body["tools"][0]));
     let messages = body["messages"].as_array().expect("messages");
@@ -169,7 +169,7 @@ async fn at_most_four_breakpoints_and_the_last_two_are_on_our_newest_messages() 
 
 #[tokio::test]
 async fn thoughts_between_calls_stay_between_them() {
-    let house = House::new(Shape::Anthropic, |asked| match asked.results().is_empty() {
+    let fixture = Fixture::new(Shape::Anthropic, |asked| match asked.results().is_empty() {
         true => {
             let call = json!({ "path": "a" });
             Reply::text("Reading.").thinking("Hm.").call("Read", &call).call("Read", &call).into()
@@ -178,12 +178,12 @@ async fn thoughts_between_calls_stay_between_them() {
     })
     .await;
     let request = thinking(with_tools(request("claude-opus-5-5")), Effort::High);
-    let mut turn = house.ask(request.clone()).await.expect("calls");
+    let mut turn = fixture.ask(request.clone()).await.expect("calls");
     // The same thought once before each call, and once before a call that is not there.
     let own = turn.thoughts[0].clone();
     turn.thoughts.extend((1..=3).map(|place| Thought { place, ..own.clone() }));
-    house.ask(after(request, turn, &[("x", false), ("y", false)])).await.expect("the server takes it");
-    let asked = house.provider.asked();
+    fixture.ask(after(request, turn, &[("x", false), ("y", false)])).await.expect("the server takes it");
+    let asked = fixture.provider.asked();
     let blocks = asked[1].body["messages"][1]["content"].as_array().expect("blocks");
     let kinds: Vec<&str> = blocks.iter().filter_map(|block| block["type"].as_str()).collect();
     assert_eq!(kinds, ["thinking", "thinking", "text", "thinking", "tool_use", "thinking", "tool_use"]);
@@ -195,9 +195,9 @@ async fn what_the_operator_says_of_the_models_changes_the_request() {
         let says = json!({ "capabilities": {
             "parallel_tool_calls": false, "supports_thinking": false, "native_prompt_cache": false,
         } });
-        let house = House::with(Settings::new(shape).key(KEY), says, |_| Reply::text("Yes.").into()).await;
-        house.ask(thinking(with_tools(request(model)), Effort::High)).await.expect("the server takes it");
-        house.provider.asked().remove(0).body
+        let fixture = Fixture::with(Settings::new(shape).key(KEY), says, |_| Reply::text("Yes.").into()).await;
+        fixture.ask(thinking(with_tools(request(model)), Effort::High)).await.expect("the server takes it");
+        fixture.provider.asked().remove(0).body
     };
     let anthropic = body(Shape::Anthropic, "claude-opus-5").await;
     assert_eq!(anthropic["tool_choice"], json!({ "type": "auto", "disable_parallel_tool_use": true }));

@@ -10,22 +10,22 @@ use drawloom_contract::{
 use drawloom_testkit::providers::{Raw, Shape};
 use serde_json::{Value, json};
 
-use crate::house::{Heard, House, fixture, request};
+use crate::fixture::{Fixture, RecordedDeltas, fixture, request};
 
 /// What comes of a fixture that is sent in pieces of `size` bytes, and what was heard of it on the way.
-async fn replay(shape: Shape, name: &str, size: usize) -> (Result<Turn, TurnError>, Heard) {
+async fn replay(shape: Shape, name: &str, size: usize) -> (Result<Turn, TurnError>, RecordedDeltas) {
     let pieces: Vec<Vec<u8>> = fixture(name).chunks(size).map(<[u8]>::to_vec).collect();
     let kind = if name.ends_with(".json") { "application/json" } else { "text/event-stream" };
     let headers = vec![("content-type".to_owned(), kind.to_owned())];
-    let house =
-        House::new(shape, move |_| Raw { status: 200, headers: headers.clone(), pieces: pieces.clone() }.into());
-    let heard = Heard::default();
+    let fixture =
+        Fixture::new(shape, move |_| Raw { status: 200, headers: headers.clone(), pieces: pieces.clone() }.into());
+    let heard = RecordedDeltas::default();
     let model = match shape {
         Shape::Anthropic => "claude-opus-5-5",
         Shape::Openai => "gpt-6-sol",
         Shape::Deepseek => "deepseek-v4-pro",
     };
-    let turn = house.await.model.turn(request(model), &heard).await;
+    let turn = fixture.await.model.turn(request(model), &heard).await;
     (turn, heard)
 }
 
@@ -156,7 +156,7 @@ async fn refusals_and_errors_inside_a_stream_are_typed() {
 async fn done_without_a_reason_is_an_end_if_anything_was_said() {
     let said = async |body: &'static str| {
         let raw = Raw { status: 200, headers: vec![], pieces: vec![body.into()] };
-        House::new(Shape::Openai, move |_| raw.clone().into()).await.ask(request("m")).await
+        Fixture::new(Shape::Openai, move |_| raw.clone().into()).await.ask(request("m")).await
     };
     let turn =
         said("data: {\"choices\":[{\"delta\":{\"content\":\"Hi\"}}]}\n\ndata: [DONE]\n\n").await.expect("a turn");
@@ -182,7 +182,7 @@ async fn a_stream_that_ends_anywhere_before_its_end_is_cut() {
         };
         // All ends near the last events, and some before.
         let lengths: Vec<usize> = (0..enough).filter(|at| at % 37 == 0 || at + 250 > enough).collect();
-        let house = House::new(shape, move |asked| {
+        let fixture = Fixture::new(shape, move |asked| {
             let length: usize = asked.last_text().parse().expect("a length");
             Raw { status: 200, headers: vec![], pieces: vec![bytes[..length].to_vec()] }.into()
         })
@@ -190,7 +190,7 @@ async fn a_stream_that_ends_anywhere_before_its_end_is_cut() {
         for length in lengths {
             let mut request = request("m");
             request.messages = vec![std::sync::Arc::new(drawloom_contract::message::Message::user(length.to_string()))];
-            let error = house.ask(request).await.expect_err("the end is missing");
+            let error = fixture.ask(request).await.expect_err("the end is missing");
             assert_eq!(error.code(), "model_stream_cut", "{name} up to {length}: {error}");
         }
     }

@@ -4,7 +4,9 @@ use std::{process::Stdio, time::Duration};
 
 use drawloom_process::{Remains, until_gone};
 
-use crate::support::{HANGS, Room, TestClock, program};
+use drawloom_testkit::TestClock;
+
+use crate::support::{HANGS, Room, program};
 
 #[tokio::test]
 async fn the_lock_is_held_until_everything_that_the_command_started_is_gone() {

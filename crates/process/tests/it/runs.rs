@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use drawloom_process::{End, Error, Exceeded, Launcher, Layer, Limits, Resource};
 
-use crate::support::{Room, TestClock, launcher};
+use drawloom_testkit::TestClock;
+
+use crate::support::{Room, launcher};
 
 #[tokio::test]
 async fn output_comes_in_the_order_of_writing_and_the_code_is_told() {

@@ -5,7 +5,9 @@ use std::time::Duration;
 use drawloom_process::{Gone, Service, Serving};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 
-use crate::support::{HANGS, Room, TestClock, launcher};
+use drawloom_testkit::TestClock;
+
+use crate::support::{HANGS, Room, launcher};
 
 fn shell(room: &Room, script: &str) -> Service {
     Service {

@@ -7,39 +7,15 @@ use std::{
         Arc,
         atomic::{AtomicU32, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
-use async_trait::async_trait;
-use drawloom_contract::time::{Clock, Timestamp};
 use drawloom_process::{Access, Command, Error, Finished, Launcher, Limits, Network};
+use drawloom_testkit::TestClock;
 use tempfile::TempDir;
 
 /// Longer than anything here takes; whoever waits so long hangs.
 pub(crate) const HANGS: Duration = Duration::from_secs(60);
-
-pub(crate) struct TestClock(Instant);
-
-impl Default for TestClock {
-    fn default() -> Self {
-        Self(Instant::now())
-    }
-}
-
-#[async_trait]
-impl Clock for TestClock {
-    fn wall(&self) -> Timestamp {
-        Timestamp::from_millis(0).after(self.0.elapsed())
-    }
-
-    fn now(&self) -> drawloom_contract::time::Instant {
-        drawloom_contract::time::Instant::from_origin(self.0.elapsed())
-    }
-
-    async fn sleep_until(&self, time: drawloom_contract::time::Instant) {
-        tokio::time::sleep(time.since(self.now())).await;
-    }
-}
 
 /// The program that cargo built beside this one.
 pub(crate) fn program() -> PathBuf {

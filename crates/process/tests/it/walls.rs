@@ -4,7 +4,9 @@ use std::{os::unix::process::ExitStatusExt, process::Stdio, time::Duration};
 
 use drawloom_process::{Access, End, Error, Layer};
 
-use crate::support::{HANGS, Room, TestClock, count, launcher, program};
+use drawloom_testkit::TestClock;
+
+use crate::support::{HANGS, Room, count, launcher, program};
 
 /// Ways to leave something behind: what it is, the script, and whether it ends by itself.
 const SURVIVORS: &[(&str, &str, bool)] = &[

@@ -13,8 +13,8 @@ use drawloom_contract::{
     caller::Caller,
     failure::{Failure, FailureKind},
     ids::{Tenant, UserId},
+    suggest::closest,
 };
-use drawloom_wire::validate::closest;
 use futures::StreamExt as _;
 use http_body_util::{BodyExt as _, BodyStream, Full, StreamBody};
 use hyper::body::Frame;

@@ -58,7 +58,7 @@ pub(super) struct Log {
 }
 
 /// A call that is under way; it is written down when this is dropped.
-pub(super) struct Open {
+pub(super) struct OpenCall {
     began: Instant,
     book: Arc<Mutex<Book>>,
     call: Call,
@@ -72,12 +72,12 @@ impl Log {
         Ok(Self { began: Instant::now(), book: Arc::new(Mutex::new(book)) })
     }
 
-    /// A call comes. The second is whether the server bears it.
-    pub(super) fn open(&self, bear: Option<u32>) -> (Open, bool) {
+    /// A call comes. The second value is whether it is within the concurrency limit.
+    pub(super) fn open(&self, max_concurrent: Option<u32>) -> (OpenCall, bool) {
         let mut book = self.book.lock().unwrap_or_else(PoisonError::into_inner);
         let number = book.next;
         book.next += 1;
-        let counted = bear.is_none_or(|most| book.in_flight < most);
+        let counted = max_concurrent.is_none_or(|most| book.in_flight < most);
         book.in_flight += u32::from(counted);
         let started_ms = self.began.elapsed().as_secs_f64() * 1e3;
         let call = Call {
@@ -89,7 +89,7 @@ impl Log {
             status: 0,
             outcome: if counted { Outcome::Broken } else { Outcome::Crowded },
         };
-        (Open { began: self.began, book: Arc::clone(&self.book), call, counted }, counted)
+        (OpenCall { began: self.began, book: Arc::clone(&self.book), call, counted }, counted)
     }
 
     pub(super) fn calls(&self) -> Vec<Call> {
@@ -97,7 +97,7 @@ impl Log {
     }
 }
 
-impl Open {
+impl OpenCall {
     pub(super) fn number(&self) -> u64 {
         self.call.number
     }
@@ -118,7 +118,7 @@ impl Open {
     }
 }
 
-impl Drop for Open {
+impl Drop for OpenCall {
     fn drop(&mut self) {
         let mut book = self.book.lock().unwrap_or_else(PoisonError::into_inner);
         book.in_flight -= u32::from(self.counted);

@@ -20,8 +20,8 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
 use super::{
-    Answer, Asked, Ending, House, Raw, Refusal, Reply, RetryAfter, Shape, WallClock, anthropic, deepseek, log::Open,
-    openai,
+    Answer, Asked, Ending, Raw, Refusal, Reply, RetryAfter, Shape, Shared, WallClock, anthropic, deepseek,
+    log::OpenCall, openai,
 };
 
 /// Most bytes of a request, as the real servers have it.
@@ -30,7 +30,7 @@ const MOST_REQUEST: usize = 32 * 1024 * 1024;
 type Body = UnsyncBoxBody<Bytes, io::Error>;
 
 /// Takes connections, until it is aborted.
-pub(super) async fn serve(listener: TcpListener, house: Arc<House>) {
+pub(super) async fn serve(listener: TcpListener, shared: Arc<Shared>) {
     // An error here is a caller that left before it was taken, or too many open files: the next may do better.
     loop {
         let Ok((stream, _)) = listener.accept().await else {
@@ -38,12 +38,12 @@ pub(super) async fn serve(listener: TcpListener, house: Arc<House>) {
             continue;
         };
         drop(stream.set_nodelay(true));
-        house.connections.fetch_add(1, Ordering::Relaxed);
-        let house = Arc::clone(&house);
+        shared.connections.fetch_add(1, Ordering::Relaxed);
+        let shared = Arc::clone(&shared);
         tokio::spawn(async move {
             let service = service_fn(move |request| {
-                let house = Arc::clone(&house);
-                async move { Ok::<_, Infallible>(answer(&house, request).await) }
+                let shared = Arc::clone(&shared);
+                async move { Ok::<_, Infallible>(answer(&shared, request).await) }
             });
             // A connection that breaks is the caller's affair.
             drop(http1::Builder::new().serve_connection(TokioIo::new(stream), service).await);
@@ -51,19 +51,19 @@ pub(super) async fn serve(listener: TcpListener, house: Arc<House>) {
     }
 }
 
-async fn answer(house: &House, request: Request<Incoming>) -> Response<Body> {
+async fn answer(shared: &Shared, request: Request<Incoming>) -> Response<Body> {
     let path = request.uri().path().to_owned();
-    let turn = match house.settings.shape {
+    let turn = match shared.settings.shape {
         Shape::Anthropic => path == "/v1/messages",
         Shape::Openai => path == "/v1/chat/completions",
         Shape::Deepseek => path == "/chat/completions" || path == "/v1/chat/completions",
     };
     match (request.method(), path.as_str()) {
-        (&Method::POST, _) if turn => answer_turn(house, request, path).await,
-        (&Method::GET, "/__log") => whole(200, &[], &json!({ "calls": house.log.calls() })),
-        (&Method::GET, "/v1/models" | "/models") => answer_list(house, &request),
+        (&Method::POST, _) if turn => answer_turn(shared, request, path).await,
+        (&Method::GET, "/__log") => whole(200, &[], &json!({ "calls": shared.log.calls() })),
+        (&Method::GET, "/v1/models" | "/models") => answer_list(shared, &request),
         (method, path) => {
-            refuse(house.settings.shape, &Refusal::new(404, format!("there is no {method} {path} here")), None)
+            refuse(shared.settings.shape, &Refusal::new(404, format!("there is no {method} {path} here")), None)
         }
     }
 }
@@ -79,11 +79,11 @@ fn headers_of(request: &Request<Incoming>) -> Vec<(String, String)> {
 }
 
 /// Whether the request shows the key that the server wants.
-fn check_key(house: &House, headers: &[(String, String)]) -> Result<(), Refusal> {
-    let Some(key) = &house.settings.key else { return Ok(()) };
+fn check_key(shared: &Shared, headers: &[(String, String)]) -> Result<(), Refusal> {
+    let Some(key) = &shared.settings.key else { return Ok(()) };
     let find = |name: &str| headers.iter().find(|(header, _)| header == name).map(|(_, value)| value.as_str());
     let bearer = find("authorization").and_then(|value| value.strip_prefix("Bearer "));
-    let shown = match house.settings.shape {
+    let shown = match shared.settings.shape {
         // Its newer SDKs show the key as a bearer.
         Shape::Anthropic => find("x-api-key").or(bearer),
         Shape::Openai | Shape::Deepseek => bearer,
@@ -93,15 +93,15 @@ fn check_key(house: &House, headers: &[(String, String)]) -> Result<(), Refusal>
     }
     // Some real servers show the key that they reject, so that clients must take care.
     let message = format!("invalid key {}", shown.unwrap_or_default());
-    Err(match house.settings.shape {
+    Err(match shared.settings.shape {
         Shape::Anthropic => Refusal::new(401, message),
         Shape::Openai | Shape::Deepseek => Refusal::new(401, message).kind("invalid_api_key"),
     })
 }
 
-fn answer_list(house: &House, request: &Request<Incoming>) -> Response<Body> {
-    let shape = house.settings.shape;
-    if let Err(refusal) = check_key(house, &headers_of(request)) {
+fn answer_list(shared: &Shared, request: &Request<Incoming>) -> Response<Body> {
+    let shape = shared.settings.shape;
+    if let Err(refusal) = check_key(shared, &headers_of(request)) {
         return refuse(shape, &refusal, None);
     }
     let list = match shape {
@@ -112,13 +112,13 @@ fn answer_list(house: &House, request: &Request<Incoming>) -> Response<Body> {
     whole(200, &[], &list)
 }
 
-async fn answer_turn(house: &House, request: Request<Incoming>, path: String) -> Response<Body> {
-    let (shape, delay) = (house.settings.shape, house.settings.delay);
-    let (mut open, borne) = house.log.open(house.settings.bear);
+async fn answer_turn(shared: &Shared, request: Request<Incoming>, path: String) -> Response<Body> {
+    let (shape, delay) = (shared.settings.shape, shared.settings.delay);
+    let (mut open, accepted) = shared.log.open(shared.settings.max_concurrent);
     let headers = headers_of(&request);
     let method = request.method().to_string();
-    if !borne {
-        return refuse(shape, &house.settings.refusal, Some(open));
+    if !accepted {
+        return refuse(shape, &shared.settings.refusal, Some(open));
     }
     let body = match Limited::new(request.into_body(), MOST_REQUEST).collect().await {
         Ok(body) => body.to_bytes(),
@@ -130,12 +130,12 @@ async fn answer_turn(house: &House, request: Request<Incoming>, path: String) ->
     let asked = Asked { shape, number: open.number(), method, path, headers, body };
     open.asks(asked.model());
     {
-        let mut kept = house.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = shared.kept.lock().unwrap_or_else(PoisonError::into_inner);
         if kept.len() < super::MOST_KEPT {
             kept.push(asked.clone());
         }
     }
-    let checked = check_key(house, &asked.headers).and_then(|()| match shape {
+    let checked = check_key(shared, &asked.headers).and_then(|()| match shape {
         Shape::Anthropic => anthropic::check(&asked),
         Shape::Openai => openai::check(&asked),
         Shape::Deepseek => deepseek::check(&asked),
@@ -143,7 +143,7 @@ async fn answer_turn(house: &House, request: Request<Incoming>, path: String) ->
     if let Err(refusal) = checked {
         return refuse(shape, &refusal, Some(open));
     }
-    let answer = (house.script)(&asked);
+    let answer = (shared.script)(&asked);
     if !delay.is_zero() {
         tokio::time::sleep(delay).await;
     }
@@ -159,7 +159,7 @@ async fn answer_turn(house: &House, request: Request<Incoming>, path: String) ->
 }
 
 /// Sends a turn, as a stream or whole.
-fn speak(asked: &Asked, reply: &Reply, mut open: Open) -> Response<Body> {
+fn speak(asked: &Asked, reply: &Reply, mut open: OpenCall) -> Response<Body> {
     let now = WallClock.wall();
     open.answers(200);
     let mut headers = reply.headers.clone();
@@ -217,7 +217,7 @@ fn error_body(shape: Shape, refusal: &Refusal) -> Value {
     }
 }
 
-fn refuse(shape: Shape, refusal: &Refusal, open: Option<Open>) -> Response<Body> {
+fn refuse(shape: Shape, refusal: &Refusal, open: Option<OpenCall>) -> Response<Body> {
     if let Some(mut open) = open {
         open.answers(refusal.status);
         open.complete();
@@ -264,7 +264,7 @@ enum Piece {
 struct Flow {
     pieces: VecDeque<Piece>,
     between: Option<Duration>,
-    open: Option<Open>,
+    open: Option<OpenCall>,
 }
 
 impl Flow {

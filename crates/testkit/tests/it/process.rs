@@ -12,14 +12,24 @@ use tokio::{
 use crate::send;
 
 #[tokio::test]
-async fn it_prints_its_address_refuses_what_it_cannot_bear_and_writes_everything_down() {
+async fn it_prints_its_address_refuses_calls_over_its_limit_and_writes_everything_down() {
     let mut program = std::env::current_exe().expect("this test");
     program.pop();
     program.pop();
     program.push("examples/provider");
     let log = std::env::temp_dir().join(format!("drawloom-provider-{}.log", std::process::id()));
     let mut process = Command::new(program)
-        .args(["--shape", "openai", "--bear", "2", "--delay-ms", "1000", "--retry-after", "seconds:1", "--log"])
+        .args([
+            "--shape",
+            "openai",
+            "--max-concurrent",
+            "2",
+            "--delay-ms",
+            "1000",
+            "--retry-after",
+            "seconds:1",
+            "--log",
+        ])
         .arg(&log)
         .stdout(Stdio::piped())
         .kill_on_drop(true)

@@ -37,10 +37,10 @@ pub(super) use list::NoList;
 use super::{
     OutsideParts,
     config::{ALWAYS, McpServerConfig},
+    filter::{ConnectionState, Filter, Filtered},
     http::{self, Http},
-    probe::{NEWER, Patience},
+    probe::{NEWER, ProbeTimeout},
     quote,
-    sieve::{Fate, Sieve, Sieved},
     stdio::{LONGEST_MESSAGE, Lines},
 };
 
@@ -63,7 +63,7 @@ pub(super) struct Connection {
 /// How it will have ended.
 #[derive(Clone)]
 struct End {
-    fate: Arc<Fate>,
+    state: Arc<ConnectionState>,
     redactor: Arc<Redactor>,
     clock: Arc<dyn Clock>,
     /// The end of the program, when there is one.
@@ -73,7 +73,7 @@ struct End {
 impl End {
     /// Why the connection ended: how the program did, else what was seen on the pipes.
     async fn why(&self) -> String {
-        let mut why = self.fate.why().unwrap_or_else(|| "the connection ended".into());
+        let mut why = self.state.why().unwrap_or_else(|| "the connection ended".into());
         if let Some(ended) = &self.program {
             let mut ended = ended.clone();
             let gone = tokio::select! {
@@ -82,7 +82,7 @@ impl End {
             };
             if let Some(Gone { how, said, .. }) = gone {
                 // Whom we hung up on, we ended too.
-                why = if self.fate.is_by_us() { why } else { how };
+                why = if self.state.is_by_us() { why } else { how };
                 if !said.is_empty() {
                     why.push_str(&format!("; it last said: {}", quote(&self.redactor, &said, LONGEST_QUOTE)));
                 }
@@ -109,19 +109,19 @@ pub(super) async fn open(
         },
     };
     let keep = |connection: Connection, asked_older: bool| {
-        older.store(known_older || asked_older || connection.end.fate.was_silent(), Ordering::SeqCst);
+        older.store(known_older || asked_older || connection.end.state.was_silent(), Ordering::SeqCst);
         connection
     };
-    let patience = Patience::of_start(Duration::from_millis(config.start_timeout_ms), parts.clock.clone());
+    let probe_timeout = ProbeTimeout::of_start(Duration::from_millis(config.start_timeout_ms), parts.clock.clone());
     let Some(url) = &config.url else {
-        let (error, retry) = match open_program(config, parts, both, patience.clone()).await {
+        let (error, retry) = match open_program(config, parts, both, probe_timeout.clone()).await {
             Ok(connection) => return Ok(keep(connection, false)),
             Err(failed) => failed,
         };
         // Some end at a question that they do not know: those are started once more and asked the older way.
         return match retry {
             Retry::Older => {
-                let opened = open_program(config, parts, ClientLifecycleMode::Initialize, patience).await;
+                let opened = open_program(config, parts, ClientLifecycleMode::Initialize, probe_timeout).await;
                 opened.map(|connection| keep(connection, true)).map_err(|(error, _)| error)
             }
             Retry::No => Err(error),
@@ -141,11 +141,11 @@ pub(super) async fn open(
     if let Some(variable) = &config.bearer_env {
         transport = transport.auth_header(value(variable)?);
     }
-    let fate = Arc::<Fate>::default();
-    let http = Http::new(client, headers, fate.clone(), parts.redactor.clone(), patience);
+    let state = Arc::<ConnectionState>::default();
+    let http = Http::new(client, headers, state.clone(), parts.redactor.clone(), probe_timeout);
     let inner = StreamableHttpClientTransport::with_client(http, transport);
-    let end = End { fate: fate.clone(), redactor: parts.redactor.clone(), program: None, clock: parts.clock.clone() };
-    match this_client(&both).serve_with_lifecycle(Sieved { inner, sieve: Sieve::new(fate) }, both).await {
+    let end = End { state: state.clone(), redactor: parts.redactor.clone(), program: None, clock: parts.clock.clone() };
+    match this_client(&both).serve_with_lifecycle(Filtered { inner, filter: Filter::new(state) }, both).await {
         Ok(service) => Ok(keep(Connection { service, end, since: parts.clock.now() }, false)),
         Err(error) => Err(described(&error, &parts.redactor)),
     }
@@ -161,7 +161,7 @@ async fn open_program(
     config: &McpServerConfig,
     parts: &OutsideParts,
     lifecycle: ClientLifecycleMode,
-    patience: Patience,
+    probe_timeout: ProbeTimeout,
 ) -> Result<Connection, (String, Retry)> {
     let (program, args) = config.command.split_first().ok_or_else(|| ("it has no command".to_owned(), Retry::No))?;
     let always = ALWAYS.iter().map(|name| ((*name).to_owned(), (*name).to_owned()));
@@ -184,24 +184,25 @@ async fn open_program(
     })?;
     let Serving { input, output, mut watch } = serving;
     let (tell, ended) = watch::channel(None);
-    let fate = Arc::<Fate>::default();
+    let state = Arc::<ConnectionState>::default();
     let redactor = parts.redactor.clone();
-    let end = End { fate: fate.clone(), redactor: redactor.clone(), program: Some(ended), clock: parts.clock.clone() };
+    let end =
+        End { state: state.clone(), redactor: redactor.clone(), program: Some(ended), clock: parts.clock.clone() };
     let clock = parts.clock.clone();
     tokio::spawn(async move {
         let gone = watch.ended(&*clock).await;
         tell.send_replace(Some(gone));
     });
-    let lines = Lines::new(output, input, Sieve::new(fate), patience, redactor);
+    let lines = Lines::new(output, input, Filter::new(state), probe_timeout, redactor);
     match this_client(&lifecycle).serve_with_lifecycle(lines, lifecycle).await {
         Ok(service) => Ok(Connection { service, end, since: parts.clock.now() }),
-        Err(error) => match end.fate.why() {
+        Err(error) => match end.state.why() {
             None => Err((described(&error, &parts.redactor), Retry::No)),
             Some(_) => {
                 let why = end.why().await;
                 let started =
                     end.program.as_ref().is_none_or(|ended| ended.borrow().as_ref().is_none_or(|gone| gone.started));
-                let retry = if started && !end.fate.is_by_us() { Retry::Older } else { Retry::No };
+                let retry = if started && !end.state.is_by_us() { Retry::Older } else { Retry::No };
                 Err((why, retry))
             }
         },
@@ -211,17 +212,17 @@ async fn open_program(
 impl Connection {
     /// Whether it has not ended.
     pub(super) fn is_open(&self) -> bool {
-        !self.end.fate.is_closed() && !self.service.peer().is_transport_closed()
+        !self.end.state.is_closed() && !self.service.peer().is_transport_closed()
     }
 
     /// Whether the server said that its tools have changed since this was last asked.
     pub(super) fn take_changed(&self) -> bool {
-        self.end.fate.take_changed()
+        self.end.state.take_changed()
     }
 
     /// Whether it said so, without taking note.
     pub(super) fn has_changed(&self) -> bool {
-        self.end.fate.has_changed()
+        self.end.state.has_changed()
     }
 
     /// Why it ended.
@@ -232,39 +233,39 @@ impl Connection {
     /// Ends it, for a reason that calls in flight are told. A program's input ends with it, also when the program does not
     /// read it, and then the launcher ends the program and all that it started.
     pub(super) fn end(&self, why: &str) {
-        self.end.fate.hang_up(why);
-        self.end.fate.close();
+        self.end.state.hang_up(why);
+        self.end.state.close();
         self.service.cancellation_token().cancel();
     }
 
     /// Ends it, and waits until its session has ended when there is one.
     pub(super) async fn leave(&self) {
         self.end("drawloom is stopping");
-        self.end.fate.session_ended().await;
+        self.end.state.session_ended().await;
     }
 
-    /// Calls a tool. When the future is dropped, the server is told that nobody waits any more.
+    /// Calls a tool. When the future is dropped, the call is cancelled.
     pub(super) async fn call(&self, params: CallToolRequestParams) -> Result<CallToolResponse, Failed> {
         let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
-        let (answered, trouble) = self.ask(request).await;
+        let (answered, stream_error) = self.ask(request).await;
         match answered {
             Ok(ServerResult::CallToolResult(result)) => Ok(CallToolResponse::Complete(result)),
             Ok(ServerResult::InputRequiredResult(result)) => Ok(CallToolResponse::InputRequired(result)),
             Ok(ServerResult::CreateTaskResult(result)) => Ok(CallToolResponse::Task(result)),
-            Ok(_) => Err(Failed { error: ServiceError::UnexpectedResponse, trouble: None }),
-            Err(error) => Err(Failed { error, trouble }),
+            Ok(_) => Err(Failed { error: ServiceError::UnexpectedResponse, stream_error: None }),
+            Err(error) => Err(Failed { error, stream_error }),
         }
     }
 
     /// Asks, and returns the answer with what happened to it, when that is known. When the future is dropped, the server and
-    /// the library are told that nobody waits any more: over HTTP the library asks but so many things at once.
+    /// the library are told that the call is cancelled: over HTTP the library asks but so many things at once.
     async fn ask(&self, request: ClientRequest) -> (Result<ServerResult, ServiceError>, Option<String>) {
         let peer = self.service.peer();
         let handle = match peer.send_request_with_option(request, PeerRequestOptions::no_options()).await {
             Ok(handle) => handle,
             Err(error) => return (Err(error), None),
         };
-        let waiting = Waiting { peer: peer.clone(), fate: self.end.fate.clone(), id: Some(handle.id.clone()) };
+        let waiting = Waiting { peer: peer.clone(), state: self.end.state.clone(), id: Some(handle.id.clone()) };
         let answered = handle.await_response().await;
         (answered, waiting.end())
     }
@@ -293,7 +294,7 @@ fn is_session_lost(error: &ServiceError) -> bool {
 /// Why a call has no result, and what happened to its own answer, when that is known.
 pub(super) struct Failed {
     pub(super) error: ServiceError,
-    pub(super) trouble: Option<String>,
+    pub(super) stream_error: Option<String>,
 }
 
 impl Failed {
@@ -306,21 +307,21 @@ impl Failed {
 /// Somebody who waits for an answer.
 struct Waiting {
     peer: Peer<RoleClient>,
-    fate: Arc<Fate>,
+    state: Arc<ConnectionState>,
     id: Option<RequestId>,
 }
 
 impl Waiting {
     /// It came, or will not come; what happened to it, when that is known.
     fn end(mut self) -> Option<String> {
-        self.id.take().and_then(|id| self.fate.take_trouble(&id))
+        self.id.take().and_then(|id| self.state.take_stream_error(&id))
     }
 }
 
 impl Drop for Waiting {
     fn drop(&mut self) {
         let Some(id) = self.id.take() else { return };
-        self.fate.take_trouble(&id);
+        self.state.take_stream_error(&id);
         let peer = self.peer.clone();
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             // Whether it reaches a server that is gone does not matter.

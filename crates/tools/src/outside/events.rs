@@ -15,14 +15,14 @@ use rmcp::{
 use sse_stream::{Sse, SseStream};
 
 use super::{
+    filter::ConnectionState,
     http::{Error, LONGEST_STREAM},
     message::read,
-    sieve::Fate,
     stdio::LONGEST_MESSAGE,
 };
 
 /// Most requests of the server on one stream whose answers it has not taken.
-pub(super) const MOST_OWED: usize = 16;
+pub(super) const MOST_UNANSWERED: usize = 16;
 
 /// The shortest wait before a stream is taken up again, in milliseconds, whatever the server says.
 const SHORTEST_RETRY: u64 = 100;
@@ -50,7 +50,7 @@ impl Ends {
 
 /// Looks at the events of one stream.
 pub(super) struct Watcher {
-    pub(super) fate: Arc<Fate>,
+    pub(super) state: Arc<ConnectionState>,
     pub(super) redactor: Arc<Redactor>,
     pub(super) ends: Ends,
     /// The request that it answers, when that is known.
@@ -58,19 +58,24 @@ pub(super) struct Watcher {
     /// Whether it answers none.
     is_of_no_request: bool,
     /// Requests of the server that came on it.
-    owed: Vec<String>,
+    unanswered: Vec<String>,
     /// The newest event that had an id.
     last: Option<String>,
 }
 
 impl Watcher {
-    pub(super) fn new(fate: Arc<Fate>, redactor: Arc<Redactor>, ends: Ends, asked: Option<RequestId>) -> Self {
-        Self { fate, redactor, ends, asked, is_of_no_request: false, owed: Vec::new(), last: None }
+    pub(super) fn new(
+        state: Arc<ConnectionState>,
+        redactor: Arc<Redactor>,
+        ends: Ends,
+        asked: Option<RequestId>,
+    ) -> Self {
+        Self { state, redactor, ends, asked, is_of_no_request: false, unanswered: Vec::new(), last: None }
     }
 
     /// For the stream that answers no request.
-    pub(super) fn of_no_request(fate: Arc<Fate>, redactor: Arc<Redactor>) -> Self {
-        Self { is_of_no_request: true, ..Self::new(fate, redactor, Ends::default(), None) }
+    pub(super) fn of_no_request(state: Arc<ConnectionState>, redactor: Arc<Redactor>) -> Self {
+        Self { is_of_no_request: true, ..Self::new(state, redactor, Ends::default(), None) }
     }
 
     /// The events of an answer.
@@ -90,14 +95,15 @@ impl Watcher {
             _ if self.is_of_no_request => {}
             Ok(event) => self.last = event.id.clone().or(self.last.take()),
             Err(SseError::Body(error)) => {
-                self.fate.trouble(self.asked.as_ref(), error.to_string());
+                self.state.set_stream_error(self.asked.as_ref(), error.to_string());
                 let is_by_us = error.downcast_ref::<Error>().is_some_and(Error::is_by_us);
                 if let Some(last) = self.last.take().filter(|_| is_by_us) {
                     self.ends.insert(last);
                 }
             }
             Err(error) => {
-                self.fate.trouble(self.asked.as_ref(), format!("what it sent is no stream of events: {error}"));
+                self.state
+                    .set_stream_error(self.asked.as_ref(), format!("what it sent is no stream of events: {error}"));
             }
         }
         event
@@ -117,19 +123,19 @@ impl Watcher {
         let mut mended = (!read.is_as_sent).then(|| read.message.clone());
         match read.message {
             JsonRpcMessage::Request(request) => {
-                self.fate.owes(&request.id);
-                self.owed.push(request.id.to_string());
-                self.owed.retain(|id| self.fate.is_owed(id));
-                if self.owed.len() > MOST_OWED {
+                self.state.add_unanswered(&request.id);
+                self.unanswered.push(request.id.to_string());
+                self.unanswered.retain(|id| self.state.is_unanswered(id));
+                if self.unanswered.len() > MOST_UNANSWERED {
                     return Err(Error::TooManyRequests);
                 }
             }
-            // Nobody else can be meant.
+            // The stream answers one request, so the error is its answer.
             JsonRpcMessage::Error(error) if error.id.is_none() && self.asked.is_some() => {
                 mended = Some(ServerJsonRpcMessage::error(error.error, self.asked.clone()));
             }
             JsonRpcMessage::Notification(notice) if self.is_of_no_request => {
-                self.fate.notice(&notice.notification);
+                self.state.notice(&notice.notification);
                 return Ok(Sse::default());
             }
             JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_) | JsonRpcMessage::Notification(_) => {}
@@ -165,20 +171,20 @@ mod tests {
         let mut watcher = watcher();
         for id in 0..100 {
             assert!(watcher.see(ask(id)).is_ok());
-            watcher.fate.paid(&RequestId::Number(i64::try_from(id).expect("small")));
+            watcher.state.mark_answered(&RequestId::Number(i64::try_from(id).expect("small")));
         }
-        for id in 0..MOST_OWED {
+        for id in 0..MOST_UNANSWERED {
             assert!(watcher.see(ask(id)).is_ok());
         }
         assert!(!watcher.ends.contains("e"));
         assert!(watcher.see(ask(99)).is_err());
         assert!(watcher.ends.contains("e"));
         let said = "it sent more than 16 requests without taking the answers, and was hung up on";
-        assert_eq!(watcher.fate.take_trouble(&RequestId::Number(7)).as_deref(), Some(said));
+        assert_eq!(watcher.state.take_stream_error(&RequestId::Number(7)).as_deref(), Some(said));
     }
 
     #[test]
-    fn an_error_without_an_id_is_for_whoever_asked_and_nobody_comes_back_at_once() {
+    fn an_error_without_an_id_answers_the_request_and_no_stream_resumes_at_once() {
         let mut watcher = watcher();
         let error = json!({"jsonrpc": "2.0", "id": null, "error": {"code": -32600, "message": "no"}});
         let seen = watcher.see(event(None, error)).expect("an event").data.expect("data");
@@ -190,18 +196,18 @@ mod tests {
 
     #[test]
     fn on_the_stream_of_no_request_only_requests_are_passed_on() {
-        let fate = Arc::<Fate>::default();
-        let mut watcher = Watcher::of_no_request(fate.clone(), Arc::new(Redactor::new([""; 0])));
+        let state = Arc::<ConnectionState>::default();
+        let mut watcher = Watcher::of_no_request(state.clone(), Arc::new(Redactor::new([""; 0])));
         let seen = watcher.see(ask(1)).expect("an event");
         assert!(seen.data.is_some() && seen.id.is_none());
         let notice = |method: &str| event(Some("e"), json!({"jsonrpc": "2.0", "method": method}));
         assert!(watcher.see(notice("notifications/resources/list_changed")).expect("an event").data.is_none());
-        assert!(!fate.take_changed());
+        assert!(!state.take_changed());
         assert!(watcher.see(notice("notifications/tools/list_changed")).expect("an event").data.is_none());
-        assert!(fate.take_changed());
-        for id in 2..MOST_OWED + 2 {
+        assert!(state.take_changed());
+        for id in 2..MOST_UNANSWERED + 2 {
             drop(watcher.see(ask(id)));
         }
-        assert_eq!(fate.take_trouble(&RequestId::Number(7)), None);
+        assert_eq!(state.take_stream_error(&RequestId::Number(7)), None);
     }
 }

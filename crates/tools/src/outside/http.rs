@@ -22,14 +22,14 @@ use listening::Listening;
 use refusal::{Refusal, may_be_for_the_session};
 
 use super::{
-    events::{Ends, MOST_OWED, Watcher},
+    events::{Ends, MOST_UNANSWERED, Watcher},
+    filter::{ConnectionState, MOST_NOISE, Session, answered},
     message::{Read, read},
-    probe::{Patience, unanswered},
-    sieve::{Fate, MOST_NOISE, Session, answered},
+    probe::{ProbeTimeout, unanswered},
     stdio::LONGEST_MESSAGE,
 };
 
-/// The longest answer that is a stream, in bytes: one message and as much noise as is borne.
+/// The longest answer that is a stream, in bytes: one message and the most noise.
 pub(super) const LONGEST_STREAM: usize = LONGEST_MESSAGE + MOST_NOISE;
 
 /// Why there is no answer; says nothing of headers.
@@ -45,7 +45,7 @@ pub(super) enum Error {
     #[error("it sent a message of more than {LONGEST_MESSAGE} bytes, and was hung up on")]
     MessageTooLong,
     /// It asked more than anybody answers.
-    #[error("it sent more than {MOST_OWED} requests without taking the answers, and was hung up on")]
+    #[error("it sent more than {MOST_UNANSWERED} requests without taking the answers, and was hung up on")]
     TooManyRequests,
     /// It took a request as if it wanted no answer.
     #[error("it answered HTTP {0} without an answer")]
@@ -112,21 +112,21 @@ pub(super) struct Http {
     client: Configured,
     /// Headers of the operator's, with their secrets.
     headers: Arc<[(String, String)]>,
-    /// Where the troubles of streams are told.
-    fate: Arc<Fate>,
+    /// Keeps the errors of streams.
+    state: Arc<ConnectionState>,
     redactor: Arc<Redactor>,
     ends: Ends,
     listening: Listening,
-    patience: Patience,
+    probe_timeout: ProbeTimeout,
 }
 
 /// Keeps that an answer of ours was sent, or that it never will be.
-struct Paying(Arc<Fate>, Option<RequestId>);
+struct Paying(Arc<ConnectionState>, Option<RequestId>);
 
 impl Drop for Paying {
     fn drop(&mut self) {
         if let Some(id) = &self.1 {
-            self.0.paid(id);
+            self.0.mark_answered(id);
         }
     }
 }
@@ -135,12 +135,12 @@ impl Http {
     pub(super) fn new(
         client: Configured,
         headers: Vec<(String, String)>,
-        fate: Arc<Fate>,
+        state: Arc<ConnectionState>,
         redactor: Arc<Redactor>,
-        patience: Patience,
+        probe_timeout: ProbeTimeout,
     ) -> Self {
         let (ends, listening) = (Ends::default(), Listening::default());
-        Self { client, headers: headers.into(), fate, redactor, ends, listening, patience }
+        Self { client, headers: headers.into(), state, redactor, ends, listening, probe_timeout }
     }
 
     async fn send(
@@ -163,7 +163,7 @@ impl Http {
 
     /// The events of an answer, as far as the limits.
     fn events(&self, response: Response, asked: Option<RequestId>) -> BoxStream<'static, Result<Sse, SseError>> {
-        Watcher::new(self.fate.clone(), self.redactor.clone(), self.ends.clone(), asked).watch(response)
+        Watcher::new(self.state.clone(), self.redactor.clone(), self.ends.clone(), asked).watch(response)
     }
 
     /// The answer in a body of JSON to the request `asked`.
@@ -211,9 +211,9 @@ impl StreamableHttpClient for Http {
         auth_header: Option<String>,
         custom_headers: HashMap<HeaderName, HeaderValue>,
     ) -> Result<StreamableHttpPostResponse, Failed> {
-        let _paying = Paying(self.fate.clone(), answered(&message));
+        let _paying = Paying(self.state.clone(), answered(&message));
         if session_id.is_some() {
-            self.fate.session(Session::Open);
+            self.state.session(Session::Open);
         }
         let body = serde_json::to_vec(&message)?;
         let asked = request(Method::Post, &uri, auth_header.clone(), Some(body));
@@ -222,8 +222,8 @@ impl StreamableHttpClient for Http {
             None => sent.await?,
             Some(id) => tokio::select! {
                 sent = sent => sent?,
-                () = self.patience.clock.sleep_until(self.patience.until()) => {
-                    self.fate.is_silent();
+                () = self.probe_timeout.clock.sleep_until(self.probe_timeout.until()) => {
+                    self.state.is_silent();
                     return Ok(StreamableHttpPostResponse::Json(unanswered(id), None));
                 }
             },
@@ -282,7 +282,7 @@ impl StreamableHttpClient for Http {
     ) -> Result<(), Failed> {
         let asked = request(Method::Delete, &uri, auth_header, None);
         let sent = self.send(asked, Some(&session_id), &custom_headers).await.map(drop);
-        self.fate.session(Session::None);
+        self.state.session(Session::None);
         sent
     }
 
@@ -331,13 +331,13 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::outside::probe::tests::patience;
+    use crate::outside::probe::tests::probe_timeout;
 
     #[test]
     fn a_body_must_answer_the_request_that_it_came_for() {
         let client = Configured::new().expect("a client");
         let redactor = Arc::new(Redactor::new(["hunter2-hunter2"]));
-        let http = Http::new(client, Vec::new(), Arc::default(), redactor, patience());
+        let http = Http::new(client, Vec::new(), Arc::default(), redactor, probe_timeout());
         let answer = |body: Value| {
             let answer = http.answer(body.to_string().as_bytes(), &RequestId::Number(7));
             answer.map_or_else(|error| error.to_string(), |answer| serde_json::to_string(&answer).expect("JSON"))

@@ -9,10 +9,10 @@ use super::{
     config::{self, MAX_OUTPUT_BYTES, START_TIMEOUT_MS, TIMEOUT_MS},
     connection::list::{MOST_KEPT, MOST_LISTED, MOST_PAGES},
     events,
+    filter::MOST_NOISE,
     http::LONGEST_STREAM,
     offer::{self, LONGEST_DESCRIPTION, MOST_TOOLS},
     schema::{self, LONGEST_PROPERTY},
-    sieve::MOST_NOISE,
     stdio::{self, LONGEST_MESSAGE},
 };
 
@@ -71,13 +71,13 @@ pub const LIMITS: &[Limit] = &[
     ),
     Limit::new(
         "outside_open_requests",
-        Count(stdio::MOST_OWED as u64),
+        Count(stdio::MOST_UNANSWERED as u64),
         "closed",
         "Requests of a server over pipes whose answers it has not read. At more the connection is closed.",
     ),
     Limit::new(
         "outside_open_requests_per_stream",
-        Count(events::MOST_OWED as u64),
+        Count(events::MOST_UNANSWERED as u64),
         ERROR,
         "The same for one event stream over HTTP. At more the stream is closed and the call fails.",
     ),

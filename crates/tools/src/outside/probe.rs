@@ -12,14 +12,14 @@ use serde_json::Value;
 /// The longest wait. A little less than rmcp's own, so that an answer that still comes is known to be late.
 const LONGEST: Duration = Duration::from_secs(9);
 
-/// How long an answer is waited for.
+/// How long to wait for the answer.
 #[derive(Clone)]
-pub(super) struct Patience {
+pub(super) struct ProbeTimeout {
     limit: Duration,
     pub(super) clock: Arc<dyn Clock>,
 }
 
-impl Patience {
+impl ProbeTimeout {
     /// A third of what the whole start may take: the rest is for the older way.
     pub(super) fn of_start(start: Duration, clock: Arc<dyn Clock>) -> Self {
         Self { limit: (start / 3).min(LONGEST), clock }
@@ -31,17 +31,17 @@ impl Patience {
     }
 }
 
-impl std::fmt::Debug for Patience {
+impl std::fmt::Debug for ProbeTimeout {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Patience").field("limit", &self.limit).finish_non_exhaustive()
+        f.debug_struct("ProbeTimeout").field("limit", &self.limit).finish_non_exhaustive()
     }
 }
 
 /// The version that has no handshake.
 pub(super) const NEWER: ProtocolVersion = ProtocolVersion::V_2026_07_28;
 
-/// The answer to the question as the client must see it: whoever does not say that he speaks the newer protocol is one who
-/// does not know the question, whatever he answers to it. For the library only some errors mean that.
+/// The answer to the question as the client must see it. A server that does not say that it speaks the newer protocol does
+/// not know the question, whatever it answers. For the library only some errors mean that.
 pub(super) fn understood(answer: ServerJsonRpcMessage) -> ServerJsonRpcMessage {
     match answer {
         JsonRpcMessage::Response(response) => match &response.result {
@@ -78,15 +78,15 @@ pub(super) mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::outside::tests::WallClock;
+    use drawloom_testkit::TestClock;
 
-    pub(in crate::outside) fn patience() -> Patience {
-        Patience::of_start(Duration::from_secs(30), Arc::new(WallClock::default()))
+    pub(in crate::outside) fn probe_timeout() -> ProbeTimeout {
+        ProbeTimeout::of_start(Duration::from_secs(30), Arc::new(TestClock::default()))
     }
 
     #[test]
     fn the_older_way_has_most_of_the_time() {
-        let limit = |seconds| Patience::of_start(Duration::from_secs(seconds), patience().clock).limit;
+        let limit = |seconds| ProbeTimeout::of_start(Duration::from_secs(seconds), probe_timeout().clock).limit;
         assert_eq!(limit(3), Duration::from_secs(1));
         assert_eq!(limit(600), LONGEST);
     }

@@ -124,6 +124,10 @@ impl Server {
         drop(self.state.lock().await);
     }
 
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
     /// Calls one of its tools by the name that it has there.
     pub(super) async fn call(self: &Arc<Self>, tool: &str, arguments: Map<String, Value>) -> Result<Step, ToolError> {
         let mut connection = self.connection(tool).await?;
@@ -214,12 +218,12 @@ impl Server {
     /// server that does not answer any more is let go of.
     async fn broke(&self, connection: &Connection, tool: &str, failed: Failed) -> String {
         let not_done = failed.is_session_lost();
-        let (why, done) = match (failed.error, failed.trouble) {
+        let (why, done) = match (failed.error, failed.stream_error) {
             (ServiceError::TransportSend(error), _) => {
                 let not_done = not_done || http::Error::find(&error).is_some_and(http::Error::is_not_done);
                 (connection::plain(&error.error.to_string(), &self.parts.redactor), !not_done)
             }
-            (_, Some(trouble)) => (trouble, true),
+            (_, Some(stream_error)) => (stream_error, true),
             (_, None) => (connection.why().await, true),
         };
         let why = self.config.without_query(&why);

@@ -16,16 +16,16 @@ use tokio::{
 };
 
 use super::{
+    filter::{Filter, Verdict, answered},
     message::read,
-    probe::{Patience, unanswered},
-    sieve::{Sieve, Verdict, answered},
+    probe::{ProbeTimeout, unanswered},
 };
 
-/// The longest message, in bytes. A line that goes on beyond it ends the connection, so that nobody can fill the memory.
+/// The longest message, in bytes. A longer line ends the connection before it fills the memory.
 pub(super) const LONGEST_MESSAGE: usize = 8 * 1024 * 1024;
 
 /// Most requests of a program whose answers it has not taken.
-pub(super) const MOST_OWED: usize = 64;
+pub(super) const MOST_UNANSWERED: usize = 64;
 
 /// What comes next from a program.
 enum Next {
@@ -40,8 +40,8 @@ pub(super) struct Lines<R, W> {
     writer: Arc<Mutex<Option<W>>>,
     /// The line that is being read. It lives here because reading may be broken off at any await and taken up again.
     line: Vec<u8>,
-    sieve: Sieve,
-    patience: Patience,
+    filter: Filter,
+    probe_timeout: ProbeTimeout,
     redactor: Arc<Redactor>,
     /// The question of the newer protocol that has no answer yet, and until when one is waited for: nothing when it came too
     /// late already.
@@ -49,24 +49,30 @@ pub(super) struct Lines<R, W> {
 }
 
 impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> Lines<R, W> {
-    pub(super) fn new(reader: R, writer: W, sieve: Sieve, patience: Patience, redactor: Arc<Redactor>) -> Self {
+    pub(super) fn new(
+        reader: R,
+        writer: W,
+        filter: Filter,
+        probe_timeout: ProbeTimeout,
+        redactor: Arc<Redactor>,
+    ) -> Self {
         Self {
             reader: BufReader::with_capacity(64 * 1024, reader),
             writer: Arc::new(Mutex::new(Some(writer))),
             line: Vec::new(),
-            sieve,
-            patience,
+            filter,
+            probe_timeout,
             redactor,
             probe: None,
         }
     }
 
-    /// The next whole line; or the id of the question of the newer protocol, when nobody has answered it for too long.
+    /// The next whole line; or the id of the question of the newer protocol, when its answer is late.
     async fn next(&mut self) -> Next {
         let Some((id, Some(until))) = self.probe.clone() else {
             return if self.fill_line().await { Next::Line } else { Next::End };
         };
-        let clock = self.patience.clock.clone();
+        let clock = self.probe_timeout.clock.clone();
         tokio::select! {
             biased;
             whole = self.fill_line() => if whole { Next::Line } else { Next::End },
@@ -74,7 +80,7 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> Lines<
         }
     }
 
-    /// Whether a message answers the question of the newer protocol although nobody waits for that any more.
+    /// Whether a message is a late answer to the question of the newer protocol.
     fn is_too_late(&mut self, message: &ServerJsonRpcMessage) -> bool {
         let id = match message {
             JsonRpcMessage::Response(response) => Some(&response.id),
@@ -93,11 +99,11 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> Lines<
 
     /// Whether a request is one of few: each answer waits in memory until the program reads it.
     fn is_bearable(&self, message: &ServerJsonRpcMessage) -> bool {
-        let fate = &self.sieve.fate;
+        let state = &self.filter.state;
         match message {
-            JsonRpcMessage::Request(request) if fate.owes(&request.id) > MOST_OWED => {
-                fate.hang_up(format!(
-                    "it sent more than {MOST_OWED} requests without taking the answers, and was hung up on"
+            JsonRpcMessage::Request(request) if state.add_unanswered(&request.id) > MOST_UNANSWERED => {
+                state.hang_up(format!(
+                    "it sent more than {MOST_UNANSWERED} requests without taking the answers, and was hung up on"
                 ));
                 false
             }
@@ -110,20 +116,20 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> Lines<
         loop {
             let available = match self.reader.fill_buf().await {
                 Ok([]) => {
-                    self.sieve.fate.end("its output ended");
+                    self.filter.state.end("its output ended");
                     return false;
                 }
                 Ok(available) => available,
                 Err(error) => {
-                    self.sieve.fate.end(format!("its output cannot be read: {error}"));
+                    self.filter.state.end(format!("its output cannot be read: {error}"));
                     return false;
                 }
             };
             let end = available.iter().position(|byte| *byte == b'\n');
             let taken = end.map_or(available.len(), |at| at + 1);
             if self.line.len() + taken > LONGEST_MESSAGE {
-                self.sieve
-                    .fate
+                self.filter
+                    .state
                     .hang_up(format!("it sent a message of more than {LONGEST_MESSAGE} bytes, and was hung up on"));
                 return false;
             }
@@ -143,11 +149,11 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> Transp
         if let JsonRpcMessage::Request(asked) = &item
             && matches!(asked.request, ClientRequest::DiscoverRequest(_))
         {
-            self.probe = Some((asked.id.clone(), Some(self.patience.until())));
+            self.probe = Some((asked.id.clone(), Some(self.probe_timeout.until())));
         }
-        let (writer, fate) = (self.writer.clone(), self.sieve.fate.clone());
-        fate.sends(&item);
-        let paid = answered(&item);
+        let (writer, state) = (self.writer.clone(), self.filter.state.clone());
+        state.sends(&item);
+        let mark_answered = answered(&item);
         async move {
             let mut line = serde_json::to_vec(&item)?;
             line.push(b'\n');
@@ -157,13 +163,13 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> Transp
                 pipe.write_all(&line).await?;
                 pipe.flush().await
             };
-            // Who does not read his input would hold up whoever writes for ever.
+            // A server that does not read its input would block the writer for ever.
             let written = tokio::select! {
                 written = write => written,
-                () = fate.closed() => Err(io::ErrorKind::NotConnected.into()),
+                () = state.closed() => Err(io::ErrorKind::NotConnected.into()),
             };
-            if let Some(id) = paid {
-                fate.paid(&id);
+            if let Some(id) = mark_answered {
+                state.mark_answered(&id);
             }
             written
         }
@@ -176,14 +182,14 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> Transp
                 Next::End => return None,
                 Next::Unanswered(id) => {
                     self.probe = Some((id.clone(), None));
-                    self.sieve.fate.is_silent();
+                    self.filter.state.is_silent();
                     return Some(unanswered(id));
                 }
             }
             let verdict = match read(&self.line, &self.redactor).map(|read| read.message) {
-                Some(message) if self.is_too_late(&message) => self.sieve.garbage(self.line.len()),
-                Some(message) => self.sieve.judge(message, self.line.len()),
-                None => self.sieve.garbage(self.line.len()),
+                Some(message) if self.is_too_late(&message) => self.filter.garbage(self.line.len()),
+                Some(message) => self.filter.judge(message, self.line.len()),
+                None => self.filter.garbage(self.line.len()),
             };
             self.line.clear();
             // One long message must not keep its memory for ever.
@@ -199,7 +205,7 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> Transp
 
     async fn close(&mut self) -> io::Result<()> {
         // Whoever writes lets go of the pipe first.
-        self.sieve.fate.close();
+        self.filter.state.close();
         drop(self.writer.lock().await.take());
         Ok(())
     }
@@ -212,7 +218,7 @@ mod tests {
     use tokio::io::AsyncReadExt as _;
 
     use super::*;
-    use crate::outside::{probe::tests::patience, sieve::Fate};
+    use crate::outside::{filter::ConnectionState, probe::tests::probe_timeout};
 
     fn nothing() -> Arc<Redactor> {
         Arc::new(Redactor::new([""; 0]))
@@ -223,9 +229,14 @@ mod tests {
     }
 
     async fn receive_all(text: Vec<u8>) -> (Vec<String>, Option<String>) {
-        let fate = Arc::<Fate>::default();
-        let mut lines =
-            Lines::new(io::Cursor::new(text), tokio::io::sink(), Sieve::new(fate.clone()), patience(), nothing());
+        let state = Arc::<ConnectionState>::default();
+        let mut lines = Lines::new(
+            io::Cursor::new(text),
+            tokio::io::sink(),
+            Filter::new(state.clone()),
+            probe_timeout(),
+            nothing(),
+        );
         for id in [1, 2] {
             drop(lines.send(ping(id)));
         }
@@ -238,7 +249,7 @@ mod tests {
                 JsonRpcMessage::Notification(_) => "notice".into(),
             });
         }
-        (received, fate.why())
+        (received, state.why())
     }
 
     #[tokio::test]
@@ -253,10 +264,10 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_pipe_that_nobody_reads_can_be_closed() {
-        let fate = Arc::<Fate>::default();
+    async fn a_pipe_without_a_reader_can_be_closed() {
+        let state = Arc::<ConnectionState>::default();
         let (ours, mut theirs) = tokio::io::duplex(16);
-        let mut lines = Lines::new(tokio::io::empty(), ours, Sieve::new(fate.clone()), patience(), nothing());
+        let mut lines = Lines::new(tokio::io::empty(), ours, Filter::new(state.clone()), probe_timeout(), nothing());
         let (first, second) = (tokio::spawn(lines.send(ping(1))), tokio::spawn(lines.send(ping(2))));
         // The first has filled the pipe and waits; the second waits for the first.
         let mut begin = [0; 4];
@@ -280,7 +291,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn answers_that_nobody_asked_for_are_noise() {
+    async fn answers_without_a_request_are_noise() {
         let line = format!("{{\"jsonrpc\":\"2.0\",\"id\":77,\"result\":{{\"x\":\"{}\"}}}}\n", "x".repeat(1024 * 1024));
         let (received, why) = receive_all(line.repeat(17).into_bytes()).await;
         assert_eq!(received, Vec::<String>::new());
@@ -296,20 +307,25 @@ mod tests {
     async fn who_asks_without_taking_the_answers_is_hung_up_on() {
         let ask = |id: usize| format!("{{\"jsonrpc\":\"2.0\",\"id\":\"q{id}\",\"method\":\"ping\"}}\n");
         let (received, why) = receive_all((0..100).map(ask).collect::<String>().into_bytes()).await;
-        assert_eq!(received.len(), MOST_OWED);
+        assert_eq!(received.len(), MOST_UNANSWERED);
         let said = "it sent more than 64 requests without taking the answers, and was hung up on";
         assert_eq!(why.as_deref(), Some(said));
         // Who takes them may ask on.
-        let fate = Arc::<Fate>::default();
+        let state = Arc::<ConnectionState>::default();
         let text = (0..100).map(ask).collect::<String>().into_bytes();
-        let mut lines =
-            Lines::new(io::Cursor::new(text), tokio::io::sink(), Sieve::new(fate.clone()), patience(), nothing());
+        let mut lines = Lines::new(
+            io::Cursor::new(text),
+            tokio::io::sink(),
+            Filter::new(state.clone()),
+            probe_timeout(),
+            nothing(),
+        );
         let mut asked = 0;
         while let Some(JsonRpcMessage::Request(request)) = lines.receive().await {
             asked += 1;
             let answer = json!({"jsonrpc": "2.0", "id": request.id, "result": {}});
             lines.send(serde_json::from_value(answer).expect("an answer")).await.expect("it is written");
         }
-        assert_eq!((asked, fate.why().as_deref()), (100, Some("its output ended")));
+        assert_eq!((asked, state.why().as_deref()), (100, Some("its output ended")));
     }
 }

@@ -1,6 +1,6 @@
 //! Servers that are reached over a real socket.
 
-mod house;
+mod fixture;
 mod limits;
 mod lists;
 
@@ -15,8 +15,7 @@ use std::{
 use serde_json::{Map, json};
 use tokio::{net::TcpListener, time::Instant};
 
-pub(super) use house::WallClock;
-use house::{answering, answering_later, server, told};
+use fixture::{answering, answering_later, server, told};
 
 /// An address where somebody takes connections and says nothing; and how many there were.
 async fn silence() -> (String, Arc<AtomicUsize>) {

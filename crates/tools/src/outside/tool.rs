@@ -5,6 +5,7 @@ use std::sync::{Arc, Weak};
 use async_trait::async_trait;
 use drawloom_contract::tool::{Repeat, Step, Tool, ToolCard, ToolContext, ToolError};
 use serde_json::Value;
+use tracing::Instrument as _;
 
 use super::{offer::Safe, server::Server};
 
@@ -34,14 +35,25 @@ impl Tool for OutsideTool {
         }
     }
 
-    async fn call(&self, _: &ToolContext, input: Value) -> Result<Step, ToolError> {
+    async fn call(&self, context: &ToolContext, input: Value) -> Result<Step, ToolError> {
         let arguments = match input {
             Value::Object(arguments) => arguments,
             Value::Null => serde_json::Map::new(),
             _ => return Err(ToolError::Invalid("the input must be a JSON object".into())),
         };
         match self.server.upgrade() {
-            Some(server) => server.call(&self.safe.own_name, arguments).await,
+            Some(server) => {
+                let span = tracing::debug_span!(
+                    "mcp_call",
+                    run = %context.run.run,
+                    call = context.call,
+                    server = server.name(),
+                    tool = self.safe.own_name,
+                );
+                let called = server.call(&self.safe.own_name, arguments).instrument(span.clone()).await;
+                tracing::debug!(parent: &span, failed = called.is_err(), "mcp call ended");
+                called
+            }
             None => Err(ToolError::Failed("drawloom is stopping, and its MCP servers with it".into())),
         }
     }

@@ -9,7 +9,7 @@ use std::{
         Arc, Mutex,
         atomic::{AtomicU64, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use async_trait::async_trait;
@@ -17,11 +17,11 @@ use drawloom_contract::{
     definition::Definition,
     ids::{RunId, RunKey, Tenant},
     redact::Redactor,
-    time::{Clock, Timestamp},
     tool::{Guarded, Mode, Place, Repeat, Step, Tool, ToolContext, ToolError, Volumes},
 };
 use drawloom_net::guarded::{Dial, Resolve, Stream};
 use drawloom_process::Launcher;
+use drawloom_testkit::TestClock;
 use drawloom_tools::{Config, Parts, builtin};
 use futures::future::BoxFuture;
 use serde_json::Value;
@@ -86,23 +86,6 @@ impl Dial for Network {
     }
 }
 
-struct TestClock(Instant);
-
-#[async_trait]
-impl Clock for TestClock {
-    fn wall(&self) -> Timestamp {
-        Timestamp::from_millis(0).after(self.0.elapsed())
-    }
-
-    fn now(&self) -> drawloom_contract::time::Instant {
-        drawloom_contract::time::Instant::from_origin(self.0.elapsed())
-    }
-
-    async fn sleep_until(&self, time: drawloom_contract::time::Instant) {
-        tokio::time::sleep(time.since(self.now())).await;
-    }
-}
-
 /// A volume with tools around it.
 pub(crate) struct Room {
     pub(crate) volume: TempDir,
@@ -145,7 +128,7 @@ impl Room {
             staged: self.temporary.path().join("staged"),
             environment: [("PATH".to_owned(), "/usr/bin:/bin".to_owned()), ("SECRET".to_owned(), "s3cret".to_owned())]
                 .into(),
-            clock: Arc::new(TestClock(Instant::now())),
+            clock: Arc::new(TestClock::default()),
             resolve: self.network.clone(),
             dial: self.network.clone(),
         }

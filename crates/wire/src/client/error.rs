@@ -4,12 +4,9 @@ use drawloom_contract::{
     failure::{Explain, Failure, FailureKind},
     ids::RunId,
 };
-use drawloom_net::Response;
+use drawloom_net::{Response, sse::TooLong};
 
-use crate::{
-    error::{Detail, ErrorBody, kind},
-    events::TooLong,
-};
+use crate::error::{Detail, ErrorBody, kind};
 
 /// Why a call did not work.
 #[derive(Debug, thiserror::Error)]

@@ -5,7 +5,10 @@ use std::{sync::Arc, time::Duration};
 use bytes::Bytes;
 use drawloom_contract::failure::{Explain as _, Failure, FailureKind};
 use drawloom_contract::time::Clock;
-use drawloom_net::{Error, Method, Request as HttpRequest, Response};
+use drawloom_net::{
+    Error, Method, Request as HttpRequest, Response,
+    sse::{Event, Parser},
+};
 
 use super::{
     LONGEST_ANSWER, Shared,
@@ -14,7 +17,7 @@ use super::{
 };
 use crate::{
     error::ErrorBody,
-    events::{Frame, Parser},
+    events::LIMITS,
     upstream::{Address, INSTANCE},
 };
 
@@ -112,7 +115,7 @@ impl Shared {
     pub(crate) fn request(&self, method: Method, at: &Address, era: &Era, json: Option<Vec<u8>>) -> HttpRequest {
         let accept = match method {
             Method::Get => "text/event-stream",
-            Method::Post | Method::Put | Method::Patch | Method::Delete => "application/json, text/event-stream",
+            _ => "application/json, text/event-stream",
         };
         let mut headers = vec![("accept".into(), accept.to_owned())];
         headers.extend(self.headers.iter().map(|(name, value)| (name.clone().into(), value.clone())));
@@ -208,13 +211,13 @@ impl Shared {
 
     async fn stream(&self, mut response: Response, at: &Address, session: Option<String>, id: Option<&Id>) -> Fate {
         let url = &at.url;
-        let mut parser = Parser::new();
-        let mut frames = Vec::new();
+        let mut parser = Parser::new(LIMITS);
+        let mut events = Vec::new();
         let mut heard = false;
         loop {
             match response.chunk().await {
                 Ok(Some(bytes)) => {
-                    if let Err(error) = parser.feed_frames(&bytes, &mut frames) {
+                    if let Err(error) = parser.feed(&bytes, &mut events) {
                         return Fate::Refused(Failure::of(&error));
                     }
                 }
@@ -226,7 +229,7 @@ impl Shared {
                 }
                 Err(error) => return Fate::Away(Away { sent: true, heard, ..Away::because(&error, at) }),
             }
-            for Frame { data, .. } in frames.drain(..) {
+            for Event { data, .. } in events.drain(..) {
                 match (frame::look(&data), id) {
                     (Incoming::Answer(answered), Some(id)) if answered == *id => {
                         tokio::spawn(read_out(response, self.clock.clone()));

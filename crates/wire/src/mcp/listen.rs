@@ -2,7 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use drawloom_net::Method;
+use drawloom_net::{
+    Method,
+    sse::{Event, Parser},
+};
 use tokio::sync::watch;
 
 use super::{
@@ -11,7 +14,7 @@ use super::{
     frame,
     session::Open,
 };
-use crate::events::{Frame, Parser};
+use crate::events::LIMITS;
 
 /// The wait after a first failure; each further one is twice as long.
 const FIRST_WAIT: Duration = Duration::from_millis(100);
@@ -116,12 +119,12 @@ async fn stream(shared: &Shared, open: &Open, last_event: &mut Option<String>) -
         _ => return End::Never,
     }
     let (begun, mut heard) = (shared.clock.now(), false);
-    let (mut parser, mut frames) = (Parser::new(), Vec::new());
+    let (mut parser, mut events) = (Parser::new(LIMITS), Vec::new());
     while let Ok(Some(bytes)) = response.chunk().await {
-        if parser.feed_frames(&bytes, &mut frames).is_err() {
+        if parser.feed(&bytes, &mut events).is_err() {
             break;
         }
-        for Frame { id, data, .. } in frames.drain(..) {
+        for Event { id, data, .. } in events.drain(..) {
             heard |= shared.pass(frame::look(&data), &data).await;
             if id.is_some() {
                 *last_event = id;

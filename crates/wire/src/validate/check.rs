@@ -2,12 +2,12 @@
 
 use std::cmp::Ordering;
 
+use drawloom_contract::suggest::closest;
 use serde_json::{Map, Number, Value};
 
 use crate::validate::{
     compile::{Kind, Kinds, Node, Object, Tree},
     problem::{MAX_PROBLEMS, Problem, Step},
-    suggest::closest,
 };
 
 /// Every problem of `value`, aliases in it renamed.

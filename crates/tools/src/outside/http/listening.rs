@@ -43,7 +43,7 @@ impl Http {
         bearer: Option<String>,
         more: &HashMap<HeaderName, HeaderValue>,
     ) -> Result<BoxStream<'static, Result<Sse, SseError>>, Failed> {
-        let clock = &self.patience.clock;
+        let clock = &self.probe_timeout.clock;
         clock.sleep_until(self.listening.turn(clock.now())).await;
         let asked = request(Method::Get, uri, bearer, None);
         match self.send(asked, session, more).await {
@@ -51,7 +51,7 @@ impl Http {
                 if (200..300).contains(&response.status())
                     && content_type(&response).starts_with("text/event-stream") =>
             {
-                Ok(Watcher::of_no_request(self.fate.clone(), self.redactor.clone()).watch(response))
+                Ok(Watcher::of_no_request(self.state.clone(), self.redactor.clone()).watch(response))
             }
             Ok(_) | Err(_) => Err(StreamableHttpError::ServerDoesNotSupportSse),
         }

@@ -76,7 +76,7 @@ impl Http {
                 _ => false,
             }
         };
-        let clock = &self.patience.clock;
+        let clock = &self.probe_timeout.clock;
         tokio::select! {
             gone = look => gone,
             () = clock.sleep_until(clock.now().after(SESSION_CHECK)) => false,

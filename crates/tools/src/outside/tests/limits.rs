@@ -10,12 +10,12 @@ use drawloom_contract::{
 use rmcp::transport::Transport as _;
 use serde_json::{Map, Value, json};
 
-use super::house::{Asked, answering, answering_later, server, told};
+use super::fixture::{Asked, answering, answering_later, server, told};
 use crate::outside::{
     LIMITS, McpServerConfig,
-    probe::tests::patience,
+    filter::{ConnectionState, Filter},
+    probe::tests::probe_timeout,
     problems,
-    sieve::{Fate, Sieve},
     stdio::Lines,
 };
 
@@ -56,13 +56,14 @@ async fn calling(answer: impl Fn(&Asked) -> String + Send + Sync + 'static, says
 
 /// A program's output up to where its connection is closed.
 async fn printing(output: String, says: &str) -> String {
-    let fate = Arc::<Fate>::default();
+    let state = Arc::<ConnectionState>::default();
     let redactor = Arc::new(Redactor::new([""; 0]));
-    let sieve = Sieve::new(fate.clone());
-    let mut lines = Lines::new(io::Cursor::new(output.into_bytes()), tokio::io::sink(), sieve, patience(), redactor);
+    let filter = Filter::new(state.clone());
+    let mut lines =
+        Lines::new(io::Cursor::new(output.into_bytes()), tokio::io::sink(), filter, probe_timeout(), redactor);
     while lines.receive().await.is_some() {}
-    let why = fate.why().unwrap_or_default();
-    assert!(fate.is_by_us() && why.contains(says), "{why}");
+    let why = state.why().unwrap_or_default();
+    assert!(state.is_by_us() && why.contains(says), "{why}");
     "closed".to_owned()
 }
 
@@ -86,7 +87,7 @@ async fn cross(limit: &Limit) -> String {
             })
             .await;
             let config = McpServerConfig { timeout_ms: 200, ..McpServerConfig::default() };
-            let error = super::house::server_of(url, config).call("t", Map::new()).await.expect_err("no answer");
+            let error = super::fixture::server_of(url, config).call("t", Map::new()).await.expect_err("no answer");
             assert!(error.to_string().contains("200 ms"), "{error}");
             "tool_error".into()
         }

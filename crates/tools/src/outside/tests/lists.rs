@@ -11,7 +11,7 @@ use std::{
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::house::{MovedClock, answering, answering_later, server, server_with, told};
+use super::fixture::{MovedClock, answering, answering_later, server, server_with, told};
 
 #[tokio::test]
 async fn a_list_is_cut_at_the_sum_of_what_is_kept() {

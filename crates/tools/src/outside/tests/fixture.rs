@@ -16,56 +16,32 @@ use drawloom_contract::{
     tool::{Answer, Step, ToolError},
 };
 use drawloom_process::Launcher;
+use drawloom_testkit::TestClock;
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader},
     net::{TcpListener, TcpStream},
-    time::Instant,
 };
 
 use crate::outside::{McpServerConfig, OutsideParts, server::Server};
 
-/// The time since it was made.
-pub(in crate::outside) struct WallClock(Instant);
-
-impl Default for WallClock {
-    fn default() -> Self {
-        Self(Instant::now())
-    }
-}
-
-#[async_trait]
-impl Clock for WallClock {
-    fn wall(&self) -> Timestamp {
-        Timestamp::from_millis(0).after(self.0.elapsed())
-    }
-
-    fn now(&self) -> drawloom_contract::time::Instant {
-        drawloom_contract::time::Instant::from_origin(self.0.elapsed())
-    }
-
-    async fn sleep_until(&self, time: drawloom_contract::time::Instant) {
-        tokio::time::sleep(time.since(self.now())).await;
-    }
-}
-
 /// A clock that can be put forward.
 #[derive(Default)]
 pub(super) struct MovedClock {
-    wall: WallClock,
+    real: TestClock,
     pub(super) ahead_ms: AtomicI64,
 }
 
 #[async_trait]
 impl Clock for MovedClock {
     fn wall(&self) -> Timestamp {
-        self.wall.wall()
+        self.real.wall()
     }
 
     fn now(&self) -> drawloom_contract::time::Instant {
         let ahead = u64::try_from(self.ahead_ms.load(Ordering::SeqCst)).expect("it only goes forward");
-        self.wall.now().after(Duration::from_millis(ahead))
+        self.real.now().after(Duration::from_millis(ahead))
     }
 
     async fn sleep_until(&self, time: drawloom_contract::time::Instant) {
@@ -74,7 +50,7 @@ impl Clock for MovedClock {
 }
 
 pub(super) fn server(url: String, start_timeout_ms: u64) -> Arc<Server> {
-    server_with(url, start_timeout_ms, Arc::new(WallClock::default()))
+    server_with(url, start_timeout_ms, Arc::new(TestClock::default()))
 }
 
 pub(super) fn server_with(url: String, start_timeout_ms: u64, clock: Arc<dyn Clock>) -> Arc<Server> {
@@ -83,7 +59,7 @@ pub(super) fn server_with(url: String, start_timeout_ms: u64, clock: Arc<dyn Clo
 
 /// A server with settings of the test's own.
 pub(super) fn server_of(url: String, config: McpServerConfig) -> Arc<Server> {
-    made(url, config, Arc::new(WallClock::default()))
+    made(url, config, Arc::new(TestClock::default()))
 }
 
 fn made(url: String, config: McpServerConfig, clock: Arc<dyn Clock>) -> Arc<Server> {

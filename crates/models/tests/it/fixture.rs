@@ -20,15 +20,15 @@ pub(crate) const KEY: &str = "loom-key-0123456789";
 
 /// Pieces of a turn, as they came.
 #[derive(Default)]
-pub(crate) struct Heard(Mutex<Vec<(DeltaKind, String)>>);
+pub(crate) struct RecordedDeltas(Mutex<Vec<(DeltaKind, String)>>);
 
-impl Deltas for Heard {
+impl Deltas for RecordedDeltas {
     fn push(&self, kind: DeltaKind, text: &str) {
         self.0.lock().expect("no panic while held").push((kind, text.to_owned()));
     }
 }
 
-impl Heard {
+impl RecordedDeltas {
     pub(crate) fn all(&self, kind: DeltaKind) -> String {
         let heard = self.0.lock().expect("no panic while held");
         heard.iter().filter(|(other, _)| *other == kind).map(|(_, text)| text.as_str()).collect()
@@ -36,12 +36,12 @@ impl Heard {
 }
 
 /// A server and a model that asks it.
-pub(crate) struct House {
+pub(crate) struct Fixture {
     pub(crate) provider: Provider,
     pub(crate) model: Arc<dyn Model>,
 }
 
-impl House {
+impl Fixture {
     pub(crate) async fn new(shape: Shape, script: impl Fn(&Asked) -> Answer + Send + Sync + 'static) -> Self {
         Self::with(Settings::new(shape).key(KEY), json!({}), script).await
     }
@@ -59,7 +59,7 @@ impl House {
 
     /// Asks for a turn.
     pub(crate) async fn ask(&self, request: TurnRequest) -> Result<Turn, TurnError> {
-        self.model.turn(request, &Heard::default()).await
+        self.model.turn(request, &RecordedDeltas::default()).await
     }
 }
 

@@ -1,5 +1,5 @@
-//! Lets through what a client must see of a server's messages, and keeps count of the rest: whoever only makes noise is
-//! hung up on.
+//! Passes on the messages of a server that the client needs and counts the rest. A server that sends too much of the
+//! rest is disconnected.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -28,8 +28,8 @@ pub(super) const MOST_NOISE: usize = 16 * 1024 * 1024;
 /// What a message counts for whose length is not known, and a request at least: it costs more than its bytes.
 const USUAL_LENGTH: usize = 512;
 
-/// Most troubles that are kept; who asked takes his away.
-const MOST_TROUBLES: usize = 256;
+/// Most errors of streams that are kept; each is removed by the request that it belongs to.
+const MOST_STREAM_ERRORS: usize = 256;
 
 /// Ids of requests, as texts: servers answer `"1"` to `1`.
 type Ids = Mutex<HashSet<String>>;
@@ -44,15 +44,15 @@ pub(super) enum Session {
     Open,
 }
 
-/// What is known of a connection from outside of it.
+/// The state of a connection, shared by its transport and its users.
 #[derive(Debug, Default)]
-pub(super) struct Fate {
+pub(super) struct ConnectionState {
     why: Mutex<Option<String>>,
     /// Why answers broke off, by the request.
-    troubles: Mutex<HashMap<Option<String>, String>>,
-    /// Whether it was we who ended it.
+    stream_errors: Mutex<HashMap<Option<String>, String>>,
+    /// Whether our side ended it.
     by_us: AtomicBool,
-    /// Whether the server said that its list of tools is another one now.
+    /// Whether the server said that its list of tools has changed.
     changed: AtomicBool,
     /// Whether it did not answer the question of the newer protocol and was asked the older way.
     older: AtomicBool,
@@ -65,16 +65,16 @@ pub(super) struct Fate {
     /// Those of them that are the question of the newer protocol.
     probes: Ids,
     /// Requests of the server whose answer is not sent yet.
-    owed: Ids,
+    unanswered: Ids,
 }
 
-impl Fate {
+impl ConnectionState {
     /// Keeps the first reason for the end of the connection.
     pub(super) fn end(&self, why: impl Into<String>) {
         lock(&self.why).get_or_insert_with(|| why.into());
     }
 
-    /// The same, when it is we who end the connection, unless it has ended before.
+    /// The same when our side ends the connection, unless it has ended before.
     pub(super) fn hang_up(&self, why: impl Into<String>) {
         let mut kept = lock(&self.why);
         if kept.is_none() {
@@ -83,7 +83,7 @@ impl Fate {
         }
     }
 
-    /// Whether it was we who ended it.
+    /// Whether our side ended it.
     pub(super) fn is_by_us(&self) -> bool {
         self.by_us.load(Ordering::SeqCst)
     }
@@ -125,19 +125,19 @@ impl Fate {
         let _ = self.over.subscribe().wait_for(|over| *over).await;
     }
 
-    /// Keeps why the answer to a request broke off; or an answer that was taken up again, of which nobody knows to what.
-    pub(super) fn trouble(&self, id: Option<&RequestId>, why: impl Into<String>) {
-        let mut troubles = lock(&self.troubles);
-        if troubles.len() >= MOST_TROUBLES {
-            troubles.clear();
+    /// Keeps why the answer to a request broke off. A resumed stream does not know its request.
+    pub(super) fn set_stream_error(&self, id: Option<&RequestId>, why: impl Into<String>) {
+        let mut stream_errors = lock(&self.stream_errors);
+        if stream_errors.len() >= MOST_STREAM_ERRORS {
+            stream_errors.clear();
         }
-        troubles.insert(id.map(RequestId::to_string), why.into());
+        stream_errors.insert(id.map(RequestId::to_string), why.into());
     }
 
-    /// Why the answer to a request broke off. It is said once.
-    pub(super) fn take_trouble(&self, id: &RequestId) -> Option<String> {
-        let mut troubles = lock(&self.troubles);
-        troubles.remove(&Some(id.to_string())).or_else(|| troubles.remove(&None))
+    /// Why the answer to a request broke off. It is returned once.
+    pub(super) fn take_stream_error(&self, id: &RequestId) -> Option<String> {
+        let mut stream_errors = lock(&self.stream_errors);
+        stream_errors.remove(&Some(id.to_string())).or_else(|| stream_errors.remove(&None))
     }
 
     /// Why it ended, when that is known.
@@ -145,7 +145,7 @@ impl Fate {
         lock(&self.why).clone()
     }
 
-    /// Keeps what is about to be sent: who asks waits for an answer, unless he takes it back.
+    /// Keeps what is about to be sent: a request waits for an answer until it is cancelled.
     pub(super) fn sends(&self, item: &ClientJsonRpcMessage) {
         match item {
             JsonRpcMessage::Request(request) => {
@@ -155,8 +155,8 @@ impl Fate {
                 }
             }
             JsonRpcMessage::Notification(notice) => {
-                if let ClientNotification::CancelledNotification(taken_back) = &notice.notification
-                    && let Some(id) = &taken_back.params.request_id
+                if let ClientNotification::CancelledNotification(cancelled) = &notice.notification
+                    && let Some(id) = &cancelled.params.request_id
                 {
                     self.is_asked(id);
                 }
@@ -175,24 +175,24 @@ impl Fate {
         lock(&self.asked).remove(&id.to_string())
     }
 
-    /// Keeps a request of the server that must be answered; says how many there are.
-    pub(super) fn owes(&self, id: &RequestId) -> usize {
-        let mut owed = lock(&self.owed);
-        owed.insert(id.to_string());
-        owed.len()
+    /// Keeps a request of the server that must be answered; returns how many there are.
+    pub(super) fn add_unanswered(&self, id: &RequestId) -> usize {
+        let mut unanswered = lock(&self.unanswered);
+        unanswered.insert(id.to_string());
+        unanswered.len()
     }
 
     /// Keeps that an answer was sent, or never will be.
-    pub(super) fn paid(&self, id: &RequestId) {
-        lock(&self.owed).remove(&id.to_string());
+    pub(super) fn mark_answered(&self, id: &RequestId) {
+        lock(&self.unanswered).remove(&id.to_string());
     }
 
     /// Whether a request of the server still has no answer.
-    pub(super) fn is_owed(&self, id: &str) -> bool {
-        lock(&self.owed).contains(id)
+    pub(super) fn is_unanswered(&self, id: &str) -> bool {
+        lock(&self.unanswered).contains(id)
     }
 
-    /// Keeps what a notice says that anybody needs.
+    /// Keeps whether a notice says that the list of tools has changed.
     pub(super) fn notice(&self, notice: &ServerNotification) {
         if let ServerNotification::ToolListChangedNotification(_) = notice {
             self.changed.store(true, Ordering::SeqCst);
@@ -231,30 +231,30 @@ fn lock<T>(kept: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     kept.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What becomes of a message.
+/// What to do with a message.
 #[derive(Debug)]
 pub(super) enum Verdict {
     /// The client must see it.
     Pass(Box<ServerJsonRpcMessage>),
-    /// Nobody needs it.
+    /// The client does not need it.
     Drop,
-    /// There was too much that nobody needs; the fate says so.
+    /// There were too many that the client does not need.
     HangUp,
 }
 
-/// Counts noise.
+/// Sorts messages and counts the bytes that answer no request.
 #[derive(Debug)]
-pub(super) struct Sieve {
-    pub(super) fate: Arc<Fate>,
+pub(super) struct Filter {
+    pub(super) state: Arc<ConnectionState>,
     noise: usize,
 }
 
-impl Sieve {
-    pub(super) fn new(fate: Arc<Fate>) -> Self {
-        Self { fate, noise: 0 }
+impl Filter {
+    pub(super) fn new(state: Arc<ConnectionState>) -> Self {
+        Self { state, noise: 0 }
     }
 
-    /// Judges a message of `length` bytes.
+    /// Sorts a message of `length` bytes.
     pub(super) fn judge(&mut self, message: ServerJsonRpcMessage, length: usize) -> Verdict {
         match &message {
             JsonRpcMessage::Response(response) => self.answer(response.id.clone(), message, length),
@@ -264,18 +264,18 @@ impl Sieve {
             },
             JsonRpcMessage::Request(_) => self.request(message, length),
             JsonRpcMessage::Notification(notice) => {
-                self.fate.notice(&notice.notification);
+                self.state.notice(&notice.notification);
                 self.garbage(length)
             }
         }
     }
 
-    /// Only what somebody waits for is no noise.
+    /// An answer that no request waits for is noise.
     fn answer(&mut self, id: RequestId, message: ServerJsonRpcMessage, length: usize) -> Verdict {
-        match self.fate.is_asked(&id) {
+        match self.state.is_asked(&id) {
             true => {
                 self.noise = 0;
-                let is_probe = lock(&self.fate.probes).remove(&id.to_string());
+                let is_probe = lock(&self.state.probes).remove(&id.to_string());
                 Verdict::Pass(Box::new(if is_probe { understood(message) } else { message }))
             }
             false => self.garbage(length.max(USUAL_LENGTH)),
@@ -283,46 +283,46 @@ impl Sieve {
     }
 
     fn request(&mut self, message: ServerJsonRpcMessage, length: usize) -> Verdict {
-        match self.bears(length.max(USUAL_LENGTH)) {
+        match self.count_noise(length.max(USUAL_LENGTH)) {
             true => Verdict::Pass(Box::new(message)),
             false => Verdict::HangUp,
         }
     }
 
-    /// Judges `length` bytes that are no message at all.
+    /// Counts `length` bytes that are not a message.
     pub(super) fn garbage(&mut self, length: usize) -> Verdict {
-        if self.bears(length) { Verdict::Drop } else { Verdict::HangUp }
+        if self.count_noise(length) { Verdict::Drop } else { Verdict::HangUp }
     }
 
-    fn bears(&mut self, length: usize) -> bool {
+    fn count_noise(&mut self, length: usize) -> bool {
         self.noise = self.noise.saturating_add(length);
         if self.noise > MOST_NOISE {
-            self.fate.hang_up(format!("it sent more than {MOST_NOISE} bytes that answer nothing, and was hung up on"));
+            self.state.hang_up(format!("it sent more than {MOST_NOISE} bytes that answer nothing, and was hung up on"));
         }
         self.noise <= MOST_NOISE
     }
 }
 
-/// A transport behind a sieve.
-pub(super) struct Sieved<T> {
+/// A transport with a filter.
+pub(super) struct Filtered<T> {
     pub(super) inner: T,
-    pub(super) sieve: Sieve,
+    pub(super) filter: Filter,
 }
 
-impl<T: Transport<RoleClient>> Transport<RoleClient> for Sieved<T> {
+impl<T: Transport<RoleClient>> Transport<RoleClient> for Filtered<T> {
     type Error = T::Error;
 
     fn send(
         &mut self,
         item: TxJsonRpcMessage<RoleClient>,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
-        self.sieve.fate.sends(&item);
+        self.filter.state.sends(&item);
         let asked = asks(&item);
-        let (fate, sent) = (self.sieve.fate.clone(), self.inner.send(item));
+        let (state, sent) = (self.filter.state.clone(), self.inner.send(item));
         async move {
             let sent = sent.await;
             if let (Err(_), Some(id)) = (&sent, asked) {
-                fate.not_sent(&id);
+                state.not_sent(&id);
             }
             sent
         }
@@ -330,7 +330,7 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Sieved<T> {
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
         loop {
-            match self.sieve.judge(self.inner.receive().await?, USUAL_LENGTH) {
+            match self.filter.judge(self.inner.receive().await?, USUAL_LENGTH) {
                 Verdict::Pass(message) => return Some(*message),
                 Verdict::Drop => {}
                 Verdict::HangUp => return None,
@@ -348,12 +348,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_trouble_is_told_to_whoever_asked_and_only_once() {
-        let (fate, one, two) = (Fate::default(), RequestId::Number(1), RequestId::Number(2));
-        fate.trouble(Some(&one), "first");
-        assert_eq!(fate.take_trouble(&two), None);
-        assert_eq!(fate.take_trouble(&one).as_deref(), Some("first"));
-        assert_eq!(fate.take_trouble(&one), None);
-        assert_eq!(fate.why(), None);
+    fn an_error_of_a_stream_is_returned_to_its_request_and_only_once() {
+        let (state, one, two) = (ConnectionState::default(), RequestId::Number(1), RequestId::Number(2));
+        state.set_stream_error(Some(&one), "first");
+        assert_eq!(state.take_stream_error(&two), None);
+        assert_eq!(state.take_stream_error(&one).as_deref(), Some("first"));
+        assert_eq!(state.take_stream_error(&one), None);
+        assert_eq!(state.why(), None);
     }
 }
