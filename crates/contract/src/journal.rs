@@ -3,18 +3,22 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use serde_json::Value;
 
 use crate::{
     caller::Visible,
     definition::Definition,
     failure::{Explain, FailureKind},
     ids::{AgentId, AgentName, BatchId, Digest, RunId, RunKey, SessionId, Tenant, UserId},
+    log::{LogChange, LogChanged},
     money::Spent,
+    once::{Answered, Once, RequestKey},
     record::{Epoch, Record, Seq, Status},
     redact::Redacted,
     time::Timestamp,
-    values::ValueChange,
+    values::{ChangeError, ValueChange},
     view::RunView,
+    wait::{WaitChange, Waiting},
 };
 
 /// All that becomes true together, or not at all.
@@ -26,14 +30,14 @@ pub struct Entry {
     pub runs: Vec<Append>,
     /// Waits that begin or end.
     pub waits: Vec<WaitChange>,
-    /// The caller's key for this request.
-    pub key: Option<RequestKey>,
+    /// What makes the entry happen once.
+    pub once: Option<Once>,
     /// A batch that begins; its runs are in `runs`, by index.
     pub batch: Option<NewBatch>,
     /// Definitions that runs of this entry pin; known ones are left as they are.
     pub definitions: Vec<Redacted<Arc<Definition>>>,
-    /// Values that begin, change or go.
     pub values: Vec<ValueChange>,
+    pub logs: Vec<LogChange>,
 }
 
 impl Entry {
@@ -48,10 +52,11 @@ impl Entry {
             epoch,
             runs: Vec::new(),
             waits: Vec::new(),
-            key: None,
+            once: None,
             batch: None,
             definitions: Vec::new(),
             values: Vec::new(),
+            logs: Vec::new(),
         }
     }
 }
@@ -67,62 +72,6 @@ pub struct Append {
     pub records: Vec<Redacted<Record>>,
     /// Fail the entry when another run of its session is unfinished (only for a run that begins).
     pub exclusive_session: bool,
-}
-
-/// A change of a run's waits.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum WaitChange {
-    /// A call waits for the ends of `count` children, whose records name `(run, call)` as their parent.
-    Children {
-        /// The run that waits.
-        run: RunKey,
-        /// The call.
-        call: Seq,
-        /// How many.
-        count: u32,
-    },
-    /// The run waits for a time.
-    Until {
-        /// The run that waits.
-        run: RunKey,
-        /// What for: the sequence of the record that says so.
-        call: Seq,
-        /// The time.
-        due: Timestamp,
-    },
-    /// The wait is over and its result is journaled.
-    Remove {
-        /// The run that waited.
-        run: RunKey,
-        /// The call.
-        call: Seq,
-    },
-}
-
-/// A caller's key: the same key and body is the same handle, another body a conflict.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RequestKey {
-    /// The caller's tenant.
-    pub tenant: Tenant,
-    /// The caller.
-    pub subject: UserId,
-    /// The operation.
-    pub operation: &'static str,
-    /// Digest of the key, so that no secret in it is stored.
-    pub key: Digest,
-    /// Digest of the body after aliases, without how to wait.
-    pub body: Digest,
-    /// What the first request made.
-    pub handle: HandleId,
-}
-
-/// A durable thing that a caller can wait for, follow or cancel.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum HandleId {
-    /// A run.
-    Run(RunId),
-    /// A batch.
-    Batch(BatchId),
 }
 
 /// A batch that begins.
@@ -143,9 +92,13 @@ pub struct NewBatch {
 pub struct Committed {
     /// Global position of the entry's last record.
     pub position: u64,
-    /// Parked runs that have nothing left to wait for: their last wait ended in this entry, or this entry parked them
-    /// and the cause had already happened. Whoever commits brings them back to admission.
+    /// Parked runs whose children have all ended: the last one ended in this entry, or this entry parked the run and they had
+    /// ended before. The caller of `commit` brings them back to admission.
     pub woken: Vec<RunKey>,
+    /// The revision of each change of a value.
+    pub revisions: Vec<u64>,
+    /// What each change of a log did.
+    pub logs: Vec<LogChanged>,
 }
 
 /// Why an entry was not written. Nothing of it was.
@@ -163,10 +116,10 @@ pub enum CommitError {
     },
     /// The same request was made before.
     #[error("this request was made before")]
-    Repeated(HandleId),
-    /// The key was used with another body.
-    #[error("the idempotency key was used before with a different request")]
-    KeyReused,
+    Repeated(Answered),
+    /// A change of a value or a log was refused.
+    #[error("{0}")]
+    Refused(ChangeError),
     /// The child of this call and index exists.
     #[error("child {index} of call {call} of run {parent} exists")]
     ChildExists {
@@ -327,11 +280,11 @@ impl Explain for CommitError {
         match self {
             Self::Conflict { .. }
             | Self::Repeated(_)
-            | Self::KeyReused
             | Self::ChildExists { .. }
             | Self::AgentIdInUse { .. }
             | Self::SessionBusy { .. } => FailureKind::Conflict,
             Self::UnknownSession(_) => FailureKind::NotFound,
+            Self::Refused(error) => error.kind(),
             Self::LostOwnership { .. } => FailureKind::Unavailable,
             Self::Store(error) => error.kind(),
         }
@@ -341,7 +294,7 @@ impl Explain for CommitError {
         match self {
             Self::Conflict { .. } => "conflict",
             Self::Repeated(_) => "repeated",
-            Self::KeyReused => "idempotency_key_reused",
+            Self::Refused(error) => error.code(),
             Self::ChildExists { .. } => "child_exists",
             Self::AgentIdInUse { .. } => "agent_id_in_use",
             Self::UnknownSession(_) => "unknown_session",
@@ -353,7 +306,7 @@ impl Explain for CommitError {
 
     fn hint(&self) -> Option<String> {
         match self {
-            Self::KeyReused => Some("use a new idempotency_key for a new request".into()),
+            Self::Refused(error) => error.hint(),
             Self::AgentIdInUse { .. } => Some("pick another agent_id, or cancel the run that has it".into()),
             Self::SessionBusy { .. } => Some("wait for that run, cancel it, or leave session_id out".into()),
             Self::UnknownSession(_) => Some("leave session_id out to begin a new session".into()),
@@ -367,7 +320,7 @@ impl Explain for CommitError {
 ///
 /// `commit` returns when the entry is on disk (one real sync, shared with the entries that came at the same time), never
 /// before. Entries are applied one after the other in the order they came; one that fails leaves no trace and does not
-/// disturb its neighbours. In the same transaction the store derives each run's row from its records, counts down the
+/// disturb its neighbours. An entry whose key was used before is not applied: the error carries the answer of the first. In the same transaction the store derives each run's row from its records, counts down the
 /// wait that a finished child belongs to, and removes the waits of a run that finished.
 /// When the future is dropped, the entry may or may not be written.
 #[async_trait]
@@ -417,6 +370,8 @@ pub struct Unfinished {
     pub ready: Vec<RunView>,
     /// Parked runs that wait for a time.
     pub timers: Vec<Due>,
+    /// Calls that wait for a log, a value or a time.
+    pub waiting: Vec<Waiting>,
     /// Deadlines of parked runs.
     pub deadlines: Vec<Due>,
     /// How many runs are parked in all.
@@ -454,8 +409,8 @@ pub trait RunReader: Send + Sync {
     /// How many runs the tree of `root` has, the root included.
     async fn tree_size(&self, root: &RunKey) -> Result<u64, StoreError>;
 
-    /// What the whole tree of `root` has spent.
-    async fn tree_spent(&self, root: &RunKey) -> Result<Spent, StoreError>;
+    /// What a run and everything below it have spent.
+    async fn tree_spent(&self, top: &RunKey) -> Result<Spent, StoreError>;
 
     /// Whether there is such a session and all its runs are visible.
     async fn sees_session(&self, visible: &Visible, session: SessionId) -> Result<bool, StoreError>;
@@ -466,9 +421,20 @@ pub trait RunReader: Send + Sync {
     /// A pinned definition.
     async fn find_definition(&self, tenant: &Tenant, digest: &Digest) -> Result<Option<Definition>, StoreError>;
 
-    /// What the first request with this key was and made. `handle` of what is asked plays no part.
-    async fn find_request(&self, key: &RequestKey) -> Result<Option<RequestKey>, StoreError>;
+    /// The digest of the first request with this key, and its answer. The body of what is asked plays no part.
+    async fn find_request(&self, key: &RequestKey) -> Result<Option<(Digest, Answered)>, StoreError>;
 
     /// What is unfinished, over all tenants.
     async fn list_unfinished(&self) -> Result<Unfinished, StoreError>;
+}
+
+/// Keeps the answers of requests that made neither a run nor a batch.
+#[async_trait]
+pub trait Answers: Send + Sync {
+    /// Stores the answer of a request. When the same request was answered before, that answer stays and is returned.
+    async fn store_answer(&self, key: RequestKey, answer: Redacted<Value>, at: Timestamp)
+    -> Result<Value, ChangeError>;
+
+    /// The answer of the first request with this key, or `KeyReused` when its body was another.
+    async fn find_answer(&self, key: &RequestKey) -> Result<Option<Value>, ChangeError>;
 }

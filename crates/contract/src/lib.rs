@@ -8,9 +8,11 @@ pub mod failure;
 pub mod ids;
 pub mod journal;
 pub mod limits;
+pub mod log;
 pub mod message;
 pub mod model;
 pub mod money;
+pub mod once;
 pub mod record;
 pub mod redact;
 pub mod retention;
@@ -23,6 +25,7 @@ pub mod tool;
 pub mod usage;
 pub mod values;
 pub mod view;
+pub mod wait;
 
 /// This version of drawloom, as records and answers carry it.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -19,6 +19,7 @@ use crate::{
     redact::Texts,
     time::{Mark, Timestamp},
     usage::Usage,
+    wait::Wait,
 };
 
 pub use status::{Status, StopReason};
@@ -90,20 +91,18 @@ pub enum Body {
     CallStarted(CallStarted),
     /// The call waits for something; its result comes later.
     CallWaiting {
-        /// The call.
         call: Seq,
-        /// For what.
-        on: WaitOn,
+        #[serde(flatten)]
+        wait: Wait,
     },
     /// Outcome: the call's result.
     CallDone(CallDone),
     /// Nothing is left to do but wait: the slot is free and no task holds the run.
     Parked {
-        /// Until when, when it is a time that it waits for; for other waits, when it looks again at the latest.
-        until: Option<Timestamp>,
-        /// What it waits for, when that is neither children nor just the time.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        on: Option<ParkedOn>,
+        /// What the run itself waits for, apart from its open calls. A wait for a rate limit or a budget has a time too, at
+        /// which the run looks again at the latest.
+        #[serde(flatten)]
+        wait: Wait,
     },
     /// A new process took it up.
     Resumed(Resumed),
@@ -182,12 +181,18 @@ pub struct Accepted {
     /// Most money of the whole tree that it is part of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget_cost: Option<Cost>,
+    /// Narrower budgets that runs above it, and its own request, set for their part of the tree; the outermost first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub part_budgets: Vec<PartBudget>,
     /// Which other models it may ask, and how.
     #[serde(default, skip_serializing_if = "ModelPlan::is_empty")]
     pub models: ModelPlan,
     /// The hosts that the root's request left to its whole tree, when it narrowed them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub narrowed_hosts: Option<Vec<String>>,
+    /// The volumes that requests left to it and its children, when one narrowed them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub narrowed_volumes: Option<Vec<String>>,
     /// When it must have ended, counted from here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline: Option<Timestamp>,
@@ -209,6 +214,17 @@ pub struct Accepted {
     /// What was narrowed, overridden or defaulted, for the caller to know.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
+}
+
+/// What a run and all below it may spend.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PartBudget {
+    /// The run at the top.
+    pub run: RunId,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<Cost>,
 }
 
 /// The call that spawned a run: one child per `(run, call, index)`, however often the call is made.
@@ -256,6 +272,9 @@ pub struct CallStarted {
     /// Whether the executor asked for it, with a tool of its own.
     #[serde(default, skip_serializing_if = "is_false")]
     pub by_executor: bool,
+    /// Money that is reserved for it in the tree's budget.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reserved_cost: Option<Cost>,
 }
 
 /// Outcome: a tool call's result.
@@ -271,6 +290,9 @@ pub struct CallDone {
     /// Whether nobody knows if its effect happened.
     #[serde(default, skip_serializing_if = "is_false")]
     pub in_doubt: bool,
+    /// Money that the call itself cost; what it reserved, when it is in doubt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<Cost>,
 }
 
 /// What resume may do with an effect whose outcome is unknown.
@@ -285,39 +307,6 @@ pub enum RepeatClass {
     Check,
     /// Tell the model that it is in doubt.
     Never,
-}
-
-/// What a call waits for.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "on", rename_all = "snake_case")]
-pub enum WaitOn {
-    /// The ends of its children.
-    Children {
-        /// How many.
-        count: u32,
-        /// How their results are put together.
-        collect: Collect,
-    },
-}
-
-/// What a parked run waits for beside children and times. These are the engine's affair: no executor decides them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ParkedOn {
-    /// That its provider's credential bears another call.
-    RateLimit,
-    /// That others of its tree settle what they have set aside from the budget.
-    Budget,
-}
-
-impl ParkedOn {
-    /// Its name on the wire.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::RateLimit => "rate_limit",
-            Self::Budget => "budget",
-        }
-    }
 }
 
 /// How children's results become one tool result.
@@ -441,6 +430,7 @@ impl Texts for Record {
             Body::Accepted(accepted) => {
                 accepted.narrowed_tools.iter_mut().flatten().for_each(&mut *visit);
                 accepted.narrowed_hosts.iter_mut().flatten().for_each(&mut *visit);
+                accepted.narrowed_volumes.iter_mut().flatten().for_each(&mut *visit);
                 accepted.models.sampling.stop.iter_mut().flatten().for_each(&mut *visit);
                 accepted.segments.iter_mut().for_each(|segment| segment.each_text(visit));
                 accepted.warnings.iter_mut().for_each(&mut *visit);

@@ -3,9 +3,10 @@
 use crate::{
     choice::{Effort, ModelName},
     money::{Cost, Spent},
-    record::{Accepted, Body, CallStarted, Record, Seq, Status, Stop, Trial, WaitOn},
+    record::{Accepted, Body, CallStarted, Record, Seq, Status, Stop, Trial},
     time::{Mark, Timestamp},
     usage::Usage,
+    wait::Wait,
 };
 
 /// The fold of a run's records, the same for every executor. `apply` is compatible for ever.
@@ -72,7 +73,7 @@ pub struct OpenCall {
     /// Its intent.
     pub started: CallStarted,
     /// What it waits for, once it waits.
-    pub waiting: Option<WaitOn>,
+    pub waiting: Option<Wait>,
 }
 
 /// A journal that cannot be one.
@@ -175,12 +176,13 @@ impl Run {
             Body::CallStarted(started) => {
                 self.open_calls.push(OpenCall { call: record.seq, started: started.clone(), waiting: None });
             }
-            Body::CallWaiting { call, on } => {
-                self.open_call(record.seq, *call)?.waiting = Some(on.clone());
+            Body::CallWaiting { call, wait } => {
+                self.open_call(record.seq, *call)?.waiting = Some(wait.clone());
                 self.clear_strikes();
             }
             Body::CallDone(done) => {
                 self.open_call(record.seq, done.call)?;
+                self.cost = add(self.cost, done.cost);
                 self.open_calls.retain(|open| open.call != done.call);
                 self.clear_strikes();
             }

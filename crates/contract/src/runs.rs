@@ -13,16 +13,17 @@ use crate::{
     choice::Sampling,
     failure::Failure,
     ids::{AgentId, AgentName, BatchId, Digest, RunId, RunKey, SessionId, UserId},
-    journal::{HandleId, RunFilter},
+    journal::RunFilter,
     message::Segment,
     model::DeltaKind,
     money::{Cost, Spent},
+    once::HandleId,
     record::{Record, Seq},
     time::Instant,
     view::RunView,
 };
 
-/// A run to start.
+/// A run to start: a caller's, or a child that a tool wants. Everything in it only narrows.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Start {
     /// The agent.
@@ -59,8 +60,37 @@ pub struct Start {
     pub sampling: Sampling,
     /// Hosts to leave it, of those it has; all, when absent.
     pub hosts: Option<Vec<String>>,
+    /// Volumes to leave it, of those it has; all, when absent.
+    pub volumes: Option<Vec<String>>,
     /// What the surface noticed on the way here, for the result's `warnings`.
     pub warnings: Vec<String>,
+}
+
+impl Start {
+    /// A run with nothing but a prompt.
+    pub fn new(agent: AgentName, prompt: impl Into<String>) -> Self {
+        Self {
+            agent,
+            user: None,
+            segments: vec![Segment::user(prompt.into())],
+            input: None,
+            tools: None,
+            session: None,
+            agent_id: None,
+            parent_context: None,
+            metadata: None,
+            timeout_ms: None,
+            run_timeout_ms: None,
+            max_iterations: None,
+            budget_tokens: None,
+            budget_cost: None,
+            user_tier: None,
+            sampling: Sampling::default(),
+            hosts: None,
+            volumes: None,
+            warnings: Vec::new(),
+        }
+    }
 }
 
 /// A caller's idempotency key and what it was used for.

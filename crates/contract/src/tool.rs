@@ -9,9 +9,15 @@ use serde_json::Value;
 
 use crate::{
     definition::Definition,
-    ids::{AgentName, RunKey},
+    failure::Explain,
+    ids::RunKey,
+    money::Cost,
+    once::{CallEffect, Once},
     record::{Collect, RepeatClass, Seq},
     redact::Redactor,
+    runs::Start,
+    values::ChangeError,
+    wait::Wait,
 };
 
 /// What a model is told of a tool.
@@ -67,36 +73,56 @@ pub struct ToolContext {
     pub redactor: Arc<Redactor>,
     /// What [`Check::evidence`] gave for this call.
     pub evidence: Option<Value>,
+    /// Why a call that waited is made again.
+    pub woken: Option<Woken>,
+}
+
+impl ToolContext {
+    /// The key of one effect of this call on our own store, with what a repeat is answered.
+    pub fn once(&self, part: u32, answer: Value) -> Once {
+        let answer = self.redactor.clean(answer);
+        Once::Call(CallEffect { run: self.run.clone(), call: self.call, part, answer })
+    }
 }
 
 /// How far a call came.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Step {
-    /// Done, with what the model is told.
-    Done(String),
-    /// It waits; the result comes when what it waits for has happened. A tool never blocks.
+    Done(Answer),
+    /// It waits for logs, values or a time, and is called again under the same key when one of them has come. Only a tool whose
+    /// calls may be repeated can wait. A tool never blocks.
     Wait(Wait),
-}
-
-/// What a call waits for.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Wait {
-    /// Children, which start in the commit that begins the wait.
-    Children {
-        /// Whom to start, by index.
-        starts: Vec<ChildStart>,
-        /// How their results are put together.
+    /// It starts children in the commit that begins the wait for them; their ends become its result.
+    Spawn {
+        /// By index.
+        starts: Vec<Start>,
         collect: Collect,
     },
 }
 
-/// A child to start.
+impl Step {
+    /// Done, with what the model is told, at no cost.
+    pub fn done(text: impl Into<String>) -> Self {
+        Self::Done(Answer { text: text.into(), cost: None })
+    }
+}
+
+/// What a call came to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ChildStart {
-    /// The agent.
-    pub agent: AgentName,
-    /// What it is asked.
-    pub prompt: String,
+pub struct Answer {
+    /// What the model is told.
+    pub text: String,
+    /// Money that the call itself cost.
+    pub cost: Option<Cost>,
+}
+
+/// Why a call that waited is made again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Woken {
+    /// A log or a value that it named may have changed.
+    ByCause,
+    /// Its time has come. The wall clock may say otherwise: it may have been set.
+    ByTime,
 }
 
 /// A call that failed. The model is told, so that it can do better; the run goes on.
@@ -111,6 +137,12 @@ pub enum ToolError {
     /// It was tried and did not work.
     #[error("{0}")]
     Failed(String),
+}
+
+impl From<ChangeError> for ToolError {
+    fn from(error: ChangeError) -> Self {
+        Self::Failed(format!("{}: {error}", error.code()))
+    }
 }
 
 impl From<serde_json::Error> for ToolError {
@@ -205,6 +237,12 @@ pub trait Tool: Send + Sync {
 
     /// What resume may do when the outcome is unknown.
     fn repeat(&self) -> Repeat<'_>;
+
+    /// The most money that the call itself may cost. It is reserved in the tree's budget before the call, which is refused when
+    /// the budget has less.
+    fn most_cost(&self, _: &ToolContext, _: &Value) -> Option<Cost> {
+        None
+    }
 
     /// Conditions of this call that its journal should show, such as how a command is confined. Nothing for most tools.
     fn conditions(&self, _: &ToolContext) -> Option<String> {

@@ -1,53 +1,241 @@
-//! The key-value seam: small durable values under a key, each until its time is over.
+//! The key-value seam: small durable values with revisions, compared and swapped, listed and watched.
+
+use std::borrow::Cow;
 
 use async_trait::async_trait;
+use futures::stream::BoxStream;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    ids::Tenant,
-    journal::{CommitError, StoreError},
+    failure::{Explain, FailureKind},
+    ids::{RunId, Tenant},
+    journal::StoreError,
+    once::{Applied, Once},
     redact::Redacted,
     time::Timestamp,
 };
 
-/// Where a value is.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+/// Most bytes of one value.
+pub const MOST_VALUE_BYTES: usize = 1024 * 1024;
+
+/// What kind of thing a log or a value is: names of two spaces never meet.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Space(Cow<'static, str>);
+
+impl Space {
+    pub const fn of(name: &'static str) -> Self {
+        Self(Cow::Borrowed(name))
+    }
+
+    /// A space whose name was stored.
+    pub fn named(name: String) -> Self {
+        Self(Cow::Owned(name))
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// Where a value is. Values sort by tenant, owner and key.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ValueKey {
-    /// Whose it is.
     pub tenant: Tenant,
-    /// What kind of thing it is: keys of two spaces never meet.
-    pub space: &'static str,
-    /// Its name there.
+    pub space: Space,
+    /// Whose quota it counts against.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub owner: String,
     pub key: String,
+}
+
+/// What must be there for a change to happen. A value whose time is over counts as absent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Expect {
+    Anything,
+    Absent,
+    Revision(u64),
 }
 
 /// A change of one value, as part of an entry.
 #[derive(Debug, Clone, PartialEq)]
-pub enum ValueChange {
-    /// The key has this value from now on. What is over in its space goes with the same commit.
-    Put {
-        /// The key.
-        key: ValueKey,
-        /// The value.
-        value: Redacted<Value>,
-        /// Now.
-        at: Timestamp,
-        /// When it is over.
-        expires_at: Timestamp,
-    },
-    /// The key has no value any more.
-    Remove {
-        /// The key.
-        key: ValueKey,
+pub struct ValueChange {
+    pub key: ValueKey,
+    pub expect: Expect,
+    /// The new value; `None` removes what is there.
+    pub to: Option<NewValue>,
+    /// Now.
+    pub at: Timestamp,
+}
+
+impl ValueChange {
+    /// Keeps a value until a time, whatever was there.
+    pub fn put(key: ValueKey, value: Redacted<Value>, at: Timestamp, expires_at: Option<Timestamp>) -> Self {
+        let to = Some(NewValue { value, expires_at, quota: None });
+        Self { key, expect: Expect::Anything, to, at }
+    }
+
+    /// Removes a value, whatever it was.
+    pub fn remove(key: ValueKey, at: Timestamp) -> Self {
+        Self { key, expect: Expect::Anything, to: None, at }
+    }
+}
+
+/// A value to keep.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NewValue {
+    pub value: Redacted<Value>,
+    /// From then on it counts as absent.
+    pub expires_at: Option<Timestamp>,
+    /// Refuses the change when the owner would have more than this.
+    pub quota: Option<Quota>,
+}
+
+/// Most that one owner may have in a space.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Quota {
+    pub keys: u64,
+    /// Of keys and values together.
+    pub bytes: u64,
+}
+
+/// A value that is there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Kept {
+    pub value: Value,
+    /// Increases with every change in the store; never used again, also after a removal.
+    pub revision: u64,
+    pub at: Timestamp,
+    pub expires_at: Option<Timestamp>,
+}
+
+/// Some values of a space.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Range {
+    pub space: Space,
+    pub within: Within,
+}
+
+/// Which values of a space.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Within {
+    /// All, of all tenants.
+    Space,
+    Tenant(Tenant),
+    Owner {
+        tenant: Tenant,
+        owner: String,
+        /// What the keys begin with.
+        prefix: String,
     },
 }
 
-/// Keeps values. A write is durable when it returns; reads see every write that returned before they began.
+impl Range {
+    pub fn contains(&self, key: &ValueKey) -> bool {
+        key.space == self.space
+            && match &self.within {
+                Within::Space => true,
+                Within::Tenant(tenant) => key.tenant == *tenant,
+                Within::Owner { tenant, owner, prefix } => {
+                    key.tenant == *tenant && key.owner == *owner && key.key.starts_with(prefix)
+                }
+            }
+    }
+}
+
+/// Where a watch begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WatchFrom {
+    /// With every value that is there, then `CaughtUp`, then changes.
+    Start,
+    /// With the next change.
+    Now,
+}
+
+/// What a watch tells.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Seen {
+    /// The key has this value now, or none any more. Changes of one key come in order; some may be left out when a later one
+    /// follows. A value whose time is over is not told of: compare `expires_at`.
+    Is { key: ValueKey, revision: u64, kept: Option<Kept> },
+    /// What was there at the beginning has been told.
+    CaughtUp,
+    /// Something was missed: read what matters again.
+    Gap,
+}
+
+/// Why a change of values or logs was not made. Nothing of it was.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ChangeError {
+    #[error("{key:?} is not what was expected: {}", found_revision(*.found))]
+    Stale { key: String, found: Option<u64> },
+    #[error("{owner:?} would have {keys} keys and {bytes} bytes; {} keys and {} bytes are allowed", quota.keys, quota.bytes)]
+    OverQuota { owner: String, keys: u64, bytes: u64, quota: Quota },
+    #[error("{key:?} has {bytes} bytes; {most} are allowed")]
+    TooLarge { key: String, bytes: usize, most: usize },
+    #[error("run {0} has ended, so it can change nothing more")]
+    RunEnded(RunId),
+    #[error("the idempotency key was used before with a different request")]
+    KeyReused,
+    #[error("{0}")]
+    Store(StoreError),
+}
+
+fn found_revision(found: Option<u64>) -> String {
+    found.map_or_else(|| "no value".into(), |revision| format!("revision {revision}"))
+}
+
+impl Explain for ChangeError {
+    fn kind(&self) -> FailureKind {
+        match self {
+            Self::Stale { .. } | Self::RunEnded(_) | Self::KeyReused => FailureKind::Conflict,
+            Self::OverQuota { .. } | Self::TooLarge { .. } => FailureKind::TooLarge,
+            Self::Store(error) => error.kind(),
+        }
+    }
+
+    fn code(&self) -> &'static str {
+        match self {
+            Self::Stale { .. } => "stale",
+            Self::OverQuota { .. } => "over_quota",
+            Self::TooLarge { .. } => "value_too_large",
+            Self::RunEnded(_) => "run_ended",
+            Self::KeyReused => "idempotency_key_reused",
+            Self::Store(error) => error.code(),
+        }
+    }
+
+    fn hint(&self) -> Option<String> {
+        match self {
+            Self::Stale { .. } => Some("read it again and decide anew".into()),
+            Self::OverQuota { .. } => Some("delete something first, or keep less".into()),
+            Self::TooLarge { .. } => Some("split it, or keep a reference to it".into()),
+            Self::KeyReused => Some("use a new idempotency_key for a new request".into()),
+            Self::RunEnded(_) => None,
+            Self::Store(error) => error.hint(),
+        }
+    }
+}
+
+/// Keeps values. A change is durable when it returns; reads see every change that returned before they began.
 #[async_trait]
 pub trait KeyValue: Send + Sync {
-    /// Makes a change true.
-    async fn change(&self, change: ValueChange) -> Result<(), CommitError>;
+    /// Makes all changes true, or none. Returns a revision for each; 0 for the removal of what was not there. With a key that
+    /// was used before, nothing changes and the first result is returned.
+    async fn change(&self, changes: Vec<ValueChange>, once: Option<Once>) -> Result<Applied<Vec<u64>>, ChangeError>;
 
-    /// The value, unless it is over at `now`.
-    async fn find_value(&self, key: &ValueKey, now: Timestamp) -> Result<Option<Value>, StoreError>;
+    /// The value, unless its time is over at `now`.
+    async fn find_value(&self, key: &ValueKey, now: Timestamp) -> Result<Option<Kept>, StoreError>;
+
+    /// Values in order, after a key, at most `limit`; without those whose time is over at `now`.
+    async fn list_values(
+        &self,
+        range: &Range,
+        after: Option<&ValueKey>,
+        limit: u32,
+        now: Timestamp,
+    ) -> Result<Vec<(ValueKey, Kept)>, StoreError>;
+
+    /// Tells of changes from the moment of this call on (not of the first poll), each after it is durable.
+    fn watch(&self, range: &Range, from: WatchFrom) -> BoxStream<'static, Seen>;
 }

@@ -127,7 +127,11 @@ impl Patch {
                     patch.cost = add(patch.cost, *cost);
                 }
                 Body::Switched(switched) => patch.model = Some(switched.to.clone()),
-                Body::TurnFailed(_) | Body::CallDone(_) | Body::CallWaiting { .. } => patch.strikes = Some(0),
+                Body::CallDone(done) => {
+                    patch.cost = add(patch.cost, done.cost);
+                    patch.strikes = Some(0);
+                }
+                Body::TurnFailed(_) | Body::CallWaiting { .. } => patch.strikes = Some(0),
                 Body::Parked { .. } => {
                     patch.status = Some(Status::Waiting);
                     patch.strikes = Some(0);

@@ -5,7 +5,7 @@ use drawloom_contract::{
     ids::Tenant,
     redact::Redactor,
     time::{Clock, Timestamp},
-    values::{KeyValue, ValueChange, ValueKey},
+    values::{KeyValue, Space, ValueChange, ValueKey},
 };
 use serde::{Deserialize, Serialize};
 
@@ -26,12 +26,16 @@ pub(crate) async fn compare(values: &dyn KeyValue, clock: &dyn Clock, redactor: 
     let (wall, mark) = (clock.wall(), clock.mark());
     let elapsed = i64::try_from(mark.at_ms).unwrap_or(i64::MAX);
     let today = Anchor { boot: mark.boot, distance_ms: wall.as_millis().saturating_sub(elapsed) };
-    let key = ValueKey { tenant: Tenant::default_tenant(), space: "clock", key: "anchor".to_owned() };
+    let key = ValueKey {
+        tenant: Tenant::default_tenant(),
+        space: Space::of("clock"),
+        owner: String::new(),
+        key: "anchor".to_owned(),
+    };
     let found = values.find_value(&key, Timestamp::from_millis(0)).await.ok().flatten();
-    let before: Option<Anchor> = found.and_then(|value| serde_json::from_value(value).ok());
+    let before: Option<Anchor> = found.and_then(|kept| serde_json::from_value(kept.value).ok());
     let value = redactor.clean(serde_json::to_value(&today).expect("an anchor has only text keys"));
-    let expires_at = Timestamp::from_millis(i64::MAX);
-    if let Err(error) = values.change(ValueChange::Put { key, value, at: wall, expires_at }).await {
+    if let Err(error) = values.change(vec![ValueChange::put(key, value, wall, None)], None).await {
         tracing::warn!(%error, "the clock's state could not be kept; the next start cannot tell whether it was set");
     }
     if let Some(by) = before.and_then(|before| moved(&before, &today)) {

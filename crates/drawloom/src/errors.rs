@@ -115,6 +115,7 @@ errors! {
         "no_artifact": "The run has no such text yet.", "Wait for its end, or read its journal.";
         "no_token": "The server wants a token.", "Send `Authorization: Bearer …`; commands read DRAWLOOM_TOKEN.";
         "not_built": "The field belongs to something that this version does not have.", "Leave it out.";
+        "not_for_children": "A tool started a child with a user, session, handle or tier of its own.", "This is a fault of the tool: leave them out.";
         "origin_denied": "A browser's page from elsewhere called an open server.", "Set a token, or call from the server's own page.";
         "content_type_denied": "A browser sent a body that is not JSON.", "Send `Content-Type: application/json`.";
         "out_of_range": "A number is too small or too large.", "The message says the limit.";
@@ -164,6 +165,9 @@ errors! {
     }
     Store {
         "lost_ownership": "Another process owns the data now.", "Stop one of them.";
+        "over_quota": "The owner of a value would have more keys or bytes than its quota.", "Delete something first, or keep less.";
+        "run_ended": "A tool's effect came after the end of its run, and was not made.", "Nothing: the run has its result.";
+        "stale": "A value is not at the revision that the change expected.", "Read it again and decide anew.";
         "store_closed": "The store was closed.", "Ask again when the server is back.";
         "store_corrupt": "The store is damaged, or the file is not a store.", "Restore a backup.";
         "store_failed": "The database or the file system said no.", "See the message; `drawloom doctor` checks the data directory.";
@@ -172,6 +176,7 @@ errors! {
         "store_locked": "Another process has the store.", "Wait for it to end, or pass another --data-dir.";
         "store_read_only": "The store cannot be written.", "Make the data directory and all that is in it writable.";
         "store_too_new": "A newer version wrote the store.", "Use that version, or another --data-dir.";
+        "value_too_large": "A value or a message is larger than 1 MiB.", "Split it, or keep a reference to it.";
     }
     Client {
         "answer_too_large": "An answer is longer than a client takes.", "Ask for less.";

@@ -135,6 +135,8 @@ pub async fn start(parts: Parts) -> Result<Running, CommandError> {
         previous_unclean: previous == Previous::Unclean,
         journal: (parts.wrap_journal)(journal),
         reader: reader.clone(),
+        logs: store.clone(),
+        values: store.clone(),
         definitions: parts.resolved.catalog.clone(),
         providers,
         prices: parts.resolved.prices.clone(),

@@ -8,10 +8,12 @@ use std::{
 use drawloom_contract::{
     caller::Caller,
     failure::{Explain, Failure, FailureKind},
-    ids::{AgentName, BatchId, Digest, RunId, SessionId},
-    journal::{Append, CommitError, Entry, HandleId, NewBatch, RequestKey},
+    ids::{AgentName, BatchId, Digest, SessionId},
+    journal::{Append, CommitError, Entry, NewBatch},
+    once::{Answered, HandleId, Made, Once, RequestKey},
     record::{BatchPlace, Status},
     runs::{Idempotency, Interest, Start, Started, StartedBatch},
+    values::ChangeError,
 };
 use futures::FutureExt as _;
 
@@ -145,12 +147,11 @@ impl Engine {
     /// What an earlier request with this key made.
     async fn known(&self, caller: &Caller, key: Option<&Idempotency>) -> Result<Option<Acceptance>, Failure> {
         let Some(key) = key else { return Ok(None) };
-        // The handle of the question plays no part.
-        let asked = request_key(caller, key, HandleId::Run(RunId::from_bytes([0; 16])));
+        let asked = request_key(caller, key);
         let found = self.parts.reader.find_request(&asked).await;
         match found.map_err(|error| self.unreadable(&error))? {
-            Some(found) if found.body == asked.body => Ok(Some(Acceptance::Known(found.handle))),
-            Some(_) => Err(refused(&CommitError::KeyReused)),
+            Some((body, Answered::Handle(handle))) if body == asked.body => Ok(Some(Acceptance::Known(handle))),
+            Some(_) => Err(refused(&CommitError::Refused(ChangeError::KeyReused))),
             None => Ok(None),
         }
     }
@@ -162,11 +163,10 @@ impl Engine {
         operation: &'static str,
         key: &str,
     ) -> Result<Option<HandleId>, Failure> {
-        // Neither the body nor the handle of the question plays a part.
+        // The body of the question plays no part.
         let key = Idempotency { operation, key: key.to_owned(), body: Digest::of(&[]) };
-        let asked = request_key(caller, &key, HandleId::Run(RunId::from_bytes([0; 16])));
-        let found = self.parts.reader.find_request(&asked).await;
-        Ok(found.map_err(|error| self.unreadable(&error))?.map(|found| found.handle))
+        let found = self.parts.reader.find_request(&request_key(caller, &key)).await;
+        Ok(found.map_err(|error| self.unreadable(&error))?.and_then(|(_, answered)| answered.handle()))
     }
 
     /// Refuses a session that the caller may not see, as one that does not exist. Who may see everything is not asked
@@ -218,7 +218,7 @@ impl Engine {
         })?;
         let mut entry = Entry {
             runs: Vec::with_capacity(planned.len()),
-            key: key.map(|key| request_key(caller, &key, handle)),
+            once: key.map(|key| Once::Request { key: request_key(caller, &key), made: Made::Handle(handle) }),
             batch,
             definitions: self.new_definitions(planned.iter()),
             ..Entry::empty(self.parts.epoch)
@@ -234,6 +234,7 @@ impl Engine {
             let joins_session = planned.joins_session;
             let mut driver = Driver::begin(self.clone(), planned, claim, slot).await;
             let records = driver.take_pending();
+            entry.waits.append(&mut driver.waits);
             entry.runs.push(Append {
                 key: run_key,
                 expected: 0,
@@ -252,7 +253,7 @@ impl Engine {
                 self.budgets.close(driver.accepted().root);
             }
             return match error {
-                CommitError::Repeated(handle) => Ok(Acceptance::Known(handle)),
+                CommitError::Repeated(Answered::Handle(handle)) => Ok(Acceptance::Known(handle)),
                 CommitError::Store(error) => Err(self.unreadable(&error)),
                 error => Err(self.refused_for(caller, &error).await),
             };
@@ -317,14 +318,13 @@ impl Drop for Promise<'_> {
     }
 }
 
-fn request_key(caller: &Caller, key: &Idempotency, handle: HandleId) -> RequestKey {
+pub(crate) fn request_key(caller: &Caller, key: &Idempotency) -> RequestKey {
     RequestKey {
         tenant: caller.tenant.clone(),
         subject: caller.subject.clone(),
         operation: key.operation,
         key: Digest::of(key.key.as_bytes()),
         body: key.body,
-        handle,
     }
 }
 

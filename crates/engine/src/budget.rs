@@ -22,13 +22,6 @@ pub(crate) struct Limits {
     pub(crate) cost: Option<Cost>,
 }
 
-impl Limits {
-    /// Whether there is any.
-    pub(crate) fn is_any(&self) -> bool {
-        self.tokens.is_some() || self.cost.is_some()
-    }
-}
-
 /// What a turn would take.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ask {
@@ -60,6 +53,17 @@ pub(crate) enum Grant {
     Exhausted,
 }
 
+/// Whether a call may be made that costs money.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CostGrant {
+    Granted,
+    /// Others have reserved what it needs; when one of them is done, the run is woken.
+    Later,
+    Exhausted {
+        left: Cost,
+    },
+}
+
 #[derive(Debug, Default)]
 struct Account {
     limits: Limits,
@@ -68,26 +72,31 @@ struct Account {
     waiting: VecDeque<RunKey>,
 }
 
-/// What a turn has set aside; given back when it is dropped without having been settled.
+/// What a turn or a call has reserved in the accounts that it counts against; given back when it is dropped unsettled.
 pub(crate) struct Reservation {
     engine: Arc<Engine>,
-    root: RunId,
+    owners: Arc<[RunId]>,
     reserved: Spent,
 }
 
 impl Reservation {
-    pub(crate) fn new(engine: &Arc<Engine>, root: RunId, reserved: Spent) -> Self {
-        Self { engine: engine.clone(), root, reserved }
+    pub(crate) fn new(engine: &Arc<Engine>, owners: &Arc<[RunId]>, reserved: Spent) -> Self {
+        Self { engine: engine.clone(), owners: owners.clone(), reserved }
     }
 
-    /// Books what the turn cost.
+    /// Books what was spent.
     pub(crate) fn settle(mut self, spent: Spent) {
         self.end(spent);
     }
 
+    /// Books all of it.
+    pub(crate) fn assume(mut self) {
+        self.end(self.reserved);
+    }
+
     fn end(&mut self, spent: Spent) {
         let reserved = std::mem::take(&mut self.reserved);
-        if let Some(next) = self.engine.budgets.settle(self.root, reserved, spent) {
+        for next in self.engine.budgets.settle(&self.owners, reserved, spent) {
             self.engine.wake(next);
         }
     }
@@ -101,79 +110,142 @@ impl Drop for Reservation {
     }
 }
 
-/// The accounts of the trees that have runs in this process.
+/// The accounts of the trees that have runs in this process, by the run at the top: one for each tree, and one for each part of
+/// a tree with a narrower budget. A run counts against all that it is under.
 #[derive(Default)]
 pub(crate) struct Budgets {
     accounts: Mutex<HashMap<RunId, Account>>,
 }
 
 impl Budgets {
-    pub(crate) fn is_open(&self, root: RunId) -> bool {
-        self.lock().contains_key(&root)
+    pub(crate) fn is_open(&self, owner: RunId) -> bool {
+        self.lock().contains_key(&owner)
     }
 
-    /// Opens a tree's account; one that is open stays as it is.
-    pub(crate) fn open(&self, root: RunId, limits: Limits, spent: Spent) {
-        self.lock().entry(root).or_insert(Account { limits, spent, ..Account::default() });
+    /// Opens an account; one that is open stays as it is.
+    pub(crate) fn open(&self, owner: RunId, limits: Limits, spent: Spent) {
+        self.lock().entry(owner).or_insert(Account { limits, spent, ..Account::default() });
     }
 
-    pub(crate) fn close(&self, root: RunId) {
-        self.lock().remove(&root);
+    pub(crate) fn close(&self, owner: RunId) {
+        self.lock().remove(&owner);
     }
 
-    /// Sets aside what a turn of `run` may take. Also gives another run that waits, when there may be room for it too.
-    pub(crate) fn reserve(&self, root: RunId, run: &RunKey, ask: Ask) -> (Grant, Option<RunKey>) {
+    /// Reserves what a turn of `run` may take, in all accounts or none. Also gives other runs that wait, when there may be room for
+    /// them too.
+    pub(crate) fn reserve(&self, owners: &[RunId], run: &RunKey, ask: Ask) -> (Grant, Vec<RunKey>) {
         let mut accounts = self.lock();
-        let account = accounts.entry(root).or_default();
-        account.waiting.retain(|waiting| waiting != run);
-        let grant = account.grant(ask);
-        match grant {
-            Grant::Granted { reserved, .. } => {
-                account.reserved = account.reserved + reserved;
-                (grant, account.waiting.pop_front())
-            }
-            Grant::Later => {
+        let mut verdict = Verdict::Granted(u64::MAX);
+        for owner in owners {
+            let account = accounts.entry(*owner).or_default();
+            account.waiting.retain(|waiting| waiting != run);
+            let found = account.grant(ask);
+            if matches!(found, Verdict::Later) && !matches!(verdict, Verdict::Later) {
                 account.waiting.push_back(run.clone());
-                (grant, None)
             }
-            Grant::LastTurnOnly | Grant::Exhausted => (grant, account.waiting.pop_front()),
+            verdict = verdict.stricter(found);
+        }
+        let grant = match verdict {
+            Verdict::Later => return (Grant::Later, Vec::new()),
+            Verdict::LastTurnOnly => Grant::LastTurnOnly,
+            Verdict::Exhausted => Grant::Exhausted,
+            Verdict::Granted(output) => {
+                let has_money = owners.iter().any(|owner| accounts[owner].limits.cost.is_some());
+                let cost = ask.price.filter(|_| has_money).map(|price| price.at_most(ask.input, output));
+                let reserved = Spent { tokens: ask.input + output, cost: cost.unwrap_or_default() };
+                take(&mut accounts, owners, reserved);
+                Grant::Granted { reserved, max_tokens: u32::try_from(output).unwrap_or(u32::MAX) }
+            }
+        };
+        // One that waits here because of another account would wait in vain.
+        for owner in owners {
+            if let Some(account) = accounts.get_mut(owner) {
+                account.waiting.retain(|waiting| waiting != run);
+            }
+        }
+        (grant, next(&mut accounts, owners))
+    }
+
+    /// Reserves money for a call of `run`, in all accounts or none.
+    pub(crate) fn reserve_cost(&self, owners: &[RunId], run: &RunKey, cost: Cost) -> CostGrant {
+        let mut accounts = self.lock();
+        let mut full = None;
+        for owner in owners {
+            let account = accounts.entry(*owner).or_default();
+            account.waiting.retain(|waiting| waiting != run);
+            let Some(limit) = account.limits.cost else { continue };
+            let left = limit.0.saturating_sub(account.spent.cost.0);
+            if left < cost.0 {
+                return CostGrant::Exhausted { left: Cost(left.saturating_sub(account.reserved.cost.0)) };
+            }
+            if left.saturating_sub(account.reserved.cost.0) < cost.0 {
+                full = Some(*owner);
+            }
+        }
+        match full.and_then(|owner| accounts.get_mut(&owner)) {
+            Some(account) => {
+                account.waiting.push_back(run.clone());
+                CostGrant::Later
+            }
+            None => {
+                take(&mut accounts, owners, Spent { tokens: 0, cost });
+                CostGrant::Granted
+            }
         }
     }
 
-    /// Ends a turn's reservation and books what it cost. Gives a run that waits, which may find room now.
-    pub(crate) fn settle(&self, root: RunId, reserved: Spent, spent: Spent) -> Option<RunKey> {
+    /// Ends a reservation and books what was spent. Gives runs that wait, which may find room now.
+    pub(crate) fn settle(&self, owners: &[RunId], reserved: Spent, spent: Spent) -> Vec<RunKey> {
         let mut accounts = self.lock();
-        let account = accounts.get_mut(&root)?;
-        account.reserved.tokens = account.reserved.tokens.saturating_sub(reserved.tokens);
-        account.reserved.cost = Cost(account.reserved.cost.0.saturating_sub(reserved.cost.0));
-        account.spent = account.spent + spent;
-        account.waiting.pop_front()
+        for owner in owners {
+            let Some(account) = accounts.get_mut(owner) else { continue };
+            account.reserved.tokens = account.reserved.tokens.saturating_sub(reserved.tokens);
+            account.reserved.cost = Cost(account.reserved.cost.0.saturating_sub(reserved.cost.0));
+            account.spent = account.spent + spent;
+        }
+        next(&mut accounts, owners)
     }
 
     /// Whether a run waits here.
     #[cfg(test)]
-    pub(crate) fn holds(&self, root: RunId, run: &RunKey) -> bool {
-        self.lock().get(&root).is_some_and(|account| account.waiting.contains(run))
+    pub(crate) fn holds(&self, owner: RunId, run: &RunKey) -> bool {
+        self.lock().get(&owner).is_some_and(|account| account.waiting.contains(run))
     }
 
-    /// A run that was woken cannot go on for another reason: gives the next one that waits.
-    pub(crate) fn pass_on(&self, root: RunId, run: &RunKey) -> Option<RunKey> {
+    /// A run that was woken cannot go on for another reason: gives the next ones that wait.
+    pub(crate) fn pass_on(&self, owners: &[RunId], run: &RunKey) -> Vec<RunKey> {
+        self.forget(owners, run);
+        next(&mut self.lock(), owners)
+    }
+
+    /// Books what was spent and never reserved in this process.
+    pub(crate) fn book(&self, owners: &[RunId], spent: Spent) {
         let mut accounts = self.lock();
-        let account = accounts.get_mut(&root)?;
-        account.waiting.retain(|waiting| waiting != run);
-        account.waiting.pop_front()
-    }
-
-    /// Books what was spent and never set aside in this process.
-    pub(crate) fn book(&self, root: RunId, spent: Spent) {
-        if let Some(account) = self.lock().get_mut(&root) {
-            account.spent = account.spent + spent;
+        for owner in owners {
+            if let Some(account) = accounts.get_mut(owner) {
+                account.spent = account.spent + spent;
+            }
         }
     }
 
+    /// Reserves what an earlier process had reserved.
+    pub(crate) fn take_over(&self, owners: &[RunId], reserved: Spent) {
+        take(&mut self.lock(), owners, reserved);
+    }
+
     /// A run will not come.
-    pub(crate) fn forget(&self, root: RunId, run: &RunKey) {
-        if let Some(account) = self.lock().get_mut(&root) {
+    pub(crate) fn forget(&self, owners: &[RunId], run: &RunKey) {
+        let mut accounts = self.lock();
+        for owner in owners {
+            if let Some(account) = accounts.get_mut(owner) {
+                account.waiting.retain(|waiting| waiting != run);
+            }
+        }
+    }
+
+    /// A run will not come, and its accounts are not known.
+    pub(crate) fn forget_everywhere(&self, run: &RunKey) {
+        for account in self.lock().values_mut() {
             account.waiting.retain(|waiting| waiting != run);
         }
     }
@@ -183,25 +255,58 @@ impl Budgets {
     }
 }
 
+fn take(accounts: &mut HashMap<RunId, Account>, owners: &[RunId], reserved: Spent) {
+    for owner in owners {
+        let account = accounts.entry(*owner).or_default();
+        account.reserved = account.reserved + reserved;
+    }
+}
+
+/// The first that waits in each account.
+fn next(accounts: &mut HashMap<RunId, Account>, owners: &[RunId]) -> Vec<RunKey> {
+    owners.iter().filter_map(|owner| accounts.get_mut(owner)?.waiting.pop_front()).collect()
+}
+
+/// What one account says to a turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Verdict {
+    /// The answer may have this many tokens.
+    Granted(u64),
+    Later,
+    LastTurnOnly,
+    Exhausted,
+}
+
+impl Verdict {
+    fn stricter(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Granted(one), Self::Granted(other)) => Self::Granted(one.min(other)),
+            (Self::Exhausted, _) | (_, Self::Exhausted) => Self::Exhausted,
+            (Self::LastTurnOnly, _) | (_, Self::LastTurnOnly) => Self::LastTurnOnly,
+            (Self::Later, _) | (_, Self::Later) => Self::Later,
+        }
+    }
+}
+
 impl Account {
-    fn grant(&self, ask: Ask) -> Grant {
+    fn grant(&self, ask: Ask) -> Verdict {
         let wanted = u64::from(ask.max_tokens);
         // Beside a turn that is not the last, one more must be payable.
         let aside = if ask.last_turn { 0 } else { ask.input + SMALLEST_ANSWER };
         let room = self.room(ask, 0);
         if self.room(ask, aside) >= wanted {
-            return self.granted(ask, wanted);
+            return Verdict::Granted(wanted);
         }
         if self.reserved != Spent::default() {
-            return Grant::Later;
+            return Verdict::Later;
         }
         if room < SMALLEST_ANSWER {
-            return Grant::Exhausted;
+            return Verdict::Exhausted;
         }
         let room = if ask.last_turn { room } else { self.room(ask, ask.input) / 2 };
         match room < SMALLEST_ANSWER {
-            true => Grant::LastTurnOnly,
-            false => self.granted(ask, room.min(wanted)),
+            true => Verdict::LastTurnOnly,
+            false => Verdict::Granted(room.min(wanted)),
         }
     }
 
@@ -224,12 +329,6 @@ impl Account {
             }
         });
         by_tokens.unwrap_or(u64::MAX).min(by_cost.unwrap_or(u64::MAX))
-    }
-
-    fn granted(&self, ask: Ask, output: u64) -> Grant {
-        let cost = self.limits.cost.and(ask.price).map(|price| price.at_most(ask.input, output)).unwrap_or_default();
-        let reserved = Spent { tokens: ask.input + output, cost };
-        Grant::Granted { reserved, max_tokens: u32::try_from(output).unwrap_or(u32::MAX) }
     }
 }
 
@@ -268,7 +367,8 @@ mod tests {
             budgets.open(root(), limits, Spent::default());
             let mut reservations = Vec::new();
             let mut number = 1;
-            while let (Grant::Granted { reserved, .. }, _) = budgets.reserve(root(), &run(number), ask(50, 200, false))
+            while let (Grant::Granted { reserved, .. }, _) =
+                budgets.reserve(&[root()], &run(number), ask(50, 200, false))
             {
                 reservations.push(reserved);
                 number += 1;
@@ -279,8 +379,8 @@ mod tests {
             assert!(budgets.holds(root(), &run(number)));
             // Whoever is done makes room for the first who waits.
             let little = Spent { tokens: 10, cost: Cost(10_000) };
-            assert_eq!(budgets.settle(root(), reservations[0], little), Some(run(number)));
-            let (grant, _) = budgets.reserve(root(), &run(number), ask(50, 200, false));
+            assert_eq!(budgets.settle(&[root()], reservations[0], little), [run(number)]);
+            let (grant, _) = budgets.reserve(&[root()], &run(number), ask(50, 200, false));
             assert!(matches!(grant, Grant::Granted { max_tokens: 200, .. }), "{grant:?}");
         }
     }
@@ -291,21 +391,55 @@ mod tests {
         budgets.open(root(), Limits { tokens: Some(1_000), cost: None }, Spent::default());
         let mut spent = 0;
         let last = loop {
-            match budgets.reserve(root(), &run(1), ask(50, 400, false)).0 {
+            match budgets.reserve(&[root()], &run(1), ask(50, 400, false)).0 {
                 Grant::Granted { reserved, .. } => {
                     spent += reserved.tokens;
-                    budgets.settle(root(), reserved, reserved);
+                    budgets.settle(&[root()], reserved, reserved);
                 }
                 other => break other,
             }
         };
         assert_eq!(last, Grant::LastTurnOnly);
-        let (Grant::Granted { reserved, .. }, _) = budgets.reserve(root(), &run(1), ask(50, 400, true)) else {
+        let (Grant::Granted { reserved, .. }, _) = budgets.reserve(&[root()], &run(1), ask(50, 400, true)) else {
             panic!("a last turn")
         };
         assert!(spent + reserved.tokens <= 1_000, "{spent} and {reserved:?}");
-        budgets.settle(root(), reserved, reserved);
-        assert_eq!(budgets.reserve(root(), &run(1), ask(50, 400, true)).0, Grant::Exhausted);
+        budgets.settle(&[root()], reserved, reserved);
+        assert_eq!(budgets.reserve(&[root()], &run(1), ask(50, 400, true)).0, Grant::Exhausted);
+    }
+
+    #[test]
+    fn a_part_of_a_tree_spends_no_more_than_its_own_budget_and_no_more_than_the_trees() {
+        let part = RunId::from_bytes([2; 16]);
+        for (tree_limit, part_limit) in [(10_000, 1_000), (1_000, 10_000)] {
+            let budgets = Budgets::default();
+            budgets.open(root(), Limits { tokens: Some(tree_limit), cost: None }, Spent::default());
+            budgets.open(part, Limits { tokens: Some(part_limit), cost: None }, Spent::default());
+            let owners = [root(), part];
+            let mut spent = 0;
+            while let (Grant::Granted { reserved, .. }, _) = budgets.reserve(&owners, &run(3), ask(50, 400, true)) {
+                spent += reserved.tokens;
+                budgets.settle(&owners, reserved, reserved);
+            }
+            assert!((900..=1_000).contains(&spent), "{spent}");
+            let (beside, _) = budgets.reserve(&[root()], &run(4), ask(50, 400, true));
+            assert_eq!(matches!(beside, Grant::Granted { .. }), tree_limit > part_limit, "{beside:?}");
+        }
+    }
+
+    #[test]
+    fn money_for_calls_is_reserved_once_and_what_others_hold_is_waited_for() {
+        let budgets = Budgets::default();
+        budgets.open(root(), Limits { tokens: None, cost: Some(Cost(100)) }, Spent::default());
+        let reserve = |number, cost| budgets.reserve_cost(&[root()], &run(number), Cost(cost));
+        assert_eq!(reserve(1, 60), CostGrant::Granted);
+        assert_eq!(reserve(2, 60), CostGrant::Later);
+        assert_eq!(reserve(3, 101), CostGrant::Exhausted { left: Cost(40) });
+        let (held, cost) = (Spent { tokens: 0, cost: Cost(60) }, Spent { tokens: 0, cost: Cost(10) });
+        assert_eq!(budgets.settle(&[root()], held, cost), [run(2)]);
+        assert_eq!(reserve(2, 60), CostGrant::Granted);
+        assert_eq!(budgets.settle(&[root()], held, held), []);
+        assert_eq!(reserve(1, 31), CostGrant::Exhausted { left: Cost(30) });
     }
 
     #[test]
@@ -313,6 +447,6 @@ mod tests {
         let budgets = Budgets::default();
         budgets.open(root(), Limits { tokens: None, cost: Some(Cost(1_000_000_000)) }, Spent::default());
         let unpriced = Ask { price: None, ..ask(1, 16, false) };
-        assert_eq!(budgets.reserve(root(), &run(1), unpriced).0, Grant::Exhausted);
+        assert_eq!(budgets.reserve(&[root()], &run(1), unpriced).0, Grant::Exhausted);
     }
 }

@@ -2,10 +2,10 @@
 
 use drawloom_contract::{
     ids::RunKey,
-    journal::WaitChange,
-    record::{Body, CallDone, Collect, Parent, Seq, Status, WaitOn},
-    tool::ChildStart,
+    record::{Body, CallDone, Collect, Parent, Seq, Status},
+    runs::Start,
     view::RunView,
+    wait::{Cause, Wait, WaitChange},
 };
 use serde_json::json;
 
@@ -16,19 +16,21 @@ pub(crate) const MOST_BYTES: usize = 1024 * 1024;
 
 impl Driver {
     /// Plans the children of a call. Anything wrong with one of them fails the call, and none is started.
-    pub(crate) fn spawn_children(&mut self, call: Seq, starts: Vec<ChildStart>, collect: Collect) {
+    pub(crate) fn spawn_children(&mut self, call: Seq, starts: Vec<Start>, collect: Collect) {
         match self.plan_children(call, starts) {
             Ok(planned) => {
                 let count = planned.len() as u32;
                 self.children.extend(planned);
-                self.waits.push(WaitChange::Children { run: self.key.clone(), call, count });
-                self.push(Body::CallWaiting { call, on: WaitOn::Children { count, collect } });
+                let wait = Wait::on(Cause::Children { count, collect });
+                let (run, since) = (self.key.clone(), self.wall());
+                self.waits.push(WaitChange::Call { run, call, wait: wait.clone(), since });
+                self.push(Body::CallWaiting { call, wait });
             }
-            Err(refusal) => self.end_call(call, refusal, true),
+            Err(refusal) => self.end_call(call, refusal, true, None),
         }
     }
 
-    fn plan_children(&self, call: Seq, starts: Vec<ChildStart>) -> Result<Vec<crate::plan::Planned>, String> {
+    fn plan_children(&self, call: Seq, starts: Vec<Start>) -> Result<Vec<crate::plan::Planned>, String> {
         let config = &self.engine.parts.config;
         let parent = self.accepted();
         if parent.depth >= config.max_spawn_depth {
@@ -50,7 +52,7 @@ impl Driver {
         if left.is_some_and(|left| left.is_zero()) {
             return Err("timeout: the time of this run is up, so no agent was started".into());
         }
-        let plan = |(index, start): (u32, ChildStart)| {
+        let plan = |(index, start): (u32, Start)| {
             if !self.pinned.definition.may_spawn(&start.agent) {
                 let definition = &self.pinned.definition;
                 let team = definition.team.iter().flatten().map(|mate| mate.name.as_str());
@@ -97,15 +99,15 @@ impl Driver {
             .run
             .open_calls
             .iter()
-            .filter_map(|open| open.waiting.as_ref().map(|WaitOn::Children { collect, .. }| (open.call, *collect)))
+            .filter_map(|open| Some((open.call, open.waiting.as_ref()?.children()?.1)))
             .collect();
         for (call, collect) in waiting {
             let key: RunKey = self.key.clone();
             let children = self.engine.read(|| self.engine.parts.reader.list_children(&key, call)).await?;
             if children.iter().all(|child| child.status.is_terminal()) {
                 let (text, is_error) = collected(&children, collect);
-                self.push(Body::CallDone(CallDone { call, text, is_error, in_doubt: false }));
-                self.waits.push(WaitChange::Remove { run: key, call });
+                self.push(Body::CallDone(CallDone { call, text, is_error, in_doubt: false, cost: None }));
+                self.waits.push(WaitChange::End { run: key, call });
             }
         }
         Some(())

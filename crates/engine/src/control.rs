@@ -22,6 +22,8 @@ struct State {
     stop: Option<Stop>,
     draining: bool,
     again: bool,
+    /// A call of the run is to be made again.
+    woken: bool,
     pardoned: bool,
     waiters: Vec<oneshot::Sender<Vec<RunId>>>,
 }
@@ -64,6 +66,11 @@ impl Control {
     /// Whether it was pardoned since this was last asked.
     pub(crate) fn take_pardon(&self) -> bool {
         std::mem::take(&mut self.lock().pardoned)
+    }
+
+    /// Whether a call is to be made again since this was last asked.
+    pub(crate) fn take_woken(&self) -> bool {
+        std::mem::take(&mut self.lock().woken)
     }
 
     pub(crate) fn order(&self) -> Order {
@@ -111,6 +118,15 @@ impl Claim {
         Self::take_or(engine, key, |control| control.lock().again = true).ok()
     }
 
+    /// The claim on a run. A task that has it is told that a call is to be made again.
+    pub(crate) fn take_or_wake(engine: &Arc<Engine>, key: &RunKey) -> Option<Self> {
+        let wake = |control: &Control| {
+            control.lock().woken = true;
+            control.changed.notify_one();
+        };
+        Self::take_or(engine, key, wake).ok()
+    }
+
     /// `held` happens while nobody can let go of the claim.
     fn take_or(engine: &Arc<Engine>, key: &RunKey, held: impl FnOnce(&Control)) -> Result<Self, Arc<Control>> {
         let mut active = engine.active();
@@ -137,7 +153,7 @@ impl Drop for Claim {
             active.remove(&self.key);
             let mut state = self.control.lock();
             state.waiters.clear();
-            state.again && !state.draining
+            (state.again || state.woken) && !state.draining
         };
         if again {
             let (engine, key) = (self.engine.clone(), self.key.clone());

@@ -9,16 +9,18 @@ use std::{
 };
 
 use drawloom_contract::{
+    definition::Definition,
     executor::{Drive, Effect},
     failure::RunError,
-    ids::RunKey,
-    journal::{Append, CommitError, Entry, StoreError, WaitChange},
+    ids::{RunId, RunKey},
+    journal::{Append, CommitError, Entry, StoreError},
     record::{Accepted, Body, Outcome, Record, Seq, Status},
     redact::Redacted,
     run::{FoldError, Run},
     time::{Instant, Timestamp},
     tool::{Gates, ToolCard},
     view::{Patch, RunView},
+    wait::{Cause, Wait, WaitChange},
 };
 use futures::{StreamExt, stream::FuturesUnordered};
 use serde_json::Value;
@@ -31,7 +33,7 @@ use crate::{
     engine::{Slot, ticket},
     evidence::OldEvidence,
     executors::Known,
-    perform::Task,
+    perform::{Begun, Task},
     pins::Pinned,
     plan::Planned,
     timers::Due,
@@ -44,6 +46,8 @@ pub(crate) struct Driver {
     pub(crate) key: RunKey,
     pub(crate) run: Run,
     pub(crate) pinned: Arc<Pinned>,
+    /// The definition with the volumes that requests leave.
+    pub(crate) definition: Arc<Definition>,
     pub(crate) cards: Arc<[ToolCard]>,
     /// The hosts that the definition and the root's request leave.
     pub(crate) hosts: Arc<[String]>,
@@ -55,6 +59,10 @@ pub(crate) struct Driver {
     /// Records that are decided and not yet committed.
     pending: Vec<Redacted<Record>>,
     pub(crate) waits: Vec<WaitChange>,
+    /// Waits in `pending`, to look at when that is committed.
+    pub(crate) looks: Vec<(RunKey, Seq, Wait)>,
+    /// Calls that waited and are being made again.
+    pub(crate) asked_again: HashSet<Seq>,
     pub(crate) children: Vec<Planned>,
     /// Evidence of calls that end with what is in `pending`, to remove when that is committed.
     pub(crate) evidence: Vec<OldEvidence>,
@@ -62,8 +70,12 @@ pub(crate) struct Driver {
     pub(crate) tasks: Vec<Task>,
     /// Inputs of the newest turn's calls that the redactor changed, as the model wrote them.
     pub(crate) unmasked: HashMap<u32, Value>,
-    /// What is set aside for the turn in flight.
+    /// The runs at the top of the budgets that it counts against, the outermost first.
+    pub(crate) owners: Arc<[RunId]>,
+    /// What is reserved for the turn in flight.
     pub(crate) reserved: Option<Reservation>,
+    /// What is reserved for calls in flight.
+    pub(crate) reserved_calls: HashMap<Seq, Reservation>,
     /// Most output tokens of the turn in flight.
     pub(crate) granted: u32,
     /// The ids of all calls so far.
@@ -107,15 +119,19 @@ impl Driver {
         let accepted = &run.accepted;
         let is_current = pinned.generation == engine.toolbox.generation();
         let hosts = turn::hosts(&pinned.definition.hosts, accepted.narrowed_hosts.as_deref());
-        let is_narrowed = accepted.narrowed_hosts.is_some() || accepted.tools != pinned.tools;
+        let definition = narrowed_definition(&pinned, accepted);
+        let is_narrowed =
+            accepted.narrowed_hosts.is_some() || accepted.narrowed_volumes.is_some() || accepted.tools != pinned.tools;
         let cards = match is_current && !is_narrowed {
             true => pinned.cards.clone(),
-            false => engine.toolbox.cards(&accepted.tools, Gates { definition: &pinned.definition, hosts: &hosts }),
+            false => engine.toolbox.cards(&accepted.tools, Gates { definition: &definition, hosts: &hosts }),
         };
         let mut drive = kind.executor.open((*pinned.definition).clone());
         drive.apply(&run, first);
         Ok(Box::new(Self {
             key: RunKey { tenant: accepted.tenant.clone(), run: accepted.run },
+            owners: turn::owners(accepted),
+            definition,
             view: RunView::accepted(accepted, first.at),
             looked: (engine.wall(), engine.parts.clock.now()),
             engine,
@@ -129,11 +145,14 @@ impl Driver {
             slot,
             pending: Vec::new(),
             waits: Vec::new(),
+            looks: Vec::new(),
+            asked_again: HashSet::new(),
             children: Vec::new(),
             evidence: Vec::new(),
             tasks: Vec::new(),
             unmasked: HashMap::new(),
             reserved: None,
+            reserved_calls: HashMap::new(),
             granted: 0,
             call_ids: HashSet::new(),
             parked: None,
@@ -148,7 +167,7 @@ impl Driver {
         if let Body::TurnDone(done) = &record.body {
             self.call_ids.extend(done.calls.iter().map(|call| call.id.clone()));
         }
-        if let Body::Parked { until: Some(until), .. } = record.body {
+        if let Body::Parked { wait: Wait { until: Some(until), .. } } = record.body {
             self.parked = Some((record.seq, until.since(record.at)));
         }
         Ok(())
@@ -241,9 +260,15 @@ impl Driver {
             tokio::select! {
                 biased;
                 () = control.changed() => {
-                    if control.take_pardon() {
+                    let (pardoned, woken) = (control.take_pardon(), control.take_woken());
+                    if pardoned {
                         self.pardon();
-                    } else {
+                    }
+                    if woken {
+                        self.look();
+                        self.ask_again();
+                    }
+                    if !pardoned && !woken {
                         continue;
                     }
                 }
@@ -293,13 +318,19 @@ impl Driver {
                     Effect::Call(plan) => {
                         // A decision names a few calls: after each start there may be more.
                         if self.open_calls() < self.engine.parts.config.tool_parallelism.max(1) as usize {
-                            self.begin_call(plan).await;
-                            again = true;
+                            match self.begin_call(plan).await {
+                                Begun::Yes => again = true,
+                                // Calls begin in order: this one is tried again when another of the run is done.
+                                Begun::Later if flying > 0 || !self.tasks.is_empty() => break,
+                                Begun::Later => {
+                                    self.park_for(Cause::Budget);
+                                    return;
+                                }
+                            }
                         }
                     }
                     Effect::Wait { until } => {
-                        let call = self.push(Body::Parked { until: Some(until), on: None });
-                        self.waits.push(WaitChange::Until { run: self.key.clone(), call, due: until });
+                        self.park(until, Wait::until(until));
                     }
                     Effect::Note { version, value } => {
                         self.push(Body::Note { version, value });
@@ -313,8 +344,8 @@ impl Driver {
             if again {
                 continue;
             }
-            if self.run.only_waits() && self.run.status == Status::Running {
-                self.push(Body::Parked { until: None, on: None });
+            if self.can_park() && self.tasks.is_empty() {
+                self.push(Body::Parked { wait: Wait::default() });
             } else if idle && flying == 0 && self.tasks.is_empty() && self.run.status == Status::Running {
                 tracing::error!(run = %self.key.run, "the executor decided nothing and nothing is in flight");
                 let error = RunError::new("bug", "the run cannot go on: nothing is in flight and nothing comes next");
@@ -322,6 +353,20 @@ impl Driver {
             }
             return;
         }
+    }
+
+    /// Parks the run until a time.
+    pub(crate) fn park(&mut self, until: Timestamp, wait: Wait) {
+        let since = self.wall();
+        let record = self.push_at(since, Body::Parked { wait });
+        self.waits.push(WaitChange::Run { run: self.key.clone(), record, until, since });
+    }
+
+    /// What a run waits for, in a word.
+    fn waits_for(&self, wait: &Wait) -> &'static str {
+        let is_own = !wait.on.is_empty() || wait.until.is_some();
+        let of_calls = self.run.open_calls.iter().find_map(|open| open.waiting.as_ref());
+        of_calls.filter(|_| !is_own).unwrap_or(wait).name()
     }
 
     fn open_calls(&self) -> usize {
@@ -388,6 +433,7 @@ impl Driver {
             self.engine.pins.stored(&self.key.tenant, &digest);
         }
         self.discard_evidence();
+        self.engine.look_at(std::mem::take(&mut self.looks));
         self.committed(&records);
         for (key, records) in &born {
             self.engine.feed.publish(key, records, None);
@@ -426,11 +472,7 @@ impl Driver {
                 Body::Admitted { .. } if self.run.started_at == Some(record.at) => {
                     meters.admitted(record.at.since(self.run.accepted_at));
                 }
-                Body::Parked { until, on } => meters.parked(match (on, until) {
-                    (Some(on), _) => on.as_str(),
-                    (None, Some(_)) => "time",
-                    (None, None) => "children",
-                }),
+                Body::Parked { wait } => meters.parked(self.waits_for(wait)),
                 Body::Finished(outcome) => meters.ended(outcome.status, record.at.since(self.run.accepted_at)),
                 _ => {}
             }
@@ -442,15 +484,15 @@ impl Driver {
         self.slot = None;
         if self.run.status.is_terminal() {
             self.engine.forget_waiting(&self.key);
+            self.engine.waits.forget(&self.key);
             self.engine.timers.clear(&self.key, Due::Deadline);
+            self.engine.timers.clear(&self.key, Due::Call);
             if self.accepted().depth == 0 {
                 self.engine.trees.close(self.accepted().root);
             }
-            if self.limits().is_any() {
-                self.engine.budgets.forget(self.accepted().root, &self.key);
-                if self.accepted().depth == 0 {
-                    self.engine.budgets.close(self.accepted().root);
-                }
+            if !self.owners.is_empty() {
+                self.engine.budgets.forget(&self.owners, &self.key);
+                self.engine.budgets.close(self.key.run);
             }
             return;
         }
@@ -464,5 +506,18 @@ impl Driver {
     fn first_record(&self, child: &Planned) -> Redacted<Record> {
         let body = Body::Accepted(Box::new(child.accepted.clone()));
         self.engine.parts.redactor.clean(Record { seq: 1, at: child.at, body })
+    }
+}
+
+/// The definition, with the volumes that requests leave.
+fn narrowed_definition(pinned: &Pinned, accepted: &Accepted) -> Arc<Definition> {
+    let whole: &Arc<Definition> = &pinned.definition;
+    match &accepted.narrowed_volumes {
+        None => whole.clone(),
+        Some(left) => {
+            let mut narrowed = Definition::clone(whole);
+            narrowed.volumes.retain(|volume| left.contains(volume));
+            Arc::new(narrowed)
+        }
     }
 }

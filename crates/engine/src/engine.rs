@@ -17,12 +17,14 @@ use drawloom_contract::{
     failure::{Failure, FailureKind},
     ids::{RunId, RunKey},
     journal::{Append, Entry, Journal, RunReader, StoreError},
+    log::Log,
     model::Model,
     money::Price,
     record::{Body, Epoch, Outcome, Record, Status, Stop},
     redact::Redactor,
     time::{Clock, Entropy, Timestamp},
     tool::{Outlives, Tool, ToolSource, Volumes},
+    values::KeyValue,
     view::{Patch, RunView},
 };
 use futures::FutureExt;
@@ -46,6 +48,7 @@ use crate::{
     toolbox::Toolbox,
     trees::Trees,
     trial::Trials,
+    waits::Waits,
 };
 
 /// How often a read may say that the store is damaged before that is believed: a disk may fail for a moment.
@@ -74,6 +77,9 @@ pub struct Parts {
     pub journal: Arc<dyn Journal>,
     /// The way to what was written.
     pub reader: Arc<dyn RunReader>,
+    /// Logs and values that calls may wait for.
+    pub logs: Arc<dyn Log>,
+    pub values: Arc<dyn KeyValue>,
     /// The agents.
     pub definitions: Arc<dyn Definitions>,
     /// Kinds of runs beside `model`, by name.
@@ -122,6 +128,7 @@ pub struct Engine {
     pub(crate) meters: Meters,
     pub(crate) timers: Arc<Timers>,
     pub(crate) trials: Trials,
+    pub(crate) waits: Waits,
     pub(crate) trees: Trees,
     pub(crate) jumps: Jumps,
     gate: Mutex<Gate>,
@@ -161,6 +168,7 @@ impl Engine {
             meters: Meters::default(),
             timers: Arc::default(),
             trials: Trials::default(),
+            waits: Waits::default(),
             trees: Trees::default(),
             jumps: Jumps::default(),
             gate: Mutex::new(Gate::new(caps)),
@@ -295,7 +303,8 @@ impl Engine {
             return;
         }
         self.forget_waiting(key);
-        self.budgets.forget(view.root, key);
+        self.waits.forget(key);
+        self.budgets.forget_everywhere(key);
         let (status, error) = stop::verdict(&stop);
         let outcome = Outcome {
             status,

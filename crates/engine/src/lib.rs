@@ -38,6 +38,7 @@ mod toolbox;
 mod trees;
 mod trial;
 mod turn;
+mod waits;
 
 pub use config::Config;
 pub use engine::{Engine, Parts, Provider, StopReport};

@@ -10,8 +10,9 @@ use drawloom_contract::{
     money::{Cost, Spent},
     record::{Body, CallDone, CallStarted, Notice, RepeatClass, Seq, TurnDone, TurnFailed},
     time::Timestamp,
-    tool::{Gates, Repeat, Step, Tool, ToolContext, ToolError, Wait},
+    tool::{Answer, Gates, Repeat, Step, Tool, ToolContext, ToolError},
     usage::Usage,
+    wait::WaitChange,
 };
 use futures::{
     FutureExt,
@@ -19,7 +20,13 @@ use futures::{
 };
 use serde_json::Value;
 
-use crate::{deltas::TurnDeltas, driver::Driver, fallback::FallbackDecision, permit::Permit};
+use crate::{
+    budget::{CostGrant, Reservation},
+    deltas::TurnDeltas,
+    driver::Driver,
+    fallback::FallbackDecision,
+    permit::Permit,
+};
 
 /// Most bytes of a tool's result that the model is shown.
 pub(crate) const MOST_RESULT_BYTES: usize = 1024 * 1024;
@@ -34,6 +41,14 @@ const EVIDENCE_TIME: Duration = Duration::from_secs(30);
 pub(crate) enum Task {
     Turn { request: TurnRequest, permit: Permit },
     Call { call: Seq, tool: Arc<dyn Tool>, context: ToolContext, input: Value },
+}
+
+/// Whether a call was begun.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Begun {
+    Yes,
+    /// Others of the tree have reserved the money that it needs; when one of them is done, the run is woken.
+    Later,
 }
 
 /// What an effect came to.
@@ -111,7 +126,7 @@ impl Task {
                     let result = work.unwrap_or_else(|_| {
                         Err(ToolError::Failed("the tool failed unexpectedly (it panicked); the run goes on".into()))
                     });
-                    if let Ok(Step::Wait(Wait::Children { starts, .. })) = &result {
+                    if let Ok(Step::Spawn { starts, .. }) = &result {
                         let agents = starts.iter().map(|start| (&start.agent, narrowed.as_deref()));
                         engine.ask_for_tools(&context.run.tenant, agents).await;
                         engine.open_tree(&context.run.tenant, root).await;
@@ -148,11 +163,17 @@ impl Driver {
                     maybe_paid: false,
                 }));
             }
-            Done::Call { call, result: Ok(Step::Done(text)) } => self.end_call(call, text, false),
-            Done::Call { call, result: Ok(Step::Wait(Wait::Children { starts, collect })) } => {
-                self.spawn_children(call, starts, collect);
+            Done::Call { call, result } => {
+                if self.asked_again.remove(&call) {
+                    self.waits.push(WaitChange::End { run: self.key.clone(), call });
+                }
+                match result {
+                    Ok(Step::Done(Answer { text, cost })) => self.end_call(call, text, false, cost),
+                    Ok(Step::Wait(wait)) => self.begin_wait(call, wait),
+                    Ok(Step::Spawn { starts, collect }) => self.spawn_children(call, starts, collect),
+                    Err(error) => self.end_call(call, error.to_string(), true, None),
+                }
             }
-            Done::Call { call, result: Err(error) } => self.end_call(call, error.to_string(), true),
         }
     }
 
@@ -303,7 +324,11 @@ impl Driver {
         }
     }
 
-    pub(crate) fn end_call(&mut self, call: Seq, mut text: String, is_error: bool) {
+    pub(crate) fn end_call(&mut self, call: Seq, mut text: String, is_error: bool, cost: Option<Cost>) {
+        match self.reserved_calls.remove(&call) {
+            Some(reservation) => reservation.settle(Spent { tokens: 0, cost: cost.unwrap_or_default() }),
+            None => self.book_cost(cost),
+        }
         // Before it is cut: a part of a secret would not be recognised.
         self.engine.parts.redactor.mask(&mut text);
         if let Some(open) = self.run.open_calls.iter().find(|open| open.call == call) {
@@ -319,11 +344,12 @@ impl Driver {
             text: shortened(text, MOST_RESULT_BYTES),
             is_error,
             in_doubt: false,
+            cost,
         }));
     }
 
-    /// Journals the intent of a call. One that is refused gets its result at once.
-    pub(crate) async fn begin_call(&mut self, plan: CallPlan) {
+    /// Journals the intent of a call. One that is refused gets its result at once; one that has to wait for money is not begun.
+    pub(crate) async fn begin_call(&mut self, plan: CallPlan) -> Begun {
         let CallPlan { turn, index, tool_use, masked, asked_by } = plan;
         let written = self.unmasked.remove(&index);
         let most = self.engine.parts.config.max_calls_per_turn;
@@ -365,14 +391,69 @@ impl Driver {
                 }
             }
         }
+        let mut reserved_cost = None;
+        if let (Some(tool), None) = (&tool, &refusal)
+            && let Some(most) = tool.most_cost(&context, &input).filter(|_| !self.owners.is_empty())
+        {
+            self.open_accounts().await;
+            match self.engine.budgets.reserve_cost(&self.owners, &self.key, most) {
+                CostGrant::Granted => reserved_cost = Some(most),
+                CostGrant::Exhausted { left } => {
+                    refusal = Some(format!(
+                        "budget_exhausted: this call may cost {}, and {} is left of the budget",
+                        most.units(),
+                        left.units()
+                    ));
+                }
+                CostGrant::Later => {
+                    if let Some(written) = written {
+                        self.unmasked.insert(index, written);
+                    }
+                    return Begun::Later;
+                }
+            }
+        }
         let conditions = tool.as_ref().filter(|_| refusal.is_none()).and_then(|tool| tool.conditions(&context));
         context.evidence = evidence.clone();
         let by_executor = asked_by == AskedBy::Executor;
-        let started = CallStarted { turn, index, tool_use, repeat, evidence, conditions, masked, by_executor };
+        let started =
+            CallStarted { turn, index, tool_use, repeat, evidence, conditions, masked, by_executor, reserved_cost };
         let call = self.push(Body::CallStarted(started));
         match (tool, refusal) {
-            (Some(tool), None) => self.tasks.push(Task::Call { call, tool, context, input }),
-            (_, refusal) => self.end_call(call, refusal.unwrap_or_default(), true),
+            (Some(tool), None) => {
+                if let Some(cost) = reserved_cost {
+                    let reserved = Spent { tokens: 0, cost };
+                    self.reserved_calls.insert(call, Reservation::new(&self.engine, &self.owners, reserved));
+                }
+                self.tasks.push(Task::Call { call, tool, context, input });
+            }
+            (_, refusal) => self.end_call(call, refusal.unwrap_or_default(), true, None),
+        }
+        Begun::Yes
+    }
+
+    /// Reserves what a call of an earlier process had reserved, which is made again.
+    pub(crate) fn reserve_again(&mut self, call: Seq, cost: Cost) {
+        let reserved = Spent { tokens: 0, cost };
+        self.engine.budgets.take_over(&self.owners, reserved);
+        self.reserved_calls.insert(call, Reservation::new(&self.engine, &self.owners, reserved));
+    }
+
+    /// Takes what is reserved for calls as spent: they were begun, and nothing says what they cost.
+    pub(crate) fn assume_calls_paid(&mut self) {
+        let open: Vec<(u32, Option<Cost>)> =
+            self.run.open_calls.iter().map(|open| (open.started.turn, open.started.reserved_cost)).collect();
+        for (_, reservation) in self.reserved_calls.drain() {
+            reservation.assume();
+        }
+        for (turn, cost) in open.into_iter().filter(|(_, cost)| cost.is_some()) {
+            self.push(Body::Usage { turn, usage: Usage::default(), cost, assumed: true });
+        }
+    }
+
+    fn book_cost(&self, cost: Option<Cost>) {
+        if let Some(cost) = cost {
+            self.engine.budgets.book(&self.owners, Spent { tokens: 0, cost });
         }
     }
 
@@ -394,7 +475,7 @@ impl Driver {
     }
 
     pub(crate) fn gates(&self) -> Gates<'_> {
-        Gates { definition: &self.pinned.definition, hosts: &self.hosts }
+        Gates { definition: &self.definition, hosts: &self.hosts }
     }
 
     fn unknown_tool(&self, name: &str) -> String {
@@ -412,11 +493,12 @@ impl Driver {
             run: self.key.clone(),
             call,
             depth: self.accepted().depth,
-            definition: (*self.pinned.definition).clone(),
+            definition: self.definition.clone(),
             hosts: self.hosts.clone(),
             volumes: self.engine.parts.volumes.clone(),
             redactor: self.engine.parts.redactor.clone(),
             evidence: None,
+            woken: None,
         }
     }
 }

@@ -4,10 +4,9 @@ use std::{sync::Arc, time::Duration};
 
 use drawloom_contract::{
     ids::RunKey,
-    journal::WaitChange,
     model::{Turn, TurnError},
-    record::{Body, ParkedOn},
     time::Instant,
+    wait::{Cause, Wait},
 };
 
 use tokio::sync::oneshot;
@@ -131,11 +130,10 @@ impl Driver {
         })
     }
 
-    /// Parks the run until it is woken.
-    pub(crate) fn park(&mut self, on: ParkedOn) {
+    /// Parks the run until there is room for it.
+    pub(crate) fn park_for(&mut self, cause: Cause) {
         let until = self.wall().after(LOOK_AGAIN);
-        let call = self.push(Body::Parked { until: Some(until), on: Some(on) });
-        self.waits.push(WaitChange::Until { run: self.key.clone(), call, due: until });
+        self.park(until, Wait { on: vec![cause], until: Some(until) });
     }
 }
 

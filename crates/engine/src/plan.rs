@@ -5,17 +5,15 @@ use std::{sync::Arc, time::Duration};
 
 use drawloom_contract::{
     caller::Caller,
-    choice::{ModelName, ModelPlan, Sampling},
+    choice::{ModelName, ModelPlan},
     definition::{Definition, matches},
     executor::MODEL,
     failure::{Failure, FailureKind},
     ids::{AgentId, AgentName, RunId, RunKey, SessionId, Tenant},
-    message::Segment,
-    record::{Accepted, BatchPlace, Parent},
+    record::{Accepted, BatchPlace, Parent, PartBudget},
     redact::Redacted,
     runs::Start,
     time::Timestamp,
-    tool::ChildStart,
 };
 
 use crate::{Engine, admission::Lane, pins::Pinned, turn};
@@ -74,6 +72,9 @@ impl Engine {
                 warnings.push(format!("allowed_hosts: `{host}` is not among the agent's hosts and was left out"));
             }
         }
+        for volume in start.volumes.iter().flatten().filter(|volume| !definition.volumes.contains(volume)) {
+            warnings.push(format!("volumes: `{volume}` is not among the agent's volumes and was left out"));
+        }
         let max_iterations = narrower("max_iterations", start.max_iterations, definition.max_iterations, &mut warnings);
         let budget_tokens = match (start.budget_tokens, definition.budget_tokens) {
             (asked, Some(limit)) => Some(narrower("budget.tokens", asked, limit, &mut warnings)),
@@ -124,7 +125,9 @@ impl Engine {
             budget_tokens,
             budget_cost,
             models,
+            part_budgets: Vec::new(),
             narrowed_hosts: start.hosts,
+            narrowed_volumes: start.volumes,
             deadline,
             deadline_set: deadline.map(|_| self.parts.clock.mark()),
             run_timeout_ms,
@@ -136,34 +139,51 @@ impl Engine {
         Ok(Planned { at: now, accepted, pinned, joins_session: start.session.is_some() })
     }
 
-    /// A child of `parent`'s call: it may do what the operator, its own definition and the root's request allow, in the time that
-    /// is left of its parent's.
+    /// A child of `parent`'s call: it may do what the operator, its own definition, the requests above it and its own request allow,
+    /// in the time that is left of its parent's.
     pub(crate) fn plan_child(
         &self,
         parent: &Accepted,
         left: Option<Duration>,
         link: Parent,
-        child: ChildStart,
+        start: Start,
     ) -> Result<Planned, Failure> {
+        if start.user.is_some() || start.session.is_some() || start.agent_id.is_some() || start.user_tier.is_some() {
+            let message = "a child has the user and the tier of its parent, and a session and a handle of its own";
+            return Err(Failure::new(FailureKind::Invalid, "not_for_children", message));
+        }
         let now = self.wall();
-        let deadline = left.map(|left| now.after(left));
-        let pinned = self.find_agent(&parent.tenant, &child.agent)?;
+        let own_time = start.timeout_ms.map(Duration::from_millis);
+        let deadline = left.into_iter().chain(own_time).min().map(|time| now.after(time));
+        let pinned = self.find_agent(&parent.tenant, &start.agent)?;
         let definition = &pinned.definition;
         let run = RunId::mint(now, &*self.parts.entropy)?;
-        let mut warnings = self.toolbox.missing(&definition.tools, parent.narrowed_tools.as_deref());
-        let tools = narrowed(&pinned.tools, parent.narrowed_tools.as_deref(), &mut warnings);
+        let mut warnings = start.warnings;
+        let narrowed_tools = both(parent.narrowed_tools.as_deref(), start.tools.as_deref(), matches);
+        warnings.extend(self.toolbox.missing(&definition.tools, narrowed_tools.as_deref()));
+        let tools = narrowed(&pinned.tools, narrowed_tools.as_deref(), &mut warnings);
+        let narrowed_hosts = match (&parent.narrowed_hosts, start.hosts) {
+            (Some(above), asked) => Some(turn::hosts(above, asked.as_deref()).to_vec()),
+            (None, asked) => asked,
+        };
+        let mut part_budgets = parent.part_budgets.clone();
+        if start.budget_tokens.is_some() || start.budget_cost.is_some() {
+            part_budgets.push(PartBudget { run, tokens: start.budget_tokens, cost: start.budget_cost });
+        }
+        let most_cost = parent.budget_cost.into_iter().chain(part_budgets.iter().filter_map(|part| part.cost)).min();
         let user_tier = parent.models.user_tier.as_deref();
         let (model, models) = match definition.executor == MODEL {
-            true => self.choose(definition, user_tier, Sampling::default(), parent.budget_cost, &mut warnings)?,
+            true => self.choose(definition, user_tier, start.sampling, most_cost, &mut warnings)?,
             false => asks_no_model(definition),
         };
+        let run_timeout_ms = start.run_timeout_ms.into_iter().chain(definition.run_timeout_ms).min();
         let accepted = Accepted {
             version: drawloom_contract::VERSION.into(),
             tenant: parent.tenant.clone(),
             run,
             session: SessionId::mint(now, &*self.parts.entropy)?,
             agent_id: AgentId::mint(now, &*self.parts.entropy)?,
-            agent: child.agent,
+            agent: start.agent,
             definition: pinned.digest,
             executor: definition.executor.clone(),
             user: parent.user.clone(),
@@ -173,21 +193,25 @@ impl Engine {
             root: parent.root,
             depth: parent.depth + 1,
             batch: None,
-            segments: vec![Segment::user(child.prompt)],
-            input: None,
+            segments: start.segments,
+            input: start.input,
             tools,
-            narrowed_tools: parent.narrowed_tools.clone(),
-            max_iterations: definition.max_iterations,
+            narrowed_tools,
+            max_iterations: start.max_iterations.unwrap_or(u32::MAX).min(definition.max_iterations),
             budget_tokens: parent.budget_tokens,
             budget_cost: parent.budget_cost,
+            part_budgets,
             models,
-            narrowed_hosts: parent.narrowed_hosts.clone(),
+            narrowed_hosts,
+            narrowed_volumes: both(parent.narrowed_volumes.as_deref(), start.volumes.as_deref(), |one, other| {
+                one == other
+            }),
             deadline,
             deadline_set: deadline.map(|_| self.parts.clock.mark()),
-            run_timeout_ms: definition.run_timeout_ms,
+            run_timeout_ms,
             queue_timeout_ms: None,
-            parent_context: parent.parent_context.clone(),
-            metadata: None,
+            parent_context: start.parent_context.or_else(|| parent.parent_context.clone()),
+            metadata: start.metadata,
             warnings,
         };
         Ok(Planned { at: now, accepted, pinned, joins_session: false })
@@ -236,6 +260,23 @@ impl Engine {
         }
         new.into_iter().map(|pinned| pinned.definition.clone()).collect()
     }
+}
+
+/// What two requests leave together, of names that `covers` compares: a pattern, and what it may cover.
+fn both(
+    above: Option<&[String]>,
+    asked: Option<&[String]>,
+    covers: impl Fn(&str, &str) -> bool,
+) -> Option<Vec<String>> {
+    let (Some(above), Some(asked)) = (above, asked) else { return asked.or(above).map(<[String]>::to_vec) };
+    let mut left: Vec<String> = Vec::new();
+    for (one, other) in above.iter().flat_map(|one| asked.iter().map(move |other| (one, other))) {
+        let narrower = if covers(one, other) { other } else { one };
+        if (covers(one, other) || covers(other, one)) && !left.contains(narrower) {
+            left.push(narrower.clone());
+        }
+    }
+    Some(left)
 }
 
 /// The lane of runs that ask no model is named after their executor, so that caps count them as they count a provider's.

@@ -10,6 +10,7 @@ use drawloom_contract::{
     run::Run,
     runs::{Replay, ReplayStep},
     time::Timestamp,
+    wait::Wait,
 };
 
 use crate::{Engine, stop};
@@ -84,7 +85,9 @@ fn compare(record: &Record, run: &Run, drive: &dyn Drive) -> Option<ReplayStep> 
             )
         }
         Body::Note { value, .. } => format!("note {value}"),
-        Body::Parked { until: Some(until), on: None } => format!("wait until {}", until.to_rfc3339()),
+        Body::Parked { wait: Wait { on, until: Some(until) } } if on.is_empty() => {
+            format!("wait until {}", until.to_rfc3339())
+        }
         Body::Finished(outcome) => {
             // An end that somebody asked for is the engine's, not the executor's.
             if let Some(asked) = &run.stop {

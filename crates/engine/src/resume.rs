@@ -5,11 +5,12 @@ use std::{sync::Arc, time::Duration};
 use drawloom_contract::{
     failure::{Failure, RunError},
     ids::{Digest, RunKey},
-    journal::WaitChange,
+    money::Spent,
     record::{Body, CallDone, Notice, RepeatClass, Resumed, Seq, Status, Stop, TurnFailed},
     run::OpenCall,
     tool::{Over, Repeat, Verdict},
     view::RunView,
+    wait::WaitChange,
 };
 
 use crate::{
@@ -50,6 +51,7 @@ impl Engine {
         for due in unfinished.timers {
             self.timers.set(self.parts.clock.now().after(self.left_of(&due)), &due.run, Due::Wake);
         }
+        self.register_all(unfinished.waiting);
         for due in unfinished.deadlines {
             self.set_old_deadline(&due);
         }
@@ -131,8 +133,10 @@ impl Driver {
         driver.tell_missing_tools();
         if let Some((call, _)) = driver.parked.take() {
             driver.engine.timers.clear(&key, Due::Wake);
-            driver.waits.push(WaitChange::Remove { run: key, call });
+            driver.waits.push(WaitChange::End { run: key, call });
         }
+        driver.register_waits();
+        driver.ask_again();
         if driver.collect_children().await.is_none() {
             return driver.end_by(Stop::Unreadable).await;
         }
@@ -223,8 +227,8 @@ impl Driver {
         if let Some((turn, attempt)) = self.run.turn_in_flight {
             let reserved = self.run.reserved;
             if reserved.tokens > 0 {
-                self.open_account().await;
-                self.engine.budgets.book(self.accepted().root, reserved);
+                self.open_accounts().await;
+                self.engine.budgets.book(&self.owners, reserved);
             }
             self.push(Body::TurnFailed(TurnFailed {
                 turn,
@@ -257,6 +261,9 @@ impl Driver {
     /// Does with an open call what its repeat class says; says whether it is made again.
     async fn recover_call(&mut self, open: OpenCall) -> bool {
         let OpenCall { call, started, .. } = open;
+        if started.reserved_cost.is_some() {
+            self.open_accounts().await;
+        }
         let mut context = self.context(call);
         let tool = self.tool_of(&started);
         let outlives = match tool.as_ref().map(|tool| tool.repeat()) {
@@ -282,11 +289,11 @@ impl Driver {
                 match check.verdict(&context, &input, &context.evidence.clone().unwrap_or_default()).await {
                     Verdict::DidNot => {}
                     Verdict::Happened(text) => {
-                        self.end_call(call, text, false);
+                        self.end_call(call, text, false, started.reserved_cost);
                         return false;
                     }
                     Verdict::Failed(text) => {
-                        self.end_call(call, text, true);
+                        self.end_call(call, text, true, None);
                         return false;
                     }
                     Verdict::InDoubt => {
@@ -300,6 +307,9 @@ impl Driver {
                 return false;
             }
         }
+        if let Some(cost) = started.reserved_cost {
+            self.reserve_again(call, cost);
+        }
         self.tasks.push(Task::Call { call, tool, context, input });
         true
     }
@@ -312,7 +322,13 @@ impl Driver {
         if let Over::NotWithin(waited) = over {
             text += &format!(" It had not ended {} s after the restart, so it may still be running.", waited.as_secs());
         }
-        self.push(Body::CallDone(CallDone { call, text, is_error: true, in_doubt: true }));
+        // It may have been made, so what it may have cost counts.
+        let open = self.run.open_calls.iter().find(|open| open.call == call);
+        let cost = open.and_then(|open| open.started.reserved_cost);
+        if let Some(cost) = cost {
+            self.engine.budgets.book(&self.owners, Spent { tokens: 0, cost });
+        }
+        self.push(Body::CallDone(CallDone { call, text, is_error: true, in_doubt: true, cost }));
     }
 }
 

@@ -33,6 +33,7 @@ impl Driver {
         if let Some((turn, _)) = self.run.turn_in_flight {
             self.assume_paid(turn, reserved);
         }
+        self.assume_calls_paid();
         if self.run.stop.is_none() {
             self.push(Body::StopRequested(stop.clone()));
         }
@@ -237,11 +238,15 @@ impl Engine {
         if let Some(control) = control {
             drop(control.stop(Stop::Deadline { at: self.wall(), clock_set_forward_ms: None }));
         }
+        if due == Due::Call {
+            return self.on_call_timer(key);
+        }
         let Some(Some(view)) = self.read(|| self.parts.reader.find_run(&key)).await else { return };
         if view.status.is_terminal() {
             return;
         }
         match due {
+            Due::Call => {}
             Due::Wake => {
                 if view.status == Status::Waiting {
                     self.enqueue(ticket(&view, Class::Resumed), false);

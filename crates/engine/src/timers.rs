@@ -20,6 +20,8 @@ pub(crate) enum Due {
     QueueTimeout,
     /// A run's time is up.
     Deadline,
+    /// A call of the run has waited long enough.
+    Call,
 }
 
 /// Timers in order of time; a run has at most one of each kind.
@@ -30,7 +32,7 @@ pub(crate) struct Timers {
 }
 
 /// The times of one run, by `Due`.
-type Times = [Option<Instant>; 3];
+type Times = [Option<Instant>; 4];
 
 #[derive(Default)]
 struct Set {

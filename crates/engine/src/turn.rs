@@ -4,12 +4,13 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use drawloom_contract::{
     executor::TurnPlan,
-    ids::RunKey,
+    ids::{RunId, RunKey},
     message::{Message, Part},
     model::TurnRequest,
     money::{Cost, Spent},
-    record::{Body, Limit, ParkedOn, TurnStarted},
+    record::{Accepted, Body, Limit, TurnStarted},
     tool::ToolCard,
+    wait::Cause,
 };
 
 use crate::{
@@ -28,20 +29,15 @@ const MOST_IMAGE_TOKENS: usize = 25_000;
 const TOOL_PREAMBLE_TOKENS: usize = 512;
 
 impl Driver {
-    /// What the run's tree may spend.
-    pub(crate) fn limits(&self) -> Limits {
-        Limits { tokens: self.accepted().budget_tokens, cost: self.accepted().budget_cost }
-    }
-
     /// Journals the intent of a turn, or that the run waits for room; says no when a record tells that the budget does
     /// not allow the turn: then something else comes next.
     pub(crate) async fn begin_turn(&mut self, plan: TurnPlan) -> bool {
         let Some(permit) = self.permit() else {
             // If it was woken because there is room in the budget, that is for somebody else now.
-            if let Some(next) = self.engine.budgets.pass_on(self.accepted().root, &self.key) {
+            for next in self.engine.budgets.pass_on(&self.owners, &self.key) {
                 self.engine.wake(next);
             }
-            self.park(ParkedOn::RateLimit);
+            self.park_for(Cause::RateLimit);
             return true;
         };
         let model = self.run.model.clone();
@@ -53,15 +49,15 @@ impl Driver {
             (None, _) => usual(),
         };
         let mut reserved = Spent::default();
-        if self.limits().is_any() {
+        if !self.owners.is_empty() {
             match self.reserve(&plan, max_tokens).await {
                 Grant::Granted { reserved: taken, max_tokens: granted } => {
                     reserved = taken;
-                    self.reserved = Some(Reservation::new(&self.engine, self.accepted().root, taken));
+                    self.reserved = Some(Reservation::new(&self.engine, &self.owners, taken));
                     max_tokens = granted;
                 }
                 Grant::Later => {
-                    self.park(ParkedOn::Budget);
+                    self.park_for(Cause::Budget);
                     return true;
                 }
                 refused @ (Grant::LastTurnOnly | Grant::Exhausted) => {
@@ -98,8 +94,7 @@ impl Driver {
 
     /// Sets aside what a turn may take from the tree's budget.
     async fn reserve(&mut self, plan: &TurnPlan, max_tokens: u32) -> Grant {
-        let root = self.accepted().root;
-        self.open_account().await;
+        self.open_accounts().await;
         let counts_tools = self.engine.card(&self.run.model).is_none_or(|card| card.counts_tools);
         let ask = Ask {
             input: estimate(plan, if counts_tools { &self.cards } else { &[] }),
@@ -107,27 +102,46 @@ impl Driver {
             price: self.engine.price(&self.run.model),
             last_turn: !plan.tools,
         };
-        let (grant, next) = self.engine.budgets.reserve(root, &self.key, ask);
-        if let Some(next) = next {
+        let (grant, next) = self.engine.budgets.reserve(&self.owners, &self.key, ask);
+        for next in next {
             self.engine.wake(next);
         }
         grant
     }
 
-    /// Sees to it that the tree's account is open.
-    pub(crate) async fn open_account(&mut self) {
-        let root = self.accepted().root;
-        if !self.engine.budgets.is_open(root) {
-            let spent = match self.run.seq <= 2 && self.accepted().depth == 0 {
+    /// Opens the accounts of the budgets that the run counts against.
+    pub(crate) async fn open_accounts(&mut self) {
+        for owner in self.owners.clone().iter() {
+            if self.engine.budgets.is_open(*owner) {
+                continue;
+            }
+            let spent = match self.run.seq <= 2 && *owner == self.key.run {
                 true => Spent::default(),
                 false => {
-                    let key = RunKey { tenant: self.key.tenant.clone(), run: root };
+                    let key = RunKey { tenant: self.key.tenant.clone(), run: *owner };
                     let all = Spent { tokens: u64::MAX, cost: Cost(u64::MAX) };
                     self.engine.read(|| self.engine.parts.reader.tree_spent(&key)).await.unwrap_or(all)
                 }
             };
-            self.engine.budgets.open(root, self.limits(), spent);
+            self.engine.budgets.open(*owner, limits_of(self.accepted(), *owner), spent);
         }
+    }
+}
+
+/// The runs at the top of the budgets that a run counts against.
+pub(crate) fn owners(accepted: &Accepted) -> Arc<[RunId]> {
+    let tree = (accepted.budget_tokens.is_some() || accepted.budget_cost.is_some()).then_some(accepted.root);
+    let parts = accepted.part_budgets.iter().map(|budget| budget.run);
+    match (tree, parts.len()) {
+        (None, 0) => Arc::default(),
+        _ => tree.into_iter().chain(parts).collect(),
+    }
+}
+
+fn limits_of(accepted: &Accepted, owner: RunId) -> Limits {
+    match accepted.part_budgets.iter().find(|budget| budget.run == owner) {
+        Some(part) => Limits { tokens: part.tokens, cost: part.cost },
+        None => Limits { tokens: accepted.budget_tokens, cost: accepted.budget_cost },
     }
 }
 

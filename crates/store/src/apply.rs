@@ -2,9 +2,13 @@
 
 use drawloom_contract::{
     ids::RunKey,
-    journal::{CommitError, Committed, RequestKey},
+    journal::{CommitError, Committed},
+    log::LogChanged,
+    once::{Answered, Effected, Made, Once},
+    values::ChangeError,
     view::{Patch, RunView},
 };
+use serde_json::Value;
 
 use crate::{
     prepare::{Change, Run, Work},
@@ -45,7 +49,8 @@ pub(crate) fn apply(
     work: &Work,
 ) -> Result<Committed> {
     // With one run and nothing else that can be refused, the check is the entry's first write: no savepoint is needed.
-    if work.runs.len() <= 1 && work.key.is_none() && work.batch.is_none() {
+    let is_plain = work.once.is_none() && work.batch.is_none() && work.values.is_empty() && work.logs.is_empty();
+    if work.runs.len() <= 1 && is_plain {
         return write(connection, writes, work);
     }
     transactions.savepoint()?;
@@ -61,8 +66,8 @@ pub(crate) fn apply(
 }
 
 fn write(connection: &Connection, writes: &mut Writes<'_>, work: &Work) -> Result<Committed> {
-    if let Some(key) = &work.key {
-        claim_key(writes, key)?;
+    if let Some(once) = &work.once {
+        refuse_repeat(writes, once)?;
     }
     if let Some(batch) = &work.batch {
         writes.batches.begin(batch)?;
@@ -80,8 +85,16 @@ fn write(connection: &Connection, writes: &mut Writes<'_>, work: &Work) -> Resul
     for change in &work.waits {
         writes.waits.change(change)?;
     }
-    for change in &work.values {
-        writes.values.change(change)?;
+    let mut revisions = Vec::with_capacity(work.values.len());
+    for (change, text) in &work.values {
+        revisions.push(writes.values.change(change, text.as_deref())?.map_err(CommitError::Refused)?);
+    }
+    let mut logs = Vec::with_capacity(work.logs.len());
+    for (change, bodies) in &work.logs {
+        logs.push(writes.logs.change(change, bodies)?);
+    }
+    if let Some(once) = &work.once {
+        keep_answer(writes, once, &revisions, &logs)?;
     }
     let mut woken = Vec::new();
     for candidate in candidates {
@@ -89,15 +102,42 @@ fn write(connection: &Connection, writes: &mut Writes<'_>, work: &Work) -> Resul
             woken.push(candidate);
         }
     }
-    Ok(Committed { position, woken })
+    Ok(Committed { position, woken, revisions, logs })
 }
 
-fn claim_key(writes: &mut Writes<'_>, key: &RequestKey) -> Result<()> {
-    match writes.keys.find(key)? {
-        Some((body, handle)) if body == key.body => Err(CommitError::Repeated(handle).into()),
-        Some(_) => Err(CommitError::KeyReused.into()),
-        None => Ok(writes.keys.insert(key)?),
+/// Refuses what was done before under the same key, and effects of a run that has ended.
+fn refuse_repeat(writes: &mut Writes<'_>, once: &Once) -> Result<()> {
+    match once {
+        Once::Request { key, .. } => match writes.keys.find(key)? {
+            Some((body, answered)) if body == key.body => Err(CommitError::Repeated(answered).into()),
+            Some(_) => Err(CommitError::Refused(ChangeError::KeyReused).into()),
+            None => Ok(()),
+        },
+        Once::Call(effect) => {
+            let is_live = writes.runs.find_seq(&effect.run)?.is_some_and(|(_, ended)| !ended);
+            if !is_live {
+                return Err(CommitError::Refused(ChangeError::RunEnded(effect.run.run)).into());
+            }
+            match writes.effects.find(effect)? {
+                Some(effected) => Err(CommitError::Repeated(Answered::Effect(Box::new(effected))).into()),
+                None => Ok(()),
+            }
+        }
     }
+}
+
+/// Stores what a repeat is answered, in the transaction of the change itself.
+fn keep_answer(writes: &mut Writes<'_>, once: &Once, revisions: &[u64], logs: &[LogChanged]) -> Result<()> {
+    let effected =
+        |answer: &Value| Effected { answer: answer.clone(), revisions: revisions.to_vec(), logs: logs.to_vec() };
+    match once {
+        Once::Request { key, made: Made::Handle(handle) } => writes.keys.insert_handle(key, handle)?,
+        Once::Request { key, made: Made::Answer { answer, at } } => {
+            writes.keys.insert_answer(key, &effected(answer), *at)?;
+        }
+        Once::Call(effect) => writes.effects.insert(effect, &effected(&effect.answer))?,
+    }
+    Ok(())
 }
 
 /// Writes one run's row and records. Runs that may have nothing left to wait for become candidates.
@@ -177,9 +217,10 @@ fn advance_run(writes: &mut Writes<'_>, run: &Run, patch: &Patch) -> Result<()> 
     })
 }
 
-/// Ends the waits of a run that ended, and counts it off its parent's.
+/// Ends the waits and effects of a run that ended, and counts it off its parent's.
 fn end_run(writes: &mut Writes<'_>, key: &RunKey, candidates: &mut Vec<RunKey>) -> Result<()> {
     writes.waits.end_all(key)?;
+    writes.effects.end_all(key)?;
     let Some((parent, call)) = writes.runs.find_parent(key)? else { return Ok(()) };
     if writes.waits.count_down(&key.tenant, parent, call)? {
         candidates.push(RunKey { tenant: key.tenant.clone(), run: parent });

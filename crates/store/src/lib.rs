@@ -4,9 +4,12 @@
 //! through one writer thread that syncs many entries at once, and
 //! [`RunReader`](drawloom_contract::journal::RunReader), which reads on connections of its own.
 
+mod answers;
 mod apply;
 mod convert;
+mod feeds;
 mod large_texts;
+mod log;
 mod prepare;
 mod reader;
 mod retention;

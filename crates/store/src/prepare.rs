@@ -7,11 +7,14 @@ use std::ops::Range;
 use drawloom_contract::{
     definition::Definition,
     ids::{Digest, RunKey, Tenant},
-    journal::{Append, Entry, NewBatch, RequestKey, WaitChange},
+    journal::{Append, Entry, NewBatch},
+    log::{LogChange, MOST_MESSAGE_BYTES},
+    once::Once,
     record::{Body, Epoch, Record, Seq},
     time::Timestamp,
-    values::ValueChange,
+    values::{ChangeError, MOST_VALUE_BYTES, ValueChange},
     view::{Patch, RunView},
+    wait::WaitChange,
 };
 
 use crate::large_texts::{Blob, Form, LARGE_TEXT, WHOLE_BODY, take_out};
@@ -21,10 +24,13 @@ pub(crate) struct Work {
     pub(crate) epoch: Epoch,
     pub(crate) runs: Vec<Run>,
     pub(crate) waits: Vec<WaitChange>,
-    pub(crate) key: Option<RequestKey>,
+    pub(crate) once: Option<Once>,
     pub(crate) batch: Option<NewBatch>,
     pub(crate) definitions: Vec<Pinned>,
-    pub(crate) values: Vec<ValueChange>,
+    /// Each with its value as JSON.
+    pub(crate) values: Vec<(ValueChange, Option<String>)>,
+    /// Each with the bodies of its messages as JSON.
+    pub(crate) logs: Vec<(LogChange, Vec<String>)>,
 }
 
 /// One run's part of an entry.
@@ -72,6 +78,8 @@ impl Work {
         let run = |run: &Run| 512 + run.bodies.len() + run.blobs.iter().map(|blob| blob.text.len()).sum::<usize>();
         self.runs.iter().map(run).sum::<usize>()
             + self.definitions.iter().map(|pinned| pinned.body.len()).sum::<usize>()
+            + self.values.iter().flat_map(|(_, text)| text).map(String::len).sum::<usize>()
+            + self.logs.iter().flat_map(|(_, bodies)| bodies).map(String::len).sum::<usize>()
     }
 
     /// How many records it holds.
@@ -80,19 +88,64 @@ impl Work {
     }
 }
 
-/// Makes an entry ready, or says what makes it none. `is_known` tells which definitions the store has.
-pub(crate) fn prepare(entry: Entry, is_known: impl Fn(&Tenant, &Digest) -> bool) -> Result<Work, String> {
+/// Why an entry cannot be made ready.
+#[derive(Debug)]
+pub(crate) enum Unfit {
+    /// It asks for something that no writer should.
+    Malformed(String),
+    /// It may not be written.
+    Refused(ChangeError),
+}
+
+impl From<String> for Unfit {
+    fn from(detail: String) -> Self {
+        Self::Malformed(detail)
+    }
+}
+
+/// Makes an entry ready. `is_known` tells which definitions the store has.
+pub(crate) fn prepare(entry: Entry, is_known: impl Fn(&Tenant, &Digest) -> bool) -> Result<Work, Unfit> {
     let definitions = pin(&entry, is_known);
-    let runs = entry.runs.into_iter().map(prepare_run).collect::<Result<_, _>>()?;
+    let runs = entry.runs.into_iter().map(prepare_run).collect::<Result<_, String>>()?;
+    let values = entry.values.into_iter().map(prepare_value).collect::<Result<_, _>>()?;
+    let logs = entry.logs.into_iter().map(prepare_log).collect::<Result<_, _>>()?;
     Ok(Work {
         epoch: entry.epoch,
         runs,
         waits: entry.waits,
-        key: entry.key,
+        once: entry.once,
         batch: entry.batch,
         definitions,
-        values: entry.values,
+        values,
+        logs,
     })
+}
+
+fn prepare_value(change: ValueChange) -> Result<(ValueChange, Option<String>), Unfit> {
+    let text = change.to.as_ref().map(|new| new.value.to_string());
+    let bytes = text.as_ref().map_or(0, String::len);
+    if bytes > MOST_VALUE_BYTES {
+        let key = change.key.key.clone();
+        return Err(Unfit::Refused(ChangeError::TooLarge { key, bytes, most: MOST_VALUE_BYTES }));
+    }
+    if change.key.owner.is_empty() && change.to.as_ref().is_some_and(|new| new.quota.is_some()) {
+        return Err(Unfit::Malformed(format!("the value {:?} has a quota and no owner", change.key.key)));
+    }
+    Ok((change, text))
+}
+
+fn prepare_log(change: LogChange) -> Result<(LogChange, Vec<String>), Unfit> {
+    let LogChange::Append { messages, .. } = &change else { return Ok((change, Vec::new())) };
+    let mut bodies = Vec::with_capacity(messages.len());
+    for message in messages {
+        let body = message.body.to_string();
+        if body.len() > MOST_MESSAGE_BYTES {
+            let (key, bytes) = (message.id.clone(), body.len());
+            return Err(Unfit::Refused(ChangeError::TooLarge { key, bytes, most: MOST_MESSAGE_BYTES }));
+        }
+        bodies.push(body);
+    }
+    Ok((change, bodies))
 }
 
 fn prepare_run(append: Append) -> Result<Run, String> {

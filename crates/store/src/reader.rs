@@ -5,8 +5,9 @@ use drawloom_contract::{
     caller::Visible,
     definition::Definition,
     ids::{AgentId, BatchId, Digest, RunKey, SessionId, Tenant},
-    journal::{RequestKey, RunFilter, RunReader, StoreError, Unfinished},
+    journal::{RunFilter, RunReader, StoreError, Unfinished},
     money::Spent,
+    once::{Answered, RequestKey},
     record::{Record, Seq},
     view::RunView,
 };
@@ -97,7 +98,7 @@ impl RunReader for Store {
         self.readers.read(move |connection| definitions::find(connection, &tenant, &digest)).await
     }
 
-    async fn find_request(&self, key: &RequestKey) -> Read<Option<RequestKey>> {
+    async fn find_request(&self, key: &RequestKey) -> Read<Option<(Digest, Answered)>> {
         let key = key.clone();
         self.readers.read(move |connection| keys::find(connection, &key)).await
     }
@@ -110,6 +111,7 @@ impl RunReader for Store {
                     runs,
                     ready,
                     timers: waits::timers(connection)?,
+                    waiting: waits::waiting(connection)?,
                     deadlines: runs::deadlines(connection)?,
                     parked: runs::count_parked(connection)?,
                 })

@@ -2,8 +2,9 @@
 
 use async_trait::async_trait;
 use drawloom_contract::{
-    ids::{RunId, RunKey},
-    journal::{HandleId, StoreError},
+    ids::{RunId, RunKey, Tenant},
+    journal::StoreError,
+    once::HandleId,
     retention::{Prune, Pruned, Retention},
     time::Timestamp,
 };
@@ -13,7 +14,7 @@ use crate::{
     sqlite::{self, Connection, writer::Job},
     store::Store,
     tables::{
-        batches, blobs, definitions, keys, pruned, records,
+        batches, blobs, definitions, effects, keys, pruned, records,
         runs::prune::{self as runs, Member},
         sessions, waits,
     },
@@ -37,6 +38,8 @@ pub(crate) enum Removal {
     },
     /// Some of the marked journals.
     Journals,
+    /// Some answers of requests that were given before this.
+    Answers { tenant: Option<Tenant>, before: Timestamp },
 }
 
 /// What one transaction removed.
@@ -44,7 +47,7 @@ pub(crate) enum Removal {
 pub(crate) struct Removed {
     /// What went.
     pub(crate) what: Pruned,
-    /// Whether marked journals may be left.
+    /// Whether more of the same may be left.
     pub(crate) more: bool,
 }
 
@@ -75,6 +78,8 @@ impl Retention for Store {
     async fn prune(&self, prune: &Prune) -> Result<Pruned, StoreError> {
         // What an earlier call could not finish goes first.
         let mut all = self.remove_journals().await?;
+        let answers = || Removal::Answers { tenant: prune.tenant.clone(), before: prune.ended_before };
+        while self.remove(answers()).await?.more {}
         let mut after = None;
         loop {
             let page = self.prunable_roots(prune, after).await?;
@@ -147,6 +152,9 @@ pub(crate) fn remove(connection: &Connection, removal: &Removal) -> sqlite::Resu
             }
         }
         Removal::Journals => removed.more = remove_marked(connection, &mut removed.what)?,
+        Removal::Answers { tenant, before } => {
+            removed.more = keys::remove_answers(connection, tenant.as_ref(), *before, ROWS)? == ROWS;
+        }
     }
     Ok(removed)
 }
@@ -160,6 +168,7 @@ fn remove_tree(connection: &Connection, root: &RunKey) -> sqlite::Result<u64> {
         definitions::loosen(connection, tenant, definition)?;
         runs::remove(connection, tenant, *run)?;
         waits::remove(connection, tenant, *run)?;
+        effects::remove(connection, tenant, *run)?;
         keys::remove(connection, tenant, HandleId::Run(*run))?;
         sessions::remove(connection, tenant, *session)?;
         if let Some(batch) = batch {

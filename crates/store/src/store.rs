@@ -20,7 +20,8 @@ use drawloom_contract::{
 use tokio::sync::{mpsc, oneshot};
 
 use crate::{
-    prepare::{Pinned, prepare},
+    feeds::Feeds,
+    prepare::{Pinned, Unfit, prepare},
     sqlite::{
         Connection, Depth,
         error::{explain_io, failed, locked},
@@ -37,10 +38,10 @@ const REMEMBERED: usize = 4_096;
 
 /// The journal and everything derived from it, in one SQLite file.
 pub struct Store {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
     pub(crate) queue: mpsc::Sender<Job>,
     writer: Mutex<Option<JoinHandle<()>>>,
-    pub(crate) readers: Readers,
+    pub(crate) readers: Arc<Readers>,
     is_read_only: bool,
 }
 
@@ -68,6 +69,7 @@ pub(crate) struct Shared {
     pub(crate) epoch: Epoch,
     pub(crate) files: Arc<Files>,
     pub(crate) counters: Counters,
+    pub(crate) feeds: Feeds,
     /// Why the last write failed, until one succeeds.
     failure: Mutex<Option<StoreError>>,
     /// Definitions that the file holds.
@@ -92,6 +94,7 @@ impl Shared {
             synchronous,
             epoch,
             counters: Counters::default(),
+            feeds: Feeds::default(),
             failure: Mutex::default(),
             definitions: Mutex::default(),
         }
@@ -147,7 +150,7 @@ impl Store {
             ..Shared::new(file, files, Synchronous::Full, Epoch::default())
         });
         let (queue, _) = mpsc::channel(1);
-        let readers = Readers::new(shared.file.clone(), Arc::clone(&shared.files));
+        let readers = Arc::new(Readers::new(shared.file.clone(), Arc::clone(&shared.files)));
         readers.keep(connection);
         Ok(Self { shared, queue, writer: Mutex::new(None), readers, is_read_only: true })
     }
@@ -166,7 +169,7 @@ impl Store {
             .name("store writer".into())
             .spawn(move || writer::run(connection, jobs, writers))
             .map_err(|error| explain_io(&shared.file, "cannot start the writer", &error))?;
-        let readers = Readers::new(shared.file.clone(), Arc::clone(&shared.files));
+        let readers = Arc::new(Readers::new(shared.file.clone(), Arc::clone(&shared.files)));
         Ok(Self { shared, queue, writer: Mutex::new(Some(thread)), readers, is_read_only: false })
     }
 
@@ -243,8 +246,11 @@ impl Store {
 #[async_trait]
 impl Journal for Store {
     async fn commit(&self, entry: Entry) -> Result<Committed, CommitError> {
-        let work = prepare(entry, |tenant, digest| self.shared.is_known(tenant, digest))
-            .map_err(|detail| self.shared.malformed(detail))?;
+        let work =
+            prepare(entry, |tenant, digest| self.shared.is_known(tenant, digest)).map_err(|unfit| match unfit {
+                Unfit::Malformed(detail) => self.shared.malformed(detail),
+                Unfit::Refused(error) => CommitError::Refused(error),
+            })?;
         let (answer, committed) = oneshot::channel();
         self.queue.send(Job::Commit(Box::new(work), answer)).await.map_err(|_| CommitError::Store(self.gone()))?;
         committed.await.map_err(|_| CommitError::Store(self.gone()))?

@@ -7,7 +7,9 @@ pub(crate) mod batches;
 pub(crate) mod blobs;
 pub(crate) mod boots;
 pub(crate) mod definitions;
+pub(crate) mod effects;
 pub(crate) mod keys;
+pub(crate) mod logs;
 pub(crate) mod pruned;
 pub(crate) mod records;
 pub(crate) mod runs;
@@ -66,7 +68,7 @@ macro_rules! tables {
 
 // Tables that no commit of an entry writes have no prepared statements: they are among the others.
 tables! {
-    written: boots, records, runs, waits, batches, sessions, definitions, blobs, keys, values;
+    written: boots, records, runs, waits, batches, sessions, definitions, blobs, keys, effects, values, logs;
     others: pruned
 }
 

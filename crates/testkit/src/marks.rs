@@ -46,7 +46,7 @@ impl Tool for Ledger {
     async fn call(&self, _: &ToolContext, input: Value) -> Result<Step, ToolError> {
         let line = input["line"].as_str().ok_or_else(|| ToolError::Invalid("line is missing".into()))?;
         mark(&self.file, line);
-        Ok(Step::Done(format!("booked {line}")))
+        Ok(Step::done(format!("booked {line}")))
     }
 }
 

@@ -36,7 +36,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         let began = Instant::now();
         match bash.call(&context, serde_json::json!({ "command": "true" })).await? {
             Step::Done(_) => {}
-            Step::Wait(_) => return Err("Bash does not wait".into()),
+            Step::Wait(_) | Step::Spawn { .. } => return Err("Bash does not wait".into()),
         }
         writeln!(std::io::stdout(), "{} {}", bare.as_micros(), began.elapsed().as_micros())?;
     }

@@ -16,8 +16,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let grep = one_tool::tool("Grep", Config::default(), Launcher::this_program(&[]), &std::env::temp_dir())?;
     let context = one_tool::context(Path::new(&directory), Mode::ReadOnly)?;
     match grep.call(&context, serde_json::from_str(&input)?).await? {
-        Step::Done(text) => writeln!(std::io::stdout(), "{text}")?,
-        Step::Wait(_) => return Err("Grep does not wait".into()),
+        Step::Done(answer) => writeln!(std::io::stdout(), "{}", answer.text)?,
+        Step::Wait(_) | Step::Spawn { .. } => return Err("Grep does not wait".into()),
     }
     Ok(())
 }

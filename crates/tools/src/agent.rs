@@ -4,7 +4,8 @@ use async_trait::async_trait;
 use drawloom_contract::{
     ids::AgentName,
     record::Collect,
-    tool::{ChildStart, Gates, Repeat, Step, Tool, ToolCard, ToolContext, ToolError, Wait},
+    runs::Start,
+    tool::{Gates, Repeat, Step, Tool, ToolCard, ToolContext, ToolError},
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -98,16 +99,16 @@ impl Tool for Agent {
             }
         };
         let starts = spawns.into_iter().map(start).collect::<Result<_, _>>()?;
-        Ok(Step::Wait(Wait::Children { starts, collect }))
+        Ok(Step::Spawn { starts, collect })
     }
 }
 
-fn start(spawn: Spawn) -> Result<ChildStart, ToolError> {
+fn start(spawn: Spawn) -> Result<Start, ToolError> {
     let agent: AgentName = spawn.name.parse().map_err(|error| ToolError::Invalid(format!("name: {error}")))?;
     if spawn.prompt.is_empty() {
         return Err(invalid("prompt is empty: say what the agent should do"));
     }
-    Ok(ChildStart { agent, prompt: spawn.prompt })
+    Ok(Start::new(agent, spawn.prompt))
 }
 
 /// A description on one line, cut when it is long.

@@ -150,7 +150,7 @@ impl Tool for Bash {
         if let Some(trouble) = &finished.trouble {
             tracing::warn!(run = %context.run.run, call = context.call, trouble, "a command was not cleared up");
         }
-        outcome::of(finished, &command, seconds).map(Step::Done)
+        outcome::of(finished, &command, seconds).map(Step::done)
     }
 }
 

@@ -74,7 +74,7 @@ impl Tool for Edit {
         let redactor = context.redactor.clone();
         replace::change(context, opened, move |opened, stop| plan(opened, &input, &redactor, stop))
             .await
-            .map(Step::Done)
+            .map(Step::done)
     }
 }
 

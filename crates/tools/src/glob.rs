@@ -75,7 +75,7 @@ impl Tool for Glob {
         let scope = Scope { hidden: input.hidden, ignored: input.ignored };
         let mut said = until_dropped(move |stop| find(&opened, scope, &matcher, stop)).await?;
         said.extend(elsewhere);
-        Ok(Step::Done(said.join("\n")))
+        Ok(Step::done(said.join("\n")))
     }
 }
 

@@ -131,7 +131,7 @@ impl Tool for Grep {
         let redactor = context.redactor.clone();
         let mut said = until_dropped(move |stop| search(&opened, &plan, redactor, stop)).await?;
         said.extend(elsewhere.map(|notice| format!("\n{notice}")));
-        Ok(Step::Done(said))
+        Ok(Step::done(said))
     }
 }
 

@@ -103,7 +103,7 @@ impl Tool for Http {
         let headers = with_agent(input.headers.into_iter().collect());
         let request = Request { method: input.method.into(), address, headers, body: input.body.into() };
         let fetched = self.0.fetch(context, request, MOST_BYTES).await?;
-        Ok(Step::Done(said(fetched, &context.redactor)))
+        Ok(Step::done(said(fetched, &context.redactor)))
     }
 }
 

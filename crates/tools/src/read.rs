@@ -74,7 +74,7 @@ impl Tool for Read {
         let input: Input = serde_json::from_value(input)?;
         let opened = open(context, input.volume.as_deref(), &input.path)?;
         let redactor = context.redactor.clone();
-        until_dropped(move |stop| read(&opened, &input, &redactor, &stop)).await.map(Step::Done)
+        until_dropped(move |stop| read(&opened, &input, &redactor, &stop)).await.map(Step::done)
     }
 }
 

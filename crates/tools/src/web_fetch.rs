@@ -66,7 +66,7 @@ impl Tool for WebFetch {
         let request = Request { method: Method::Get, address, headers: with_agent(headers), body: Bytes::new() };
         let fetched = self.0.fetch(context, request, MOST_BYTES).await?;
         let redactor = context.redactor.clone();
-        until_dropped(move |stop| said(&fetched, input.offset, &redactor, &stop)).await.map(Step::Done)
+        until_dropped(move |stop| said(&fetched, input.offset, &redactor, &stop)).await.map(Step::done)
     }
 }
 

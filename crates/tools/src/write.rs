@@ -49,7 +49,7 @@ impl Tool for Write {
 
     async fn call(&self, context: &ToolContext, input: Value) -> Result<Step, ToolError> {
         let (opened, input) = prepare(context, input)?;
-        replace::change(context, opened, move |opened, stop| plan(opened, input, stop)).await.map(Step::Done)
+        replace::change(context, opened, move |opened, stop| plan(opened, input, stop)).await.map(Step::done)
     }
 }
 

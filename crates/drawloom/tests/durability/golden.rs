@@ -32,6 +32,11 @@ fn a_directory_of_format_5_is_opened_and_what_it_left_goes_on() {
     drop(case);
 }
 
+#[test]
+fn a_directory_of_format_6_is_opened_and_what_it_left_goes_on() {
+    opens_and_goes_on("format-6", "2026-11-17T12:40");
+}
+
 fn opens_and_goes_on(version: &str, made_before: &str) -> (Case, String, Server) {
     let case = golden(version);
     let server = case.start(&json!({}));

@@ -37,6 +37,8 @@ fn accepted() -> Accepted {
         budget_cost: None,
         models: Default::default(),
         narrowed_hosts: None,
+        narrowed_volumes: None,
+        part_budgets: Vec::new(),
         deadline: None,
         deadline_set: None,
         run_timeout_ms: None,
@@ -142,6 +144,7 @@ fn plans(count: u32) -> usize {
                         evidence: None,
                         conditions: None,
                         by_executor: false,
+                        reserved_cost: None,
                         masked,
                     };
                     open.push_back(apply(&mut run, &mut *drive, Body::CallStarted(started)));
@@ -154,7 +157,13 @@ fn plans(count: u32) -> usize {
             return planned;
         }
         let call = open.pop_front().expect("something is open until all have ended");
-        let done = drawloom_contract::record::CallDone { call, text: "ok".into(), is_error: false, in_doubt: false };
+        let done = drawloom_contract::record::CallDone {
+            call,
+            text: "ok".into(),
+            is_error: false,
+            in_doubt: false,
+            cost: None,
+        };
         apply(&mut run, &mut *drive, Body::CallDone(done));
     }
 }

@@ -66,7 +66,7 @@ impl Tool for Checked {
         match input["then"].as_str() {
             Some("hang") => std::future::pending().await,
             Some("fail") => Err(ToolError::Failed("it failed".into())),
-            _ => Ok(Step::Done("it worked".into())),
+            _ => Ok(Step::done("it worked")),
         }
     }
 }

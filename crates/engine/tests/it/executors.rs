@@ -15,14 +15,17 @@ use drawloom_contract::{
     definition::Definition,
     executor::{AskedBy, CallPlan, Drive, Effect, Executor},
     failure::FailureKind,
-    journal::{CommitError, Committed, Entry, Journal},
+    journal::{CommitError, Committed, Entry, Journal, StoreError},
+    log::Log as _,
     message::ToolUse,
-    record::{Body, Collect, Outcome, Record, Status},
+    record::{Body, Collect, Outcome, PartBudget, Record, Status},
     run::Run,
     runs::{Interest, Runs, Start},
-    time::Timestamp,
-    tool::{ChildStart, Repeat, Step, Tool, ToolCard, ToolContext, ToolError, Wait},
+    time::{Clock as _, Timestamp},
+    tool::{Repeat, Step, Tool, ToolCard, ToolContext, ToolError, Woken},
+    values::KeyValue as _,
     view::RunView,
+    wait::{Cause, Wait},
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -30,12 +33,14 @@ use serde_json::{Value, json};
 use tokio::sync::Notify;
 
 use crate::{
-    house::{House, Plan, ask},
+    house::{House, Plan, Wall, ask},
     resuming::die_after,
+    waiting::{Late, count, log, post, value},
 };
 
-/// Notes its input, measures it with a tool of its own, asks two agents, waits for a moment, and says what came of it.
-struct Steps;
+/// Notes its input, measures it with a tool of its own, asks two agents, meets others by a log, a value and a time, waits for a
+/// moment, and says what came of it.
+struct Steps(Late, Option<Arc<Death>>);
 
 impl Executor for Steps {
     fn open(&self, _: Arc<Definition>) -> Box<dyn Drive> {
@@ -43,7 +48,7 @@ impl Executor for Steps {
     }
 
     fn tools(&self) -> Vec<Arc<dyn Tool>> {
-        vec![Arc::new(Measure), Arc::new(Consult)]
+        vec![Arc::new(Measure), Arc::new(Consult), Arc::new(Meet(self.0.clone(), self.1.clone()))]
     }
 }
 
@@ -71,7 +76,7 @@ impl Drive for State {
                 self.started = started.index + 1;
             }
             Body::CallDone(done) => self.results.push(done.text.clone()),
-            Body::Parked { until: Some(_), .. } => self.waited = true,
+            Body::Parked { wait } if wait.until.is_some() => self.waited = true,
             _ => {}
         }
     }
@@ -90,8 +95,11 @@ impl Drive for State {
         match (self.started, self.results.len()) {
             (0, 0) => vec![call(0, "Measure", json!({ "text": self.input }))],
             (1, 1) => vec![call(1, "Consult", json!({ "prompt": self.results[0] }))],
-            (2, 2) if !self.waited => vec![Effect::Wait { until: begun.after(Duration::from_millis(40)) }],
-            (2, 2) => vec![Effect::Finish(Box::new(Outcome {
+            (2, 2) => vec![call(2, "Meet", json!({ "by": "log" }))],
+            (3, 3) => vec![call(3, "Meet", json!({ "by": "value" })), call(4, "Meet", json!({ "by": "time" }))],
+            (4, _) => vec![call(4, "Meet", json!({ "by": "time" }))],
+            (5, 5) if !self.waited => vec![Effect::Wait { until: begun.after(Duration::from_millis(40)) }],
+            (5, 5) => vec![Effect::Finish(Box::new(Outcome {
                 status: Status::Completed,
                 stop_reason: None,
                 error: None,
@@ -124,7 +132,7 @@ impl Tool for Measure {
 
     async fn call(&self, _: &ToolContext, input: Value) -> Result<Step, ToolError> {
         let Text { text } = serde_json::from_value(input)?;
-        Ok(Step::Done(format!("{} bytes", text.len())))
+        Ok(Step::done(format!("{} bytes", text.len())))
     }
 }
 
@@ -147,17 +155,101 @@ impl Tool for Consult {
 
     async fn call(&self, _: &ToolContext, input: Value) -> Result<Step, ToolError> {
         let Prompt { prompt } = serde_json::from_value(input)?;
-        let start = |agent: &str| ChildStart { agent: agent.parse().expect("a name"), prompt: prompt.clone() };
-        Ok(Step::Wait(Wait::Children { starts: vec![start("alice"), start("bob")], collect: Collect::Many }))
+        let start = |agent: &str| Start {
+            input: Some(json!({ "for": agent })),
+            tools: Some(vec!["Pro*".into()]),
+            volumes: Some(Vec::new()),
+            budget_tokens: Some(50_000),
+            max_iterations: Some(3),
+            timeout_ms: Some(3_600_000),
+            ..Start::new(agent.parse().expect("a name"), prompt.clone())
+        };
+        Ok(Step::Spawn { starts: vec![start("alice"), start("bob")], collect: Collect::Many })
+    }
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct By {
+    by: String,
+}
+
+/// Waits until a message, a value or a time is there, and counts itself once. What it waits for comes from a task that dies with the
+/// process, so after some time it brings it itself.
+struct Meet(Late, Option<Arc<Death>>);
+
+#[async_trait]
+impl Tool for Meet {
+    fn card(&self) -> ToolCard {
+        ToolCard::new::<By>("Meet", "Meets others.")
+    }
+
+    fn repeat(&self) -> Repeat<'_> {
+        Repeat::Keyed
+    }
+
+    async fn call(&self, context: &ToolContext, input: Value) -> Result<Step, ToolError> {
+        let By { by } = serde_json::from_value(input)?;
+        let store = self.0.get();
+        let failed = |error: StoreError| ToolError::Failed(error.to_string());
+        let bring = {
+            let (store, by) = (store.clone(), by.clone());
+            async move {
+                match by.as_str() {
+                    "log" => drop(post(&*store, "meeting", "hello", None).await),
+                    "value" => drop(count(&*store, "meeting", |_| None).await),
+                    _ => {}
+                }
+            }
+        };
+        let is_there = match by.as_str() {
+            "log" => store.head(&log("meeting")).await.map_err(failed)? > 0,
+            "value" => store.find_value(&value("meeting"), Timestamp::from_millis(1)).await.map_err(failed)?.is_some(),
+            _ => context.woken == Some(Woken::ByTime),
+        };
+        if is_there {
+            self.die(true).await;
+            let number = count(&*store, "met", |next| Some(context.once(0, json!(next)))).await?;
+            self.die(false).await;
+            return Ok(Step::done(format!("met {by} as number {number}")));
+        }
+        match context.woken {
+            Some(Woken::ByTime) => bring.await,
+            _ => drop(tokio::spawn(bring)),
+        }
+        let until = Some(Wall.wall().after(Duration::from_millis(20)));
+        Ok(Step::Wait(match by.as_str() {
+            "log" => Wait { on: vec![Cause::Log { log: log("meeting"), after: 0 }], until },
+            "value" => Wait { on: vec![Cause::Value { key: value("meeting"), revision: 0 }], until },
+            _ => Wait { on: Vec::new(), until },
+        }))
+    }
+}
+
+impl Meet {
+    /// Dies before or after its effect, when that is due.
+    async fn die(&self, before: bool) {
+        if let Some(death) = &self.1
+            && death.is_due(before)
+        {
+            death.dead.notify_one();
+            std::future::pending::<()>().await;
+        }
     }
 }
 
 fn plan() -> Plan {
+    plan_dying(None)
+}
+
+fn plan_dying(death: Option<Arc<Death>>) -> Plan {
+    let late = Late::default();
     let mut plan = Plan::new(json!([{ "text": "{{agent}} heard {{prompt}}" }])).agent("worker", |definition| {
         definition.executor = "steps".into();
         (definition.provider, definition.model) = (String::new(), String::new());
     });
-    plan.executors = BTreeMap::from([("steps".to_owned(), Arc::new(Steps) as Arc<dyn Executor>)]);
+    let steps = Steps(late.clone(), death);
+    plan.executors = BTreeMap::from([("steps".to_owned(), Arc::new(steps) as Arc<dyn Executor>)]);
+    plan.seams = late;
     plan
 }
 
@@ -173,6 +265,17 @@ async fn check(house: &House, view: &RunView) {
     assert_eq!((view.provider.as_str(), view.model.as_str()), ("steps", ""));
     let children = house.children(view).await;
     assert_eq!(children.len(), 2, "each child was started once");
+    for child in &children {
+        let Body::Accepted(accepted) = &house.journal(child).await[0].body else { panic!("a beginning") };
+        assert_eq!(accepted.input, Some(json!({ "for": child.agent })));
+        assert_eq!((&*accepted.tools, accepted.max_iterations), (&["Probe".to_owned()][..], 3));
+        let budget = PartBudget { run: child.run, tokens: Some(50_000), cost: None };
+        assert_eq!((&accepted.part_budgets, accepted.narrowed_volumes.as_deref()), (&vec![budget], Some(&[][..])));
+        assert!(accepted.deadline.is_some());
+    }
+    let met = house.store.find_value(&value("met"), Timestamp::from_millis(1)).await.expect("a read");
+    assert_eq!(met.map(|kept| kept.value), Some(json!(3)), "each meeting was counted once");
+    assert_eq!(text.matches("met ").count(), 3, "{text}");
     let replay = house.engine.replay(&house.caller, view.run).await.expect("a replay");
     assert!(replay.ok && replay.same_version, "{replay:?}");
     assert!(replay.steps.iter().any(|step| step.recorded.starts_with("note ")), "{replay:?}");
@@ -183,24 +286,14 @@ async fn a_run_that_asks_no_model_uses_its_executors_tools_notes_children_and_wa
     let house = House::new(plan());
     let view = house.finish(house.start(start(), Interest::Outcome).await).await;
     check(&house, &view).await;
+    let kinds = house.kinds(&view).await;
+    let count = |kind: &str| kinds.iter().filter(|found| **found == kind).count();
     assert_eq!(
-        house.kinds(&view).await,
-        [
-            "accepted",
-            "admitted",
-            "note",
-            "call_started",
-            "call_done",
-            "call_started",
-            "call_waiting",
-            "parked",
-            "admitted",
-            "call_done",
-            "parked",
-            "admitted",
-            "finished"
-        ]
+        (count("note"), count("call_started"), count("call_done"), count("finished")),
+        (1, 5, 5, 1),
+        "{kinds:?}"
     );
+    assert!(count("call_waiting") >= 4 && count("parked") >= 4, "{kinds:?}");
     assert_eq!(view.deadline, None, "the usual deadline is for runs of a model");
 }
 
@@ -232,33 +325,54 @@ fn an_executor_that_is_not_there_is_refused_and_ends_what_needs_it() {
     });
 }
 
-/// Where a process dies: at its `after`th commit, before or after that is true.
+/// Where a process dies: at its `after`th commit or effect, before or after that is true.
 #[derive(Clone, Copy)]
 struct Dies {
     after: usize,
     before_commit: bool,
 }
 
+/// Counts commits and effects, and ends the process at one of them.
+struct Death {
+    at: Dies,
+    passed: AtomicUsize,
+    dead: Notify,
+}
+
+impl Death {
+    fn new(at: Dies) -> Arc<Self> {
+        Arc::new(Self { at, passed: AtomicUsize::new(0), dead: Notify::new() })
+    }
+
+    /// Whether to die here, before or after something is true.
+    fn is_due(&self, before: bool) -> bool {
+        let passed = match before {
+            true => self.passed.fetch_add(1, Ordering::SeqCst) + 1,
+            false => self.passed.load(Ordering::SeqCst),
+        };
+        passed > self.at.after || (passed == self.at.after && self.at.before_commit == before)
+    }
+}
+
 /// A journal that never answers from its last commit on.
 struct Dying {
     journal: Arc<dyn Journal>,
-    at: Dies,
-    commits: AtomicUsize,
-    dead: Arc<Notify>,
+    death: Arc<Death>,
 }
 
 #[async_trait]
 impl Journal for Dying {
     async fn commit(&self, entry: Entry) -> Result<Committed, CommitError> {
-        let number = self.commits.fetch_add(1, Ordering::SeqCst) + 1;
-        if number >= self.at.after {
-            if number == self.at.after && !self.at.before_commit {
-                self.journal.commit(entry).await?;
-            }
-            self.dead.notify_one();
+        if self.death.is_due(true) {
+            self.death.dead.notify_one();
             return std::future::pending().await;
         }
-        self.journal.commit(entry).await
+        let committed = self.journal.commit(entry).await;
+        if self.death.is_due(false) {
+            self.death.dead.notify_one();
+            return std::future::pending().await;
+        }
+        committed
     }
 }
 
@@ -266,17 +380,16 @@ impl Journal for Dying {
 fn die_at(directory: &Path, at: Dies) -> Option<RunView> {
     let directory = directory.to_owned();
     die_after(async move {
-        let dead = Arc::<Notify>::default();
-        let died = dead.clone();
-        let mut plan = plan();
-        plan.wrap_journal =
-            Arc::new(move |journal| Arc::new(Dying { journal, at, commits: AtomicUsize::new(0), dead: dead.clone() }));
+        let death = Death::new(at);
+        let mut plan = plan_dying(Some(death.clone()));
+        let dying = death.clone();
+        plan.wrap_journal = Arc::new(move |journal| Arc::new(Dying { journal, death: dying.clone() }));
         let house = House::at(&directory, plan);
         let started = house.start(start(), Interest::Outcome).await;
         let view = (*started.view).clone();
         tokio::select! {
             biased;
-            () = died.notified() => Some(view),
+            () = death.dead.notified() => Some(view),
             _ = house.finish(started) => None,
         }
     })
@@ -299,5 +412,5 @@ fn it_goes_on_after_its_process_died_at_any_commit() {
             });
         }
     }
-    assert!(deaths >= 12, "{deaths} deaths are not every commit");
+    assert!(deaths >= 30, "{deaths} deaths are not every commit");
 }

@@ -18,7 +18,7 @@ use drawloom_contract::{
     executor::Executor,
     ids::{AgentName, RunKey, Tenant},
     journal::{Journal, RunReader},
-    message::Segment,
+    log::Log,
     model::{Deltas, ListedModel, Model, ModelCard, Turn, TurnError, TurnRequest},
     money::Price,
     record::{Body, Record},
@@ -54,6 +54,8 @@ impl Clock for Wall {
         tokio::time::sleep(time.since(self.now())).await;
     }
 }
+
+use crate::waiting::Late;
 
 /// A clock that stands still until it is turned.
 pub(crate) struct Hand {
@@ -198,7 +200,7 @@ impl Tool for Probe {
             panic!("as asked");
         }
         tokio::time::sleep(Duration::from_millis(input["ms"].as_u64().unwrap_or(0))).await;
-        Ok(Step::Done(format!("probed {}", input["say"].as_str().unwrap_or("nothing"))))
+        Ok(Step::done(format!("probed {}", input["say"].as_str().unwrap_or("nothing"))))
     }
 }
 
@@ -217,7 +219,7 @@ impl Tool for Idle {
     }
 
     async fn call(&self, _: &ToolContext, _: Value) -> Result<Step, ToolError> {
-        Ok(Step::Done("idle".into()))
+        Ok(Step::done("idle"))
     }
 }
 
@@ -242,11 +244,17 @@ pub(crate) struct Plan {
     pub(crate) wrap_reader: WrapReader,
     /// Stands between the engine and what it writes.
     pub(crate) wrap_journal: WrapJournal,
+    /// Stands between the engine and its logs.
+    pub(crate) wrap_log: WrapLog,
+    /// Told of the store, once it is open.
+    pub(crate) seams: Late,
     /// Tools `Idle000` and so on, which do nothing.
     pub(crate) idle_tools: u32,
 }
 
 pub(crate) type WrapJournal = Arc<dyn Fn(Arc<dyn Journal>) -> Arc<dyn Journal> + Send + Sync>;
+
+pub(crate) type WrapLog = Arc<dyn Fn(Arc<Store>) -> Arc<dyn Log> + Send + Sync>;
 
 impl Plan {
     pub(crate) fn new(rules: Value) -> Self {
@@ -265,6 +273,8 @@ impl Plan {
             entropy: Arc::new(Counter),
             wrap_reader: Arc::new(|reader| reader),
             wrap_journal: Arc::new(|journal| journal),
+            wrap_log: Arc::new(|store| store),
+            seams: Late::default(),
             idle_tools: 0,
         }
     }
@@ -335,6 +345,7 @@ impl House {
 
     pub(crate) fn at(directory: &Path, plan: Plan) -> Self {
         let opened = Store::open(&Options::new(directory), Wall.wall()).expect("a store");
+        plan.seams.set(&opened.store);
         let meter = Arc::<Meter>::default();
         let probed = Arc::<Mutex<Vec<Value>>>::default();
         let options = serde_json::from_value(json!({ "rules": plan.rules })).expect("rules of the test");
@@ -355,6 +366,8 @@ impl House {
             previous_unclean: opened.previous == Previous::Unclean,
             journal: (plan.wrap_journal)(opened.store.clone()),
             reader: (plan.wrap_reader)(opened.store.clone()),
+            logs: (plan.wrap_log)(opened.store.clone()),
+            values: opened.store.clone(),
             definitions: Arc::new(Agents(
                 plan.agents.into_iter().map(|agent| (agent.name.to_string(), Arc::new(agent))).collect(),
             )),
@@ -426,26 +439,7 @@ impl House {
 }
 
 pub(crate) fn ask(agent: &str, prompt: &str) -> Start {
-    Start {
-        agent: agent.parse().expect("a name"),
-        user: None,
-        segments: vec![Segment::user(prompt)],
-        input: None,
-        tools: None,
-        session: None,
-        agent_id: None,
-        parent_context: None,
-        metadata: None,
-        timeout_ms: None,
-        run_timeout_ms: None,
-        max_iterations: None,
-        budget_tokens: None,
-        budget_cost: None,
-        user_tier: None,
-        sampling: Default::default(),
-        hosts: None,
-        warnings: vec![],
-    }
+    Start::new(agent.parse().expect("a name"), prompt)
 }
 
 pub(crate) fn kind(body: &Body) -> &'static str {

@@ -2,8 +2,9 @@ use std::time::Duration;
 
 use drawloom_contract::{
     model::TurnError,
-    record::{Body, ParkedOn, Status},
+    record::{Body, Status},
     runs::{Interest, Runs as _},
+    wait::Cause,
 };
 use serde_json::json;
 
@@ -67,10 +68,10 @@ async fn a_run_that_waits_for_room_gives_its_slot_back_and_can_be_cancelled() {
     let parked = house.until(&key, |view| view.status == Status::Waiting).await;
     let records = house.journal(&parked).await;
     let on = records.iter().rev().find_map(|record| match &record.body {
-        Body::Parked { on, .. } => Some(*on),
+        Body::Parked { wait } => Some(wait.on.clone()),
         _ => None,
     });
-    assert_eq!(on, Some(Some(ParkedOn::RateLimit)));
+    assert_eq!(on, Some(vec![Cause::RateLimit]));
     // The only slot is free for somebody else.
     assert_eq!(house.run("bob", "y").await.status, Status::Completed);
     let cancelled = house.engine.cancel(&house.caller, key.run, None).await.expect("a run");

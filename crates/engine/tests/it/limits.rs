@@ -55,7 +55,7 @@ async fn throttling_parks_the_run_off_its_slot_and_never_fails_it() {
         .journal(&view)
         .await
         .iter()
-        .filter(|record| matches!(record.body, Body::Parked { until: Some(_), .. }))
+        .filter(|record| matches!(&record.body, Body::Parked { wait } if wait.until.is_some()))
         .count();
     assert_eq!(parked, 3);
 }

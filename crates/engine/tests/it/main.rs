@@ -19,3 +19,4 @@ mod stopping;
 mod thinking;
 mod trials;
 mod unreadable;
+mod waiting;

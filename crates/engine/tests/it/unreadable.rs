@@ -13,8 +13,9 @@ use drawloom_contract::{
     caller::Visible,
     definition::Definition,
     ids::{AgentId, BatchId, Digest, RunKey, SessionId, Tenant},
-    journal::{RequestKey, RunFilter, RunReader, StoreError, Unfinished},
+    journal::{RunFilter, RunReader, StoreError, Unfinished},
     money::Spent,
+    once::{Answered, RequestKey},
     record::{Body, Record, Seq, Status},
     runs::{Interest, Runs as _},
     time::{Entropy, NoEntropy},
@@ -110,7 +111,7 @@ impl RunReader for Damaged {
         self.reader.find_definition(tenant, digest).await
     }
 
-    async fn find_request(&self, key: &RequestKey) -> Result<Option<RequestKey>, StoreError> {
+    async fn find_request(&self, key: &RequestKey) -> Result<Option<(Digest, Answered)>, StoreError> {
         self.reader.find_request(key).await
     }
 

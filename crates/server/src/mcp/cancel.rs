@@ -6,7 +6,7 @@ use drawloom_contract::{
     caller::{Caller, Scope},
     failure::Failure,
     ids::RunId,
-    journal::HandleId,
+    once::HandleId,
 };
 use rmcp::model::RequestId;
 use serde::Deserialize;

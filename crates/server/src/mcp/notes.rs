@@ -8,7 +8,7 @@ use drawloom_contract::{
     failure::{Explain, Failure},
     ids::{Digest, Tenant},
     time::Timestamp,
-    values::{ValueChange, ValueKey},
+    values::{Space, ValueChange, ValueKey},
 };
 use rmcp::model::{ProgressToken, RequestId};
 use serde::{Deserialize, Serialize};
@@ -19,7 +19,7 @@ use crate::{app::App, mcp::table::Terms};
 const KEPT: Duration = Duration::from_secs(25 * 60 * 60);
 /// How long it is kept after the answer was sent, for a client who did not get it.
 const KEPT_ANSWERED: Duration = Duration::from_secs(10 * 60);
-const SPACE: &str = "mcp_call";
+const SPACE: Space = Space::of("mcp_call");
 
 /// A call that waits.
 #[derive(Clone, Serialize, Deserialize)]
@@ -81,8 +81,8 @@ impl Notes {
         let at = self.app.clock.wall();
         let value = serde_json::to_value(note).expect("notes have only text keys");
         let value = self.app.redactor.clean(value);
-        let change = ValueChange::Put { key: key(name), value, at, expires_at: at.after(kept) };
-        if let Err(error) = self.app.values.change(change).await {
+        let change = ValueChange::put(key(name), value, at, Some(at.after(kept)));
+        if let Err(error) = self.app.values.change(vec![change], None).await {
             tracing::warn!(%error, "a waiting call could not be noted; after a restart its client must ask anew");
         }
     }
@@ -92,10 +92,10 @@ impl Notes {
         let found = self.app.values.find_value(&key(name), self.app.clock.wall()).await;
         let value = found.map_err(|error| Failure::of(&error as &dyn Explain))?;
         // A note of another version says nothing.
-        Ok(value.and_then(|value| serde_json::from_value(value).ok()))
+        Ok(value.and_then(|kept| serde_json::from_value(kept.value).ok()))
     }
 }
 
 fn key(name: &str) -> ValueKey {
-    ValueKey { tenant: Tenant::default_tenant(), space: SPACE, key: name.to_owned() }
+    ValueKey { tenant: Tenant::default_tenant(), space: SPACE, owner: String::new(), key: name.to_owned() }
 }

@@ -9,7 +9,7 @@ use drawloom_contract::{
     failure::{Explain, Failure},
     ids::{Tenant, UserId},
     time::Timestamp,
-    values::{ValueChange, ValueKey},
+    values::{Space, ValueChange, ValueKey},
 };
 use rmcp::{
     model::InitializeRequestParams,
@@ -24,7 +24,7 @@ const KEPT: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 /// How old it may be when it is taken up, before it counts anew.
 const RENEWED: Duration = Duration::from_secs(24 * 60 * 60);
 /// The space of sessions in the key-value store. Their ids are random and long, so they are kept under one tenant.
-const SPACE: &str = "mcp_session";
+const SPACE: Space = Space::of("mcp_session");
 
 /// A session as it is kept.
 #[derive(Serialize, Deserialize)]
@@ -63,8 +63,8 @@ impl Sessions {
         kept.at = Some(at);
         let value = serde_json::to_value(&kept).expect("sessions have only text keys");
         let value = self.app.redactor.clean(value);
-        let change = ValueChange::Put { key: key(id), value, at, expires_at: at.after(KEPT) };
-        self.app.values.change(change).await.map_err(|error| Failure::of(&error as &dyn Explain))
+        let change = ValueChange::put(key(id), value, at, Some(at.after(KEPT)));
+        self.change(change).await
     }
 
     /// Keeps what a session asked for once and for all. It holds in this process also when it cannot be kept.
@@ -72,14 +72,14 @@ impl Sessions {
         let at = self.app.clock.wall();
         let key = key_of_wishes(id);
         let change = match *wishes == Wishes::default() {
-            true => ValueChange::Remove { key },
+            true => ValueChange::remove(key, at),
             false => {
                 let value = serde_json::to_value(wishes).expect("wishes have only text keys");
                 let value = self.app.redactor.clean(value);
-                ValueChange::Put { key, value, at, expires_at: at.after(KEPT) }
+                ValueChange::put(key, value, at, Some(at.after(KEPT)))
             }
         };
-        if let Err(error) = self.app.values.change(change).await {
+        if let Err(error) = self.app.values.change(vec![change], None).await {
             tracing::warn!(%error, "what a session subscribed to could not be kept; after a restart it is not told");
         }
     }
@@ -88,7 +88,7 @@ impl Sessions {
     pub(super) async fn wishes(&self, id: &str) -> Result<Option<Wishes>, Failure> {
         let found = self.app.values.find_value(&key_of_wishes(id), self.app.clock.wall()).await;
         let value = found.map_err(|error| Failure::of(&error as &dyn Explain))?;
-        Ok(value.and_then(|value| serde_json::from_value(value).ok()))
+        Ok(value.and_then(|kept| serde_json::from_value(kept.value).ok()))
     }
 
     /// Forgets a session; durable when this returns. Says whether there was one.
@@ -104,8 +104,12 @@ impl Sessions {
     }
 
     async fn remove(&self, key: ValueKey) -> Result<(), Failure> {
-        let change = ValueChange::Remove { key };
-        self.app.values.change(change).await.map_err(|error| Failure::of(&error as &dyn Explain))
+        self.change(ValueChange::remove(key, self.app.clock.wall())).await
+    }
+
+    async fn change(&self, change: ValueChange) -> Result<(), Failure> {
+        let changed = self.app.values.change(vec![change], None).await;
+        changed.map(drop).map_err(|error| Failure::of(&error as &dyn Explain))
     }
 
     /// Whether `caller` opened the session; `None`, when there is no such session.
@@ -123,7 +127,7 @@ impl Sessions {
     async fn find(&self, id: &str) -> Result<Option<Kept>, Failure> {
         let found = self.app.values.find_value(&key(id), self.app.clock.wall()).await;
         let value = found.map_err(|error| Failure::of(&error as &dyn Explain))?;
-        Ok(value.and_then(|value| serde_json::from_value(value).ok()))
+        Ok(value.and_then(|kept| serde_json::from_value(kept.value).ok()))
     }
 }
 
@@ -132,7 +136,7 @@ fn key_of_wishes(id: &str) -> ValueKey {
 }
 
 fn key(id: &str) -> ValueKey {
-    ValueKey { tenant: Tenant::default_tenant(), space: SPACE, key: id.to_owned() }
+    ValueKey { tenant: Tenant::default_tenant(), space: SPACE, owner: String::new(), key: id.to_owned() }
 }
 
 #[async_trait]
@@ -156,7 +160,8 @@ impl SessionStore for Sessions {
     }
 
     async fn delete(&self, id: &str) -> Result<(), SessionStoreError> {
-        self.app.values.change(ValueChange::Remove { key: key(id) }).await?;
+        let removal = ValueChange::remove(key(id), self.app.clock.wall());
+        self.app.values.change(vec![removal], None).await?;
         Ok(())
     }
 }

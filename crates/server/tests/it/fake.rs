@@ -11,10 +11,11 @@ use drawloom_contract::{
     definition::{Definition, Definitions},
     failure::{Failure, FailureKind, RunError},
     ids::{AgentId, AgentName, BatchId, Digest, RunId, RunKey, SessionId, Tenant},
-    journal::{HandleId, RunFilter},
+    journal::RunFilter,
     message::ToolUse,
     model::DeltaKind,
     money::Spent,
+    once::HandleId,
     record::{
         Accepted, BatchPlace, Body, CallDone, CallStarted, Outcome, Record, RepeatClass, Seq, Status, StopReason,
         TurnDone, TurnFailed, TurnStarted,
@@ -104,6 +105,7 @@ impl Run {
             turn: 1,
             index: 0,
             by_executor: false,
+            reserved_cost: None,
             tool_use: call,
             repeat: RepeatClass::Safe,
             evidence: None,
@@ -112,7 +114,13 @@ impl Run {
         };
         self.record(Body::CallStarted(started));
         let call = self.view.seq;
-        self.record(Body::CallDone(CallDone { call, text: "file".into(), is_error: false, in_doubt: false }));
+        self.record(Body::CallDone(CallDone {
+            call,
+            text: "file".into(),
+            is_error: false,
+            in_doubt: false,
+            cost: None,
+        }));
         self.record(Body::TurnStarted(TurnStarted { turn: 2, attempt: 1, tools: true, ..TurnStarted::default() }));
         self.delta(2, 0, "Done: ");
         self.delta(2, 6, "ü.");
@@ -236,6 +244,8 @@ impl Fake {
             budget_cost: None,
             models: Default::default(),
             narrowed_hosts: None,
+            narrowed_volumes: None,
+            part_budgets: Vec::new(),
             deadline: None,
             deadline_set: None,
             run_timeout_ms: None,

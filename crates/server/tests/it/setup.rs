@@ -1,7 +1,6 @@
 //! A server on loopback and small ways to talk to it.
 
 use std::{
-    collections::HashMap,
     net::SocketAddr,
     sync::{Arc, Mutex},
     time::Duration,
@@ -11,11 +10,10 @@ use async_trait::async_trait;
 use drawloom_contract::{
     caller::Scope,
     failure::{Failure, FailureKind},
-    journal::{CommitError, StoreError},
+    journal::StoreError,
     redact::Redactor,
     retention::{Prune, Pruned, Retention},
     time::{Clock, Entropy, NoEntropy, Timestamp},
-    values::{KeyValue, ValueChange, ValueKey},
 };
 use drawloom_net::{Configured, Method, Request, Response};
 use drawloom_server::{
@@ -210,7 +208,7 @@ impl Setup {
             vitals: Arc::new(Well(self.well)),
             models: Arc::new(OneModel),
             retention: broom,
-            values: Arc::<Memory>::default(),
+            values: Arc::<drawloom_testkit::Memory>::default(),
             tables: Vec::new(),
             redactor: Arc::new(Redactor::new([SECRET])),
             auth: Auth::new(address, &shared, principals).expect("it is on loopback"),
@@ -223,29 +221,6 @@ impl Setup {
             let _ = stopped.await;
         }));
         (app, stop, task)
-    }
-}
-
-/// Values in memory.
-#[derive(Default)]
-struct Memory(Mutex<HashMap<ValueKey, (Value, Timestamp)>>);
-
-#[async_trait]
-impl KeyValue for Memory {
-    async fn change(&self, change: ValueChange) -> Result<(), CommitError> {
-        let mut values = self.0.lock().expect("nobody panics with it");
-        match change {
-            ValueChange::Put { key, value, expires_at, .. } => {
-                values.insert(key, (value.into_inner(), expires_at));
-            }
-            ValueChange::Remove { key } => _ = values.remove(&key),
-        }
-        Ok(())
-    }
-
-    async fn find_value(&self, key: &ValueKey, now: Timestamp) -> Result<Option<Value>, StoreError> {
-        let values = self.0.lock().expect("nobody panics with it");
-        Ok(values.get(key).filter(|(_, expires_at)| *expires_at > now).map(|(value, _)| value.clone()))
     }
 }
 

@@ -144,8 +144,9 @@ impl<'c> Writer<'c> {
             Err(error) => vec![Err(CommitError::Store(error)); group.len()],
         };
         for ((work, answer), outcome) in group.drain(..).zip(outcomes) {
-            if outcome.is_ok() {
+            if let Ok(committed) = &outcome {
                 self.shared.remember(&work.definitions);
+                self.shared.feeds.tell(&work, committed);
             }
             // Nobody listens when the caller dropped its future; the entry is written all the same.
             _ = answer.send(outcome);

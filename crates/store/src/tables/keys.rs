@@ -2,11 +2,15 @@
 
 use drawloom_contract::{
     ids::{Digest, Tenant},
-    journal::{HandleId, RequestKey},
+    once::{Answered, Effected, HandleId, RequestKey},
+    time::Timestamp,
 };
 
 use super::{Step, statements};
-use crate::sqlite::{Connection, Result, Row, Value, values};
+use crate::{
+    convert::Json,
+    sqlite::{Connection, Result, Row, Value, values},
+};
 
 pub(crate) const STEPS: &[Step] = &[
     // handle_kind: run or batch.
@@ -24,35 +28,53 @@ pub(crate) const STEPS: &[Step] = &[
         ) WITHOUT ROWID;",
     ),
     (3, "CREATE INDEX keys_by_handle ON keys (tenant, handle);"),
+    // handle_kind answer: the answer itself, and when it was given.
+    (
+        7,
+        "ALTER TABLE keys ADD COLUMN answer TEXT;
+        ALTER TABLE keys ADD COLUMN at INTEGER;
+        CREATE INDEX keys_by_age ON keys (at) WHERE at IS NOT NULL;",
+    ),
 ];
 
-const FIND: &str = "SELECT body, handle_kind, handle FROM keys \
+const FIND: &str = "SELECT body, handle_kind, handle, answer FROM keys \
     WHERE tenant = $1 AND subject = $2 AND operation = $3 AND key = $4";
 
 statements! {
-    insert: "INSERT INTO keys (tenant, subject, operation, key, body, handle_kind, handle) \
-        VALUES ($1, $2, $3, $4, $5, $6, $7)";
+    insert: "INSERT INTO keys (tenant, subject, operation, key, body, handle_kind, handle, answer, at) \
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)";
     find: FIND;
 }
 
 impl Writes<'_> {
-    /// The digest of the request that used the key before, and what it made.
-    pub(crate) fn find(&mut self, key: &RequestKey) -> Result<Option<(Digest, HandleId)>> {
-        self.find.first(values![&key.tenant, &key.subject, key.operation, &key.key], read)
+    /// The digest of the request that used the key before, and its answer.
+    pub(crate) fn find(&mut self, key: &RequestKey) -> Result<Option<(Digest, Answered)>> {
+        self.find.first(&place(key), read)
     }
 
-    pub(crate) fn insert(&mut self, key: &RequestKey) -> Result<()> {
-        let (kind, id) = stored(&key.handle);
-        let values = values![&key.tenant, &key.subject, key.operation, &key.key, &key.body, kind, id];
-        self.insert.execute(values).map(drop)
+    pub(crate) fn insert_handle(&mut self, key: &RequestKey, handle: &HandleId) -> Result<()> {
+        let (kind, id) = stored(handle);
+        self.insert(key, kind, id, Value::Null, Value::Null)
+    }
+
+    pub(crate) fn insert_answer(&mut self, key: &RequestKey, effected: &Effected, at: Timestamp) -> Result<()> {
+        self.insert(key, ANSWER, Value::Blob(&[]), Json(effected).into(), at.into())
+    }
+
+    fn insert(&mut self, key: &RequestKey, kind: &str, id: Value<'_>, answer: Value<'_>, at: Value<'_>) -> Result<()> {
+        let [tenant, subject, operation, name] = place(key);
+        let values = [tenant, subject, operation, name, (&key.body).into(), kind.into(), id, answer, at];
+        self.insert.execute(&values).map(drop)
     }
 }
 
-/// The request that used the key before.
-pub(crate) fn find(connection: &Connection, key: &RequestKey) -> Result<Option<RequestKey>> {
-    let values = values![&key.tenant, &key.subject, key.operation, &key.key];
-    let found = connection.prepare(FIND)?.first(values, read)?;
-    Ok(found.map(|(body, handle)| RequestKey { body, handle, ..key.clone() }))
+fn place(key: &RequestKey) -> [Value<'_>; 4] {
+    [(&key.tenant).into(), (&key.subject).into(), key.operation.into(), (&key.key).into()]
+}
+
+/// The digest of the request that used the key before, and its answer.
+pub(crate) fn find(connection: &Connection, key: &RequestKey) -> Result<Option<(Digest, Answered)>> {
+    connection.prepare(FIND)?.first(&place(key), read)
 }
 
 /// Removes the keys of requests that made this.
@@ -61,8 +83,21 @@ pub(crate) fn remove(connection: &Connection, tenant: &Tenant, handle: HandleId)
     connection.prepare("DELETE FROM keys WHERE tenant = $1 AND handle = $2")?.execute(values![tenant, id]).map(drop)
 }
 
+/// Removes some answers that were given before a time; says how many.
+pub(crate) fn remove_answers(
+    connection: &Connection,
+    tenant: Option<&Tenant>,
+    before: Timestamp,
+    most: usize,
+) -> Result<usize> {
+    const REMOVE: &str = "DELETE FROM keys WHERE (tenant, subject, operation, key) IN \
+        (SELECT tenant, subject, operation, key FROM keys WHERE at < $1 AND ($2 IS NULL OR tenant = $2) LIMIT $3)";
+    connection.prepare(REMOVE)?.execute(values![before, tenant, most])
+}
+
 const RUN: &str = "run";
 const BATCH: &str = "batch";
+const ANSWER: &str = "answer";
 
 /// A handle's kind and id, as they are stored.
 fn stored(handle: &HandleId) -> (&'static str, Value<'_>) {
@@ -72,11 +107,12 @@ fn stored(handle: &HandleId) -> (&'static str, Value<'_>) {
     }
 }
 
-fn read(row: Row<'_>) -> Result<(Digest, HandleId)> {
-    let handle = match row.get(1)? {
-        RUN => HandleId::Run(row.get(2)?),
-        BATCH => HandleId::Batch(row.get(2)?),
+fn read(row: Row<'_>) -> Result<(Digest, Answered)> {
+    let answered = match row.get(1)? {
+        RUN => Answered::Handle(HandleId::Run(row.get(2)?)),
+        BATCH => Answered::Handle(HandleId::Batch(row.get(2)?)),
+        ANSWER => row.get(3).map(|Json(effected)| Answered::Effect(Box::new(effected)))?,
         other => return Err(row.wrong(1, format_args!("the unknown kind {other:?}"))),
     };
-    Ok((row.get(0)?, handle))
+    Ok((row.get(0)?, answered))
 }

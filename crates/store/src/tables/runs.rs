@@ -15,7 +15,7 @@ use drawloom_contract::{
     view::{Patch, RunView},
 };
 
-use super::{statements, waits::waits_for_nothing};
+use super::{statements, waits::children_have_ended};
 use crate::{
     prepare::Run,
     sqlite::{Result, values},
@@ -35,7 +35,7 @@ statements! {
         WHERE tenant = $1 AND session = $2 AND ended_at IS NULL AND run <> $3 LIMIT 1";
     find_woken: concat!(
         "SELECT 1 FROM runs WHERE tenant = $1 AND run = $2 AND status = 'waiting' AND ",
-        waits_for_nothing!()
+        children_have_ended!()
     );
 }
 

@@ -1,56 +1,281 @@
-//! Small values under a key, each until its time is over.
+//! Small values under a key, with revisions.
 
 use drawloom_contract::{
+    ids::Tenant,
     time::Timestamp,
-    values::{ValueChange, ValueKey},
+    values::{ChangeError, Expect, Kept, NewValue, Quota, Range, Space, ValueChange, ValueKey, Within},
 };
-use serde_json::Value;
 
 use super::{Step, statements};
 use crate::{
     convert::Json,
-    sqlite::{Connection, Result, values},
+    sqlite::{Connection, Result, Row, Value, values},
 };
 
-pub(crate) const STEPS: &[Step] = &[(
-    4,
-    "CREATE TABLE kept (
-        tenant TEXT NOT NULL,
-        space TEXT NOT NULL,
-        key TEXT NOT NULL,
-        value TEXT NOT NULL,
-        expires_at INTEGER NOT NULL,
-        PRIMARY KEY (tenant, space, key)
-    ) WITHOUT ROWID;
-    CREATE INDEX kept_by_expiry ON kept (space, expires_at);",
-)];
+pub(crate) const STEPS: &[Step] = &[
+    (
+        4,
+        "CREATE TABLE kept (
+            tenant TEXT NOT NULL,
+            space TEXT NOT NULL,
+            key TEXT NOT NULL,
+            value TEXT NOT NULL,
+            expires_at INTEGER NOT NULL,
+            PRIMARY KEY (tenant, space, key)
+        ) WITHOUT ROWID;
+        CREATE INDEX kept_by_expiry ON kept (space, expires_at);",
+    ),
+    // bytes: of key and value together. value_owners: what each owner has, for quotas.
+    (
+        7,
+        "CREATE TABLE key_values (
+            space TEXT NOT NULL,
+            tenant TEXT NOT NULL,
+            owner TEXT NOT NULL,
+            key TEXT NOT NULL,
+            value TEXT NOT NULL,
+            bytes INTEGER NOT NULL,
+            revision INTEGER NOT NULL,
+            at INTEGER NOT NULL,
+            expires_at INTEGER,
+            PRIMARY KEY (space, tenant, owner, key)
+        ) WITHOUT ROWID;
+        CREATE INDEX key_values_by_expiry ON key_values (space, expires_at) WHERE expires_at IS NOT NULL;
+        CREATE TABLE value_owners (
+            space TEXT NOT NULL,
+            tenant TEXT NOT NULL,
+            owner TEXT NOT NULL,
+            keys INTEGER NOT NULL,
+            bytes INTEGER NOT NULL,
+            PRIMARY KEY (space, tenant, owner)
+        ) WITHOUT ROWID;
+        CREATE TABLE value_revisions (one INTEGER PRIMARY KEY CHECK (one = 1), revision INTEGER NOT NULL);
+        INSERT INTO key_values (space, tenant, owner, key, value, bytes, revision, at, expires_at)
+            SELECT space, tenant, '', key, value, length(key) + length(value),
+            row_number() OVER (ORDER BY tenant, space, key), 0, expires_at FROM kept;
+        INSERT INTO value_revisions (one, revision) SELECT 1, count(*) FROM kept;
+        DROP TABLE kept;",
+    ),
+];
+
+const REVISION: &str = "SELECT revision FROM value_revisions WHERE one = 1";
+
+/// Values of one commit that are removed because their time is over: as many as fit into a short one.
+const REMOVED_AT_ONCE: u32 = 64;
 
 statements! {
-    put: "INSERT INTO kept (tenant, space, key, value, expires_at) VALUES ($1, $2, $3, $4, $5) \
-        ON CONFLICT (tenant, space, key) DO UPDATE SET value = excluded.value, expires_at = excluded.expires_at";
-    remove: "DELETE FROM kept WHERE tenant = $1 AND space = $2 AND key = $3";
-    /// At most as many as fit into a short commit.
-    remove_old: "DELETE FROM kept WHERE (tenant, space, key) IN \
-        (SELECT tenant, space, key FROM kept WHERE space = $1 AND expires_at <= $2 LIMIT 64)";
+    find: "SELECT revision, bytes, expires_at FROM key_values \
+        WHERE space = $1 AND tenant = $2 AND owner = $3 AND key = $4";
+    put: "INSERT INTO key_values (space, tenant, owner, key, value, bytes, revision, at, expires_at) \
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT (space, tenant, owner, key) DO UPDATE SET \
+        value = excluded.value, bytes = excluded.bytes, revision = excluded.revision, at = excluded.at, \
+        expires_at = excluded.expires_at";
+    remove: "DELETE FROM key_values WHERE space = $1 AND tenant = $2 AND owner = $3 AND key = $4";
+    next_revision: "UPDATE value_revisions SET revision = revision + 1 WHERE one = 1 RETURNING revision";
+    old: "SELECT tenant, owner, key, bytes FROM key_values WHERE space = $1 AND expires_at <= $2 LIMIT $3";
+    old_of_owner: "SELECT tenant, owner, key, bytes FROM key_values \
+        WHERE space = $1 AND tenant = $2 AND owner = $3 AND expires_at <= $4";
+    find_owner: "SELECT keys, bytes FROM value_owners WHERE space = $1 AND tenant = $2 AND owner = $3";
+    count: "INSERT INTO value_owners (space, tenant, owner, keys, bytes) VALUES ($1, $2, $3, $4, $5) \
+        ON CONFLICT (space, tenant, owner) DO UPDATE SET keys = keys + excluded.keys, bytes = bytes + excluded.bytes";
+}
+
+/// A value's row, without the value.
+struct Found {
+    revision: u64,
+    bytes: u64,
+    expires_at: Option<Timestamp>,
 }
 
 impl Writes<'_> {
-    pub(crate) fn change(&mut self, change: &ValueChange) -> Result<()> {
-        match change {
-            ValueChange::Put { key, value, at, expires_at } => {
-                self.remove_old.execute(values![key.space, *at])?;
-                self.put.execute(values![&key.tenant, key.space, &key.key, value.to_string(), *expires_at])?;
+    /// Makes a change; the revision, or why it is refused. `text` is the new value as JSON.
+    pub(crate) fn change(
+        &mut self,
+        change: &ValueChange,
+        text: Option<&str>,
+    ) -> Result<std::result::Result<u64, ChangeError>> {
+        let ValueChange { key, expect, to, at } = change;
+        let found = self.find.first(&place(key), read_found)?;
+        let live = found.as_ref().filter(|found| found.expires_at.is_none_or(|time| time > *at));
+        let live_revision = live.map(|found| found.revision);
+        let is_expected = match expect {
+            Expect::Anything => true,
+            Expect::Absent => live_revision.is_none(),
+            Expect::Revision(revision) => live_revision == Some(*revision),
+        };
+        if !is_expected {
+            return Ok(Err(ChangeError::Stale { key: key.key.clone(), found: live_revision }));
+        }
+        let Some((new, text)) = to.as_ref().zip(text) else {
+            if let Some(found) = found {
+                self.remove(key, found.bytes)?;
             }
-            ValueChange::Remove { key } => {
-                self.remove.execute(values![&key.tenant, key.space, &key.key])?;
+            return match live_revision {
+                Some(_) => self.next().map(Ok),
+                None => Ok(Ok(0)),
+            };
+        };
+        self.remove_old(key, *at)?;
+        // It may have been among the old ones.
+        let found = found.filter(|found| found.expires_at.is_none_or(|time| time > *at));
+        self.put(key, new, text, found, *at)
+    }
+
+    fn put(
+        &mut self,
+        key: &ValueKey,
+        new: &NewValue,
+        text: &str,
+        found: Option<Found>,
+        at: Timestamp,
+    ) -> Result<std::result::Result<u64, ChangeError>> {
+        let bytes = (key.key.len() + text.len()) as u64;
+        let (old_keys, old_bytes) = found.map_or((0, 0), |found| (1, found.bytes));
+        if let Some(quota) = new.quota
+            && let Some(refused) = self.over_quota(key, quota, 1 - old_keys, bytes, old_bytes, at)?
+        {
+            return Ok(Err(refused));
+        }
+        let revision = self.next()?;
+        let [space, tenant, owner, name] = place(key);
+        let (revision_value, bytes_value) = (Value::from(revision), Value::from(bytes));
+        let rest = [text.into(), bytes_value, revision_value, at.into(), new.expires_at.into()];
+        let [value, size, numbered, made, until] = rest;
+        self.put.execute(&[space, tenant, owner, name, value, size, numbered, made, until])?;
+        self.count(key, 1 - old_keys as i64, bytes as i64 - old_bytes as i64)?;
+        Ok(Ok(revision))
+    }
+
+    /// Whether the owner would have too much. What is over does not count, so it is removed before anything is refused.
+    fn over_quota(
+        &mut self,
+        key: &ValueKey,
+        quota: Quota,
+        new_keys: u64,
+        bytes: u64,
+        old_bytes: u64,
+        at: Timestamp,
+    ) -> Result<Option<ChangeError>> {
+        for is_clean in [false, true] {
+            let values = values![key.space.as_str(), &key.tenant, &key.owner];
+            let owned = self.find_owner.first(values, |row| Ok((row.get::<u64>(0)?, row.get::<u64>(1)?)))?;
+            let (keys, all) = owned.unwrap_or_default();
+            let (keys, all) = (keys + new_keys, (all + bytes).saturating_sub(old_bytes));
+            if keys <= quota.keys && all <= quota.bytes {
+                return Ok(None);
             }
+            if is_clean {
+                return Ok(Some(ChangeError::OverQuota { owner: key.owner.clone(), keys, bytes: all, quota }));
+            }
+            let values = values![key.space.as_str(), &key.tenant, &key.owner, at];
+            let old = self.old_of_owner.all(values, |row| read_old(row, &key.space))?;
+            for (old, bytes) in old.into_iter().filter(|(old, _)| old != key) {
+                self.remove(&old, bytes)?;
+            }
+        }
+        Ok(None)
+    }
+
+    /// Removes some of what is over in the space.
+    fn remove_old(&mut self, key: &ValueKey, at: Timestamp) -> Result<()> {
+        let values = values![key.space.as_str(), at, REMOVED_AT_ONCE];
+        let mut old = self.old.all(values, |row| read_old(row, &key.space))?;
+        if let Some(found) = self.find.first(&place(key), read_found)?
+            && found.expires_at.is_some_and(|time| time <= at)
+            && old.iter().all(|(other, _)| other != key)
+        {
+            old.push((key.clone(), found.bytes));
+        }
+        for (key, bytes) in old {
+            self.remove(&key, bytes)?;
         }
         Ok(())
     }
+
+    fn remove(&mut self, key: &ValueKey, bytes: u64) -> Result<()> {
+        self.remove.execute(&place(key))?;
+        self.count(key, -1, -(bytes as i64))
+    }
+
+    /// Counts what an owner has. What has no owner has no quota.
+    fn count(&mut self, key: &ValueKey, keys: i64, bytes: i64) -> Result<()> {
+        if key.owner.is_empty() || (keys == 0 && bytes == 0) {
+            return Ok(());
+        }
+        self.count.execute(values![key.space.as_str(), &key.tenant, &key.owner, keys, bytes]).map(drop)
+    }
+
+    fn next(&mut self) -> Result<u64> {
+        Ok(self.next_revision.first(&[], |row| row.get(0))?.expect("the table has one row"))
+    }
 }
 
-pub(crate) fn find(connection: &Connection, key: &ValueKey, now: Timestamp) -> Result<Option<Value>> {
-    connection
-        .prepare("SELECT value FROM kept WHERE tenant = $1 AND space = $2 AND key = $3 AND expires_at > $4")?
-        .first(values![&key.tenant, key.space, &key.key, now], |row| row.get(0).map(|Json(value)| value))
+fn place(key: &ValueKey) -> [Value<'_>; 4] {
+    [key.space.as_str().into(), (&key.tenant).into(), (&key.owner).into(), (&key.key).into()]
+}
+
+fn read_found(row: Row<'_>) -> Result<Found> {
+    Ok(Found { revision: row.get(0)?, bytes: row.get(1)?, expires_at: row.get(2)? })
+}
+
+fn read_old(row: Row<'_>, space: &Space) -> Result<(ValueKey, u64)> {
+    let key = ValueKey { tenant: row.get(0)?, space: space.clone(), owner: row.get(1)?, key: row.get(2)? };
+    Ok((key, row.get(3)?))
+}
+
+fn read_kept(row: Row<'_>, first: usize) -> Result<Kept> {
+    let Json(value) = row.get(first)?;
+    Ok(Kept { value, revision: row.get(first + 1)?, at: row.get(first + 2)?, expires_at: row.get(first + 3)? })
+}
+
+pub(crate) fn find(connection: &Connection, key: &ValueKey, now: Timestamp) -> Result<Option<Kept>> {
+    const FIND: &str = "SELECT value, revision, at, expires_at FROM key_values WHERE space = $1 AND tenant = $2 \
+        AND owner = $3 AND key = $4";
+    let kept = connection.prepare(FIND)?.first(&place(key), |row| read_kept(row, 0))?;
+    Ok(kept.filter(|kept| kept.expires_at.is_none_or(|time| time > now)))
+}
+
+/// Values of a range after a key, at most `limit`.
+pub(crate) fn list(
+    connection: &Connection,
+    range: &Range,
+    after: Option<&ValueKey>,
+    limit: usize,
+    now: Timestamp,
+) -> Result<Vec<(ValueKey, Kept)>> {
+    const FROM: &str = "SELECT tenant, owner, key, value, revision, at, expires_at FROM key_values \
+        WHERE space = $1 AND (tenant, owner, key) >= ($2, $3, $4) ORDER BY tenant, owner, key";
+    let first: (&str, &str, &str) = match &range.within {
+        Within::Space => ("", "", ""),
+        Within::Tenant(tenant) => (tenant.as_str(), "", ""),
+        Within::Owner { tenant, owner, prefix } => (tenant.as_str(), owner, prefix),
+    };
+    let after = after.map(|key| (key.tenant.as_str(), key.owner.as_str(), key.key.as_str()));
+    let from = after.filter(|after| *after >= first).unwrap_or(first);
+    let mut left = limit;
+    let rows = connection.prepare(FROM)?.while_some(values![range.space.as_str(), from.0, from.1, from.2], |row| {
+        let key = ValueKey {
+            tenant: row.get::<Tenant>(0)?,
+            space: range.space.clone(),
+            owner: row.get(1)?,
+            key: row.get(2)?,
+        };
+        // In order, so that nothing in the range follows the first key outside.
+        if left == 0 || !range.contains(&key) {
+            return Ok(None);
+        }
+        let expires_at: Option<Timestamp> = row.get(6)?;
+        let is_after = after != Some((key.tenant.as_str(), key.owner.as_str(), key.key.as_str()));
+        if !is_after || expires_at.is_some_and(|time| time <= now) {
+            return Ok(Some(None));
+        }
+        left -= 1;
+        Ok(Some(Some((key, read_kept(row, 3)?))))
+    })?;
+    Ok(rows.into_iter().flatten().collect())
+}
+
+/// The newest revision.
+pub(crate) fn revision(connection: &Connection) -> Result<u64> {
+    Ok(connection.prepare(REVISION)?.first(&[], |row| row.get(0))?.unwrap_or_default())
 }

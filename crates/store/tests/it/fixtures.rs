@@ -17,6 +17,7 @@ use drawloom_contract::{
     time::Timestamp,
     usage::Usage,
     view::RunView,
+    wait::Wait,
 };
 use drawloom_store::{Opened, Options, Store};
 use tempfile::TempDir;
@@ -117,6 +118,8 @@ pub(crate) fn accepted(number: u64) -> Accepted {
         budget_cost: None,
         models: Default::default(),
         narrowed_hosts: None,
+        narrowed_volumes: None,
+        part_budgets: Vec::new(),
         deadline: None,
         deadline_set: None,
         run_timeout_ms: None,
@@ -167,7 +170,7 @@ pub(crate) fn admitted() -> Body {
 }
 
 pub(crate) fn parked() -> Body {
-    Body::Parked { until: None, on: None }
+    Body::Parked { wait: Wait::default() }
 }
 
 pub(crate) fn turn_started(turn: u32) -> Body {

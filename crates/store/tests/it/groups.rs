@@ -7,7 +7,8 @@ use std::sync::{
 
 use drawloom_contract::{
     ids::Digest,
-    journal::{CommitError, Committed, Entry, HandleId, Journal as _, RequestKey},
+    journal::{CommitError, Committed, Entry, Journal as _},
+    once::{HandleId, Made, Once, RequestKey},
     record::Accepted,
 };
 use drawloom_store::{Options, Stats, Store, Synchronous};
@@ -80,15 +81,15 @@ async fn a_bad_entry_among_good_ones_fails_alone() {
         },
         1 => {
             let taken = Accepted { agent_id: accepted(1).agent_id, ..accepted(number) };
-            let request = RequestKey {
+            let key = RequestKey {
                 tenant: taken.tenant.clone(),
                 subject: taken.user.clone(),
                 operation: "spawn_run",
                 key: Digest::of(&number.to_be_bytes()),
                 body: Digest::of(b"body"),
-                handle: HandleId::Run(run_id(number)),
             };
-            Entry { key: Some(request), ..Entry::append(bench.epoch, begin(taken, [])) }
+            let made = Made::Handle(HandleId::Run(run_id(number)));
+            Entry { once: Some(Once::Request { key, made }), ..Entry::append(bench.epoch, begin(taken, [])) }
         }
         2 => Entry::append(bench.epoch, begin(accepted(1), [])),
         _ => Entry::append(bench.epoch, after(key(1), 5, [note("x")])),

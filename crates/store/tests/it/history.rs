@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use drawloom_contract::{
     ids::{RunId, RunKey, SessionId},
-    journal::{Append, CommitError, Committed, Entry, RunReader as _, WaitChange},
-    record::{Accepted, Body, Record, Seq, Status},
+    journal::{Append, CommitError, Committed, Entry, RunReader as _},
+    record::{Accepted, Body, Collect, Record, Seq, Status},
     view::{Patch, RunView},
+    wait::{Cause, Wait, WaitChange},
 };
 use proptest::prelude::*;
 
@@ -43,11 +44,12 @@ impl Model {
             }
         }
         *self = next;
-        Ok(Committed { position: self.position, woken })
+        Ok(Committed { position: self.position, woken, ..Committed::default() })
     }
 
     fn is_free(&self, key: &RunKey) -> bool {
-        self.waits.iter().all(|((run, _), left)| run != key || *left == Some(0))
+        let mut children = self.waits.iter().filter(|((run, _), left)| run == key && left.is_some()).peekable();
+        children.peek().is_some() && children.all(|(_, left)| *left == Some(0))
     }
 
     fn append(&mut self, append: &Append, candidates: &mut Vec<RunKey>) -> Result<(), CommitError> {
@@ -120,7 +122,8 @@ impl Model {
 
     fn change_wait(&mut self, change: &WaitChange) {
         match change {
-            WaitChange::Children { run, call, count } => {
+            WaitChange::Call { run, call, wait, .. } => {
+                let Some((count, _)) = wait.children() else { return };
                 let ended = |view: &RunView| {
                     view.tenant == run.tenant
                         && view.ended_at.is_some()
@@ -130,8 +133,8 @@ impl Model {
                 let left = count.saturating_sub(u32::try_from(ended).expect("a few"));
                 self.waits.insert((run.clone(), *call), Some(left));
             }
-            WaitChange::Until { run, call, .. } => _ = self.waits.insert((run.clone(), *call), None),
-            WaitChange::Remove { run, call } => _ = self.waits.remove(&(run.clone(), *call)),
+            WaitChange::Run { run, record, .. } => _ = self.waits.insert((run.clone(), *record), None),
+            WaitChange::End { run, call } => _ = self.waits.remove(&(run.clone(), *call)),
         }
     }
 
@@ -144,7 +147,7 @@ impl Model {
                 continue;
             }
             parked += 1;
-            if self.is_free(key) {
+            if self.is_free(key) || self.waits.keys().all(|(run, _)| run != key) {
                 ready.push(key.run);
             }
         }
@@ -239,9 +242,14 @@ fn entry(epoch: u64, model: &Model, wall: &str, parts: &[Part]) -> Entry {
                     entry.runs.push(after(key(run), view.seq.saturating_add_signed(off).max(1), bodies));
                 }
             }
-            Part::Children { run, count } => entry.waits.push(WaitChange::Children { run: key(run), call: 1, count }),
-            Part::Until { run } => entry.waits.push(WaitChange::Until { run: key(run), call: 1, due: at(5) }),
-            Part::Remove { run } => entry.waits.push(WaitChange::Remove { run: key(run), call: 1 }),
+            Part::Children { run, count } => {
+                let wait = Wait::on(Cause::Children { count, collect: Collect::Many });
+                entry.waits.push(WaitChange::Call { run: key(run), call: 1, wait, since: at(1) });
+            }
+            Part::Until { run } => {
+                entry.waits.push(WaitChange::Run { run: key(run), record: 1, until: at(5), since: at(1) });
+            }
+            Part::Remove { run } => entry.waits.push(WaitChange::End { run: key(run), call: 1 }),
         }
     }
     entry

@@ -3,7 +3,8 @@
 use drawloom_contract::{
     caller::Visible,
     ids::{Digest, Tenant},
-    journal::{Entry, HandleId, Journal as _, NewBatch, RequestKey, RunFilter, RunReader as _},
+    journal::{Entry, Journal as _, NewBatch, RunFilter, RunReader as _},
+    once::{HandleId, Made, Once, RequestKey},
     record::{Accepted, Body, Record},
     retention::{Prune, Pruned, Retention as _},
     time::Timestamp,
@@ -106,19 +107,19 @@ async fn nothing_goes_that_is_unfinished_or_ended_later_or_belongs_to_such_a_thi
 #[tokio::test]
 async fn a_request_key_goes_with_what_it_made() {
     let bench = Bench::new();
-    let key_of = |number| RequestKey {
+    let key = || RequestKey {
         tenant: Tenant::default_tenant(),
         subject: "ada".parse().expect("a valid name"),
         operation: "spawn_run",
         key: Digest::of(b"key"),
         body: Digest::of(b"body"),
-        handle: HandleId::Run(run_id(number)),
     };
-    let entry = Entry { key: Some(key_of(1)), ..Entry::append(bench.epoch, begin(accepted(1), [completed()])) };
+    let once = |number| Some(Once::Request { key: key(), made: Made::Handle(HandleId::Run(run_id(number))) });
+    let entry = Entry { once: once(1), ..Entry::append(bench.epoch, begin(accepted(1), [completed()])) };
     bench.commit(entry).await.expect("a run");
     bench.store.prune(&late()).await.expect("a writable store");
-    assert_eq!(bench.store.find_request(&key_of(1)).await, Ok(None));
-    let entry = Entry { key: Some(key_of(2)), ..Entry::append(bench.epoch, begin(accepted(2), [])) };
+    assert_eq!(bench.store.find_request(&key()).await, Ok(None));
+    let entry = Entry { once: once(2), ..Entry::append(bench.epoch, begin(accepted(2), [])) };
     bench.commit(entry).await.expect("the key can be used again");
 }
 
@@ -214,7 +215,10 @@ async fn a_store_of_the_format_before_knows_its_large_texts_after_the_step() {
     connection
         .execute_batch(
             "DROP TABLE blob_uses; DROP TABLE pruned_runs; DROP TABLE loose_definitions; DROP INDEX keys_by_handle;
-             DROP TABLE kept; DROP INDEX runs_by_user;
+             DROP TABLE key_values; DROP TABLE value_owners; DROP TABLE value_revisions; DROP TABLE effects;
+             DROP TABLE logs; DROP TABLE log_messages; DROP INDEX keys_by_age; ALTER TABLE keys DROP COLUMN answer;
+             ALTER TABLE keys DROP COLUMN at; DROP TABLE waits; DROP INDEX runs_by_user;
+             CREATE TABLE waits (tenant TEXT, run BLOB, call INTEGER, kind TEXT, remaining INTEGER, due INTEGER);
              ALTER TABLE runs RENAME COLUMN user_id TO user; ALTER TABLE batches RENAME COLUMN user_id TO user;
              ALTER TABLE sessions RENAME COLUMN user_id TO user; PRAGMA user_version = 2;",
         )

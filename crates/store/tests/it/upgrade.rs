@@ -16,8 +16,10 @@ use crate::{
 };
 
 /// A store of the format before, with 14 runs.
-const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../drawloom/tests/golden/format-5/drawloom.db");
-const BEFORE: u32 = 5;
+const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../drawloom/tests/golden/format-6/drawloom.db");
+const BEFORE: u32 = 6;
+/// A store of an earlier format.
+const FIFTH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../drawloom/tests/golden/format-5/drawloom.db");
 /// A store of the first format.
 const FIRST: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../drawloom/tests/golden/0.1.0/drawloom.db");
 
@@ -47,8 +49,8 @@ async fn the_copy_of_the_format_before_stays_until_the_first_clean_close() {
     put_golden(directory.path());
     let opened = open(&directory);
     assert_whole(&opened).await;
-    assert_eq!(copies(directory.path()), ["drawloom.db.before-format6"]);
-    let copy = directory.path().join("drawloom.db.before-format6");
+    assert_eq!(copies(directory.path()), ["drawloom.db.before-format7"]);
+    let copy = directory.path().join("drawloom.db.before-format7");
     let found = inspect(&copy).expect("a copy that can be restored");
     assert_eq!((found.format, found.runs), (BEFORE, 14));
     let bytes = fs::read(&copy).expect("a copy");
@@ -71,10 +73,10 @@ async fn the_copy_stays_when_the_store_was_deleted_or_taken_over() {
     let first = open(&directory);
     let second = open(&directory);
     first.store.close().await.expect("an orderly end");
-    assert_eq!(copies(directory.path()), ["drawloom.db.before-format6"]);
+    assert_eq!(copies(directory.path()), ["drawloom.db.before-format7"]);
     fs::remove_file(file).expect("a file");
     drop(second.store.close().await);
-    assert_eq!(copies(directory.path()), ["drawloom.db.before-format6"]);
+    assert_eq!(copies(directory.path()), ["drawloom.db.before-format7"]);
 }
 
 /// The tables and indexes of a closed store, without their white space.
@@ -92,7 +94,7 @@ fn schema(directory: &Path) -> Vec<String> {
 async fn every_earlier_format_ends_as_a_new_store_begins() {
     let new = tempfile::tempdir().expect("a temporary directory");
     open(&new).store.close().await.expect("an orderly end");
-    for golden in [FIRST, GOLDEN] {
+    for golden in [FIRST, FIFTH, GOLDEN] {
         let directory = tempfile::tempdir().expect("a temporary directory");
         fs::copy(golden, directory.path().join("drawloom.db")).expect("a store of an earlier format");
         let opened = open(&directory);
@@ -131,7 +133,7 @@ async fn a_kill_at_any_write_of_the_upgrade_leaves_a_store_that_opens() {
         if output.status.success() {
             assert_passed(&output);
         }
-        let is_copied = directory.path().join("drawloom.db.before-format6").exists();
+        let is_copied = directory.path().join("drawloom.db.before-format7").exists();
         let connection = rusqlite::Connection::open(&file).expect("a file");
         let format: u32 = connection.query_row("PRAGMA user_version", [], |row| row.get(0)).expect("a format");
         drop(connection);
@@ -161,7 +163,7 @@ async fn without_room_for_the_copy_the_store_stays_as_it_is() {
     // A disk that other processes fill while the copy is made.
     if Command::new("strace").arg("-V").output().is_ok() {
         let directory = tempfile::tempdir().expect("a temporary directory");
-        let part = directory.path().join("drawloom.db.before-format6.part").display().to_string();
+        let part = directory.path().join("drawloom.db.before-format7.part").display().to_string();
         let full = "inject=pwrite64:error=ENOSPC:when=10+";
         let strace = ["strace", "-f", "-qq", "-o", "/dev/null", "-P", &part, "-e", full];
         assert_passed(&run_in(&golden, &strace, directory.path(), name));

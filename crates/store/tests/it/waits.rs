@@ -2,8 +2,9 @@
 
 use drawloom_contract::{
     ids::{RunKey, Tenant},
-    journal::{Due, Entry, Journal as _, RunReader as _, WaitChange},
-    record::{Body, Collect, Status, WaitOn},
+    journal::{Due, Entry, Journal as _, RunReader as _},
+    record::{Body, Collect, Status},
+    wait::{Cause, Wait, WaitChange},
 };
 
 use crate::fixtures::{
@@ -11,11 +12,12 @@ use crate::fixtures::{
 };
 
 fn wait(call: u64, count: u32) -> WaitChange {
-    WaitChange::Children { run: key(1), call, count }
+    let wait = Wait::on(Cause::Children { count, collect: Collect::Many });
+    WaitChange::Call { run: key(1), call, wait, since: at(1) }
 }
 
 fn waiting(call: u64, count: u32) -> Body {
-    Body::CallWaiting { call, on: WaitOn::Children { count, collect: Collect::Many } }
+    Body::CallWaiting { call, wait: Wait::on(Cause::Children { count, collect: Collect::Many }) }
 }
 
 impl Bench {
@@ -130,15 +132,15 @@ async fn a_run_that_waits_for_a_time_is_not_woken_by_its_commit() {
     let bench = Bench::new();
     bench.parent().await;
     let entry = Entry {
-        waits: vec![WaitChange::Until { run: key(1), call: 3, due: at(5_000) }],
-        ..Entry::append(bench.epoch, after(key(1), 2, [Body::Parked { until: Some(at(5_000)), on: None }]))
+        waits: vec![WaitChange::Run { run: key(1), record: 3, until: at(5_000), since: at(30) }],
+        ..Entry::append(bench.epoch, after(key(1), 2, [Body::Parked { wait: Wait::until(at(5_000)) }]))
     };
     assert_eq!(bench.commit(entry).await.expect("a wait").woken, []);
     let unfinished = bench.store.list_unfinished().await.expect("a readable store");
     assert_eq!(unfinished.timers, [Due { run: key(1), due: at(5_000), since: at(30) }]);
     assert_eq!((unfinished.ready, unfinished.parked), (vec![], 1));
 
-    let remove = WaitChange::Remove { run: key(1), call: 3 };
+    let remove = WaitChange::End { run: key(1), call: 3 };
     let entry = Entry { waits: vec![remove], ..Entry::append(bench.epoch, after(key(1), 3, [admitted()])) };
     bench.commit(entry).await.expect("the time has come");
     let unfinished = bench.store.list_unfinished().await.expect("a readable store");
@@ -169,7 +171,12 @@ async fn what_is_unfinished_is_told_apart_for_a_starting_process() {
     bench.append(begin(late, [admitted()])).await;
     let entry = Entry {
         runs: vec![begin(child(7, 6, 2, 0), []), after(key(6), 2, [waiting(2, 1), parked()])],
-        waits: vec![WaitChange::Children { run: key(6), call: 2, count: 1 }],
+        waits: vec![WaitChange::Call {
+            run: key(6),
+            call: 2,
+            wait: Wait::on(Cause::Children { count: 1, collect: Collect::Many }),
+            since: at(1),
+        }],
         ..Entry::append(bench.epoch, begin(accepted(99), []))
     };
     bench.commit(entry).await.expect("children and their wait");

@@ -77,5 +77,6 @@ pub(crate) fn context(directory: &Path, mode: Mode) -> Result<ToolContext, Box<d
         volumes: Arc::new(Volume { root: Arc::new(File::open(directory)?), mode }),
         redactor: Arc::new(Redactor::new([""; 0])),
         evidence: None,
+        woken: None,
     })
 }

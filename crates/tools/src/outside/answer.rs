@@ -17,7 +17,7 @@ pub(super) fn step(result: &CallToolResult, most: usize, redactor: &Redactor) ->
     let text = quote(redactor, &said(result), most);
     match result.is_error {
         Some(true) => Err(ToolError::Failed(text)),
-        _ => Ok(Step::Done(text)),
+        _ => Ok(Step::done(text)),
     }
 }
 
@@ -116,7 +116,7 @@ mod tests {
     }
 
     fn done(text: &str) -> Result<Step, ToolError> {
-        Ok(Step::Done(text.into()))
+        Ok(Step::done(text))
     }
 
     #[test]
@@ -186,7 +186,9 @@ mod tests {
     fn a_secret_across_the_cut_leaves_no_part_of_it() {
         let text = format!("{}hunter2-hunter2{}", "x".repeat(16), "y".repeat(100));
         let long = json!({"content": [{"type": "text", "text": text}]});
-        let Ok(Step::Done(told)) = told(long, 40) else { panic!("a result") };
+        let Ok(Step::Done(drawloom_contract::tool::Answer { text: told, .. })) = told(long, 40) else {
+            panic!("a result")
+        };
         assert!(told.starts_with("xxxxxxxxxxxxxxxx[red\n[cut: "), "{told}");
     }
 }

@@ -1,6 +1,7 @@
 use drawloom_contract::{
     record::Collect,
-    tool::{ChildStart, Step, ToolError, Wait},
+    runs::Start,
+    tool::{Step, ToolError},
 };
 use serde_json::json;
 
@@ -9,13 +10,13 @@ use crate::support::Room;
 #[tokio::test]
 async fn agent_waits_for_whom_it_names_and_refuses_what_is_neither_form() {
     let room = Room::new();
-    let child = |name: &str, prompt: &str| ChildStart { agent: name.parse().expect("a name"), prompt: prompt.into() };
+    let child = |name: &str, prompt: &str| Start::new(name.parse().expect("a name"), prompt);
     let one = room.call("Agent", json!({ "name": "a", "prompt": "p" })).await;
-    assert_eq!(one, Ok(Step::Wait(Wait::Children { starts: vec![child("a", "p")], collect: Collect::One })));
+    assert_eq!(one, Ok(Step::Spawn { starts: vec![child("a", "p")], collect: Collect::One }));
     let spawns = json!([{ "name": "a", "prompt": "p" }, { "name": "b", "prompt": "q" }]);
     let many = room.call("Agent", json!({ "op": "parallel_spawn", "spawns": spawns })).await;
     let starts = vec![child("a", "p"), child("b", "q")];
-    assert_eq!(many, Ok(Step::Wait(Wait::Children { starts, collect: Collect::Many })));
+    assert_eq!(many, Ok(Step::Spawn { starts, collect: Collect::Many }));
     for bad in [
         json!({}),
         json!({ "name": "a" }),

@@ -114,7 +114,7 @@ async fn a_read_only_volume_is_not_changed() {
     let edit = json!({ "path": "a", "old_string": "old", "new_string": "new" });
     assert!(room.fails("Edit", edit).await.contains("read-only"));
     let bash = room.call("Bash", json!({ "command": "echo new > a" })).await;
-    assert!(!matches!(bash, Ok(Step::Done(ref text)) if text.contains("exit code 0")), "{bash:?}");
+    assert!(!matches!(bash, Ok(Step::Done(ref answer)) if answer.text.contains("exit code 0")), "{bash:?}");
     assert_eq!(room.get("a"), "old");
 }
 

@@ -51,7 +51,7 @@ fn most(limit: &Limit) -> usize {
 /// Calls a tool; returns the code of what the model gets, which must contain the notice or error `says`.
 async fn call(room: &Room, tool: &str, input: Value, says: &str) -> String {
     let (code, text) = match room.call(tool, input).await {
-        Ok(Step::Done(text)) => ("truncated", text),
+        Ok(Step::Done(answer)) => ("truncated", answer.text),
         Ok(other) => panic!("{tool}: {other:?}"),
         Err(ToolError::Failed(text) | ToolError::Denied(text) | ToolError::Invalid(text)) => ("tool_error", text),
     };

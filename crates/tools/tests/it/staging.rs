@@ -31,8 +31,8 @@ impl Call {
 
     async fn make(&self) -> Result<String, ToolError> {
         match self.tool.call(&self.context, self.input.clone()).await? {
-            Step::Done(said) => Ok(said),
-            Step::Wait(wait) => panic!("{wait:?}"),
+            Step::Done(answer) => Ok(answer.text),
+            other => panic!("{other:?}"),
         }
     }
 

@@ -146,6 +146,7 @@ impl Room {
             volumes: Arc::new(Open { path, root, mode: self.mode, guarded: self.guarded.clone() }),
             redactor: self.redactor.clone(),
             evidence: None,
+            woken: None,
         }
     }
 
@@ -178,7 +179,7 @@ impl Room {
 
     pub(crate) async fn done(&self, name: &str, input: Value) -> String {
         match self.call(name, input.clone()).await {
-            Ok(Step::Done(text)) => text,
+            Ok(Step::Done(answer)) => answer.text,
             other => panic!("{name} {input}: {other:?}"),
         }
     }

@@ -5,7 +5,7 @@ use std::sync::{
     atomic::{AtomicBool, AtomicU32, Ordering},
 };
 
-use drawloom_contract::tool::{Step, ToolError};
+use drawloom_contract::tool::{Answer, Step, ToolError};
 use rustix::fs::{RenameFlags, renameat_with};
 use serde_json::{Value, json};
 
@@ -88,8 +88,8 @@ impl Trap {
 
 fn reveals(answer: &Result<Step, ToolError>) -> bool {
     match answer {
-        Ok(Step::Done(text)) => text.contains(SECRET),
-        Ok(Step::Wait(_)) => true,
+        Ok(Step::Done(answer)) => answer.text.contains(SECRET),
+        Ok(Step::Wait(_) | Step::Spawn { .. }) => true,
         Err(error) => error.to_string().contains(SECRET),
     }
 }
@@ -113,7 +113,7 @@ async fn no_path_leads_out_of_a_volume() {
         for (tool, input) in calls {
             let answer = trap.room.call(tool, input.clone()).await;
             assert!(!reveals(&answer), "{tool} {input}: {answer:?}");
-            if let Ok(Step::Done(text)) = &answer {
+            if let Ok(Step::Done(Answer { text, .. })) = &answer {
                 assert!(!text.lines().any(|line| line.ends_with("secret")), "{tool} {input}: {text}");
                 assert!(!matches!(*tool, "Read" | "Edit"), "{tool} {input}: {text}");
             }
@@ -166,7 +166,7 @@ async fn a_link_that_is_swapped_in_meanwhile_leads_nowhere() {
         for (tool, input) in calls {
             let answer = trap.room.call(tool, input).await;
             assert!(!reveals(&answer), "{tool}: {answer:?}");
-            answered += u32::from(matches!(&answer, Ok(Step::Done(text)) if text.contains("inside")));
+            answered += u32::from(matches!(&answer, Ok(Step::Done(answer)) if answer.text.contains("inside")));
             tried += 1;
         }
     }
@@ -273,7 +273,7 @@ async fn no_command_stays_or_gets_out() {
         let mark = format!("export WALLS={}; ", trap.room.volume.path().display());
         let answer = trap.room.call("Bash", json!({ "command": mark + &script, "timeout_seconds": 1 })).await;
         let text = match &answer {
-            Ok(Step::Done(text)) | Err(ToolError::Failed(text)) => text,
+            Ok(Step::Done(Answer { text, .. })) | Err(ToolError::Failed(text)) => text,
             other => panic!("{what}: {other:?}"),
         };
         assert!(!reveals(&answer) && !text.contains("CARGO_MANIFEST_DIR"), "{what}: {text}");

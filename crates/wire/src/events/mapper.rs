@@ -11,6 +11,7 @@ use drawloom_contract::{
     time::Timestamp,
     usage::Usage,
     view::RunView,
+    wait::Cause,
 };
 use serde::Serialize;
 use serde_json::Value;
@@ -188,9 +189,9 @@ impl Mapper {
                 };
                 Some(event("tool_result", id, &result))
             }
-            Body::Parked { until, on } => {
-                let until = until.map(Timestamp::to_rfc3339);
-                let on = on.map(|on| on.as_str());
+            Body::Parked { wait } => {
+                let until = wait.until.map(Timestamp::to_rfc3339);
+                let on = wait.on.first().map(Cause::name);
                 Some(event("waiting", id, &Waiting { r#type: "waiting", until, on }))
             }
             Body::Finished(_) => {

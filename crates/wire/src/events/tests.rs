@@ -15,6 +15,7 @@ use drawloom_contract::{
     time::Timestamp,
     usage::Usage,
     view::{Patch, RunView},
+    wait::Wait,
 };
 use proptest::prelude::*;
 use serde_json::json;
@@ -47,6 +48,8 @@ fn accepted() -> Accepted {
         budget_cost: None,
         models: Default::default(),
         narrowed_hosts: None,
+        narrowed_volumes: None,
+        part_budgets: Vec::new(),
         deadline: None,
         deadline_set: None,
         run_timeout_ms: None,
@@ -108,6 +111,7 @@ fn history() -> (RunView, Vec<Item>) {
         turn: 1,
         index: 0,
         by_executor: false,
+        reserved_cost: None,
         tool_use: call,
         repeat: RepeatClass::Never,
         evidence: None,
@@ -115,12 +119,12 @@ fn history() -> (RunView, Vec<Item>) {
         masked: false,
     };
     record(&mut items, Body::CallStarted(started));
-    record(&mut items, Body::Parked { until: Some(Timestamp::from_millis(2_000)), on: None });
+    record(&mut items, Body::Parked { wait: Wait::until(Timestamp::from_millis(2_000)) });
     record(&mut items, Body::Resumed(Resumed { epoch: 2, version: "0".into(), strikes: 0, trial: None }));
     record(&mut items, Body::Admitted { deadline: None, deadline_set: None });
     record(
         &mut items,
-        Body::CallDone(CallDone { call: 8, text: "nobody knows".into(), is_error: true, in_doubt: true }),
+        Body::CallDone(CallDone { call: 8, text: "nobody knows".into(), is_error: true, in_doubt: true, cost: None }),
     );
     record(&mut items, Body::TurnStarted(TurnStarted { turn: 2, attempt: 1, tools: true, ..TurnStarted::default() }));
     let error = RunError::new("throttled", "slow down");
@@ -192,7 +196,7 @@ fn a_run_that_did_not_complete_ends_with_error_and_nothing_follows() {
 #[test]
 fn a_result_whose_call_was_not_seen_says_what_is_known() {
     let (view, _) = history();
-    let done = CallDone { call: 8, text: "t".into(), is_error: false, in_doubt: false };
+    let done = CallDone { call: 8, text: "t".into(), is_error: false, in_doubt: false, cost: None };
     let record = Record { seq: 9, at: Timestamp::from_millis(0), body: Body::CallDone(done) };
     let event = Mapper::new(&view).map(&Item::Record(Arc::new(record))).expect("a result is an event");
     assert_eq!(

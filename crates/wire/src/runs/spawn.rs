@@ -382,6 +382,7 @@ impl Spawn {
             user_tier: self.user_tier,
             sampling: self.sampling.unwrap_or_default(),
             hosts: self.allowed_hosts,
+            volumes: None,
             warnings,
         }
     }

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     sqlite::{Connection, Result, values},
-    tables::waits::{read_due, waits_for_nothing},
+    tables::waits::{children_have_ended, read_due},
 };
 
 pub(crate) fn find(connection: &Connection, key: &RunKey) -> Result<Option<RunView>> {
@@ -76,14 +76,22 @@ pub(crate) fn tree_size(connection: &Connection, root: &RunKey) -> Result<u64> {
     Ok(1 + below.unwrap_or_default())
 }
 
-/// What the runs of a tree used.
-pub(crate) fn tree_spent(connection: &Connection, root: &RunKey) -> Result<Spent> {
+/// What a run and everything below it used.
+pub(crate) fn tree_spent(connection: &Connection, top: &RunKey) -> Result<Spent> {
     // The root itself is not in the index of trees, so it is asked for by its key.
     const SPENT: &str = "SELECT input_tokens, output_tokens, cache_creation_input_tokens, cache_read_input_tokens, \
         coalesce(cost, 0) FROM runs WHERE tenant = $1 AND run = $2 UNION ALL \
         SELECT input_tokens, output_tokens, cache_creation_input_tokens, cache_read_input_tokens, \
         coalesce(cost, 0) FROM runs INDEXED BY runs_by_root WHERE tenant = $1 AND root = $2 AND depth > 0";
-    let spent = connection.prepare(SPENT)?.all(values![&root.tenant, &root.run], |row| {
+    const SPENT_BELOW: &str = "WITH RECURSIVE below (run) AS (SELECT $2 UNION ALL \
+        SELECT runs.run FROM below JOIN runs INDEXED BY runs_by_parent \
+        ON runs.tenant = $1 AND runs.parent_run = below.run) \
+        SELECT input_tokens, output_tokens, cache_creation_input_tokens, cache_read_input_tokens, \
+        coalesce(cost, 0) FROM below JOIN runs ON runs.tenant = $1 AND runs.run = below.run";
+    const DEPTH: &str = "SELECT depth FROM runs WHERE tenant = $1 AND run = $2";
+    let depth = connection.prepare(DEPTH)?.first(values![&top.tenant, &top.run], |row| row.get::<u32>(0))?;
+    let text = if depth == Some(0) { SPENT } else { SPENT_BELOW };
+    let spent = connection.prepare(text)?.all(values![&top.tenant, &top.run], |row| {
         let mut tokens = 0u64;
         for column in 0..4 {
             tokens = tokens.saturating_add(row.get(column)?);
@@ -97,8 +105,8 @@ pub(crate) fn tree_spent(connection: &Connection, root: &RunKey) -> Result<Spent
 pub(crate) fn unfinished(connection: &Connection) -> Result<(Vec<RunView>, Vec<RunView>)> {
     const RUNS: &str = select_runs_without_texts!(
         "WHERE ended_at IS NULL AND (status <> 'waiting' OR ",
-        waits_for_nothing!(),
-        ") ORDER BY accepted_at, run"
+        children_have_ended!(),
+        " OR NOT EXISTS (SELECT 1 FROM waits WHERE waits.tenant = runs.tenant AND waits.run = runs.run)) ORDER BY accepted_at, run"
     );
     let found = connection.prepare(RUNS)?.all(&[], read)?;
     Ok(found.into_iter().partition(|view| view.status != Status::Waiting))

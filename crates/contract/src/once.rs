@@ -1,0 +1,97 @@
+//! Changes that happen once: each has a key, and a repeat under the same key gets the answer of the first.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{
+    ids::{BatchId, Digest, RunId, RunKey, Tenant, UserId},
+    log::LogChanged,
+    record::Seq,
+    redact::Redacted,
+    time::Timestamp,
+};
+
+/// The key of a change, and what to answer when it is repeated.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Once {
+    /// A caller's request. The key is kept until what it made is pruned.
+    Request { key: RequestKey, made: Made },
+    /// An effect of a tool's call. The key is kept until the run ends; from then on the effect is refused.
+    Call(CallEffect),
+}
+
+/// One effect of a tool's call.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CallEffect {
+    pub run: RunKey,
+    pub call: Seq,
+    /// Which effect of the call; a tool numbers them itself, the same way each time.
+    pub part: u32,
+    pub answer: Redacted<Value>,
+}
+
+/// A caller's key: the same key and body is the same request, another body a conflict.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RequestKey {
+    pub tenant: Tenant,
+    pub subject: UserId,
+    pub operation: &'static str,
+    /// Digest of the key, so that no secret in it is stored.
+    pub key: Digest,
+    /// Digest of the body after aliases, without how to wait.
+    pub body: Digest,
+}
+
+/// What the first request with a key made.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Made {
+    Handle(HandleId),
+    /// Kept until it is pruned by its age.
+    Answer {
+        answer: Redacted<Value>,
+        at: Timestamp,
+    },
+}
+
+/// A durable thing that a caller can wait for, follow or cancel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum HandleId {
+    Run(RunId),
+    Batch(BatchId),
+}
+
+/// What a repeat is told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Answered {
+    Handle(HandleId),
+    Effect(Box<Effected>),
+}
+
+impl Answered {
+    /// The handle, when that is what the request made.
+    pub fn handle(&self) -> Option<HandleId> {
+        match self {
+            Self::Handle(handle) => Some(*handle),
+            Self::Effect(_) => None,
+        }
+    }
+}
+
+/// The stored answer of a change, with what the store alone knew when it was made.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Effected {
+    pub answer: Value,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub revisions: Vec<u64>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub logs: Vec<LogChanged>,
+}
+
+/// A change that is true now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Applied<T> {
+    pub result: T,
+    /// The answer that was given with the key; of a repeat, the one that was given first.
+    pub answer: Value,
+    pub repeated: bool,
+}

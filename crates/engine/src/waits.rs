@@ -1,0 +1,380 @@
+//! Calls that wait for a log, a value or a time: one table of them, fed by tails and watches.
+//!
+//! No wake-up is lost: a wait is registered, then committed, then its causes are looked at once. What happened before is seen by
+//! the look, what happens after is told by the tail or the watch. After a restart, and after a gap, everything registered is
+//! looked at.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    time::Duration,
+};
+
+use drawloom_contract::{
+    ids::RunKey,
+    journal,
+    log::{LogKey, Tail},
+    record::{Body, RepeatClass, Seq, Status},
+    time::Instant,
+    tool::{ToolContext, Woken},
+    values::{Range, Seen, Space, ValueKey, WatchFrom, Within},
+    wait::{Cause, Wait, WaitChange, Waiting},
+};
+use futures::StreamExt;
+
+use crate::{Engine, control::Claim, driver::Driver, perform::Task, timers::Due};
+
+/// The calls that wait in this process.
+#[derive(Default)]
+pub(crate) struct Waits(Mutex<Table>);
+
+#[derive(Default)]
+struct Table {
+    runs: HashMap<RunKey, Vec<Call>>,
+    logs: HashMap<LogKey, Vec<RunKey>>,
+    values: HashMap<ValueKey, Vec<RunKey>>,
+    /// Spaces of logs that are followed.
+    log_spaces: HashSet<Space>,
+    value_spaces: HashSet<Space>,
+}
+
+struct Call {
+    call: Seq,
+    wait: Wait,
+    due: Option<Instant>,
+    /// Set when it is to be made again.
+    woken: Option<Woken>,
+}
+
+/// What happened.
+enum Event<'a> {
+    Grew(&'a LogKey, u64),
+    Changed(&'a ValueKey, u64),
+}
+
+impl Event<'_> {
+    fn ends(&self, cause: &Cause) -> bool {
+        match (self, cause) {
+            (Self::Grew(log, head), Cause::Log { log: awaited, after }) => *log == awaited && head > after,
+            (Self::Changed(key, now), Cause::Value { key: awaited, revision }) => *key == awaited && now != revision,
+            _ => false,
+        }
+    }
+}
+
+impl Waits {
+    fn lock(&self) -> MutexGuard<'_, Table> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Marks the calls whose wait an event ends; the runs that have one.
+    fn happened(&self, event: &Event<'_>) -> Vec<RunKey> {
+        let mut table = self.lock();
+        let waiting = match event {
+            Event::Grew(log, _) => table.logs.get(log),
+            Event::Changed(key, _) => table.values.get(key),
+        };
+        let mut woken = waiting.cloned().unwrap_or_default();
+        woken.retain(|run| {
+            let calls = table.runs.get_mut(run).into_iter().flatten();
+            let mut ended = calls.filter(|call| call.wait.on.iter().any(|cause| event.ends(cause))).peekable();
+            let any = ended.peek().is_some();
+            ended.for_each(|call| _ = call.woken.get_or_insert(Woken::ByCause));
+            any
+        });
+        woken
+    }
+
+    /// Marks the calls whose time has come; the next time after that.
+    fn time_has_come(&self, run: &RunKey, now: Instant) -> Option<Instant> {
+        let mut table = self.lock();
+        let calls = table.runs.get_mut(run)?;
+        for call in calls.iter_mut().filter(|call| call.due.is_some_and(|due| due <= now)) {
+            call.due = None;
+            call.woken.get_or_insert(Woken::ByTime);
+        }
+        calls.iter().filter_map(|call| call.due).min()
+    }
+
+    /// Takes out the calls of a run that are to be made again.
+    fn take_woken(&self, run: &RunKey) -> Vec<(Seq, Woken)> {
+        let mut table = self.lock();
+        let Some(calls) = table.runs.get_mut(run) else { return Vec::new() };
+        let (woken, waiting): (Vec<Call>, Vec<Call>) =
+            std::mem::take(calls).into_iter().partition(|call| call.woken.is_some());
+        table.set(run, waiting, &woken);
+        woken.into_iter().filter_map(|call| Some((call.call, call.woken?))).collect()
+    }
+
+    fn is_registered(&self, run: &RunKey, call: Seq) -> bool {
+        self.lock().runs.get(run).is_some_and(|calls| calls.iter().any(|known| known.call == call))
+    }
+
+    /// The run has ended.
+    pub(crate) fn forget(&self, run: &RunKey) {
+        let mut table = self.lock();
+        if let Some(calls) = table.runs.remove(run) {
+            table.set(run, Vec::new(), &calls);
+        }
+    }
+
+    /// What waits in a space, to be looked at after a gap.
+    fn in_space(&self, space: &Space) -> Vec<(RunKey, Seq, Wait)> {
+        let table = self.lock();
+        let is_in = |cause: &Cause| match cause {
+            Cause::Log { log, .. } => log.space == *space,
+            Cause::Value { key, .. } => key.space == *space,
+            _ => false,
+        };
+        let calls = table.runs.iter().flat_map(|(run, calls)| calls.iter().map(move |call| (run, call)));
+        calls
+            .filter(|(_, call)| call.wait.on.iter().any(is_in))
+            .map(|(run, call)| (run.clone(), call.call, call.wait.clone()))
+            .collect()
+    }
+}
+
+impl Table {
+    /// Puts the calls of a run that still wait, and takes its name off what the others waited for.
+    fn set(&mut self, run: &RunKey, waiting: Vec<Call>, gone: &[Call]) {
+        for cause in gone.iter().flat_map(|call| &call.wait.on) {
+            if waiting.iter().any(|call| call.wait.on.iter().any(|other| is_same_place(other, cause))) {
+                continue;
+            }
+            match cause {
+                Cause::Log { log, .. } => remove(&mut self.logs, log, run),
+                Cause::Value { key, .. } => remove(&mut self.values, key, run),
+                Cause::Children { .. } | Cause::RateLimit | Cause::Budget => {}
+            }
+        }
+        match waiting.is_empty() {
+            true => _ = self.runs.remove(run),
+            false => _ = self.runs.insert(run.clone(), waiting),
+        }
+    }
+}
+
+fn is_same_place(one: &Cause, other: &Cause) -> bool {
+    match (one, other) {
+        (Cause::Log { log, .. }, Cause::Log { log: other, .. }) => log == other,
+        (Cause::Value { key, .. }, Cause::Value { key: other, .. }) => key == other,
+        _ => false,
+    }
+}
+
+fn remove<K: std::hash::Hash + Eq>(runs: &mut HashMap<K, Vec<RunKey>>, key: &K, run: &RunKey) {
+    if let Some(waiting) = runs.get_mut(key) {
+        waiting.retain(|other| other != run);
+        if waiting.is_empty() {
+            runs.remove(key);
+        }
+    }
+}
+
+impl Engine {
+    /// Registers a call that waits, before that is committed.
+    fn register(self: &Arc<Self>, run: &RunKey, call: Seq, wait: &Wait, left: Option<Duration>) {
+        let due = left.map(|left| self.parts.clock.now().after(left));
+        let (mut log_spaces, mut value_spaces) = (Vec::new(), Vec::new());
+        {
+            let mut guard = self.waits.lock();
+            let table = &mut *guard;
+            for cause in &wait.on {
+                let waiting = match cause {
+                    Cause::Log { log, .. } => {
+                        if table.log_spaces.insert(log.space.clone()) {
+                            log_spaces.push(log.space.clone());
+                        }
+                        table.logs.entry(log.clone()).or_default()
+                    }
+                    Cause::Value { key, .. } => {
+                        if table.value_spaces.insert(key.space.clone()) {
+                            value_spaces.push(key.space.clone());
+                        }
+                        table.values.entry(key.clone()).or_default()
+                    }
+                    Cause::Children { .. } | Cause::RateLimit | Cause::Budget => continue,
+                };
+                if !waiting.contains(run) {
+                    waiting.push(run.clone());
+                }
+            }
+            let calls = table.runs.entry(run.clone()).or_default();
+            calls.retain(|known| known.call != call);
+            calls.push(Call { call, wait: wait.clone(), due, woken: None });
+        }
+        // Before the commit: from here on nothing is missed.
+        for space in log_spaces {
+            let tail = self.parts.logs.tail(&space);
+            tokio::spawn(follow_logs(Arc::downgrade(self), space, tail));
+        }
+        for space in value_spaces {
+            let range = Range { space: space.clone(), within: Within::Space };
+            let watch = self.parts.values.watch(&range, WatchFrom::Now);
+            tokio::spawn(follow_values(Arc::downgrade(self), space, watch));
+        }
+        if let Some(due) = due {
+            self.timers.set_earlier(due, run, Due::Call);
+        }
+    }
+
+    /// Registers what waited when the process before ended, then looks at all of it.
+    pub(crate) fn register_all(self: &Arc<Self>, waiting: Vec<Waiting>) {
+        for Waiting { run, call, wait, since } in &waiting {
+            let left = wait.until.map(|due| self.left_of(&journal::Due { run: run.clone(), due, since: *since }));
+            self.register(run, *call, wait, left);
+        }
+        let looks = waiting.into_iter().map(|waiting| (waiting.run, waiting.call, waiting.wait)).collect();
+        self.look_at(looks);
+    }
+
+    /// Looks once whether the causes of calls have happened, and wakes their runs.
+    pub(crate) fn look_at(self: &Arc<Self>, calls: Vec<(RunKey, Seq, Wait)>) {
+        if calls.iter().all(|(_, _, wait)| wait.on.is_empty()) {
+            return;
+        }
+        let engine = self.clone();
+        tokio::spawn(async move {
+            for (_, _, wait) in calls {
+                for cause in &wait.on {
+                    engine.look(cause).await;
+                }
+            }
+        });
+    }
+
+    async fn look(self: &Arc<Self>, cause: &Cause) {
+        match cause {
+            Cause::Log { log, after } => {
+                let head = self.read(|| self.parts.logs.head(log)).await.unwrap_or_default();
+                if head > *after {
+                    self.happened(&Event::Grew(log, head));
+                }
+            }
+            Cause::Value { key, revision } => {
+                let now = self.parts.clock.wall();
+                let found = self.read(|| self.parts.values.find_value(key, now)).await;
+                let found = found.map(|kept| kept.map_or(0, |kept| kept.revision));
+                if let Some(found) = found.filter(|found| found != revision) {
+                    self.happened(&Event::Changed(key, found));
+                }
+            }
+            Cause::Children { .. } | Cause::RateLimit | Cause::Budget => {}
+        }
+    }
+
+    fn happened(self: &Arc<Self>, event: &Event<'_>) {
+        for run in self.waits.happened(event) {
+            self.wake_call(run);
+        }
+    }
+
+    /// A call of the run has waited long enough.
+    pub(crate) fn on_call_timer(self: &Arc<Self>, run: RunKey) {
+        if let Some(next) = self.waits.time_has_come(&run, self.parts.clock.now()) {
+            self.timers.set(next, &run, Due::Call);
+        }
+        self.wake_call(run);
+    }
+
+    /// Brings a run back one of whose calls is to be made again. A task that has it is told.
+    fn wake_call(self: &Arc<Self>, run: RunKey) {
+        let engine = self.clone();
+        tokio::spawn(async move {
+            if let Some(claim) = Claim::take_or_wake(&engine, &run) {
+                drop(claim);
+                engine.bring_back(&run).await;
+            }
+        });
+    }
+}
+
+async fn follow_logs(engine: Weak<Engine>, space: Space, mut tail: impl futures::Stream<Item = Tail> + Unpin) {
+    while let Some(told) = tail.next().await {
+        let Some(engine) = engine.upgrade() else { return };
+        match told {
+            Tail::Grew { log, head } => engine.happened(&Event::Grew(&log, head)),
+            Tail::Gap => engine.look_at(engine.waits.in_space(&space)),
+        }
+    }
+}
+
+async fn follow_values(engine: Weak<Engine>, space: Space, mut watch: impl futures::Stream<Item = Seen> + Unpin) {
+    while let Some(seen) = watch.next().await {
+        let Some(engine) = engine.upgrade() else { return };
+        match seen {
+            Seen::Is { key, kept, .. } => {
+                engine.happened(&Event::Changed(&key, kept.map_or(0, |kept| kept.revision)));
+            }
+            Seen::CaughtUp => {}
+            Seen::Gap => engine.look_at(engine.waits.in_space(&space)),
+        }
+    }
+}
+
+impl Driver {
+    /// A tool waits: the call is registered here and looked at after the commit.
+    pub(crate) fn begin_wait(&mut self, call: Seq, wait: Wait) {
+        let Some(open) = self.run.open_calls.iter().find(|open| open.call == call) else { return };
+        let may_repeat = matches!(open.started.repeat, RepeatClass::Safe | RepeatClass::Keyed);
+        let refusal = match () {
+            () if !may_repeat => Some("the tool waits, and its calls cannot be repeated"),
+            () if open.started.masked => {
+                Some("the tool waits, and its input held a secret, so it cannot be asked again")
+            }
+            () if !wait.on.iter().all(Cause::is_for_tools) => Some("the tool waits for what only the engine can"),
+            () if wait.on.is_empty() && wait.until.is_none() => Some("the tool waits for nothing"),
+            () => None,
+        };
+        if let Some(refusal) = refusal {
+            tracing::error!(run = %self.key.run, call, tool = open.started.tool_use.name, refusal, "a tool broke its contract");
+            return self.end_call(call, format!("bug: {refusal}"), true, None);
+        }
+        let since = self.wall();
+        self.engine.register(&self.key, call, &wait, wait.until.map(|until| until.since(since)));
+        self.waits.push(WaitChange::Call { run: self.key.clone(), call, wait: wait.clone(), since });
+        self.looks.push((self.key.clone(), call, wait.clone()));
+        self.push(Body::CallWaiting { call, wait });
+    }
+
+    /// Registers calls that wait and are not known in this process yet.
+    pub(crate) fn register_waits(&mut self) {
+        let wall = self.wall();
+        for open in &self.run.open_calls {
+            let Some(wait) = open.waiting.as_ref().filter(|wait| wait.children().is_none()) else { continue };
+            if !self.engine.waits.is_registered(&self.key, open.call) {
+                self.engine.register(&self.key, open.call, wait, wait.until.map(|until| until.since(wall)));
+                self.looks.push((self.key.clone(), open.call, wait.clone()));
+            }
+        }
+    }
+
+    /// Makes those calls again whose wait has ended.
+    pub(crate) fn ask_again(&mut self) {
+        for (call, woken) in self.engine.waits.take_woken(&self.key) {
+            let Some(open) = self.run.open_calls.iter().find(|open| open.call == call) else { continue };
+            let started = open.started.clone();
+            match self.tool_of(&started) {
+                Some(tool) => {
+                    let context = ToolContext { woken: Some(woken), ..self.context(call) };
+                    self.tasks.push(Task::Call { call, tool, context, input: started.tool_use.input });
+                    self.asked_again.insert(call);
+                }
+                None => {
+                    self.waits.push(WaitChange::End { run: self.key.clone(), call });
+                    self.end_call(
+                        call,
+                        "the tool is not there any more; what it waited for is unknown".into(),
+                        true,
+                        None,
+                    );
+                }
+            }
+        }
+    }
+
+    /// Whether all that is open waits, and nothing is being asked again.
+    pub(crate) fn can_park(&self) -> bool {
+        self.run.only_waits() && self.run.status == Status::Running && self.asked_again.is_empty()
+    }
+}

@@ -1,0 +1,138 @@
+//! Feeds: what the writer tells of values and logs that changed, in the order of commits.
+
+use std::sync::{
+    Arc, Mutex, PoisonError,
+    atomic::{AtomicBool, Ordering},
+};
+
+use drawloom_contract::{
+    journal::Committed,
+    log::{LogChange, Tail},
+    values::{Kept, Range, Seen, Space},
+};
+use futures::{
+    StreamExt,
+    stream::{self, BoxStream},
+};
+use tokio::sync::mpsc::{self, error::TrySendError};
+
+use crate::prepare::Work;
+
+/// Changes that wait for a slow subscriber. One that falls further behind is told of a gap.
+const QUEUE: usize = 1_024;
+
+/// Those who want to know what changes.
+#[derive(Default)]
+pub(crate) struct Feeds {
+    values: Subscribers<Range, Seen>,
+    logs: Subscribers<Space, Tail>,
+}
+
+impl Feeds {
+    pub(crate) fn watch(&self, range: Range) -> BoxStream<'static, Seen> {
+        self.values.add(range, Seen::Gap)
+    }
+
+    pub(crate) fn tail(&self, space: Space) -> BoxStream<'static, Tail> {
+        self.logs.add(space, Tail::Gap)
+    }
+
+    /// Tells of an entry that is on disk.
+    pub(crate) fn tell(&self, work: &Work, committed: &Committed) {
+        for ((change, _), revision) in work.values.iter().zip(&committed.revisions).filter(|(_, of)| **of > 0) {
+            self.values.send(
+                |range| range.contains(&change.key),
+                || Seen::Is {
+                    key: change.key.clone(),
+                    revision: *revision,
+                    kept: change.to.as_ref().map(|new| Kept {
+                        value: serde_json::Value::clone(&new.value),
+                        revision: *revision,
+                        at: change.at,
+                        expires_at: new.expires_at,
+                    }),
+                },
+            );
+        }
+        for ((change, _), changed) in work.logs.iter().zip(&committed.logs).filter(|(_, of)| of.added > 0) {
+            if let LogChange::Append { log, .. } = change {
+                let grew = || Tail::Grew { log: log.clone(), head: changed.head };
+                self.logs.send(|space| *space == log.space, grew);
+            }
+        }
+    }
+}
+
+struct Subscribers<K, T>(Mutex<Vec<Subscriber<K, T>>>);
+
+struct Subscriber<K, T> {
+    wants: K,
+    sender: mpsc::Sender<T>,
+    missed: Arc<AtomicBool>,
+}
+
+impl<K, T> Default for Subscribers<K, T> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<K, T: Clone + Send + Sync + 'static> Subscribers<K, T> {
+    /// What is sent from now on. `gap` stands for what was left out.
+    fn add(&self, wants: K, gap: T) -> BoxStream<'static, T> {
+        let (sender, receiver) = mpsc::channel(QUEUE);
+        let missed = Arc::new(AtomicBool::new(false));
+        let subscriber = Subscriber { wants, sender, missed: missed.clone() };
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(subscriber);
+        stream::unfold((receiver, missed, gap), |(mut receiver, missed, gap)| async move {
+            let next = match receiver.try_recv() {
+                Ok(next) => Some(next),
+                Err(_) if missed.swap(false, Ordering::SeqCst) => Some(gap.clone()),
+                Err(_) => receiver.recv().await,
+            };
+            next.map(|next| (next, (receiver, missed, gap)))
+        })
+        .boxed()
+    }
+
+    /// Sends to those who want it. It never waits: the writer calls it.
+    fn send(&self, is_wanted: impl Fn(&K) -> bool, make: impl Fn() -> T) {
+        let mut subscribers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        subscribers.retain(|subscriber| {
+            if !is_wanted(&subscriber.wants) {
+                return !subscriber.sender.is_closed();
+            }
+            match subscriber.sender.try_send(make()) {
+                Ok(()) => true,
+                Err(TrySendError::Full(_)) => {
+                    subscriber.missed.store(true, Ordering::SeqCst);
+                    true
+                }
+                Err(TrySendError::Closed(_)) => false,
+            }
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_slow_subscriber_is_told_of_a_gap_and_then_of_what_follows() {
+        let feed = Subscribers::<(), u32>::default();
+        let mut slow = feed.add((), u32::MAX);
+        for number in 0..QUEUE as u32 + 10 {
+            feed.send(|()| true, || number);
+        }
+        for number in 0..QUEUE as u32 {
+            assert_eq!(slow.next().await, Some(number));
+        }
+        assert_eq!(slow.next().await, Some(u32::MAX));
+        feed.send(|()| true, || 7);
+        assert_eq!(slow.next().await, Some(7));
+        drop(slow);
+        feed.send(|()| true, || 8);
+        assert!(feed.0.lock().expect("no panic").is_empty());
+    }
+}

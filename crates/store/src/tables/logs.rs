@@ -1,0 +1,151 @@
+//! Logs and their messages.
+
+use drawloom_contract::log::{LogChange, LogChanged, LogKey, Message, NewMessage, Page};
+
+use super::{Step, statements};
+use crate::{
+    convert::Json,
+    sqlite::{Connection, Result, Row, values},
+};
+
+pub(crate) const STEPS: &[Step] = &[(
+    7,
+    "CREATE TABLE logs (
+        log INTEGER PRIMARY KEY,
+        tenant TEXT NOT NULL,
+        space TEXT NOT NULL,
+        name TEXT NOT NULL,
+        head INTEGER NOT NULL,
+        kept INTEGER NOT NULL,
+        UNIQUE (tenant, space, name)
+    );
+    CREATE TABLE log_messages (
+        log INTEGER NOT NULL,
+        sequence INTEGER NOT NULL,
+        id TEXT NOT NULL,
+        at INTEGER NOT NULL,
+        body TEXT NOT NULL,
+        PRIMARY KEY (log, sequence)
+    ) WITHOUT ROWID;
+    CREATE INDEX log_messages_by_id ON log_messages (log, id, sequence);",
+)];
+
+const FIND: &str = "SELECT log, head, kept FROM logs WHERE tenant = $1 AND space = $2 AND name = $3";
+
+statements! {
+    find: FIND;
+    begin: "INSERT INTO logs (tenant, space, name, head, kept) VALUES ($1, $2, $3, 0, 0) RETURNING log";
+    set: "UPDATE logs SET head = $2, kept = $3 WHERE log = $1";
+    find_message: "SELECT sequence FROM log_messages WHERE log = $1 AND id = $2 AND sequence > $3 LIMIT 1";
+    insert: "INSERT INTO log_messages (log, sequence, id, at, body) VALUES ($1, $2, $3, $4, $5)";
+    /// The last of the oldest so many.
+    find_oldest: "SELECT sequence FROM log_messages WHERE log = $1 ORDER BY sequence LIMIT 1 OFFSET $2";
+    trim: "DELETE FROM log_messages WHERE log = $1 AND sequence <= $2";
+}
+
+/// A log's row.
+struct Found {
+    log: u64,
+    head: u64,
+    kept: u64,
+}
+
+impl Writes<'_> {
+    pub(crate) fn change(&mut self, change: &LogChange, bodies: &[String]) -> Result<LogChanged> {
+        let key = change.log();
+        let found = self.find.first(values![&key.tenant, key.space.as_str(), &key.name], read_found)?;
+        match (change, found) {
+            (LogChange::Append { messages, since, keep, .. }, found) => {
+                let mut found = match found {
+                    Some(found) => found,
+                    None => self.begin(key)?,
+                };
+                let mut changed = LogChanged::default();
+                for (message, body) in messages.iter().zip(bodies) {
+                    self.append(&mut found, message, body, *since, &mut changed)?;
+                }
+                if let Some(most) = keep
+                    && found.kept > *most
+                    && let Some(last) = self.oldest(&found, found.kept - most)?
+                {
+                    changed.dropped = self.remove(&mut found, last)?;
+                }
+                changed.head = found.head;
+                self.set.execute(values![found.log, found.head, found.kept])?;
+                Ok(changed)
+            }
+            (LogChange::Trim { up_to, .. }, Some(mut found)) => {
+                let dropped = self.remove(&mut found, *up_to)?;
+                self.set.execute(values![found.log, found.head, found.kept])?;
+                Ok(LogChanged { head: found.head, dropped, ..LogChanged::default() })
+            }
+            (LogChange::Trim { .. }, None) => Ok(LogChanged::default()),
+        }
+    }
+
+    fn begin(&mut self, key: &LogKey) -> Result<Found> {
+        let values = values![&key.tenant, key.space.as_str(), &key.name];
+        let log = self.begin.first(values, |row| row.get(0))?.expect("an insert returns its row");
+        Ok(Found { log, head: 0, kept: 0 })
+    }
+
+    fn append(
+        &mut self,
+        found: &mut Found,
+        message: &NewMessage,
+        body: &str,
+        since: u64,
+        changed: &mut LogChanged,
+    ) -> Result<()> {
+        let known = self.find_message.first(values![found.log, &message.id, since], |row| row.get(0))?;
+        let sequence = match known {
+            Some(sequence) => sequence,
+            None => {
+                found.head += 1;
+                found.kept += 1;
+                changed.added += 1;
+                self.insert.execute(values![found.log, found.head, &message.id, message.at, body])?;
+                found.head
+            }
+        };
+        changed.sequences.push(sequence);
+        Ok(())
+    }
+
+    fn oldest(&mut self, found: &Found, count: u64) -> Result<Option<u64>> {
+        self.find_oldest.first(values![found.log, count - 1], |row| row.get(0))
+    }
+
+    fn remove(&mut self, found: &mut Found, up_to: u64) -> Result<u64> {
+        let dropped = self.trim.execute(values![found.log, up_to])? as u64;
+        found.kept = found.kept.saturating_sub(dropped);
+        Ok(dropped)
+    }
+}
+
+fn read_found(row: Row<'_>) -> Result<Found> {
+    Ok(Found { log: row.get(0)?, head: row.get(1)?, kept: row.get(2)? })
+}
+
+fn find(connection: &Connection, key: &LogKey) -> Result<Option<Found>> {
+    connection.prepare(FIND)?.first(values![&key.tenant, key.space.as_str(), &key.name], read_found)
+}
+
+pub(crate) fn head(connection: &Connection, key: &LogKey) -> Result<u64> {
+    Ok(find(connection, key)?.map_or(0, |found| found.head))
+}
+
+pub(crate) fn read(connection: &Connection, key: &LogKey, after: u64, limit: u32) -> Result<Page> {
+    const FIRST: &str = "SELECT sequence FROM log_messages WHERE log = $1 ORDER BY sequence LIMIT 1";
+    const AFTER: &str =
+        "SELECT sequence, id, at, body FROM log_messages WHERE log = $1 AND sequence > $2 ORDER BY sequence LIMIT $3";
+    let Some(found) = find(connection, key)? else {
+        return Ok(Page { messages: Vec::new(), first: 1, head: 0 });
+    };
+    let first = connection.prepare(FIRST)?.first(values![found.log], |row| row.get(0))?;
+    let messages = connection.prepare(AFTER)?.all(values![found.log, after, limit], |row| {
+        let Json(body) = row.get(3)?;
+        Ok(Message { sequence: row.get(0)?, id: row.get(1)?, at: row.get(2)?, body })
+    })?;
+    Ok(Page { messages, first: first.unwrap_or(found.head + 1), head: found.head })
+}
