@@ -2,34 +2,23 @@
 
 use crate::{
     choice::{Effort, ModelName},
-    money::{Cost, Spent},
-    record::{Accepted, Body, CallStarted, Record, Seq, Status, Stop, Trial},
+    money::Spent,
+    record::{Accepted, Body, CallStarted, Record, Seq, Stop, Trial},
     time::{Mark, Timestamp},
-    usage::Usage,
+    view::{Patch, RunView},
     wait::Wait,
 };
 
-/// The fold of a run's records, the same for every executor. `apply` is compatible for ever.
+/// The fold of a run's records, the same for every executor: its row, and what the row does not show. `apply` is compatible for
+/// ever.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Run {
     /// How it began.
     pub accepted: Box<Accepted>,
-    /// When it began.
-    pub accepted_at: Timestamp,
-    /// Its last record.
-    pub seq: Seq,
-    /// Where it stands.
-    pub status: Status,
-    /// When it was first admitted.
-    pub started_at: Option<Timestamp>,
-    /// When its time is up.
-    pub deadline: Option<Timestamp>,
-    /// When that was set: by the wall clock, and by the one that never jumps.
+    /// Its row, as the store has it.
+    pub view: RunView,
+    /// When its deadline was set: by the wall clock, and by the one that never jumps.
     pub deadline_set: Option<(Timestamp, Mark)>,
-    /// Tokens so far.
-    pub usage: Usage,
-    /// What they cost, as far as their models have a price.
-    pub cost: Option<Cost>,
     /// The model that is asked now.
     pub model: ModelName,
     /// How often that was changed, and how hard the one now should think; nothing before the first change.
@@ -48,8 +37,6 @@ pub struct Run {
     pub open_calls: Vec<OpenCall>,
     /// Versions of drawloom that wrote to it, in order.
     pub versions: Vec<String>,
-    /// Unclean ends in a row at the same step.
-    pub strikes: u32,
     /// How it is tried, while it is a suspect and its step has no outcome.
     pub trial: Option<Trial>,
 }
@@ -108,14 +95,8 @@ impl Run {
     pub fn begin(record: &Record) -> Result<Self, FoldError> {
         match (&record.body, record.seq) {
             (Body::Accepted(accepted), 1) => Ok(Self {
-                accepted_at: record.at,
-                seq: 1,
-                status: Status::Queued,
-                started_at: None,
-                deadline: accepted.deadline,
+                view: RunView::accepted(accepted, record.at),
                 deadline_set: accepted.deadline_set.map(|mark| (record.at, mark)),
-                usage: Usage::default(),
-                cost: None,
                 model: ModelName::new(&accepted.provider, &accepted.model),
                 switched: None,
                 made: Vec::new(),
@@ -125,7 +106,6 @@ impl Run {
                 counted_failures: 0,
                 open_calls: Vec::new(),
                 versions: vec![accepted.version.clone()],
-                strikes: 0,
                 trial: None,
                 accepted: accepted.clone(),
             }),
@@ -135,19 +115,15 @@ impl Run {
 
     /// The fold with one more record.
     pub fn apply(&mut self, record: &Record) -> Result<(), FoldError> {
-        if record.seq != self.seq + 1 {
-            return Err(FoldError::Gap { last: self.seq, found: record.seq });
+        if record.seq != self.view.seq + 1 {
+            return Err(FoldError::Gap { last: self.view.seq, found: record.seq });
         }
-        if self.status.is_terminal() {
+        if self.view.status.is_terminal() {
             return Err(FoldError::AfterEnd(record.seq));
         }
-        self.seq = record.seq;
         match &record.body {
             Body::Accepted(_) => return Err(FoldError::NoBeginning),
-            Body::Admitted { deadline, deadline_set } => {
-                self.status = Status::Running;
-                self.started_at = self.started_at.or(Some(record.at));
-                self.deadline = deadline.or(self.deadline);
+            Body::Admitted { deadline_set, .. } => {
                 self.deadline_set = deadline_set.map(|mark| (record.at, mark)).or(self.deadline_set);
             }
             Body::TurnStarted(started) => {
@@ -164,10 +140,6 @@ impl Run {
                 self.end_turn(record.seq, failed.turn)?;
                 self.counted_failures += u32::from(failed.counted);
             }
-            Body::Usage { usage, cost, .. } => {
-                self.usage += *usage;
-                self.cost = add(self.cost, *cost);
-            }
             Body::Switched(switched) => {
                 self.model = switched.to.clone();
                 self.switched = Some((switched.attempt, switched.effort));
@@ -178,20 +150,16 @@ impl Run {
             }
             Body::CallWaiting { call, wait } => {
                 self.open_call(record.seq, *call)?.waiting = Some(wait.clone());
-                self.clear_strikes();
+                self.trial = None;
             }
             Body::CallDone(done) => {
                 self.open_call(record.seq, done.call)?;
-                self.cost = add(self.cost, done.cost);
                 self.open_calls.retain(|open| open.call != done.call);
-                self.clear_strikes();
+                self.trial = None;
             }
-            Body::Parked { .. } => {
-                self.status = Status::Waiting;
-                self.clear_strikes();
-            }
+            // A step has an outcome: it kills no process.
+            Body::Parked { .. } => self.trial = None,
             Body::Resumed(resumed) => {
-                self.strikes = resumed.strikes;
                 self.trial = resumed.trial;
                 if self.versions.last() != Some(&resumed.version) {
                     self.versions.push(resumed.version.clone());
@@ -199,15 +167,14 @@ impl Run {
             }
             Body::StopRequested(stop) => {
                 self.stop = self.stop.take().or_else(|| Some(stop.clone()));
-                self.status = Status::Running;
             }
-            Body::Finished(outcome) => {
-                self.status = outcome.status;
+            Body::Finished(_) => {
                 self.turn_in_flight = None;
                 self.open_calls.clear();
             }
-            Body::LimitReached { .. } | Body::Notice { .. } | Body::Note { .. } => {}
+            Body::Usage { .. } | Body::LimitReached { .. } | Body::Notice { .. } | Body::Note { .. } => {}
         }
+        self.view.apply(Patch::of([record]));
         Ok(())
     }
 
@@ -239,16 +206,10 @@ impl Run {
         }
     }
 
-    /// A step has an outcome: it kills no process.
-    fn clear_strikes(&mut self) {
-        self.strikes = 0;
-        self.trial = None;
-    }
-
     fn end_turn(&mut self, seq: Seq, turn: u32) -> Result<(), FoldError> {
         match self.turn_in_flight.take() {
             Some((open, _)) if open == turn => {
-                self.clear_strikes();
+                self.trial = None;
                 self.reserved = Spent::default();
                 Ok(())
             }
@@ -261,13 +222,5 @@ impl Run {
             .iter_mut()
             .find(|open| open.call == call)
             .ok_or_else(|| FoldError::NoIntent { seq, what: format!("call {call}") })
-    }
-}
-
-/// A sum of what is known.
-pub(crate) fn add(sum: Option<Cost>, more: Option<Cost>) -> Option<Cost> {
-    match (sum, more) {
-        (Some(sum), Some(more)) => Some(sum + more),
-        (sum, more) => sum.or(more),
     }
 }

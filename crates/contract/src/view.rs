@@ -8,7 +8,6 @@ use crate::{
     ids::{AgentId, AgentName, Digest, RunId, RunKey, SessionId, Tenant, UserId},
     money::Cost,
     record::{Accepted, BatchPlace, Body, Parent, Record, Seq, Status, StopReason},
-    run::add,
     time::Timestamp,
     usage::Usage,
 };
@@ -215,5 +214,13 @@ impl RunView {
     /// The key that queries take.
     pub fn key(&self) -> RunKey {
         RunKey { tenant: self.tenant.clone(), run: self.run }
+    }
+}
+
+/// A sum of what is known.
+fn add(sum: Option<Cost>, more: Option<Cost>) -> Option<Cost> {
+    match (sum, more) {
+        (Some(sum), Some(more)) => Some(sum + more),
+        (sum, more) => sum.or(more),
     }
 }

@@ -21,7 +21,7 @@ impl Driver {
             if self.engine.budgets.is_open(*owner) {
                 continue;
             }
-            let spent = match self.run.seq <= 2 && *owner == self.key.run {
+            let spent = match self.run.view.seq <= 2 && *owner == self.key.run {
                 true => Spent::default(),
                 false => {
                     let key = RunKey { tenant: self.key.tenant.clone(), run: *owner };

@@ -107,7 +107,7 @@ impl Driver {
         let written = self.turns.unmasked.remove(&index);
         let most = self.engine.parts.config.max_calls_per_turn;
         let tool = self.tool_for(asked_by, &tool_use.name).filter(|_| index < most);
-        let mut context = self.context(self.run.seq + 1);
+        let mut context = self.context(self.run.view.seq + 1);
         let input = written.clone().unwrap_or_else(|| tool_use.input.clone());
         let withheld = tool.as_ref().and_then(|_| self.engine.toolbox.withheld(&tool_use.name, self.gates()));
         let mut refusal = match (&tool, masked && written.is_none()) {

@@ -19,7 +19,7 @@ use drawloom_contract::{
     run::{FoldError, Run},
     time::{Instant, Timestamp},
     tool::{Gates, ToolCard},
-    view::{Patch, RunView},
+    view::RunView,
     wait::{Cause, Wait, WaitChange},
 };
 use futures::{StreamExt, stream::FuturesUnordered};
@@ -55,7 +55,6 @@ pub(crate) struct Driver {
     pub(crate) hosts: Arc<[String]>,
     pub(crate) kind: Arc<Known>,
     drive: Box<dyn Drive>,
-    view: RunView,
     pub(crate) claim: Claim,
     slot: Option<Slot>,
     /// Records that are decided and not yet committed.
@@ -94,7 +93,7 @@ impl Driver {
         let kind = engine.executors.find(&pinned.definition.executor).cloned().expect("a plan names a known executor");
         let mut driver = Self::fold(engine, &record, kind, pinned, claim, slot).expect("the record is a beginning");
         driver.pending.push(record);
-        driver.engine.watch_deadline(&driver.view);
+        driver.engine.watch_deadline(&driver.run.view);
         if driver.slot.is_some() {
             driver.admit();
             driver.advance().await;
@@ -128,7 +127,6 @@ impl Driver {
             key: RunKey { tenant: accepted.tenant.clone(), run: accepted.run },
             owners: accounts::owners(accepted),
             definition,
-            view: RunView::accepted(accepted, first.at),
             looked: (engine.wall(), engine.parts.clock.now()),
             engine,
             run,
@@ -156,7 +154,6 @@ impl Driver {
     pub(crate) fn replay(&mut self, record: &Record) -> Result<(), FoldError> {
         self.run.apply(record)?;
         self.drive.apply(&self.run, record);
-        self.view.apply(Patch::of([record]));
         self.turns.apply(&record.body);
         if let Body::Parked { wait: Wait { until: Some(until), .. } } = record.body {
             self.parked = Some((record.seq, until.since(record.at)));
@@ -169,7 +166,7 @@ impl Driver {
     }
 
     pub(crate) fn view(&self) -> &RunView {
-        &self.view
+        &self.run.view
     }
 
     pub(crate) fn accepted(&self) -> &Accepted {
@@ -202,7 +199,7 @@ impl Driver {
     }
 
     fn push_at(&mut self, at: Timestamp, body: Body) -> Seq {
-        let record = Record { seq: self.run.seq + 1, at, body };
+        let record = Record { seq: self.run.view.seq + 1, at, body };
         let record = self.engine.parts.redactor.clean(record);
         self.note_evidence(&record.body);
         self.replay(&record).expect("the engine writes only records that follow");
@@ -213,7 +210,7 @@ impl Driver {
 
     /// The slot is granted: from here the run's own time limit counts.
     pub(crate) fn admit(&mut self) {
-        let limit = self.accepted().run_timeout_ms.filter(|_| self.run.started_at.is_none()).map(Duration::from_millis);
+        let limit = self.accepted().run_timeout_ms.filter(|_| self.run.view.started_at.is_none()).map(Duration::from_millis);
         let (now, at) = (self.engine.parts.clock.now(), self.wall());
         let left = self.engine.timers.left(&self.key, Due::Deadline, now);
         let (deadline, deadline_set) = match limit.filter(|limit| left.is_none_or(|left| *limit < left)) {
@@ -221,7 +218,7 @@ impl Driver {
                 self.engine.timers.set_earlier(now.after(limit), &self.key, Due::Deadline);
                 (Some(at.after(limit)), Some(self.engine.parts.clock.mark()))
             }
-            None => (self.run.deadline, None),
+            None => (self.run.view.deadline, None),
         };
         // The deadline is counted from the record's time.
         self.push_at(at, Body::Admitted { deadline, deadline_set });
@@ -235,7 +232,7 @@ impl Driver {
             for task in std::mem::take(&mut self.tasks) {
                 flying.push(task.perform(&self));
             }
-            if self.run.status != Status::Running {
+            if self.run.view.status != Status::Running {
                 break;
             }
             let order = self.claim.control().order();
@@ -337,7 +334,7 @@ impl Driver {
             }
             if self.can_park() && self.tasks.is_empty() {
                 self.push(Body::Parked { wait: Wait::default() });
-            } else if idle && flying == 0 && self.tasks.is_empty() && self.run.status == Status::Running {
+            } else if idle && flying == 0 && self.tasks.is_empty() && self.run.view.status == Status::Running {
                 tracing::error!(run = %self.key.run, "the executor decided nothing and nothing is in flight");
                 let error = RunError::new("bug", "the run cannot go on: nothing is in flight and nothing comes next");
                 self.push(Body::Finished(Box::new(self.outcome(Status::Failed, Some(error)))));
@@ -367,7 +364,7 @@ impl Driver {
     /// An end that no executor decided.
     pub(crate) fn outcome(&self, status: Status, error: Option<RunError>) -> Outcome {
         let warnings = self.accepted().warnings.clone();
-        let (usage, cost) = (self.run.usage, self.run.cost);
+        let (usage, cost) = (self.run.view.usage, self.run.view.cost);
         Outcome { status, stop_reason: None, error, final_text: None, usage, cost, warnings }
     }
 
@@ -448,11 +445,11 @@ impl Driver {
 
     /// Tells of records that are true now, and lets go of what the run needs no more.
     pub(crate) fn committed(&mut self, records: &[Redacted<Record>]) {
-        let ended = self.run.status.is_terminal().then(|| Arc::new(self.view.clone()));
+        let ended = self.run.view.status.is_terminal().then(|| Arc::new(self.run.view.clone()));
         self.count(records);
         story::tell(&self.key, records);
         self.engine.feed.publish(&self.key, records, ended.as_ref());
-        match self.run.status {
+        match self.run.view.status {
             Status::Running | Status::Queued => {}
             _ => self.rest(),
         }
@@ -462,11 +459,11 @@ impl Driver {
         let meters = &self.engine.meters;
         for record in records {
             match &record.body {
-                Body::Admitted { .. } if self.run.started_at == Some(record.at) => {
-                    meters.admitted(record.at.since(self.run.accepted_at));
+                Body::Admitted { .. } if self.run.view.started_at == Some(record.at) => {
+                    meters.admitted(record.at.since(self.run.view.accepted_at));
                 }
                 Body::Parked { wait } => meters.parked(self.waits_for(wait)),
-                Body::Finished(outcome) => meters.ended(outcome.status, record.at.since(self.run.accepted_at)),
+                Body::Finished(outcome) => meters.ended(outcome.status, record.at.since(self.run.view.accepted_at)),
                 _ => {}
             }
         }
@@ -475,7 +472,7 @@ impl Driver {
     /// The run needs no slot now: it ended or is parked.
     fn rest(&mut self) {
         self.slot = None;
-        if self.run.status.is_terminal() {
+        if self.run.view.status.is_terminal() {
             self.engine.forget_waiting(&self.key);
             self.engine.waits.forget(&self.key);
             self.engine.timers.clear(&self.key, Due::Deadline);
@@ -490,7 +487,7 @@ impl Driver {
             return;
         }
         if let Some((seq, wait)) = self.parked
-            && seq == self.run.seq
+            && seq == self.run.view.seq
         {
             self.engine.timers.set(self.engine.parts.clock.now().after(wait), &self.key, Due::Wake);
         }

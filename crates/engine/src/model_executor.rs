@@ -140,7 +140,7 @@ impl Drive for Loop {
     }
 
     fn decide(&self, run: &Run, now: Timestamp) -> Vec<Effect> {
-        if run.status.is_terminal() || run.turn_in_flight.is_some() {
+        if run.view.status.is_terminal() || run.turn_in_flight.is_some() {
             return Vec::new();
         }
         if !self.calls.is_empty() {
@@ -257,8 +257,8 @@ impl Loop {
             stop_reason: Some(stop_reason),
             error: None,
             final_text: None,
-            usage: run.usage,
-            cost: run.cost,
+            usage: run.view.usage,
+            cost: run.view.cost,
             warnings,
         }))
     }
@@ -269,8 +269,8 @@ impl Loop {
             stop_reason: None,
             error: Some(error),
             final_text: None,
-            usage: run.usage,
-            cost: run.cost,
+            usage: run.view.usage,
+            cost: run.view.cost,
             warnings: run.accepted.warnings.clone(),
         }))
     }

@@ -118,7 +118,7 @@ impl Driver {
             Ok(driver) => driver,
             Err(stop) => return engine.give_up(&key, stop).await,
         };
-        if driver.run.status.is_terminal() || driver.claim.control().order() == Order::Drain {
+        if driver.run.view.status.is_terminal() || driver.claim.control().order() == Order::Drain {
             return;
         }
         if let Some(stop) = driver.run.stop.clone() {
@@ -126,7 +126,7 @@ impl Driver {
             return;
         }
         driver.gather_tools().await;
-        match driver.run.status {
+        match driver.run.view.status {
             Status::Running => driver.recover().await,
             _ => driver.admit(),
         }
@@ -160,7 +160,7 @@ impl Driver {
             Ok(driver) => driver,
             Err(stop) => return engine.give_up(&key, stop).await,
         };
-        if !driver.run.status.is_terminal()
+        if !driver.run.view.status.is_terminal()
             && let Order::Stop(stop) = driver.claim.control().order()
         {
             driver.end_by(stop).await;
@@ -195,7 +195,7 @@ impl Driver {
                 return Ok(driver);
             }
             skip = 0;
-            let after: Seq = driver.run.seq;
+            let after: Seq = driver.run.view.seq;
             records = engine.read(|| reader.read_journal(key, after, PAGE)).await.ok_or(Stop::Unreadable)?;
         }
     }
@@ -222,7 +222,7 @@ impl Driver {
 
     /// What a run that had a slot when its process ended must know: which step was in flight, and what became of it.
     async fn recover(&mut self) {
-        let before = self.run.strikes;
+        let before = self.run.view.strikes;
         let mut same_step = self.run.turn_in_flight.is_some();
         if let Some((turn, attempt)) = self.run.turn_in_flight {
             let reserved = self.run.reserved;

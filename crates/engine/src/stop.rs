@@ -73,7 +73,7 @@ impl Driver {
     /// The reason with what the journal knows of it: whether a deadline comes too early, because the wall clock was set and
     /// then a restart asked it what was left.
     fn explained(&self, stop: Stop) -> Stop {
-        let (Stop::Deadline { clock_set_forward_ms: None, .. }, Some(at)) = (&stop, self.run.deadline) else {
+        let (Stop::Deadline { clock_set_forward_ms: None, .. }, Some(at)) = (&stop, self.run.view.deadline) else {
             return stop;
         };
         let clock = &self.engine.parts.clock;

@@ -179,7 +179,7 @@ impl Driver {
             self.push(Body::Resumed(Resumed {
                 epoch: self.engine.parts.epoch,
                 version: drawloom_contract::VERSION.into(),
-                strikes: self.run.strikes,
+                strikes: self.run.view.strikes,
                 trial: None,
             }));
         }

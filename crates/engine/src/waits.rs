@@ -375,6 +375,6 @@ impl Driver {
 
     /// Whether all that is open waits, and nothing is being asked again.
     pub(crate) fn can_park(&self) -> bool {
-        self.run.only_waits() && self.run.status == Status::Running && self.asked_again.is_empty()
+        self.run.only_waits() && self.run.view.status == Status::Running && self.asked_again.is_empty()
     }
 }

@@ -88,7 +88,7 @@ impl Drive for Words {
     fn apply(&mut self, _: &Run, _: &Record) {}
 
     fn decide(&self, run: &Run, _: Timestamp) -> Vec<Effect> {
-        if run.status.is_terminal() {
+        if run.view.status.is_terminal() {
             return Vec::new();
         }
         let texts = serde_json::to_value(&run.accepted.segments).expect("segments are JSON");
@@ -98,8 +98,8 @@ impl Drive for Words {
             stop_reason: None,
             error: None,
             final_text: Some(format!("{} words", text.split_whitespace().count())),
-            usage: run.usage,
-            cost: run.cost,
+            usage: run.view.usage,
+            cost: run.view.cost,
             warnings: run.accepted.warnings.clone(),
         }))]
     }

@@ -123,7 +123,7 @@ fn plans(count: u32) -> usize {
     ]);
     let (mut planned, mut open) = (0, std::collections::VecDeque::new());
     let apply = |run: &mut Run, drive: &mut dyn Drive, body: Body| {
-        let record = Record { seq: run.seq + 1, at: Timestamp::from_millis(0), body };
+        let record = Record { seq: run.view.seq + 1, at: Timestamp::from_millis(0), body };
         run.apply(&record).expect("a record that follows");
         drive.apply(run, &record);
         record.seq

@@ -82,7 +82,7 @@ impl Drive for State {
     }
 
     fn decide(&self, run: &Run, _: Timestamp) -> Vec<Effect> {
-        if run.status.is_terminal() {
+        if run.view.status.is_terminal() {
             return Vec::new();
         }
         let Some((_, begun)) = self.noted else {
@@ -104,8 +104,8 @@ impl Drive for State {
                 stop_reason: None,
                 error: None,
                 final_text: Some(self.results.join(" | ")),
-                usage: run.usage,
-                cost: run.cost,
+                usage: run.view.usage,
+                cost: run.view.cost,
                 warnings: run.accepted.warnings.clone(),
             }))],
             _ => Vec::new(),
