@@ -4,21 +4,19 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures::{StreamExt as _, stream};
-use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use drawloom_contract::{
     caller::{Caller, Proof},
-    failure::Failure,
     ids::RunId,
     record::Seq,
     runs::{Interest, Live},
 };
-use drawloom_server::{Answer, App, Call, Handle};
+use drawloom_server::{Answer, App, Dispatch, Refused, Served};
 use drawloom_wire::{
-    body,
     events::{Event, Mapper},
-    runs::Mode,
+    request::{Description, Request as _},
+    runs::FollowRun,
 };
 
 use crate::{
@@ -39,36 +37,36 @@ impl Embedded {
         Self { app, caller: Caller::open(Proof::Open) }
     }
 
-    async fn invoke(&self, name: &str, mut input: Value, interest: Interest) -> Result<Answer<Value>, CommandError> {
-        let known = operations::find(name)?;
-        known.validator.check(&mut input).map_err(|problems| CommandError::from(body::refuse(&problems)))?;
-        let call = Call { app: &self.app, caller: &self.caller, interest, result_bytes: None };
-        Ok(known.operation.invoke(call, input).await?)
+    fn find(&self, name: &str) -> Result<&Arc<Served>, CommandError> {
+        let operations = self.app.operations();
+        operations.find(name).ok_or_else(|| operations::unknown(name, operations))
+    }
+
+    fn request<'a>(&'a self, request_id: &'a str, input: Value, interest: Interest) -> Dispatch<'a> {
+        Dispatch { app: &self.app, caller: &self.caller, request_id, input, interest, result_bytes: None }
     }
 }
 
 #[async_trait]
 impl Backend for Embedded {
-    async fn call(&self, operation: &str, input: Value) -> Result<Value, CommandError> {
-        let app = self.app.clone();
-        match self.invoke(operation, input, Interest::Outcome).await? {
-            Answer::Value(value) => Ok(value),
-            Answer::Handle(Handle::Run(run)) if run.how.mode == Some(Mode::Detach) => encode(&run.spawned(&app)),
-            Answer::Handle(Handle::Run(run)) => encode(&run.result(app).await),
-            Answer::Handle(Handle::Batch(batch)) if batch.how.mode == Some(Mode::Detach) => {
-                encode(&batch.spawned(&app))
-            }
-            Answer::Handle(Handle::Batch(batch)) => encode(&batch.result(app).await),
-        }
+    async fn call_json(&self, operation: &Description, input: Value) -> Result<Value, CommandError> {
+        let id = self.app.request_id();
+        let request = self.request(&id, input, Interest::Outcome);
+        Ok(self.find(operation.name)?.complete(request).await?)
     }
 
     async fn follow(&self, run: RunId, after: Seq) -> Result<Events, CommandError> {
-        let input = json!({ "run_id": run, "from_seq": after });
-        let Answer::Handle(Handle::Run(handle)) = self.invoke("follow_run", input, Interest::Events).await? else {
-            return Err(CommandError::failed("bug", "follow_run answers a run's handle"));
+        let id = self.app.request_id();
+        let ask = FollowRun { run_id: run, from_seq: Some(after) };
+        let input = serde_json::to_value(ask).expect("requests have only text keys");
+        let request = self.request(&id, input, Interest::Events);
+        let answer = self.find(FollowRun::NAME)?.dispatch(request).await?;
+        let Answer::Handle(handle) = answer else {
+            return Err(CommandError::failed("bug", "follow_run answers a handle"));
         };
-        let mapper = Mapper::new(&handle.view);
-        let live = handle.live.unwrap_or_else(|| stream::empty().boxed());
+        let run = handle.into_run().ok_or_else(|| CommandError::failed("bug", "follow_run answers a run's handle"))?;
+        let mapper = Mapper::new(&run.view);
+        let live = run.live.unwrap_or_else(|| stream::empty().boxed());
         Ok(stream::unfold((mapper, live, after), next_event).boxed())
     }
 
@@ -94,9 +92,8 @@ async fn next_event(
     }
 }
 
-fn encode(answer: &impl Serialize) -> Result<Value, CommandError> {
-    serde_json::to_value(answer).map_err(|error| {
-        let failure = Failure::new(drawloom_contract::failure::FailureKind::Bug, "bug", error.to_string());
-        CommandError::from(failure)
-    })
+impl From<Refused> for CommandError {
+    fn from(refused: Refused) -> Self {
+        Self::from(*refused.failure)
+    }
 }

@@ -155,9 +155,12 @@ errors! {
         "bad_provider": "A provider cannot be opened.", "The message says which key of it.";
         "bug": "A mistake of ours.", "See the server's log for the request id, and report it.";
         "cannot_listen": "The address cannot be had.", "Another program may have the port; pass --listen.";
+        "duplicate_operation": "Two operations of the process have one name.", "Rename the one that was added.";
+        "duplicate_route": "Two operations of the process have one route.", "Change the route of the one that was added.";
         "empty_token": "A token's variable is set to nothing.", "Set it to a long random text, or unset it.";
         "bash_network_without_token": "Commands of agents reach the network, and the server would take calls without a token.", "Set DRAWLOOM_TOKEN, or tools.bash.network: none.";
         "no_entropy": "The operating system gives no random bytes.", "Allow the getrandom system call, or make /dev/urandom readable.";
+        "no_idempotency_key": "An operation that was added changes something and takes no idempotency key.", "Add the field to its request.";
         "no_tokens": "Principals are configured, and none has its token.", "Set their variables.";
         "open_to_the_network": "Without a token the server listens on loopback only.", "Set DRAWLOOM_TOKEN, or listen on 127.0.0.1.";
         "same_token": "Two callers have the same token.", "Give each its own.";

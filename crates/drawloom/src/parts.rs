@@ -9,6 +9,7 @@ use drawloom_contract::{
     time::{Clock, Entropy},
 };
 use drawloom_server::{
+    AnyOperation,
     auth::{Auth, PrincipalToken, see_only_their_own},
     mcp::Table,
 };
@@ -60,6 +61,8 @@ pub struct Parts {
     pub wrap_journal: WrapJournal,
     /// Stands between the engine and each provider's model.
     pub wrap_model: WrapModel,
+    /// Operations beside the built-in ones.
+    pub operations: Vec<Arc<dyn AnyOperation>>,
     /// Tables of tools beside the operations, over MCP.
     pub tables: Vec<Arc<dyn Table>>,
     /// The clock.
@@ -95,6 +98,7 @@ impl Parts {
             resolved,
             wrap_journal: Box::new(|journal| journal),
             wrap_model: Box::new(|_, model| model),
+            operations: extra.operations.clone(),
             tables: Vec::new(),
             clock: Arc::new(SystemClock),
             entropy: Arc::new(SystemEntropy::default()),

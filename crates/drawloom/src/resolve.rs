@@ -22,6 +22,7 @@ use drawloom_contract::{
 use drawloom_models::Secret;
 use drawloom_net::guarded::{SystemDialer, SystemResolver};
 use drawloom_process::Launcher;
+use drawloom_server::AnyOperation;
 use drawloom_substrate::{Catalog, Finding, Inputs, Problem, VolumeTable, Weight};
 
 use crate::{
@@ -68,6 +69,8 @@ pub struct Extra {
     pub tools: Vec<Arc<dyn Tool>>,
     /// Executors that agents can name.
     pub executors: BTreeMap<String, Arc<dyn Executor>>,
+    /// Operations that callers can ask for.
+    pub operations: Vec<Arc<dyn AnyOperation>>,
 }
 
 /// Resolves the config, or says all that is wrong with it. `extra` is there beside what is built in.

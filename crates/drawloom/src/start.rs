@@ -32,13 +32,17 @@ use drawloom_contract::{
 };
 use drawloom_engine::{Engine, Provider, ResumeReport, StopReport};
 use drawloom_models::{Driver, ProviderConfig};
-use drawloom_server::{App, Limits, Vitals, auth::Auth};
+use drawloom_server::{App, Limits, Monitor, auth::Auth};
 use drawloom_store::{Found, Opened, Previous, Store};
 use drawloom_substrate::Weight;
+use drawloom_wire::request::Request;
 
 use crate::{
-    anchor, clock, config,
+    anchor,
+    backend::Backend,
+    clock, config,
     data_dir::{Access, ServerFile},
+    embedded::Embedded,
     environment,
     exit::CommandError,
     idle, leftovers, logging,
@@ -164,10 +168,12 @@ pub async fn start(parts: Parts) -> Result<Running, CommandError> {
         definitions: parts.resolved.catalog.clone(),
         clock: parts.clock.clone(),
         entropy: parts.entropy.clone(),
-        vitals: Arc::new(pulse),
+        monitor: Arc::new(pulse),
         models: Arc::new(KnownModels::new(&parts.loaded.config, &parts.resolved)),
         retention: store.clone(),
         values: store.clone(),
+        answers: store.clone(),
+        operations: parts.operations,
         tables: parts.tables,
         redactor,
         auth,
@@ -288,6 +294,12 @@ impl Running {
         idle::until_idle(&self.app, &*self.engine, &*self.store, clock, limit).await;
     }
 
+    /// Calls an operation inside the process, as commands with `--embedded` do.
+    pub async fn call<R: Request>(&self, request: &R) -> Result<R::Output, CommandError> {
+        let backend: &dyn Backend = &Embedded::new(self.app.clone());
+        backend.call(request).await
+    }
+
     /// The engine, for whoever starts runs without a surface.
     pub fn runs(&self) -> Arc<dyn Runs> {
         self.engine.clone()
@@ -361,7 +373,7 @@ fn outlive_file_limit() {
     }
 }
 
-/// How the process feels, for `/healthz` and `/metrics`.
+/// Health and metrics, for `/healthz` and `/metrics`.
 struct Pulse {
     store: Arc<Store>,
     engine: Arc<Engine>,
@@ -371,7 +383,7 @@ struct Pulse {
 }
 
 #[async_trait]
-impl Vitals for Pulse {
+impl Monitor for Pulse {
     async fn check(&self) -> Result<(), Failure> {
         self.store.check().await.map_err(|error| Failure::of(&error))
     }

@@ -9,7 +9,7 @@ use drawloom_contract::{
 };
 use serde_json::json;
 
-use crate::{driver::Driver, perform::shortened, timers::Due, trees::NoGrowth};
+use crate::{call::shortened, driver::Driver, timers::Due, trees::NoGrowth};
 
 /// Most bytes of all children's answers together that one call returns.
 pub(crate) const MOST_BYTES: usize = 1024 * 1024;

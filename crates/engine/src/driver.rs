@@ -23,21 +23,23 @@ use drawloom_contract::{
     wait::{Cause, Wait, WaitChange},
 };
 use futures::{StreamExt, stream::FuturesUnordered};
-use serde_json::Value;
 
 use crate::{
-    Engine,
+    Engine, accounts,
     admission::Class,
     budget::Reservation,
+    call::Begun,
     control::{Claim, Order},
     engine::{Slot, ticket},
     evidence::OldEvidence,
     executors::Known,
-    perform::{Begun, Task},
+    hosts,
+    perform::Task,
     pins::Pinned,
     plan::Planned,
+    story,
     timers::Due,
-    turn,
+    turn::Turns,
 };
 
 /// One run and the task that holds it.
@@ -68,18 +70,12 @@ pub(crate) struct Driver {
     pub(crate) evidence: Vec<OldEvidence>,
     /// Effects whose intent is in `pending`, to perform when that is committed.
     pub(crate) tasks: Vec<Task>,
-    /// Inputs of the newest turn's calls that the redactor changed, as the model wrote them.
-    pub(crate) unmasked: HashMap<u32, Value>,
+    /// What belongs to turns of a model.
+    pub(crate) turns: Turns,
     /// The runs at the top of the budgets that it counts against, the outermost first.
     pub(crate) owners: Arc<[RunId]>,
-    /// What is reserved for the turn in flight.
-    pub(crate) reserved: Option<Reservation>,
     /// What is reserved for calls in flight.
     pub(crate) reserved_calls: HashMap<Seq, Reservation>,
-    /// Most output tokens of the turn in flight.
-    pub(crate) granted: u32,
-    /// The ids of all calls so far.
-    pub(crate) call_ids: HashSet<String>,
     /// Where it was last parked for a time, and for how long.
     pub(crate) parked: Option<(Seq, Duration)>,
     /// The last look at the wall clock, and when it was.
@@ -118,7 +114,7 @@ impl Driver {
         let run = Run::begin(first)?;
         let accepted = &run.accepted;
         let is_current = pinned.generation == engine.toolbox.generation();
-        let hosts = turn::hosts(&pinned.definition.hosts, accepted.narrowed_hosts.as_deref());
+        let hosts = hosts::narrowed(&pinned.definition.hosts, accepted.narrowed_hosts.as_deref());
         let definition = narrowed_definition(&pinned, accepted);
         let is_narrowed =
             accepted.narrowed_hosts.is_some() || accepted.narrowed_volumes.is_some() || accepted.tools != pinned.tools;
@@ -130,7 +126,7 @@ impl Driver {
         drive.apply(&run, first);
         Ok(Box::new(Self {
             key: RunKey { tenant: accepted.tenant.clone(), run: accepted.run },
-            owners: turn::owners(accepted),
+            owners: accounts::owners(accepted),
             definition,
             view: RunView::accepted(accepted, first.at),
             looked: (engine.wall(), engine.parts.clock.now()),
@@ -150,11 +146,8 @@ impl Driver {
             children: Vec::new(),
             evidence: Vec::new(),
             tasks: Vec::new(),
-            unmasked: HashMap::new(),
-            reserved: None,
+            turns: Turns::default(),
             reserved_calls: HashMap::new(),
-            granted: 0,
-            call_ids: HashSet::new(),
             parked: None,
         }))
     }
@@ -164,9 +157,7 @@ impl Driver {
         self.run.apply(record)?;
         self.drive.apply(&self.run, record);
         self.view.apply(Patch::of([record]));
-        if let Body::TurnDone(done) = &record.body {
-            self.call_ids.extend(done.calls.iter().map(|call| call.id.clone()));
-        }
+        self.turns.apply(&record.body);
         if let Body::Parked { wait: Wait { until: Some(until), .. } } = record.body {
             self.parked = Some((record.seq, until.since(record.at)));
         }
@@ -436,6 +427,7 @@ impl Driver {
         self.engine.look_at(std::mem::take(&mut self.looks));
         self.committed(&records);
         for (key, records) in &born {
+            story::tell(key, records);
             self.engine.feed.publish(key, records, None);
         }
         for (child, (_, records)) in children.iter().zip(&born) {
@@ -458,6 +450,7 @@ impl Driver {
     pub(crate) fn committed(&mut self, records: &[Redacted<Record>]) {
         let ended = self.run.status.is_terminal().then(|| Arc::new(self.view.clone()));
         self.count(records);
+        story::tell(&self.key, records);
         self.engine.feed.publish(&self.key, records, ended.as_ref());
         match self.run.status {
             Status::Running | Status::Queued => {}

@@ -29,6 +29,7 @@ use drawloom_contract::{
 };
 use futures::FutureExt;
 use tokio::sync::Notify;
+use tracing::Instrument as _;
 
 use crate::{
     Config,
@@ -43,7 +44,7 @@ use crate::{
     limiter::Limiter,
     meters::{Counts, Meters},
     pins::Pins,
-    stop,
+    stop, story,
     timers::{self, Due, Timers},
     toolbox::Toolbox,
     trees::Trees,
@@ -284,6 +285,7 @@ impl Engine {
     /// Runs a task that drives `key`. When our own code panics in it, the run ends and says so, and the others go on.
     pub(crate) fn drive(self: &Arc<Self>, key: RunKey, task: impl Future<Output = ()> + Send + 'static) {
         let engine = self.me.clone();
+        let span = tracing::debug_span!("run", run = %key.run);
         // Boxed, because a task is moved a dozen times from here to its place.
         let task = Box::pin(async move {
             if AssertUnwindSafe(task).catch_unwind().await.is_err()
@@ -293,7 +295,7 @@ impl Engine {
                 engine.give_up(&key, Stop::Bug).await;
             }
         });
-        tokio::spawn(task);
+        tokio::spawn(task.instrument(span));
     }
 
     /// Ends a run without looking at its journal, because that cannot be read or our own code fails on it.
@@ -323,6 +325,7 @@ impl Engine {
         let append = Append { key: key.clone(), expected, records: records.clone(), exclusive_session: false };
         match self.parts.journal.commit(Entry::append(self.parts.epoch, append)).await {
             Ok(committed) => {
+                story::tell(key, &records);
                 self.feed.publish(key, &records, Some(&Arc::new(view)));
                 for woken in committed.woken {
                     self.bring_back(&woken).await;

@@ -15,7 +15,7 @@ use drawloom_contract::{
     time::Instant,
 };
 
-use crate::{Engine, driver::Driver};
+use crate::{Engine, accounts, driver::Driver};
 
 /// Providers and models that failed lately, and until when they are not asked.
 #[derive(Default)]
@@ -121,7 +121,7 @@ impl Driver {
                 Some(sibling) if foreign > 0 => ModelName::new(&candidate.provider, sibling),
                 _ => candidate.clone(),
             };
-            let payable = accepted.budget_cost.is_none() || self.engine.price(&to).is_some();
+            let payable = !accounts::has_money(accepted) || self.engine.price(&to).is_some();
             (!is_same && payable && self.engine.cooldowns.is_cool(candidate, now)).then(|| Target {
                 wanted: candidate.clone(),
                 to,

@@ -5,8 +5,10 @@
 //! is parked: its task ends and its memory with it, and whoever satisfies the wait brings it back to `admission`.
 
 mod accept;
+mod accounts;
 mod admission;
 mod budget;
+mod call;
 mod children;
 mod choose;
 mod config;
@@ -15,11 +17,13 @@ mod conversation;
 mod deltas;
 mod driver;
 mod engine;
+mod estimate;
 mod evidence;
 mod executors;
 mod fallback;
 mod feed;
 mod follow;
+mod hosts;
 mod jumps;
 mod limiter;
 mod limits;
@@ -33,6 +37,7 @@ mod replay;
 mod resume;
 mod runs;
 mod stop;
+mod story;
 mod timers;
 mod toolbox;
 mod trees;

@@ -3,11 +3,8 @@
 use drawloom_contract::limits::{Amount, Limit};
 
 use crate::{
-    accept::MOST_SPAWNS,
-    children::MOST_BYTES,
-    feed::BACKLOG,
-    perform::{MOST_PARTS, MOST_RESULT_BYTES},
-    plan::MOST_TOOLS,
+    accept::MOST_SPAWNS, call::MOST_RESULT_BYTES, children::MOST_BYTES, feed::BACKLOG, plan::MOST_TOOLS,
+    turn::MOST_PARTS,
 };
 
 /// Every limit of the engine.

@@ -16,7 +16,7 @@ use drawloom_contract::{
     time::Timestamp,
 };
 
-use crate::{Engine, admission::Lane, pins::Pinned, turn};
+use crate::{Engine, admission::Lane, hosts, pins::Pinned};
 
 /// Most tools of a run; models' providers take no more.
 pub(crate) const MOST_TOOLS: usize = 128;
@@ -68,7 +68,7 @@ impl Engine {
         warnings.extend(self.toolbox.missing(&definition.tools, start.tools.as_deref()));
         let tools = narrowed(&pinned.tools, start.tools.as_deref(), &mut warnings);
         for host in start.hosts.iter().flatten() {
-            if turn::hosts(&definition.hosts, Some(std::slice::from_ref(host))).is_empty() {
+            if hosts::narrowed(&definition.hosts, Some(std::slice::from_ref(host))).is_empty() {
                 warnings.push(format!("allowed_hosts: `{host}` is not among the agent's hosts and was left out"));
             }
         }
@@ -163,7 +163,7 @@ impl Engine {
         warnings.extend(self.toolbox.missing(&definition.tools, narrowed_tools.as_deref()));
         let tools = narrowed(&pinned.tools, narrowed_tools.as_deref(), &mut warnings);
         let narrowed_hosts = match (&parent.narrowed_hosts, start.hosts) {
-            (Some(above), asked) => Some(turn::hosts(above, asked.as_deref()).to_vec()),
+            (Some(above), asked) => Some(hosts::narrowed(above, asked.as_deref()).to_vec()),
             (None, asked) => asked,
         };
         let mut part_budgets = parent.part_budgets.clone();

@@ -1,32 +1,67 @@
-//! Beginning a turn: room at the provider, room in the budget, and the request.
+//! Model turns: room at the provider and in the budget, the request, the answer or the failure, and the next try.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::{HashMap, HashSet},
+    panic::AssertUnwindSafe,
+    sync::Arc,
+    time::Duration,
+};
 
 use drawloom_contract::{
     executor::TurnPlan,
-    ids::{RunId, RunKey},
-    message::{Message, Part},
-    model::TurnRequest,
+    failure::RunError,
+    message::{Thought, ToolUse},
+    model::{Model, Turn, TurnError, TurnRequest},
     money::{Cost, Spent},
-    record::{Accepted, Body, Limit, TurnStarted},
-    tool::ToolCard,
+    record::{Body, Limit, Notice, TurnDone, TurnFailed, TurnStarted},
+    time::Timestamp,
+    usage::Usage,
     wait::Cause,
 };
+use futures::{
+    FutureExt,
+    future::{BoxFuture, Either, select},
+};
+use serde_json::Value;
+use tracing::Instrument as _;
 
 use crate::{
-    budget::{Ask, Grant, Limits, Reservation},
+    budget::{Ask, Grant, Reservation},
+    deltas::TurnDeltas,
     driver::Driver,
-    perform::Task,
+    estimate,
+    fallback::FallbackDecision,
+    perform::{Done, Task},
+    permit::Permit,
 };
 
 /// Most output tokens of a turn, when nobody says anything else.
 const USUAL_MAX_TOKENS: u32 = 8_192;
 
-/// What an image counts for at most.
-const MOST_IMAGE_TOKENS: usize = 25_000;
+/// Most tool calls and thoughts of one answer together; each is one part of the conversation from then on.
+pub(crate) const MOST_PARTS: usize = 16_384;
 
-/// What a provider adds by itself when tools are offered.
-const TOOL_PREAMBLE_TOKENS: usize = 512;
+/// What a run that asks a model keeps of its turns, beside its fold.
+#[derive(Default)]
+pub(crate) struct Turns {
+    /// What is reserved for the turn in flight.
+    reserved: Option<Reservation>,
+    /// Most output tokens of the turn in flight.
+    granted: u32,
+    /// Inputs of the newest turn's calls that the redactor changed, as the model wrote them.
+    pub(crate) unmasked: HashMap<u32, Value>,
+    /// The ids of all calls so far.
+    call_ids: HashSet<String>,
+}
+
+impl Turns {
+    /// Takes in a record of the run.
+    pub(crate) fn apply(&mut self, body: &Body) {
+        if let Body::TurnDone(done) = body {
+            self.call_ids.extend(done.calls.iter().map(|call| call.id.clone()));
+        }
+    }
+}
 
 impl Driver {
     /// Journals the intent of a turn, or that the run waits for room; says no when a record tells that the budget does
@@ -53,7 +88,7 @@ impl Driver {
             match self.reserve(&plan, max_tokens).await {
                 Grant::Granted { reserved: taken, max_tokens: granted } => {
                     reserved = taken;
-                    self.reserved = Some(Reservation::new(&self.engine, &self.owners, taken));
+                    self.turns.reserved = Some(Reservation::new(&self.engine, &self.owners, taken));
                     max_tokens = granted;
                 }
                 Grant::Later => {
@@ -73,7 +108,7 @@ impl Driver {
             reserved: reserved.tokens,
             reserved_cost: Some(reserved.cost).filter(|cost| *cost > Cost(0)),
         }));
-        self.granted = max_tokens;
+        self.turns.granted = max_tokens;
         let effort = self.run.switched.map_or(self.pinned.definition.effort, |(_, effort)| effort);
         let request = TurnRequest {
             run: self.key.clone(),
@@ -97,7 +132,7 @@ impl Driver {
         self.open_accounts().await;
         let counts_tools = self.engine.card(&self.run.model).is_none_or(|card| card.counts_tools);
         let ask = Ask {
-            input: estimate(plan, if counts_tools { &self.cards } else { &[] }),
+            input: estimate::input_tokens(plan, if counts_tools { &self.cards } else { &[] }),
             max_tokens,
             price: self.engine.price(&self.run.model),
             last_turn: !plan.tools,
@@ -109,118 +144,215 @@ impl Driver {
         grant
     }
 
-    /// Opens the accounts of the budgets that the run counts against.
-    pub(crate) async fn open_accounts(&mut self) {
-        for owner in self.owners.clone().iter() {
-            if self.engine.budgets.is_open(*owner) {
-                continue;
+    /// Asks the model for a turn whose intent is journaled.
+    pub(crate) fn ask_model(&self, request: TurnRequest, mut permit: Permit) -> BoxFuture<'static, Done> {
+        let (turn, attempt) = (request.turn, request.attempt);
+        let model = self.model();
+        let name = self.run.model.clone();
+        let engine = self.engine.clone();
+        let span = tracing::debug_span!("turn", turn, attempt, model = %name);
+        let asking = async move {
+            let key = request.run.clone();
+            if !permit.call().await {
+                return Done::Postponed { turn, attempt };
             }
-            let spent = match self.run.seq <= 2 && *owner == self.key.run {
-                true => Spent::default(),
-                false => {
-                    let key = RunKey { tenant: self.key.tenant.clone(), run: *owner };
-                    let all = Spent { tokens: u64::MAX, cost: Cost(u64::MAX) };
-                    self.engine.read(|| self.engine.parts.reader.tree_spent(&key)).await.unwrap_or(all)
+            let began = engine.parts.clock.now();
+            let work = async {
+                let deltas = TurnDeltas::new(&engine.feed, &engine.parts.redactor, &key, turn, attempt);
+                let limit = Duration::from_millis(engine.parts.config.model_turn_timeout_ms);
+                let late = engine.parts.clock.sleep_awake_until(engine.parts.clock.awake().after(limit));
+                let result = match &model {
+                    // A stream that drips is never idle, so the whole turn has a limit too.
+                    Some(model) => match select(model.turn(request, &deltas), late).await {
+                        Either::Left((result, _)) => result.and_then(bounded),
+                        Either::Right(_) => Err(TurnError::Cut {
+                            message: format!("the turn took longer than {} s", limit.as_secs_f64()),
+                        }),
+                    },
+                    None => Err(TurnError::BadRequest { message: "the provider is no longer configured".into() }),
+                };
+                if result.is_ok() {
+                    deltas.flush();
                 }
+                result
             };
-            self.engine.budgets.open(*owner, limits_of(self.accepted(), *owner), spent);
+            let result = AssertUnwindSafe(work).catch_unwind().await.unwrap_or_else(|_| {
+                Err(TurnError::BadRequest { message: "the model's driver failed unexpectedly; this is a bug".into() })
+            });
+            permit.end(&result);
+            let outcome = result.as_ref().map_or_else(TurnError::code, |_| "ok");
+            engine.meters.called(&name, outcome, engine.parts.clock.now().since(began));
+            Done::Turn { turn, attempt, result }
+        };
+        asking.instrument(span).boxed()
+    }
+
+    fn model(&self) -> Option<Arc<dyn Model>> {
+        self.engine.parts.providers.get(&self.run.model.provider).map(|provider| provider.model.clone())
+    }
+
+    /// The turn was not asked for: the provider's credential was closed before.
+    pub(crate) fn postpone_turn(&mut self, turn: u32, attempt: u32) {
+        self.settle(Spent::default());
+        let error = RunError::new("throttled", "the provider takes no calls now, so that this one was not made");
+        let retry_at = Some(self.wall());
+        self.push(Body::TurnFailed(TurnFailed { turn, attempt, error, retry_at, counted: false, maybe_paid: false }));
+    }
+
+    pub(crate) fn end_turn(&mut self, turn: u32, mut result: Turn) {
+        let assumed = result.usage.total() == 0 && self.run.reserved.tokens > 0;
+        if assumed {
+            result.usage = self.reserved_usage();
+        }
+        let cost = result.cost.or_else(|| Some(self.engine.price(&self.run.model)?.of(&result.usage)));
+        self.settle(Spent { tokens: result.usage.total(), cost: cost.unwrap_or_default() });
+        self.engine.meters.spent(&self.run.model, result.usage, cost);
+        // Providers that count anew in each turn, or leave the id out, would mix the calls of a conversation up.
+        for (index, call) in result.calls.iter_mut().enumerate() {
+            if call.id.is_empty() || !self.turns.call_ids.insert(call.id.clone()) {
+                call.id = format!("call_{turn}_{index}");
+                self.turns.call_ids.insert(call.id.clone());
+            }
+        }
+        let masked = |(_, call): &(u32, &ToolUse)| self.engine.parts.redactor.clean(call.input.clone()).is_masked();
+        let unmasked: HashMap<u32, Value> =
+            (0..).zip(&result.calls).filter(masked).map(|(index, call)| (index, call.input.clone())).collect();
+        let mut masked: Vec<u32> = unmasked.keys().copied().collect();
+        masked.sort_unstable();
+        self.turns.unmasked = unmasked;
+        let masked_thoughts = self.mask_thoughts(&mut result.thoughts);
+        self.push(Body::TurnDone(TurnDone {
+            turn,
+            text: result.text,
+            thinking: String::new(),
+            thoughts: result.thoughts,
+            calls: result.calls,
+            masked,
+            stop_reason: result.stop_reason,
+        }));
+        self.push(Body::Usage { turn, usage: result.usage, cost, assumed });
+        if assumed {
+            let text = format!("{} did not say what turn {turn} cost", self.run.model);
+            self.push(Body::Notice { notice: Notice::UsageAssumed, text });
+        }
+        if masked_thoughts > 0 {
+            let text = format!("{masked_thoughts} thoughts held a secret; they are kept without text and not replayed");
+            self.push(Body::Notice { notice: Notice::ReasoningMasked, text });
+        }
+    }
+
+    /// Takes the text out of signed thoughts that the redactor would change: their signature would be wrong. Says how many.
+    fn mask_thoughts(&self, thoughts: &mut Vec<Thought>) -> usize {
+        let redactor = &self.engine.parts.redactor;
+        let before = thoughts.len();
+        thoughts.retain(|thought| {
+            let signed = thought.signature.is_some() || thought.sealed.is_some();
+            !(signed && redactor.clean(thought.clone()).is_masked())
+        });
+        before - thoughts.len()
+    }
+
+    pub(crate) fn fail_turn(&mut self, turn: u32, attempt: u32, error: &TurnError) {
+        let reserved = self.run.reserved;
+        let maybe_paid = matches!(error, TurnError::Cut { .. });
+        self.settle(if maybe_paid { reserved } else { Spent::default() });
+        let (mut retry_at, counted) = self.retry(error);
+        // Those who say "slow down" are left alone; others get their tries first.
+        let way = match error {
+            TurnError::Throttled { .. } | TurnError::Overloaded { .. } => self.fallback(error),
+            _ if retry_at.is_none() => self.fallback(error),
+            _ => FallbackDecision::Stay,
+        };
+        if matches!(way, FallbackDecision::Switch { .. }) {
+            retry_at = Some(self.wall());
+        }
+        if retry_at.is_some() {
+            self.engine.meters.retried();
+        }
+        let mut said = RunError::new(error.code(), error.to_string());
+        said.hint = error.hint().map(str::to_owned);
+        self.push(Body::TurnFailed(TurnFailed { turn, attempt, error: said.clone(), retry_at, counted, maybe_paid }));
+        if maybe_paid {
+            self.assume_paid(turn, reserved);
+        }
+        match way {
+            FallbackDecision::Stay => {}
+            FallbackDecision::Suppressed(text) => {
+                self.push(Body::Notice { notice: Notice::FallbackSuppressed, text });
+            }
+            FallbackDecision::Switch { attempt, target } => self.switch(turn, attempt, *target, said),
+        }
+    }
+
+    /// Takes what was set aside for a turn as spent: it was begun, and nobody says what it cost.
+    pub(crate) fn assume_paid(&mut self, turn: u32, reserved: Spent) {
+        if reserved.tokens == 0 {
+            return;
+        }
+        let usage = Usage { input_tokens: reserved.tokens, ..Usage::default() };
+        let cost = Some(reserved.cost).filter(|cost| *cost > Cost(0));
+        self.push(Body::Usage { turn, usage, cost, assumed: true });
+        let text = format!("turn {turn} broke off, and {} did not say what it cost", self.run.model);
+        self.push(Body::Notice { notice: Notice::UsageAssumed, text });
+    }
+
+    /// What is set aside for the turn in flight, as tokens read and written.
+    fn reserved_usage(&self) -> Usage {
+        let output = u64::from(self.turns.granted).min(self.run.reserved.tokens);
+        let input_tokens = self.run.reserved.tokens - output;
+        Usage { input_tokens, output_tokens: output, ..Usage::default() }
+    }
+
+    /// When a failed turn is tried again, and whether that counts.
+    fn retry(&self, error: &TurnError) -> (Option<Timestamp>, bool) {
+        let tries = self.run.counted_failures;
+        let attempts = self.accepted().models.retry_attempts.unwrap_or(self.pinned.definition.retry_attempts);
+        let left = tries < attempts;
+        let backoff = |base: u64, tries: u32| {
+            let millis = base.saturating_mul(1 << tries.min(6));
+            self.wall().after(Duration::from_millis(millis + self.engine.chance(millis / 2 + 1)))
+        };
+        match error {
+            TurnError::Throttled { retry_after: Some(wait), .. }
+            | TurnError::Overloaded { retry_after: Some(wait), .. } => {
+                (Some(self.wall().after(*wait + Duration::from_millis(self.engine.chance(100)))), false)
+            }
+            // The limiter says when there is room again.
+            TurnError::Throttled { .. } | TurnError::Overloaded { .. } if self.is_limited() => {
+                (Some(self.wall()), false)
+            }
+            TurnError::Throttled { .. } | TurnError::Overloaded { .. } => {
+                (Some(backoff(1_000, self.run.turn_in_flight.map_or(0, |(_, attempt)| attempt - 1))), false)
+            }
+            TurnError::Unavailable { .. } => (left.then(|| backoff(500, tries)), true),
+            TurnError::Cut { .. } if tries == 0 => (left.then(|| self.wall()), true),
+            TurnError::Cut { .. } => (left.then(|| backoff(250, tries)), true),
+            TurnError::Refused { .. }
+            | TurnError::BadRequest { .. }
+            | TurnError::Auth { .. }
+            | TurnError::ContextTooLong { .. } => (None, false),
+        }
+    }
+
+    fn is_limited(&self) -> bool {
+        let provider = self.engine.parts.providers.get(&self.run.model.provider);
+        provider.is_some_and(|provider| provider.credential.is_some())
+    }
+
+    /// Ends the reservation of the turn in flight and books what it cost.
+    pub(crate) fn settle(&mut self, spent: Spent) {
+        if let Some(reservation) = self.turns.reserved.take() {
+            reservation.settle(spent);
         }
     }
 }
 
-/// The runs at the top of the budgets that a run counts against.
-pub(crate) fn owners(accepted: &Accepted) -> Arc<[RunId]> {
-    let tree = (accepted.budget_tokens.is_some() || accepted.budget_cost.is_some()).then_some(accepted.root);
-    let parts = accepted.part_budgets.iter().map(|budget| budget.run);
-    match (tree, parts.len()) {
-        (None, 0) => Arc::default(),
-        _ => tree.into_iter().chain(parts).collect(),
-    }
-}
-
-fn limits_of(accepted: &Accepted, owner: RunId) -> Limits {
-    match accepted.part_budgets.iter().find(|budget| budget.run == owner) {
-        Some(part) => Limits { tokens: part.tokens, cost: part.cost },
-        None => Limits { tokens: accepted.budget_tokens, cost: accepted.budget_cost },
-    }
-}
-
-/// The hosts of `allowed` that the request leaves: what both lists name.
-pub(crate) fn hosts(allowed: &[String], asked: Option<&[String]>) -> Arc<[String]> {
-    let Some(asked) = asked else { return allowed.into() };
-    let within = |host: &str, pattern: &str| match pattern.strip_prefix('*') {
-        Some(suffix) => host == pattern || host.ends_with(suffix),
-        None => host == pattern,
-    };
-    let narrower = |left: &String, right: &String| {
-        (within(left, right)).then(|| left.clone()).or_else(|| within(right, left).then(|| right.clone()))
-    };
-    let both = allowed.iter().flat_map(|left| asked.iter().filter_map(move |right| narrower(left, right)));
-    let both: BTreeSet<String> = both.collect();
-    both.into_iter().collect()
-}
-
-/// Tokens that a conversation may take to read: rather too many, because what is set aside must be enough. Plain words
-/// have about one for four bytes, dense ones one for two; digits, signs and other scripts up to one a byte.
-fn estimate(plan: &TurnPlan, cards: &[ToolCard]) -> u64 {
-    let text = |text: &str| {
-        let light = text.bytes().filter(|byte| byte.is_ascii_alphabetic() || *byte == b' ').count();
-        light.div_ceil(2) + text.len() - light
-    };
-    let message = |message: &Message| match message {
-        Message::User(parts) => parts
-            .iter()
-            .map(|part| match part {
-                Part::Text(said) => text(said),
-                Part::Image { .. } => MOST_IMAGE_TOKENS,
-            })
-            .sum::<usize>(),
-        Message::Assistant { text: said, thoughts, calls } => {
-            text(said)
-                + thoughts.iter().map(|thought| text(&thought.text)).sum::<usize>()
-                + calls.iter().map(|call| text(&call.name) + text(&call.input.to_string())).sum::<usize>()
-        }
-        Message::Results(results) => results.iter().map(|result| text(&result.text)).sum(),
-    };
-    let said: usize = plan.messages.iter().map(|said| message(said) + 16).sum();
-    let offered: usize = cards
-        .iter()
-        .map(|card| text(&card.name) + text(&card.description) + text(&card.input_schema.to_string()) + 16)
-        .sum();
-    let preamble = if cards.is_empty() { 0 } else { TOOL_PREAMBLE_TOKENS };
-    (text(&plan.system) + said + offered + preamble) as u64
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_request_leaves_only_hosts_that_both_lists_name() {
-        let left = |allowed: &[&str], asked: &[&str]| {
-            let own = |list: &[&str]| list.iter().map(|host| (*host).to_owned()).collect::<Vec<_>>();
-            hosts(&own(allowed), Some(&own(asked))).join(" ")
-        };
-        assert_eq!(left(&["*"], &["a.example", "*.b.example"]), "*.b.example a.example");
-        assert_eq!(left(&["*.example", "c.test"], &["a.example", "c.test", "evil.test"]), "a.example c.test");
-        assert_eq!(left(&["a.example"], &["*"]), "a.example");
-        assert_eq!(left(&["*"], &[]), "");
-        assert_eq!(left(&[], &["*"]), "");
-        assert_eq!(left(&["*.example"], &["notexample", "example.evil"]), "");
-    }
-
-    #[test]
-    fn an_estimate_is_rather_too_large() {
-        let plan = |text: &str| TurnPlan {
-            turn: 1,
-            attempt: 1,
-            tools: true,
-            system: "".into(),
-            messages: vec![Arc::new(Message::user(text))],
-        };
-        assert_eq!(estimate(&plan("plain words"), &[]), 6 + 16);
-        assert_eq!(estimate(&plan("\u{6f22}\u{5b57}"), &[]), 6 + 16);
-        let card = ToolCard { name: "T".into(), description: "Does.".into(), input_schema: serde_json::json!({}) };
-        assert!(estimate(&plan(""), &[card]) > TOOL_PREAMBLE_TOKENS as u64);
+/// The turn, unless it has more parts than a conversation can carry.
+fn bounded(turn: Turn) -> Result<Turn, TurnError> {
+    match turn.calls.len() + turn.thoughts.len() {
+        parts if parts > MOST_PARTS => Err(TurnError::Cut {
+            message: format!("the answer has {parts} tool calls and thoughts; {MOST_PARTS} are allowed"),
+        }),
+        _ => Ok(turn),
     }
 }

@@ -11,7 +11,8 @@ use std::{
 use async_trait::async_trait;
 use drawloom_contract::{
     definition::Definitions,
-    failure::Failure,
+    failure::{Explain, Failure, FailureKind},
+    journal::Answers,
     redact::Redactor,
     retention::Retention,
     runs::Runs,
@@ -25,11 +26,19 @@ use drawloom_wire::{
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-use crate::{auth::Auth, connections::Connections, mcp::Table, presence::Presence, rest::LargeEvents};
+use crate::{
+    auth::Auth,
+    connections::Connections,
+    dispatch::{InFlight, Operations, OperationsError},
+    mcp::Table,
+    operation::AnyOperation,
+    presence::Presence,
+    rest::LargeEvents,
+};
 
-/// How the process feels, as the binary knows it.
+/// Health and metrics of the process, which the binary knows.
 #[async_trait]
-pub trait Vitals: Send + Sync {
+pub trait Monitor: Send + Sync {
     /// Whether runs can be taken and the store works.
     async fn check(&self) -> Result<(), Failure>;
 
@@ -123,14 +132,18 @@ pub struct Parts {
     pub clock: Arc<dyn Clock>,
     /// For request ids.
     pub entropy: Arc<dyn Entropy>,
-    /// How the process feels.
-    pub vitals: Arc<dyn Vitals>,
+    /// Health and metrics.
+    pub monitor: Arc<dyn Monitor>,
     /// The models that there are.
     pub models: Arc<dyn Models>,
     /// Who removes what ended long ago.
     pub retention: Arc<dyn Retention>,
     /// Small values that outlive the process.
     pub values: Arc<dyn KeyValue>,
+    /// The answers of requests with an idempotency key.
+    pub answers: Arc<dyn Answers>,
+    /// Operations beside the built-in ones.
+    pub operations: Vec<Arc<dyn AnyOperation>>,
     /// Tables of tools beside the operations, over MCP.
     pub tables: Vec<Arc<dyn Table>>,
     /// What masks the secrets in errors.
@@ -146,10 +159,14 @@ pub struct App {
     pub(crate) runs: Arc<dyn Runs>,
     pub(crate) definitions: Arc<dyn Definitions>,
     pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) vitals: Arc<dyn Vitals>,
+    pub(crate) monitor: Arc<dyn Monitor>,
     pub(crate) models: Arc<dyn Models>,
     pub(crate) retention: Arc<dyn Retention>,
     pub(crate) values: Arc<dyn KeyValue>,
+    pub(crate) answers: Arc<dyn Answers>,
+    /// Requests with a key that are being answered.
+    pub(crate) keyed: InFlight,
+    pub(crate) operations: Operations,
     pub(crate) tables: Vec<Arc<dyn Table>>,
     pub(crate) redactor: Arc<Redactor>,
     pub(crate) auth: Auth,
@@ -169,9 +186,43 @@ pub struct App {
     requests: AtomicU64,
 }
 
+/// Why an app cannot be made of its parts.
+#[derive(Debug, thiserror::Error)]
+pub enum AppError {
+    /// There are no random bytes.
+    #[error(transparent)]
+    NoEntropy(#[from] NoEntropy),
+    /// An operation cannot be offered beside the others.
+    #[error(transparent)]
+    Operations(#[from] OperationsError),
+}
+
+impl Explain for AppError {
+    fn kind(&self) -> FailureKind {
+        match self {
+            Self::NoEntropy(error) => error.kind(),
+            Self::Operations(error) => error.kind(),
+        }
+    }
+
+    fn code(&self) -> &'static str {
+        match self {
+            Self::NoEntropy(error) => error.code(),
+            Self::Operations(error) => error.code(),
+        }
+    }
+
+    fn hint(&self) -> Option<String> {
+        match self {
+            Self::NoEntropy(error) => error.hint(),
+            Self::Operations(error) => error.hint(),
+        }
+    }
+}
+
 impl App {
     /// An app of these parts; its uptime counts from here.
-    pub fn new(parts: Parts) -> Result<Arc<Self>, NoEntropy> {
+    pub fn new(parts: Parts) -> Result<Arc<Self>, AppError> {
         let mut boot = [0; 4];
         parts.entropy.fill(&mut boot)?;
         let mut instance = [0; 16];
@@ -181,10 +232,13 @@ impl App {
             runs: parts.runs,
             definitions: parts.definitions,
             clock: parts.clock,
-            vitals: parts.vitals,
+            monitor: parts.monitor,
             models: parts.models,
             retention: parts.retention,
             values: parts.values,
+            answers: parts.answers,
+            keyed: InFlight::default(),
+            operations: Operations::with(parts.operations)?,
             tables: parts.tables,
             redactor: parts.redactor,
             connections: Connections::new(&parts.limits, parts.auth.is_open()),
@@ -210,6 +264,11 @@ impl App {
         &self.instance
     }
 
+    /// Everything that a caller can ask for.
+    pub fn operations(&self) -> &Operations {
+        &self.operations
+    }
+
     /// Who is connected.
     pub fn presence(&self) -> &Presence {
         &self.presence
@@ -221,7 +280,7 @@ impl App {
     }
 
     /// A name for a request: the process's own part, then a number.
-    pub(crate) fn request_id(&self) -> String {
+    pub fn request_id(&self) -> String {
         format!("q_{:08x}{:08x}", self.boot, self.requests.fetch_add(1, Ordering::Relaxed))
     }
 }

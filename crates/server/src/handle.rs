@@ -1,44 +1,43 @@
 //! Handles: waiting for what was started, following it, and letting go of it. Written once, for every surface.
 
 mod guard;
-mod wait;
+mod results;
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{sync::Arc, time::Duration};
 
 use drawloom_contract::{
     caller::Caller,
-    ids::{BatchId, RunId, RunKey},
-    record::{Seq, Status},
-    runs::{Live, Started},
-    usage::Usage,
+    failure::Failure,
+    ids::{BatchId, RunId},
+    record::Seq,
+    runs::{Item, Started},
+    time::Instant,
     view::RunView,
 };
-use drawloom_wire::runs::{Amount, BatchResult, BatchStatus, How, RunResult, Spawned, SpawnedBatch, fit};
+use drawloom_wire::{
+    batches::{BatchResult, SpawnedBatch},
+    runs::{How, Mode, RunResult, Spawned},
+};
+use futures::StreamExt;
+use serde::Serialize;
 
 pub(crate) use guard::CancelGuard;
+pub(crate) use results::{batch_result, positions, run_result};
 
 use crate::app::App;
 
-/// A durable thing that a caller can wait for, follow or cancel.
-pub enum Handle {
-    /// A run.
-    Run(Box<RunHandle>),
-    /// A batch.
-    Batch(BatchHandle),
+/// Something durable that a caller can wait for, follow or cancel.
+pub struct Handle {
+    caller: Caller,
+    target: Target,
+    how: How,
+    from: From,
 }
 
-/// A run that a caller asked for.
-pub struct RunHandle {
-    /// Who asked.
-    pub caller: Caller,
-    /// The run, as last seen.
-    pub view: Arc<RunView>,
-    /// What happens to it, when it is already listened to.
-    pub live: Option<Live>,
-    /// How the caller wants to wait.
-    pub how: How,
-    /// Where the stream begins.
-    pub from: From,
+/// What a handle stands for.
+pub(crate) enum Target {
+    Run(Started),
+    Batch(BatchId, Vec<Started>),
 }
 
 /// Where a stream begins.
@@ -50,122 +49,220 @@ pub enum From {
     After(Seq),
 }
 
-/// A batch that a caller asked for.
-pub struct BatchHandle {
-    /// Who asked.
-    pub caller: Caller,
-    /// The batch.
-    pub batch: BatchId,
-    /// Its runs, by index.
-    pub runs: Vec<Started>,
-    /// How the caller wants to wait.
-    pub how: How,
+/// A run whose events are streamed.
+pub(crate) struct Followed {
+    pub(crate) caller: Caller,
+    pub(crate) run: Started,
+    pub(crate) how: How,
+    pub(crate) from: From,
 }
 
-impl RunHandle {
-    /// The ids, for a caller who does not wait.
-    pub fn spawned(&self, app: &App) -> Spawned {
-        Spawned::of(&self.view, position(app, &self.view))
+/// What a caller gets for a handle.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+pub enum HandleAnswer {
+    /// The ids of a run, for a caller who does not wait.
+    Spawned(Spawned),
+    /// The ids of a batch, for a caller who does not wait.
+    SpawnedBatch(SpawnedBatch),
+    /// A run that ended, or whose wait is over.
+    Run(Box<RunResult>),
+    /// A batch that ended, or whose wait is over.
+    Batch(BatchResult),
+}
+
+impl Target {
+    fn runs(&self) -> &[Started] {
+        match self {
+            Self::Run(run) => std::slice::from_ref(run),
+            Self::Batch(_, runs) => runs,
+        }
     }
 
-    /// The result, once the run ended or the wait is over. What cut a wait short is in the result's `warnings`.
-    /// A caller who goes away before the wait begins is noticed too.
-    pub fn result(self, app: Arc<App>) -> impl Future<Output = RunResult> {
-        let mut guard = CancelGuard::new(&app, &self.caller, &self.how, vec![self.view.run]);
+    fn runs_mut(&mut self) -> &mut [Started] {
+        match self {
+            Self::Run(run) => std::slice::from_mut(run),
+            Self::Batch(_, runs) => runs,
+        }
+    }
+}
+
+impl Handle {
+    /// A run.
+    pub fn run(caller: Caller, run: Started, how: How) -> Self {
+        Self { caller, target: Target::Run(run), how, from: From::After(0) }
+    }
+
+    /// A batch, with its runs by index.
+    pub fn batch(caller: Caller, batch: BatchId, runs: Vec<Started>, how: How) -> Self {
+        Self { caller, target: Target::Batch(batch, runs), how, from: From::After(0) }
+    }
+
+    /// Where a stream of the run's events begins.
+    #[must_use]
+    pub fn streamed_from(self, from: From) -> Self {
+        Self { from, ..self }
+    }
+
+    /// What a stream needs; the handle itself, when it has no stream: batches, and callers who do not wait.
+    pub(crate) fn into_followed(self) -> Result<Followed, Box<Self>> {
+        match self.target {
+            Target::Run(run) if self.how.mode != Some(Mode::Detach) => {
+                Ok(Followed { caller: self.caller, run, how: self.how, from: self.from })
+            }
+            target => Err(Box::new(Self { target, ..self })),
+        }
+    }
+
+    /// The run, unless this is a batch.
+    pub fn into_run(self) -> Option<Started> {
+        match self.target {
+            Target::Run(run) => Some(run),
+            Target::Batch(..) => None,
+        }
+    }
+
+    pub(crate) fn target(&self) -> &Target {
+        &self.target
+    }
+
+    pub(crate) fn how(&self) -> &How {
+        &self.how
+    }
+
+    /// The rows as last seen.
+    pub(crate) fn views(&self) -> impl Iterator<Item = &RunView> + Clone {
+        self.target.runs().iter().map(|started| &*started.view)
+    }
+
+    fn run_ids(&self) -> Vec<RunId> {
+        self.views().map(|view| view.run).collect()
+    }
+
+    /// Whether the caller does not wait.
+    pub(crate) fn is_detached(&self) -> bool {
+        self.how.mode == Some(Mode::Detach)
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        self.views().all(|view| view.status.is_terminal())
+    }
+
+    /// The answer: the ids at once for a caller who detached; else the result, once everything ended or the wait is over. What
+    /// cut a wait short is in the result's `warnings`. A caller who goes away before the wait begins is noticed too.
+    pub fn answer(mut self, app: Arc<App>) -> impl Future<Output = HandleAnswer> {
+        let detached = self.is_detached();
+        let runs = if self.how.cancel_on_disconnect { self.run_ids() } else { Vec::new() };
+        let mut guard = (!detached).then(|| CancelGuard::new(&app, &self.caller, &self.how, runs));
         async move {
-            let until = wait::until(&app, &self.how);
-            let (view, cut_short) = wait::run(&app, &self.caller, self.view, self.live, until).await;
-            guard.disarm();
-            let mut result = run_result(&app, &view, self.how.result_bytes);
-            result.warnings.extend(cut_short);
-            result
+            if detached {
+                return self.accepted(&app);
+            }
+            let cut_short = self.wait(&app).await;
+            guard.as_mut().map(CancelGuard::disarm);
+            self.result(&app, cut_short)
+        }
+    }
+
+    /// Waits for the end, for as long as the caller wants to. Returns what cut the wait short.
+    async fn wait(&mut self, app: &App) -> Option<String> {
+        let until = self.how.wait_ms.map(|millis| app.clock.now().after(Duration::from_millis(millis)));
+        let cut_short = match bounded(app, until, self.ended(app)).await {
+            Some(Ok(())) => return None,
+            Some(Err(failure)) => Some(broken(&failure)),
+            // A caller's own `wait_ms` needs no warning.
+            None => app
+                .stopping
+                .is_cancelled()
+                .then(|| "the server stopped before the end; it goes on when the server is back".into()),
+        };
+        match self.refresh(app).await {
+            Ok(()) => cut_short,
+            Err(failure) => cut_short.or_else(|| Some(broken(&failure))),
+        }
+    }
+
+    /// Returns when every run ended. It can be dropped and called again.
+    pub(crate) async fn ended(&mut self, app: &App) -> Result<(), Failure> {
+        // One after the other is as good as together: the last to end decides.
+        let Self { caller, target, .. } = self;
+        for Started { view, live } in target.runs_mut() {
+            while !view.status.is_terminal() {
+                match live {
+                    Some(items) => match items.next().await {
+                        Some(Ok(Item::Ended(row))) => *view = row,
+                        Some(Ok(_)) => {}
+                        Some(Err(_)) | None => *live = None,
+                    },
+                    None => *view = app.runs.wait(caller, view.run, None).await?,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Cancels every run. What has ended is left as it is.
+    pub(crate) async fn cancel(&mut self, app: &App, reason: Option<String>) -> Result<(), Failure> {
+        let mut failed = None;
+        for run in self.run_ids() {
+            failed = failed.or(app.runs.cancel(&self.caller, run, reason.clone()).await.err());
+        }
+        failed.map_or(Ok(()), Err)
+    }
+
+    /// Reads the rows again.
+    pub(crate) async fn refresh(&mut self, app: &App) -> Result<(), Failure> {
+        let rows = match &self.target {
+            Target::Run(run) => vec![app.runs.load(&self.caller, run.view.run).await?],
+            Target::Batch(batch, _) => app.runs.load_batch(&self.caller, *batch).await?,
+        };
+        for (started, row) in self.target.runs_mut().iter_mut().zip(rows) {
+            started.view = Arc::new(row);
+        }
+        Ok(())
+    }
+
+    fn accepted(&self, app: &App) -> HandleAnswer {
+        match &self.target {
+            Target::Run(run) => HandleAnswer::Spawned(results::spawned(app, &run.view)),
+            Target::Batch(batch, _) => HandleAnswer::SpawnedBatch(results::spawned_batch(app, *batch, self.views())),
+        }
+    }
+
+    /// The result as the rows say it.
+    fn result(&self, app: &App, cut_short: Option<String>) -> HandleAnswer {
+        let most = self.how.result_bytes;
+        match &self.target {
+            Target::Run(run) => {
+                let mut result = run_result(app, &run.view, most);
+                result.warnings.extend(cut_short);
+                HandleAnswer::Run(Box::new(result))
+            }
+            Target::Batch(batch, _) => {
+                let mut result = batch_result(app, *batch, self.views(), most);
+                result.warnings.extend(cut_short);
+                HandleAnswer::Batch(result)
+            }
         }
     }
 }
 
-impl BatchHandle {
-    /// The ids, for a caller who does not wait.
-    pub fn spawned(&self, app: &App) -> SpawnedBatch {
-        let positions = positions(app, self.runs.iter().map(|started| &*started.view));
-        let runs: Vec<Spawned> = self
-            .runs
-            .iter()
-            .map(|started| Spawned::of(&started.view, positions.get(&started.view.run).copied()))
-            .collect();
-        SpawnedBatch {
-            batch_id: self.batch,
-            status: BatchStatus::of(runs.iter().map(|run| run.status)),
-            spawned: count(runs.len()),
-            results: runs,
+/// What `work` yields, unless the time is up or the server stops first.
+async fn bounded<T>(app: &App, until: Option<Instant>, work: impl Future<Output = T>) -> Option<T> {
+    let time_is_up = async {
+        match until {
+            Some(until) => app.clock.sleep_until(until).await,
+            None => std::future::pending().await,
         }
-    }
-
-    /// The results by index, once all runs ended or the wait is over.
-    pub fn result(self, app: Arc<App>) -> impl Future<Output = BatchResult> {
-        let runs = self.runs.iter().map(|started| started.view.run).collect();
-        let mut guard = CancelGuard::new(&app, &self.caller, &self.how, runs);
-        async move {
-            let until = wait::until(&app, &self.how);
-            let (views, cut_short) = wait::batch(&app, &self.caller, self.batch, self.runs, until).await;
-            guard.disarm();
-            batch_result(&app, self.batch, views.iter().map(|view| &**view), cut_short, self.how.result_bytes)
-        }
-    }
-
-    /// The results by index, ended or not.
-    pub fn as_it_stands(&self, app: &App) -> BatchResult {
-        batch_result(app, self.batch, self.runs.iter().map(|started| &*started.view), None, self.how.result_bytes)
+    };
+    tokio::select! {
+        biased;
+        done = work => Some(done),
+        () = time_is_up => None,
+        () = app.stopping.cancelled() => None,
     }
 }
 
-/// A run as it stands; a text of more than `most` bytes comes as an artifact.
-pub(crate) fn run_result(app: &App, view: &RunView, most: Option<u64>) -> RunResult {
-    let mut result = RunResult::of(view, position(app, view));
-    if let Some(most) = most {
-        fit(std::slice::from_mut(&mut result), most);
-    }
-    result
-}
-
-pub(crate) fn batch_result<'a>(
-    app: &App,
-    batch_id: BatchId,
-    views: impl Iterator<Item = &'a RunView> + Clone,
-    cut_short: Option<String>,
-    most: Option<u64>,
-) -> BatchResult {
-    let positions = positions(app, views.clone());
-    let mut results: Vec<RunResult> =
-        views.map(|view| RunResult::of(view, positions.get(&view.run).copied())).collect();
-    if let Some(most) = most {
-        fit(&mut results, most);
-    }
-    BatchResult {
-        batch_id,
-        status: BatchStatus::of(results.iter().map(|result| result.status)),
-        spawned: count(results.len()),
-        usage: results.iter().fold(Usage::default(), |mut sum, result| {
-            sum += result.usage;
-            sum
-        }),
-        cost: results.iter().filter_map(|result| result.cost).reduce(|sum, more| Amount(sum.0 + more.0)),
-        results,
-        warnings: cut_short.into_iter().collect(),
-        hint: None,
-    }
-}
-
-/// A run's place in the queue, asked only when it can have one.
-pub(crate) fn position(app: &App, view: &RunView) -> Option<u64> {
-    (view.status == Status::Queued).then(|| app.runs.positions(&[view.key()]).remove(&view.run))?
-}
-
-/// Places in the queue of those runs that can have one.
-pub(crate) fn positions<'a>(app: &App, views: impl Iterator<Item = &'a RunView>) -> BTreeMap<RunId, u64> {
-    let queued: Vec<RunKey> = views.filter(|view| view.status == Status::Queued).map(RunView::key).collect();
-    if queued.is_empty() { BTreeMap::new() } else { app.runs.positions(&queued) }
-}
-
-fn count(length: usize) -> u32 {
-    u32::try_from(length).unwrap_or(u32::MAX)
+fn broken(failure: &Failure) -> String {
+    format!("the wait was cut short ({}): {failure}", failure.code)
 }

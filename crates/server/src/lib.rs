@@ -1,14 +1,16 @@
-//! The operations list and the protocols that reach it.
+//! The list of operations and the protocols that reach it.
 //!
-//! An operation is declared once, in `operations/`; `rest/` turns the list into routes, OpenAPI and streams, `mcp/` into
-//! tools. No surface holds a rule of its own.
+//! An operation is declared once, in `operations/`. `dispatch` is the one way to call it; `rest/` makes routes, OpenAPI and
+//! streams from the list, `mcp/` makes tools. No surface has a rule of its own.
 
 mod app;
 pub mod auth;
 pub mod config;
 mod connections;
+mod dispatch;
 mod handle;
 mod limits;
+mod locks;
 pub mod mcp;
 mod operation;
 mod operations;
@@ -16,11 +18,11 @@ mod presence;
 mod rest;
 mod serve;
 
-pub use app::{App, Limits, Models, Parts, Vitals};
-pub use handle::{BatchHandle, Handle, RunHandle};
+pub use app::{App, AppError, Limits, Models, Monitor, Parts};
+pub use dispatch::{Dispatch, Operations, OperationsError, Refused, Served};
+pub use handle::{From, Handle, HandleAnswer};
 pub use limits::LIMITS;
-pub use operation::{Answer, AnyOperation, Call, Card, Entry, HeaderField, Operation, Precedence, Verb};
-pub use operations::OPERATIONS;
+pub use operation::{Answer, AnyOperation, Call, Card, Entry, HeaderField, Operation, Precedence};
 pub use presence::Presence;
 pub use rest::openapi::document as openapi;
 pub use serve::serve;

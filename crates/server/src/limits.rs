@@ -10,7 +10,7 @@ use drawloom_wire::{
     validate::MAX_PROBLEMS,
 };
 
-use crate::{Limits, operations::read_artifact, serve::CONNECTION_BUFFER};
+use crate::{Limits, operations::runs::read_artifact, serve::CONNECTION_BUFFER};
 
 /// The code of a limit beyond which a connection is closed without an answer.
 const CLOSED: &str = "closed";

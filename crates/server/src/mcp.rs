@@ -1,8 +1,8 @@
-//! MCP: tools out of the operations list, over streamable HTTP, for both eras of the protocol.
+//! MCP: tools from the list of operations, over streamable HTTP, for both eras of the protocol.
 //!
 //! `rmcp` speaks the protocol; here is what is ours: who calls, which tools they see, how a handle is awaited in the best
 //! form that the caller can take, and sessions that outlive a restart. A [`Table`] says what there is; the shipped binary
-//! has one, made from the operations list, and a test process can add another.
+//! has one, made from the list of operations, and a test process can add another.
 
 mod calls;
 mod cancel;

@@ -1,4 +1,4 @@
-//! What an operation is: a type with an input, an output, a card and one call.
+//! What an operation is: a request from `wire`, a card that says how it is offered, and one call.
 
 use std::{future::Future, sync::Arc};
 
@@ -7,38 +7,25 @@ use drawloom_contract::{
     failure::{Failure, FailureKind},
     runs::Interest,
 };
+use drawloom_wire::request::{Changes, Description, Detach, Request, Route};
 use futures::{FutureExt, future::BoxFuture};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
-use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
 use crate::{app::App, handle::Handle};
 
-/// How REST asks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verb {
-    /// Looks.
-    Get,
-    /// Changes.
-    Post,
-}
+/// The field of a request with which a repeat is the same request.
+pub(crate) const KEY_FIELD: &str = "idempotency_key";
 
-impl Verb {
-    /// As HTTP writes it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Get => "GET",
-            Self::Post => "POST",
-        }
-    }
-}
+/// The header that is the same as [`KEY_FIELD`].
+const KEY_HEADER: &str = "idempotency-key";
 
-/// Who wins when a header and a field say different things.
+/// What counts when a header and a field differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Precedence {
     /// The header: a browser that reconnects repeats the old address with a new header.
     Header,
-    /// Nobody: it is an error.
+    /// Neither: the request is refused.
     MustAgree,
 }
 
@@ -49,30 +36,24 @@ pub struct HeaderField {
     pub header: &'static str,
     /// The field.
     pub field: &'static str,
-    /// Who wins.
+    /// What counts when both are there.
     pub precedence: Precedence,
 }
 
 /// What surfaces know of an operation.
 #[derive(Debug, Clone)]
 pub struct Card {
-    /// Its name.
-    pub name: &'static str,
+    /// Name, routes and effect, from the request.
+    pub description: Description,
     /// What it does, in a sentence.
     pub summary: &'static str,
-    /// What a caller needs; nothing, when being known is enough.
+    /// What a caller needs; nothing, when any known caller may call it.
     pub scope: Option<Scope>,
-    /// Where REST has it.
-    pub routes: Vec<(Verb, &'static str)>,
     /// The group of tools that it belongs to on MCP.
     pub toolset: &'static str,
-    /// Whether it changes nothing.
-    pub read_only: bool,
-    /// Whether a repeat is harmless.
-    pub idempotent: bool,
-    /// Whether it stops or removes what is there.
+    /// Whether it stops or removes something.
     pub destructive: bool,
-    /// What a model should know of it, over the summary: when to use it, and what comes back.
+    /// What a model should know of it beside the summary: when to use it, and what comes back.
     pub advice: &'static str,
     /// Whether it answers a stream of events unless JSON is asked for.
     pub streams: bool,
@@ -80,40 +61,59 @@ pub struct Card {
     pub body_limit: Option<usize>,
     /// Headers that are fields.
     pub headers: Vec<HeaderField>,
-    /// What `"mode": "detach"` answers.
+    /// Whether it stores its idempotency key itself, in the commit of what it makes. For others the dispatcher does it.
+    pub stores_key: bool,
+    /// The schema of what `"mode": "detach"` answers.
     pub detached: Option<fn(&mut SchemaGenerator) -> Schema>,
 }
 
 impl Card {
-    /// A card without routes.
-    pub fn new(name: &'static str, summary: &'static str, scope: Scope) -> Self {
-        Self { scope: Some(scope), ..Self::for_anybody(name, summary) }
+    /// The card of the operation for `R`.
+    pub fn of<R: Request>(summary: &'static str, scope: Scope) -> Self {
+        Self { scope: Some(scope), ..Self::without_scope::<R>(summary) }
     }
 
-    /// A card of an operation that everybody may call whom the server knows.
-    pub fn for_anybody(name: &'static str, summary: &'static str) -> Self {
+    /// The card of an operation that any known caller may call.
+    pub fn without_scope<R: Request>(summary: &'static str) -> Self {
+        let key = HeaderField { header: KEY_HEADER, field: KEY_FIELD, precedence: Precedence::MustAgree };
         Self {
-            name,
+            description: Description::of::<R>(),
             summary,
             scope: None,
-            routes: Vec::new(),
             toolset: "",
-            read_only: false,
-            idempotent: false,
             destructive: false,
             advice: "",
             streams: false,
             body_limit: None,
-            headers: Vec::new(),
+            headers: if R::CHANGES == Changes::Nothing { Vec::new() } else { vec![key] },
+            stores_key: false,
             detached: None,
         }
     }
 
-    /// REST has it here too.
-    #[must_use]
-    pub fn rest(mut self, verb: Verb, path: &'static str) -> Self {
-        self.routes.push((verb, path));
-        self
+    /// The name of the operation.
+    pub fn name(&self) -> &'static str {
+        self.description.name
+    }
+
+    /// Where REST has it, our own route first.
+    pub fn routes(&self) -> &'static [Route] {
+        self.description.routes
+    }
+
+    /// Whether it changes nothing.
+    pub fn is_read_only(&self) -> bool {
+        self.description.changes == Changes::Nothing
+    }
+
+    /// Whether a request of it can have an idempotency key.
+    pub fn takes_key(&self) -> bool {
+        !self.is_read_only()
+    }
+
+    /// Whether a repeat changes nothing more.
+    pub fn is_idempotent(&self) -> bool {
+        self.description.changes != Changes::EveryTime
     }
 
     /// It belongs to this group of tools.
@@ -123,22 +123,7 @@ impl Card {
         self
     }
 
-    /// It changes nothing, so a repeat is harmless.
-    #[must_use]
-    pub fn read_only(mut self) -> Self {
-        self.read_only = true;
-        self.idempotent = true;
-        self
-    }
-
-    /// A repeat is harmless.
-    #[must_use]
-    pub fn idempotent(mut self) -> Self {
-        self.idempotent = true;
-        self
-    }
-
-    /// It stops or removes what is there.
+    /// It stops or removes something.
     #[must_use]
     pub fn destructive(mut self) -> Self {
         self.destructive = true;
@@ -173,19 +158,26 @@ impl Card {
         self
     }
 
-    /// Detached, it answers a `T`.
+    /// It stores its idempotency key itself.
     #[must_use]
-    pub fn detaches<T: JsonSchema>(mut self) -> Self {
-        self.detached = Some(|generator| generator.subschema_for::<T>());
+    pub fn stores_key(mut self) -> Self {
+        self.stores_key = true;
+        self
+    }
+
+    /// `R` can ask for an answer as soon as what it starts is accepted.
+    #[must_use]
+    pub fn detaches<R: Detach>(mut self) -> Self {
+        self.detached = Some(|generator| generator.subschema_for::<R::Accepted>());
         self
     }
 }
 
-/// One call of an operation: who asks, and what the surface wants to hear.
+/// What an operation gets beside its input.
 pub struct Call<'a> {
     /// What the operation can reach.
     pub app: &'a Arc<App>,
-    /// Who asks.
+    /// The caller.
     pub caller: &'a Caller,
     /// What the surface wants to hear of a run that starts. It must be said before the start, so that nothing is missed.
     pub interest: Interest,
@@ -193,7 +185,7 @@ pub struct Call<'a> {
     pub result_bytes: Option<u64>,
 }
 
-/// A value, or a handle whose wait yields one.
+/// What an operation answers: a value, or a handle whose wait yields one.
 pub enum Answer<T> {
     /// The value.
     Value(T),
@@ -203,13 +195,10 @@ pub enum Answer<T> {
 
 /// Something that a caller can ask for.
 pub trait Operation: Send + Sync + 'static {
-    /// What is asked; path and query parameters are fields of it.
-    type Input: DeserializeOwned + JsonSchema + Send;
+    /// The request; path and query parameters are fields of it.
+    type Input: Request;
 
-    /// What is answered, or what a handle yields in the end.
-    type Output: Serialize + JsonSchema + Send;
-
-    /// What surfaces know of it.
+    /// How surfaces offer it: `Card::of::<Self::Input>(..)`.
     fn card(&self) -> Card;
 
     /// Does it. The input has passed the validator.
@@ -217,7 +206,7 @@ pub trait Operation: Send + Sync + 'static {
         &self,
         call: &Call<'_>,
         input: Self::Input,
-    ) -> impl Future<Output = Result<Answer<Self::Output>, Failure>> + Send;
+    ) -> impl Future<Output = Result<Answer<<Self::Input as Request>::Output>, Failure>> + Send;
 }
 
 /// An operation's card and schemas.
@@ -244,7 +233,7 @@ impl<O: Operation> AnyOperation for O {
         Entry {
             card: self.card(),
             input: |generator| O::Input::json_schema(generator),
-            output: |generator| generator.subschema_for::<O::Output>(),
+            output: |generator| generator.subschema_for::<<O::Input as Request>::Output>(),
         }
     }
 

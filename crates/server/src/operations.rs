@@ -1,68 +1,39 @@
-//! Every operation, one line each. Tests walk the list: parity with the wire's table, scopes, bad input.
+//! Every built-in operation, in folders by resource. The list is `drawloom_wire::operations!`; tests walk it.
 
-mod cancel_batch;
-mod cancel_run;
-mod follow_run;
-mod get_batch;
-mod get_load;
-mod get_run;
-mod list_agents;
-mod list_models;
-mod list_runs;
-mod prune_runs;
-pub(crate) mod read_artifact;
-mod replay_run;
-mod spawn_run;
-mod spawn_runs;
-mod whoami;
+use std::sync::Arc;
 
 use drawloom_contract::{
     failure::{Failure, FailureKind},
     ids::{AgentId, RunId},
     view::RunView,
 };
-
-use drawloom_wire::validate::Validator;
-use schemars::SchemaGenerator;
 use serde::Serialize;
 
 use crate::operation::{AnyOperation, Call};
 
-/// All operations, in the order that OpenAPI shows them.
-pub static OPERATIONS: &[&dyn AnyOperation] = &[
-    &spawn_run::SpawnRun,
-    &spawn_runs::SpawnRuns,
-    &get_run::GetRun,
-    &list_runs::ListRuns,
-    &follow_run::FollowRun,
-    &cancel_run::CancelRun,
-    &get_batch::GetBatch,
-    &cancel_batch::CancelBatch,
-    &read_artifact::ReadArtifact,
-    &list_agents::ListAgents,
-    &list_models::ListModels,
-    &replay_run::ReplayRun,
-    &prune_runs::PruneRuns,
-    &get_load::GetLoad,
-    &whoami::WhoAmI,
-];
+/// A module per resource, and the function that makes all operations.
+macro_rules! declare_operations {
+    ($($resource:ident { $($file:ident::$operation:ident,)* })*) => {
+        $(
+            pub(crate) mod $resource {
+                $(pub(crate) mod $file;)*
+            }
+        )*
 
-/// What an operation takes, made ready to check input.
-pub(crate) fn validator(operation: &dyn AnyOperation) -> Validator {
-    let mut generator = SchemaGenerator::default();
-    let mut schema = (operation.entry().input)(&mut generator).to_value();
-    let definitions = generator.take_definitions(true);
-    if let Some(map) = schema.as_object_mut() {
-        map.insert("$defs".into(), definitions.into());
-    }
-    Validator::new(&schema).expect("inputs use only keywords that the validator knows; a test walks them")
+        /// The built-in operations, in the order that OpenAPI shows them.
+        pub(crate) fn builtin() -> Vec<Arc<dyn AnyOperation>> {
+            vec![$($(Arc::new($resource::$file::$operation),)*)*]
+        }
+    };
 }
+
+drawloom_wire::operations!(declare_operations);
 
 /// The bytes of a page without its rows.
 const EMPTY_PAGE: u64 = 64;
 
-/// How many rows fit a page of at most `most` bytes of JSON. One does, however long it is, so that whoever turns pages gets
-/// on.
+/// How many rows fit a page of at most `most` bytes of JSON. One does, however long it is, so that the next page is another
+/// one.
 pub(crate) fn fitting(rows: &[impl Serialize], most: u64) -> usize {
     let mut length = EMPTY_PAGE;
     let kept = rows.iter().take_while(|row| {
@@ -73,7 +44,7 @@ pub(crate) fn fitting(rows: &[impl Serialize], most: u64) -> usize {
     kept.count().max(1).min(rows.len())
 }
 
-/// The run that an input names, by id or by handle.
+/// The run that an input names, by `run_id` or `agent_id`.
 async fn named_run(call: &Call<'_>, run: Option<RunId>, agent_id: Option<AgentId>) -> Result<RunView, Failure> {
     let refuse = |code, message: &str| Failure::new(FailureKind::Invalid, code, message);
     match (run, agent_id) {

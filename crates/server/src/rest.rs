@@ -1,33 +1,27 @@
-//! REST: routes out of the operations list, one generic handler for all of them.
+//! REST: routes from the list of operations, one generic handler for all of them.
 
 mod fixed;
 pub(crate) mod input;
 mod large;
 pub(crate) mod openapi;
+mod paths;
 mod refusal;
 mod reply;
 mod stream;
 
-use std::{
-    panic::AssertUnwindSafe,
-    sync::{Arc, OnceLock},
-};
+use std::{panic::AssertUnwindSafe, sync::Arc};
 
 use axum::{
     Router,
-    body::Body,
-    extract::{FromRequestParts, RawPathParams, Request},
-    http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header, request},
+    extract::Request,
+    http::{HeaderMap, HeaderName, HeaderValue, Method, Uri, header, request},
     response::Response,
     routing::any,
 };
 use drawloom_contract::{
-    caller::Caller,
     failure::{Failure, FailureKind},
     redact::Redactor,
-    runs::Interest,
 };
-use drawloom_wire::validate::Validator;
 use futures::FutureExt;
 use tower::ServiceExt;
 use tracing::Instrument;
@@ -41,8 +35,6 @@ use crate::{
     auth::{check_content_type, check_instance, check_origin},
     connections::{Connection, Pieces, TooMuch},
     mcp::Endpoint,
-    operation::{Answer, AnyOperation, Call, Card, Verb},
-    operations::{OPERATIONS, validator},
 };
 
 /// Where every request is logged, at level `debug`: `--log info,requests=debug` shows them.
@@ -58,47 +50,15 @@ pub(crate) struct Surface {
 
 /// What the handlers know of a request before they look at it.
 #[derive(Clone)]
-struct Asked {
-    id: Arc<str>,
+pub(crate) struct Asked {
+    pub(crate) id: Arc<str>,
     redactor: Arc<Redactor>,
-}
-
-/// An operation with what REST needs of it; its validator is made when it is first used.
-struct Served {
-    operation: &'static dyn AnyOperation,
-    card: Card,
-    validator: OnceLock<Validator>,
-}
-
-/// A path and the operations on it.
-struct Place {
-    ways: Vec<(Verb, Arc<Served>)>,
 }
 
 impl Surface {
     /// Routes for all operations.
     pub(crate) fn new(app: Arc<App>) -> Arc<Self> {
-        let mut places: Vec<(&'static str, Place)> = Vec::new();
-        for operation in OPERATIONS {
-            let card = operation.entry().card;
-            let served = Arc::new(Served { operation: *operation, card, validator: OnceLock::new() });
-            for (verb, path) in served.card.routes.clone() {
-                let way = (verb, served.clone());
-                match places.iter_mut().find(|(known, _)| *known == path) {
-                    Some((_, place)) => place.ways.push(way),
-                    None => places.push((path, Place { ways: vec![way] })),
-                }
-            }
-        }
-        let mut router = fixed::routes(&app);
-        for (path, place) in places {
-            let (app, place) = (app.clone(), Arc::new(place));
-            let handler = move |request: Request| {
-                let (app, place) = (app.clone(), place.clone());
-                async move { place.answer(&app, request).await }
-            };
-            router = router.route(path, any(handler));
-        }
+        let mut router = paths::add(fixed::routes(&app), &app);
         let endpoint = Endpoint::new(&app);
         for path in ["/mcp", "/v1/_mcp"] {
             let endpoint = endpoint.clone();
@@ -244,88 +204,4 @@ async fn unknown_route(request: Request) -> Response {
     let failure = Failure::new(FailureKind::NotFound, "unknown_route", message)
         .with_hint("GET /v1/openapi.json lists every route");
     Refusal::from(failure).answer(&asked(&parts))
-}
-
-impl Place {
-    async fn answer(&self, app: &Arc<App>, request: Request) -> Response {
-        let (parts, body) = request.into_parts();
-        let asked = asked(&parts);
-        let wanted = if parts.method == Method::HEAD { "GET" } else { parts.method.as_str() };
-        let way = self.ways.iter().find(|(verb, _)| verb.as_str() == wanted);
-        let answered = match way {
-            Some((verb, served)) => served.answer(app, *verb, parts, body).await,
-            None => Err(self.other_method(&parts)),
-        };
-        answered.unwrap_or_else(|refusal| refusal.answer(&asked))
-    }
-
-    fn other_method(&self, parts: &request::Parts) -> Refusal {
-        let mut allowed: Vec<&str> = self.ways.iter().map(|(verb, _)| verb.as_str()).collect();
-        if allowed.contains(&"GET") {
-            allowed.push("HEAD");
-        }
-        allowed.push("OPTIONS");
-        let allowed = allowed.join(", ");
-        if parts.method == Method::OPTIONS {
-            Refusal::options(&allowed)
-        } else {
-            Refusal::wrong_method(parts, &allowed)
-        }
-    }
-}
-
-impl Served {
-    async fn answer(
-        &self,
-        app: &Arc<App>,
-        verb: Verb,
-        mut parts: request::Parts,
-        body: Body,
-    ) -> Result<Response, Refusal> {
-        let caller = app.auth.identify(&parts.headers).map_err(Refusal::unknown_caller)?;
-        self.check_scope(&caller)?;
-        let path = RawPathParams::from_request_parts(&mut parts, &())
-            .await
-            .map_err(|error| Failure::new(FailureKind::Invalid, "bad_path", error.to_string()))?;
-        let limit = self.card.body_limit.unwrap_or(usize::MAX).min(app.limits.body);
-        let body = match verb {
-            Verb::Get => {
-                input::no_body(&parts.headers)?;
-                None
-            }
-            Verb::Post => Some(input::read_body(app, &parts.headers, body, limit).await?),
-        };
-        let validator = self.validator.get_or_init(|| validator(self.operation));
-        let input = input::assemble(&self.card, validator, &parts, &path, body.as_ref().map(|held| &*held.bytes))?;
-        let wants_stream = self.card.streams && !asks_for_json(&parts.headers);
-        let interest = if wants_stream { Interest::Events } else { Interest::Outcome };
-        match self.operation.invoke(Call { app, caller: &caller, interest, result_bytes: None }, input).await? {
-            Answer::Value(value) => Ok(reply::json(StatusCode::OK, &value)),
-            Answer::Handle(handle) if wants_stream => reply::stream(app, handle).await,
-            Answer::Handle(handle) => Ok(reply::waiting(app, handle).await),
-        }
-    }
-
-    fn check_scope(&self, caller: &Caller) -> Result<(), Refusal> {
-        match self.card.scope {
-            Some(scope) if !caller.may(scope) => Err(Refusal::insufficient_scope(self.card.name, scope)),
-            _ => Ok(()),
-        }
-    }
-}
-
-/// Whether JSON is named before (or without) an event stream.
-fn asks_for_json(headers: &HeaderMap) -> bool {
-    headers
-        .get_all(header::ACCEPT)
-        .iter()
-        .filter_map(|value| value.to_str().ok())
-        .flat_map(|value| value.split(','))
-        .map(|kind| kind.split(';').next().unwrap_or_default().trim())
-        .find_map(|kind| match kind {
-            "application/json" | "application/*" => Some(true),
-            "text/event-stream" | "text/*" => Some(false),
-            _ => None,
-        })
-        .unwrap_or(false)
 }

@@ -7,26 +7,21 @@ mod stream;
 use std::{sync::Arc, time::Duration};
 
 use drawloom_contract::{
-    ids::{BatchId, RunId},
+    ids::RunId,
     record::Seq,
     time::{Clock, Instant},
 };
-use drawloom_net::{Configured, Method, Request, Response};
+use drawloom_net::{self as net, Configured, Method, Response};
 use futures::stream::BoxStream;
-use serde::{Serialize, de::DeserializeOwned};
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 pub use error::ClientError;
 
 use crate::{
-    agents::AgentList,
     events::Event,
-    house::{Health, Load, Replay, WhoAmI},
-    operations::{ROUTES, Route},
-    runs::{
-        BatchResult, CancelBatch, CancelRun, Cancelled, CancelledBatch, GetBatch, GetRun, ListRuns, Mode, RunPage,
-        RunResult, SpawnRun, SpawnRuns, Spawned, SpawnedBatch,
-    },
+    health::Health,
+    request::{Changes, Description, Detach, Request, Route},
     upstream::{Address, Fixed, INSTANCE, Upstream},
 };
 
@@ -35,14 +30,6 @@ const MAX_ANSWER: usize = 256 * 1024 * 1024;
 
 /// Events of a run, until its terminal one.
 pub type Events = BoxStream<'static, Result<Event, ClientError>>;
-
-/// A stream that began with a run, and the run's id.
-pub struct Streamed {
-    /// The run.
-    pub run_id: RunId,
-    /// Its events.
-    pub events: Events,
-}
 
 /// How long a server that was found may be away before a call of it fails.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -79,117 +66,42 @@ impl Client {
         self.upstream.known().map(|at| at.url)
     }
 
-    /// Starts a run and waits for its result (or for `wait_ms`).
-    pub async fn spawn_run(&self, mut run: SpawnRun) -> Result<RunResult, ClientError> {
-        run.mode = Some(Mode::Join);
-        self.typed("spawn_run", &run).await
+    /// The answer to a request. What takes long is waited for.
+    pub async fn call<R: Request>(&self, request: &R) -> Result<R::Output, ClientError> {
+        self.typed::<R, _>(request).await
     }
 
-    /// Starts a run and returns at once.
-    pub async fn spawn_run_detached(&self, mut run: SpawnRun) -> Result<Spawned, ClientError> {
-        run.mode = Some(Mode::Detach);
-        self.typed("spawn_run", &run).await
-    }
-
-    /// Starts a run and follows it. A connection that breaks is taken up again where it was.
-    pub async fn spawn_run_stream(&self, mut run: SpawnRun) -> Result<Streamed, ClientError> {
-        run.mode = None;
-        let json = serde_json::to_vec(&run).expect("requests have only text keys");
-        let at = self.find(None).await?;
-        let call = Call { method: Method::Post, path: "/v1/runs", accept: "text/event-stream", json: Some(json) };
-        let response = self.send(&at, &call, Vec::new()).await?;
-        let run_id = response
-            .header("drawloom-run-id")
-            .and_then(|text| text.parse().ok())
-            .ok_or_else(|| ClientError::not_ours("the answer has no Drawloom-Run-Id"))?;
-        Ok(Streamed { run_id, events: stream::events(self.clone(), run_id, 0, Some(response)) })
-    }
-
-    /// Starts a batch and waits for all results (or for `wait_ms`).
-    pub async fn spawn_runs(&self, mut runs: SpawnRuns) -> Result<BatchResult, ClientError> {
-        runs.mode = Some(Mode::Join);
-        self.typed("spawn_runs", &runs).await
-    }
-
-    /// Starts a batch and returns at once.
-    pub async fn spawn_runs_detached(&self, mut runs: SpawnRuns) -> Result<SpawnedBatch, ClientError> {
-        runs.mode = Some(Mode::Detach);
-        self.typed("spawn_runs", &runs).await
-    }
-
-    /// Looks at a run, or waits for it.
-    pub async fn get_run(&self, ask: GetRun) -> Result<RunResult, ClientError> {
-        self.typed("get_run", &ask).await
-    }
-
-    /// Lists runs, newest first.
-    pub async fn list_runs(&self, ask: ListRuns) -> Result<RunPage, ClientError> {
-        self.typed("list_runs", &ask).await
+    /// The answer to a request that waits for nothing: it comes as soon as what is started is accepted.
+    pub async fn start<R: Detach>(&self, mut request: R) -> Result<R::Accepted, ClientError> {
+        request.detach();
+        self.typed::<R, _>(&request).await
     }
 
     /// Events of a run above `after`, until the terminal one. A connection that breaks is taken up again.
     pub fn follow_run(&self, run_id: RunId, after: Seq) -> Events {
-        stream::events(self.clone(), run_id, after, None)
+        stream::events(self.clone(), run_id, after)
     }
 
-    /// Stops a run and all below it.
-    pub async fn cancel_run(&self, ask: CancelRun) -> Result<Cancelled, ClientError> {
-        self.typed("cancel_run", &ask).await
-    }
-
-    /// Looks at a batch, or waits for it.
-    pub async fn get_batch(&self, batch_id: BatchId, wait_ms: Option<u64>) -> Result<BatchResult, ClientError> {
-        self.typed("get_batch", &GetBatch { batch_id, wait_ms, result_bytes: None }).await
-    }
-
-    /// Stops every run of a batch.
-    pub async fn cancel_batch(&self, ask: CancelBatch) -> Result<CancelledBatch, ClientError> {
-        self.typed("cancel_batch", &ask).await
-    }
-
-    /// The agents that can be run.
-    pub async fn list_agents(&self) -> Result<AgentList, ClientError> {
-        self.typed("list_agents", &Value::Object(serde_json::Map::new())).await
-    }
-
-    /// Folds a run's journal again.
-    pub async fn replay_run(&self, run_id: RunId) -> Result<Replay, ClientError> {
-        self.typed("replay_run", &crate::runs::ReplayRun { run_id }).await
-    }
-
-    /// Who the server takes the caller for.
-    pub async fn whoami(&self) -> Result<WhoAmI, ClientError> {
-        self.typed("whoami", &crate::house::AskWhoAmI {}).await
-    }
-
-    /// How full the server is.
-    pub async fn load(&self) -> Result<Load, ClientError> {
-        self.typed("get_load", &crate::house::GetLoad {}).await
-    }
-
-    /// How the server feels. One that cannot take runs answers an error.
+    /// The health of the server. One that cannot take runs answers an error.
     pub async fn health(&self) -> Result<Health, ClientError> {
         let at = self.find(None).await?;
         let call = Call { method: Method::Get, path: "/healthz", accept: "application/json", json: None };
         read(self.send(&at, &call, Vec::new()).await?).await
     }
 
-    /// Any operation by name, JSON in and out. What streams is waited for.
-    pub async fn call(&self, operation: &str, input: Value) -> Result<Value, ClientError> {
-        let known = ROUTES.iter().filter(|route| route.name == operation);
-        if known.clone().next().is_none() {
-            return Err(ClientError::UnknownOperation { name: operation.into() });
-        }
+    /// An operation that is chosen at run time, JSON in and out. What streams is waited for.
+    pub async fn call_json(&self, operation: &Description, input: Value) -> Result<Value, ClientError> {
         let Value::Object(input) = input else {
-            return Err(ClientError::not_an_object(operation));
+            return Err(ClientError::not_an_object(operation.name));
         };
-        let route = choose(known, &input);
-        let (path, rest) = address::fill(route.path, input)
-            .map_err(|name| ClientError::MissingParameter { operation: operation.into(), name })?;
-        let repeatable = route.repeatable || rest.get("idempotency_key").is_some_and(Value::is_string);
-        let (path, json) = match route.method {
-            Method::Get | Method::Head | Method::Delete => (format!("{path}{}", address::query(&rest)), None),
-            Method::Post | Method::Put | Method::Patch => (path, Some(Value::Object(rest).to_string().into_bytes())),
+        let route = choose(operation.routes, &input);
+        let (path, rest) = address::fill(&route, input)
+            .map_err(|name| ClientError::MissingParameter { operation: operation.name.into(), name })?;
+        let has_key = rest.get("idempotency_key").is_some_and(Value::is_string);
+        let repeatable = operation.changes != Changes::EveryTime || has_key;
+        let (path, json) = match route.has_body() {
+            false => (format!("{path}{}", address::query(&rest)), None),
+            true => (path, Some(Value::Object(rest).to_string().into_bytes())),
         };
         let call = Call { method: route.method, path: &path, accept: "application/json", json };
         self.answered(&call, repeatable).await
@@ -234,9 +146,9 @@ impl Client {
         }
     }
 
-    async fn typed<T: DeserializeOwned>(&self, operation: &str, input: &impl Serialize) -> Result<T, ClientError> {
-        let input = serde_json::to_value(input).expect("requests have only text keys");
-        let answer = self.call(operation, input).await?;
+    async fn typed<R: Request, T: DeserializeOwned>(&self, request: &R) -> Result<T, ClientError> {
+        let input = serde_json::to_value(request).expect("requests have only text keys");
+        let answer = self.call_json(&Description::of::<R>(), input).await?;
         serde_json::from_value(answer).map_err(ClientError::Answer)
     }
 
@@ -251,7 +163,7 @@ impl Client {
         let headers = headers.into_iter().map(|(name, value)| (name.into(), value)).collect();
         let bearer = at.token.as_deref().map(str::to_owned);
         let (method, url, json) = (call.method, format!("{}{}", at.url, call.path), call.json.clone());
-        let response = self.http.send(Request { method, url, bearer, headers, json }).await?;
+        let response = self.http.send(net::Request { method, url, bearer, headers, json }).await?;
         match response.status() {
             200..=299 => Ok(response),
             _ => Err(error::refused(response).await),
@@ -292,11 +204,11 @@ struct Call<'a> {
 }
 
 /// The route whose parameters are all there; else the first, whose missing parameter is then named.
-fn choose<'a>(known: impl Iterator<Item = &'a Route> + Clone, input: &serde_json::Map<String, Value>) -> &'a Route {
-    let fits = |route: &&Route| crate::operations::parameters(route.path).all(|name| input.contains_key(name));
+fn choose(routes: &[Route], input: &serde_json::Map<String, Value>) -> Route {
+    let fits = |route: &&Route| route.parameters().all(|name| input.contains_key(name));
     // A route with parameters that fit says more than one without.
-    let best = known.clone().filter(fits).max_by_key(|route| crate::operations::parameters(route.path).count());
-    best.or_else(|| known.clone().next()).expect("the caller found a route of this name")
+    let best = routes.iter().filter(fits).max_by_key(|route| route.parameters().count());
+    *best.or_else(|| routes.first()).expect("a test checks that every operation has a route")
 }
 
 async fn read<T: DeserializeOwned>(response: Response) -> Result<T, ClientError> {

@@ -1,15 +1,29 @@
 //! What goes over a socket: request and response types, the error body, events, the typed client, the stdio MCP proxy.
 
-pub mod agents;
 pub mod body;
 pub mod client;
 pub mod error;
 pub mod events;
-pub mod house;
+pub mod health;
 pub mod mcp;
-pub mod models;
-pub mod operations;
-pub mod retention;
-pub mod runs;
+mod operations;
+pub mod request;
 pub mod upstream;
 pub mod validate;
+
+/// A module per resource, with the requests about it and their answers.
+macro_rules! declare_requests {
+    ($($resource:ident { $($file:ident::$request:ident,)* })*) => {
+        $(
+            #[doc = concat!("Requests about ", stringify!($resource), ", and their answers.")]
+            pub mod $resource {
+                $(
+                    mod $file;
+                    pub use $file::*;
+                )*
+            }
+        )*
+    };
+}
+
+operations!(declare_requests);

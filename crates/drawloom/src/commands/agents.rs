@@ -1,6 +1,7 @@
 //! `drawloom agents`: the agents that can be run.
 
 use clap::Subcommand;
+use drawloom_wire::agents::ListAgents;
 
 use crate::{
     cli::Look,
@@ -29,8 +30,10 @@ impl Agents {
     }
 
     pub(crate) async fn perform(self, session: &Session) -> Result<Exit, CommandError> {
-        let list =
-            connect::with(session, "agents list", Need::Config, async |it| it.backend.list_agents().await).await?;
+        let list = connect::with(session, "agents list", Need::Config, async |it| {
+            it.backend.call(&ListAgents::default()).await
+        })
+        .await?;
         let output = &session.output;
         match output.format() {
             Format::Json => output.json(&list),

@@ -12,8 +12,9 @@ use drawloom_contract::{
     record::Status,
 };
 use drawloom_wire::{
+    batches::{BatchResult, CancelBatch, GetBatch, SpawnRuns, SpawnedBatch},
     events::Event,
-    runs::{BatchResult, CancelBatch, GetBatch, RunResult, SpawnRuns, SpawnedBatch},
+    runs::RunResult,
     validate::Validator,
 };
 
@@ -69,7 +70,7 @@ impl Batch {
         connect::ask_first(session)?;
         let interrupts = Interrupts::listen();
         let work = async |connection: &Connection| {
-            let answer = connection.backend.spawn_runs(request);
+            let answer = connection.backend.start(request);
             let spawned = interrupts.answered(session, connection, &key, answer).await?;
             if detach && !interrupts.any() {
                 match session.output.format() {
@@ -202,7 +203,7 @@ impl Watching<'_> {
     async fn cancel(&self) -> Result<BatchResult, CommandError> {
         let batch_id = self.spawned.batch_id;
         let reason = Some(super::run::REASON.to_owned());
-        self.connection.backend.cancel_batch(CancelBatch { batch_id, reason }).await?;
+        self.connection.backend.call(&CancelBatch { batch_id, reason, idempotency_key: None }).await?;
         for run in &self.spawned.results {
             super::run::wait(self.connection, run.run_id).await?;
             self.ended.borrow_mut().insert(run.run_id);
@@ -212,7 +213,7 @@ impl Watching<'_> {
 
     async fn result(&self) -> Result<BatchResult, CommandError> {
         let ask = GetBatch { batch_id: self.spawned.batch_id, wait_ms: None, result_bytes: None };
-        self.connection.backend.get_batch(ask).await
+        self.connection.backend.call(&ask).await
     }
 
     /// The runs that are not known to have ended.

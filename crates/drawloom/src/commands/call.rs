@@ -33,23 +33,25 @@ impl Call {
     pub(crate) async fn perform(self, session: &Session) -> Result<Exit, CommandError> {
         let Some(name) = self.name else {
             for card in operations::cards() {
-                session.output.line(format!("{:<14} {}", card.name, card.summary));
+                session.output.line(format!("{:<14} {}", card.name(), card.summary));
             }
             return Ok(Exit::Done);
         };
         let operation = operations::find(&name)?;
         let input = match &self.json {
             Some(file) => config::read_value(file)?,
-            None => Value::Object(fields(&self.fields, |key, text| operation.validator.read_text(key, text))?),
+            None => Value::Object(fields(&self.fields, |key, text| operation.validator().read_text(key, text))?),
         };
-        let card = operation.operation.entry().card;
+        let card = operation.card();
         // `remote` asks a provider, with its key.
-        let need = match card.read_only && input.get("remote").is_none() {
+        let need = match card.is_read_only() && input.get("remote").is_none() {
             true => Need::Journal,
             false if card.destructive => Need::Change,
             false => Need::Engine(self.place),
         };
-        let answer = connect::with(session, "call", need, async |it| it.backend.call(&name, input).await).await?;
+        let answer =
+            connect::with(session, "call", need, async |it| it.backend.call_json(&card.description, input).await)
+                .await?;
         session.output.json(&answer);
         Ok(Exit::Done)
     }

@@ -95,7 +95,7 @@ async fn show(session: &Session, connection: &Connection, url: Option<&str>) -> 
         output.line("The model is a script; the engine, the journal and the tools are the real ones.\n");
     }
     let agent = "lead".parse().expect("a constant name");
-    let lead = connection.backend.spawn_run(SpawnRun::new(agent, PROMPT)).await?.run_id;
+    let lead = connection.backend.start(SpawnRun::new(agent, PROMPT)).await?.run_id;
     let children = watch(session, connection, lead).await?;
     let result = run::wait(connection, lead).await?;
     let url = url.map_or_else(|| format!("http://{ADDRESS}"), str::to_owned);
@@ -118,7 +118,7 @@ async fn watch(session: &Session, connection: &Connection, lead: RunId) -> Resul
     // The lead waits once its children are started; all of them are in one commit.
     find_event(&mut events, "waiting").await?;
     let ask = ListRuns { parent_run_id: Some(lead), limit: Some(200), ..ListRuns::default() };
-    let children = connection.backend.list_runs(ask).await?.runs;
+    let children = connection.backend.call(&ask).await?.runs;
     let bar = session.output.bar(children.len() as u64, "readers");
     let mut ends: FuturesUnordered<_> = children.iter().map(|child| run::wait(connection, child.run_id)).collect();
     let mut ended = BTreeMap::new();

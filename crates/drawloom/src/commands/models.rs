@@ -38,7 +38,7 @@ impl Models {
         let ask = ListModels { remote: remote.clone() };
         // Listing reads the config; asking a provider sends it a key.
         let need = if remote.is_some() { Need::Engine(Place::default()) } else { Need::Config };
-        let list = connect::with(session, "models list", need, async |it| it.backend.list_models(ask).await).await?;
+        let list = connect::with(session, "models list", need, async |it| it.backend.call(&ask).await).await?;
         let output = &session.output;
         match (output.format(), &list.remote) {
             (Format::Json, _) => output.json(&list),

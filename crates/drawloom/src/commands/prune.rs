@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use drawloom_wire::retention::PruneRuns;
+use drawloom_wire::runs::PruneRuns;
 
 use crate::{
     cli::Look,
@@ -31,10 +31,14 @@ pub struct Prune {
 
 impl Prune {
     pub(crate) async fn perform(self, session: &Session) -> Result<Exit, CommandError> {
-        let ask =
-            PruneRuns { older_than_seconds: self.older_than, dry_run: self.dry_run, all_tenants: self.all_tenants };
+        let ask = PruneRuns {
+            older_than_seconds: self.older_than,
+            dry_run: self.dry_run,
+            all_tenants: self.all_tenants,
+            idempotency_key: None,
+        };
         let need = if self.dry_run { Need::Journal } else { Need::Change };
-        let report = connect::with(session, "prune", need, async |it| it.backend.prune_runs(ask).await).await?;
+        let report = connect::with(session, "prune", need, async |it| it.backend.call(&ask).await).await?;
         let output = &session.output;
         match output.format() {
             Format::Json => output.json(&report),

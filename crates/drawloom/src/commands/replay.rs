@@ -1,6 +1,7 @@
 //! `drawloom replay`: a run's journal, folded again; no model and no tool is called.
 
 use clap::Args;
+use drawloom_wire::runs::ReplayRun;
 
 use crate::{
     cli::Look,
@@ -25,7 +26,7 @@ impl Replay {
     pub(crate) async fn perform(self, session: &Session) -> Result<Exit, CommandError> {
         let replay = connect::with(session, "replay", Need::Journal, async |connection| {
             let run = self.run.resolve(connection).await?;
-            connection.backend.replay_run(run).await
+            connection.backend.call(&ReplayRun { run_id: run }).await
         })
         .await?;
         let output = &session.output;

@@ -72,7 +72,7 @@ impl Run {
         connect::ask_first(session)?;
         let interrupts = Interrupts::listen();
         let work = async |connection: &Connection| {
-            let answer = connection.backend.spawn_run(request);
+            let answer = connection.backend.start(request);
             let spawned = interrupts.answered(session, connection, &key, answer).await?;
             let watching = Watching { session, connection, interrupts: &interrupts, run: spawned.run_id };
             match detach && !interrupts.any() {
@@ -142,7 +142,7 @@ impl Watching<'_> {
                 }
                 // What the whole tree came to is told of a run that is looked at, not of one that is waited for.
                 let ask = GetRun { run_id: Some(run), ..GetRun::default() };
-                let result = connection.backend.get_run(ask).await.unwrap_or(result);
+                let result = connection.backend.call(&ask).await.unwrap_or(result);
                 let costs = [result.cost, result.tree.map(|tree| tree.cost).filter(|cost| cost.0.0 > 0)];
                 let currency = connection.backend.currency(costs).await;
                 Ok(live::summary(output, &result, &currency))
@@ -155,7 +155,7 @@ impl Watching<'_> {
         let Self { session, connection, interrupts, run } = *self;
         let cancelling = async {
             let reason = Some(REASON.to_owned());
-            connection.backend.cancel_run(CancelRun { run_id: Some(run), reason, ..CancelRun::default() }).await?;
+            connection.backend.call(&CancelRun { run_id: Some(run), reason, ..CancelRun::default() }).await?;
             wait(connection, run).await
         };
         interrupts.cancelled(session, connection, || vec![run], cancelling).await
@@ -166,7 +166,7 @@ impl Watching<'_> {
 pub(crate) async fn wait(connection: &Connection, run: RunId) -> Result<RunResult, CommandError> {
     loop {
         let ask = GetRun { run_id: Some(run), wait_ms: Some(60_000), ..GetRun::default() };
-        let result = connection.backend.get_run(ask).await?;
+        let result = connection.backend.call(&ask).await?;
         if result.status.is_terminal() {
             return Ok(result);
         }

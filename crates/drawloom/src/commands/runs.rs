@@ -83,7 +83,7 @@ impl Handle {
         let ask = self.ask()?;
         match ask.run_id {
             Some(run) => Ok(run),
-            None => Ok(connection.backend.get_run(ask).await?.run_id),
+            None => Ok(connection.backend.call(&ask).await?.run_id),
         }
     }
 }

@@ -15,6 +15,7 @@ use drawloom_contract::{
 };
 use drawloom_wire::{
     client::{Client, ClientError},
+    request::Description,
     upstream::{Address, Upstream},
 };
 use futures::{StreamExt as _, TryStreamExt as _};
@@ -173,10 +174,10 @@ fn is_readable(data: &DataDir) -> Result<bool, CommandError> {
 
 #[async_trait]
 impl Backend for Fallback {
-    async fn call(&self, operation: &str, input: Value) -> Result<Value, CommandError> {
+    async fn call_json(&self, operation: &Description, input: Value) -> Result<Value, CommandError> {
         loop {
             if self.own.get().is_none() {
-                match self.client.call(operation, input.clone()).await {
+                match self.client.call_json(operation, input.clone()).await {
                     Err(error) if Self::has_no_server(&error) => {}
                     answer => return Ok(answer?),
                 }
@@ -187,7 +188,7 @@ impl Backend for Fallback {
                 if let Some(fields) = input.as_object_mut() {
                     fields.remove("wait_ms");
                 }
-                return own.backend.call(operation, input).await;
+                return own.backend.call_json(operation, input).await;
             }
         }
     }

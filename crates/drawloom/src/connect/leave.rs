@@ -72,7 +72,7 @@ impl Connection {
     /// What the journal says of a run.
     async fn last_state(&self, session: &Session, run: RunId) -> String {
         let ask = GetRun { run_id: Some(run), ..GetRun::default() };
-        match self.backend.get_run(ask).await {
+        match self.backend.call(&ask).await {
             Ok(found) if found.status.is_terminal() => format!("run {run} is {}", found.status.as_str()),
             Ok(_) => format!("run {run} is interrupted"),
             Err(_) => self.may_continue(session, run),

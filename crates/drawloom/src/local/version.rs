@@ -2,12 +2,13 @@
 
 use std::{sync::Arc, time::Duration};
 
-use drawloom_contract::{VERSION, time::Clock as _};
+use drawloom_contract::{VERSION, record::Status, time::Clock as _};
 use drawloom_wire::{
     client::Client,
+    runs::ListRuns,
+    server::GetLoad,
     upstream::{Address, Fixed},
 };
-use serde_json::json;
 
 use crate::{clock::SystemClock, data_dir::ServerFile};
 
@@ -31,12 +32,13 @@ fn numbers(version: &str) -> Option<Vec<u64>> {
 /// that is stopped finishes its step, and the next one resumes the run.
 pub(super) async fn is_idle(address: &Address) -> bool {
     let client = Client::of(Arc::new(Fixed(address.clone())), Arc::new(SystemClock));
-    let ask = json!({ "status": ["queued", "running", "waiting"], "limit": 1 });
+    let status = Some(vec![Status::Queued, Status::Running, Status::Waiting]);
+    let ask = ListRuns { status, limit: Some(1), ..ListRuns::default() };
     // The load counts the runs of all tenants; the list has those that are parked.
     let unfinished = async {
-        let load = client.load().await.ok()?;
-        let page = client.call("list_runs", ask).await.ok()?;
-        Some(load.active + load.queued + page["runs"].as_array()?.len() as u64)
+        let load = client.call(&GetLoad {}).await.ok()?;
+        let page = client.call(&ask).await.ok()?;
+        Some(load.active + load.queued + page.runs.len() as u64)
     };
     tokio::select! {
         count = unfinished => count == Some(0),

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt::Write as _, fs, path::PathBuf};
 
 use clap::CommandFactory as _;
 use drawloom::errors::{ERRORS, Group};
-use drawloom_server::OPERATIONS;
+use drawloom_server::Operations;
 use regex::Regex;
 use schemars::SchemaGenerator;
 use serde_json::Value;
@@ -39,12 +39,12 @@ fn operations_are_described() {
     let mut text = String::from(
         "# Operations\n\nWhat a caller can ask for, over REST, with `drawloom call NAME key=value…`, or from the typed client. Every body is checked: unknown keys, types and limits are refused with what was probably meant.\n",
     );
-    for operation in OPERATIONS {
-        let entry = operation.entry();
+    for served in Operations::builtin().iter() {
+        let entry = served.entry();
         let card = &entry.card;
-        write!(text, "\n## {}\n\n{}\n\n", card.name, card.summary).expect("text");
-        for (verb, path) in &card.routes {
-            writeln!(text, "- `{} {path}`", verb.as_str()).expect("text");
+        write!(text, "\n## {}\n\n{}\n\n", card.name(), card.summary).expect("text");
+        for route in card.routes() {
+            writeln!(text, "- `{} {}`", route.method.as_str(), route.path).expect("text");
         }
         match card.scope {
             Some(scope) => writeln!(text, "- needs the scope `{scope}`").expect("text"),

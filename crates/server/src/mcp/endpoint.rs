@@ -1,10 +1,6 @@
 //! The way in: who calls is found out on every request, then `rmcp` takes over.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use axum::{
     body::{Body, HttpBody as _},
@@ -35,6 +31,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     app::App,
+    locks::Locks,
     mcp::{
         Offered,
         calls::Calls,
@@ -91,13 +88,13 @@ pub(crate) struct Endpoint {
     service: StreamableHttpService<Handler, Manager>,
     manager: Arc<Manager>,
     /// Sessions that are being taken up from the store.
-    restoring: Gates,
+    restoring: Locks<String>,
 }
 
 impl Endpoint {
     /// The endpoint with the operations, and the tables beside them.
     pub(crate) fn new(app: &Arc<App>) -> Arc<Self> {
-        let mut tables: Vec<Arc<dyn Table>> = vec![Arc::new(Offered::new())];
+        let mut tables: Vec<Arc<dyn Table>> = vec![Arc::new(Offered::new(&app.operations))];
         tables.extend(app.tables.iter().cloned());
         let (changes, _) = broadcast::channel(64);
         let shared = Arc::new(Shared {
@@ -125,7 +122,7 @@ impl Endpoint {
         let manager = Arc::new(Manager::new(shared.clone(), sessions.clone()));
         let make = move || Ok(Handler::new(for_handlers.clone()));
         let service = StreamableHttpService::new(make, manager.clone(), config);
-        Arc::new(Self { shared, sessions, service, manager, restoring: Gates::default() })
+        Arc::new(Self { shared, sessions, service, manager, restoring: Locks::default() })
     }
 
     /// Answers one request.
@@ -133,7 +130,7 @@ impl Endpoint {
         let app = &self.shared.app;
         let (mut parts, body) = request.into_parts();
         let caller = app.auth.identify(&parts.headers).map_err(Refusal::unknown_caller)?;
-        let toolsets = toolsets(&parts)?;
+        let toolsets = toolsets(app, &parts)?;
         if let Some(id) = session_of(&parts.headers)
             && self.is_foreign(id, &caller).await?
         {
@@ -200,16 +197,17 @@ impl Endpoint {
     /// Lets `rmcp` answer. The first request of a session that is not in memory takes it up alone: `rmcp` shows the session
     /// to others before it has greeted it, and a request that comes in between would break it.
     async fn handle(&self, parts: request::Parts, body: Bytes) -> Response {
-        let gate = match session_of(&parts.headers) {
+        let lock = match session_of(&parts.headers) {
             None => None,
             Some(id) => {
-                // In this order: whoever takes a session up has made its gate before the session is there.
+                // In this order: a request that takes a session up has the lock before the session is there.
                 let is_there = self.manager.has_session(&SessionId::from(id)).await.unwrap_or(false);
-                Gate::of(&self.restoring, id, is_there)
+                let id = id.to_owned();
+                self.restoring.find(&id).or_else(|| (!is_there).then(|| self.restoring.of(id)))
             }
         };
-        let _alone = match gate.as_ref().and_then(|gate| gate.lock.as_ref()) {
-            Some(lock) => Some(lock.lock().await),
+        let _alone = match &lock {
+            Some(lock) => Some(lock.acquire().await),
             None => None,
         };
         self.service.handle(Request::from_parts(parts, Full::new(body))).await.map(Body::new)
@@ -333,39 +331,6 @@ async fn hold_head(app: &App, response: Response) -> Response {
     Response::from_parts(parts, Body::new(StreamBody::new(frames)))
 }
 
-/// A session that is being taken up from the store: one at a time does it, and the others wait.
-struct Gate<'a> {
-    gates: &'a Gates,
-    id: String,
-    lock: Option<Arc<tokio::sync::Mutex<()>>>,
-}
-
-type Gates = Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>;
-
-impl<'a> Gate<'a> {
-    /// The gate of a session; none, when the session is there and nobody takes it up.
-    fn of(gates: &'a Gates, id: &str, is_there: bool) -> Option<Self> {
-        let mut open = gates.lock().unwrap_or_else(PoisonError::into_inner);
-        let lock = match open.get(id) {
-            Some(lock) => lock.clone(),
-            None if is_there => return None,
-            None => open.entry(id.to_owned()).or_default().clone(),
-        };
-        Some(Self { gates, id: id.to_owned(), lock: Some(lock) })
-    }
-}
-
-impl Drop for Gate<'_> {
-    fn drop(&mut self) {
-        let mut open = self.gates.lock().unwrap_or_else(PoisonError::into_inner);
-        // Let go of before it is counted; the map's own is the last when nobody else waits.
-        self.lock = None;
-        if open.get(&self.id).is_some_and(|lock| Arc::strong_count(lock) == 1) {
-            open.remove(&self.id);
-        }
-    }
-}
-
 fn session_of(headers: &HeaderMap) -> Option<&str> {
     headers.get(SESSION_ID)?.to_str().ok()
 }
@@ -377,7 +342,7 @@ pub(super) fn accepted() -> Response {
 }
 
 /// The toolsets that the address asks for.
-fn toolsets(parts: &request::Parts) -> Result<Option<Arc<[String]>>, Failure> {
+fn toolsets(app: &App, parts: &request::Parts) -> Result<Option<Arc<[String]>>, Failure> {
     let Some(query) = parts.uri.query() else { return Ok(None) };
     let mut wanted = None;
     let pairs = query.split('&').filter(|pair| !pair.is_empty());
@@ -390,7 +355,7 @@ fn toolsets(parts: &request::Parts) -> Result<Option<Arc<[String]>>, Failure> {
         }
         let value = value.replace("%2C", ",").replace("%2c", ",");
         let names: Vec<String> = value.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect();
-        let known = Offered::toolsets();
+        let known = Offered::toolsets(&app.operations);
         if let Some(unknown) = names.iter().find(|name| !known.contains(&name.as_str())) {
             let guess = closest(unknown, known.iter().copied()).map(|name| format!("did you mean {name}? "));
             let hint = format!("{}there are {}", guess.unwrap_or_default(), known.join(", "));

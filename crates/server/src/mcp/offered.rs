@@ -1,18 +1,15 @@
-//! The operations list as a table of tools.
+//! The list of operations as a table of tools.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use drawloom_contract::{
     caller::Scope,
     failure::{Failure, FailureKind},
     ids::{BatchId, RunId},
-    runs::Interest,
+    runs::{Interest, Started},
 };
-use drawloom_wire::{
-    body,
-    validate::{Problem, Validator},
-};
+use drawloom_wire::{runs::How, validate::Problem};
 use rmcp::{
     ErrorData,
     model::{
@@ -26,14 +23,15 @@ use serde_json::{Map, Value};
 
 use crate::{
     app::App,
+    dispatch::{Dispatch, Operations, Refused, Served},
+    handle::Handle,
     mcp::{
         CALL_KEY,
         pending::Waited,
         prompts, resources, schema,
         table::{Ask, Outcome, Pending, Table, Terms, View},
     },
-    operation::{Answer, AnyOperation, Call, Card},
-    operations::{OPERATIONS, validator},
+    operation::{Answer, Card, KEY_FIELD},
 };
 
 /// The toolset that everybody gets who asks for none.
@@ -49,24 +47,21 @@ pub(crate) struct Offered {
 }
 
 struct OfferedTool {
-    operation: &'static dyn AnyOperation,
-    card: Card,
+    served: Arc<Served>,
     tool: Tool,
-    takes_key: bool,
-    validator: OnceLock<Validator>,
 }
 
 impl Offered {
     /// Every operation, in the order of the list.
-    pub(crate) fn new() -> Self {
-        Self { tools: OPERATIONS.iter().map(|operation| OfferedTool::new(*operation)).collect() }
+    pub(crate) fn new(operations: &Operations) -> Self {
+        Self { tools: operations.iter().map(OfferedTool::new).collect() }
     }
 
     /// The names of all toolsets.
-    pub(super) fn toolsets() -> Vec<&'static str> {
+    pub(super) fn toolsets(operations: &Operations) -> Vec<&'static str> {
         let mut names = vec![ALL];
-        for operation in OPERATIONS {
-            let toolset = operation.entry().card.toolset;
+        for served in operations.iter() {
+            let toolset = served.card().toolset;
             if !names.contains(&toolset) {
                 names.push(toolset);
             }
@@ -75,62 +70,76 @@ impl Offered {
     }
 
     fn find(&self, name: &str) -> Option<&OfferedTool> {
-        self.tools.iter().find(|tool| tool.card.name == name)
+        self.tools.iter().find(|tool| tool.card().name() == name)
     }
 }
 
 impl OfferedTool {
-    fn new(operation: &'static dyn AnyOperation) -> Self {
-        let entry = operation.entry();
-        let card = entry.card;
+    fn new(served: &Arc<Served>) -> Self {
+        let entry = served.entry();
+        let card = &entry.card;
         let mut input = schema::self_contained(entry.input);
         input.remove("description");
         let mut output = schema::self_contained(entry.output);
         schema::without_words(&mut output);
-        let takes_key = input.get("properties").is_some_and(|fields| fields.get("idempotency_key").is_some());
         let words =
             if card.advice.is_empty() { card.summary.to_owned() } else { format!("{} {}", card.summary, card.advice) };
-        let annotations = ToolAnnotations::with_title(title(card.name))
-            .read_only(card.read_only)
+        let annotations = ToolAnnotations::with_title(title(card.name()))
+            .read_only(card.is_read_only())
             .destructive(card.destructive)
-            .idempotent(card.idempotent)
+            .idempotent(card.is_idempotent())
             .open_world(card.scope == Some(Scope::RunsCreate) && !card.destructive);
-        let mut tool = Tool::new(card.name, words, Arc::new(input));
-        tool.title = Some(title(card.name));
+        let mut tool = Tool::new(card.name(), words, Arc::new(input));
+        tool.title = Some(title(card.name()));
         tool.output_schema = Some(Arc::new(output));
         tool.annotations = Some(annotations);
-        Self { operation, card, tool, takes_key, validator: OnceLock::new() }
+        Self { served: served.clone(), tool }
+    }
+
+    fn card(&self) -> &Card {
+        self.served.card()
     }
 
     fn is_for(&self, view: &View) -> bool {
-        let wanted = match &view.toolsets {
-            None => self.card.toolset == CORE,
-            Some(toolsets) => toolsets.iter().any(|toolset| toolset == self.card.toolset || toolset == ALL),
-        };
-        wanted && self.card.scope.is_none_or(|scope| view.caller.may(scope))
+        self.is_asked_for(view) && self.served.check_scope(&view.caller).is_ok()
     }
 
-    async fn call(&self, ask: &Ask, arguments: Option<Map<String, Value>>) -> Outcome {
-        let app = &ask.app;
+    fn is_asked_for(&self, view: &View) -> bool {
+        let own = self.card().toolset;
+        match &view.toolsets {
+            None => own == CORE,
+            Some(toolsets) => toolsets.iter().any(|toolset| toolset == own || toolset == ALL),
+        }
+    }
+
+    async fn call(&self, ask: &Ask, arguments: Option<Map<String, Value>>) -> Result<Outcome, Refused> {
+        let (app, caller, card) = (&ask.app, &ask.view.caller, self.card());
+        // A caller who may not call it is told that first.
+        self.served.check_scope(caller)?;
+        if !self.is_asked_for(&ask.view) {
+            let message = format!("{} is in the toolset {}, which was not asked for", card.name(), card.toolset);
+            let hint = format!("connect with --toolsets {CORE},{0}, or to /mcp?toolsets={CORE},{0}", card.toolset);
+            return Err(Failure::new(FailureKind::NotFound, "toolset_not_asked", message).with_hint(hint).into());
+        }
         let mut arguments = arguments.unwrap_or_default();
-        if self.takes_key
-            && !arguments.contains_key("idempotency_key")
+        if card.takes_key()
+            && !arguments.contains_key(KEY_FIELD)
             && let Some(key) = ask.context.meta.get(CALL_KEY).and_then(Value::as_str)
         {
-            arguments.insert("idempotency_key".into(), key.into());
+            arguments.insert(KEY_FIELD.into(), key.into());
         }
-        let mut input = Value::Object(arguments);
-        let validator = self.validator.get_or_init(|| validator(self.operation));
-        if let Err(problems) = validator.check(&mut input) {
-            return Outcome::Done(refused(app, &body::refuse(&problems), &problems));
-        }
-        let call =
-            Call { app, caller: &ask.view.caller, interest: Interest::Outcome, result_bytes: Some(RESULT_BYTES) };
-        match self.operation.invoke(call, input).await {
-            Ok(Answer::Value(value)) => Outcome::Done(structured(&value)),
-            Ok(Answer::Handle(handle)) => Waited::outcome(app, handle, !self.card.read_only).await,
-            Err(failure) => Outcome::Done(refused(app, &failure, &[])),
-        }
+        let request = Dispatch {
+            app,
+            caller,
+            request_id: &ask.request_id(),
+            input: Value::Object(arguments),
+            interest: Interest::Outcome,
+            result_bytes: Some(RESULT_BYTES),
+        };
+        Ok(match self.served.dispatch(request).await? {
+            Answer::Value(value) => Outcome::Done(structured(&value)),
+            Answer::Handle(handle) => Waited::outcome(app, handle, !card.is_read_only()).await,
+        })
     }
 }
 
@@ -184,22 +193,8 @@ impl Table for Offered {
 
     async fn call(&self, ask: &Ask, params: &CallToolRequestParams) -> Option<Result<Outcome, ErrorData>> {
         let tool = self.find(&params.name)?;
-        if let Some(scope) = tool.card.scope.filter(|scope| !ask.view.caller.may(*scope)) {
-            let message = format!("{} needs the scope {scope}, which this token does not have", tool.card.name);
-            let failure = Failure::new(FailureKind::Denied, "insufficient_scope", message)
-                .with_hint(format!("add {scope} to the principal's scopes, or use another token"));
-            return Some(Ok(Outcome::Done(refused(&ask.app, &failure, &[]))));
-        }
-        if !tool.is_for(&ask.view) {
-            let message =
-                format!("{} is in the toolset {}, which was not asked for", tool.card.name, tool.card.toolset);
-            let failure = Failure::new(FailureKind::NotFound, "toolset_not_asked", message).with_hint(format!(
-                "connect with --toolsets {CORE},{0}, or to /mcp?toolsets={CORE},{0}",
-                tool.card.toolset
-            ));
-            return Some(Ok(Outcome::Done(refused(&ask.app, &failure, &[]))));
-        }
-        Some(Ok(tool.call(ask, params.arguments.clone()).await))
+        let called = tool.call(ask, params.arguments.clone()).await;
+        Some(Ok(called.unwrap_or_else(|why| Outcome::Done(refused(&ask.app, &why.failure, &why.problems)))))
     }
 
     async fn find_task(
@@ -211,17 +206,21 @@ impl Table for Offered {
     ) -> Option<Result<Box<dyn Pending>, ErrorData>> {
         let caller = &view.caller;
         terms.result_bytes.get_or_insert(RESULT_BYTES);
+        let followed = |view| Started { view: Arc::new(view), live: None };
         let found = if let Ok(run) = id.parse::<RunId>() {
             let found = app.runs.load(caller, run).await;
-            found.map(|view| Waited::found(app, caller, None, vec![view], terms))
+            found.map(|view| Handle::run(caller.clone(), followed(view), How::default()))
         } else if let Ok(batch) = id.parse::<BatchId>() {
             let found = app.runs.load_batch(caller, batch).await;
-            found.map(|views| Waited::found(app, caller, Some(batch), views, terms))
+            found.map(|views| {
+                let runs = views.into_iter().map(followed).collect();
+                Handle::batch(caller.clone(), batch, runs, How::default())
+            })
         } else {
             return None;
         };
         match found {
-            Ok(waited) => Some(Ok(Box::new(waited))),
+            Ok(handle) => Some(Ok(Box::new(Waited::new(app, handle, terms)))),
             Err(failure) if failure.kind == FailureKind::NotFound => None,
             Err(failure) => Some(Err(ErrorData::internal_error(failure.message, None))),
         }

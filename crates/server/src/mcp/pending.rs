@@ -3,17 +3,11 @@
 use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use drawloom_contract::{
-    caller::Caller,
-    failure::Failure,
-    ids::{BatchId, RunId},
-    record::Status,
-    runs::{Item, Live},
-    time::Instant,
-    view::RunView,
+use drawloom_contract::{ids::BatchId, record::Status, time::Instant};
+use drawloom_wire::{
+    batches::BatchResult,
+    runs::{MAX_WAIT_MS, RunResult},
 };
-use drawloom_wire::runs::{BatchResult, How, MAX_WAIT_MS, Mode, RunResult};
-use futures::StreamExt;
 use rmcp::{
     ErrorData,
     model::{CallToolResult, DetailedTask, InputResponses, Task, TaskPayload, TaskStatus},
@@ -21,7 +15,7 @@ use rmcp::{
 
 use crate::{
     app::App,
-    handle::{BatchHandle, Handle, RunHandle, batch_result, run_result},
+    handle::{Handle, Target, batch_result, run_result},
     mcp::{
         offered::{refused, structured},
         table::{Outcome, Pending, Progress, Terms},
@@ -33,12 +27,10 @@ const ADVISED_WAIT_MS: u64 = 45_000;
 /// How soon to look at a task again.
 const POLL_INTERVAL_MS: u64 = 1_000;
 
-/// What a call waits for: one run or the runs of a batch.
+/// What a call waits for, and on which terms.
 pub(super) struct Waited {
     app: Arc<App>,
-    caller: Caller,
-    batch: Option<BatchId>,
-    runs: Vec<(Arc<RunView>, Option<Live>)>,
+    handle: Handle,
     terms: Terms,
     /// When the caller's own wait is over.
     until: Option<Instant>,
@@ -54,90 +46,37 @@ fn until(app: &App, terms: &Terms) -> Option<Instant> {
 impl Waited {
     /// What `handle` means for a call; a caller who detaches gets it as it stands.
     pub(super) async fn outcome(app: &Arc<App>, handle: Handle, belongs_to_call: bool) -> Outcome {
-        let terms = |how: &How| Terms {
+        let how = handle.how();
+        let terms = Terms {
             belongs_to_call,
             cancel_when_gone: how.cancel_on_disconnect,
             until: how.wait_ms.map(|millis| app.clock.wall().after(Duration::from_millis(millis))),
             result_bytes: how.result_bytes,
         };
-        let (detached, mut waited) = match handle {
-            Handle::Run(run) => {
-                let RunHandle { caller, view, live, how, .. } = *run;
-                let (runs, terms) = (vec![(view, live)], terms(&how));
-                let until = until(app, &terms);
-                let waited = Self { app: app.clone(), caller, batch: None, runs, terms, until };
-                (how.mode == Some(Mode::Detach), waited)
-            }
-            Handle::Batch(BatchHandle { caller, batch, runs, how }) => {
-                let runs = runs.into_iter().map(|started| (started.view, started.live)).collect();
-                let terms = terms(&how);
-                let until = until(app, &terms);
-                let waited = Self { app: app.clone(), caller, batch: Some(batch), runs, terms, until };
-                (how.mode == Some(Mode::Detach), waited)
-            }
-        };
+        let detached = handle.is_detached();
+        let mut waited = Self::new(app, handle, terms);
         if detached { Outcome::Done(waited.so_far().await) } else { Outcome::Pending(Box::new(waited)) }
     }
 
-    /// A run or a batch that a task's id names.
-    pub(super) fn found(
-        app: &Arc<App>,
-        caller: &Caller,
-        batch: Option<BatchId>,
-        views: Vec<RunView>,
-        terms: Terms,
-    ) -> Self {
-        let runs = views.into_iter().map(|view| (Arc::new(view), None)).collect();
+    pub(super) fn new(app: &Arc<App>, handle: Handle, terms: Terms) -> Self {
         let until = until(app, &terms);
-        Self { app: app.clone(), caller: caller.clone(), batch, runs, terms, until }
+        Self { app: app.clone(), handle, terms, until }
     }
 
-    fn ended(&self) -> bool {
-        self.runs.iter().all(|(view, _)| view.status.is_terminal())
-    }
-
-    /// Every row at its end, one after the other: the last to end decides.
-    async fn all_ended(&mut self) -> Result<(), Failure> {
-        for (view, live) in &mut self.runs {
-            while !view.status.is_terminal() {
-                match live {
-                    Some(items) => match items.next().await {
-                        Some(Ok(Item::Ended(row))) => *view = row,
-                        Some(Ok(_)) => {}
-                        Some(Err(_)) | None => *live = None,
-                    },
-                    None => *view = self.app.runs.wait(&self.caller, view.run, None).await?,
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// The rows as they are now.
+    /// Reads the rows again; the last ones are shown when that fails.
     async fn look(&mut self) {
-        let now = match (self.batch, self.runs.first()) {
-            (Some(batch), _) => self.app.runs.load_batch(&self.caller, batch).await,
-            (None, Some((view, _))) => self.app.runs.load(&self.caller, view.run).await.map(|view| vec![view]),
-            (None, None) => return,
-        };
-        match now {
-            Ok(rows) => {
-                for ((view, _), row) in self.runs.iter_mut().zip(rows) {
-                    *view = Arc::new(row);
-                }
-            }
-            Err(failure) => tracing::debug!(error = %failure, "rows could not be looked at; the last ones are shown"),
+        if let Err(error) = self.handle.refresh(&self.app).await {
+            tracing::debug!(%error, "rows could not be read; the last ones are shown");
         }
     }
 
     fn result(&self) -> CallToolResult {
-        match self.batch {
-            Some(batch) => structured(&self.batch_result(batch)),
-            None => {
-                let Some((view, _)) = self.runs.first() else { return CallToolResult::success(Vec::new()) };
-                let mut result = run_result(&self.app, view, self.terms.result_bytes);
+        match self.handle.target() {
+            Target::Batch(batch, _) => structured(&self.batch_result(*batch)),
+            Target::Run(run) => {
+                let mut result = run_result(&self.app, &run.view, self.terms.result_bytes);
                 advise_run(&mut result);
-                let failed = view.status.is_terminal() && view.status != Status::Completed;
+                let failed = run.view.status.is_terminal() && run.view.status != Status::Completed;
                 let mut answer = structured(&result);
                 answer.is_error = Some(failed && self.terms.belongs_to_call);
                 answer
@@ -146,9 +85,8 @@ impl Waited {
     }
 
     fn batch_result(&self, batch: BatchId) -> BatchResult {
-        let views = self.runs.iter().map(|(view, _)| &**view);
-        let mut result = batch_result(&self.app, batch, views, None, self.terms.result_bytes);
-        if !self.ended() {
+        let mut result = batch_result(&self.app, batch, self.handle.views(), self.terms.result_bytes);
+        if !self.handle.has_ended() {
             result.hint = Some(format!(
                 "the batch goes on; call get_batch with batch_id {batch} and wait_ms {ADVISED_WAIT_MS} to wait for it"
             ));
@@ -159,20 +97,22 @@ impl Waited {
     }
 
     fn words(&self) -> String {
-        let count = |wanted: &[Status]| self.runs.iter().filter(|(view, _)| wanted.contains(&view.status)).count();
-        match (self.batch, self.runs.first()) {
-            (Some(_), _) => format!(
-                "{} of {} done, {} running, {} queued",
-                self.runs.iter().filter(|(view, _)| view.status.is_terminal()).count(),
-                self.runs.len(),
-                count(&[Status::Running, Status::Waiting]),
-                count(&[Status::Queued])
-            ),
-            (None, Some((view, _))) => {
-                format!("run {} is {}, {} records", view.run, view.status.as_str(), view.seq)
+        match self.handle.target() {
+            Target::Run(run) => {
+                format!("run {} is {}, {} records", run.view.run, run.view.status.as_str(), run.view.seq)
             }
-            (None, None) => String::new(),
+            Target::Batch(_, runs) => format!(
+                "{} of {} done, {} running, {} queued",
+                self.count(Status::is_terminal),
+                runs.len(),
+                self.count(|status| matches!(status, Status::Running | Status::Waiting)),
+                self.count(|status| status == Status::Queued)
+            ),
         }
+    }
+
+    fn count(&self, wanted: impl Fn(Status) -> bool) -> usize {
+        self.handle.views().filter(|view| wanted(view.status)).count()
     }
 }
 
@@ -191,10 +131,9 @@ pub(super) fn advise_run(result: &mut RunResult) {
 #[async_trait]
 impl Pending for Waited {
     fn id(&self) -> String {
-        match (self.batch, self.runs.first()) {
-            (Some(batch), _) => batch.to_string(),
-            (None, Some((view, _))) => view.run.to_string(),
-            (None, None) => String::new(),
+        match self.handle.target() {
+            Target::Run(run) => run.view.run.to_string(),
+            Target::Batch(batch, _) => batch.to_string(),
         }
     }
 
@@ -207,7 +146,7 @@ impl Pending for Waited {
         let limit = self.until.map_or(until, |own| own.min(until));
         let waited = tokio::select! {
             biased;
-            waited = self.all_ended() => Some(waited),
+            waited = self.handle.ended(&app) => Some(waited),
             () = app.clock.sleep_until(limit) => None,
         };
         match waited {
@@ -220,9 +159,12 @@ impl Pending for Waited {
 
     async fn progress(&mut self) -> Progress {
         self.look().await;
-        let ended = self.runs.iter().filter(|(view, _)| view.status.is_terminal()).count();
         let whole = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
-        Progress { done: whole(ended), total: self.batch.map(|_| whole(self.runs.len())), message: self.words() }
+        let total = match self.handle.target() {
+            Target::Run(_) => None,
+            Target::Batch(_, runs) => Some(whole(runs.len())),
+        };
+        Progress { done: whole(self.count(Status::is_terminal)), total, message: self.words() }
     }
 
     async fn so_far(&mut self) -> CallToolResult {
@@ -232,11 +174,12 @@ impl Pending for Waited {
 
     async fn task(&mut self) -> Result<DetailedTask, ErrorData> {
         self.look().await;
-        let accepted = self.runs.iter().map(|(view, _)| view.accepted_at).min();
-        let ended = self.runs.iter().filter_map(|(view, _)| view.ended_at).max();
-        let cancelled = !self.runs.is_empty() && self.runs.iter().all(|(view, _)| view.status == Status::Cancelled);
+        let mut views = self.handle.views();
+        let accepted = views.clone().map(|view| view.accepted_at).min();
+        let ended = views.clone().filter_map(|view| view.ended_at).max();
+        let cancelled = accepted.is_some() && views.all(|view| view.status == Status::Cancelled);
         let now = self.app.clock.wall();
-        let payload = match self.ended() {
+        let payload = match self.handle.has_ended() {
             false => TaskPayload::Working,
             true if cancelled => TaskPayload::Cancelled,
             true => {
@@ -245,7 +188,7 @@ impl Pending for Waited {
                 TaskPayload::Completed { result }
             }
         };
-        let updated = if self.ended() { ended.unwrap_or(now) } else { now };
+        let updated = if self.handle.has_ended() { ended.unwrap_or(now) } else { now };
         let created = accepted.unwrap_or(now).to_rfc3339();
         let task = Task::new(self.id(), TaskStatus::Working, created, updated.to_rfc3339())
             .with_status_message(self.words())
@@ -254,12 +197,8 @@ impl Pending for Waited {
     }
 
     async fn cancel(&mut self, reason: Option<String>) -> Result<(), ErrorData> {
-        let runs: Vec<RunId> = self.runs.iter().map(|(view, _)| view.run).collect();
-        let mut failed = None;
-        for run in runs {
-            failed = failed.or(self.app.runs.cancel(&self.caller, run, reason.clone()).await.err());
-        }
-        failed.map_or(Ok(()), |failure| Err(ErrorData::internal_error(failure.message, None)))
+        let cancelled = self.handle.cancel(&self.app, reason).await;
+        cancelled.map_err(|failure| ErrorData::internal_error(failure.message, None))
     }
 
     async fn answer(&mut self, responses: InputResponses) -> Result<(), ErrorData> {

@@ -15,20 +15,20 @@ use rmcp::{
     model::{ReadResourceResponse, ReadResourceResult, Resource, ResourceContents, ResourceTemplate},
 };
 
-use crate::{mcp::table::Ask, operation::Call, operations::read_artifact};
+use crate::{mcp::table::Ask, operation::Call, operations::runs::read_artifact};
 
 /// How many runs a list shows.
 const LISTED: u32 = 50;
 /// The most bytes of one read; the rest is for `read_artifact`.
 pub(super) const MOST: usize = 1024 * 1024;
 
-/// A resource of ours.
-struct Place {
+/// A text of a run, as a resource.
+struct RunText {
     run: RunId,
     name: ArtifactName,
 }
 
-impl FromStr for Place {
+impl FromStr for RunText {
     type Err = ();
 
     fn from_str(uri: &str) -> Result<Self, ()> {
@@ -84,20 +84,20 @@ pub(super) fn templates() -> Vec<ResourceTemplate> {
 
 /// A resource's text; nothing, when it is not one of ours.
 pub(super) async fn read(ask: &Ask, uri: &str) -> Option<Result<ReadResourceResponse, ErrorData>> {
-    let place: Place = uri.parse().ok()?;
-    Some(text(ask, uri, &place).await.map_err(|failure| explain(&failure)))
+    let named: RunText = uri.parse().ok()?;
+    Some(text(ask, uri, &named).await.map_err(|failure| explain(&failure)))
 }
 
-async fn text(ask: &Ask, uri: &str, place: &Place) -> Result<ReadResourceResponse, Failure> {
-    let view = ask.app.runs.load(&ask.view.caller, place.run).await?;
+async fn text(ask: &Ask, uri: &str, named: &RunText) -> Result<ReadResourceResponse, Failure> {
+    let view = ask.app.runs.load(&ask.view.caller, named.run).await?;
     let call = Call { app: &ask.app, caller: &ask.view.caller, interest: Interest::None, result_bytes: None };
-    let mut text = read_artifact::text(&call, view, place.name).await?;
+    let mut text = read_artifact::text(&call, view, named.name).await?;
     if text.len() > MOST {
         let whole = text.len();
         text.truncate(text.floor_char_boundary(MOST));
         text.push_str(&format!("\n[{} of {whole} bytes left out: read_artifact gives the rest]\n", whole - text.len()));
     }
-    let kind = match place.name {
+    let kind = match named.name {
         ArtifactName::FinalText => "text/plain",
         ArtifactName::Journal => "application/jsonl",
     };
@@ -107,15 +107,15 @@ async fn text(ask: &Ask, uri: &str, place: &Place) -> Result<ReadResourceRespons
 
 /// Whether the caller sees the run of a resource.
 pub(super) async fn find(ask: &Ask, uri: &str) -> Option<Result<(), ErrorData>> {
-    let place: Place = uri.parse().ok()?;
-    let seen = ask.app.runs.glance(&ask.view.caller, place.run).await;
+    let named: RunText = uri.parse().ok()?;
+    let seen = ask.app.runs.glance(&ask.view.caller, named.run).await;
     Some(seen.map(|_| ()).map_err(|failure| explain(&failure)))
 }
 
 /// Returns when the run has ended: from then on its texts do not change.
 pub(super) async fn changed(ask: &Ask, uri: &str) -> Option<Result<(), ErrorData>> {
-    let place: Place = uri.parse().ok()?;
-    let waited = ask.app.runs.wait(&ask.view.caller, place.run, None).await;
+    let named: RunText = uri.parse().ok()?;
+    let waited = ask.app.runs.wait(&ask.view.caller, named.run, None).await;
     Some(waited.map(|_| ()).map_err(|failure| explain(&failure)))
 }
 

@@ -28,6 +28,7 @@ use tokio::sync::broadcast;
 use crate::{
     app::App,
     mcp::{CALL_KEY, endpoint::SESSION_ID, manager::Mark, notes},
+    rest::Asked,
 };
 
 /// Who looks, and at what.
@@ -58,6 +59,12 @@ impl Ask {
     pub fn announce(&self, change: Change) {
         // Nobody may be listening.
         _ = self.changes.send(change);
+    }
+
+    /// The id of the HTTP request that it came with.
+    pub(super) fn request_id(&self) -> Arc<str> {
+        let asked = self.context.extensions.get::<Parts>().and_then(|parts| parts.extensions.get::<Asked>());
+        asked.map_or_else(|| self.app.request_id().into(), |asked| asked.id.clone())
     }
 
     /// The session that it is part of, in the older protocol.

@@ -4,12 +4,11 @@ use std::{task::Poll, time::Duration};
 
 use axum::{
     body::Body,
-    extract::RawPathParams,
     http::{HeaderMap, header, request},
 };
 use bytes::{Bytes, BytesMut};
 use drawloom_contract::failure::{Failure, FailureKind};
-use drawloom_wire::{body, validate::Validator};
+use drawloom_wire::{body, request::Method, validate::Validator};
 use futures::StreamExt;
 use serde_json::{Map, Value};
 use tokio::sync::OwnedSemaphorePermit;
@@ -21,11 +20,13 @@ use crate::{
 };
 
 /// Refuses a body where none is read: it would be ignored in silence.
-pub(super) fn no_body(headers: &HeaderMap) -> Result<(), Failure> {
+pub(super) fn no_body(method: Method, headers: &HeaderMap) -> Result<(), Failure> {
     let has_length = headers.get(header::CONTENT_LENGTH).is_some_and(|length| length != "0");
     if has_length || headers.contains_key(header::TRANSFER_ENCODING) {
-        return Err(Failure::new(FailureKind::Invalid, "unexpected_body", "a GET request has no body here")
-            .with_hint("put the fields into the query"));
+        let message = format!("a {} request has no body here", method.as_str());
+        return Err(
+            Failure::new(FailureKind::Invalid, "unexpected_body", message).with_hint("put the fields into the query")
+        );
     }
     Ok(())
 }
@@ -137,12 +138,12 @@ fn too_large(limit: usize) -> Failure {
         .with_hint("send less; put large texts into a volume and name the file")
 }
 
-/// The checked input: the body's fields, joined by those of path, query and headers.
-pub(super) fn assemble(
+/// The whole input: the body's fields, joined by those of path, query and headers.
+pub(super) fn assemble<'a>(
     card: &Card,
     validator: &Validator,
     parts: &request::Parts,
-    path: &RawPathParams,
+    path: impl Iterator<Item = (&'static str, &'a str)>,
     body: Option<&[u8]>,
 ) -> Result<Value, Refusal> {
     let mut value = body::parse(body.unwrap_or_default())?;
@@ -170,7 +171,6 @@ pub(super) fn assemble(
             Precedence::MustAgree => join(map, known.field, said, &format!("the header {}", known.header))?,
         }
     }
-    validator.check(&mut value)?;
     Ok(value)
 }
 

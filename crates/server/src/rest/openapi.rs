@@ -1,17 +1,17 @@
-//! OpenAPI 3.1, assembled from the operations list.
+//! OpenAPI 3.1, made from the list of operations.
 
 use drawloom_contract::VERSION;
-use drawloom_wire::{error::ErrorBody, house::Health, operations::parameters};
+use drawloom_wire::{error::ErrorBody, health::Health, request::Route};
 use schemars::{SchemaGenerator, generate::SchemaSettings};
 use serde_json::{Map, Value, json};
 
-use crate::{
-    operation::{Card, Verb},
-    operations::OPERATIONS,
-};
+use crate::{dispatch::Operations, operation::Card};
 
-/// The whole document.
-pub fn document() -> Value {
+/// The whole document of a server at `address`.
+///
+/// Only the first route of an operation is in `paths`; the others are listed with it as `x-alias-routes`. So each operation
+/// has one `operationId`, and generated clients have one method for it.
+pub fn document(operations: &Operations, address: &str) -> Value {
     let settings = SchemaSettings::draft2020_12().with(|settings| {
         settings.definitions_path = "/components/schemas".into();
         settings.meta_schema = None;
@@ -19,18 +19,18 @@ pub fn document() -> Value {
     let mut generator = SchemaGenerator::new(settings);
     let error = generator.subschema_for::<ErrorBody>().to_value();
     let mut paths = Map::new();
-    for operation in OPERATIONS {
-        let entry = operation.entry();
+    for served in operations.iter() {
+        let entry = served.entry();
         let input = (entry.input)(&mut generator).to_value();
-        let answer = Answers {
+        let schemas = ResponseSchemas {
             output: (entry.output)(&mut generator).to_value(),
             detached: entry.card.detached.map(|schema| schema(&mut generator).to_value()),
             error: error.clone(),
         };
-        for (number, (verb, path)) in entry.card.routes.iter().enumerate() {
-            let item = paths.entry(*path).or_insert_with(|| json!({}));
-            item[verb.as_str().to_lowercase()] = operation_object(&entry.card, number, *verb, path, &input, &answer);
-        }
+        let Some((route, aliases)) = entry.card.routes().split_first() else { continue };
+        // OpenAPI has no parameter for the rest of a path; its value has slashes all the same.
+        let item = paths.entry(route.path.replace("...}", "}")).or_insert_with(|| json!({}));
+        item[route.method.as_str().to_lowercase()] = operation_object(&entry.card, route, aliases, &input, &schemas);
     }
     for (path, item) in fixed(&mut generator, &error) {
         paths.insert(path.into(), item);
@@ -40,8 +40,10 @@ pub fn document() -> Value {
         "info": {
             "title": "Drawloom",
             "version": VERSION,
+            "license": { "name": "MIT or Apache 2.0", "identifier": "MIT OR Apache-2.0" },
             "description": "Runs and coordinates teams of AI agents. Fields marked x-aliases have other spellings; names in x-not-built are refused with code not_built.",
         },
+        "servers": [{ "url": address }],
         "paths": paths,
         "components": {
             "schemas": generator.take_definitions(true),
@@ -51,21 +53,14 @@ pub fn document() -> Value {
     })
 }
 
-struct Answers {
+struct ResponseSchemas {
     output: Value,
     detached: Option<Value>,
     error: Value,
 }
 
-fn operation_object(
-    card: &Card,
-    number: usize,
-    verb: Verb,
-    path: &'static str,
-    input: &Value,
-    answers: &Answers,
-) -> Value {
-    let in_path: Vec<&str> = parameters(path).collect();
+fn operation_object(card: &Card, route: &Route, aliases: &[Route], input: &Value, schemas: &ResponseSchemas) -> Value {
+    let in_path: Vec<&str> = route.parameters().collect();
     let properties = input["properties"].as_object().cloned().unwrap_or_default();
     let required: Vec<&str> = input["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     let parameter = |name: &str, place: &str| {
@@ -82,7 +77,7 @@ fn operation_object(
         parameter
     };
     let mut all: Vec<Value> = in_path.iter().map(|name| parameter(name, "path")).collect();
-    if verb == Verb::Get {
+    if !route.has_body() {
         all.extend(
             properties.keys().filter(|name| !in_path.contains(&name.as_str())).map(|name| parameter(name, "query")),
         );
@@ -93,20 +88,23 @@ fn operation_object(
             json!({ "name": known.header, "in": "header", "description": description, "schema": { "type": "string" } }),
         );
     }
-    let name = if number == 0 { card.name.to_owned() } else { format!("{}_{}", card.name, number + 1) };
     let mut object = json!({
-        "operationId": name,
+        "operationId": card.name(),
         "summary": card.summary,
         "tags": [card.toolset],
         "parameters": all,
-        "responses": responses(card, answers),
-        "x-read-only": card.read_only,
-        "x-idempotent": card.idempotent,
+        "responses": responses(card, schemas),
+        "x-read-only": card.is_read_only(),
+        "x-idempotent": card.is_idempotent(),
     });
     if let Some(scope) = card.scope {
         object["x-scope"] = json!(scope);
     }
-    if verb == Verb::Post {
+    if !aliases.is_empty() {
+        let route = |route: &Route| format!("{} {}", route.method.as_str(), route.path);
+        object["x-alias-routes"] = aliases.iter().map(route).collect();
+    }
+    if route.has_body() {
         let schema = without(input, &in_path);
         let needed = schema.get("required").and_then(Value::as_array).is_some_and(|names| !names.is_empty());
         object["requestBody"] = json!({ "required": needed, "content": { "application/json": { "schema": schema } } });
@@ -126,34 +124,35 @@ fn without(input: &Value, in_path: &[&str]) -> Value {
     schema
 }
 
-fn responses(card: &Card, answers: &Answers) -> Value {
-    let mut content = json!({ "application/json": { "schema": answers.output } });
+fn responses(card: &Card, schemas: &ResponseSchemas) -> Value {
+    let mut content = json!({ "application/json": { "schema": schemas.output } });
     if card.streams {
         content["text/event-stream"] = json!({ "schema": { "type": "string" } });
     }
     let mut responses = json!({
         "200": { "description": "Done, or as it stands when the wait is over.", "content": content },
-        "default": { "description": "An error.", "content": { "application/json": { "schema": answers.error } } },
     });
-    if let Some(detached) = &answers.detached {
+    add_errors(&mut responses, &schemas.error);
+    if let Some(detached) = &schemas.detached {
         responses["202"] = json!({ "description": "Accepted; mode was detach.", "content": { "application/json": { "schema": detached } } });
     }
     responses
 }
 
-/// The routes that are no operations.
+/// What every route can answer beside what was asked for.
+fn add_errors(responses: &mut Value, error: &Value) {
+    let content = json!({ "application/json": { "schema": error } });
+    responses["4XX"] = json!({ "description": "The request was refused.", "content": content });
+    responses["default"] = json!({ "description": "The server failed.", "content": content });
+}
+
+/// The routes beside the operations.
 fn fixed(generator: &mut SchemaGenerator, error: &Value) -> [(&'static str, Value); 3] {
     let health = generator.subschema_for::<Health>().to_value();
     let get = |name: &str, summary: &str, kind: &str, schema: Value| {
-        json!({ "get": {
-            "operationId": name,
-            "summary": summary,
-            "tags": ["server"],
-            "responses": {
-                "200": { "description": "It is so.", "content": { kind: { "schema": schema } } },
-                "default": { "description": "An error.", "content": { "application/json": { "schema": error } } },
-            },
-        } })
+        let mut responses = json!({ "200": { "description": "It is so.", "content": { kind: { "schema": schema } } } });
+        add_errors(&mut responses, error);
+        json!({ "get": { "operationId": name, "summary": summary, "tags": ["server"], "responses": responses } })
     };
     [
         ("/healthz", get("healthz", "Say whether runs can be taken.", "application/json", health)),

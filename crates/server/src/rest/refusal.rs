@@ -5,17 +5,13 @@ use axum::{
     http::{HeaderName, HeaderValue, StatusCode, header, request},
     response::Response,
 };
-use drawloom_contract::{
-    caller::Scope,
-    failure::{Failure, FailureKind},
-};
+use drawloom_contract::failure::{Failure, FailureKind};
 use drawloom_wire::{
-    body,
     error::{ErrorBody, status},
     validate::{Problem, Step},
 };
 
-use super::Asked;
+use crate::{dispatch::Refused, rest::Asked};
 
 /// How soon to ask again after too much at once, in seconds.
 const RETRY_AFTER: &str = "1";
@@ -41,9 +37,16 @@ impl From<Failure> for Refusal {
     }
 }
 
-impl From<Vec<Problem>> for Refusal {
-    fn from(problems: Vec<Problem>) -> Self {
-        Self { problems: problems.clone(), ..Self::from(body::refuse(&problems)) }
+impl From<Refused> for Refusal {
+    fn from(refused: Refused) -> Self {
+        let refusal = Self { problems: refused.problems, ..Self::from(*refused.failure) };
+        match refused.scope {
+            None => refusal,
+            Some(scope) => {
+                let challenge = format!("Bearer realm=\"drawloom\", error=\"insufficient_scope\", scope=\"{scope}\"");
+                Self { header: Some((header::WWW_AUTHENTICATE, challenge)), ..refusal }
+            }
+        }
     }
 }
 
@@ -55,15 +58,6 @@ impl Refusal {
             _ => "Bearer realm=\"drawloom\", error=\"invalid_token\"",
         };
         Self { header: Some((header::WWW_AUTHENTICATE, challenge.into())), ..Self::from(failure) }
-    }
-
-    /// Somebody who may not do this.
-    pub(super) fn insufficient_scope(what: &str, scope: Scope) -> Self {
-        let message = format!("{what} needs the scope {scope}, which this token does not have");
-        let failure = Failure::new(FailureKind::Denied, "insufficient_scope", message)
-            .with_hint(format!("add {scope} to the principal's scopes, or use another token"));
-        let challenge = format!("Bearer realm=\"drawloom\", error=\"insufficient_scope\", scope=\"{scope}\"");
-        Self { header: Some((header::WWW_AUTHENTICATE, challenge)), ..Self::from(failure) }
     }
 
     /// Meant for another server.

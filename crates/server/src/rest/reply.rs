@@ -8,13 +8,12 @@ use axum::{
     response::Response,
 };
 use drawloom_contract::{ids::BatchId, view::RunView};
-use drawloom_wire::runs::Mode;
 use futures::stream;
 use serde::Serialize;
 
 use crate::{
     app::App,
-    handle::{From, Handle},
+    handle::{From, Handle, Target},
     rest::{Refusal, stream::EventBody},
 };
 
@@ -31,25 +30,15 @@ pub(super) fn json(status: StatusCode, value: &impl Serialize) -> Response {
     response
 }
 
-/// A handle's result as JSON. A wait that is not over soon sends its head, with the ids, before the result: the body's
+/// A handle's answer as JSON. A wait that is not over soon sends its head, with the ids, before the result: the body's
 /// first poll is pending, and hyper flushes a head whose body is.
 pub(super) async fn waiting(app: &Arc<App>, handle: Handle) -> Response {
-    match handle {
-        Handle::Run(run) if run.how.mode == Some(Mode::Detach) => {
-            named(json(StatusCode::ACCEPTED, &run.spawned(app)), Some(&run.view), None)
-        }
-        Handle::Batch(batch) if batch.how.mode == Some(Mode::Detach) => {
-            named(json(StatusCode::ACCEPTED, &batch.spawned(app)), None, Some(batch.batch))
-        }
-        Handle::Run(run) => {
-            let view = run.view.clone();
-            named(soon_or_later(app, run.result(app.clone())).await, Some(&view), None)
-        }
-        Handle::Batch(batch) => {
-            let id = batch.batch;
-            named(soon_or_later(app, batch.result(app.clone())).await, None, Some(id))
-        }
-    }
+    let names = Names::of(&handle);
+    let response = match handle.is_detached() {
+        true => json(StatusCode::ACCEPTED, &handle.answer(app.clone()).await),
+        false => soon_or_later(app, handle.answer(app.clone())).await,
+    };
+    names.put(response)
 }
 
 async fn soon_or_later<T: Serialize>(app: &App, result: impl Future<Output = T> + Send + 'static) -> Response {
@@ -66,26 +55,27 @@ async fn soon_or_later<T: Serialize>(app: &App, result: impl Future<Output = T> 
 
 /// A handle's events. Batches, and callers who do not wait, get JSON.
 pub(super) async fn stream(app: &Arc<App>, handle: Handle) -> Result<Response, Refusal> {
-    match handle {
-        Handle::Run(run) if run.how.mode != Some(Mode::Detach) => {
-            if let From::After(seq) = run.from
-                && run.view.status.is_terminal()
-                && seq >= run.view.seq
-            {
-                // All of it was seen: 204 tells a browser's event source not to come again.
-                let mut response = Response::new(Body::empty());
-                *response.status_mut() = StatusCode::NO_CONTENT;
-                return Ok(named(response, Some(&run.view), None));
-            }
-            let view = run.view.clone();
-            let mut response = Response::new(Body::from_stream(EventBody::open(app, *run).await?));
-            let headers = response.headers_mut();
-            headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
-            headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-            Ok(named(response, Some(&view), None))
-        }
-        handle => Ok(waiting(app, handle).await),
+    let names = Names::of(&handle);
+    let followed = match handle.into_followed() {
+        Ok(followed) => followed,
+        Err(handle) => return Ok(waiting(app, *handle).await),
+    };
+    let view = &followed.run.view;
+    if let From::After(seq) = followed.from
+        && view.status.is_terminal()
+        && seq >= view.seq
+    {
+        // All of it was seen: 204 tells a browser's event source not to come again.
+        let mut response = Response::new(Body::empty());
+        *response.status_mut() = StatusCode::NO_CONTENT;
+        return Ok(names.put(response));
     }
+    let body = EventBody::open(app, followed).await?;
+    let mut response = Response::new(Body::from_stream(body));
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    Ok(names.put(response))
 }
 
 fn json_later(body: Body) -> Response {
@@ -98,18 +88,32 @@ fn encode(value: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(value).expect("answers have only text keys")
 }
 
-/// Puts the ids into the head.
-fn named(mut response: Response, view: Option<&RunView>, batch: Option<BatchId>) -> Response {
-    let headers = response.headers_mut();
-    if let Some(view) = view {
-        set(headers, RUN_ID, &view.run.to_string());
-        set(headers, AGENT_ID, view.agent_id.as_str());
-        set(headers, SESSION_ID, &view.session.to_string());
+/// The ids of a handle, for the head of its answer.
+struct Names {
+    run: Option<Arc<RunView>>,
+    batch: Option<BatchId>,
+}
+
+impl Names {
+    fn of(handle: &Handle) -> Self {
+        match handle.target() {
+            Target::Run(run) => Self { run: Some(run.view.clone()), batch: run.view.batch.map(|place| place.batch) },
+            Target::Batch(batch, _) => Self { run: None, batch: Some(*batch) },
+        }
     }
-    if let Some(batch) = batch.or_else(|| view?.batch.map(|place| place.batch)) {
-        set(headers, BATCH_ID, &batch.to_string());
+
+    fn put(&self, mut response: Response) -> Response {
+        let headers = response.headers_mut();
+        if let Some(view) = &self.run {
+            set(headers, RUN_ID, &view.run.to_string());
+            set(headers, AGENT_ID, view.agent_id.as_str());
+            set(headers, SESSION_ID, &view.session.to_string());
+        }
+        if let Some(batch) = self.batch {
+            set(headers, BATCH_ID, &batch.to_string());
+        }
+        response
     }
-    response
 }
 
 fn set(headers: &mut HeaderMap, name: HeaderName, value: &str) {

@@ -26,7 +26,7 @@ use tokio_util::sync::WaitForCancellationFutureOwned;
 use crate::{
     app::App,
     connections::PIECE,
-    handle::{CancelGuard, From, RunHandle},
+    handle::{CancelGuard, Followed, From},
 };
 
 /// Events that are ready go out together, up to about this many bytes.
@@ -53,15 +53,16 @@ pub(super) struct EventBody {
 
 impl EventBody {
     /// A body that is about to follow the handle's run.
-    pub(super) async fn open(app: &Arc<App>, run: RunHandle) -> Result<Self, Failure> {
-        let guard = CancelGuard::new(app, &run.caller, &run.how, vec![run.view.run]);
+    pub(super) async fn open(app: &Arc<App>, followed: Followed) -> Result<Self, Failure> {
+        let Followed { caller, run, how, from } = followed;
+        let guard = CancelGuard::new(app, &caller, &how, vec![run.view.run]);
         let live = match run.live {
             Some(live) => live,
-            None => app.runs.follow(&run.caller, run.view.run, 0, Interest::Events).await?,
+            None => app.runs.follow(&caller, run.view.run, 0, Interest::Events).await?,
         };
         let mut mapper = Mapper::new(&run.view);
         let mut buffer = Vec::new();
-        let after = match run.from {
+        let after = match from {
             From::After(seq) => seq,
             From::Start => {
                 for event in mapper.greet(&run.view) {

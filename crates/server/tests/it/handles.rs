@@ -5,7 +5,10 @@ use std::time::Duration;
 use drawloom_contract::record::Status;
 use drawloom_net::Method;
 use drawloom_server::Limits;
-use drawloom_wire::runs::{BatchStatus, RunResult};
+use drawloom_wire::{
+    batches::{BatchStatus, GetBatch},
+    runs::RunResult,
+};
 use serde_json::json;
 
 use crate::{
@@ -87,7 +90,7 @@ async fn a_batch_joins_detaches_and_is_taken_up_again() {
     assert_eq!(server.fake.last_start().timeout_ms, Some(500));
 
     let id = answer.body["batch_id"].as_str().expect("an id").parse().expect("a batch id");
-    let again = client.get_batch(id, None).await.expect("it is there");
+    let again = client.call(&GetBatch { batch_id: id, wait_ms: None, result_bytes: None }).await.expect("it is there");
     assert_eq!((again.status, again.results.len()), (BatchStatus::Done, 3));
     let cancelled = server.post(&format!("/v1/batches/{id}/cancel"), json!({})).await;
     assert_eq!((cancelled.status, cancelled.body["cancelled"].as_u64()), (200, Some(0)));

@@ -55,3 +55,45 @@ async fn another_body_or_two_keys_are_refused() {
     let empty = post(&server, json!({"agent": "quick", "prompt": "go", "idempotency_key": ""}), None).await;
     assert_eq!((empty.status, empty.code()), (400, "too_short"));
 }
+
+#[tokio::test]
+async fn a_repeated_cancel_gets_the_first_answer() {
+    let server = Setup::default().start().await;
+    server.post("/v1/runs", json!({"agent": "slow", "prompt": "go", "mode": "detach"})).await;
+    let path = format!("/v1/runs/{}/cancel", server.fake.run_ids()[0]);
+    let first = server.post(&path, json!({"reason": "enough", "idempotency_key": "k"})).await;
+    assert_eq!((first.status, first.body["cancelled"].as_bool()), (200, Some(true)));
+    let by_header = br#"{"reason": "enough"}"#;
+    let again = server.send(Method::Post, &path, &[("idempotency-key", "k")], Some(by_header)).await;
+    assert_eq!(again.body, first.body);
+    let without = server.post(&path, json!({"reason": "enough"})).await;
+    assert_eq!(without.body["cancelled"], false, "it is carried out");
+    let other = server.post(&path, json!({"reason": "no more", "idempotency_key": "k"})).await;
+    assert_eq!((other.status, other.code()), (409, "idempotency_key_reused"));
+}
+
+#[tokio::test]
+async fn a_key_belongs_to_its_caller_and_its_operation() {
+    let server = Setup { principals: true, ..Setup::default() }.start().await;
+    let body = json!({"older_than_seconds": 60, "idempotency_key": "k"}).to_string();
+    for (token, removals) in [("ann", 1), ("ann", 1), ("eve", 2), ("eve", 2)] {
+        let token = format!("Bearer {token}-token");
+        let headers = [("authorization", token.as_str())];
+        let answer = server.send(Method::Post, "/v1/runs:prune", &headers, Some(body.as_bytes())).await;
+        assert_eq!((answer.status, answer.body["runs"].as_u64()), (200, Some(2)), "{}", answer.body);
+        assert_eq!(server.broom.0.lock().expect("no panic").len(), removals);
+    }
+    let headers = [("authorization", "Bearer ann-token")];
+    let spawn = br#"{"agent": "quick", "prompt": "go", "mode": "detach", "idempotency_key": "k"}"#;
+    assert_eq!(server.send(Method::Post, "/v1/runs", &headers, Some(spawn)).await.status, 202);
+}
+
+#[tokio::test]
+async fn a_request_that_failed_can_be_repeated_with_its_key() {
+    let server = Setup::default().start().await;
+    let unknown = "/v1/runs/r_00000000000000000000000000000000/cancel";
+    for _ in 0..2 {
+        let answer = server.post(unknown, json!({"idempotency_key": "k"})).await;
+        assert_eq!((answer.status, answer.code()), (404, "unknown_run"));
+    }
+}

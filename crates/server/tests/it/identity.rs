@@ -2,6 +2,7 @@
 
 use drawloom_contract::caller::Scope;
 use drawloom_net::Method;
+use drawloom_wire::server::AskWhoAmI;
 use serde_json::json;
 
 use crate::setup::Setup;
@@ -45,13 +46,13 @@ async fn lists_end_at_the_tenants_wall() {
 #[tokio::test]
 async fn the_server_says_who_it_takes_the_caller_for() {
     let server = Setup { principals: true, ..Setup::default() }.start().await;
-    let me = server.client(Some("eve-token")).whoami().await.expect("she is known");
+    let me = server.client(Some("eve-token")).call(&AskWhoAmI {}).await.expect("she is known");
     assert_eq!((me.tenant_id.as_str(), me.subject.as_str()), ("other", "eve"));
     assert_eq!(me.scopes, [Scope::RunsCreate, Scope::RunsRead, Scope::Tenant]);
     assert!(!me.is_admin && !me.open_mode && !me.honours_user_id);
-    let idle = server.client(Some("idle-token")).whoami().await.expect("being known is enough");
+    let idle = server.client(Some("idle-token")).call(&AskWhoAmI {}).await.expect("being known is enough");
     assert_eq!(idle.scopes, []);
-    let open = Setup::default().start().await.client(None).whoami().await.expect("it is open");
+    let open = Setup::default().start().await.client(None).call(&AskWhoAmI {}).await.expect("it is open");
     assert!(open.is_admin && open.open_mode && open.honours_user_id);
 }
 

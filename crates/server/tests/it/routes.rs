@@ -1,45 +1,49 @@
-//! Routes: what is there, what is not, what the list and the wire's table say.
+//! Routes: what is there, what is not, what the list says.
 
+use drawloom_contract::ids::RunId;
 use drawloom_net::Method;
-use drawloom_server::{OPERATIONS, Verb, openapi};
-use drawloom_wire::operations::ROUTES;
-use serde_json::json;
+use drawloom_server::{Operations, openapi};
+use drawloom_wire::{
+    request::{Description, Part, Route},
+    runs::{GetRun, ListRuns, SpawnRun},
+};
+use serde_json::{Value, json};
 
 use crate::setup::{Setup, read_until};
 
-#[test]
-fn the_cards_and_the_wires_table_say_the_same() {
-    let cards: Vec<(&str, Method, &str, bool)> = OPERATIONS
-        .iter()
-        .flat_map(|operation| {
-            let card = operation.entry().card;
-            card.routes.into_iter().map(move |(verb, path)| {
-                let method = match verb {
-                    Verb::Get => Method::Get,
-                    Verb::Post => Method::Post,
-                };
-                (card.name, method, path, card.read_only || card.idempotent)
-            })
-        })
-        .collect();
-    let table: Vec<_> = ROUTES.iter().map(|route| (route.name, route.method, route.path, route.repeatable)).collect();
-    assert_eq!(cards, table);
+/// An input that every operation takes, of a server that has this run and this batch.
+fn input(name: &str, run: RunId, batch: &Value) -> Value {
+    match name {
+        "spawn_run" => json!({"agent": "quick", "prompt": "go"}),
+        "spawn_runs" => json!({"spawns": [{"agent": "quick", "prompt": "go"}]}),
+        "get_run" | "follow_run" | "cancel_run" | "replay_run" | "read_artifact" => json!({"run_id": run}),
+        "get_batch" | "cancel_batch" => json!({"batch_id": batch}),
+        "prune_runs" => json!({"older_than_seconds": 60}),
+        _ => json!({}),
+    }
 }
 
 #[test]
 fn every_card_is_whole() {
-    for operation in OPERATIONS {
-        let card = operation.entry().card;
-        assert!(card.summary.ends_with('.'), "{}", card.name);
-        assert!(!card.toolset.is_empty() && !card.routes.is_empty(), "{}", card.name);
-        let looks = card.routes.iter().all(|(verb, _)| *verb == Verb::Get);
-        assert_eq!(card.read_only, looks, "{}", card.name);
+    for served in Operations::builtin().iter() {
+        let card = served.card();
+        let name = card.name();
+        assert!(card.summary.ends_with('.'), "{name}");
+        assert!(!card.toolset.is_empty() && !card.routes().is_empty(), "{name}");
+        let reads = card.routes().iter().all(|route| route.method == Method::Get);
+        assert_eq!(card.is_read_only(), reads, "{name}");
+        let idempotent = |method| matches!(method, Method::Get | Method::Put | Method::Delete);
+        assert!(card.is_idempotent() || !card.routes().iter().any(|route| idempotent(route.method)), "{name}");
+        let rest =
+            |route: &Route| route.parts().take(route.parts().count() - 1).any(|part| matches!(part, Part::Rest(_)));
+        assert!(!card.routes().iter().any(rest), "{name}: the rest of a path is its last part");
+        assert_eq!(served.has_key_field(), card.takes_key(), "{name}: what changes something takes an idempotency key");
     }
 }
 
 #[test]
 fn openapi_is_as_committed() {
-    insta::assert_json_snapshot!(openapi());
+    insta::assert_json_snapshot!(openapi(&Operations::builtin(), "/"));
 }
 
 #[test]
@@ -65,7 +69,7 @@ fn every_reference_in_openapi_leads_somewhere_and_every_field_is_described() {
             _ => {}
         }
     }
-    let whole = openapi();
+    let whole = openapi(&Operations::builtin(), "/");
     walk(&whole, &whole, "");
 }
 
@@ -145,10 +149,7 @@ async fn lists_are_filtered_and_paged_by_the_query() {
     let page = server.get("/v1/runs?limit=2&status=completed,failed&status=queued").await;
     assert_eq!(page.body["runs"].as_array().map(Vec::len), Some(2));
     let next = page.body["next"].as_str().expect("there is more").parse().expect("a run id");
-    let rest = client
-        .list_runs(drawloom_wire::runs::ListRuns { before: Some(next), ..Default::default() })
-        .await
-        .expect("a page");
+    let rest = client.call(&ListRuns { before: Some(next), ..ListRuns::default() }).await.expect("a page");
     assert_eq!((rest.runs.len(), rest.next), (1, None));
     assert_eq!(server.get("/v1/users/ann/agents").await.body["runs"].as_array().map(Vec::len), Some(2));
     assert_eq!(server.get("/v1/runs?limit=201").await.code(), "out_of_range");
@@ -161,28 +162,16 @@ async fn lists_are_filtered_and_paged_by_the_query() {
 async fn the_client_reaches_every_operation() {
     let server = Setup::default().start().await;
     let client = server.client(None);
-    let run = client
-        .spawn_run(drawloom_wire::runs::SpawnRun::new("quick".parse().expect("a name"), "go"))
-        .await
-        .expect("it runs");
+    let run = client.call(&SpawnRun::new("quick".parse().expect("a name"), "go")).await.expect("it runs");
     let batch = server.post("/v1/runs:batch", json!({"spawns": [{"agent": "quick", "prompt": "go"}]})).await;
-    for operation in OPERATIONS {
-        let name = operation.entry().card.name;
-        let input = match name {
-            "spawn_run" => json!({"agent": "quick", "prompt": "go"}),
-            "spawn_runs" => json!({"spawns": [{"agent": "quick", "prompt": "go"}]}),
-            "get_run" | "follow_run" | "cancel_run" | "replay_run" | "read_artifact" => json!({"run_id": run.run_id}),
-            "get_batch" | "cancel_batch" => json!({"batch_id": batch.body["batch_id"]}),
-            "prune_runs" => json!({"older_than_seconds": 60}),
-            _ => json!({}),
-        };
-        let answer = client.call(name, input).await;
-        assert!(answer.is_ok(), "{name}: {answer:?}");
+    for served in server.app.operations().iter() {
+        let description = served.card().description;
+        let answer = client.call_json(&description, input(description.name, run.run_id, &batch.body["batch_id"])).await;
+        assert!(answer.is_ok(), "{}: {answer:?}", description.name);
     }
-    let error = client.call("spawn_rum", json!({})).await.expect_err("a typo");
-    assert_eq!(drawloom_contract::failure::Explain::hint(&error).as_deref(), Some("did you mean spawn_run?"));
-    let error = client.call("spawn_run", json!({"agent": "quick"})).await.expect_err("nothing is asked");
+    let nothing = json!({"agent": "quick"});
+    let error = client.call_json(&Description::of::<SpawnRun>(), nothing).await.expect_err("nothing is asked");
     assert_eq!(error.wire_code(), "missing_key");
-    let by_handle = client.call("get_run", json!({"agent_id": run.agent_id})).await.expect("it is there");
-    assert_eq!(by_handle["run_id"], json!(run.run_id));
+    let by_agent_id = GetRun { agent_id: Some(run.agent_id), ..GetRun::default() };
+    assert_eq!(client.call(&by_agent_id).await.expect("it is there").run_id, run.run_id);
 }

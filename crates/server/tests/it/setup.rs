@@ -17,7 +17,7 @@ use drawloom_contract::{
 };
 use drawloom_net::{Configured, Method, Request, Response};
 use drawloom_server::{
-    App, Limits, Models, Parts, Vitals,
+    AnyOperation, App, AppError, Limits, Models, Monitor, Parts,
     auth::{Auth, PrincipalToken},
     config::PrincipalConfig,
     serve,
@@ -70,7 +70,7 @@ impl Entropy for Zeros {
 struct Well(bool);
 
 #[async_trait]
-impl Vitals for Well {
+impl Monitor for Well {
     async fn check(&self) -> Result<(), Failure> {
         if self.0 { Ok(()) } else { Err(Failure::new(FailureKind::Unavailable, "store_full", "the disk is full")) }
     }
@@ -131,11 +131,20 @@ pub(crate) struct Setup {
     pub(crate) well: bool,
     /// How fast its clock runs.
     pub(crate) speed: u32,
+    /// Operations beside the built-in ones.
+    pub(crate) operations: Vec<Arc<dyn AnyOperation>>,
 }
 
 impl Default for Setup {
     fn default() -> Self {
-        Self { shared: None, principals: false, limits: Limits::default(), well: true, speed: 1 }
+        Self {
+            shared: None,
+            principals: false,
+            limits: Limits::default(),
+            well: true,
+            speed: 1,
+            operations: Vec::new(),
+        }
     }
 }
 
@@ -180,6 +189,13 @@ impl Setup {
         Server { address, fake, broom, app, http, stop: Some(stop), task: Some(task) }
     }
 
+    /// Why it cannot be made.
+    pub(crate) async fn refused(self) -> Failure {
+        let address = SocketAddr::from(([127, 0, 0, 1], 0));
+        let error = self.app(address, Fake::new(), Arc::default()).err().expect("it is refused");
+        Failure::of(&error)
+    }
+
     fn serve(
         self,
         listener: TcpListener,
@@ -187,6 +203,16 @@ impl Setup {
         broom: Arc<Broom>,
     ) -> (Arc<App>, oneshot::Sender<()>, JoinHandle<()>) {
         let address = listener.local_addr().expect("it has an address");
+        let app = self.app(address, fake, broom).expect("random bytes and no clash");
+        let (stop, stopped) = oneshot::channel();
+        let task = tokio::spawn(serve(listener, app.clone(), async {
+            // A test that ends without a word stops the server too.
+            let _ = stopped.await;
+        }));
+        (app, stop, task)
+    }
+
+    fn app(self, address: SocketAddr, fake: Fake, broom: Arc<Broom>) -> Result<Arc<App>, AppError> {
         let all = [Scope::RunsCreate, Scope::RunsRead, Scope::Tenant];
         let principals = if self.principals {
             vec![
@@ -200,27 +226,23 @@ impl Setup {
             Vec::new()
         };
         let shared: Vec<_> = self.shared.iter().map(|token| ("the shared token", *token)).collect();
-        let app = App::new(Parts {
+        let memory = Arc::<drawloom_testkit::Memory>::default();
+        App::new(Parts {
             runs: Arc::new(fake.clone()),
             definitions: Arc::new(fake),
             clock: clock_of(self.speed),
             entropy: Arc::new(Zeros),
-            vitals: Arc::new(Well(self.well)),
+            monitor: Arc::new(Well(self.well)),
             models: Arc::new(OneModel),
             retention: broom,
-            values: Arc::<drawloom_testkit::Memory>::default(),
+            values: memory.clone(),
+            answers: memory,
+            operations: self.operations,
             tables: Vec::new(),
             redactor: Arc::new(Redactor::new([SECRET])),
             auth: Auth::new(address, &shared, principals).expect("it is on loopback"),
             limits: self.limits,
         })
-        .expect("random bytes");
-        let (stop, stopped) = oneshot::channel();
-        let task = tokio::spawn(serve(listener, app.clone(), async {
-            // A test that ends without a word stops the server too.
-            let _ = stopped.await;
-        }));
-        (app, stop, task)
     }
 }
 

@@ -6,6 +6,7 @@ use drawloom_contract::{ids::RunId, record::Status};
 use drawloom_net::Method;
 use drawloom_server::Limits;
 use drawloom_wire::{
+    client::Events,
     events::{Event, Parser, Rebuilder},
     runs::SpawnRun,
 };
@@ -166,24 +167,23 @@ async fn the_client_takes_a_stream_up_again_when_the_server_comes_back() {
     let mut server = Setup::default().start().await;
     let client = server.client(None);
     let run = SpawnRun::new("slow".parse().expect("a name"), "go");
-    let mut streamed = client.spawn_run_stream(run).await.expect("it starts");
+    let run = client.start(run).await.expect("it starts").run_id;
+    let mut events = client.follow_run(run, 0);
     let mut seen = Vec::new();
-    let mut next = async |streamed: &mut drawloom_wire::client::Streamed| {
-        let event = within(streamed.events.next()).await.expect("an event").expect("no error");
+    let mut next = async |events: &mut Events| {
+        let event = within(events.next()).await.expect("an event").expect("no error");
         seen.push((event.name.to_string(), event.id));
         event
     };
-    for _ in 0..2 {
-        next(&mut streamed).await;
-    }
-    server.fake.admit(streamed.run_id);
-    next(&mut streamed).await;
+    next(&mut events).await;
+    server.fake.admit(run);
+    next(&mut events).await;
     server.stop().await;
-    server.fake.work(streamed.run_id);
-    server.fake.finish(streamed.run_id, Status::Completed);
+    server.fake.work(run);
+    server.fake.finish(run, Status::Completed);
     server.restart().await;
-    while !next(&mut streamed).await.is_terminal() {}
-    assert!(streamed.events.next().await.is_none());
+    while !next(&mut events).await.is_terminal() {}
+    assert!(events.next().await.is_none());
     let ids: Vec<u64> = seen.iter().filter_map(|(_, id)| *id).collect();
     assert!(ids.is_sorted_by(|left, right| left < right), "each record once, in order: {ids:?}");
     assert_eq!(seen.last().map(|(name, _)| name.as_str()), Some("done"));

@@ -1,8 +1,8 @@
 //! Every operation on every route: what must be refused is refused, in the same words, and the server goes on.
 
 use drawloom_net::Method;
-use drawloom_server::{Card, Limits, OPERATIONS, Verb};
-use drawloom_wire::operations::parameters;
+use drawloom_server::{Card, Limits};
+use drawloom_wire::request;
 use schemars::SchemaGenerator;
 use serde_json::json;
 
@@ -12,8 +12,7 @@ const ANN: (&str, &str) = ("authorization", "Bearer ann-token");
 
 struct Route {
     card: Card,
-    method: Method,
-    template: &'static str,
+    route: request::Route,
     /// With the ids of things that are there.
     path: String,
     /// The fields of the input that the path does not have.
@@ -28,23 +27,20 @@ async fn routes(server: &Server) -> Vec<Route> {
     let run = server.fake.run_ids()[0];
     let batch = answer.body["batch_id"].as_str().expect("a batch").to_owned();
     let mut routes = Vec::new();
-    for operation in OPERATIONS {
-        let entry = operation.entry();
+    for served in server.app.operations().iter() {
+        let entry = served.entry();
         let schema = (entry.input)(&mut SchemaGenerator::default()).to_value();
-        for (verb, template) in entry.card.routes.clone() {
-            let method = match verb {
-                Verb::Get => Method::Get,
-                Verb::Post => Method::Post,
-            };
-            let path = template
+        for route in entry.card.routes() {
+            let path = route
+                .path
                 .replace("{run_id}", &run.to_string())
                 .replace("{agent_id}", "mine")
                 .replace("{user_id}", "ann")
                 .replace("{batch_id}", &batch);
-            let in_path: Vec<_> = parameters(template).collect();
+            let in_path: Vec<_> = route.parameters().collect();
             let names = schema["properties"].as_object().into_iter().flat_map(|fields| fields.keys().cloned());
             let fields = names.filter(|name| !in_path.contains(&name.as_str())).collect();
-            routes.push(Route { card: entry.card.clone(), method, template, path, fields });
+            routes.push(Route { card: entry.card.clone(), route: *route, path, fields });
         }
     }
     routes
@@ -62,12 +58,12 @@ impl Route {
         if !token.is_empty() {
             headers.push(("authorization", header.as_str()));
         }
-        let body = (self.method == Method::Post).then_some(body);
-        server.send(self.method, &format!("{}{query}", self.path), &headers, body).await
+        let body = self.route.has_body().then_some(body);
+        server.send(self.route.method, &format!("{}{query}", self.path), &headers, body).await
     }
 
     fn name(&self) -> String {
-        format!("{} at {:?} {}", self.card.name, self.method, self.template)
+        format!("{} at {} {}", self.card.name(), self.route.method.as_str(), self.route.path)
     }
 }
 
@@ -104,7 +100,7 @@ async fn a_foreign_tenants_things_are_not_there() {
     let routes = routes(&server).await;
     let run = server.fake.run_ids()[0].to_string();
     for route in routes {
-        let names_a_thing = parameters(route.template).any(|name| name != "user_id");
+        let names_a_thing = route.route.parameters().any(|name| name != "user_id");
         let mine = route.send(&server, "ann-token", "", b"{}").await;
         let hers = route.send(&server, "eve-token", "", b"{}").await;
         if names_a_thing {
@@ -123,13 +119,13 @@ async fn another_subjects_things_are_not_there_and_a_token_that_reads_all_sees_t
     let routes = routes(&server).await;
     let run = server.fake.run_ids()[0].to_string();
     for route in routes {
-        let names_a_thing = parameters(route.template).any(|name| name != "user_id");
+        let names_a_thing = route.route.parameters().any(|name| name != "user_id");
         let his = route.send(&server, "bob-token", "", b"{}").await;
         let seen = route.send(&server, "auditor-token", "", b"{}").await;
         assert!(!his.body.to_string().contains(&run), "{}: {}", route.name(), his.body);
         if names_a_thing {
             assert_eq!(his.status, 404, "{}: {}", route.name(), his.body);
-            let expected = if route.method == Method::Get { 200 } else { 403 };
+            let expected = if route.card.is_read_only() { 200 } else { 403 };
             assert_eq!(seen.status, expected, "{}: {}", route.name(), seen.body);
         }
     }
@@ -139,7 +135,7 @@ async fn another_subjects_things_are_not_there_and_a_token_that_reads_all_sees_t
 async fn an_unknown_key_is_refused_with_what_was_probably_meant() {
     let server = server().await;
     for route in routes(&server).await {
-        let query = if route.method == Method::Get { "?qqqqqqqqqqqqqq=1" } else { "" };
+        let query = if !route.route.has_body() { "?qqqqqqqqqqqqqq=1" } else { "" };
         let answer = route.send(&server, "ann-token", query, br#"{"qqqqqqqqqqqqqq": 1}"#).await;
         assert_eq!(answer.status, 400, "{}: {}", route.name(), answer.body);
         assert!(answer.body.to_string().contains("unknown_key"), "{}: {}", route.name(), answer.body);
@@ -147,7 +143,7 @@ async fn an_unknown_key_is_refused_with_what_was_probably_meant() {
         let typo = format!("{field}x");
         let body = json!({ typo.clone(): 1 }).to_string();
         let query = format!("?{typo}=1");
-        let query = if route.method == Method::Get { query.as_str() } else { "" };
+        let query = if !route.route.has_body() { query.as_str() } else { "" };
         let answer = route.send(&server, "ann-token", query, body.as_bytes()).await;
         let hint = answer.body["error"]["hint"].as_str().unwrap_or_default();
         assert!(hint.contains(&format!("did you mean {field}?")), "{}: {}", route.name(), answer.body);
@@ -160,8 +156,8 @@ async fn bad_bodies_are_refused_one_by_one() {
     let deep = format!("{}{}", "[".repeat(5_000), "]".repeat(5_000));
     let long = format!("{{\"reason\": \"{}\"}}", "x".repeat(100 * 1024));
     for route in routes(&server).await {
-        if route.method == Method::Get {
-            let answer = server.send(Method::Get, &route.path, &[ANN], Some(b"{}")).await;
+        if !route.route.has_body() {
+            let answer = server.send(route.route.method, &route.path, &[ANN], Some(b"{}")).await;
             assert_eq!((answer.status, answer.code()), (400, "unexpected_body"), "{}", route.name());
             continue;
         }
@@ -189,22 +185,20 @@ async fn bad_ids_and_wrong_types_are_refused() {
     let server = server().await;
     for route in routes(&server).await {
         for (name, bad) in [("run_id", "r_1"), ("agent_id", "a%20b"), ("user_id", "%C3%A9"), ("batch_id", "r_1")] {
-            if parameters(route.template).all(|known| known != name) {
+            if route.route.parameters().all(|known| known != name) {
                 continue;
             }
-            let path = route.template.replace(&format!("{{{name}}}"), bad);
-            let body = (route.method == Method::Post).then_some(&b"{}"[..]);
-            let answer = server.send(route.method, &path, &[ANN], body).await;
+            let path = route.route.path.replace(&format!("{{{name}}}"), bad);
+            let body = route.route.has_body().then_some(&b"{}"[..]);
+            let answer = server.send(route.route.method, &path, &[ANN], body).await;
             assert_eq!((answer.status, answer.code()), (400, "bad_form"), "{}: {}", route.name(), answer.body);
             assert_eq!(answer.body["error"]["problems"][0]["path"], name);
         }
         // Any text can be searched for.
         for field in route.fields.iter().filter(|field| *field != "grep") {
-            let (query, body) = match route.method {
-                Method::Get | Method::Head | Method::Delete => (format!("?{field}=%00%00"), String::new()),
-                Method::Post | Method::Put | Method::Patch => {
-                    (String::new(), json!({ field.as_str(): [[[]]] }).to_string())
-                }
+            let (query, body) = match route.route.has_body() {
+                false => (format!("?{field}=%00%00"), String::new()),
+                true => (String::new(), json!({ field.as_str(): [[[]]] }).to_string()),
             };
             let answer = route.send(&server, "ann-token", &query, body.as_bytes()).await;
             assert_eq!(answer.status, 400, "{} with a bad {field}: {}", route.name(), answer.body);

@@ -3,14 +3,10 @@
 use drawloom_contract::{
     failure::{Explain, Failure, FailureKind},
     ids::RunId,
-    suggest::closest,
 };
 use drawloom_net::{Response, sse::TooLong};
 
-use crate::{
-    error::{Detail, ErrorBody, kind},
-    operations,
-};
+use crate::error::{Detail, ErrorBody, kind};
 
 /// Why a call did not work.
 #[derive(Debug, thiserror::Error)]
@@ -47,12 +43,6 @@ pub enum ClientError {
     /// An event does not end.
     #[error("{0}")]
     TooLong(TooLong),
-    /// There is no such operation.
-    #[error("there is no operation {name:?}")]
-    UnknownOperation {
-        /// As it was given.
-        name: String,
-    },
     /// The input lacks what the path needs.
     #[error("{operation} needs {name}")]
     MissingParameter {
@@ -82,10 +72,6 @@ impl From<TooLong> for ClientError {
 }
 
 impl ClientError {
-    pub(super) fn not_ours(what: &str) -> Self {
-        Self::NotOurs { what: what.into() }
-    }
-
     pub(super) fn not_an_object(operation: &str) -> Self {
         Self::NotAnObject { operation: operation.into() }
     }
@@ -112,11 +98,7 @@ impl ClientError {
             Self::NoServer(failure) => failure.kind.is_retryable() && !matches!(failure.code, "no_server" | "in_use"),
             Self::NotOurs { .. } | Self::Cut { .. } => true,
             Self::Refused { detail, .. } => matches!(detail.code.as_str(), "wrong_instance" | "stopping"),
-            Self::Answer(_)
-            | Self::TooLong(_)
-            | Self::UnknownOperation { .. }
-            | Self::MissingParameter { .. }
-            | Self::NotAnObject { .. } => false,
+            Self::Answer(_) | Self::TooLong(_) | Self::MissingParameter { .. } | Self::NotAnObject { .. } => false,
         }
     }
 
@@ -137,9 +119,7 @@ impl Explain for ClientError {
             },
             Self::Answer(_) | Self::NotOurs { .. } | Self::Cut { .. } => FailureKind::Unavailable,
             Self::TooLong(error) => error.kind(),
-            Self::UnknownOperation { .. } | Self::MissingParameter { .. } | Self::NotAnObject { .. } => {
-                FailureKind::Invalid
-            }
+            Self::MissingParameter { .. } | Self::NotAnObject { .. } => FailureKind::Invalid,
         }
     }
 
@@ -153,7 +133,6 @@ impl Explain for ClientError {
             Self::NotOurs { .. } => "not_drawloom",
             Self::Cut { .. } => "stream_cut",
             Self::TooLong(error) => error.code(),
-            Self::UnknownOperation { .. } => "unknown_operation",
             Self::MissingParameter { .. } => "missing_key",
             Self::NotAnObject { .. } => "wrong_type",
         }
@@ -168,10 +147,6 @@ impl Explain for ClientError {
             Self::NotOurs { .. } => Some("check the address".into()),
             Self::Cut { run } => Some(format!("the run goes on; follow it again with `drawloom runs tail {run}`")),
             Self::TooLong(error) => error.hint(),
-            Self::UnknownOperation { name } => Some(match closest(name, operations::names()) {
-                Some(meant) => format!("did you mean {meant}?"),
-                None => format!("there are {}", operations::names().collect::<Vec<_>>().join(", ")),
-            }),
             Self::MissingParameter { name, .. } => Some(format!("give {name}=...")),
             Self::NotAnObject { .. } => None,
         }

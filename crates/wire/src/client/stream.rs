@@ -34,13 +34,13 @@ struct Stream {
     over: bool,
 }
 
-/// The events of `run` above `after`; `response` is a connection that already brings them.
-pub(super) fn events(client: Client, run: RunId, after: Seq, response: Option<Response>) -> Events {
+/// The events of `run` above `after`.
+pub(super) fn events(client: Client, run: RunId, after: Seq) -> Events {
     let stream = Stream {
         client,
         run,
         after,
-        response,
+        response: None,
         at: None,
         parser: Parser::new(),
         ready: VecDeque::new(),

@@ -4,7 +4,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, json};
 
 use super::*;
-use crate::runs::{CancelRun, GetRun, ListRuns, SpawnRun, SpawnRuns};
+use crate::{
+    batches::SpawnRuns,
+    runs::{CancelRun, GetRun, ListRuns, SpawnRun},
+};
 
 fn problems<T: JsonSchema>(mut value: Value) -> Vec<(String, &'static str, Option<String>)> {
     match Validator::of::<T>().check(&mut value) {

@@ -9,6 +9,8 @@ use async_trait::async_trait;
 use drawloom_contract::failure::{Failure, FailureKind};
 use drawloom_wire::{
     client::Client,
+    request::Description,
+    runs::{CancelRun, ListRuns, SpawnRun},
     upstream::{self, Address, INSTANCE},
 };
 use serde_json::json;
@@ -88,14 +90,14 @@ async fn what_is_safe_is_asked_again_where_the_server_is_now() {
     ];
     for away in aways {
         for (operation, input) in [
-            ("list_runs", json!({})),
-            ("cancel_run", json!({ "run_id": "r_1" })),
-            ("spawn_run", json!({ "agent": "a", "prompt": "p", "idempotency_key": "k" })),
+            (Description::of::<ListRuns>(), json!({})),
+            (Description::of::<CancelRun>(), json!({ "run_id": "r_1" })),
+            (Description::of::<SpawnRun>(), json!({ "agent": "a", "prompt": "p", "idempotency_key": "k" })),
         ] {
             let (first, second) = servers(away).await;
-            let answer = client(Moving::between(&first, &second)).call(operation, input).await;
-            assert_eq!(answer.expect("an answer"), json!({ "answer": 2 }), "{operation}");
-            assert_eq!((first.asked().len(), second.asked().len()), (1, 1), "{operation}");
+            let answer = client(Moving::between(&first, &second)).call_json(&operation, input).await;
+            assert_eq!(answer.expect("an answer"), json!({ "answer": 2 }), "{operation:?}");
+            assert_eq!((first.asked().len(), second.asked().len()), (1, 1), "{operation:?}");
             let asked = &second.asked()[0];
             assert_eq!(asked.header(INSTANCE), Some("second"));
             assert_eq!(asked.header("authorization"), Some("Bearer a token"));
@@ -106,30 +108,31 @@ async fn what_is_safe_is_asked_again_where_the_server_is_now() {
 
 #[tokio::test]
 async fn what_may_have_happened_is_not_asked_again_without_a_key() {
-    let spawn = || ("spawn_run", json!({ "agent": "a", "prompt": "p" }));
+    let spawn = || (Description::of::<SpawnRun>(), json!({ "agent": "a", "prompt": "p" }));
     let (first, second) = servers(|_| Do::Cut).await;
     let (operation, input) = spawn();
-    client(Moving::between(&first, &second)).call(operation, input).await.expect_err("it may have been accepted");
+    client(Moving::between(&first, &second)).call_json(&operation, input).await.expect_err("it may have been accepted");
     assert_eq!(second.asked().len(), 0);
     // A server that refuses before it does anything, or that is not there, has not accepted it.
     let refusals: [fn(&Asked) -> Do; 2] = [|_| refuse(421, "wrong_instance"), |_| refuse(503, "stopping")];
     for refusal in refusals {
         let (first, second) = servers(refusal).await;
         let (operation, input) = spawn();
-        client(Moving::between(&first, &second)).call(operation, input).await.expect("an answer");
+        client(Moving::between(&first, &second)).call_json(&operation, input).await.expect("an answer");
         assert_eq!(second.asked().len(), 1);
     }
     let absent = Upstream::absent(|_| Do::Cut).await;
     let second = Upstream::start(|_| Do::json(&json!({}))).await;
     let (operation, input) = spawn();
-    client(Moving::between(&absent, &second)).call(operation, input).await.expect("an answer");
+    client(Moving::between(&absent, &second)).call_json(&operation, input).await.expect("an answer");
 }
 
 #[tokio::test]
 async fn a_refusal_of_the_right_server_is_told_at_once() {
     for (status, code) in [(401, "unknown_token"), (404, "no_run"), (400, "unknown_key")] {
         let server = Upstream::start(move |_| refuse(status, code)).await;
-        let error = client(Moving::between(&server, &server)).call("list_runs", json!({})).await;
+        let error =
+            client(Moving::between(&server, &server)).call_json(&Description::of::<ListRuns>(), json!({})).await;
         assert_eq!(error.expect_err("a refusal").wire_code(), code);
         assert_eq!(server.asked().len(), 1);
     }
@@ -147,7 +150,7 @@ async fn a_server_that_is_not_found_is_waited_for_unless_that_is_useless() {
         let refusal = Some(Failure::new(kind, code, "not now"));
         let upstream = Arc::new(Moving { refusal, ..Moving::between(&server, &server) });
         let client = Client::of(upstream.clone(), Fast::at_speed(200));
-        let error = client.call("list_runs", json!({})).await.expect_err("no server");
+        let error = client.call_json(&Description::of::<ListRuns>(), json!({})).await.expect_err("no server");
         assert_eq!(error.wire_code(), code);
         assert_eq!(upstream.looked.load(Ordering::Relaxed) > 1, waits, "{code}");
     }

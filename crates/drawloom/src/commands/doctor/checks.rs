@@ -10,7 +10,10 @@ use drawloom_server::auth::see_only_their_own;
 use drawloom_store::{Options, Previous, Store};
 use drawloom_substrate::Weight;
 use drawloom_tools::BashNetwork;
-use drawloom_wire::client::Client;
+use drawloom_wire::{
+    client::Client,
+    server::{AskWhoAmI, GetLoad},
+};
 
 use crate::{
     clock::SystemClock,
@@ -191,12 +194,12 @@ async fn server(report: &mut Report, url: &str, client: Result<Client, CommandEr
         Ok(health) => report.ok("server", format!("{url} answers, version {}, and can take runs", health.version)),
         Err(error) => return report.fail("server", &error.into()),
     }
-    match client.whoami().await {
+    match client.call(&AskWhoAmI {}).await {
         Ok(me) if me.open_mode => report.ok("access", "the server is open to programs on this machine"),
         Ok(me) => report.ok("access", format!("you are {} of tenant {}", me.subject, me.tenant_id)),
         Err(error) => report.fail("access", &error.into()),
     }
-    match client.load().await {
+    match client.call(&GetLoad {}).await {
         Ok(load) => report.ok(
             "load",
             format!("{} runs active of at most {}, {} queued", load.active, load.max_concurrent_runs, load.queued),

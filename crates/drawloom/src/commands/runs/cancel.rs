@@ -29,9 +29,9 @@ pub struct Cancel {
 impl Cancel {
     pub(crate) async fn perform(self, session: &Session) -> Result<Exit, CommandError> {
         let ask = self.run.ask()?;
-        let ask = CancelRun { run_id: ask.run_id, agent_id: ask.agent_id, reason: self.reason };
+        let ask = CancelRun { run_id: ask.run_id, agent_id: ask.agent_id, reason: self.reason, idempotency_key: None };
         let cancelled =
-            connect::with(session, "runs cancel", Need::Change, async |it| it.backend.cancel_run(ask).await).await?;
+            connect::with(session, "runs cancel", Need::Change, async |it| it.backend.call(&ask).await).await?;
         let output = &session.output;
         match output.format() {
             Format::Json => output.json(&cancelled),

@@ -70,7 +70,7 @@ impl List {
             limit: Some(self.limit),
         };
         let (page, currency, executing) = connect::with(session, "runs list", Need::Journal, async |it| {
-            let page = it.backend.list_runs(ask).await?;
+            let page = it.backend.call(&ask).await?;
             let currency = it.backend.currency(page.runs.iter().map(|run| run.cost)).await;
             Ok((page, currency, it.executing()))
         })

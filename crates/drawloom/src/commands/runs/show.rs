@@ -63,7 +63,7 @@ impl Show {
     pub(crate) async fn perform(self, session: &Session) -> Result<Exit, CommandError> {
         let ask = self.run.ask()?;
         let found = connect::with(session, "runs show", Need::Journal, async |connection| {
-            let mut result = connection.backend.get_run(ask).await?;
+            let mut result = connection.backend.call(&ask).await?;
             if self.wait && !result.status.is_terminal() {
                 result = wait(connection, result).await?;
             }
@@ -92,7 +92,7 @@ async fn wait(connection: &Connection, mut run: RunResult) -> Result<RunResult, 
     while !run.status.is_terminal() {
         refuse_to_wait(connection.executing(), &run)?;
         let ask = GetRun { run_id: Some(run.run_id), wait_ms: Some(60_000), ..GetRun::default() };
-        run = connection.backend.get_run(ask).await?;
+        run = connection.backend.call(&ask).await?;
     }
     Ok(run)
 }
@@ -133,7 +133,7 @@ async fn look(connection: &Connection, run: RunResult) -> Result<Shown, CommandE
     let mut open = vec![run.run_id];
     while let Some(parent) = open.pop() {
         let ask = ListRuns { parent_run_id: Some(parent), limit: Some(200), ..ListRuns::default() };
-        let page = connection.backend.list_runs(ask).await?;
+        let page = connection.backend.call(&ask).await?;
         tree.cut |= page.next.is_some() || tree.size + page.runs.len() > MOST_RUNS;
         let mut children = page.runs;
         // Oldest first, other than in a list; those of one call begin in the same moment.

@@ -65,7 +65,7 @@ impl Tail {
         let mut unfollowed: Vec<(RunId, Executing)> = Vec::new();
         for handle in &self.runs {
             let run = handle.resolve(connection).await?;
-            let now = connection.backend.get_run(GetRun { run_id: Some(run), ..GetRun::default() }).await?;
+            let now = connection.backend.call(&GetRun { run_id: Some(run), ..GetRun::default() }).await?;
             let executing = connection.executing();
             if !now.status.is_terminal() && matches!(executing, Executing::Process(_) | Executing::Nothing) {
                 unfollowed.push((run, executing));

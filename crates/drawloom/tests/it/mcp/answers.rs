@@ -141,7 +141,8 @@ fn what_every_tool_answers_fits_its_schema_and_has_no_null() {
     assert_eq!(pruned["structuredContent"]["runs"], 6, "{pruned}");
     check("list_runs", json!({}));
 
-    let all: BTreeSet<String> = drawloom_wire::operations::names().map(str::to_owned).collect();
+    let operations = drawloom_server::Operations::builtin();
+    let all: BTreeSet<String> = operations.iter().map(|served| served.card().name().to_owned()).collect();
     assert_eq!(called, all);
     let destructive = tools.iter().filter(|tool| tool["annotations"]["destructiveHint"] == true);
     let destructive: BTreeSet<&str> = destructive.filter_map(|tool| tool["name"].as_str()).collect();

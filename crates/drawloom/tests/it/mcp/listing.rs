@@ -8,7 +8,7 @@ use super::{
 };
 
 const CORE: [&str; 8] =
-    ["spawn_run", "spawn_runs", "get_run", "list_runs", "cancel_run", "get_batch", "read_artifact", "list_agents"];
+    ["spawn_run", "get_run", "list_runs", "cancel_run", "read_artifact", "spawn_runs", "get_batch", "list_agents"];
 
 fn names(list: &Value) -> Vec<&str> {
     let tools = list["result"]["tools"].as_array().expect("tools");
@@ -48,7 +48,8 @@ fn every_operation_is_a_tool_of_some_toolset() {
     let (_home, server) = server();
     let client = Client::new(&server.url, Era::Stateless).at("/mcp?toolsets=all");
     let list = client.ask("tools/list", json!({}));
-    let mut operations: Vec<&str> = drawloom_wire::operations::names().collect();
+    let builtin = drawloom_server::Operations::builtin();
+    let mut operations: Vec<&str> = builtin.iter().map(|served| served.card().name()).collect();
     let mut tools = names(&list);
     operations.sort_unstable();
     tools.sort_unstable();
@@ -90,7 +91,7 @@ fn a_token_decides_who_is_let_in_and_what_they_see() {
 
     let looker = Client::new(&server.url, Era::Sessions).with_token("a-token-to-look").opened();
     let seen = looker.ask("tools/list", json!({}));
-    assert_eq!(names(&seen), ["get_run", "list_runs", "get_batch", "read_artifact", "list_agents"]);
+    assert_eq!(names(&seen), ["get_run", "list_runs", "read_artifact", "get_batch", "list_agents"]);
     let denied = looker.call("spawn_run", json!({ "agent": "echo", "prompt": "x" }));
     assert_eq!(denied["isError"], true);
     assert!(denied["content"][0]["text"].as_str().is_some_and(|text| text.starts_with("insufficient_scope")));

@@ -1,0 +1,57 @@
+//! The story of a run in the log, at level debug: one line for each record, in order, once it is durable.
+
+use drawloom_contract::{
+    ids::RunKey,
+    record::{Body, Record},
+    redact::Redacted,
+};
+use tracing::{Level, debug};
+
+/// Logs records that are true now. No texts: they belong to the run.
+pub(crate) fn tell(key: &RunKey, records: &[Redacted<Record>]) {
+    if tracing::enabled!(Level::DEBUG) {
+        records.iter().for_each(|record| line(key, record));
+    }
+}
+
+fn line(key: &RunKey, record: &Record) {
+    let (run, seq) = (key.run, record.seq);
+    match &record.body {
+        Body::Accepted(accepted) => {
+            debug!(%run, seq, agent = %accepted.agent, executor = accepted.executor, depth = accepted.depth, "accepted");
+        }
+        Body::Admitted { .. } => debug!(%run, seq, "admitted"),
+        Body::TurnStarted(turn) => debug!(%run, seq, turn = turn.turn, attempt = turn.attempt, "turn started"),
+        Body::TurnDone(turn) => {
+            let stop_reason = turn.stop_reason.as_str();
+            debug!(%run, seq, turn = turn.turn, calls = turn.calls.len(), stop_reason, "turn done");
+        }
+        Body::TurnFailed(turn) => {
+            let retries = turn.retry_at.is_some();
+            debug!(%run, seq, turn = turn.turn, attempt = turn.attempt, code = turn.error.code, retries, "turn failed");
+        }
+        Body::Usage { turn, usage, assumed, .. } => {
+            debug!(%run, seq, turn, tokens = usage.total(), assumed, "usage");
+        }
+        Body::Switched(switched) => debug!(%run, seq, from = %switched.from, to = %switched.to, "switched model"),
+        Body::Notice { notice, .. } => debug!(%run, seq, ?notice, "notice"),
+        Body::CallStarted(call) => debug!(%run, seq, call = seq, tool = call.tool_use.name, "call started"),
+        Body::CallWaiting { call, wait } => {
+            debug!(%run, seq, call, on = wait.name(), until = ?wait.until.map(|time| time.to_rfc3339()), "call waits");
+        }
+        Body::CallDone(done) => {
+            debug!(%run, seq, call = done.call, is_error = done.is_error, in_doubt = done.in_doubt, "call done");
+        }
+        Body::Parked { wait } => {
+            debug!(%run, seq, on = wait.name(), until = ?wait.until.map(|time| time.to_rfc3339()), "parked");
+        }
+        Body::Resumed(resumed) => debug!(%run, seq, epoch = resumed.epoch, strikes = resumed.strikes, "resumed"),
+        Body::LimitReached { last_turn, .. } => debug!(%run, seq, last_turn, "budget used up"),
+        Body::StopRequested(stop) => debug!(%run, seq, ?stop, "stop requested"),
+        Body::Note { version, .. } => debug!(%run, seq, version, "note"),
+        Body::Finished(outcome) => {
+            let code = outcome.error.as_ref().map(|error| error.code.as_str());
+            debug!(%run, seq, status = outcome.status.as_str(), code, "finished");
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! `get_run`: looks at a run, or waits for it.
+
+use std::sync::Arc;
+
+use drawloom_contract::{caller::Scope, failure::Failure, runs::Started};
+use drawloom_wire::runs::{self, How, RunResult};
+
+use crate::{
+    handle::{Handle, run_result},
+    operation::{Answer, Call, Card, Operation},
+    operations::named_run,
+};
+
+pub(crate) struct GetRun;
+
+impl Operation for GetRun {
+    type Input = runs::GetRun;
+
+    fn card(&self) -> Card {
+        Card::of::<Self::Input>("Look at a run, or wait for it.", Scope::RunsRead)
+            .toolset("core")
+            .advice("Give wait_ms to wait for its end in place of asking again and again. The answer has final_text once it ended.")
+    }
+
+    async fn call(&self, call: &Call<'_>, input: Self::Input) -> Result<Answer<RunResult>, Failure> {
+        let view = named_run(call, input.run_id, input.agent_id).await?;
+        if input.wait_ms.is_none() {
+            let mut result = run_result(call.app, &view, input.result_bytes.or(call.result_bytes));
+            if view.depth == 0 {
+                result.tree = Some(call.app.runs.spent(call.caller, view.run).await?.into());
+            }
+            return Ok(Answer::Value(result));
+        }
+        let how =
+            How { wait_ms: input.wait_ms, result_bytes: input.result_bytes.or(call.result_bytes), ..How::default() };
+        let run = Started { view: Arc::new(view), live: None };
+        Ok(Answer::Handle(Handle::run(call.caller.clone(), run, how)))
+    }
+}

@@ -1,0 +1,52 @@
+//! `prune_runs`: removes what ended long ago.
+
+use std::time::Duration;
+
+use drawloom_contract::{
+    caller::Scope,
+    failure::{Failure, FailureKind},
+    retention::Prune,
+    time::Timestamp,
+};
+use drawloom_wire::runs::{self, PruneReport};
+
+use crate::operation::{Answer, Call, Card, Operation};
+
+pub(crate) struct PruneRuns;
+
+impl Operation for PruneRuns {
+    type Input = runs::PruneRuns;
+
+    fn card(&self) -> Card {
+        Card::of::<Self::Input>("Remove whole trees of runs that ended long ago, with their journals.", Scope::Tenant)
+            .toolset("server")
+            .destructive()
+            .body_limit(16 * 1024)
+    }
+
+    async fn call(&self, call: &Call<'_>, input: Self::Input) -> Result<Answer<PruneReport>, Failure> {
+        if input.all_tenants && !call.caller.may(Scope::Admin) {
+            let message = format!("all_tenants needs the scope {}", Scope::Admin);
+            return Err(Failure::new(FailureKind::Denied, "insufficient_scope", message)
+                .with_hint("leave it out to prune your own tenant"));
+        }
+        let age = Duration::from_secs(input.older_than_seconds);
+        let ended_before = earlier(call.app.clock.wall(), age);
+        let tenant = (!input.all_tenants).then(|| call.caller.tenant.clone());
+        let prune = Prune { tenant, ended_before };
+        let pruned = match input.dry_run {
+            true => call.app.retention.find_prunable(&prune).await,
+            false => call.app.retention.prune(&prune).await,
+        };
+        let pruned = pruned.map_err(|error| Failure::of(&error))?;
+        if !input.dry_run {
+            tracing::info!(trees = pruned.trees, runs = pruned.runs, records = pruned.records, "runs were pruned");
+        }
+        Ok(Answer::Value(PruneReport::of(&pruned, ended_before, input.dry_run)))
+    }
+}
+
+fn earlier(now: Timestamp, age: Duration) -> Timestamp {
+    let millis = i64::try_from(age.as_millis()).unwrap_or(i64::MAX);
+    Timestamp::from_millis(now.as_millis().saturating_sub(millis))
+}

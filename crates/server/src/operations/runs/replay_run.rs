@@ -1,0 +1,24 @@
+//! `replay_run`: folds a run's journal again, with no model and no tool called.
+
+use drawloom_contract::{caller::Scope, failure::Failure, runs::Replay};
+use drawloom_wire::runs;
+
+use crate::operation::{Answer, Call, Card, Operation};
+
+pub(crate) struct ReplayRun;
+
+impl Operation for ReplayRun {
+    type Input = runs::ReplayRun;
+
+    fn card(&self) -> Card {
+        Card::of::<Self::Input>(
+            "Fold a run's journal again and compare its decisions with today's; no model and no tool is called.",
+            Scope::RunsRead,
+        )
+        .toolset("runs")
+    }
+
+    async fn call(&self, call: &Call<'_>, input: Self::Input) -> Result<Answer<Replay>, Failure> {
+        Ok(Answer::Value(call.app.runs.replay(call.caller, input.run_id).await?))
+    }
+}

@@ -1,0 +1,28 @@
+//! `follow_run`: a run's events so far, then new ones until it ends.
+
+use drawloom_contract::ids::RunId;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    request::{Changes, Request, Route},
+    runs::RunResult,
+};
+
+/// Follows a run: its events so far, then new ones until it ends.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FollowRun {
+    /// The run.
+    pub run_id: RunId,
+    /// Only events with an id above this one, the same as the header `Last-Event-ID`. All, when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from_seq: Option<u64>,
+}
+
+impl Request for FollowRun {
+    const NAME: &'static str = "follow_run";
+    const ROUTES: &'static [Route] = &[Route::get("/v1/runs/{run_id}/events"), Route::get("/v1/runs/{run_id}/stream")];
+    const CHANGES: Changes = Changes::Nothing;
+    type Output = RunResult;
+}

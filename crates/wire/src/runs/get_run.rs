@@ -1,0 +1,208 @@
+//! `get_run`: looks at a run, or waits for it.
+
+use drawloom_contract::{
+    failure::RunError,
+    ids::{AgentId, AgentName, BatchId, RunId, SessionId, UserId},
+    money::{Amount, Spent},
+    record::{Status, StopReason},
+    time::Timestamp,
+    usage::Usage,
+    view::RunView,
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{
+    request::{Changes, Request, Route},
+    runs::{Artifact, MAX_RESULT_BYTES, MAX_WAIT_MS},
+};
+
+/// Looks at a run, or waits for it. Give `run_id` or `agent_id`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct GetRun {
+    /// The run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_id: Option<RunId>,
+    /// The caller's own id of a run: the unfinished run that has it, else the newest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent_id: Option<AgentId>,
+    /// Waits so many milliseconds for the end, then answers the run as it stands. At once, when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(max = MAX_WAIT_MS))]
+    pub wait_ms: Option<u64>,
+    /// Longest final text, in bytes, of the whole answer; longer ones come as an outline that `read_artifact` reads on. No
+    /// bound, when absent, except over MCP.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(max = MAX_RESULT_BYTES))]
+    pub result_bytes: Option<u64>,
+}
+
+/// A run: how it stands, and what it came to once it ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RunResult {
+    /// Its place in its batch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub index: Option<u32>,
+    /// The run.
+    pub run_id: RunId,
+    /// The caller's own id of the run.
+    pub agent_id: AgentId,
+    /// Its session.
+    pub session_id: SessionId,
+    /// The agent.
+    pub agent: AgentName,
+    /// For whom it runs.
+    pub user_id: UserId,
+    /// Where it stands.
+    pub status: Status,
+    /// Its place in the queue, from 1, while it is queued.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub position: Option<u64>,
+    /// Why the model stopped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stop_reason: Option<StopReason>,
+    /// The text of the last turn. Left out of lists.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub final_text: Option<String>,
+    /// The text of the last turn, when it is longer than the answer may be: `read_artifact` gives it in parts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub artifact: Option<Artifact>,
+    /// Tokens of the whole run so far.
+    pub usage: Usage,
+    /// What they cost, as far as their models have a price.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<Amount>,
+    /// What the whole tree of a root has spent so far, in the answer of a single run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tree: Option<TreeSpent>,
+    /// What went wrong, unless it completed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<RunError>,
+    /// What was narrowed, overridden, defaulted or cut short.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
+    /// How to go on, when this is not the end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+    /// When things happened.
+    pub timings: Timings,
+    /// The provider that its calls go to.
+    pub provider: String,
+    /// The model.
+    pub model: String,
+    /// The run that spawned it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent_run_id: Option<RunId>,
+    /// The caller's own id of that run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent_agent_id: Option<AgentId>,
+    /// The root of its tree: itself, when nobody spawned it.
+    pub root_run_id: RunId,
+    /// How many runs stand above it.
+    pub depth: u32,
+    /// The batch that it is part of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub batch_id: Option<BatchId>,
+    /// The caller's lineage, as given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent_context: Option<Value>,
+    /// The last record of its journal: what `Last-Event-ID` counts.
+    pub seq: u64,
+}
+
+/// When things happened, and how long they took.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Timings {
+    /// When it was accepted (RFC 3339, UTC).
+    pub accepted_at: String,
+    /// When it was first admitted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<String>,
+    /// When it ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended_at: Option<String>,
+    /// Milliseconds from accept to first admission.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queued_ms: Option<u64>,
+    /// Milliseconds from first admission to the end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_ms: Option<u64>,
+    /// Milliseconds from accept to the end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub total_ms: Option<u64>,
+}
+
+/// What a run and all runs below it have spent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TreeSpent {
+    /// Tokens, read and written.
+    pub tokens: u64,
+    /// Money, as far as the models have a price.
+    pub cost: Amount,
+}
+
+impl Request for GetRun {
+    const NAME: &'static str = "get_run";
+    const ROUTES: &'static [Route] = &[Route::get("/v1/runs/{run_id}"), Route::get("/v1/agents/{agent_id}")];
+    const CHANGES: Changes = Changes::Nothing;
+    type Output = RunResult;
+}
+
+impl RunResult {
+    /// A row as callers see it; `position` is its place in the queue, if it is there.
+    pub fn of(view: &RunView, position: Option<u64>) -> Self {
+        Self {
+            index: view.batch.map(|place| place.index),
+            run_id: view.run,
+            agent_id: view.agent_id.clone(),
+            session_id: view.session,
+            agent: view.agent.clone(),
+            user_id: view.user.clone(),
+            status: view.status,
+            position: position.filter(|_| view.status == Status::Queued),
+            stop_reason: view.stop_reason,
+            final_text: view.final_text.clone(),
+            artifact: None,
+            usage: view.usage,
+            cost: view.cost.map(Amount),
+            tree: None,
+            error: view.error.clone(),
+            warnings: view.warnings.clone(),
+            hint: None,
+            timings: Timings::of(view),
+            provider: view.provider.clone(),
+            model: view.model.clone(),
+            parent_run_id: view.parent.as_ref().map(|parent| parent.run),
+            parent_agent_id: view.parent.as_ref().map(|parent| parent.agent_id.clone()),
+            root_run_id: view.root,
+            depth: view.depth,
+            batch_id: view.batch.map(|place| place.batch),
+            parent_context: view.parent_context.clone(),
+            seq: view.seq,
+        }
+    }
+}
+
+impl Timings {
+    /// The timings of a row.
+    pub fn of(view: &RunView) -> Self {
+        let millis =
+            |later: Timestamp, earlier: Timestamp| u64::try_from(later.since(earlier).as_millis()).unwrap_or(u64::MAX);
+        Self {
+            accepted_at: view.accepted_at.to_rfc3339(),
+            started_at: view.started_at.map(Timestamp::to_rfc3339),
+            ended_at: view.ended_at.map(Timestamp::to_rfc3339),
+            queued_ms: view.started_at.map(|started| millis(started, view.accepted_at)),
+            run_ms: view.started_at.zip(view.ended_at).map(|(started, ended)| millis(ended, started)),
+            total_ms: view.ended_at.map(|ended| millis(ended, view.accepted_at)),
+        }
+    }
+}
+
+impl From<Spent> for TreeSpent {
+    fn from(spent: Spent) -> Self {
+        Self { tokens: spent.tokens, cost: Amount(spent.cost) }
+    }
+}

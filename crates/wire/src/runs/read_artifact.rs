@@ -1,0 +1,371 @@
+//! `read_artifact`: part of a text of a run that is too long to be shown whole.
+
+use drawloom_contract::{
+    failure::{Failure, FailureKind},
+    ids::{Digest, RunId},
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    request::{Changes, Request, Route},
+    runs::RunResult,
+};
+
+/// The most bytes of an outline.
+const OUTLINE_BYTES: usize = 600;
+/// The most bytes of one of its lines.
+const OUTLINE_LINE: usize = 120;
+
+/// The most bytes of an error, and of all warnings, of one run in an answer that has a limit.
+const REMARK_BYTES: usize = 2048;
+
+/// How many bytes one read gives when nobody says.
+pub const DEFAULT_READ: u64 = 16 * 1024;
+/// The most bytes that one read gives.
+pub const MAX_READ: u64 = 256 * 1024;
+/// The most bytes of texts that an answer can be asked to hold.
+pub const MAX_RESULT_BYTES: u64 = 4 * 1024 * 1024;
+/// How many matches one search gives when nobody says.
+const DEFAULT_MATCHES: u32 = 50;
+
+/// A text of a run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ArtifactName {
+    /// The text of the last turn: what the agent answered.
+    #[default]
+    FinalText,
+    /// Every record of the run, one JSON object a line.
+    Journal,
+}
+
+/// A text that was left out of an answer because it is long: `read_artifact` gives it in parts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Artifact {
+    /// The run.
+    pub run_id: RunId,
+    /// Which text of it.
+    pub name: ArtifactName,
+    /// Its bytes, in UTF-8.
+    pub bytes: u64,
+    /// Its lines.
+    pub lines: u64,
+    /// SHA-256 of its bytes, in hexadecimal.
+    pub sha256: String,
+    /// Its headings, else its first and last lines, each after its number.
+    pub outline: String,
+}
+
+/// Reads part of a text of a run, or searches it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ReadArtifact {
+    /// The run.
+    pub run_id: RunId,
+    /// Which text: `final_text` (what the agent answered), which is also the default, or `journal` (all its records).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<ArtifactName>,
+    /// The first line to give, from 1. Give this or `offset`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    pub from_line: Option<u64>,
+    /// At most this many lines.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    pub lines: Option<u64>,
+    /// The first byte to give, from 0: `next_offset` of the part before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub offset: Option<u64>,
+    /// At most this many bytes of text; 16,384, when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = MAX_READ))]
+    pub max_bytes: Option<u64>,
+    /// A regular expression: only lines that match are given, each after its number. It sees 64 KiB of a line.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 1000))]
+    pub grep: Option<String>,
+    /// Lines around each match; none, when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(max = 20))]
+    pub context: Option<u32>,
+    /// At most this many matches; 50, when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 1000))]
+    pub max_matches: Option<u32>,
+}
+
+/// Part of a text of a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ArtifactPart {
+    /// The run.
+    pub run_id: RunId,
+    /// Which text of it.
+    pub name: ArtifactName,
+    /// The bytes of the whole text.
+    pub bytes: u64,
+    /// Its lines.
+    pub lines: u64,
+    /// SHA-256 of the whole text, in hexadecimal.
+    pub sha256: String,
+    /// The part, or the lines that match.
+    pub text: String,
+    /// The line that the part begins in, from 1.
+    pub from_line: u64,
+    /// Where the next part begins; absent at the end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_offset: Option<u64>,
+    /// How many lines match in all, when it was searched; of those that were searched, when `truncated`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub matches: Option<u64>,
+    /// Whether matches were left out, or not all of the text was searched because that takes too long.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub truncated: bool,
+}
+
+/// What a search found.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Hits {
+    /// The lines that match, from 0, in order.
+    pub lines: Vec<usize>,
+    /// Whether some of the text was not searched.
+    pub cut: bool,
+}
+
+impl Request for ReadArtifact {
+    const NAME: &'static str = "read_artifact";
+    const ROUTES: &'static [Route] = &[Route::get("/v1/runs/{run_id}/artifact")];
+    const CHANGES: Changes = Changes::Nothing;
+    type Output = ArtifactPart;
+}
+
+impl Artifact {
+    /// What stands in an answer in place of `text`.
+    pub fn of(run_id: RunId, name: ArtifactName, text: &str) -> Self {
+        Self {
+            run_id,
+            name,
+            bytes: text.len() as u64,
+            lines: text.lines().count() as u64,
+            sha256: Digest::of(text.as_bytes()).to_string(),
+            outline: outline(text),
+        }
+    }
+}
+
+/// Takes the longest texts out of `results` until the rest is at most `budget` bytes; each leaves an artifact. Errors and
+/// warnings are cut short: the journal has them whole.
+pub fn fit(results: &mut [RunResult], budget: u64) {
+    results.iter_mut().for_each(cut_remarks);
+    let contexts: u64 =
+        results.iter().filter_map(|result| Some(result.parent_context.as_ref()?.to_string().len() as u64)).sum();
+    // They are the caller's own words, so they go before what was answered.
+    let budget = match contexts <= budget / 2 {
+        true => budget - contexts,
+        false => {
+            results.iter_mut().for_each(|result| result.parent_context = None);
+            budget
+        }
+    };
+    let mut sizes: Vec<u64> = results.iter().map(length).collect();
+    sizes.sort_unstable();
+    // The largest size that may stay: short texts are never taken out for the sake of long ones.
+    let mut left = budget;
+    let mut largest = 0;
+    for (at, size) in sizes.iter().enumerate() {
+        let others = (sizes.len() - at) as u64;
+        if size.saturating_mul(others) > left {
+            break;
+        }
+        left -= size;
+        largest = *size;
+    }
+    for result in results {
+        if length(result) > largest
+            && let Some(text) = result.final_text.take()
+        {
+            result.artifact = Some(Artifact::of(result.run_id, ArtifactName::FinalText, &text));
+        }
+    }
+}
+
+fn cut_remarks(result: &mut RunResult) {
+    if let Some(error) = &mut result.error {
+        error.message = clip(&error.message, REMARK_BYTES);
+        error.hint = error.hint.as_deref().map(|hint| clip(hint, REMARK_BYTES));
+    }
+    let mut used = 0;
+    let kept = result.warnings.iter().take_while(|warning| {
+        used += warning.len();
+        used <= REMARK_BYTES
+    });
+    let (kept, all) = (kept.count(), result.warnings.len());
+    if kept < all {
+        result.warnings.truncate(kept);
+        result.warnings.push(format!("{} more warnings are in the journal", all - kept));
+    }
+}
+
+fn length(result: &RunResult) -> u64 {
+    result.final_text.as_ref().map_or(0, |text| text.len() as u64)
+}
+
+/// Headings with their line numbers; without headings, the first and the last lines.
+fn outline(text: &str) -> String {
+    let numbered = |(at, line): (usize, &str)| format!("{}: {}", at + 1, clip(line, OUTLINE_LINE));
+    let is_heading = |line: &str| {
+        let level = line.bytes().take_while(|byte| *byte == b'#').count();
+        (1..=6).contains(&level) && line.as_bytes().get(level) == Some(&b' ')
+    };
+    let headings: Vec<String> =
+        text.lines().enumerate().filter(|(_, line)| is_heading(line)).take(64).map(numbered).collect();
+    let lines = if headings.is_empty() {
+        let mut shown: Vec<String> =
+            text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()).take(4).map(numbered).collect();
+        let last = text.lines().enumerate().last().filter(|_| text.lines().count() > 4);
+        shown.extend(last.map(numbered));
+        shown
+    } else {
+        headings
+    };
+    let mut whole = String::new();
+    for line in lines {
+        if whole.len() + line.len() + 1 > OUTLINE_BYTES {
+            whole.push('…');
+            break;
+        }
+        whole.push_str(&line);
+        whole.push('\n');
+    }
+    whole.trim_end().to_owned()
+}
+
+/// The first `most` bytes, at the edge of a character.
+fn clip(text: &str, most: usize) -> String {
+    if text.len() <= most {
+        return text.to_owned();
+    }
+    format!("{}…", &text[..text.floor_char_boundary(most)])
+}
+
+impl ReadArtifact {
+    /// The whole of a run's answer, from the beginning.
+    pub fn new(run_id: RunId) -> Self {
+        Self {
+            run_id,
+            name: None,
+            from_line: None,
+            lines: None,
+            offset: None,
+            max_bytes: None,
+            grep: None,
+            context: None,
+            max_matches: None,
+        }
+    }
+
+    /// What it asks of `text`; `search` says which lines of it match a pattern.
+    pub fn read(
+        &self,
+        text: &str,
+        search: impl FnOnce(&str, &str) -> Result<Hits, Failure>,
+    ) -> Result<ArtifactPart, Failure> {
+        let mut part = ArtifactPart {
+            run_id: self.run_id,
+            name: self.name.unwrap_or_default(),
+            bytes: text.len() as u64,
+            lines: text.lines().count() as u64,
+            sha256: Digest::of(text.as_bytes()).to_string(),
+            text: String::new(),
+            from_line: 1,
+            next_offset: None,
+            matches: None,
+            truncated: false,
+        };
+        match &self.grep {
+            Some(pattern) => self.search(text, &search(pattern, text)?, &mut part),
+            None => self.cut(text, &mut part)?,
+        }
+        Ok(part)
+    }
+
+    fn most(&self) -> usize {
+        usize::try_from(self.max_bytes.unwrap_or(DEFAULT_READ)).unwrap_or(usize::MAX)
+    }
+
+    fn cut(&self, text: &str, part: &mut ArtifactPart) -> Result<(), Failure> {
+        let invalid = |message: String| Failure::new(FailureKind::Invalid, "bad_range", message);
+        let begin = match (self.from_line, self.offset) {
+            (Some(_), Some(_)) => {
+                return Err(invalid("from_line and offset are both there".into()).with_hint("leave one of them out"));
+            }
+            (Some(line), None) if line > part.lines.max(1) => {
+                return Err(invalid(format!("the text has {} lines; there is no line {line}", part.lines)));
+            }
+            (Some(line), None) => line_start(text, line),
+            (None, offset) => {
+                let offset = usize::try_from(offset.unwrap_or(0)).unwrap_or(usize::MAX);
+                if offset > text.len() {
+                    return Err(invalid(format!("the text has {} bytes; there is no byte {offset}", text.len())));
+                }
+                text.floor_char_boundary(offset)
+            }
+        };
+        let mut end = text.floor_char_boundary(begin.saturating_add(self.most()).min(text.len()));
+        if end == begin && end < text.len() {
+            // A character is longer than what was asked for: it is given whole, so that reading goes on.
+            end = text.ceil_char_boundary(begin + 1);
+        }
+        if let Some(lines) = self.lines {
+            let wanted = text[begin..end].match_indices('\n').nth(usize::try_from(lines - 1).unwrap_or(usize::MAX));
+            end = wanted.map_or(end, |(at, _)| begin + at + 1);
+        }
+        part.from_line = 1 + text[..begin].matches('\n').count() as u64;
+        part.text = text[begin..end].to_owned();
+        part.next_offset = (end < text.len()).then_some(end as u64);
+        Ok(())
+    }
+
+    fn search(&self, text: &str, hits: &Hits, part: &mut ArtifactPart) {
+        let (context, most) =
+            (self.context.unwrap_or(0) as usize, self.max_matches.unwrap_or(DEFAULT_MATCHES) as usize);
+        let wanted = &hits.lines[..most.min(hits.lines.len())];
+        part.matches = Some(hits.lines.len() as u64);
+        part.truncated = hits.cut || wanted.len() < hits.lines.len();
+        let Some(last) = wanted.last() else { return };
+        let mut shown_to = None;
+        let mut ahead = wanted.iter().peekable();
+        for (at, line) in text.lines().enumerate().take(last + context + 1) {
+            while ahead.next_if(|hit| **hit + context < at).is_some() {}
+            if ahead.peek().is_none_or(|hit| **hit > at + context) {
+                continue;
+            }
+            let gap = shown_to.is_some_and(|last| last + 1 < at) && context > 0;
+            let sign = if hits.lines.binary_search(&at).is_ok() { ':' } else { '-' };
+            let line = format!("{}{}{sign} {line}\n", if gap { "--\n" } else { "" }, at + 1);
+            if part.text.len() + line.len() > self.most() {
+                part.truncated = true;
+                if part.text.is_empty() {
+                    part.text = clip(&line, self.most());
+                }
+                break;
+            }
+            if shown_to.is_none() {
+                part.from_line = at as u64 + 1;
+            }
+            shown_to = Some(at);
+            part.text.push_str(&line);
+        }
+    }
+}
+
+/// Where a line begins; lines count from 1.
+fn line_start(text: &str, line: u64) -> usize {
+    match usize::try_from(line).unwrap_or(usize::MAX) {
+        0 | 1 => 0,
+        line => text.match_indices('\n').nth(line - 2).map_or(text.len(), |(at, _)| at + 1),
+    }
+}
+
+#[cfg(test)]
+mod tests;
