@@ -42,8 +42,10 @@ pub struct BuiltIn {
     pub switch: Option<Switch>,
     pub(crate) make: fn(&Shared<'_>) -> Arc<dyn Tool>,
     /// For calls that may outlive the process, also when the tool is off by now.
-    pub(crate) outlives: Option<fn(&Parts) -> Arc<dyn Outlives>>,
+    pub(crate) outlives: Option<MakeOutlives>,
 }
+
+type MakeOutlives = fn(&Parts) -> Arc<dyn Outlives>;
 
 /// What turns a tool on.
 #[derive(Clone, Copy)]
