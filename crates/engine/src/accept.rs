@@ -166,7 +166,10 @@ impl Engine {
         // The body of the question plays no part.
         let key = Idempotency { operation, key: key.to_owned(), body: Digest::of(&[]) };
         let found = self.parts.reader.find_request(&request_key(caller, &key)).await;
-        Ok(found.map_err(|error| self.unreadable(&error))?.and_then(|(_, answered)| answered.handle()))
+        Ok(match found.map_err(|error| self.unreadable(&error))? {
+            Some((_, Answered::Handle(handle))) => Some(handle),
+            Some((_, Answered::Effect(_))) | None => None,
+        })
     }
 
     /// Refuses a session that the caller may not see, as one that does not exist. Who may see everything is not asked

@@ -210,7 +210,8 @@ impl Driver {
 
     /// The slot is granted: from here the run's own time limit counts.
     pub(crate) fn admit(&mut self) {
-        let limit = self.accepted().run_timeout_ms.filter(|_| self.run.view.started_at.is_none()).map(Duration::from_millis);
+        let limit =
+            self.accepted().run_timeout_ms.filter(|_| self.run.view.started_at.is_none()).map(Duration::from_millis);
         let (now, at) = (self.engine.parts.clock.now(), self.wall());
         let left = self.engine.timers.left(&self.key, Due::Deadline, now);
         let (deadline, deadline_set) = match limit.filter(|limit| left.is_none_or(|left| *limit < left)) {
@@ -350,11 +351,11 @@ impl Driver {
         self.waits.push(WaitChange::Run { run: self.key.clone(), record, until, since });
     }
 
-    /// What a run waits for, in a word.
+    /// What a run waits for.
     fn waits_for(&self, wait: &Wait) -> &'static str {
         let is_own = !wait.on.is_empty() || wait.until.is_some();
         let of_calls = self.run.open_calls.iter().find_map(|open| open.waiting.as_ref());
-        of_calls.filter(|_| !is_own).unwrap_or(wait).name()
+        story::cause(of_calls.filter(|_| !is_own).unwrap_or(wait))
     }
 
     fn open_calls(&self) -> usize {

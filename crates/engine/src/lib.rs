@@ -33,6 +33,7 @@ mod perform;
 mod permit;
 mod pins;
 mod plan;
+mod price;
 mod replay;
 mod resume;
 mod runs;

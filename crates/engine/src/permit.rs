@@ -68,7 +68,7 @@ impl Permit {
         let ending = match result {
             Ok(turn) => {
                 let clock = &self.engine.parts.clock;
-                let closed_until = turn.headroom.closed_until.map(|time| clock.now().after(time.since(clock.wall())));
+                let closed_until = turn.closed_until.map(|time| clock.now().after(time.since(clock.wall())));
                 CallEnd::Accepted { took, closed_until }
             }
             Err(TurnError::Throttled { retry_after, .. } | TurnError::Overloaded { retry_after, .. }) => {

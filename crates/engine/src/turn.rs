@@ -33,6 +33,7 @@ use crate::{
     fallback::FallbackDecision,
     perform::{Done, Task},
     permit::Permit,
+    price,
 };
 
 /// Most output tokens of a turn, when nobody says anything else.
@@ -204,7 +205,7 @@ impl Driver {
         if assumed {
             result.usage = self.reserved_usage();
         }
-        let cost = result.cost.or_else(|| Some(self.engine.price(&self.run.model)?.of(&result.usage)));
+        let cost = result.cost.or_else(|| Some(price::cost(&self.engine.price(&self.run.model)?, &result.usage)));
         self.settle(Spent { tokens: result.usage.total(), cost: cost.unwrap_or_default() });
         self.engine.meters.spent(&self.run.model, result.usage, cost);
         // Providers that count anew in each turn, or leave the id out, would mix the calls of a conversation up.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use drawloom_contract::model::{Headroom, TurnError};
+use drawloom_contract::model::TurnError;
 use drawloom_contract::time::Clock as _;
 use drawloom_testkit::providers::{
     Answer, Ending, Outcome, Provider, Raw, Refusal, Reply, RetryAfter, Settings, Shape, WallClock, parrot,
@@ -73,9 +73,9 @@ async fn a_provider_that_answers_says_when_nothing_is_left() {
     })
     .await;
     let began = WallClock.wall();
-    let until = fixture.ask(request("gpt-4.1")).await.expect("a turn").headroom.closed_until.expect("nothing is left");
+    let until = fixture.ask(request("gpt-4.1")).await.expect("a turn").closed_until.expect("nothing is left");
     assert!((began.after(Duration::from_secs(90))..=WallClock.wall().after(Duration::from_secs(90))).contains(&until));
-    assert_eq!(fixture.ask(request("gpt-4.1")).await.expect("a turn").headroom, Headroom::default());
+    assert_eq!(fixture.ask(request("gpt-4.1")).await.expect("a turn").closed_until, None);
 }
 
 #[tokio::test]

@@ -17,7 +17,7 @@ const MODEL: &str = "gpt-4.1";
 fn most(limit: &Limit) -> usize {
     match limit.default {
         Amount::Bytes(number) => usize::try_from(number).expect("a number that fits"),
-        other => panic!("{} allows {other}", limit.name),
+        other => panic!("{} allows {other:?}", limit.name),
     }
 }
 
