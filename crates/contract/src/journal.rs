@@ -31,7 +31,7 @@ pub struct Entry {
     pub once: Option<Once>,
     /// A batch that begins; its runs are in `runs`, by index.
     pub batch: Option<NewBatch>,
-    /// Definitions that runs of this entry pin; known ones are left as they are.
+    /// Definitions that runs of this entry pin. Known ones are left as they are: the journal remembers which it has.
     pub definitions: Vec<Redacted<Arc<Definition>>>,
     pub values: Vec<ValueChange>,
     pub logs: Vec<LogChange>,

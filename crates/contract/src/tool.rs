@@ -77,7 +77,7 @@ impl ToolContext {
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum Step {
-    Done(Answer),
+    Done(CallResult),
     /// It waits for logs, values or a time, and is called again under the same key when one of them has come. Only a tool whose
     /// calls may be repeated can wait. A tool never blocks.
     Wait(Wait),
@@ -90,12 +90,12 @@ pub enum Step {
 
 impl Step {
     pub fn done(text: impl Into<String>) -> Self {
-        Self::Done(Answer { text: text.into(), cost: None })
+        Self::Done(CallResult { text: text.into(), cost: None })
     }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Answer {
+pub struct CallResult {
     /// What the model is told.
     pub text: String,
     pub cost: Option<Cost>,

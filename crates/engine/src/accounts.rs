@@ -11,10 +11,10 @@ use drawloom_contract::{
 
 use crate::{
     budget::{Limits, Reservation},
-    driver::Driver,
+    run_task::RunTask,
 };
 
-impl Driver {
+impl RunTask {
     /// Opens the accounts of the budgets that the run counts against.
     pub(crate) async fn open_accounts(&mut self) {
         for owner in self.owners.clone().iter() {

@@ -16,7 +16,7 @@ use drawloom_contract::{
     time::Instant,
 };
 
-use crate::{Engine, accounts, driver::Driver};
+use crate::{Engine, accounts, run_task::RunTask};
 
 /// Providers and models that failed lately, and until when they are not asked.
 #[derive(Default)]
@@ -71,7 +71,7 @@ impl Engine {
     }
 }
 
-impl Driver {
+impl RunTask {
     /// Whether another model is asked after `error`, and which.
     pub(crate) fn fallback(&self, error: &TurnError) -> FallbackDecision {
         let Some(fallback) = self.accepted().models.fallback else { return FallbackDecision::Stay };

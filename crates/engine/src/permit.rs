@@ -14,8 +14,8 @@ use tokio::sync::oneshot;
 use crate::{
     Engine,
     control::Claim,
-    driver::Driver,
     limiter::{CallEnd, Decision, Next, Signal},
+    run_task::RunTask,
 };
 
 /// A queued run looks again after this long, in case its wake-up was lost.
@@ -112,7 +112,7 @@ impl Drop for Permit {
     }
 }
 
-impl Driver {
+impl RunTask {
     /// The right to call the run's model; `None` when the run was queued and will be woken.
     pub(crate) fn permit(&self) -> Option<Permit> {
         let provider = self.engine.parts.providers.get(&self.run.model.provider);

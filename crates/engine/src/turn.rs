@@ -28,12 +28,12 @@ use tracing::Instrument as _;
 use crate::{
     budget::{Ask, Grant, Reservation},
     deltas::TurnDeltas,
-    driver::Driver,
     estimate,
     fallback::FallbackDecision,
     perform::{Done, Task},
     permit::Permit,
     price,
+    run_task::RunTask,
 };
 
 /// Most output tokens of a turn, when nobody says anything else.
@@ -64,7 +64,7 @@ impl Turns {
     }
 }
 
-impl Driver {
+impl RunTask {
     /// Journals the intent of a turn, or that the run waits for room; says no when a record tells that the budget does
     /// not allow the turn: then something else comes next.
     pub(crate) async fn begin_turn(&mut self, plan: TurnPlan) -> bool {

@@ -22,7 +22,7 @@ use drawloom_contract::{
 };
 use futures::StreamExt;
 
-use crate::{Engine, control::Claim, driver::Driver, perform::Task, timers::Due};
+use crate::{Engine, control::Claim, perform::Task, run_task::RunTask, timers::Due};
 
 /// The calls that wait in this process.
 #[derive(Default)]
@@ -312,7 +312,7 @@ async fn follow_values(engine: Weak<Engine>, space: Space, mut watch: impl futur
     }
 }
 
-impl Driver {
+impl RunTask {
     /// A tool waits: the call is registered here and looked at after the commit.
     pub(crate) fn begin_wait(&mut self, call: Seq, wait: Wait) {
         let Some(open) = self.run.open_calls.iter().find(|open| open.call == call) else { return };
