@@ -149,7 +149,7 @@ impl Engine {
         start: Start,
     ) -> Result<Planned, Failure> {
         if start.user.is_some() || start.session.is_some() || start.agent_id.is_some() || start.user_tier.is_some() {
-            let message = "a child has the user and the tier of its parent, and a session and a handle of its own";
+            let message = "a child has the user and the tier of its parent, and a session and an agent_id of its own";
             return Err(Failure::new(FailureKind::Invalid, "not_for_children", message));
         }
         let now = self.wall();
@@ -243,23 +243,17 @@ impl Engine {
         self.executors.check(&definition.executor)?;
         Ok(self.pins.pin(tenant, &definition, &self.parts.redactor, &self.toolbox))
     }
+}
 
-    /// The definitions among these runs' that the store may not have yet.
-    pub(crate) fn new_definitions<'a>(
-        &self,
-        planned: impl Iterator<Item = &'a Planned>,
-    ) -> Vec<Redacted<Arc<Definition>>> {
-        let mut new: Vec<&Arc<Pinned>> = Vec::new();
-        for planned in planned {
-            let pinned = &planned.pinned;
-            if !self.pins.is_stored(&planned.accepted.tenant, &pinned.digest)
-                && new.iter().all(|known| known.digest != pinned.digest)
-            {
-                new.push(pinned);
-            }
+/// The definitions that these runs pin, each once. The journal knows which of them it has and writes the others.
+pub(crate) fn pinned_definitions(planned: &[Planned]) -> Vec<Redacted<Arc<Definition>>> {
+    let mut pinned: Vec<&Arc<Pinned>> = Vec::new();
+    for planned in planned {
+        if pinned.iter().all(|known| known.digest != planned.pinned.digest) {
+            pinned.push(&planned.pinned);
         }
-        new.into_iter().map(|pinned| pinned.definition.clone()).collect()
     }
+    pinned.into_iter().map(|pinned| pinned.definition.clone()).collect()
 }
 
 /// What two requests leave together, of names that `covers` compares: a pattern, and what it may cover.

@@ -22,7 +22,7 @@ use drawloom_contract::{
 };
 use futures::StreamExt;
 
-use crate::{Engine, control::Claim, driver::Driver, perform::Task, timers::Due};
+use crate::{Engine, control::Claim, perform::Task, run_task::RunTask, timers::Due};
 
 /// The calls that wait in this process.
 #[derive(Default)]
@@ -316,7 +316,7 @@ async fn follow_values(engine: Weak<Engine>, space: Space, mut watch: impl futur
     }
 }
 
-impl Driver {
+impl RunTask {
     /// A tool waits: the call is registered here and looked at after the commit.
     pub(crate) fn begin_wait(&mut self, call: Seq, wait: Wait) {
         let Some(open) = self.run.open_calls.iter().find(|open| open.call == call) else { return };
@@ -326,7 +326,7 @@ impl Driver {
             () if open.started.masked => {
                 Some("the tool waits, and its input held a secret, so it cannot be asked again")
             }
-            () if !wait.on.iter().all(Cause::is_for_tools) => Some("the tool waits for what only the engine can"),
+            () if !wait.on.iter().all(is_for_tools) => Some("the tool waits for what only the engine can"),
             () if wait.on.is_empty() && wait.until.is_none() => Some("the tool waits for nothing"),
             () => None,
         };
@@ -379,6 +379,14 @@ impl Driver {
 
     /// Whether all that is open waits, and nothing is being asked again.
     pub(crate) fn can_park(&self) -> bool {
-        self.run.only_waits() && self.run.view.status == Status::Running && self.asked_again.is_empty()
+        self.run.turn_in_flight.is_none()
+            && !self.run.open_calls.is_empty()
+            && self.run.open_calls.iter().all(|open| open.waiting.is_some())
+            && self.run.view.status == Status::Running
+            && self.asked_again.is_empty()
     }
+}
+
+fn is_for_tools(cause: &Cause) -> bool {
+    matches!(cause, Cause::Log { .. } | Cause::Value { .. })
 }

@@ -3,6 +3,7 @@
 //! model servers that are as strict as the real ones, and suites of what each seam promises.
 
 mod clock;
+mod definitions;
 mod faults;
 mod kill;
 mod marks;
@@ -13,6 +14,7 @@ mod shifted;
 pub mod suites;
 
 pub use clock::TestClock;
+pub use definitions::definition;
 pub use faults::{Fault, with_fault};
 pub use kill::{KillJournal, KillTool, Killer};
 pub use marks::{Ledger, MarkedModel};
