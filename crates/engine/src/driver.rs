@@ -210,7 +210,8 @@ impl Driver {
 
     /// The slot is granted: from here the run's own time limit counts.
     pub(crate) fn admit(&mut self) {
-        let limit = self.accepted().run_timeout_ms.filter(|_| self.run.view.started_at.is_none()).map(Duration::from_millis);
+        let limit =
+            self.accepted().run_timeout_ms.filter(|_| self.run.view.started_at.is_none()).map(Duration::from_millis);
         let (now, at) = (self.engine.parts.clock.now(), self.wall());
         let left = self.engine.timers.left(&self.key, Due::Deadline, now);
         let (deadline, deadline_set) = match limit.filter(|limit| left.is_none_or(|left| *limit < left)) {
