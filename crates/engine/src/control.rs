@@ -118,13 +118,14 @@ impl Claim {
         Self::take_or(engine, key, |control| control.lock().again = true).ok()
     }
 
-    /// The claim on a run. A task that has it is told that a call is to be made again.
-    pub(crate) fn take_or_wake(engine: &Arc<Engine>, key: &RunKey) -> Option<Self> {
-        let wake = |control: &Control| {
-            control.lock().woken = true;
-            control.changed.notify_one();
-        };
-        Self::take_or(engine, key, wake).ok()
+    /// Tells the task that has the run that a call is to be made again; says whether there is one.
+    pub(crate) fn tell_holder(engine: &Engine, key: &RunKey) -> bool {
+        // A claim is let go of under the same lock, and brings the run back when it was told before.
+        let active = engine.active();
+        let Some(control) = active.get(key) else { return false };
+        control.lock().woken = true;
+        control.changed.notify_one();
+        true
     }
 
     /// `held` happens while nobody can let go of the claim.

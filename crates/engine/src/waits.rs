@@ -277,12 +277,13 @@ impl Engine {
         self.wake_call(run);
     }
 
-    /// Brings a run back one of whose calls is to be made again. A task that has it is told.
+    /// Brings a run back one of whose calls is to be made again. A task that has it is told. One that takes it up later finds
+    /// the call marked. No claim is taken: a run that was left running by the process before may get its slot at this moment,
+    /// and would not be taken up while its claim is held.
     fn wake_call(self: &Arc<Self>, run: RunKey) {
         let engine = self.clone();
         tokio::spawn(async move {
-            if let Some(claim) = Claim::take_or_wake(&engine, &run) {
-                drop(claim);
+            if !Claim::tell_holder(&engine, &run) {
                 engine.bring_back(&run).await;
             }
         });

@@ -21,3 +21,4 @@ mod thinking;
 mod trials;
 mod unreadable;
 mod waiting;
+mod waking;
