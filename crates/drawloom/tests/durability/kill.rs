@@ -63,7 +63,7 @@ fn crash_at<R>(scenario: &Scenario<R>, point: Option<&str>, settings: &Value) ->
     {
         return Err(format!("the id {told} was handed out and is not known any more: the same key gives {run}"));
     }
-    let result = answer.json().map_err(|error| format!("no result: {error}"))?;
+    let result = answer.json().map_err(|error| format!("no result: {error}; {}", get(&server.url, "/v1/runs")))?;
     (scenario.inspect)(&case, &server, &run, &result)
 }
 
@@ -178,10 +178,11 @@ where
     Killed { points: all.len(), killed: chosen.len() }
 }
 
-/// A mistake is caught when some point shows it.
-fn is_caught<R: Sync>(scenario: &Scenario<R>, fault: &str) -> Option<String> {
+/// A mistake is caught when some point shows it. Points with `first` in their names are tried first.
+fn is_caught<R: Sync>(scenario: &Scenario<R>, fault: &str, first: &str) -> Option<String> {
     let settings = json!({ "fault": fault });
-    let points = points(scenario, &settings);
+    let mut points = points(scenario, &settings);
+    points.sort_by_key(|point| !point.contains(first));
     let caught = Mutex::new(None);
     for_each(&points, |point| match crash_at(scenario, Some(point), &settings) {
         // A point whose name depends on the process is not reached again; that is no finding.

@@ -128,3 +128,24 @@ fn answer(once: &Once) -> Value {
         Once::Call(effect) => Value::clone(&effect.answer),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        Memory,
+        suites::{key_value, log},
+    };
+
+    #[tokio::test]
+    async fn the_suites_catch_an_answer_that_is_not_stored() {
+        let values = with_value_fault(Arc::<Memory>::default(), Some(Fault::AnswerNotStored));
+        let promise = async move {
+            key_value::a_request_changes_values_once_and_its_repeat_gets_the_first_answer(&*values).await;
+        };
+        assert!(tokio::spawn(promise).await.is_err_and(|error| error.is_panic()));
+        let logs = with_log_fault(Arc::<Memory>::default(), Some(Fault::AnswerNotStored));
+        let promise = async move { log::a_request_appends_once_and_its_repeat_gets_the_first_answer(&*logs).await };
+        assert!(tokio::spawn(promise).await.is_err_and(|error| error.is_panic()));
+    }
+}

@@ -154,18 +154,18 @@ pub(super) fn kill(most: usize) -> Killed {
 
 #[test]
 fn the_kill_test_catches_an_effect_before_its_intent() {
-    let caught = is_caught(&scenario(), "effect_first").expect("caught");
+    let caught = is_caught(&scenario(), "effect_first", "").expect("caught");
     assert!(caught.contains("times"), "{caught}");
 }
 
 #[test]
 fn the_kill_test_catches_an_answer_before_its_commit() {
-    let caught = is_caught(&scenario(), "answer_first").expect("caught");
+    let caught = is_caught(&scenario(), "answer_first", "").expect("caught");
     assert!(caught.contains("not known any more"), "{caught}");
 }
 
 #[test]
 fn the_kill_test_catches_children_started_apart_and_unkeyed() {
-    let caught = is_caught(&scenario(), "unkeyed_children").expect("caught");
+    let caught = is_caught(&scenario(), "unkeyed_children", "").expect("caught");
     assert!(caught.contains("times") || caught.contains("runs where there should be 4"), "{caught}");
 }

@@ -216,12 +216,12 @@ pub(super) fn kill(most: usize) -> Killed {
 
 #[test]
 fn the_kill_test_catches_an_effect_outside_the_transaction_of_its_key() {
-    let caught = is_caught(&scenario(), "effect_outside_transaction").expect("caught");
+    let caught = is_caught(&scenario(), "effect_outside_transaction", "after value").expect("caught");
     assert!(caught.contains("effects on values"), "{caught}");
 }
 
 #[test]
 fn the_kill_test_catches_an_answer_that_is_not_stored() {
-    let caught = is_caught(&scenario(), "answer_not_stored").expect("caught");
+    let caught = is_caught(&scenario(), "answer_not_stored", "after value").expect("caught");
     assert!(caught.contains("effects on"), "{caught}");
 }
