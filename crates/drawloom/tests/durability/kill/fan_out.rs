@@ -1,6 +1,12 @@
 //! The fan-out of a model: calls that nobody may repeat are in doubt when the server died inside them, and nothing else differs.
 
-use std::collections::BTreeMap;
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
 
 use serde_json::{Value, json};
 
@@ -135,21 +141,24 @@ fn ledger_calls(points: &[String]) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// Kills a server at some points of the fan-out, at all when `most` allows it.
-pub(super) fn kill(most: usize) -> Killed {
-    let doubts = |whole: &Report, points: &[String]| {
+/// Kills a server at some points of the fan-out, at all when `most` allows it. Also says at how many of them a call is in doubt.
+pub(super) fn kill(most: usize) -> (Killed, usize) {
+    let in_doubt = Arc::<AtomicUsize>::default();
+    let killed = kill_everywhere(&scenario(), most, |whole, points| {
         assert_eq!(whole.ledger.keys().map(String::as_str).collect::<Vec<_>>(), LINES);
         assert!(whole.in_doubt.is_empty());
         let line_of = ledger_calls(points);
         assert_eq!(line_of.len(), LINES.len(), "every ledger line has its call");
         let doubted = points.iter().map(|point| expected(point, whole, &line_of).in_doubt.len());
         assert_eq!(doubted.sum::<usize>(), 3 * LINES.len(), "in doubt only where a ledger call was under way");
-        line_of
-    };
-    kill_everywhere(&scenario(), most, |whole, points| {
-        let line_of = doubts(whole, points);
-        Box::new(move |point| expected(point, whole, &line_of))
-    })
+        let in_doubt = in_doubt.clone();
+        Box::new(move |point| {
+            let expected = expected(point, whole, &line_of);
+            in_doubt.fetch_add(expected.in_doubt.len(), Ordering::Relaxed);
+            expected
+        })
+    });
+    (killed, in_doubt.load(Ordering::Relaxed))
 }
 
 #[test]
