@@ -6,17 +6,16 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Number;
 
-/// A model at a provider.
+use crate::named::named;
+
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ModelName {
     /// The provider, by its id in the config.
     pub provider: String,
-    /// The model's name there.
     pub model: String,
 }
 
 impl ModelName {
-    /// `model` at `provider`.
     pub fn new(provider: impl Into<String>, model: impl Into<String>) -> Self {
         Self { provider: provider.into(), model: model.into() }
     }
@@ -36,15 +35,13 @@ pub struct Choice {
     /// When a run may change to another candidate; never, when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fallback: Option<Fallback>,
-    /// Most tries of a turn again, when the tier says so.
+    /// Maximum retries of a turn, when the tier says so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_attempts: Option<u32>,
 }
 
-/// When a run may change to another model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fallback {
-    /// Most changes in one run.
     pub max_attempts: u32,
     /// How long a provider that refused is left alone, unless it says how long itself.
     pub cooldown_ms: u64,
@@ -54,50 +51,31 @@ pub struct Fallback {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ModelPlan {
-    /// The caller's user tier, when there are tiers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user_tier: Option<String>,
     /// The models it may ask, in order; the accepted one alone, when empty.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub candidates: Vec<ModelName>,
-    /// When it may change to another of them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fallback: Option<Fallback>,
-    /// Most tries of a turn again; what the definition says, when absent.
+    /// Maximum retries of a turn; what the definition says, when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry_attempts: Option<u32>,
-    /// How the model picks words: the request's wishes over the definition's.
+    /// The request's sampling over the definition's.
     #[serde(skip_serializing_if = "Sampling::is_empty")]
     pub sampling: Sampling,
 }
 
-impl ModelPlan {
-    /// Whether it says nothing.
-    pub fn is_empty(&self) -> bool {
-        *self == Self::default()
-    }
-}
-
-/// How hard a model should think.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Effort {
-    /// Little or not at all.
-    Low,
-    /// Some.
-    Medium,
-    /// Much.
-    High,
-}
-
-impl Effort {
-    /// Its name on the wire.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Low => "low",
-            Self::Medium => "medium",
-            Self::High => "high",
-        }
+named! {
+    /// How hard a model should think.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+    pub enum Effort {
+        /// Little or not at all.
+        Low = "low",
+        /// Some.
+        Medium = "medium",
+        /// Much.
+        High = "high",
     }
 }
 
@@ -135,22 +113,7 @@ pub struct Sampling {
 }
 
 impl Sampling {
-    /// Whether nothing is set.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
-    }
-
-    /// `self`, and for what it leaves out, `other`.
-    #[must_use]
-    pub fn or(self, other: &Self) -> Self {
-        Self {
-            temperature: self.temperature.or_else(|| other.temperature.clone()),
-            top_p: self.top_p.or_else(|| other.top_p.clone()),
-            top_k: self.top_k.or(other.top_k),
-            frequency_penalty: self.frequency_penalty.or_else(|| other.frequency_penalty.clone()),
-            presence_penalty: self.presence_penalty.or_else(|| other.presence_penalty.clone()),
-            seed: self.seed.or(other.seed),
-            stop: self.stop.or_else(|| other.stop.clone()),
-        }
     }
 }

@@ -16,19 +16,16 @@ use crate::{
 /// A named agent, resolved against the operator's config. A run keeps the one it was accepted with, by digest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Definition {
-    /// Its name.
     pub name: AgentName,
     /// What it is good for, for people and for models that choose whom to spawn.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub description: String,
-    /// What the next step of its runs comes from.
     #[serde(default = "model_executor", skip_serializing_if = "is_model_executor")]
     pub executor: String,
     /// The provider whose caps and credentials its calls count against. Empty for executors that ask no model.
     pub provider: String,
     /// The model's name at that provider. Empty for executors that ask no model.
     pub model: String,
-    /// The system prompt.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub system_prompt: String,
     /// Tools it may use; exact names or `prefix*`.
@@ -51,7 +48,7 @@ pub struct Definition {
     /// Most output tokens of a turn; what is usual for the model, when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_tokens: Option<u32>,
-    /// Most tries of a turn again after a failure that may pass; throttling is not counted.
+    /// Maximum retries after a transient error; throttling is not counted.
     pub retry_attempts: u32,
     /// Wall-clock limit from first admission.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -62,10 +59,8 @@ pub struct Definition {
     /// Most money of a tree that starts with this agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget_cost: Option<Cost>,
-    /// How hard its model should think.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effort: Option<Effort>,
-    /// How its model picks words.
     #[serde(default, skip_serializing_if = "Sampling::is_empty")]
     pub sampling: Sampling,
     /// Gate: hosts it may reach: exact names, `*.suffix`, or `*` for all that the operator allows.
@@ -76,48 +71,16 @@ pub struct Definition {
     pub choices: BTreeMap<String, Choice>,
 }
 
-/// An agent that another one may spawn.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Teammate {
-    /// Its name.
     pub name: AgentName,
-    /// What it is good for.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub description: String,
 }
 
-/// The user tier of callers that name none.
 pub const DEFAULT_USER_TIER: &str = "default";
 
 impl Definition {
-    /// An agent with nothing but a model, as the defaults have it.
-    pub fn new(name: AgentName, provider: &str, model: &str) -> Self {
-        Self {
-            name,
-            description: String::new(),
-            executor: MODEL.into(),
-            provider: provider.into(),
-            model: model.into(),
-            system_prompt: String::new(),
-            tools: Vec::new(),
-            agents: Vec::new(),
-            team: None,
-            volumes: Vec::new(),
-            volume_modes: None,
-            max_iterations: 16,
-            max_tokens: None,
-            retry_attempts: 2,
-            run_timeout_ms: None,
-            budget_tokens: None,
-            budget_cost: None,
-            effort: None,
-            sampling: Sampling::default(),
-            hosts: Vec::new(),
-            choices: BTreeMap::new(),
-        }
-    }
-
-    /// The name of this content.
     pub fn digest(&self) -> Digest {
         Digest::of(&serde_json::to_vec(self).expect("a definition has only text keys"))
     }

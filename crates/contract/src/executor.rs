@@ -19,57 +19,37 @@ pub const MODEL: &str = "model";
 /// What a run does next. The engine alone performs it.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Effect {
-    /// Ask the model for a turn.
     Turn(TurnPlan),
-    /// Call a tool.
     Call(CallPlan),
-    /// Park until a time.
     Wait {
-        /// The time.
         until: Timestamp,
     },
     /// Journal something of the executor's own.
     Note {
-        /// The format of it.
         version: u32,
-        /// What.
         value: Value,
     },
-    /// End the run.
     Finish(Box<Outcome>),
 }
 
-/// A turn to ask for.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TurnPlan {
-    /// The turn, from 1.
     pub turn: u32,
-    /// The try of it, from 1.
     pub attempt: u32,
-    /// Whether tools are offered.
     pub tools: bool,
-    /// The system prompt.
     pub system: Arc<str>,
-    /// The conversation.
     pub messages: Vec<Arc<Message>>,
 }
 
-/// A tool to call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CallPlan {
-    /// The turn that asked.
     pub turn: u32,
-    /// Its place among the turn's calls.
     pub index: u32,
-    /// What was asked.
     pub tool_use: ToolUse,
-    /// Whether the redactor changed its input.
     pub masked: bool,
-    /// Who wants the call.
     pub asked_by: AskedBy,
 }
 
-/// Who wants a tool to be called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AskedBy {
     /// A model, which may call the tools that the run was accepted with.

@@ -5,29 +5,21 @@ use serde::{Deserialize, Serialize};
 
 use crate::redact::Texts;
 
-/// What a failure means for whoever asked.
+/// What a failure means for the caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FailureKind {
-    /// The request is wrong and will stay wrong.
     Invalid,
-    /// More than a limit allows.
     TooLarge,
-    /// It is not known who asks.
     Unauthenticated,
-    /// Who asks may not.
     Denied,
-    /// There is no such thing, or it stands behind another tenant's wall.
+    /// There is no such thing, or it belongs to another tenant.
     NotFound,
-    /// It contradicts what is already there.
     Conflict,
-    /// Too much at once; later it may work.
     Throttled,
-    /// Something needed is down; later it may work.
     Unavailable,
     /// Something needed is down until an operator repairs it: this server cannot do it later either.
     Broken,
-    /// Our mistake.
     Bug,
 }
 
@@ -50,7 +42,7 @@ impl FailureKind {
 
 /// An error that tells its reader what it means and what to do next.
 pub trait Explain: std::error::Error + Send + Sync {
-    /// What it means for whoever asked.
+    /// What it means for the caller.
     fn kind(&self) -> FailureKind;
 
     /// A stable word for programs, such as `unknown_agent`.
@@ -66,30 +58,24 @@ pub trait Explain: std::error::Error + Send + Sync {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Failure {
-    /// What it means for whoever asked.
     pub kind: FailureKind,
-    /// A stable word for programs.
     pub code: &'static str,
     /// What happened, safe to show.
     pub message: String,
-    /// What to try next.
     pub hint: Option<String>,
 }
 
 impl Failure {
-    /// A failure without a hint.
     pub fn new(kind: FailureKind, code: &'static str, message: impl Into<String>) -> Self {
         Self { kind, code, message: message.into(), hint: None }
     }
 
-    /// The same failure, saying what to try next.
     #[must_use]
     pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
     }
 
-    /// What an error says of itself.
     pub fn of(error: &dyn Explain) -> Self {
         Self { kind: error.kind(), code: error.code(), message: error.to_string(), hint: error.hint() }
     }
@@ -115,12 +101,10 @@ impl Texts for RunError {
 }
 
 impl RunError {
-    /// An error without a hint.
     pub fn new(code: impl Into<String>, message: impl Into<String>) -> Self {
         Self { code: code.into(), message: message.into(), hint: None }
     }
 
-    /// The same error, saying what to try next.
     #[must_use]
     pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());

@@ -1,13 +1,12 @@
 //! Names of things: typed ids, so that a run's id can never be passed for a batch's.
 
-use std::{fmt, str::FromStr, sync::Arc};
+use std::{borrow::Cow, fmt, str::FromStr, sync::Arc};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::time::{Entropy, NoEntropy, Timestamp};
 
-/// An id or name that does not have the form it must have.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{found:?} is not {what}: {form}")]
 pub struct BadId {
@@ -15,7 +14,6 @@ pub struct BadId {
     pub what: &'static str,
     /// What was given, cut to 80 characters.
     pub found: String,
-    /// The form that is wanted.
     pub form: &'static str,
 }
 
@@ -60,8 +58,15 @@ fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
     Some(bytes)
 }
 
-macro_rules! text_serde {
+/// What follows from `Display` and `FromStr`.
+macro_rules! text_forms {
     ($name:ident) => {
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Display::fmt(self, f)
+            }
+        }
+
         impl Serialize for $name {
             fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 serializer.collect_str(self)
@@ -70,8 +75,21 @@ macro_rules! text_serde {
 
         impl<'de> Deserialize<'de> for $name {
             fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                let text = std::borrow::Cow::<str>::deserialize(deserializer)?;
+                let text = Cow::<str>::deserialize(deserializer)?;
                 text.parse().map_err(serde::de::Error::custom)
+            }
+        }
+    };
+    ($name:ident, $pattern:expr) => {
+        text_forms!($name);
+
+        impl JsonSchema for $name {
+            fn schema_name() -> Cow<'static, str> {
+                stringify!($name).into()
+            }
+
+            fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+                schemars::json_schema!({ "type": "string", "pattern": $pattern })
             }
         }
     };
@@ -89,12 +107,10 @@ macro_rules! id {
                 mint(now, entropy).map(Self)
             }
 
-            /// The bytes, as the store keeps them.
             pub fn as_bytes(&self) -> &[u8; 16] {
                 &self.0
             }
 
-            /// From the bytes that the store kept.
             pub fn from_bytes(bytes: [u8; 16]) -> Self {
                 Self(bytes)
             }
@@ -104,12 +120,6 @@ macro_rules! id {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str($prefix)?;
                 hex(&self.0, f)
-            }
-        }
-
-        impl fmt::Debug for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                fmt::Display::fmt(self, f)
             }
         }
 
@@ -124,17 +134,7 @@ macro_rules! id {
             }
         }
 
-        text_serde!($name);
-
-        impl JsonSchema for $name {
-            fn schema_name() -> std::borrow::Cow<'static, str> {
-                stringify!($name).into()
-            }
-
-            fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-                schemars::json_schema!({ "type": "string", "pattern": concat!("^", $prefix, "[0-9a-f]{32}$") })
-            }
-        }
+        text_forms!($name, concat!("^", $prefix, "[0-9a-f]{32}$"));
     };
 }
 
@@ -172,19 +172,12 @@ macro_rules! name {
         pub struct $name(Arc<str>);
 
         impl $name {
-            /// The text.
             pub fn as_str(&self) -> &str {
                 &self.0
             }
         }
 
         impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(&self.0)
-            }
-        }
-
-        impl fmt::Debug for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str(&self.0)
             }
@@ -198,22 +191,12 @@ macro_rules! name {
             }
         }
 
-        text_serde!($name);
-
-        impl JsonSchema for $name {
-            fn schema_name() -> std::borrow::Cow<'static, str> {
-                stringify!($name).into()
-            }
-
-            fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-                schemars::json_schema!({ "type": "string", "pattern": $pattern })
-            }
-        }
+        text_forms!($name, $pattern);
     };
 }
 
 name!(
-    /// A wall between customers: part of every key and every query.
+    /// A customer: part of every key and every query.
     Tenant, "a tenant", is_word, NAME_FORM, "^[A-Za-z0-9_-]{1,128}$"
 );
 name!(
@@ -221,7 +204,7 @@ name!(
     UserId, "a user id", is_word, NAME_FORM, "^[A-Za-z0-9_-]{1,128}$"
 );
 name!(
-    /// A caller's own handle of a run (`agent_id` on the wire).
+    /// A caller's own name for a run (`agent_id` on the wire).
     AgentId, "an agent id", is_word, NAME_FORM, "^[A-Za-z0-9_-]{1,128}$"
 );
 name!(
@@ -244,7 +227,7 @@ impl UserId {
 }
 
 impl AgentId {
-    /// A handle for a run whose caller gave none. Those made later sort later, which keeps the store's index compact.
+    /// A name for a run whose caller gave none. Those made later sort later, which keeps the store's index compact.
     pub fn mint(now: Timestamp, entropy: &dyn Entropy) -> Result<Self, NoEntropy> {
         Ok(Self(format!("a_{:032x}", u128::from_be_bytes(mint(now, entropy)?)).into()))
     }
@@ -253,9 +236,7 @@ impl AgentId {
 /// A run inside its tenant: what every query by run takes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RunKey {
-    /// The wall it stands behind.
     pub tenant: Tenant,
-    /// The run.
     pub run: RunId,
 }
 
@@ -264,42 +245,21 @@ pub struct RunKey {
 pub struct Digest([u8; 32]);
 
 impl Digest {
-    /// The digest of `content`.
     pub fn of(content: &[u8]) -> Self {
         use sha2::Digest as _;
         Self(sha2::Sha256::digest(content).into())
     }
 
-    /// The digest of content that comes in parts, until a part is empty.
-    pub fn of_parts<E>(mut next: impl FnMut(&mut [u8]) -> Result<usize, E>) -> Result<Self, E> {
-        use sha2::Digest as _;
-        let (mut hasher, mut buffer) = (sha2::Sha256::new(), vec![0; 64 * 1024]);
-        loop {
-            match next(&mut buffer)? {
-                0 => return Ok(Self(hasher.finalize().into())),
-                read => hasher.update(&buffer[..read]),
-            }
-        }
-    }
-
-    /// The bytes, as the store keeps them.
     pub fn as_bytes(&self) -> &[u8; 32] {
         &self.0
     }
 
-    /// From the bytes that the store kept.
     pub fn from_bytes(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
 }
 
 impl fmt::Display for Digest {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        hex(&self.0, f)
-    }
-}
-
-impl fmt::Debug for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         hex(&self.0, f)
     }
@@ -313,44 +273,4 @@ impl FromStr for Digest {
     }
 }
 
-text_serde!(Digest);
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    struct Counter(std::sync::atomic::AtomicU8);
-
-    impl Entropy for Counter {
-        fn fill(&self, bytes: &mut [u8]) -> Result<(), NoEntropy> {
-            bytes.fill(self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed));
-            Ok(())
-        }
-    }
-
-    #[test]
-    fn an_id_reads_back_as_it_was_written_and_sorts_by_time() {
-        let entropy = Counter(9.into());
-        let early = RunId::mint(Timestamp::from_millis(1_000), &entropy).expect("entropy");
-        let late = RunId::mint(Timestamp::from_millis(1_001), &entropy).expect("entropy");
-        assert!(early < late && early.to_string() < late.to_string());
-        assert_eq!(late.to_string().parse::<RunId>(), Ok(late));
-        assert_eq!(serde_json::from_str::<RunId>(&serde_json::to_string(&late).expect("ids encode")).ok(), Some(late));
-    }
-
-    #[test]
-    fn what_is_not_an_id_is_refused_with_its_form() {
-        for bad in ["", "r_", "r_12", "s_00000000000000000000000000000000", "r_0000000000000000000000000000000G", "r_é"]
-        {
-            let error = bad.parse::<RunId>().expect_err(bad);
-            assert!(error.to_string().contains("r_ and 32 hex digits"), "{error}");
-        }
-        for bad in ["", "a b", "ä", "a/b", &"x".repeat(129)] {
-            assert!(bad.parse::<UserId>().is_err(), "{bad:?}");
-        }
-        for bad in ["", "/", "a//b", "a/", "a b"] {
-            assert!(bad.parse::<AgentName>().is_err(), "{bad:?}");
-        }
-        assert!("group/name-1.2".parse::<AgentName>().is_ok());
-    }
-}
+text_forms!(Digest);

@@ -22,49 +22,33 @@ use crate::{
 };
 
 /// All that becomes true together, or not at all.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Entry {
-    /// The process that writes; whoever lost ownership can write nothing.
+    /// The process that writes; one that lost ownership can write nothing.
     pub epoch: Epoch,
-    /// Records of one or more runs.
     pub runs: Vec<Append>,
-    /// Waits that begin or end.
     pub waits: Vec<WaitChange>,
-    /// What makes the entry happen once.
     pub once: Option<Once>,
     /// A batch that begins; its runs are in `runs`, by index.
     pub batch: Option<NewBatch>,
-    /// Definitions that runs of this entry pin; known ones are left as they are.
+    /// Definitions that runs of this entry pin. Known ones are left as they are: the journal remembers which it has.
     pub definitions: Vec<Redacted<Arc<Definition>>>,
     pub values: Vec<ValueChange>,
     pub logs: Vec<LogChange>,
 }
 
 impl Entry {
-    /// An entry with records of one run.
     pub fn append(epoch: Epoch, append: Append) -> Self {
         Self { runs: vec![append], ..Self::empty(epoch) }
     }
 
-    /// An entry with nothing in it.
     pub fn empty(epoch: Epoch) -> Self {
-        Self {
-            epoch,
-            runs: Vec::new(),
-            waits: Vec::new(),
-            once: None,
-            batch: None,
-            definitions: Vec::new(),
-            values: Vec::new(),
-            logs: Vec::new(),
-        }
+        Self { epoch, ..Self::default() }
     }
 }
 
-/// Records for the end of one run's journal.
 #[derive(Debug)]
 pub struct Append {
-    /// The run.
     pub key: RunKey,
     /// The sequence of its last record now; 0 for a run that begins. Anything else there fails the entry.
     pub expected: Seq,
@@ -74,20 +58,14 @@ pub struct Append {
     pub exclusive_session: bool,
 }
 
-/// A batch that begins.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewBatch {
-    /// The caller's tenant.
     pub tenant: Tenant,
-    /// The batch.
     pub batch: BatchId,
-    /// For whom.
     pub user: UserId,
-    /// How many runs.
     pub size: u32,
 }
 
-/// What a commit did.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Committed {
     /// Global position of the entry's last record.
@@ -97,133 +75,62 @@ pub struct Committed {
     pub woken: Vec<RunKey>,
     /// The revision of each change of a value.
     pub revisions: Vec<u64>,
-    /// What each change of a log did.
     pub logs: Vec<LogChanged>,
 }
 
 /// Why an entry was not written. Nothing of it was.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CommitError {
-    /// Somebody else wrote to the run.
     #[error("run {run} is at record {found}, not {expected}")]
     Conflict {
-        /// The run.
         run: RunId,
-        /// What the writer believed.
         expected: Seq,
-        /// What is there; 0 when there is no such run.
+        /// 0 when there is no such run.
         found: Seq,
     },
-    /// The same request was made before.
     #[error("this request was made before")]
     Repeated(Answered),
-    /// A change of a value or a log was refused.
     #[error("{0}")]
     Refused(ChangeError),
-    /// The child of this call and index exists.
     #[error("child {index} of call {call} of run {parent} exists")]
-    ChildExists {
-        /// The parent.
-        parent: RunId,
-        /// The call.
-        call: Seq,
-        /// The place.
-        index: u32,
-    },
-    /// A live run has this handle.
+    ChildExists { parent: RunId, call: Seq, index: u32 },
     #[error("agent_id {agent_id} is in use by run {run}, which has not ended")]
-    AgentIdInUse {
-        /// The handle.
-        agent_id: AgentId,
-        /// Who has it.
-        run: RunId,
-    },
-    /// The session does not exist.
+    AgentIdInUse { agent_id: AgentId, run: RunId },
     #[error("there is no session {0}")]
     UnknownSession(SessionId),
-    /// Another run of the session is unfinished.
     #[error("session {session} is busy with run {run}")]
-    SessionBusy {
-        /// The session.
-        session: SessionId,
-        /// Who has it.
-        run: RunId,
-    },
-    /// Another process owns the data now.
+    SessionBusy { session: SessionId, run: RunId },
     #[error("this process (epoch {mine}) lost ownership of the data to epoch {current}")]
-    LostOwnership {
-        /// The writer's epoch.
-        mine: Epoch,
-        /// The owner's epoch.
-        current: Epoch,
-    },
-    /// The store is out of room or out of order; what was journaled before is safe.
+    LostOwnership { mine: Epoch, current: Epoch },
     #[error("{0}")]
     Store(StoreError),
 }
 
-/// Why the store could not do its work.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
-    /// No room. Writing goes on when there is some.
+    /// Writing goes on when there is space again.
     #[error("no space left for the store {store}")]
-    Full {
-        /// Which store, for people: where it is.
-        store: String,
-    },
-    /// No room for the copy that is made before the format changes. Nothing was changed.
+    Full { store: String },
+    /// The copy is made before the format changes. Nothing was changed.
     #[error("no space left for a copy of the store {store} ({bytes} bytes), which is made before its format changes")]
     NoRoomForCopy {
-        /// Which store.
         store: String,
         /// The size of the copy, at most.
         bytes: u64,
     },
-    /// No permission to write.
     #[error("the store {store} is read-only")]
-    ReadOnly {
-        /// Which store.
-        store: String,
-    },
-    /// It holds what drawloom never writes.
+    ReadOnly { store: String },
     #[error("the store {store} is damaged: {detail}")]
-    Corrupt {
-        /// Which store.
-        store: String,
-        /// What is wrong.
-        detail: String,
-    },
+    Corrupt { store: String, detail: String },
     /// It was deleted or replaced while it was in use. That is for good: what was written since is lost.
     #[error("the store is gone: {detail}; nothing is recorded any more")]
-    Gone {
-        /// What happened to it.
-        detail: String,
-    },
-    /// A newer version wrote it.
+    Gone { detail: String },
     #[error("the store {store} has format {found}; this version of drawloom knows up to {known}")]
-    TooNew {
-        /// Which store.
-        store: String,
-        /// Its format.
-        found: u32,
-        /// Ours.
-        known: u32,
-    },
-    /// Another process has it.
+    TooNew { store: String, found: u32, known: u32 },
     #[error("the store {store} is in use by another drawloom process")]
-    Locked {
-        /// Which store.
-        store: String,
-    },
-    /// Anything else.
+    Locked { store: String },
     #[error("{store}: {detail}")]
-    Failed {
-        /// Which store.
-        store: String,
-        /// What happened.
-        detail: String,
-    },
-    /// The store was closed.
+    Failed { store: String, detail: String },
     #[error("the store is closed")]
     Closed,
 }
@@ -329,20 +236,14 @@ pub trait Journal: Send + Sync {
     async fn commit(&self, entry: Entry) -> Result<Committed, CommitError>;
 }
 
-/// Which runs a list shows.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RunFilter {
-    /// Only of this user.
     pub user: Option<UserId>,
-    /// Only of this agent.
     pub agent: Option<AgentName>,
     /// Only in one of these states; all, when empty.
     pub status: Vec<Status>,
-    /// Only of this session.
     pub session: Option<SessionId>,
-    /// Only of this batch.
     pub batch: Option<BatchId>,
-    /// Only children of this run.
     pub parent: Option<RunId>,
     /// Only runs older than this one (the last of the page before).
     pub before: Option<RunId>,
@@ -353,9 +254,7 @@ pub struct RunFilter {
 /// A wait for a time that has not come, or a run's deadline.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Due {
-    /// The run.
     pub run: RunKey,
-    /// The time.
     pub due: Timestamp,
     /// When it was set: what is left can never be more than what there was then.
     pub since: Timestamp,
@@ -368,13 +267,9 @@ pub struct Unfinished {
     pub runs: Vec<RunView>,
     /// Parked runs with nothing left to wait for but a slot.
     pub ready: Vec<RunView>,
-    /// Parked runs that wait for a time.
     pub timers: Vec<Due>,
-    /// Calls that wait for a log, a value or a time.
     pub waiting: Vec<Waiting>,
-    /// Deadlines of parked runs.
     pub deadlines: Vec<Due>,
-    /// How many runs are parked in all.
     pub parked: u64,
 }
 
@@ -387,7 +282,7 @@ pub trait RunReader: Send + Sync {
     /// The same without its final text, which can be very long.
     async fn find_run_without_text(&self, key: &RunKey) -> Result<Option<RunView>, StoreError>;
 
-    /// The run with this handle: the live one, else the newest.
+    /// The run with this `agent_id`: the live one, else the newest.
     async fn find_by_agent_id(&self, visible: &Visible, agent_id: &AgentId) -> Result<Option<RunView>, StoreError>;
 
     /// Runs, newest first, without their final texts: a page of them could be very long.

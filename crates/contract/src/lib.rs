@@ -2,6 +2,7 @@
 
 pub mod caller;
 pub mod choice;
+mod defaults;
 pub mod definition;
 pub mod executor;
 pub mod failure;
@@ -12,11 +13,10 @@ pub mod log;
 pub mod message;
 pub mod model;
 pub mod money;
+mod named;
 pub mod once;
 pub mod record;
-pub mod redact;
 pub mod retention;
-pub mod rpc;
 pub mod run;
 pub mod runs;
 pub mod suggest;
@@ -27,5 +27,6 @@ pub mod values;
 pub mod view;
 pub mod wait;
 
-/// This version of drawloom, as records and answers carry it.
+pub use drawloom_redact as redact;
+
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -19,7 +19,6 @@ use crate::{
 /// Most bytes of one message's body.
 pub const MOST_MESSAGE_BYTES: usize = 1024 * 1024;
 
-/// Which log.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct LogKey {
     pub tenant: Tenant,
@@ -27,7 +26,6 @@ pub struct LogKey {
     pub name: String,
 }
 
-/// A change of one log, as part of an entry.
 #[derive(Debug, Clone, PartialEq)]
 pub enum LogChange {
     Append {
@@ -50,7 +48,6 @@ impl LogChange {
     }
 }
 
-/// A message to append.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewMessage {
     pub id: String,
@@ -58,7 +55,6 @@ pub struct NewMessage {
     pub body: Redacted<Value>,
 }
 
-/// A message of a log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Message {
     /// Its place. Sequences increase, may have gaps, and are never used again, also after a trim.
@@ -68,7 +64,6 @@ pub struct Message {
     pub body: Value,
 }
 
-/// Part of a log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Page {
     pub messages: Vec<Message>,
@@ -78,7 +73,6 @@ pub struct Page {
     pub head: u64,
 }
 
-/// What a change did to a log.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogChanged {
     /// The sequences of the messages, in the order given; of one that was there before, its old one.
@@ -86,15 +80,15 @@ pub struct LogChanged {
     /// How many of them are new.
     pub added: u64,
     pub head: u64,
-    /// How many old messages were removed.
     pub dropped: u64,
 }
 
-/// What a tail tells.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Tail {
-    /// Messages up to `head` are there.
-    Grew { log: LogKey, head: u64 },
+    Grew {
+        log: LogKey,
+        head: u64,
+    },
     /// Something was missed: ask for the head of every log that matters.
     Gap,
 }

@@ -15,20 +15,13 @@ use crate::{
     usage::Usage,
 };
 
-/// One turn, asked for.
 #[derive(Debug, Clone)]
 pub struct TurnRequest {
-    /// The run that asks.
     pub run: RunKey,
-    /// Its agent.
     pub agent: AgentName,
-    /// The model's name at the provider.
     pub model: String,
-    /// The turn, from 1.
     pub turn: u32,
-    /// The try of that turn, from 1.
     pub attempt: u32,
-    /// The system prompt.
     pub system: Arc<str>,
     /// The conversation so far. A thought in it was made by this very provider and model: those of others were left out.
     pub messages: Vec<Arc<Message>>,
@@ -38,42 +31,25 @@ pub struct TurnRequest {
     pub max_tokens: u32,
     /// How hard to think; the model's own way, when absent.
     pub effort: Option<Effort>,
-    /// How to pick words.
     pub sampling: Arc<Sampling>,
 }
 
-/// One turn, whole.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Turn {
-    /// Its text.
     pub text: String,
-    /// Its reasoning, in order.
     pub thoughts: Vec<Thought>,
-    /// The calls it asks for.
     pub calls: Vec<ToolUse>,
-    /// Why it stopped.
     pub stop_reason: StopReason,
-    /// Its tokens.
     pub usage: Usage,
     /// What it cost, when the provider says so itself.
     pub cost: Option<Cost>,
-    /// How much more the provider says it would bear.
-    pub headroom: Headroom,
-}
-
-/// What a provider says of its limits.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Headroom {
-    /// When calls or tokens are used up: when there are more.
+    /// When the provider takes calls again, if it says that calls or tokens are used up.
     pub closed_until: Option<Timestamp>,
 }
 
-/// Which text a delta belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum DeltaKind {
-    /// The answer.
     Text,
-    /// The reasoning.
     Thinking,
 }
 
@@ -83,65 +59,30 @@ pub trait Deltas: Send + Sync {
     fn push(&self, kind: DeltaKind, text: &str);
 }
 
-/// Why a turn came to nothing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TurnError {
     /// The provider says "slow down" (429); the limiter waits, the run does not fail.
     #[error("the provider is throttling: {message}")]
-    Throttled {
-        /// What it said.
-        message: String,
-        /// How long it wants to be left alone, when it says so.
-        retry_after: Option<Duration>,
-    },
+    Throttled { message: String, retry_after: Option<Duration> },
     /// The provider says that it has too much to do (529); the limiter waits, the run does not fail.
     #[error("the provider is overloaded: {message}")]
-    Overloaded {
-        /// What it said.
-        message: String,
-        /// How long it wants to be left alone, when it says so.
-        retry_after: Option<Duration>,
-    },
+    Overloaded { message: String, retry_after: Option<Duration> },
     /// The provider cannot be reached, is silent, or failed inside.
     #[error("the provider is unavailable: {message}")]
-    Unavailable {
-        /// What it said, or what happened.
-        message: String,
-    },
-    /// The stream ended before the turn did.
+    Unavailable { message: String },
     #[error("the model's stream broke off: {message}")]
-    Cut {
-        /// How.
-        message: String,
-    },
-    /// The model declined.
+    Cut { message: String },
     #[error("the model refused: {message}")]
-    Refused {
-        /// What it said.
-        message: String,
-    },
-    /// The provider does not understand the request.
+    Refused { message: String },
     #[error("the provider rejected the request: {message}")]
-    BadRequest {
-        /// What it said.
-        message: String,
-    },
-    /// The credential is wrong.
+    BadRequest { message: String },
     #[error("the provider rejected the credential: {message}")]
-    Auth {
-        /// What it said.
-        message: String,
-    },
-    /// The conversation does not fit.
+    Auth { message: String },
     #[error("the conversation is too long for the model: {message}")]
-    ContextTooLong {
-        /// What it said.
-        message: String,
-    },
+    ContextTooLong { message: String },
 }
 
 impl TurnError {
-    /// A stable word for programs.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Throttled { .. } => "throttled",
@@ -155,7 +96,6 @@ impl TurnError {
         }
     }
 
-    /// What the reader could try next.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::Auth { .. } => {
@@ -171,18 +111,15 @@ impl TurnError {
     }
 }
 
-/// What is known of a model before it is asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ModelCard {
     /// Tokens that fit in one conversation, when that is known.
     pub context_tokens: Option<u64>,
     /// Output tokens of a turn, unless the agent says otherwise.
     pub max_tokens: u32,
-    /// Whether it can think before it answers.
     pub thinks: bool,
     /// Whether the tools on offer count as tokens that it reads.
     pub counts_tools: bool,
-    /// Whether it sees images.
     pub vision: bool,
     /// Whether the provider keeps a cache of what it has read.
     pub native_cache: bool,
@@ -192,12 +129,9 @@ pub struct ModelCard {
     pub price: Option<Price>,
 }
 
-/// A model that a provider says it has.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListedModel {
-    /// Its name there.
     pub id: String,
-    /// What it is called, when it is called otherwise.
     pub title: Option<String>,
 }
 

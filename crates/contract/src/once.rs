@@ -20,7 +20,6 @@ pub enum Once {
     Call(CallEffect),
 }
 
-/// One effect of a tool's call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CallEffect {
     pub run: RunKey,
@@ -42,7 +41,6 @@ pub struct RequestKey {
     pub body: Digest,
 }
 
-/// What the first request with a key made.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Made {
     Handle(HandleId),
@@ -60,21 +58,10 @@ pub enum HandleId {
     Batch(BatchId),
 }
 
-/// What a repeat is told.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answered {
     Handle(HandleId),
     Effect(Box<Effected>),
-}
-
-impl Answered {
-    /// The handle, when that is what the request made.
-    pub fn handle(&self) -> Option<HandleId> {
-        match self {
-            Self::Handle(handle) => Some(*handle),
-            Self::Effect(_) => None,
-        }
-    }
 }
 
 /// The stored answer of a change, with what the store alone knew when it was made.
@@ -87,7 +74,6 @@ pub struct Effected {
     pub logs: Vec<LogChanged>,
 }
 
-/// A change that is true now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Applied<T> {
     pub result: T,

@@ -4,36 +4,21 @@ use async_trait::async_trait;
 
 use crate::{ids::Tenant, journal::StoreError, time::Timestamp};
 
-/// What may go.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Prune {
     /// Only of this tenant; of all, when absent.
     pub tenant: Option<Tenant>,
-    /// Only what ended before this.
     pub ended_before: Timestamp,
 }
 
-/// What went, or would go.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Pruned {
     /// Roots, each with all runs below it.
     pub trees: u64,
-    /// Runs, roots included.
     pub runs: u64,
-    /// Records of their journals.
     pub records: u64,
     /// Large values that nothing else referred to; not counted ahead.
     pub blobs: u64,
-}
-
-impl Pruned {
-    /// Adds what else went.
-    pub fn add(&mut self, more: Self) {
-        self.trees += more.trees;
-        self.runs += more.runs;
-        self.records += more.records;
-        self.blobs += more.blobs;
-    }
 }
 
 /// Removes what ended long ago.

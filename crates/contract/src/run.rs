@@ -13,23 +13,18 @@ use crate::{
 /// ever.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Run {
-    /// How it began.
     pub accepted: Box<Accepted>,
-    /// Its row, as the store has it.
     pub view: RunView,
     /// When its deadline was set: by the wall clock, and by the one that never jumps.
     pub deadline_set: Option<(Timestamp, Mark)>,
-    /// The model that is asked now.
     pub model: ModelName,
     /// How often that was changed, and how hard the one now should think; nothing before the first change.
     pub switched: Option<(u32, Option<Effort>)>,
-    /// Turns that are done, by who made them.
     pub made: Vec<Made>,
-    /// Why it is to end, once somebody said so.
     pub stop: Option<Stop>,
-    /// The turn in flight: its intent has no outcome.
+    /// The turn in flight, without an outcome: its number and the try of it.
     pub turn_in_flight: Option<(u32, u32)>,
-    /// What is set aside for it.
+    /// What is reserved for it in the budget.
     pub reserved: Spent,
     /// Tries of the turn that comes next that failed and count against `retry_attempts`.
     pub counted_failures: u32,
@@ -41,57 +36,34 @@ pub struct Run {
     pub trial: Option<Trial>,
 }
 
-/// Turns that one model made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Made {
-    /// The model.
     pub by: ModelName,
-    /// How many.
     pub turns: u32,
-    /// How many of them with reasoning.
     pub with_thoughts: u32,
 }
 
-/// A call without an outcome.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OpenCall {
     /// The sequence of its intent: its name.
     pub call: Seq,
-    /// Its intent.
     pub started: CallStarted,
-    /// What it waits for, once it waits.
     pub waiting: Option<Wait>,
 }
 
-/// A journal that cannot be one.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FoldError {
-    /// The first record is something else.
     #[error("the journal does not begin with an accepted record")]
     NoBeginning,
-    /// A record is missing or twice.
     #[error("record {found} follows record {last}")]
-    Gap {
-        /// The record before.
-        last: Seq,
-        /// The record that came.
-        found: Seq,
-    },
-    /// Something follows the end.
+    Gap { last: Seq, found: Seq },
     #[error("record {0} follows the end of the run")]
     AfterEnd(Seq),
-    /// An outcome without an intent.
     #[error("record {seq} is the outcome of {what}, which has not begun")]
-    NoIntent {
-        /// The record.
-        seq: Seq,
-        /// Of what.
-        what: String,
-    },
+    NoIntent { seq: Seq, what: String },
 }
 
 impl Run {
-    /// The fold of a journal's first record.
     pub fn begin(record: &Record) -> Result<Self, FoldError> {
         match (&record.body, record.seq) {
             (Body::Accepted(accepted), 1) => Ok(Self {
@@ -113,7 +85,6 @@ impl Run {
         }
     }
 
-    /// The fold with one more record.
     pub fn apply(&mut self, record: &Record) -> Result<(), FoldError> {
         if record.seq != self.view.seq + 1 {
             return Err(FoldError::Gap { last: self.view.seq, found: record.seq });
@@ -176,23 +147,6 @@ impl Run {
         }
         self.view.apply(Patch::of([record]));
         Ok(())
-    }
-
-    /// Whether everything that is open waits for something outside: then the slot can go.
-    pub fn only_waits(&self) -> bool {
-        self.turn_in_flight.is_none()
-            && !self.open_calls.is_empty()
-            && self.open_calls.iter().all(|open| open.waiting.is_some())
-    }
-
-    /// Turns of the conversation that carry no reasoning of `model`'s own.
-    pub fn turns_without_thoughts_of(&self, model: &ModelName) -> u32 {
-        self.made.iter().map(|made| made.turns - if made.by == *model { made.with_thoughts } else { 0 }).sum()
-    }
-
-    /// Turns of the conversation that carry somebody else's reasoning.
-    pub fn thoughts_not_of(&self, model: &ModelName) -> u32 {
-        self.made.iter().filter(|made| made.by != *model).map(|made| made.with_thoughts).sum()
     }
 
     fn note_maker(&mut self, with_thoughts: bool) {

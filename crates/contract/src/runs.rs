@@ -26,48 +26,34 @@ use crate::{
 /// A run to start: a caller's, or a child that a tool wants. Everything in it only narrows.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Start {
-    /// The agent.
     pub agent: AgentName,
     /// For whom, when that is not the caller.
     pub user: Option<UserId>,
     /// What it is asked; not empty.
     pub segments: Vec<Segment>,
-    /// What its executor is told beside that.
     pub input: Option<Value>,
-    /// Tools to leave it, of those it has; all, when absent.
+    /// Tools to leave it, of those it has; all, when absent. The same holds for hosts and volumes.
     pub tools: Option<Vec<String>>,
-    /// The session to join.
     pub session: Option<SessionId>,
-    /// The caller's own handle.
     pub agent_id: Option<AgentId>,
-    /// The caller's lineage.
     pub parent_context: Option<Value>,
-    /// Facts for the model.
     pub metadata: Option<Value>,
     /// Wall-clock limit from accept.
     pub timeout_ms: Option<u64>,
     /// Wall-clock limit from first admission.
     pub run_timeout_ms: Option<u64>,
-    /// Fewer turns than the definition allows.
     pub max_iterations: Option<u32>,
-    /// Fewer tokens than the definition allows.
     pub budget_tokens: Option<u64>,
-    /// Less money than the definition allows.
     pub budget_cost: Option<Cost>,
-    /// The caller's user tier.
     pub user_tier: Option<String>,
-    /// How the model picks words, over what the definition says.
     pub sampling: Sampling,
-    /// Hosts to leave it, of those it has; all, when absent.
     pub hosts: Option<Vec<String>>,
-    /// Volumes to leave it, of those it has; all, when absent.
     pub volumes: Option<Vec<String>>,
     /// What the surface noticed on the way here, for the result's `warnings`.
     pub warnings: Vec<String>,
 }
 
 impl Start {
-    /// A run with nothing but a prompt.
     pub fn new(agent: AgentName, prompt: impl Into<String>) -> Self {
         Self {
             agent,
@@ -96,22 +82,16 @@ impl Start {
 /// A caller's idempotency key and what it was used for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Idempotency {
-    /// The operation.
     pub operation: &'static str,
-    /// The key, as given.
     pub key: String,
-    /// Digest of the body after aliases, without how to wait.
     pub body: Digest,
 }
 
-/// What whoever starts a run wants to hear of it; asked before the start, so that nothing is missed.
+/// What the caller that starts a run wants to know of it; asked before the start, so that nothing is missed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Interest {
-    /// Nothing now.
     None,
-    /// How it ends.
     Outcome,
-    /// Every record and delta.
     Events,
 }
 
@@ -123,47 +103,35 @@ pub struct Started {
     pub live: Option<Live>,
 }
 
-/// A batch that was accepted, whole.
 pub struct StartedBatch {
-    /// The batch.
     pub batch: BatchId,
     /// Its runs, by index.
     pub runs: Vec<Started>,
 }
 
-/// What happens to a run, as it happens.
 #[derive(Debug, Clone)]
 pub enum Item {
-    /// A record, committed.
     Record(Arc<Record>),
-    /// A piece of a turn that is not done.
     Delta(Delta),
     /// The row at the end; the last item.
     Ended(Arc<RunView>),
 }
 
-/// A piece of a turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Delta {
-    /// Of which text.
     pub kind: DeltaKind,
-    /// The turn.
     pub turn: u32,
-    /// The try of it.
     pub attempt: u32,
     /// Bytes of that text before it.
     pub offset: u64,
-    /// The piece.
     pub text: Arc<str>,
 }
 
 /// Items in order, until `Item::Ended`.
 pub type Live = BoxStream<'static, Result<Item, Failure>>;
 
-/// What a cancel did.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cancelled {
-    /// The run.
     pub view: RunView,
     /// Whether this call made it stop; not, when it had ended.
     pub cancelled: bool,
@@ -262,7 +230,7 @@ pub trait Runs: Send + Sync {
     /// The run without its final text, which can be very long, or `not_found`.
     async fn glance(&self, caller: &Caller, run: RunId) -> Result<RunView, Failure>;
 
-    /// The run with this handle, or `not_found`.
+    /// The run with this `agent_id`, or `not_found`.
     async fn load_by_agent_id(&self, caller: &Caller, agent_id: &AgentId) -> Result<RunView, Failure>;
 
     /// What the run and all below it have spent so far.

@@ -14,17 +14,14 @@ use crate::failure::{Explain, Failure, FailureKind};
 pub struct Timestamp(i64);
 
 impl Timestamp {
-    /// From milliseconds since 1970.
     pub const fn from_millis(millis: i64) -> Self {
         Self(millis)
     }
 
-    /// As milliseconds since 1970.
     pub const fn as_millis(self) -> i64 {
         self.0
     }
 
-    /// This much later; at the end of time it stays there.
     pub fn after(self, wait: Duration) -> Self {
         Self(self.0.saturating_add(i64::try_from(wait.as_millis()).unwrap_or(i64::MAX)))
     }
@@ -32,11 +29,6 @@ impl Timestamp {
     /// How long from `earlier` to this; nothing if it is not later.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_millis(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
-    }
-
-    /// How long from `earlier` to this, in milliseconds; negative if it is earlier.
-    pub fn millis_since(self, earlier: Self) -> i64 {
-        self.0.saturating_sub(earlier.0)
     }
 
     /// As people and JSON write it: `2026-11-16T09:30:00.125Z`.
@@ -57,17 +49,14 @@ macro_rules! moments {
                 Self(since)
             }
 
-            /// How long after the clock's origin.
             pub const fn since_origin(self) -> Duration {
                 self.0
             }
 
-            /// This much later; at the end of time it stays there.
             pub fn after(self, wait: Duration) -> Self {
                 Self(self.0.saturating_add(wait))
             }
 
-            /// How long from `earlier` to this; nothing if it is not later.
             pub fn since(self, earlier: Self) -> Duration {
                 self.0.saturating_sub(earlier.0)
             }
@@ -89,7 +78,6 @@ moments! {
 pub struct Mark {
     /// The boot of the machine; marks of two boots cannot be compared.
     pub boot: u32,
-    /// Milliseconds since the clock's origin.
     pub at_ms: u64,
 }
 
@@ -139,11 +127,9 @@ pub trait Entropy: Send + Sync {
     fn fill(&self, bytes: &mut [u8]) -> Result<(), NoEntropy>;
 }
 
-/// The operating system gives no random bytes.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the operating system gives no random bytes: {reason}")]
 pub struct NoEntropy {
-    /// What it said.
     pub reason: String,
 }
 

@@ -20,14 +20,10 @@ use crate::{
     wait::Wait,
 };
 
-/// What a model is told of a tool.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolCard {
-    /// Its name.
     pub name: String,
-    /// What it does, in sentences.
     pub description: String,
-    /// JSON Schema of its input.
     pub input_schema: Value,
 }
 
@@ -46,27 +42,21 @@ impl ToolCard {
 /// What an agent may reach.
 #[derive(Debug, Clone, Copy)]
 pub struct Gates<'a> {
-    /// The run's pinned definition.
     pub definition: &'a Definition,
-    /// The hosts that the definition and the root's request leave.
     pub hosts: &'a [String],
 }
 
 /// What a tool may know of the call it serves; it carries the caller's gates.
 #[derive(Clone)]
 pub struct ToolContext {
-    /// The run that calls.
     pub run: RunKey,
     /// The call: with the run, the key of its effects.
     pub call: Seq,
-    /// How many runs stand above it.
     pub depth: u32,
-    /// The run's pinned definition: its gates.
     pub definition: Arc<Definition>,
     /// The hosts that the definition and the root's request leave: exact names, `*.suffix`, or `*`. The operator's own
     /// list narrows them further.
     pub hosts: Arc<[String]>,
-    /// The way to files.
     pub volumes: Arc<dyn Volumes>,
     /// What masks secrets. The engine masks every result; a tool that cuts a text masks it before, because a part of a
     /// secret is not recognised.
@@ -85,38 +75,32 @@ impl ToolContext {
     }
 }
 
-/// How far a call came.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Step {
-    Done(Answer),
+    Done(CallResult),
     /// It waits for logs, values or a time, and is called again under the same key when one of them has come. Only a tool whose
     /// calls may be repeated can wait. A tool never blocks.
     Wait(Wait),
     /// It starts children in the commit that begins the wait for them; their ends become its result.
     Spawn {
-        /// By index.
         starts: Vec<Start>,
         collect: Collect,
     },
 }
 
 impl Step {
-    /// Done, with what the model is told, at no cost.
     pub fn done(text: impl Into<String>) -> Self {
-        Self::Done(Answer { text: text.into(), cost: None })
+        Self::Done(CallResult { text: text.into(), cost: None })
     }
 }
 
-/// What a call came to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Answer {
+pub struct CallResult {
     /// What the model is told.
     pub text: String,
-    /// Money that the call itself cost.
     pub cost: Option<Cost>,
 }
 
-/// Why a call that waited is made again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Woken {
     /// A log or a value that it named may have changed.
@@ -128,13 +112,10 @@ pub enum Woken {
 /// A call that failed. The model is told, so that it can do better; the run goes on.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ToolError {
-    /// The input is wrong.
     #[error("{0}")]
     Invalid(String),
-    /// A gate says no.
     #[error("{0}")]
     Denied(String),
-    /// It was tried and did not work.
     #[error("{0}")]
     Failed(String),
 }
@@ -151,22 +132,17 @@ impl From<serde_json::Error> for ToolError {
     }
 }
 
-/// What resume may do when a call's outcome is unknown.
+/// What resume may do when a call's outcome is unknown, as [`RepeatClass`] says it.
 pub enum Repeat<'a> {
-    /// Do it again.
     Safe,
-    /// Do it again under the key `(run, call)`.
     Keyed,
-    /// Ask the evidence.
     Check(&'a dyn Check),
-    /// Tell the model that it is in doubt.
     Never,
-    /// The same, once the call can have no effect any more: it may go on for a while after the process that made it.
+    /// Like `Never`, once the call can have no effect any more: it may go on for a while after the process that made it.
     Outlives(&'a dyn Outlives),
 }
 
 impl Repeat<'_> {
-    /// The class, as journaled.
     pub fn class(&self) -> RepeatClass {
         match self {
             Self::Safe => RepeatClass::Safe,
@@ -180,13 +156,11 @@ impl Repeat<'_> {
 /// What the evidence says after a crash.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
-    /// It happened, and this is what it said.
     Happened(String),
     /// It did not; do it.
     DidNot,
     /// It did not and must not any more; this is the error to report.
     Failed(String),
-    /// Nobody knows.
     InDoubt,
 }
 
@@ -210,7 +184,6 @@ pub trait Check: Send + Sync {
 /// Whether a call of an earlier process can still have an effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Over {
-    /// It cannot.
     Yes,
     /// It may: it had not ended after this time.
     NotWithin(Duration),
@@ -253,13 +226,13 @@ pub trait Tool: Send + Sync {
     async fn call(&self, context: &ToolContext, input: Value) -> Result<Step, ToolError>;
 }
 
-/// Where tools come from that are known only after somebody was asked, such as an outside MCP server.
+/// Tools that are known only after another server was asked, such as an outside MCP server.
 #[async_trait]
 pub trait ToolSource: Send + Sync {
     /// What the names of all its tools begin with; no other source has the same.
     fn prefix(&self) -> &str;
 
-    /// What it offers now. Whoever asks while it is not known waits for it, which takes a bounded time; afterwards the
+    /// What it offers now. A caller that asks before that is known waits for a bounded time; afterwards the
     /// answer comes at once, until something has changed or may have. It never fails: a source that cannot be reached offers
     /// nothing and says why.
     async fn offer(&self) -> Arc<Offer>;
@@ -285,17 +258,13 @@ pub struct Offer {
 pub struct Remark {
     /// The tool's name, as far as it can be a name; the source's prefix when the remark is about many.
     pub tool: String,
-    /// What, in words.
     pub text: String,
 }
 
-/// Whether a volume may be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
-    /// Read only.
     ReadOnly,
-    /// Read and write.
     ReadWrite,
 }
 
@@ -318,18 +287,14 @@ pub struct Guarded {
     pub name: OsString,
     /// The file's path relative to the volume's root; `None` when the volume does not contain it.
     pub path: Option<PathBuf>,
-    /// What agents may do with it.
     pub rule: Guard,
 }
 
 /// A path inside a volume. File I/O goes through the handle; nothing is opened by its full path.
 #[derive(Debug, Clone)]
 pub struct Place {
-    /// The volume's name.
     pub volume: String,
-    /// Its directory, open.
     pub root: Arc<File>,
-    /// What may be done there.
     pub mode: Mode,
     /// Files that agents may not change or read, whatever `mode` says.
     pub guarded: Arc<[Guarded]>,

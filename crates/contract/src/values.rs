@@ -16,7 +16,6 @@ use crate::{
     time::Timestamp,
 };
 
-/// Most bytes of one value.
 pub const MOST_VALUE_BYTES: usize = 1024 * 1024;
 
 /// What kind of thing a log or a value is: names of two spaces never meet.
@@ -28,7 +27,6 @@ impl Space {
         Self(Cow::Borrowed(name))
     }
 
-    /// A space whose name was stored.
     pub fn named(name: String) -> Self {
         Self(Cow::Owned(name))
     }
@@ -57,14 +55,12 @@ pub enum Expect {
     Revision(u64),
 }
 
-/// A change of one value, as part of an entry.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ValueChange {
     pub key: ValueKey,
     pub expect: Expect,
     /// The new value; `None` removes what is there.
     pub to: Option<NewValue>,
-    /// Now.
     pub at: Timestamp,
 }
 
@@ -75,13 +71,11 @@ impl ValueChange {
         Self { key, expect: Expect::Anything, to, at }
     }
 
-    /// Removes a value, whatever it was.
     pub fn remove(key: ValueKey, at: Timestamp) -> Self {
         Self { key, expect: Expect::Anything, to: None, at }
     }
 }
 
-/// A value to keep.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewValue {
     pub value: Redacted<Value>,
@@ -99,7 +93,6 @@ pub struct Quota {
     pub bytes: u64,
 }
 
-/// A value that is there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kept {
     pub value: Value,
@@ -109,14 +102,12 @@ pub struct Kept {
     pub expires_at: Option<Timestamp>,
 }
 
-/// Some values of a space.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Range {
     pub space: Space,
     pub within: Within,
 }
 
-/// Which values of a space.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Within {
     /// All, of all tenants.
@@ -125,7 +116,6 @@ pub enum Within {
     Owner {
         tenant: Tenant,
         owner: String,
-        /// What the keys begin with.
         prefix: String,
     },
 }
@@ -148,11 +138,9 @@ impl Range {
 pub enum WatchFrom {
     /// With every value that is there, then `CaughtUp`, then changes.
     Start,
-    /// With the next change.
     Now,
 }
 
-/// What a watch tells.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Seen {
     /// The key has this value now, or none any more. Changes of one key come in order; some may be left out when a later one

@@ -12,100 +12,62 @@ use crate::{
     usage::Usage,
 };
 
-/// A run's row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunView {
-    /// The wall it stands behind.
     pub tenant: Tenant,
-    /// The run.
     pub run: RunId,
-    /// Its conversation.
     pub session: SessionId,
-    /// The caller's handle.
     pub agent_id: AgentId,
-    /// The agent.
     pub agent: AgentName,
-    /// The agent's pinned definition.
     pub definition: Digest,
-    /// For whom.
     pub user: UserId,
-    /// The provider.
     pub provider: String,
-    /// The model.
     pub model: String,
-    /// The call that spawned it.
     pub parent: Option<Parent>,
-    /// The root of its tree.
     pub root: RunId,
-    /// How many runs stand above it.
     pub depth: u32,
-    /// Its place in a batch.
     pub batch: Option<BatchPlace>,
-    /// The caller's lineage.
     pub parent_context: Option<Value>,
-    /// Where it stands.
     pub status: Status,
-    /// Its last record.
     pub seq: Seq,
-    /// When it was accepted.
     pub accepted_at: Timestamp,
     /// When it was first admitted.
     pub started_at: Option<Timestamp>,
-    /// When it ended.
     pub ended_at: Option<Timestamp>,
-    /// When its time is up.
     pub deadline: Option<Timestamp>,
-    /// How long it may wait for its first admission.
     pub queue_timeout_ms: Option<u64>,
-    /// Why the model stopped.
     pub stop_reason: Option<StopReason>,
     /// The last turn's text, or the result that the executor gave.
     pub final_text: Option<String>,
-    /// What went wrong.
     pub error: Option<RunError>,
-    /// All tokens so far.
     pub usage: Usage,
-    /// What they cost, as far as their models have a price.
     pub cost: Option<Cost>,
-    /// What the caller should know.
     pub warnings: Vec<String>,
-    /// Unclean ends in a row with the same step in flight.
     pub strikes: u32,
 }
 
 /// What some records of a run change in its row.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Patch {
-    /// The last record.
     pub seq: Seq,
-    /// Where it stands now.
     pub status: Option<Status>,
     /// An admission; the row keeps the first.
     pub started_at: Option<Timestamp>,
-    /// The end.
     pub ended_at: Option<Timestamp>,
-    /// When its time is up.
     pub deadline: Option<Timestamp>,
-    /// Why the model stopped.
     pub stop_reason: Option<StopReason>,
-    /// The last turn's text.
     pub final_text: Option<String>,
-    /// What went wrong.
     pub error: Option<RunError>,
     /// Tokens to add.
     pub usage: Usage,
-    /// What to add for them.
     pub cost: Option<Cost>,
-    /// The model that is asked from now on.
     pub model: Option<ModelName>,
     /// Warnings, all of them, when the run ended.
     pub warnings: Option<Vec<String>>,
-    /// Strikes, when they changed.
     pub strikes: Option<u32>,
 }
 
 impl Patch {
-    /// What `records` change.
     pub fn of<'a>(records: impl IntoIterator<Item = &'a Record>) -> Self {
         let mut patch = Self::default();
         for record in records {
@@ -158,7 +120,6 @@ impl Patch {
 }
 
 impl RunView {
-    /// The row of a run that was just accepted.
     pub fn accepted(accepted: &Accepted, at: Timestamp) -> Self {
         Self {
             tenant: accepted.tenant.clone(),
@@ -211,13 +172,11 @@ impl RunView {
         self.strikes = patch.strikes.unwrap_or(self.strikes);
     }
 
-    /// The key that queries take.
     pub fn key(&self) -> RunKey {
         RunKey { tenant: self.tenant.clone(), run: self.run }
     }
 }
 
-/// A sum of what is known.
 fn add(sum: Option<Cost>, more: Option<Cost>) -> Option<Cost> {
     match (sum, more) {
         (Some(sum), Some(more)) => Some(sum + more),

@@ -51,16 +51,6 @@ impl Wait {
             _ => None,
         })
     }
-
-    /// What it waits for, in a word.
-    pub fn name(&self) -> &'static str {
-        match (self.on.first(), self.until) {
-            (Some(cause), _) => cause.name(),
-            (None, Some(_)) => "time",
-            // A run that is parked because all its open calls wait.
-            (None, None) => "calls",
-        }
-    }
 }
 
 impl Cause {
@@ -73,22 +63,29 @@ impl Cause {
             Self::Budget => "budget",
         }
     }
-
-    /// Whether a tool may wait for it.
-    pub fn is_for_tools(&self) -> bool {
-        matches!(self, Self::Log { .. } | Self::Value { .. })
-    }
 }
 
 /// A wait that begins or ends, as part of an entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WaitChange {
     /// A call waits from now on. Its children name `(run, call)` as their parent; those that have ended are counted off.
-    Call { run: RunKey, call: Seq, wait: Wait, since: Timestamp },
+    Call {
+        run: RunKey,
+        call: Seq,
+        wait: Wait,
+        since: Timestamp,
+    },
     /// The run itself waits for a time, since the record that parks it.
-    Run { run: RunKey, record: Seq, until: Timestamp, since: Timestamp },
-    /// The wait of a call or record is over.
-    End { run: RunKey, call: Seq },
+    Run {
+        run: RunKey,
+        record: Seq,
+        until: Timestamp,
+        since: Timestamp,
+    },
+    End {
+        run: RunKey,
+        call: Seq,
+    },
 }
 
 /// A call that waits for a log, a value or a time, as a starting process needs it.
@@ -119,21 +116,4 @@ fn causes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Cause>, D::E
             _ => return Err(serde::de::Error::custom(format!("unknown cause of a wait: {name}"))),
         },
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn waits_of_earlier_versions_are_read() {
-        let read = |text: &str| serde_json::from_str::<Wait>(text).expect("a wait");
-        assert_eq!(read("{}"), Wait::default());
-        assert_eq!(read(r#"{"until":5}"#), Wait::until(Timestamp::from_millis(5)));
-        assert_eq!(read(r#"{"until":null,"on":"rate_limit"}"#), Wait::on(Cause::RateLimit));
-        let children = Wait::on(Cause::Children { count: 2, collect: Collect::Many });
-        assert_eq!(read(r#"{"on":{"on":"children","count":2,"collect":"many"}}"#), children);
-        assert_eq!(read(&serde_json::to_string(&children).expect("JSON")), children);
-        assert!(serde_json::from_str::<Wait>(r#"{"on":"rain"}"#).is_err());
-    }
 }

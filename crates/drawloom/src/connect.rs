@@ -122,7 +122,7 @@ pub(crate) fn client_of(data: &DataDir, url: &str) -> Result<Client, CommandErro
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Need {
     /// Agents and their providers, to run and call them. The config must be trusted.
-    Engine(Place),
+    Engine(Execution),
     /// To change what is journaled. Without a server this process does it, and resumes nothing.
     Change,
     /// What the config says. Nothing of it is started or called.
@@ -133,7 +133,7 @@ pub(crate) enum Need {
 
 /// Where runs are executed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::Args)]
-pub(crate) struct Place {
+pub(crate) struct Execution {
     /// Run inside this command, without a server: for scripts and CI
     #[arg(long)]
     embedded: bool,
@@ -171,7 +171,7 @@ pub(crate) async fn with<T>(
 async fn connect(session: &Session, command: &str, need: Need) -> Result<Connection, CommandError> {
     if let Some(url) = &session.globals.url {
         return match need {
-            Need::Engine(Place { embedded: true }) => {
+            Need::Engine(Execution { embedded: true }) => {
                 Err(CommandError::usage("conflicting_options", "--embedded runs without a server, and --url names one")
                     .with_hint("leave one of them out; DRAWLOOM_URL counts as --url"))
             }
@@ -179,8 +179,8 @@ async fn connect(session: &Session, command: &str, need: Need) -> Result<Connect
         };
     }
     match need {
-        Need::Engine(Place { embedded: true }) => here(session, command).await,
-        Need::Engine(Place { embedded: false }) => find_or_start(session).await,
+        Need::Engine(Execution { embedded: true }) => here(session, command).await,
+        Need::Engine(Execution { embedded: false }) => find_or_start(session).await,
         Need::Change | Need::Config | Need::Journal => {
             let fallback = Arc::new(Fallback::new(session, command, need)?);
             Ok(Connection { backend: fallback.clone(), instance: Instance::Fallback(fallback) })

@@ -170,7 +170,7 @@ pub(crate) fn resolve_in(directories: &Directories, loaded: &Loaded, extra: &Ext
         Err(found) => problems.extend(found.into_iter().filter(|problem| volumes_open || !is_about_volumes(problem))),
     }
     let mut mistakes: Vec<Mistake> = problems.iter().map(|problem| loaded.mistake(problem)).collect();
-    mistakes.sort_by(|left, right| left.place.cmp(&right.place));
+    mistakes.sort_by(|left, right| left.position.cmp(&right.position));
     Err(mistakes)
 }
 

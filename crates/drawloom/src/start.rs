@@ -358,7 +358,7 @@ fn serve(listener: TcpListener, app: Arc<App>) -> Serving {
 
 fn report_findings(parts: &Parts) {
     for finding in &parts.resolved.findings {
-        let place = parts.loaded.place(&finding.at);
+        let place = parts.loaded.position(&finding.at);
         match finding.weight {
             Weight::Warning => tracing::warn!(%place, "{}", finding.message),
             Weight::Note => tracing::info!(%place, "{}", finding.message),

@@ -21,9 +21,9 @@ use crate::{
     Engine,
     admission::{Class, Lane},
     control::Claim,
-    driver::Driver,
     engine::{Slot, ticket},
-    plan::Planned,
+    plan::{Planned, pinned_definitions},
+    run_task::RunTask,
     timers::Due,
 };
 
@@ -116,7 +116,7 @@ impl Engine {
         count: usize,
         accepting: Pin<&mut impl Future<Output = Result<Acceptance, Failure>>>,
     ) -> Result<Acceptance, Failure> {
-        let is_tight = key.is_some() && !self.gate().has_ample_room(count);
+        let is_tight = key.is_some() && !self.admission().has_ample_room(count);
         if is_tight && let Some(known) = self.known(caller, key).await? {
             return Ok(known);
         }
@@ -166,7 +166,10 @@ impl Engine {
         // The body of the question plays no part.
         let key = Idempotency { operation, key: key.to_owned(), body: Digest::of(&[]) };
         let found = self.parts.reader.find_request(&request_key(caller, &key)).await;
-        Ok(found.map_err(|error| self.unreadable(&error))?.and_then(|(_, answered)| answered.handle()))
+        Ok(match found.map_err(|error| self.unreadable(&error))? {
+            Some((_, Answered::Handle(handle))) => Some(handle),
+            Some((_, Answered::Effect(_))) | None => None,
+        })
     }
 
     /// Refuses a session that the caller may not see, as one that does not exist. Who may see everything is not asked
@@ -205,7 +208,7 @@ impl Engine {
     ) -> Result<Acceptance, Failure> {
         self.refuse_when_stopping()?;
         let lanes: Vec<Lane> = planned.iter().map(Planned::lane).collect();
-        let granted = self.gate().reserve(&lanes).map_err(|full| {
+        let granted = self.admission().reserve(&lanes).map_err(|full| {
             Failure::new(
                 FailureKind::Throttled,
                 "backpressure",
@@ -220,7 +223,7 @@ impl Engine {
             runs: Vec::with_capacity(planned.len()),
             once: key.map(|key| Once::Request { key: request_key(caller, &key), made: Made::Handle(handle) }),
             batch,
-            definitions: self.new_definitions(planned.iter()),
+            definitions: pinned_definitions(&planned),
             ..Entry::empty(self.parts.epoch)
         };
         let mut begun = Vec::with_capacity(planned.len());
@@ -232,25 +235,24 @@ impl Engine {
             let claim = Claim::take(self, &run_key)
                 .map_err(|_| Failure::new(FailureKind::Bug, "bug", "a run id was minted twice"))?;
             let joins_session = planned.joins_session;
-            let mut driver = Driver::begin(self.clone(), planned, claim, slot).await;
-            let records = driver.take_pending();
-            entry.waits.append(&mut driver.waits);
+            let mut task = RunTask::begin(self.clone(), planned, claim, slot).await;
+            let records = task.take_pending();
+            entry.waits.append(&mut task.waits);
             entry.runs.push(Append {
                 key: run_key,
                 expected: 0,
                 records: records.clone(),
                 exclusive_session: joins_session,
             });
-            begun.push((driver, records, live, promise));
+            begun.push((task, records, live, promise));
         }
-        let definitions: Vec<Digest> = entry.definitions.iter().map(|definition| definition.digest()).collect();
         let committed = self.parts.journal.commit(entry).await;
         if let Err(error) = committed {
-            for (driver, ..) in &begun {
-                self.feed.forget(driver.key());
-                self.timers.clear(driver.key(), Due::Deadline);
-                self.forget_waiting(driver.key());
-                self.budgets.close(driver.accepted().root);
+            for (task, ..) in &begun {
+                self.feed.forget(task.key());
+                self.timers.clear(task.key(), Due::Deadline);
+                self.forget_waiting(task.key());
+                self.budgets.close(task.accepted().root);
             }
             return match error {
                 CommitError::Repeated(Answered::Handle(handle)) => Ok(Acceptance::Known(handle)),
@@ -258,14 +260,11 @@ impl Engine {
                 error => Err(self.refused_for(caller, &error).await),
             };
         }
-        for digest in definitions {
-            self.pins.stored(&caller.tenant, &digest);
-        }
-        self.own(begun.iter().map(|(driver, ..)| driver.accepted().root));
+        self.own(begun.iter().map(|(task, ..)| task.accepted().root));
         let mut started = Vec::with_capacity(begun.len());
-        for (mut driver, records, live, promise) in begun {
-            let view = Arc::new(driver.view().clone());
-            driver.committed(&records);
+        for (mut task, records, live, promise) in begun {
+            let view = Arc::new(task.view().clone());
+            task.committed(&records);
             promise.keep();
             self.meters.accepted();
             // Again: a timer that was due before the commit found no run to stop.
@@ -274,15 +273,15 @@ impl Engine {
             }
             match view.status {
                 Status::Running => {
-                    self.drive(view.key(), driver.go());
+                    self.drive(view.key(), task.go());
                 }
                 // Its first step was its end, such as a budget that pays for nothing; or it is parked until there is room.
-                Status::Waiting => drop(driver),
-                _ if view.status.is_terminal() => drop(driver),
+                Status::Waiting => drop(task),
+                _ if view.status.is_terminal() => drop(task),
                 _ => {
                     let mut ticket = ticket(&view, Class::New);
-                    ticket.patience = driver.queue_timeout();
-                    drop(driver);
+                    ticket.patience = task.queue_timeout();
+                    drop(task);
                     self.enqueue(ticket, true);
                 }
             }
@@ -313,7 +312,7 @@ impl Promise<'_> {
 impl Drop for Promise<'_> {
     fn drop(&mut self) {
         if !self.kept {
-            self.engine.gate().break_promise();
+            self.engine.admission().break_promise();
         }
     }
 }

@@ -10,9 +10,9 @@ use drawloom_contract::{
     usage::Usage,
 };
 
-use crate::{budget::Limits, driver::Driver};
+use crate::{budget::Limits, run_task::RunTask};
 
-impl Driver {
+impl RunTask {
     /// Opens the accounts of the budgets that the run counts against.
     pub(crate) async fn open_accounts(&mut self) {
         for owner in self.owners.clone().iter() {

@@ -49,7 +49,7 @@ pub(crate) struct Ticket {
     pub(crate) depth: u32,
     /// How long it waits, if it is a root that never had a slot.
     pub(crate) patience: Option<Duration>,
-    /// When it gives up. While the gate is held nobody does.
+    /// When it gives up. While admission is held, no run does.
     pub(crate) gives_up: Option<Instant>,
 }
 
@@ -85,7 +85,7 @@ pub(crate) struct Caps {
 }
 
 /// The slots and the queue.
-pub(crate) struct Gate {
+pub(crate) struct Admission {
     caps: Caps,
     active: u32,
     providers: HashMap<Arc<str>, u32>,
@@ -100,7 +100,7 @@ pub(crate) struct Gate {
     held: bool,
 }
 
-impl Gate {
+impl Admission {
     pub(crate) fn new(caps: Caps) -> Self {
         Self {
             caps,
@@ -115,7 +115,7 @@ impl Gate {
         }
     }
 
-    /// From here on nobody new gets a slot.
+    /// From here on no run gets a slot.
     pub(crate) fn hold(&mut self) {
         self.held = true;
     }
@@ -134,7 +134,7 @@ impl Gate {
             .collect()
     }
 
-    /// Says when a run gives up that begins to wait now; while the gate is held, that is not known yet.
+    /// Says when a run gives up that begins to wait now; while admission is held, that is not known yet.
     pub(crate) fn count_patience(&self, ticket: &mut Ticket, now: Instant) -> Option<Instant> {
         ticket.gives_up = ticket.patience.filter(|_| !self.held).map(|patience| now.after(patience));
         ticket.gives_up

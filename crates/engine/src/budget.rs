@@ -11,7 +11,7 @@ use drawloom_contract::{
     record::Seq,
 };
 
-use crate::Engine;
+use crate::{Engine, price::most_cost};
 
 /// A turn that has less room than this for its answer is not worth asking for.
 const SMALLEST_ANSWER: u64 = 16;
@@ -149,7 +149,7 @@ impl Budgets {
             Verdict::Exhausted => Grant::Exhausted,
             Verdict::Granted(output) => {
                 let has_money = owners.iter().any(|owner| accounts[owner].limits.cost.is_some());
-                let cost = ask.price.filter(|_| has_money).map(|price| price.at_most(ask.input, output));
+                let cost = ask.price.filter(|_| has_money).map(|price| most_cost(&price, ask.input, output));
                 let reserved = Spent { tokens: ask.input + output, cost: cost.unwrap_or_default() };
                 take(&mut accounts, owners, reserved);
                 Grant::Granted { reserved, max_tokens: u32::try_from(output).unwrap_or(u32::MAX) }
@@ -367,7 +367,7 @@ impl Account {
             // Without a price nobody can say what is left.
             let Some(price) = ask.price else { return 0 };
             let left = limit.0.saturating_sub(self.spent.cost.0).saturating_sub(self.reserved.cost.0);
-            let fixed = price.at_most(ask.input.saturating_add(aside), 0);
+            let fixed = most_cost(&price, ask.input.saturating_add(aside), 0);
             let left = u128::from(left.saturating_sub(fixed.0));
             match (left, price.output.0) {
                 (0, _) => 0,

@@ -6,7 +6,7 @@ use drawloom_contract::{
     executor::{AskedBy, CallPlan},
     money::Cost,
     record::{Body, CallDone, CallStarted, RepeatClass, Seq},
-    tool::{Answer, Gates, Repeat, Step, Tool, ToolContext, ToolError},
+    tool::{CallResult, Gates, Repeat, Step, Tool, ToolContext, ToolError},
     wait::WaitChange,
 };
 use futures::{
@@ -18,8 +18,8 @@ use tracing::Instrument as _;
 
 use crate::{
     budget::CostGrant,
-    driver::Driver,
     perform::{Done, Task},
+    run_task::RunTask,
 };
 
 /// Most bytes of a tool's result that the model is shown.
@@ -36,7 +36,7 @@ pub(crate) enum Begun {
     Later,
 }
 
-impl Driver {
+impl RunTask {
     /// Makes a call whose intent is journaled.
     pub(crate) fn call_tool(
         &self,
@@ -70,7 +70,7 @@ impl Driver {
             self.waits.push(WaitChange::End { run: self.key.clone(), call });
         }
         match result {
-            Ok(Step::Done(Answer { text, cost })) => self.end_call(call, text, false, cost),
+            Ok(Step::Done(CallResult { text, cost })) => self.end_call(call, text, false, cost),
             Ok(Step::Wait(wait)) => self.begin_wait(call, wait),
             Ok(Step::Spawn { starts, collect }) => self.spawn_children(call, starts, collect),
             Err(error) => self.end_call(call, error.to_string(), true, None),

@@ -9,12 +9,12 @@ use drawloom_contract::{
 };
 use serde_json::json;
 
-use crate::{call::shortened, driver::Driver, timers::Due, trees::NoGrowth};
+use crate::{call::shortened, run_task::RunTask, timers::Due, trees::NoGrowth};
 
 /// Most bytes of all children's answers together that one call returns.
 pub(crate) const MOST_BYTES: usize = 1024 * 1024;
 
-impl Driver {
+impl RunTask {
     /// Plans the children of a call. Anything wrong with one of them fails the call, and none is started.
     pub(crate) fn spawn_children(&mut self, call: Seq, starts: Vec<Start>, collect: Collect) {
         match self.plan_children(call, starts) {
@@ -73,7 +73,7 @@ impl Driver {
         };
         let count = starts.len();
         let planned = (0..).zip(starts).map(plan).collect::<Result<Vec<_>, String>>()?;
-        let queued = self.engine.gate().queued_children();
+        let queued = self.engine.admission().queued_children();
         if queued + count > config.max_queued_children as usize {
             return Err(format!(
                 "too_many_children: {queued} spawned runs wait for a slot and {} may; spawn fewer, or wait for those that \

@@ -19,7 +19,7 @@ impl Engine {
         budget_cost: Option<Cost>,
         warnings: &mut Vec<String>,
     ) -> Result<(ModelName, ModelPlan), Failure> {
-        let mut plan = ModelPlan { sampling: sampling.or(&definition.sampling), ..ModelPlan::default() };
+        let mut plan = ModelPlan { sampling: merge(sampling, &definition.sampling), ..ModelPlan::default() };
         let only = ModelName::new(&definition.provider, &definition.model);
         let first = match self.choice(definition, user_tier)? {
             None => only,
@@ -86,5 +86,18 @@ impl Engine {
         let rested = |name: &&ModelName| self.cooldowns.is_cool(name, now) && payable(name);
         let rested = choice.fallback.and_then(|_| choice.candidates.iter().find(rested));
         rested.or_else(|| choice.candidates.first()).cloned()
+    }
+}
+
+/// What a request wants, and where it wants nothing, what the definition says.
+fn merge(wanted: Sampling, definition: &Sampling) -> Sampling {
+    Sampling {
+        temperature: wanted.temperature.or_else(|| definition.temperature.clone()),
+        top_p: wanted.top_p.or_else(|| definition.top_p.clone()),
+        top_k: wanted.top_k.or(definition.top_k),
+        frequency_penalty: wanted.frequency_penalty.or_else(|| definition.frequency_penalty.clone()),
+        presence_penalty: wanted.presence_penalty.or_else(|| definition.presence_penalty.clone()),
+        seed: wanted.seed.or(definition.seed),
+        stop: wanted.stop.or_else(|| definition.stop.clone()),
     }
 }

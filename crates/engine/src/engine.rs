@@ -33,10 +33,9 @@ use tracing::Instrument as _;
 
 use crate::{
     Config,
-    admission::{Caps, Class, Gate, Lane, Ticket},
+    admission::{Admission, Caps, Class, Lane, Ticket},
     budget::Budgets,
     control::{Claim, Control},
-    driver::Driver,
     executors::Executors,
     fallback::Cooldowns,
     feed::Feed,
@@ -44,6 +43,7 @@ use crate::{
     limiter::Limiter,
     meters::{Counts, Meters},
     pins::Pins,
+    run_task::RunTask,
     stop, story,
     timers::{self, Due, Timers},
     toolbox::Toolbox,
@@ -132,7 +132,7 @@ pub struct Engine {
     pub(crate) waits: Waits,
     pub(crate) trees: Trees,
     pub(crate) jumps: Jumps,
-    gate: Mutex<Gate>,
+    admission: Mutex<Admission>,
     active: Mutex<HashMap<RunKey, Arc<Control>>>,
     idle: Notify,
     stopping: AtomicBool,
@@ -172,7 +172,7 @@ impl Engine {
             waits: Waits::default(),
             trees: Trees::default(),
             jumps: Jumps::default(),
-            gate: Mutex::new(Gate::new(caps)),
+            admission: Mutex::new(Admission::new(caps)),
             active: Mutex::default(),
             idle: Notify::new(),
             stopping: AtomicBool::new(false),
@@ -187,7 +187,7 @@ impl Engine {
     /// after `drain_timeout_ms`. What is unfinished goes on at the next start.
     pub async fn stop(&self) -> StopReport {
         self.stopping.store(true, Ordering::SeqCst);
-        self.gate().hold();
+        self.admission().hold();
         for control in self.active().values() {
             control.drain();
         }
@@ -235,8 +235,8 @@ impl Engine {
         self.stopping.load(Ordering::SeqCst)
     }
 
-    pub(crate) fn gate(&self) -> MutexGuard<'_, Gate> {
-        self.gate.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn admission(&self) -> MutexGuard<'_, Admission> {
+        self.admission.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn active(&self) -> MutexGuard<'_, HashMap<RunKey, Arc<Control>>> {
@@ -251,12 +251,12 @@ impl Engine {
 
     /// Puts a run in the queue and lets go whoever can.
     pub(crate) fn enqueue(self: &Arc<Self>, mut ticket: Ticket, promised: bool) {
-        let mut gate = self.gate();
-        if let Some(time) = gate.count_patience(&mut ticket, self.parts.clock.now()) {
+        let mut admission = self.admission();
+        if let Some(time) = admission.count_patience(&mut ticket, self.parts.clock.now()) {
             self.timers.set(time, &ticket.key, Due::QueueTimeout);
         }
-        gate.enqueue(ticket, promised);
-        drop(gate);
+        admission.enqueue(ticket, promised);
+        drop(admission);
         self.pump();
     }
 
@@ -266,8 +266,8 @@ impl Engine {
             return;
         }
         let granted: Vec<Ticket> = {
-            let mut gate = self.gate();
-            std::iter::from_fn(|| gate.grant()).collect()
+            let mut admission = self.admission();
+            std::iter::from_fn(|| admission.grant()).collect()
         };
         for ticket in granted {
             if ticket.gives_up.is_some() {
@@ -276,7 +276,7 @@ impl Engine {
             let slot = Slot { engine: self.clone(), lane: ticket.lane };
             // When the task that parked it has not quite let go, that task brings it back.
             if let Some(claim) = Claim::take_or_return(self, &ticket.key) {
-                let task = Driver::take_up(self.clone(), ticket.key.clone(), claim, Some(slot));
+                let task = RunTask::take_up(self.clone(), ticket.key.clone(), claim, Some(slot));
                 self.drive(ticket.key, task);
             }
         }
@@ -443,7 +443,7 @@ pub(crate) struct Slot {
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        self.engine.gate().release(&self.lane);
+        self.engine.admission().release(&self.lane);
         self.engine.pump();
     }
 }

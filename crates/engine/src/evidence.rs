@@ -7,7 +7,7 @@ use drawloom_contract::{
     tool::{Repeat, Tool, ToolContext},
 };
 
-use crate::driver::Driver;
+use crate::run_task::RunTask;
 
 /// The evidence of a call that has ended.
 pub(crate) struct OldEvidence {
@@ -15,7 +15,7 @@ pub(crate) struct OldEvidence {
     context: ToolContext,
 }
 
-impl Driver {
+impl RunTask {
     /// Notes the evidence of the calls that this record ends.
     pub(crate) fn note_evidence(&mut self, body: &Body) {
         let ended = match body {

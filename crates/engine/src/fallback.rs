@@ -12,10 +12,11 @@ use drawloom_contract::{
     message::Block,
     model::{ModelCard, TurnError},
     record::{Body, Notice, Switched},
+    run::Run,
     time::Instant,
 };
 
-use crate::{Engine, accounts, driver::Driver};
+use crate::{Engine, accounts, run_task::RunTask};
 
 /// Providers and models that failed lately, and until when they are not asked.
 #[derive(Default)]
@@ -70,7 +71,7 @@ impl Engine {
     }
 }
 
-impl Driver {
+impl RunTask {
     /// Whether another model is asked after `error`, and which.
     pub(crate) fn fallback(&self, error: &TurnError) -> FallbackDecision {
         let Some(fallback) = self.accepted().models.fallback else { return FallbackDecision::Stay };
@@ -116,7 +117,7 @@ impl Driver {
             let card = self.engine.card(candidate)?;
             let is_same = candidate == from
                 || (candidate.provider == from.provider && card.plain_sibling.as_ref() == Some(&from.model));
-            let foreign = self.run.turns_without_thoughts_of(candidate);
+            let foreign = turns_without_thoughts_of(&self.run, candidate);
             let to = match &card.plain_sibling {
                 Some(sibling) if foreign > 0 => ModelName::new(&candidate.provider, sibling),
                 _ => candidate.clone(),
@@ -144,7 +145,7 @@ impl Driver {
         tracing::warn!(run = %self.key.run, %from, %to, code = %error.code, "another model is asked");
         self.engine.meters.fell_back();
         let caches = self.engine.card(&from).is_some_and(|card| card.native_cache);
-        let lost = self.run.thoughts_not_of(&to);
+        let lost = thoughts_not_of(&self.run, &to);
         self.push(Body::Switched(Box::new(Switched {
             turn,
             attempt,
@@ -172,4 +173,14 @@ impl Driver {
             self.push(Body::Notice { notice, text });
         }
     }
+}
+
+/// Turns of the conversation that carry no reasoning of `model`'s own.
+fn turns_without_thoughts_of(run: &Run, model: &ModelName) -> u32 {
+    run.made.iter().map(|made| made.turns - if made.by == *model { made.with_thoughts } else { 0 }).sum()
+}
+
+/// Turns of the conversation that carry another model's reasoning.
+fn thoughts_not_of(run: &Run, model: &ModelName) -> u32 {
+    run.made.iter().filter(|made| made.by != *model).map(|made| made.with_thoughts).sum()
 }

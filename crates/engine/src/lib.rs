@@ -1,6 +1,6 @@
 //! Every decision about runs: accept, admission, the model executor, waits, resume, budgets, batches.
 //!
-//! A run is driven by one task while it has a slot (`driver`): it folds records, asks the executor what comes next,
+//! A run is driven by one task while it has a slot (`run_task`): it folds records, asks the executor what comes next,
 //! journals the intent, performs it, journals the outcome. Nothing is visible before its commit. A run that can only wait
 //! is parked: its task ends and its memory with it, and whoever satisfies the wait brings it back to `admission`.
 
@@ -15,7 +15,6 @@ mod config;
 mod control;
 mod conversation;
 mod deltas;
-mod driver;
 mod engine;
 mod estimate;
 mod evidence;
@@ -33,8 +32,10 @@ mod perform;
 mod permit;
 mod pins;
 mod plan;
+mod price;
 mod replay;
 mod resume;
+mod run_task;
 mod runs;
 mod stop;
 mod story;

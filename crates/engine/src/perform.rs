@@ -10,7 +10,7 @@ use drawloom_contract::{
 use futures::future::BoxFuture;
 use serde_json::Value;
 
-use crate::{driver::Driver, permit::Permit};
+use crate::{permit::Permit, run_task::RunTask};
 
 /// An effect whose intent is journaled.
 pub(crate) enum Task {
@@ -38,15 +38,15 @@ pub(crate) enum Done {
 
 impl Task {
     /// Does it. A panic inside becomes a failure of this effect.
-    pub(crate) fn perform(self, driver: &Driver) -> BoxFuture<'static, Done> {
+    pub(crate) fn perform(self, task: &RunTask) -> BoxFuture<'static, Done> {
         match self {
-            Self::Turn { request, permit } => driver.ask_model(request, permit),
-            Self::Call { call, tool, context, input } => driver.call_tool(call, tool, context, input),
+            Self::Turn { request, permit } => task.ask_model(request, permit),
+            Self::Call { call, tool, context, input } => task.call_tool(call, tool, context, input),
         }
     }
 }
 
-impl Driver {
+impl RunTask {
     /// Makes an outcome a record.
     pub(crate) fn take_in(&mut self, done: Done) {
         match done {

@@ -14,8 +14,8 @@ use tokio::sync::oneshot;
 use crate::{
     Engine,
     control::Claim,
-    driver::Driver,
     limiter::{CallEnd, Decision, Next, Signal},
+    run_task::RunTask,
 };
 
 /// A queued run looks again after this long, in case its wake-up was lost.
@@ -68,7 +68,7 @@ impl Permit {
         let ending = match result {
             Ok(turn) => {
                 let clock = &self.engine.parts.clock;
-                let closed_until = turn.headroom.closed_until.map(|time| clock.now().after(time.since(clock.wall())));
+                let closed_until = turn.closed_until.map(|time| clock.now().after(time.since(clock.wall())));
                 CallEnd::Accepted { took, closed_until }
             }
             Err(TurnError::Throttled { retry_after, .. } | TurnError::Overloaded { retry_after, .. }) => {
@@ -112,7 +112,7 @@ impl Drop for Permit {
     }
 }
 
-impl Driver {
+impl RunTask {
     /// The right to call the run's model; `None` when the run was queued and will be woken.
     pub(crate) fn permit(&self) -> Option<Permit> {
         let provider = self.engine.parts.providers.get(&self.run.model.provider);

@@ -1,7 +1,7 @@
 //! Definitions as runs pin them: redacted, named by content, with the tools that they come to today.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::HashMap,
     sync::{Arc, Mutex, PoisonError},
 };
 
@@ -45,7 +45,6 @@ pub(crate) struct Pins {
 struct Known {
     by_name: HashMap<(Tenant, AgentName), (Arc<Definition>, Arc<Pinned>)>,
     by_digest: HashMap<Digest, Arc<Pinned>>,
-    stored: HashSet<(Tenant, Digest)>,
 }
 
 impl Pins {
@@ -89,14 +88,5 @@ impl Pins {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.by_digest.insert(digest, pinned.clone());
         pinned
-    }
-
-    /// Whether the store is known to have it.
-    pub(crate) fn is_stored(&self, tenant: &Tenant, digest: &Digest) -> bool {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).stored.contains(&(tenant.clone(), *digest))
-    }
-
-    pub(crate) fn stored(&self, tenant: &Tenant, digest: &Digest) {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).stored.insert((tenant.clone(), *digest));
     }
 }

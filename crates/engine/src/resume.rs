@@ -16,10 +16,10 @@ use crate::{
     Engine,
     admission::Class,
     control::{Claim, Order},
-    driver::Driver,
     engine::{Slot, ticket},
     perform::Task,
     pins::Pinned,
+    run_task::RunTask,
     timers::Due,
     trial::{ALONE_AT_MOST, SUSPECT_AFTER, Suspect},
 };
@@ -46,7 +46,7 @@ impl Engine {
         let unfinished = self.parts.reader.list_unfinished().await.map_err(|error| self.unreadable(&error))?;
         self.own_all();
         let mut report = ResumeReport { parked: unfinished.parked, ..ResumeReport::default() };
-        self.gate().hold();
+        self.admission().hold();
         for due in unfinished.timers {
             self.timers.set(self.parts.clock.now().after(self.left_of(&due)), &due.run, Due::Wake);
         }
@@ -87,15 +87,15 @@ impl Engine {
 
     /// Gives out slots. The runs in the queue waited for that and not for a slot, so their patience begins now.
     fn open_gate(self: &Arc<Self>) {
-        let mut gate = self.gate();
-        // Asked under the lock: a stop says so first and then holds the gate, for good.
+        let mut admission = self.admission();
+        // Asked under the lock: a stop says so first and then holds admission, for good.
         if self.is_stopping() {
             return;
         }
-        for (key, time) in gate.open(self.parts.clock.now()) {
+        for (key, time) in admission.open(self.parts.clock.now()) {
             self.timers.set(time, &key, Due::QueueTimeout);
         }
-        drop(gate);
+        drop(admission);
         self.pump();
     }
 
@@ -110,44 +110,47 @@ impl Engine {
     }
 }
 
-impl Driver {
+impl RunTask {
     /// Takes a run up that was granted its slot, and drives it.
     pub(crate) async fn take_up(engine: Arc<Engine>, key: RunKey, claim: Claim, slot: Option<Slot>) {
-        let mut driver = match Self::load(&engine, &key, claim, slot).await {
-            Ok(driver) => driver,
+        let mut task = match Self::load(&engine, &key, claim, slot).await {
+            Ok(task) => task,
             Err(stop) => return engine.give_up(&key, stop).await,
         };
-        if driver.run.view.status.is_terminal() || driver.claim.control().order() == Order::Drain {
+        if task.run.view.status.is_terminal() || task.claim.control().order() == Order::Drain {
             return;
         }
-        if let Some(stop) = driver.run.stop.clone() {
-            driver.end_by(stop).await;
+        if let Some(stop) = task.run.stop.clone() {
+            task.end_by(stop).await;
             return;
         }
-        driver.gather_tools().await;
-        driver.hold_calls().await;
-        match driver.run.view.status {
-            Status::Running => driver.recover().await,
-            _ => driver.admit(),
+        task.gather_tools().await;
+        task.hold_calls().await;
+        match task.run.view.status {
+            Status::Running => {
+                task.recover().await;
+                task.look_at_waits().await;
+            }
+            _ => task.admit(),
         }
-        driver.tell_missing_tools();
-        if let Some((call, _)) = driver.parked.take() {
-            driver.engine.timers.clear(&key, Due::Wake);
-            driver.waits.push(WaitChange::End { run: key, call });
+        task.tell_missing_tools();
+        if let Some((call, _)) = task.parked.take() {
+            task.engine.timers.clear(&key, Due::Wake);
+            task.waits.push(WaitChange::End { run: key, call });
         }
-        driver.register_waits();
-        driver.ask_again();
-        if driver.collect_children().await.is_none() {
-            return driver.end_by(Stop::Unreadable).await;
+        task.register_waits();
+        task.ask_again();
+        if task.collect_children().await.is_none() {
+            return task.end_by(Stop::Unreadable).await;
         }
-        if driver.claim.control().order() == Order::Drive {
-            driver.advance().await;
+        if task.claim.control().order() == Order::Drive {
+            task.advance().await;
         }
-        match driver.commit().await {
-            Ok(false) => driver.go().await,
+        match task.commit().await {
+            Ok(false) => task.go().await,
             Ok(true) => {
-                let (engine, key) = (driver.engine.clone(), driver.key.clone());
-                drop(driver);
+                let (engine, key) = (task.engine.clone(), task.key.clone());
+                drop(task);
                 engine.bring_back(&key).await;
             }
             Err(_) => {}
@@ -156,14 +159,14 @@ impl Driver {
 
     /// Ends a run that no task held, for the reason in its control.
     pub(crate) async fn take_down(engine: Arc<Engine>, key: RunKey, claim: Claim) {
-        let mut driver = match Self::load(&engine, &key, claim, None).await {
-            Ok(driver) => driver,
+        let mut task = match Self::load(&engine, &key, claim, None).await {
+            Ok(task) => task,
             Err(stop) => return engine.give_up(&key, stop).await,
         };
-        if !driver.run.view.status.is_terminal()
-            && let Order::Stop(stop) = driver.claim.control().order()
+        if !task.run.view.status.is_terminal()
+            && let Order::Stop(stop) = task.claim.control().order()
         {
-            driver.end_by(stop).await;
+            task.end_by(stop).await;
         }
     }
 
@@ -182,20 +185,20 @@ impl Driver {
         };
         let pinned = engine.load_pinned(key, &accepted.definition).await.ok_or(Stop::Unreadable)?;
         let reader = engine.parts.reader.clone();
-        let mut driver = Self::fold(engine.clone(), &first, kind, pinned, claim, slot).map_err(|_| Stop::Unreadable)?;
+        let mut task = Self::fold(engine.clone(), &first, kind, pinned, claim, slot).map_err(|_| Stop::Unreadable)?;
         let mut skip = 1;
         loop {
             for record in records.iter().skip(skip) {
-                if let Err(error) = driver.replay(record) {
+                if let Err(error) = task.replay(record) {
                     tracing::error!(run = %key.run, %error, "the journal cannot be folded");
                     return Err(Stop::Unreadable);
                 }
             }
             if records.len() < PAGE {
-                return Ok(driver);
+                return Ok(task);
             }
             skip = 0;
-            let after: Seq = driver.run.view.seq;
+            let after: Seq = task.run.view.seq;
             records = engine.read(|| reader.read_journal(key, after, PAGE)).await.ok_or(Stop::Unreadable)?;
         }
     }
@@ -223,7 +226,8 @@ impl Driver {
     /// What a run that had a slot when its process ended must know: which step was in flight, and what became of it.
     async fn recover(&mut self) {
         let before = self.run.view.strikes;
-        let mut same_step = self.run.turn_in_flight.is_some();
+        // A run with a slot whose calls all wait was asking one of them again.
+        let mut same_step = self.run.turn_in_flight.is_some() || self.can_park();
         if let Some((turn, attempt)) = self.run.turn_in_flight {
             let reserved = self.run.reserved;
             if reserved.tokens > 0 {

@@ -99,7 +99,7 @@ impl Runs for Engine {
     }
 
     fn positions(&self, runs: &[RunKey]) -> BTreeMap<RunId, u64> {
-        self.gate().positions(runs)
+        self.admission().positions(runs)
     }
 
     async fn follow(&self, caller: &Caller, run: RunId, after: Seq, interest: Interest) -> Result<Live, Failure> {
@@ -152,7 +152,7 @@ impl Runs for Engine {
     }
 
     fn load_now(&self) -> Load {
-        let mut load = self.gate().load();
+        let mut load = self.admission().load();
         for (id, provider) in &self.parts.providers {
             let Some(credential) = &provider.credential else { continue };
             let standing = self.limiter.state(credential);

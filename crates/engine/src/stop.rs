@@ -15,26 +15,27 @@ use crate::{
     Engine,
     admission::Class,
     control::Claim,
-    driver::Driver,
     engine::{ids, ticket},
     permit::LOOK_AGAIN,
+    run_task::RunTask,
     timers::Due,
 };
 
 /// A deadline that is at most this much too early is not explained: clocks are also set by small steps, and reading two of them takes time.
 const SLACK: Duration = Duration::from_secs(5);
 
-impl Driver {
+impl RunTask {
     /// Ends the run for a reason from outside: first the reason is journaled, then all below it end, then it does.
     pub(crate) async fn end_by(&mut self, stop: Stop) {
         let stop = self.explained(stop);
-        let reserved = self.run.reserved;
-        self.settle(reserved);
-        if let Some((turn, _)) = self.run.turn_in_flight {
-            self.assume_paid(turn, reserved);
-        }
-        self.assume_calls_paid();
+        // Once: an end that another process began has journaled what was assumed.
         if self.run.stop.is_none() {
+            let reserved = self.run.reserved;
+            self.settle(reserved);
+            if let Some((turn, _)) = self.run.turn_in_flight {
+                self.assume_paid(turn, reserved);
+            }
+            self.assume_calls_paid();
             self.push(Body::StopRequested(stop.clone()));
         }
         let (mut cascaded, mut stop) = (Vec::new(), stop);
@@ -69,7 +70,7 @@ impl Driver {
     }
 }
 
-impl Driver {
+impl RunTask {
     /// The reason with what the journal knows of it: whether a deadline comes too early, because the wall clock was set and
     /// then a restart asked it what was left.
     fn explained(&self, stop: Stop) -> Stop {
@@ -172,13 +173,13 @@ impl Engine {
                 let answer = match Claim::take(&engine, &key) {
                     Err(control) => control.stop(stop.clone()),
                     Ok(claim) => {
-                        if let Some(ticket) = engine.gate().remove(&key)
+                        if let Some(ticket) = engine.admission().remove(&key)
                             && ticket.gives_up.is_some()
                         {
                             engine.timers.clear(&key, Due::QueueTimeout);
                         }
                         let answer = claim.control().stop(stop.clone());
-                        engine.drive(key.clone(), Driver::take_down(engine.clone(), key.clone(), claim));
+                        engine.drive(key.clone(), RunTask::take_down(engine.clone(), key.clone(), claim));
                         answer
                     }
                 };

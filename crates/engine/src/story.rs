@@ -4,6 +4,7 @@ use drawloom_contract::{
     ids::RunKey,
     record::{Body, Record},
     redact::Redacted,
+    wait::Wait,
 };
 use tracing::{Level, debug};
 
@@ -37,13 +38,13 @@ fn line(key: &RunKey, record: &Record) {
         Body::Notice { notice, .. } => debug!(%run, seq, ?notice, "notice"),
         Body::CallStarted(call) => debug!(%run, seq, call = seq, tool = call.tool_use.name, "call started"),
         Body::CallWaiting { call, wait } => {
-            debug!(%run, seq, call, on = wait.name(), until = ?wait.until.map(|time| time.to_rfc3339()), "call waits");
+            debug!(%run, seq, call, on = cause(wait), until = ?wait.until.map(|time| time.to_rfc3339()), "call waits");
         }
         Body::CallDone(done) => {
             debug!(%run, seq, call = done.call, is_error = done.is_error, in_doubt = done.in_doubt, "call done");
         }
         Body::Parked { wait } => {
-            debug!(%run, seq, on = wait.name(), until = ?wait.until.map(|time| time.to_rfc3339()), "parked");
+            debug!(%run, seq, on = cause(wait), until = ?wait.until.map(|time| time.to_rfc3339()), "parked");
         }
         Body::Resumed(resumed) => debug!(%run, seq, epoch = resumed.epoch, strikes = resumed.strikes, "resumed"),
         Body::LimitReached { last_turn, .. } => debug!(%run, seq, last_turn, "budget used up"),
@@ -53,5 +54,15 @@ fn line(key: &RunKey, record: &Record) {
             let code = outcome.error.as_ref().map(|error| error.code.as_str());
             debug!(%run, seq, status = outcome.status.as_str(), code, "finished");
         }
+    }
+}
+
+/// What a run or a call waits for.
+pub(crate) fn cause(wait: &Wait) -> &'static str {
+    match (wait.on.first(), wait.until) {
+        (Some(cause), _) => cause.name(),
+        (None, Some(_)) => "time",
+        // A run that is parked because all its open calls wait.
+        (None, None) => "calls",
     }
 }

@@ -31,12 +31,12 @@ type Known = BTreeMap<String, (Arc<dyn Tool>, ToolCard)>;
 struct Asked {
     /// Raised with every change, so that what was made of an older state is known to be old.
     generation: u64,
-    answers: Vec<Answer>,
+    offers: Vec<LastOffer>,
 }
 
 /// What one source last said.
 #[derive(Clone, Default)]
-struct Answer {
+struct LastOffer {
     /// The number of the question.
     question: u64,
     offer: Option<Arc<Offer>>,
@@ -46,7 +46,7 @@ struct Answer {
 
 impl Asked {
     fn find(&self, name: &str) -> Option<&(Arc<dyn Tool>, ToolCard)> {
-        self.answers.iter().find_map(|answer| answer.tools.get(name))
+        self.offers.iter().find_map(|answer| answer.tools.get(name))
     }
 }
 
@@ -55,7 +55,7 @@ impl Toolbox {
         Self {
             built_in: known(tools),
             sources: sources.to_vec(),
-            asked: RwLock::new(Asked { generation: 0, answers: vec![Answer::default(); sources.len()] }),
+            asked: RwLock::new(Asked { generation: 0, offers: vec![LastOffer::default(); sources.len()] }),
             questions: AtomicU64::new(1),
         }
     }
@@ -75,8 +75,8 @@ impl Toolbox {
     /// What the patterns do not get of the sources that were asked.
     pub(crate) fn missing(&self, patterns: &[String], narrowed: Option<&[String]>) -> Vec<String> {
         let asked = self.asked();
-        let answers = self.sources.iter().zip(&asked.answers);
-        let meant = answers.filter(|(source, _)| is_meant(source.prefix(), patterns, narrowed));
+        let offers = self.sources.iter().zip(&asked.offers);
+        let meant = offers.filter(|(source, _)| is_meant(source.prefix(), patterns, narrowed));
         meant
             .filter_map(|(source, answer)| Some((source, answer, answer.offer.as_ref()?)))
             .flat_map(|(source, answer, offer)| missing(patterns, source.prefix(), offer, !answer.tools.is_empty()))
@@ -85,7 +85,7 @@ impl Toolbox {
 
     fn take_in(&self, index: usize, question: u64, offer: Arc<Offer>) {
         let mut asked = self.asked.write().unwrap_or_else(PoisonError::into_inner);
-        let answer = &mut asked.answers[index];
+        let answer = &mut asked.offers[index];
         if question < answer.question {
             return;
         }
@@ -105,7 +105,7 @@ impl Toolbox {
         self.asked.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The number of the state that the answers of the other methods come from.
+    /// The number of the state that the offers of the other methods come from.
     pub(crate) fn generation(&self) -> u64 {
         self.asked().generation
     }
@@ -120,7 +120,7 @@ impl Toolbox {
     /// Names that one of the patterns allows, in order.
     pub(crate) fn allowed(&self, patterns: &[String]) -> Vec<String> {
         let asked = self.asked();
-        let names = self.built_in.keys().chain(asked.answers.iter().flat_map(|answer| answer.tools.keys()));
+        let names = self.built_in.keys().chain(asked.offers.iter().flat_map(|answer| answer.tools.keys()));
         let mut names: Vec<String> =
             names.filter(|name| patterns.iter().any(|pattern| matches(pattern, name))).cloned().collect();
         names.sort_unstable();

@@ -19,7 +19,7 @@ use drawloom_contract::{
 };
 use futures::future::join_all;
 
-use crate::{Engine, admission::Class, driver::Driver, engine::ticket};
+use crate::{Engine, admission::Class, engine::ticket, run_task::RunTask};
 
 /// Unclean ends in a row at the same step that make a run a suspect.
 pub(crate) const SUSPECT_AFTER: u32 = 3;
@@ -172,7 +172,7 @@ fn groups(suspects: Vec<Suspect>) -> Vec<Vec<Suspect>> {
         .collect()
 }
 
-impl Driver {
+impl RunTask {
     /// The trial of the run is over without news: the next unclean end does not speak against it more than against others.
     pub(crate) fn pardon(&mut self) {
         if self.run.trial.is_some() {

@@ -28,11 +28,12 @@ use tracing::Instrument as _;
 use crate::{
     budget::{Ask, Grant, Reservation},
     deltas::TurnDeltas,
-    driver::Driver,
     estimate,
     fallback::FallbackDecision,
     perform::{Done, Task},
     permit::Permit,
+    price,
+    run_task::RunTask,
 };
 
 /// Most output tokens of a turn, when nobody says anything else.
@@ -63,7 +64,7 @@ impl Turns {
     }
 }
 
-impl Driver {
+impl RunTask {
     /// Journals the intent of a turn, or that the run waits for room; says no when a record tells that the budget does
     /// not allow the turn: then something else comes next.
     pub(crate) async fn begin_turn(&mut self, plan: TurnPlan) -> bool {
@@ -204,7 +205,7 @@ impl Driver {
         if assumed {
             result.usage = self.reserved_usage();
         }
-        let cost = result.cost.or_else(|| Some(self.engine.price(&self.run.model)?.of(&result.usage)));
+        let cost = result.cost.or_else(|| Some(price::cost(&self.engine.price(&self.run.model)?, &result.usage)));
         self.settle(Spent { tokens: result.usage.total(), cost: cost.unwrap_or_default() });
         self.engine.meters.spent(&self.run.model, result.usage, cost);
         // Providers that count anew in each turn, or leave the id out, would mix the calls of a conversation up.

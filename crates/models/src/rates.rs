@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use drawloom_contract::{model::Headroom, time::Timestamp};
+use drawloom_contract::time::Timestamp;
 
 /// Nobody is sent away for longer than a day.
 pub(crate) const MOST_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
@@ -29,9 +29,9 @@ pub(crate) fn retry_after(header: Header<'_>, now: Timestamp) -> Option<Duration
     asked.or_else(|| closed_for(header, now)).map(|wait| wait.min(MOST_WAIT))
 }
 
-/// How much more a provider that answered would bear.
-pub(crate) fn headroom(header: Header<'_>, now: Timestamp) -> Headroom {
-    Headroom { closed_until: closed_for(header, now).map(|wait| now.after(wait.min(MOST_WAIT))) }
+/// When a provider that answered takes calls again, if a limit is used up.
+pub(crate) fn closed_until(header: Header<'_>, now: Timestamp) -> Option<Timestamp> {
+    closed_for(header, now).map(|wait| now.after(wait.min(MOST_WAIT)))
 }
 
 /// The longest of the waits of all limits that are used up.

@@ -12,8 +12,8 @@ use drawloom_contract::{
     choice::{Effort, Sampling},
     ids::{RunId, RunKey, Tenant},
     message::Message,
-    model::{Deltas, Headroom, ListedModel, Model, ModelCard, Turn, TurnError, TurnRequest},
-    time::Clock,
+    model::{Deltas, ListedModel, Model, ModelCard, Turn, TurnError, TurnRequest},
+    time::{Clock, Timestamp},
 };
 use drawloom_net::{Configured, Method, Request, Response};
 use futures::future::{Either, select};
@@ -158,7 +158,7 @@ impl Remote {
         drop(body);
         tracing::debug!(status = response.status(), "model answered");
         self.check(&mut response).await?;
-        let headroom = self.headroom(&response);
+        let closed_until = self.closed_until(&response);
         let mut idle = IdleTimeout::new(&*self.clock, self.idle());
         let mut intake = Intake::new(reader);
         loop {
@@ -170,7 +170,7 @@ impl Remote {
                 break;
             }
         }
-        Ok(Turn { headroom, ..intake.finish(deltas)? })
+        Ok(Turn { closed_until, ..intake.finish(deltas)? })
     }
 
     async fn fetch_list(&self) -> Result<Vec<ListedModel>, Fault> {
@@ -203,8 +203,8 @@ impl Remote {
         Err(Fault::of_answer(status, &body, retry_after))
     }
 
-    fn headroom(&self, response: &Response) -> Headroom {
-        rates::headroom(&|name| response.header(name).map(str::to_owned), self.clock.wall())
+    fn closed_until(&self, response: &Response) -> Option<Timestamp> {
+        rates::closed_until(&|name| response.header(name).map(str::to_owned), self.clock.wall())
     }
 
     fn idle(&self) -> Duration {

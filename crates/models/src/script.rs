@@ -10,7 +10,7 @@ use std::{sync::Arc, time::Duration};
 use async_trait::async_trait;
 use drawloom_contract::{
     choice::{Effort, Sampling},
-    message::{Thought, ToolUse},
+    message::{Message, Part, Thought, ToolUse},
     model::{DeltaKind, Deltas, ListedModel, Model, ModelCard, Turn, TurnError, TurnRequest},
     record::StopReason,
     time::Clock,
@@ -21,6 +21,9 @@ use crate::{Error, Options, trace};
 
 use self::rules::Compiled;
 pub use self::rules::{Call, Fail, Rule, When};
+
+/// An image counts like this much text at most.
+const MOST_IMAGE_SIZE: usize = 8 * 1024;
 
 /// A model that says what its rules say.
 pub struct Script {
@@ -156,11 +159,31 @@ impl Script {
 
 /// Tokens as a rule of thumb has them: one for four bytes.
 fn usage(request: &TurnRequest, text: &str) -> Usage {
-    let bytes: usize = request.messages.iter().map(|message| message.size()).sum();
+    let bytes: usize = request.messages.iter().map(|message| size(message)).sum();
     Usage {
         input_tokens: ((request.system.len() + bytes) as u64).div_ceil(4),
         output_tokens: (text.len() as u64).div_ceil(4),
         ..Usage::default()
+    }
+}
+
+/// Bytes of what a message says.
+fn size(message: &Message) -> usize {
+    match message {
+        Message::User(parts) => parts
+            .iter()
+            .map(|part| match part {
+                Part::Text(text) => text.len(),
+                // What an image counts for is bounded by its pixels, not by its bytes.
+                Part::Image { data, .. } => data.len().min(MOST_IMAGE_SIZE),
+            })
+            .sum(),
+        Message::Assistant { text, thoughts, calls } => {
+            text.len()
+                + thoughts.iter().map(|thought| thought.text.len()).sum::<usize>()
+                + calls.iter().map(|call| call.name.len() + call.input.to_string().len()).sum::<usize>()
+        }
+        Message::Results(results) => results.iter().map(|result| result.text.len()).sum(),
     }
 }
 

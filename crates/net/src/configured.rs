@@ -38,11 +38,11 @@ pub struct Request {
 #[derive(Debug)]
 pub struct Response {
     url: String,
-    inner: Answer,
+    inner: Inner,
 }
 
 #[derive(Debug)]
-enum Answer {
+enum Inner {
     Full(reqwest::Response),
     Plain(hyper::Response<Incoming>),
 }
@@ -181,7 +181,7 @@ async fn send_full(client: &reqwest::Client, request: Request) -> Result<Respons
         builder = builder.header("content-type", "application/json").body(json);
     }
     match builder.send().await {
-        Ok(answer) => Ok(Response { url, inner: Answer::Full(answer) }),
+        Ok(answer) => Ok(Response { url, inner: Inner::Full(answer) }),
         Err(source) => Err(describe(url, source)),
     }
 }
@@ -202,7 +202,7 @@ async fn send_plain(client: &PlainClient<HttpConnector, Full<Bytes>>, request: R
         return Err(Error::BadAddress { url });
     };
     match client.request(request).await {
-        Ok(answer) => Ok(Response { url, inner: Answer::Plain(answer) }),
+        Ok(answer) => Ok(Response { url, inner: Inner::Plain(answer) }),
         Err(source) if source.is_connect() => Err(Error::Connect { url, source: source.into() }),
         Err(source) => Err(Error::Broken { url, source: source.into() }),
     }
@@ -212,16 +212,16 @@ impl Response {
     /// The status.
     pub fn status(&self) -> u16 {
         match &self.inner {
-            Answer::Full(answer) => answer.status().as_u16(),
-            Answer::Plain(answer) => answer.status().as_u16(),
+            Inner::Full(answer) => answer.status().as_u16(),
+            Inner::Plain(answer) => answer.status().as_u16(),
         }
     }
 
     /// A header, when it is there and text.
     pub fn header(&self, name: &str) -> Option<&str> {
         let headers = match &self.inner {
-            Answer::Full(answer) => answer.headers(),
-            Answer::Plain(answer) => answer.headers(),
+            Inner::Full(answer) => answer.headers(),
+            Inner::Plain(answer) => answer.headers(),
         };
         headers.get(name)?.to_str().ok()
     }
@@ -229,8 +229,8 @@ impl Response {
     /// The next piece of the body; nothing at its end.
     pub async fn chunk(&mut self) -> Result<Option<Bytes>, Error> {
         match &mut self.inner {
-            Answer::Full(answer) => answer.chunk().await.map_err(|source| describe(self.url.clone(), source)),
-            Answer::Plain(answer) => loop {
+            Inner::Full(answer) => answer.chunk().await.map_err(|source| describe(self.url.clone(), source)),
+            Inner::Plain(answer) => loop {
                 match answer.body_mut().frame().await {
                     None => return Ok(None),
                     Some(Err(source)) => return Err(Error::Broken { url: self.url.clone(), source: source.into() }),

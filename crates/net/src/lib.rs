@@ -7,6 +7,7 @@
 mod configured;
 pub mod guarded;
 mod method;
+pub mod rpc;
 pub mod sse;
 
 pub use configured::{Configured, Error, Request, Response};

@@ -65,12 +65,12 @@ impl Retention for Store {
                     let mut found = Pruned::default();
                     for root in &page {
                         let (runs, records) = runs::size(connection, root)?;
-                        found.add(Pruned { trees: 1, runs, records, blobs: 0 });
+                        add(&mut found, Pruned { trees: 1, runs, records, blobs: 0 });
                     }
                     Ok(found)
                 })
                 .await?;
-            all.add(found);
+            add(&mut all, found);
             after = Some(last);
         }
     }
@@ -86,8 +86,8 @@ impl Retention for Store {
             let Some(last) = page.last().cloned() else { return Ok(all) };
             for piece in page.chunks(PIECE) {
                 let removal = Removal::Trees { roots: piece.to_vec(), ended_before: prune.ended_before };
-                all.add(self.remove(removal).await?.what);
-                all.add(self.remove_journals().await?);
+                add(&mut all, self.remove(removal).await?.what);
+                add(&mut all, self.remove_journals().await?);
             }
             after = Some(last);
         }
@@ -99,7 +99,7 @@ impl Store {
         let mut all = Pruned::default();
         loop {
             let Removed { what, more } = self.remove(Removal::Journals).await?;
-            all.add(what);
+            add(&mut all, what);
             if !more {
                 return Ok(all);
             }
@@ -202,4 +202,11 @@ fn remove_marked(connection: &Connection, removed: &mut Pruned) -> sqlite::Resul
         }
     }
     Ok(true)
+}
+
+fn add(sum: &mut Pruned, more: Pruned) {
+    sum.trees += more.trees;
+    sum.runs += more.runs;
+    sum.records += more.records;
+    sum.blobs += more.blobs;
 }

@@ -3,6 +3,7 @@
 //! model servers that are as strict as the real ones, and suites of what each seam promises.
 
 mod clock;
+mod definitions;
 mod faults;
 mod kill;
 mod marks;
@@ -14,6 +15,7 @@ mod steps;
 pub mod suites;
 
 pub use clock::TestClock;
+pub use definitions::definition;
 pub use faults::{Fault, LostWakeUps, with_fault, with_log_fault, with_value_fault};
 pub use kill::{KillJournal, KillLog, KillTool, KillValues, Killer};
 pub use marks::{Ledger, MarkedModel};

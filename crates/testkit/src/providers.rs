@@ -28,7 +28,7 @@ use tokio::{net::TcpListener, task::JoinHandle};
 
 pub use asked::Asked;
 pub use log::{Call, Outcome};
-pub use reply::{Answer, Ending, Raw, Refusal, Reply, RetryAfter};
+pub use reply::{Ending, Raw, Refusal, Reply, RetryAfter, ServerReply};
 pub use wall::WallClock;
 
 use log::Log;
@@ -103,7 +103,7 @@ impl Settings {
 }
 
 /// What a server answers.
-pub type Script = dyn Fn(&Asked) -> Answer + Send + Sync;
+pub type Script = dyn Fn(&Asked) -> ServerReply + Send + Sync;
 
 /// Most requests that are kept for `Provider::asked`.
 const MOST_KEPT: usize = 4096;
@@ -128,7 +128,7 @@ impl Provider {
     /// Starts a server that answers what `script` says to each request that the real API would take.
     pub async fn start(
         settings: Settings,
-        script: impl Fn(&Asked) -> Answer + Send + Sync + 'static,
+        script: impl Fn(&Asked) -> ServerReply + Send + Sync + 'static,
     ) -> io::Result<Self> {
         let listener = TcpListener::bind(settings.listen).await?;
         let address = listener.local_addr()?;
@@ -184,7 +184,7 @@ impl Drop for Provider {
 
 /// A script for tests that need no other: it repeats what the user said last, thinks when it is asked to, calls a tool
 /// for each line `call NAME {input}`, and repeats what those calls came to.
-pub fn parrot(asked: &Asked) -> Answer {
+pub fn parrot(asked: &Asked) -> ServerReply {
     let results = asked.results();
     if !results.is_empty() {
         return Reply::text(format!("It came to: {}", results.join(" / "))).thinking("Now I know.").into();

@@ -21,6 +21,7 @@ use drawloom_contract::{
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use sha2::{Digest as _, Sha256};
 
 pub(crate) use leftovers::Notes;
 pub use leftovers::{Leftover, leftovers};
@@ -215,10 +216,18 @@ pub(crate) fn digest(opened: &Opened, path: &Path, stop: &AtomicBool) -> Result<
     }
     let mut read = 0;
     let mut file = Stoppable { file: file.take(MOST_REPLACED + 1), stop };
-    let digest = Digest::of_parts(|buffer| file.read(buffer).inspect(|count| read += *count as u64))
-        .map_err(|error| failed(path, &error))?;
+    let (mut hasher, mut buffer) = (Sha256::new(), vec![0; 64 * 1024]);
+    loop {
+        match file.read(&mut buffer).map_err(|error| failed(path, &error))? {
+            0 => break,
+            count => {
+                read += count as u64;
+                hasher.update(&buffer[..count]);
+            }
+        }
+    }
     // It may have grown meanwhile.
-    if read > MOST_REPLACED { Err(too_large()) } else { Ok(Some(digest)) }
+    if read > MOST_REPLACED { Err(too_large()) } else { Ok(Some(Digest::from_bytes(hasher.finalize().into()))) }
 }
 
 /// Whether a call whose outcome is unknown happened.

@@ -1,30 +1,9 @@
-//! Words of a run's life that the store and the wire know by name.
+//! States and reasons that the store and the wire know by name.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// An enum whose names are given once: for serde, for `as_str` and for the list that names are read back with.
-macro_rules! named {
-    (
-        $(#[$about:meta])*
-        pub enum $name:ident { $($(#[$each:meta])* $variant:ident = $text:literal,)+ }
-    ) => {
-        $(#[$about])*
-        pub enum $name { $($(#[$each])* #[serde(rename = $text)] $variant,)+ }
-
-        impl $name {
-            /// All of them, in order.
-            pub const ALL: &[Self] = &[$(Self::$variant),+];
-
-            /// Its name on the wire and in the store.
-            pub fn as_str(self) -> &'static str {
-                match self {
-                    $(Self::$variant => $text,)+
-                }
-            }
-        }
-    };
-}
+use crate::named::named;
 
 named! {
     /// Where a run stands.
@@ -48,7 +27,6 @@ named! {
 }
 
 impl Status {
-    /// Whether nothing follows.
     pub fn is_terminal(self) -> bool {
         match self {
             Self::Completed | Self::Failed | Self::Cancelled | Self::TimedOut => true,

@@ -22,7 +22,7 @@ use crate::{
     cli::Look,
     commands::Session,
     config,
-    connect::{self, Connection, Need, Place},
+    connect::{self, Connection, Execution, Need},
     exit::{CommandError, Exit},
     interrupts::{Interrupts, own_key},
     output::{Column, Format, Output, Style, Text, count, duration, first_line, money},
@@ -52,7 +52,7 @@ pub struct Batch {
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=31_536_000))]
     timeout: Option<u64>,
     #[command(flatten)]
-    place: Place,
+    execution: Execution,
     /// The format of the output.
     #[command(flatten)]
     pub(crate) look: Look,
@@ -60,7 +60,7 @@ pub struct Batch {
 
 impl Batch {
     pub(crate) async fn perform(self, session: &Session) -> Result<Exit, CommandError> {
-        let (detach, place) = (self.detach, self.place);
+        let (detach, execution) = (self.detach, self.execution);
         let mut request = self.request()?;
         let key = match &request.idempotency_key {
             Some(key) => key.clone(),
@@ -99,7 +99,7 @@ impl Batch {
             let completed = result.results.iter().all(|run| run.status == Status::Completed);
             Ok(if completed { Exit::Done } else { Exit::Failed })
         };
-        interrupts.connected(session, "batch", Need::Engine(place), work).await
+        interrupts.connected(session, "batch", Need::Engine(execution), work).await
     }
 
     /// The request that file or prompts make.

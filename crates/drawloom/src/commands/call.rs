@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use crate::{
     commands::Session,
     config,
-    connect::{self, Need, Place},
+    connect::{self, Execution, Need},
     exit::{CommandError, Exit},
     operations,
 };
@@ -26,7 +26,7 @@ pub struct Call {
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     #[command(flatten)]
-    place: Place,
+    execution: Execution,
 }
 
 impl Call {
@@ -47,7 +47,7 @@ impl Call {
         let need = match card.is_read_only() && input.get("remote").is_none() {
             true => Need::Journal,
             false if card.destructive => Need::Change,
-            false => Need::Engine(self.place),
+            false => Need::Engine(self.execution),
         };
         let answer =
             connect::with(session, "call", need, async |it| it.backend.call_json(&card.description, input).await)

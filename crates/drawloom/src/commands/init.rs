@@ -49,7 +49,7 @@ impl Init {
         let file = self.file.clone().unwrap_or_else(|| FILE.into());
         let asks = !self.yes && session.output.format() == Format::Human && io::stdin().is_terminal();
         if file.symlink_metadata().is_ok() && !self.force {
-            let replace = asks && ask(session, &format!("{} exists. Replace it?", file.display()), Answer::No)?;
+            let replace = asks && ask(session, &format!("{} exists. Replace it?", file.display()), DefaultAnswer::No)?;
             if !replace {
                 let message = format!("{} exists", file.display());
                 return Err(CommandError { exit: Exit::NeedsInput, ..CommandError::usage("exists", message) }
@@ -61,7 +61,7 @@ impl Init {
         let mut used = Vec::new();
         for maker in found {
             let question = format!("{} is set. Use {}?", maker.key_env, maker.title);
-            if !asks || ask(session, &question, Answer::Yes)? {
+            if !asks || ask(session, &question, DefaultAnswer::Yes)? {
                 used.push(maker);
             }
         }
@@ -133,14 +133,14 @@ fn has_key(name: &str) -> bool {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Answer {
+enum DefaultAnswer {
     Yes,
     No,
 }
 
 /// Asks somebody at the terminal; an empty line means `usual`.
-fn ask(session: &Session, question: &str, usual: Answer) -> Result<bool, CommandError> {
-    let choices = if usual == Answer::Yes { "[Y/n]" } else { "[y/N]" };
+fn ask(session: &Session, question: &str, usual: DefaultAnswer) -> Result<bool, CommandError> {
+    let choices = if usual == DefaultAnswer::Yes { "[Y/n]" } else { "[y/N]" };
     session.output.write(&format!("{question} {choices} "));
     let mut line = String::new();
     let read = io::stdin().lock().read_line(&mut line);
@@ -149,7 +149,7 @@ fn ask(session: &Session, question: &str, usual: Answer) -> Result<bool, Command
             .with_hint("pass --yes to ask nothing"));
     }
     Ok(match line.trim().to_lowercase().as_str() {
-        "" => usual == Answer::Yes,
+        "" => usual == DefaultAnswer::Yes,
         answer => matches!(answer, "y" | "yes"),
     })
 }

@@ -7,7 +7,7 @@ use drawloom_wire::models::{Key, ListModels, Model, ModelList};
 use crate::{
     cli::Look,
     commands::Session,
-    connect::{self, Need, Place},
+    connect::{self, Execution, Need},
     exit::{CommandError, Exit},
     output::{Column, Format, Output, Style, Text, count, money},
 };
@@ -37,7 +37,7 @@ impl Models {
         let Self::List { remote, .. } = self;
         let ask = ListModels { remote: remote.clone() };
         // Listing reads the config; asking a provider sends it a key.
-        let need = if remote.is_some() { Need::Engine(Place::default()) } else { Need::Config };
+        let need = if remote.is_some() { Need::Engine(Execution::default()) } else { Need::Config };
         let list = connect::with(session, "models list", need, async |it| it.backend.call(&ask).await).await?;
         let output = &session.output;
         match (output.format(), &list.remote) {

@@ -10,7 +10,7 @@ use drawloom_wire::runs::{CancelRun, GetRun, RunResult, SpawnRun, Spawned};
 use crate::{
     cli::Look,
     commands::Session,
-    connect::{self, Connection, Need, Place},
+    connect::{self, Connection, Execution, Need},
     exit::{CommandError, Exit},
     interrupts::{Interrupts, own_key},
     live::{self, Live, Thinking, Words},
@@ -50,7 +50,7 @@ pub struct Run {
     #[arg(long)]
     thinking: bool,
     #[command(flatten)]
-    place: Place,
+    execution: Execution,
     /// The format of the output.
     #[command(flatten)]
     pub(crate) look: Look,
@@ -68,7 +68,7 @@ impl Run {
         };
         let detach = self.detach;
         let thinking = if self.thinking { Thinking::Shown } else { Thinking::Hidden };
-        let place = self.place;
+        let execution = self.execution;
         connect::ask_first(session)?;
         let interrupts = Interrupts::listen();
         let work = async |connection: &Connection| {
@@ -83,7 +83,7 @@ impl Run {
                 false => watching.follow(thinking).await,
             }
         };
-        interrupts.connected(session, "run", Need::Engine(place), work).await
+        interrupts.connected(session, "run", Need::Engine(execution), work).await
     }
 }
 

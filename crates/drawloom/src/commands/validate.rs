@@ -60,7 +60,7 @@ pub(crate) fn finding_json(loaded: &Loaded, finding: &Finding) -> serde_json::Va
         Weight::Note => "note",
         Weight::Warning => "warning",
     };
-    json!({ "weight": weight, "place": loaded.place(&finding.at), "message": finding.message })
+    json!({ "weight": weight, "place": loaded.position(&finding.at), "message": finding.message })
 }
 
 /// Findings, for people.
@@ -70,6 +70,6 @@ pub(crate) fn show_findings(output: &Output, loaded: &Loaded, findings: &[Findin
             Weight::Note => output.styled(Style::Dim, "note"),
             Weight::Warning => output.styled(Style::Notice, "warning"),
         };
-        output.line(format!("{weight}: {}: {}", loaded.place(&finding.at), finding.message));
+        output.line(format!("{weight}: {}: {}", loaded.position(&finding.at), finding.message));
     }
 }

@@ -17,15 +17,15 @@ use drawloom_wire::validate::{self, Step, Validator};
 use super::{
     Config,
     expand::{self, Lookup},
-    tree::{Node, Place, Tree},
+    tree::{Node, Position, Tree},
     yaml::{self, Fault},
 };
 
 /// A mistake in the config, and where.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mistake {
-    /// The file, line and column, when it has a place.
-    pub place: Option<(String, usize, usize)>,
+    /// The file, line and column, when it has a position.
+    pub position: Option<(String, usize, usize)>,
     /// Keys and indices, as people write them; empty for a file as a whole.
     pub path: String,
     /// What is wrong.
@@ -36,7 +36,7 @@ pub struct Mistake {
 
 impl fmt::Display for Mistake {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some((file, line, column)) = &self.place {
+        if let Some((file, line, column)) = &self.position {
             write!(f, "{file}:{line}:{column}: ")?;
         }
         if !self.path.is_empty() {
@@ -70,23 +70,28 @@ struct Sources {
 }
 
 impl Loaded {
-    /// A mistake that the config's form does not show, with its place.
+    /// A mistake that the config's form does not show, with its position.
     pub fn mistake(&self, problem: &Problem) -> Mistake {
         let steps = problem.at.iter().map(String::as_str);
-        let place = self.sources.root.place_of_value(&problem.at);
-        self.sources.mistake(place, path_text(steps), problem.message.clone(), problem.hint.clone())
+        let position = self.sources.root.position_of_value(&problem.at);
+        self.sources.mistake(position, path_text(steps), problem.message.clone(), problem.hint.clone())
     }
 
-    /// The place of what is at `path`, as `file:line:col`.
-    pub fn place(&self, path: &[String]) -> String {
-        let place = self.sources.root.place_of_value(path);
-        format!("{}:{}:{}", self.sources.names[place.file], place.line, place.column)
+    /// The position of what is at `path`, as `file:line:col`.
+    pub fn position(&self, path: &[String]) -> String {
+        let position = self.sources.root.position_of_value(path);
+        format!("{}:{}:{}", self.sources.names[position.file], position.line, position.column)
     }
 }
 
 impl Sources {
-    fn mistake(&self, place: Place, path: String, message: String, hint: Option<String>) -> Mistake {
-        Mistake { place: Some((self.names[place.file].clone(), place.line, place.column)), path, message, hint }
+    fn mistake(&self, position: Position, path: String, message: String, hint: Option<String>) -> Mistake {
+        Mistake {
+            position: Some((self.names[position.file].clone(), position.line, position.column)),
+            path,
+            message,
+            hint,
+        }
     }
 
     fn fault(&self, fault: Fault) -> Mistake {
@@ -96,9 +101,9 @@ impl Sources {
 
     fn problem(&self, problem: validate::Problem) -> Mistake {
         let steps: Vec<String> = problem.steps.iter().map(step_text).collect();
-        let place = match problem.code {
-            "unknown_key" | "not_built" | "both_spellings" => self.root.place_of_key(&steps),
-            _ => self.root.place_of_value(&steps),
+        let position = match problem.code {
+            "unknown_key" | "not_built" | "both_spellings" => self.root.position_of_key(&steps),
+            _ => self.root.position_of_value(&steps),
         };
         let path = problem.path();
         // The validator's messages begin with the path, which stands before them here.
@@ -106,7 +111,7 @@ impl Sources {
             Some(rest) if !path.is_empty() => rest.trim_start().to_owned(),
             _ => problem.message.replacen("the request", "the config", 1),
         };
-        self.mistake(place, path, message, problem.hint)
+        self.mistake(position, path, message, problem.hint)
     }
 }
 
@@ -147,7 +152,7 @@ pub(super) fn load(paths: &[PathBuf], lookup: Lookup<'_>) -> Result<Loaded, Vec<
         match File::open(path).and_then(read_from) {
             Ok(bytes) => texts.push((path.clone(), bytes)),
             Err(error) => unreadable.push(Mistake {
-                place: None,
+                position: None,
                 path: path.display().to_string(),
                 message: format!("cannot be read: {error}"),
                 hint: Some("give an existing file with --config".into()),
@@ -159,7 +164,7 @@ pub(super) fn load(paths: &[PathBuf], lookup: Lookup<'_>) -> Result<Loaded, Vec<
 
 /// Joins texts that were read, or came with the program.
 pub fn join(texts: Vec<(PathBuf, Vec<u8>)>, lookup: Lookup<'_>) -> Result<Loaded, Vec<Mistake>> {
-    let start = Place { file: 0, line: 1, column: 1 };
+    let start = Position { file: 0, line: 1, column: 1 };
     let mut sources = Sources {
         names: texts.iter().map(|(path, _)| path.display().to_string()).collect(),
         root: Node { at: start, tree: Tree::Map(BTreeMap::new()) },
@@ -198,14 +203,14 @@ pub fn join(texts: Vec<(PathBuf, Vec<u8>)>, lookup: Lookup<'_>) -> Result<Loaded
                 return Ok(Loaded { config, files, env_names, sources });
             }
             Err(error) => mistakes.push(Mistake {
-                place: None,
+                position: None,
                 path: sources.names.join(", "),
                 message: error.to_string(),
                 hint: None,
             }),
         }
     }
-    mistakes.sort_by(|left, right| left.place.cmp(&right.place));
+    mistakes.sort_by(|left, right| left.position.cmp(&right.position));
     mistakes.dedup();
     Err(mistakes)
 }
@@ -236,12 +241,12 @@ pub(super) fn read_value(path: &Path) -> Result<Value, Mistake> {
     let name = path.display().to_string();
     let bytes = if name == "-" { read_from(std::io::stdin().lock()) } else { File::open(path).and_then(read_from) };
     let bytes = bytes.map_err(|error| Mistake {
-        place: None,
+        position: None,
         path: name.clone(),
         message: format!("cannot be read: {error}"),
         hint: None,
     })?;
-    let start = Place { file: 0, line: 1, column: 1 };
+    let start = Position { file: 0, line: 1, column: 1 };
     let sources = Sources { names: vec![name], root: Node { at: start, tree: Tree::Null } };
     let (node, faults) = yaml::parse(0, &bytes).map_err(|fault| sources.fault(fault))?;
     match faults.into_iter().next() {

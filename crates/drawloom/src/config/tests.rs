@@ -243,7 +243,7 @@ proptest! {
     ) {
         if let Err(mistakes) = join(vec![("a.yaml".into(), text.clone().into_bytes())], &lookup) {
             for mistake in mistakes {
-                let (_, line, column) = mistake.place.clone().expect("a mistake in a file has a place");
+                let (_, line, column) = mistake.position.clone().expect("a mistake in a file has a position");
                 prop_assert!(line >= 1 && column >= 1 && line <= text.lines().count() + 1, "{}", mistake);
             }
         }

@@ -1,4 +1,4 @@
-//! A config as it was written: values with the place of each, so that every mistake can be pointed at.
+//! A config as it was written: values with the position of each, so that every mistake can be pointed at.
 
 use std::collections::BTreeMap;
 
@@ -6,16 +6,16 @@ use serde_json::{Map, Number, Value};
 
 /// Where something stands: the file by its number, line and column from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Place {
+pub(crate) struct Position {
     pub(crate) file: usize,
     pub(crate) line: usize,
     pub(crate) column: usize,
 }
 
-/// A value and its place.
+/// A value and its position.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Node {
-    pub(crate) at: Place,
+    pub(crate) at: Position,
     pub(crate) tree: Tree,
 }
 
@@ -30,10 +30,10 @@ pub(crate) enum Tree {
     Map(BTreeMap<String, Entry>),
 }
 
-/// What stands under a key, and the key's own place.
+/// What stands under a key, and the key's own position.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Entry {
-    pub(crate) at: Place,
+    pub(crate) at: Position,
     pub(crate) node: Node,
 }
 
@@ -61,8 +61,8 @@ impl Node {
         }
     }
 
-    /// The place of the value at `path`, or of the last thing on the way there that exists.
-    pub(crate) fn place_of_value(&self, path: &[String]) -> Place {
+    /// The position of the value at `path`, or of the last thing on the way there that exists.
+    pub(crate) fn position_of_value(&self, path: &[String]) -> Position {
         let mut node = self;
         for step in path {
             let next = match &node.tree {
@@ -78,17 +78,17 @@ impl Node {
         node.at
     }
 
-    /// The place of the last key of `path`, or of the last thing on the way there that exists.
-    pub(crate) fn place_of_key(&self, path: &[String]) -> Place {
+    /// The position of the last key of `path`, or of the last thing on the way there that exists.
+    pub(crate) fn position_of_key(&self, path: &[String]) -> Position {
         let Some((last, above)) = path.split_last() else { return self.at };
         let mut node = self;
         for step in above {
             match node.get(step) {
                 Some(entry) => node = &entry.node,
-                None => return self.place_of_value(path),
+                None => return self.position_of_value(path),
             }
         }
-        node.get(last).map_or_else(|| self.place_of_value(path), |entry| entry.at)
+        node.get(last).map_or_else(|| self.position_of_value(path), |entry| entry.at)
     }
 
     /// Lays `over` on this: maps merge by key, everything else is replaced.

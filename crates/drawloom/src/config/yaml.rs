@@ -8,7 +8,7 @@ use std::{collections::BTreeMap, str::FromStr as _};
 use serde_json::Number;
 use serde_saphyr::granit_parser::{self, Event, Marker, Parser, ScalarStyle};
 
-use super::tree::{Entry, Node, Place, Tree};
+use super::tree::{Entry, Node, Position, Tree};
 
 /// The largest file that is read, in bytes.
 pub(crate) const FILE_LIMIT: u64 = 1024 * 1024;
@@ -22,7 +22,7 @@ pub(crate) const TEXT_LIMIT: usize = 4 * FILE_LIMIT as usize;
 /// A mistake in a file's text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fault {
-    pub(crate) at: Place,
+    pub(crate) at: Position,
     /// Keys and indices down to where it is, as far as is known.
     pub(crate) path: Vec<String>,
     pub(crate) message: String,
@@ -41,11 +41,11 @@ pub(crate) fn parse(file: usize, bytes: &[u8]) -> Result<(Node, Vec<Fault>), Fau
     for event in Parser::new_from_str_with_options(text, options) {
         let (event, span) = event.map_err(|error| {
             let hint = error.info().contains("tab").then(|| "indent with spaces".to_owned());
-            fault(builder.place(*error.marker()), format!("this is not YAML: {}", error.info()), hint)
+            fault(builder.position(*error.marker()), format!("this is not YAML: {}", error.info()), hint)
         })?;
         builder.take(event, span.start)?;
     }
-    let start = Place { file, line: 1, column: 1 };
+    let start = Position { file, line: 1, column: 1 };
     let root = builder.root.unwrap_or(Node { at: start, tree: Tree::Map(BTreeMap::new()) });
     let root = match root.tree {
         Tree::Null => Node { at: root.at, tree: Tree::Map(BTreeMap::new()) },
@@ -54,7 +54,7 @@ pub(crate) fn parse(file: usize, bytes: &[u8]) -> Result<(Node, Vec<Fault>), Fau
     Ok((root, builder.faults))
 }
 
-fn fault(at: Place, message: impl Into<String>, hint: Option<String>) -> Fault {
+fn fault(at: Position, message: impl Into<String>, hint: Option<String>) -> Fault {
     Fault { at, path: Vec::new(), message: message.into(), hint }
 }
 
@@ -63,19 +63,19 @@ fn not_utf8(file: usize, bytes: &[u8], valid: usize) -> Fault {
     let line = before.matches('\n').count() + 1;
     let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
     let hint = Some("save the file as UTF-8".to_owned());
-    fault(Place { file, line, column }, format!("byte 0x{:02x} is not UTF-8", bytes[valid]), hint)
+    fault(Position { file, line, column }, format!("byte 0x{:02x} is not UTF-8", bytes[valid]), hint)
 }
 
 /// A list or map that is not closed.
 struct Frame {
-    at: Place,
+    at: Position,
     anchor: usize,
     parts: Parts,
 }
 
 enum Parts {
     List(Vec<Node>),
-    Map { entries: BTreeMap<String, Entry>, key: Option<(String, Place)> },
+    Map { entries: BTreeMap<String, Entry>, key: Option<(String, Position)> },
 }
 
 #[derive(Default)]
@@ -91,12 +91,12 @@ struct Builder {
 }
 
 impl Builder {
-    fn place(&self, marker: Marker) -> Place {
-        Place { file: self.file, line: marker.line().max(1), column: marker.col() + 1 }
+    fn position(&self, marker: Marker) -> Position {
+        Position { file: self.file, line: marker.line().max(1), column: marker.col() + 1 }
     }
 
     fn take(&mut self, event: Event<'_>, start: Marker) -> Result<(), Fault> {
-        let at = self.place(start);
+        let at = self.position(start);
         match event {
             Event::DocumentStart(..) => {
                 self.documents += 1;
@@ -150,7 +150,7 @@ impl Builder {
         matches!(self.stack.last(), Some(Frame { parts: Parts::Map { key: None, .. }, .. }))
     }
 
-    fn take_key(&mut self, text: String, at: Place) -> Result<(), Fault> {
+    fn take_key(&mut self, text: String, at: Position) -> Result<(), Fault> {
         if text == "<<" {
             let hint = Some("write the keys out, or use several files with --config".to_owned());
             return Err(fault(at, "merge keys are not supported", hint));
@@ -172,7 +172,7 @@ impl Builder {
         Ok(())
     }
 
-    fn open(&mut self, at: Place, anchor: usize, tag: Option<String>, parts: Parts) -> Result<(), Fault> {
+    fn open(&mut self, at: Position, anchor: usize, tag: Option<String>, parts: Parts) -> Result<(), Fault> {
         if let Some(tag) = tag {
             return Err(refused_tag(at, &tag));
         }
@@ -223,7 +223,7 @@ impl Builder {
     }
 
     /// Counts what an alias adds.
-    fn count(&mut self, node: &Node, at: Place) -> Result<(), Fault> {
+    fn count(&mut self, node: &Node, at: Position) -> Result<(), Fault> {
         match &node.tree {
             Tree::Text(text) => self.spend(1, text.len(), at),
             Tree::List(items) => items.iter().try_for_each(|item| self.count(item, at)),
@@ -232,7 +232,7 @@ impl Builder {
         }
     }
 
-    fn spend(&mut self, nodes: usize, text: usize, at: Place) -> Result<(), Fault> {
+    fn spend(&mut self, nodes: usize, text: usize, at: Position) -> Result<(), Fault> {
         self.nodes += nodes;
         self.text += text;
         if self.nodes > NODE_LIMIT {
@@ -257,7 +257,7 @@ impl Builder {
     }
 }
 
-fn refused_tag(at: Place, tag: &str) -> Fault {
+fn refused_tag(at: Position, tag: &str) -> Fault {
     fault(at, format!("the tag {tag} is not supported"), Some("write the plain value".into()))
 }
 

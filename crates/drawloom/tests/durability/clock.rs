@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::{
-    http::{Answer, get, post},
+    http::{Response, get, post},
     process::{Case, Server},
 };
 
@@ -34,7 +34,7 @@ fn start(server: &Server, agent: &str, timeout_ms: Option<u64>) -> String {
     if let Some(timeout) = timeout_ms {
         body["timeout_ms"] = json!(timeout);
     }
-    let answer = post(&server.url, "/v1/runs", &body).and_then(Answer::json).expect("accepted");
+    let answer = post(&server.url, "/v1/runs", &body).and_then(Response::json).expect("accepted");
     answer["run_id"].as_str().expect("an id").to_owned()
 }
 

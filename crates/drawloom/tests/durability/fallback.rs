@@ -3,11 +3,11 @@
 
 use std::sync::Mutex;
 
-use drawloom_testkit::providers::{Answer as Said, Asked, Provider, Refusal, Reply, RetryAfter, Settings, Shape};
+use drawloom_testkit::providers::{Asked, Provider, Refusal, Reply, RetryAfter, ServerReply, Settings, Shape};
 use serde_json::{Value, json};
 
 use crate::{
-    http::{Answer, get, post},
+    http::{Response, get, post},
     kill::{events, for_each, report_number},
     process::Case,
 };
@@ -33,16 +33,16 @@ fn turns(asked: &Asked) -> usize {
     asked.messages().iter().filter(|message| message["role"] == "assistant").count()
 }
 
-fn busy() -> Said {
+fn busy() -> ServerReply {
     Refusal::new(429, "slow down").retry_after(RetryAfter::Seconds(0)).into()
 }
 
-fn read(thinking: &str) -> Said {
+fn read(thinking: &str) -> ServerReply {
     Reply::text("I look.").thinking(thinking).call("Read", &json!({ "path": "in.txt" })).into()
 }
 
 /// What the first provider says depends on nothing but the conversation, so that a restart changes nothing.
-fn claude(asked: &Asked) -> Said {
+fn claude(asked: &Asked) -> ServerReply {
     match turns(asked) {
         0 => read("Where is it?"),
         1 => read("Look again."),
@@ -53,7 +53,7 @@ fn claude(asked: &Asked) -> Said {
     }
 }
 
-fn deep(asked: &Asked) -> Said {
+fn deep(asked: &Asked) -> ServerReply {
     match turns(asked) {
         2 => read("My turn."),
         _ => busy(),
@@ -71,7 +71,7 @@ impl Providers {
     fn start() -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
         let runtime = runtime.expect("a runtime");
-        let start = |shape, script: fn(&Asked) -> Said| {
+        let start = |shape, script: fn(&Asked) -> ServerReply| {
             runtime.block_on(Provider::start(Settings::new(shape), script)).expect("a provider")
         };
         let (claude, deep) = (start(Shape::Anthropic, claude), start(Shape::Deepseek, deep));
@@ -99,13 +99,13 @@ fn crash_at(providers: &Providers, point: Option<&str>) -> Result<Report, String
     let case = Case::new(&providers.config());
     if let Some(point) = point {
         let mut server = case.start(&json!({ "kill": point }));
-        if post(&server.url, "/v1/runs", &request()).and_then(Answer::json).is_ok() {
+        if post(&server.url, "/v1/runs", &request()).and_then(Response::json).is_ok() {
             return Err(format!("the run ended without passing {point:?}"));
         }
         server.ended();
     }
     let server = case.start(&json!({}));
-    let result = post(&server.url, "/v1/runs", &request()).and_then(Answer::json);
+    let result = post(&server.url, "/v1/runs", &request()).and_then(Response::json);
     let result = result.map_err(|error| format!("no result: {error}"))?;
     let text = |name: &str| result[name].as_str().unwrap_or_default().to_owned();
     let run = text("run_id");
@@ -151,7 +151,7 @@ fn a_thinking_conversation_goes_to_a_strict_provider_and_back_also_through_crash
     // Every point of the run, and a crash at each.
     let case = Case::new(&providers.config());
     let server = case.start(&json!({ "points": case.path("points") }));
-    post(&server.url, "/v1/runs", &request()).and_then(Answer::json).expect("a result");
+    post(&server.url, "/v1/runs", &request()).and_then(Response::json).expect("a result");
     drop(server);
     let mut points = case.lines("points");
     points.sort();

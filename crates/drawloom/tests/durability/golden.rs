@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use crate::{
-    http::{Answer, get, post, send},
+    http::{Response, get, post, send},
     process::{Case, Server},
 };
 
@@ -50,12 +50,12 @@ fn opens_and_goes_on(version: &str, made_before: &str) -> (Case, String, Server)
     let long = get(&url, "/v1/agents/golden-long");
     assert_eq!(long["final_text"].as_str().map(str::len), Some(9_000));
     let path = format!("/v1/runs/{}/events", done["run_id"].as_str().expect("an id"));
-    let events = send(&url, "GET", &path, &[], "").and_then(Answer::text).expect("events");
+    let events = send(&url, "GET", &path, &[], "").and_then(Response::text).expect("events");
     assert!(events.contains("\"thinking\":\"hm\""), "{events}");
     // The same request is still the same batch.
     let spawns = json!([{ "agent": "quick", "prompt": "a" }, { "agent": "quick", "prompt": "b" }]);
     let same = json!({ "spawns": spawns, "idempotency_key": "golden-key" });
-    let same = post(&url, "/v1/runs:batch", &same).and_then(Answer::json).expect("an answer");
+    let same = post(&url, "/v1/runs:batch", &same).and_then(Response::json).expect("an answer");
     assert_eq!(same["results"][1]["final_text"], "quick says b");
     assert!(same["results"][0]["timings"]["accepted_at"].as_str().is_some_and(|time| time < made_before), "{same}");
     // What was unfinished ends: running, queued, parked for a time and parked for children.

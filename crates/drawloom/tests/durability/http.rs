@@ -9,13 +9,13 @@ use std::{
 use serde_json::Value;
 
 /// An answer whose head was read.
-pub(crate) struct Answer {
+pub(crate) struct Response {
     pub(crate) status: u16,
     pub(crate) headers: Vec<(String, String)>,
     body: BufReader<TcpStream>,
 }
 
-impl Answer {
+impl Response {
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(found, _)| found.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
     }
@@ -81,7 +81,7 @@ impl Read for Chunks {
 }
 
 /// Sends a request and reads the answer's head.
-pub(crate) fn send(url: &str, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> io::Result<Answer> {
+pub(crate) fn send(url: &str, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> io::Result<Response> {
     let address = url.strip_prefix("http://").expect("a plain address");
     let mut stream = TcpStream::connect(address)?;
     stream.set_read_timeout(Some(Duration::from_secs(60)))?;
@@ -106,15 +106,15 @@ pub(crate) fn send(url: &str, method: &str, path: &str, headers: &[(&str, &str)]
             None => break,
         }
     }
-    Ok(Answer { status, headers, body: reader })
+    Ok(Response { status, headers, body: reader })
 }
 
 pub(crate) fn get(url: &str, path: &str) -> Value {
-    send(url, "GET", path, &[], "").and_then(Answer::json).unwrap_or_else(|error| panic!("GET {path}: {error}"))
+    send(url, "GET", path, &[], "").and_then(Response::json).unwrap_or_else(|error| panic!("GET {path}: {error}"))
 }
 
 /// Posts JSON and waits for the result as JSON.
-pub(crate) fn post(url: &str, path: &str, body: &Value) -> io::Result<Answer> {
+pub(crate) fn post(url: &str, path: &str, body: &Value) -> io::Result<Response> {
     let headers = [("Content-Type", "application/json"), ("Accept", "application/json")];
     send(url, "POST", path, &headers, &body.to_string())
 }

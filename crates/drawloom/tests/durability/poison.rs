@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use serde_json::{Value, json};
 
 use crate::{
-    http::{Answer, post, send},
+    http::{Response, post, send},
     kill::report_number,
     process::Case,
     prove::pass,
@@ -62,7 +62,7 @@ fn only_the_run_that_kills_the_process_is_quarantined() {
             scope.spawn(|| {
                 let body = json!({ "agent": "quick", "prompt": "x" });
                 while !over.load(Ordering::Relaxed)
-                    && let Ok(result) = post(&server.url, "/v1/runs", &body).and_then(Answer::json)
+                    && let Ok(result) = post(&server.url, "/v1/runs", &body).and_then(Response::json)
                 {
                     assert_eq!(result["status"], "completed");
                     others.fetch_add(1, Ordering::Relaxed);
@@ -79,7 +79,7 @@ fn only_the_run_that_kills_the_process_is_quarantined() {
                 batch = answer.header("drawloom-batch-id").map(str::to_owned);
             }
             let path = format!("/v1/batches/{}?wait_ms=60000", batch.as_ref()?);
-            let done = send(&server.url, "GET", &path, &[], "").and_then(Answer::json);
+            let done = send(&server.url, "GET", &path, &[], "").and_then(Response::json);
             done.ok().filter(|done| done["results"].is_array())
         });
         match done {
@@ -125,7 +125,7 @@ fn an_ordinary_run_is_answered_while_suspects_are_tried() {
     }
     // The first two are on trial, which takes 30 s; the other two wait for its end, and ordinary runs do not.
     until_asked(&case, 4 * 3 + 2);
-    let result = post(&server.url, "/v1/runs", &json!({ "agent": "quick", "prompt": "x" })).and_then(Answer::json);
+    let result = post(&server.url, "/v1/runs", &json!({ "agent": "quick", "prompt": "x" })).and_then(Response::json);
     assert_eq!(result.expect("an answer")["status"], "completed");
     assert_eq!(case.lines("calls").len(), 4 * 3 + 2 + 1, "the trial is over, and the run was answered only then");
 }

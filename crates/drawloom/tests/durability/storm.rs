@@ -11,7 +11,7 @@ use drawloom_testkit::providers::{Call, Outcome};
 use serde_json::{Value, json};
 
 use crate::{
-    http::{Answer, get, post},
+    http::{Response, get, post},
     kill::report_number,
     process::Case,
 };
@@ -78,7 +78,7 @@ fn storm(driver: &str, slots: usize, arguments: &[&str]) {
         let spawns: Vec<Value> =
             part.iter().map(|run| json!({ "agent": "worker", "prompt": format!("say {run}") })).collect();
         let batch = post(&server.url, "/v1/runs:batch", &json!({ "spawns": spawns, "mode": "detach" }));
-        let batch = batch.and_then(Answer::json).expect("a batch");
+        let batch = batch.and_then(Response::json).expect("a batch");
         batches.push(batch["batch_id"].as_str().expect("an id").to_owned());
     }
     let mut number = 0;

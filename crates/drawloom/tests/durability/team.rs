@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use crate::{
-    http::{Answer, get, post},
+    http::{Response, get, post},
     process::{Case, Server},
     prove::pass,
 };
@@ -51,7 +51,7 @@ agents:
 
 fn run(server: &Server, agent: &str, prompt: &str) -> Value {
     let body = json!({ "agent": agent, "prompt": prompt });
-    post(&server.url, "/v1/runs", &body).and_then(Answer::json).expect("a result")
+    post(&server.url, "/v1/runs", &body).and_then(Response::json).expect("a result")
 }
 
 #[test]
@@ -85,7 +85,7 @@ fn a_renamed_agent_changes_the_schema_of_new_runs_and_not_of_pinned_ones() {
     let settings = json!({ "sync": false });
     let mut server = case.start(&settings);
     let body = json!({ "agent": "lead", "prompt": "hold", "mode": "detach" });
-    let held = post(&server.url, "/v1/runs", &body).and_then(Answer::json).expect("accepted");
+    let held = post(&server.url, "/v1/runs", &body).and_then(Response::json).expect("accepted");
     while case.lines("calls").is_empty() {
         pass(5);
     }

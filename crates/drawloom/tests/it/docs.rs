@@ -4,6 +4,7 @@ use std::{collections::BTreeMap, fmt::Write as _, fs, path::PathBuf};
 
 use clap::CommandFactory as _;
 use drawloom::errors::{ERRORS, Group};
+use drawloom_contract::limits::Amount;
 use drawloom_server::Operations;
 use regex::Regex;
 use schemars::SchemaGenerator;
@@ -202,7 +203,7 @@ fn limits_are_described() {
                 text,
                 "| `{}` | {} | {key} | `{}` | {} |",
                 limit.name,
-                limit.default,
+                shown(limit.default),
                 limit.code,
                 cell(limit.what)
             )
@@ -228,13 +229,45 @@ fn default_of(schema: &Value, key: &str) -> Option<String> {
     Some(found.get("default").unwrap_or(&Value::Null).to_string())
 }
 
-/// An amount as the config key writes it.
-fn plain(amount: drawloom_contract::limits::Amount, key: &str) -> String {
-    use drawloom_contract::limits::Amount::{Bytes, Count, Millis, Off, Percent};
+/// An amount in its largest whole unit.
+fn shown(amount: Amount) -> String {
+    let in_units = |value: u64, units: &[(u64, &str)], smallest: &str| {
+        let unit = units.iter().find(|(size, _)| value >= *size && value.is_multiple_of(*size));
+        unit.map_or_else(|| format!("{value} {smallest}"), |(size, unit)| format!("{} {unit}", value / size))
+    };
     match amount {
-        Millis(number) if key.ends_with("_seconds") => (number / 1_000).to_string(),
-        Count(number) | Bytes(number) | Millis(number) => number.to_string(),
-        Percent(..) | Off => String::new(),
+        Amount::Count(count) => count.to_string(),
+        Amount::Bytes(bytes) => in_units(bytes, &[(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")], "bytes"),
+        Amount::Millis(millis) => {
+            in_units(millis, &[(86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1_000, "s")], "ms")
+        }
+        Amount::Percent(percent, whole) => format!("{percent} % of {whole}"),
+        Amount::Off => "none".into(),
+    }
+}
+
+#[test]
+fn amounts_are_shown_in_their_largest_whole_unit() {
+    for (amount, text) in [
+        (Amount::Count(128), "128"),
+        (Amount::Bytes(1_048_576), "1 MiB"),
+        (Amount::Bytes(100_000), "100000 bytes"),
+        (Amount::Millis(86_400_000), "1 d"),
+        (Amount::Millis(90_000), "90 s"),
+        (Amount::Millis(20), "20 ms"),
+        (Amount::Percent(75, "the memory"), "75 % of the memory"),
+        (Amount::Off, "none"),
+    ] {
+        assert_eq!(shown(amount), text);
+    }
+}
+
+/// An amount as the config key writes it.
+fn plain(amount: Amount, key: &str) -> String {
+    match amount {
+        Amount::Millis(number) if key.ends_with("_seconds") => (number / 1_000).to_string(),
+        Amount::Count(number) | Amount::Bytes(number) | Amount::Millis(number) => number.to_string(),
+        Amount::Percent(..) | Amount::Off => String::new(),
     }
 }
 

@@ -8,7 +8,7 @@ use crate::support::Home;
 fn most(limit: &Limit) -> usize {
     match limit.default {
         Amount::Count(number) | Amount::Bytes(number) => usize::try_from(number).expect("a number that fits"),
-        other => panic!("{} allows {other}", limit.name),
+        other => panic!("{} allows {other:?}", limit.name),
     }
 }
 

@@ -14,43 +14,43 @@ fn ticket(number: u8, lane: Lane, class: Class, depth: u32) -> Ticket {
     Ticket { key: key(number), lane, class, depth, patience: None, gives_up: None }
 }
 
-fn gate(global: u32, per_user: Option<u32>, provider: Option<u32>) -> Gate {
+fn admission(global: u32, per_user: Option<u32>, provider: Option<u32>) -> Admission {
     let providers = provider.map(|cap| ("p".to_owned(), cap)).into_iter().collect();
-    Gate::new(Caps { global, per_tenant: None, per_user, providers, queue_depth: 3 })
+    Admission::new(Caps { global, per_tenant: None, per_user, providers, queue_depth: 3 })
 }
 
 #[test]
 fn resumed_go_before_new_deeper_before_shallower_then_first_come_first_served() {
-    let mut gate = gate(0, None, None);
+    let mut admission = admission(0, None, None);
     let all = lane("u", "p");
-    gate.enqueue(ticket(1, all.clone(), Class::New, 0), false);
-    gate.enqueue(ticket(2, all.clone(), Class::New, 2), false);
-    gate.enqueue(ticket(3, all.clone(), Class::Resumed, 0), false);
-    gate.enqueue(ticket(4, lane("u", "q"), Class::Resumed, 1), false);
-    gate.enqueue(ticket(5, all, Class::New, 0), false);
-    let places = gate.positions(&[key(1), key(2), key(3), key(4), key(5), key(6)]);
+    admission.enqueue(ticket(1, all.clone(), Class::New, 0), false);
+    admission.enqueue(ticket(2, all.clone(), Class::New, 2), false);
+    admission.enqueue(ticket(3, all.clone(), Class::Resumed, 0), false);
+    admission.enqueue(ticket(4, lane("u", "q"), Class::Resumed, 1), false);
+    admission.enqueue(ticket(5, all, Class::New, 0), false);
+    let places = admission.positions(&[key(1), key(2), key(3), key(4), key(5), key(6)]);
     let places: Vec<_> = [4, 3, 2, 1, 5].map(|number| places[&key(number).run]).into();
     assert_eq!(places, [1, 2, 3, 4, 5]);
-    gate.caps.global = 9;
-    let order: Vec<_> = std::iter::from_fn(|| gate.grant()).map(|ticket| ticket.key).collect();
+    admission.caps.global = 9;
+    let order: Vec<_> = std::iter::from_fn(|| admission.grant()).map(|ticket| ticket.key).collect();
     assert_eq!(order, [4, 3, 2, 1, 5].map(key));
 }
 
 #[test]
 fn one_tenant_of_several_cannot_hold_all_slots_however_long_its_runs_take() {
-    let mut gate = gate(4, None, None);
-    gate.caps.per_tenant = Some(3);
+    let mut admission = admission(4, None, None);
+    admission.caps.per_tenant = Some(3);
     for number in 1..=5 {
-        gate.enqueue(ticket(number, lane_of("slow", "u"), Class::New, 0), false);
+        admission.enqueue(ticket(number, lane_of("slow", "u"), Class::New, 0), false);
     }
-    assert_eq!(std::iter::from_fn(|| gate.grant()).count(), 3);
+    assert_eq!(std::iter::from_fn(|| admission.grant()).count(), 3);
     assert_eq!(
-        gate.reserve(&[lane_of("slow", "v")]).map_err(|_| ()),
+        admission.reserve(&[lane_of("slow", "v")]).map_err(|_| ()),
         Ok(vec![false]),
         "not for another user of it either"
     );
     assert_eq!(
-        gate.reserve(&[lane_of("quick", "u")]).map_err(|_| ()),
+        admission.reserve(&[lane_of("quick", "u")]).map_err(|_| ()),
         Ok(vec![true]),
         "the other tenant does not wait"
     );
@@ -62,13 +62,13 @@ fn lane_of(tenant: &str, user: &str) -> Lane {
 }
 
 /// Gives back slots one at a time, and says who gets each.
-fn successors(gate: &mut Gate, running: &[Lane]) -> Vec<Lane> {
+fn successors(admission: &mut Admission, running: &[Lane]) -> Vec<Lane> {
     running
         .iter()
         .map(|ended| {
-            gate.release(ended);
-            let ticket = gate.grant().expect("somebody waits");
-            assert_eq!(gate.grant(), None, "one slot, one grant");
+            admission.release(ended);
+            let ticket = admission.grant().expect("somebody waits");
+            assert_eq!(admission.grant(), None, "one slot, one grant");
             ticket.lane
         })
         .collect()
@@ -76,43 +76,43 @@ fn successors(gate: &mut Gate, running: &[Lane]) -> Vec<Lane> {
 
 #[test]
 fn the_next_free_slot_goes_to_the_tenant_that_holds_the_fewest() {
-    let mut gate = gate(4, None, None);
+    let mut admission = admission(4, None, None);
     let (busy, quiet) = (lane_of("busy", "u"), lane_of("quiet", "u"));
-    assert_eq!(gate.reserve(&vec![busy.clone(); 4]), Ok(vec![true; 4]));
+    assert_eq!(admission.reserve(&vec![busy.clone(); 4]), Ok(vec![true; 4]));
     for number in 1..=8 {
-        gate.enqueue(ticket(number, busy.clone(), Class::Resumed, 3), false);
+        admission.enqueue(ticket(number, busy.clone(), Class::Resumed, 3), false);
     }
     for number in 9..=12 {
-        gate.enqueue(ticket(number, quiet.clone(), Class::New, 0), false);
+        admission.enqueue(ticket(number, quiet.clone(), Class::New, 0), false);
     }
-    assert_eq!(gate.positions(&[key(9)]), BTreeMap::from([(key(9).run, 1)]), "the place says who comes next");
-    let next = successors(&mut gate, &vec![busy.clone(); 4]);
+    assert_eq!(admission.positions(&[key(9)]), BTreeMap::from([(key(9).run, 1)]), "the place says who comes next");
+    let next = successors(&mut admission, &vec![busy.clone(); 4]);
     assert_eq!(next, [quiet.clone(), quiet, busy.clone(), busy], "until both hold two");
 }
 
 #[test]
 fn within_a_tenant_slots_are_shared_between_users() {
-    let mut gate = gate(4, None, None);
+    let mut admission = admission(4, None, None);
     let (busy, quiet) = (lane_of("t", "busy"), lane_of("t", "quiet"));
-    assert_eq!(gate.reserve(&vec![busy.clone(); 4]), Ok(vec![true; 4]));
+    assert_eq!(admission.reserve(&vec![busy.clone(); 4]), Ok(vec![true; 4]));
     for number in 1..=4 {
-        gate.enqueue(ticket(number, busy.clone(), Class::Resumed, 3), false);
-        gate.enqueue(ticket(number + 4, quiet.clone(), Class::New, 0), false);
+        admission.enqueue(ticket(number, busy.clone(), Class::Resumed, 3), false);
+        admission.enqueue(ticket(number + 4, quiet.clone(), Class::New, 0), false);
     }
-    let next = successors(&mut gate, &[busy.clone(), busy.clone()]);
+    let next = successors(&mut admission, &[busy.clone(), busy.clone()]);
     assert_eq!(next, [quiet.clone(), quiet]);
 }
 
 #[test]
 fn tenants_that_keep_coming_do_not_pass_one_that_waits() {
-    let mut gate = gate(1, None, None);
+    let mut admission = admission(1, None, None);
     let mut running = lane_of("t0", "u");
-    assert_eq!(gate.reserve(std::slice::from_ref(&running)), Ok(vec![true]));
-    gate.enqueue(ticket(100, lane_of("waits", "u"), Class::New, 0), false);
+    assert_eq!(admission.reserve(std::slice::from_ref(&running)), Ok(vec![true]));
+    admission.enqueue(ticket(100, lane_of("waits", "u"), Class::New, 0), false);
     let mut served = Vec::new();
     for number in 1..=3 {
-        gate.enqueue(ticket(number, lane_of(&format!("t{number}"), "u"), Class::Resumed, 0), false);
-        running = successors(&mut gate, &[running]).remove(0);
+        admission.enqueue(ticket(number, lane_of(&format!("t{number}"), "u"), Class::Resumed, 0), false);
+        running = successors(&mut admission, &[running]).remove(0);
         served.push(running.tenant.to_string());
     }
     assert_eq!(served, ["waits", "t1", "t2"]);
@@ -120,33 +120,33 @@ fn tenants_that_keep_coming_do_not_pass_one_that_waits() {
 
 #[test]
 fn a_head_whose_cap_is_full_is_skipped() {
-    let mut gate = gate(10, None, Some(1));
-    assert_eq!(gate.reserve(&[lane("u", "p")]), Ok(vec![true]));
-    gate.enqueue(ticket(1, lane("u", "p"), Class::New, 0), false);
-    gate.enqueue(ticket(2, lane("u", "q"), Class::New, 0), false);
-    assert_eq!(gate.grant().map(|ticket| ticket.key), Some(key(2)));
-    assert_eq!(gate.grant(), None);
-    gate.release(&lane("u", "p"));
-    assert_eq!(gate.grant().map(|ticket| ticket.key), Some(key(1)));
+    let mut admission = admission(10, None, Some(1));
+    assert_eq!(admission.reserve(&[lane("u", "p")]), Ok(vec![true]));
+    admission.enqueue(ticket(1, lane("u", "p"), Class::New, 0), false);
+    admission.enqueue(ticket(2, lane("u", "q"), Class::New, 0), false);
+    assert_eq!(admission.grant().map(|ticket| ticket.key), Some(key(2)));
+    assert_eq!(admission.grant(), None);
+    admission.release(&lane("u", "p"));
+    assert_eq!(admission.grant().map(|ticket| ticket.key), Some(key(1)));
 }
 
 #[test]
 fn more_roots_than_may_wait_are_refused_whole() {
-    let mut gate = gate(1, None, None);
+    let mut admission = admission(1, None, None);
     let lanes = vec![lane("u", "p"); 4];
-    assert_eq!(gate.reserve(&lanes), Ok(vec![true, false, false, false]));
-    assert_eq!(gate.reserve(&lanes[..1]), Err(QueueFull { queued: 3, more: 1 }));
-    gate.break_promise();
-    assert_eq!(gate.reserve(&lanes[..2]), Err(QueueFull { queued: 2, more: 2 }));
-    assert_eq!(gate.reserve(&lanes[..1]), Ok(vec![false]));
+    assert_eq!(admission.reserve(&lanes), Ok(vec![true, false, false, false]));
+    assert_eq!(admission.reserve(&lanes[..1]), Err(QueueFull { queued: 3, more: 1 }));
+    admission.break_promise();
+    assert_eq!(admission.reserve(&lanes[..2]), Err(QueueFull { queued: 2, more: 2 }));
+    assert_eq!(admission.reserve(&lanes[..1]), Ok(vec![false]));
 }
 
 proptest! {
     /// Whatever comes and goes, no cap is ever crossed, nobody is lost, and nobody waits who could go.
     #[test]
     fn caps_hold_and_nobody_is_lost(steps in prop::collection::vec((0u8..4, 0u8..3, 0u8..3, 0u32..3), 1..200)) {
-        let mut gate = gate(4, Some(2), Some(3));
-        gate.caps.queue_depth = u32::MAX;
+        let mut admission = admission(4, Some(2), Some(3));
+        admission.caps.queue_depth = u32::MAX;
         let (mut next, mut queued, mut running) = (0u8, 0usize, Vec::<Lane>::new());
         for (what, user, provider, depth) in steps {
             let at = lane(["a", "b", "c"][usize::from(user)], ["p", "q", "r"][usize::from(provider)]);
@@ -155,16 +155,16 @@ proptest! {
                     next += 1;
                     queued += 1;
                     let class = if what == 0 { Class::New } else { Class::Resumed };
-                    gate.enqueue(ticket(next, at, class, depth), false);
+                    admission.enqueue(ticket(next, at, class, depth), false);
                 }
-                2 => if let Some(lane) = running.pop() { gate.release(&lane) },
+                2 => if let Some(lane) = running.pop() { admission.release(&lane) },
                 3 if next > 0 => {
-                    let removed = gate.remove(&key(1 + (user * 83 + depth as u8) % next));
+                    let removed = admission.remove(&key(1 + (user * 83 + depth as u8) % next));
                     queued -= usize::from(removed.is_some());
                 }
                 _ => {}
             }
-            while let Some(ticket) = gate.grant() {
+            while let Some(ticket) = admission.grant() {
                 queued -= 1;
                 running.push(ticket.lane);
             }
@@ -173,9 +173,9 @@ proptest! {
                 prop_assert!(running.iter().filter(|lane| lane.user.as_str() == user).count() <= 2);
             }
             prop_assert!(running.iter().filter(|lane| &*lane.provider == "p").count() <= 3);
-            prop_assert_eq!(gate.load().queued as usize, queued);
-            prop_assert_eq!(gate.load().active as usize, running.len());
-            prop_assert_eq!(gate.grant(), None);
+            prop_assert_eq!(admission.load().queued as usize, queued);
+            prop_assert_eq!(admission.load().active as usize, running.len());
+            prop_assert_eq!(admission.grant(), None);
         }
     }
 }
@@ -190,35 +190,35 @@ proptest! {
         slots in 1u32..13,
         ends in prop::collection::vec(any::<prop::sample::Index>(), 200..300),
     ) {
-        let mut gate = gate(slots, None, None);
+        let mut admission = admission(slots, None, None);
         let who: Vec<Lane> = (0..tenants * users)
             .map(|number| lane_of(&format!("t{}", number % tenants), &format!("u{}", number / tenants)))
             .collect();
         let (mut next, mut grants) = (0u128, vec![0usize; who.len()]);
-        let mut enqueue = |gate: &mut Gate, lane: &Lane| {
+        let mut enqueue = |admission: &mut Admission, lane: &Lane| {
             next += 1;
             let key = RunKey { tenant: lane.tenant.clone(), run: RunId::from_bytes(next.to_be_bytes()) };
-            gate.enqueue(Ticket { key, ..ticket(0, lane.clone(), Class::New, 0) }, false);
+            admission.enqueue(Ticket { key, ..ticket(0, lane.clone(), Class::New, 0) }, false);
         };
         for lane in who.iter().flat_map(|lane| [lane, lane]) {
-            enqueue(&mut gate, lane);
+            enqueue(&mut admission, lane);
         }
         let of_tenant = |running: &[Lane], name: &str| running.iter().filter(|lane| lane.tenant.as_str() == name).count();
         let mut running: Vec<Lane> = Vec::new();
         for end in ends {
-            while let Some(ticket) = gate.grant() {
+            while let Some(ticket) = admission.grant() {
                 let of_user = |user: &Lane| running.iter().filter(|lane| *lane == user).count();
                 let mut users = who.iter().filter(|lane| lane.tenant == ticket.lane.tenant);
                 prop_assert!(users.all(|other| of_user(other) >= of_user(&ticket.lane)));
                 grants[who.iter().position(|lane| *lane == ticket.lane).expect("one of them")] += 1;
-                enqueue(&mut gate, &ticket.lane);
+                enqueue(&mut admission, &ticket.lane);
                 running.push(ticket.lane);
             }
             prop_assert_eq!(running.len(), slots as usize);
             let held: Vec<usize> = (0..tenants).map(|number| of_tenant(&running, &format!("t{number}"))).collect();
             prop_assert!(held.iter().max().unwrap_or(&0) - held.iter().min().unwrap_or(&0) <= 1, "{:?}", held);
             let ended = running.swap_remove(end.index(running.len()));
-            gate.release(&ended);
+            admission.release(&ended);
         }
         // 200 slots became free for at most 12 users.
         prop_assert!(grants.iter().all(|count| *count > 0), "{:?}", grants);
@@ -228,17 +228,17 @@ proptest! {
 #[test]
 fn nobody_gives_up_at_a_held_gate_and_everybodys_patience_counts_from_its_opening() {
     let at = |seconds: u64| Instant::from_origin(Duration::from_secs(seconds));
-    let mut gate = gate(1, None, None);
+    let mut admission = admission(1, None, None);
     let patient = Ticket { patience: Some(Duration::from_secs(20)), ..ticket(1, lane("u", "p"), Class::New, 0) };
     let resumed = ticket(2, lane("u", "p"), Class::Resumed, 0);
-    gate.hold();
+    admission.hold();
     for mut ticket in [patient.clone(), resumed] {
-        assert_eq!(gate.count_patience(&mut ticket, at(5)), None);
-        gate.enqueue(ticket, false);
+        assert_eq!(admission.count_patience(&mut ticket, at(5)), None);
+        admission.enqueue(ticket, false);
     }
-    assert_eq!(gate.grant(), None);
-    assert_eq!(gate.open(at(90)), [(key(1), at(110))], "whoever had a slot before never gives up");
-    assert_eq!(gate.grant().map(|ticket| ticket.key), Some(key(2)));
-    assert_eq!(gate.remove(&key(1)).and_then(|ticket| ticket.gives_up), Some(at(110)));
-    assert_eq!(gate.count_patience(&mut patient.clone(), at(95)), Some(at(115)));
+    assert_eq!(admission.grant(), None);
+    assert_eq!(admission.open(at(90)), [(key(1), at(110))], "whoever had a slot before never gives up");
+    assert_eq!(admission.grant().map(|ticket| ticket.key), Some(key(2)));
+    assert_eq!(admission.remove(&key(1)).and_then(|ticket| ticket.gives_up), Some(at(110)));
+    assert_eq!(admission.count_patience(&mut patient.clone(), at(95)), Some(at(115)));
 }

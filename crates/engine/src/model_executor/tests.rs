@@ -7,7 +7,7 @@ use drawloom_contract::{
 use super::*;
 
 fn definition() -> Definition {
-    Definition { max_iterations: 4, ..Definition::new("alice".parse().expect("a name"), "p", "m") }
+    Definition { max_iterations: 4, ..drawloom_testkit::definition("alice", "p", "m") }
 }
 
 fn accepted() -> Accepted {

@@ -318,7 +318,7 @@ fn definition(name: &str, change: impl FnOnce(&mut Definition)) -> Definition {
         tools: vec!["Agent".into(), "Probe".into()],
         agents: vec!["*".into()],
         max_tokens: Some(1_000),
-        ..Definition::new(name.parse().expect("a name"), "script", "scripted")
+        ..drawloom_testkit::definition(name, "script", "scripted")
     };
     change(&mut definition);
     definition

@@ -26,7 +26,7 @@ async fn a_signed_thought_with_a_secret_is_kept_without_text_and_not_replayed() 
     let thoughts: Vec<String> = records
         .iter()
         .filter_map(|record| match &record.body {
-            Body::TurnDone(done) => Some(done.reasoning()),
+            Body::TurnDone(done) => Some(done.thoughts.iter().map(|thought| thought.text.as_str()).collect()),
             _ => None,
         })
         .collect();

@@ -20,7 +20,7 @@ use drawloom_contract::{
     redact::Redactor,
     runs::{Interest, Runs as _, Start},
     time::{Clock as _, Timestamp},
-    tool::{Answer, Repeat, Step, Tool, ToolCard, ToolContext, ToolError, Woken},
+    tool::{CallResult, Repeat, Step, Tool, ToolCard, ToolContext, ToolError, Woken},
     values::{ChangeError, Expect, KeyValue, NewValue, Space, ValueChange, ValueKey},
     wait::{Cause, Wait},
 };
@@ -384,7 +384,7 @@ impl Tool for Paid {
 
     async fn call(&self, _: &ToolContext, input: Value) -> Result<Step, ToolError> {
         let Price { cost, .. } = serde_json::from_value(input)?;
-        Ok(Step::Done(Answer { text: format!("cost {cost}"), cost: Some(Cost(cost)) }))
+        Ok(Step::Done(CallResult { text: format!("cost {cost}"), cost: Some(Cost(cost)) }))
     }
 }
 

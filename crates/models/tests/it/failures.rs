@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use drawloom_contract::model::{Headroom, TurnError};
+use drawloom_contract::model::TurnError;
 use drawloom_contract::time::Clock as _;
 use drawloom_testkit::providers::{
-    Answer, Ending, Outcome, Provider, Raw, Refusal, Reply, RetryAfter, Settings, Shape, WallClock, parrot,
+    Ending, Outcome, Provider, Raw, Refusal, Reply, RetryAfter, ServerReply, Settings, Shape, WallClock, parrot,
 };
 use serde_json::json;
 
@@ -73,9 +73,9 @@ async fn a_provider_that_answers_says_when_nothing_is_left() {
     })
     .await;
     let began = WallClock.wall();
-    let until = fixture.ask(request("gpt-4.1")).await.expect("a turn").headroom.closed_until.expect("nothing is left");
+    let until = fixture.ask(request("gpt-4.1")).await.expect("a turn").closed_until.expect("nothing is left");
     assert!((began.after(Duration::from_secs(90))..=WallClock.wall().after(Duration::from_secs(90))).contains(&until));
-    assert_eq!(fixture.ask(request("gpt-4.1")).await.expect("a turn").headroom, Headroom::default());
+    assert_eq!(fixture.ask(request("gpt-4.1")).await.expect("a turn").closed_until, None);
 }
 
 #[tokio::test]
@@ -118,7 +118,7 @@ async fn a_stream_that_breaks_or_ends_early_or_turns_to_garbage_is_cut() {
 #[tokio::test]
 async fn silence_is_noticed() {
     let settings = Settings::new(Shape::Openai).key(KEY);
-    let silent = |_: &_| Answer::from(Reply::text("a b c").pieces(3, Duration::ZERO).ending(Ending::Silent(2)));
+    let silent = |_: &_| ServerReply::from(Reply::text("a b c").pieces(3, Duration::ZERO).ending(Ending::Silent(2)));
     let fixture = Fixture::with(settings.clone(), json!({ "idle_timeout_ms": 80 }), silent).await;
     let error = fixture.ask(request("gpt-4.1")).await.expect_err("silence");
     assert_eq!(error.to_string(), "the model's stream broke off: loom/gpt-4.1: no byte came for 80 ms");

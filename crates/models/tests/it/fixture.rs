@@ -12,7 +12,7 @@ use drawloom_contract::{
     tool::ToolCard,
 };
 use drawloom_models::{ProviderConfig, Secret};
-use drawloom_testkit::providers::{Answer, Asked, Provider, Settings, Shape, WallClock};
+use drawloom_testkit::providers::{Asked, Provider, ServerReply, Settings, Shape, WallClock};
 use serde_json::{Value, json};
 
 /// The key of all servers of these tests.
@@ -42,14 +42,14 @@ pub(crate) struct Fixture {
 }
 
 impl Fixture {
-    pub(crate) async fn new(shape: Shape, script: impl Fn(&Asked) -> Answer + Send + Sync + 'static) -> Self {
+    pub(crate) async fn new(shape: Shape, script: impl Fn(&Asked) -> ServerReply + Send + Sync + 'static) -> Self {
         Self::with(Settings::new(shape).key(KEY), json!({}), script).await
     }
 
     pub(crate) async fn with(
         settings: Settings,
         options: Value,
-        script: impl Fn(&Asked) -> Answer + Send + Sync + 'static,
+        script: impl Fn(&Asked) -> ServerReply + Send + Sync + 'static,
     ) -> Self {
         let shape = settings.shape;
         let provider = Provider::start(settings, script).await.expect("a port of loopback");

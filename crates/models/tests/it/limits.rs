@@ -7,7 +7,7 @@ use drawloom_contract::{
     model::TurnError,
 };
 use drawloom_models::LIMITS;
-use drawloom_testkit::providers::{Answer, Ending, Raw, Reply, Settings, Shape, parrot};
+use drawloom_testkit::providers::{Ending, Raw, Reply, ServerReply, Settings, Shape, parrot};
 use serde_json::{Value, json};
 
 use crate::fixture::{Fixture, KEY, request};
@@ -17,12 +17,16 @@ const MODEL: &str = "gpt-4.1";
 fn most(limit: &Limit) -> usize {
     match limit.default {
         Amount::Bytes(number) => usize::try_from(number).expect("a number that fits"),
-        other => panic!("{} allows {other}", limit.name),
+        other => panic!("{} allows {other:?}", limit.name),
     }
 }
 
 /// The error of a turn.
-async fn asking(settings: Settings, options: Value, answer: impl Fn() -> Answer + Send + Sync + 'static) -> TurnError {
+async fn asking(
+    settings: Settings,
+    options: Value,
+    answer: impl Fn() -> ServerReply + Send + Sync + 'static,
+) -> TurnError {
     Fixture::with(settings.key(KEY), options, move |_| answer()).await.ask(request(MODEL)).await.expect_err("an error")
 }
 

@@ -300,7 +300,7 @@ impl Definitions for Fake {
             tools: vec!["Read".into()],
             max_iterations: 5,
             retry_attempts: 1,
-            ..Definition::new("quick".parse().expect("an agent name"), "script", "m")
+            ..drawloom_testkit::definition("quick", "script", "m")
         })]
     }
 }

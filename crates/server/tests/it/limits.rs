@@ -64,7 +64,7 @@ fn most(limit: &Limit) -> usize {
         Amount::Count(number) | Amount::Bytes(number) | Amount::Millis(number) => {
             usize::try_from(number).expect("a number that fits")
         }
-        other => panic!("{} allows {other}", limit.name),
+        other => panic!("{} allows {other:?}", limit.name),
     }
 }
 

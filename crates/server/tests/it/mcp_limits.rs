@@ -18,7 +18,7 @@ const ACCEPT: (&str, &str) = ("accept", "application/json, text/event-stream");
 fn most(limit: &Limit) -> usize {
     match limit.default {
         Amount::Count(number) | Amount::Bytes(number) => usize::try_from(number).expect("a number that fits"),
-        other => panic!("{} allows {other}", limit.name),
+        other => panic!("{} allows {other:?}", limit.name),
     }
 }
 

@@ -72,7 +72,7 @@ impl Writes<'_> {
         self.find_child.finds(values![tenant, &parent.run, parent.call, parent.index])
     }
 
-    /// The live run that has this handle.
+    /// The live run that has this agent id.
     pub(crate) fn find_live(&mut self, tenant: &Tenant, agent_id: &AgentId) -> Result<Option<RunId>> {
         self.find_live_agent_id.first(values![tenant, agent_id], |row| row.get(0))
     }

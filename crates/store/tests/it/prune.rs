@@ -179,8 +179,7 @@ async fn what_a_crash_left_of_a_removal_goes_with_the_next() {
 async fn a_definition_goes_when_no_run_has_it_any_more() {
     let bench = Bench::new();
     let definition = |name: &str| {
-        let definition =
-            drawloom_contract::definition::Definition::new(name.parse().expect("a valid name"), "script", "m");
+        let definition = drawloom_testkit::definition(name, "script", "m");
         (definition.digest(), std::sync::Arc::new(definition))
     };
     let redactor = drawloom_contract::redact::Redactor::new::<&str>([]);

@@ -71,7 +71,7 @@ fn absent_keys_mean_their_documented_defaults() {
             team: Some(Vec::new()),
             volumes: vec!["work".into()],
             volume_modes: Some(BTreeMap::from([("work".into(), Mode::ReadWrite)])),
-            ..Definition::new("a".parse().expect("a name"), "script", "m")
+            ..drawloom_testkit::definition("a", "script", "m")
         }
     );
 }

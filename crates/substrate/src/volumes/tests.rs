@@ -32,7 +32,7 @@ fn fixture() -> Fixture {
 fn agent(volumes: &[&str]) -> Definition {
     Definition {
         volumes: volumes.iter().map(|name| (*name).to_owned()).collect(),
-        ..Definition::new("reader".parse().expect("a name"), "p", "m")
+        ..drawloom_testkit::definition("reader", "p", "m")
     }
 }
 

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 /// What a server answers to one request.
 #[derive(Debug, Clone)]
-pub enum Answer {
+pub enum ServerReply {
     /// A turn, in the server's dialect.
     Reply(Reply),
     /// An error with a status.
@@ -142,7 +142,7 @@ impl Reply {
     }
 }
 
-impl From<Reply> for Answer {
+impl From<Reply> for ServerReply {
     fn from(reply: Reply) -> Self {
         Self::Reply(reply)
     }
@@ -202,7 +202,7 @@ impl Refusal {
     }
 }
 
-impl From<Refusal> for Answer {
+impl From<Refusal> for ServerReply {
     fn from(refusal: Refusal) -> Self {
         Self::Refusal(refusal)
     }
@@ -219,7 +219,7 @@ pub struct Raw {
     pub pieces: Vec<Vec<u8>>,
 }
 
-impl From<Raw> for Answer {
+impl From<Raw> for ServerReply {
     fn from(raw: Raw) -> Self {
         Self::Raw(raw)
     }

@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
 use super::{
-    Answer, Asked, Ending, Raw, Refusal, Reply, RetryAfter, Shape, Shared, WallClock, anthropic, deepseek,
+    Asked, Ending, Raw, Refusal, Reply, RetryAfter, ServerReply, Shape, Shared, WallClock, anthropic, deepseek,
     log::OpenCall, openai,
 };
 
@@ -148,13 +148,13 @@ async fn answer_turn(shared: &Shared, request: Request<Incoming>, path: String) 
         tokio::time::sleep(delay).await;
     }
     match answer {
-        Answer::Refusal(refusal) => refuse(shape, &refusal, Some(open)),
-        Answer::Raw(Raw { status, headers, pieces }) => {
+        ServerReply::Refusal(refusal) => refuse(shape, &refusal, Some(open)),
+        ServerReply::Raw(Raw { status, headers, pieces }) => {
             let pieces = pieces.into_iter().map(|piece| Piece::Bytes(piece.into())).collect();
             open.answers(status);
             respond(status, &headers, Flow { pieces, between: Some(Duration::ZERO), open: Some(open) }.body())
         }
-        Answer::Reply(reply) => speak(&asked, &reply, open),
+        ServerReply::Reply(reply) => speak(&asked, &reply, open),
     }
 }
 

@@ -10,7 +10,7 @@ use drawloom_contract::{
     money::Cost,
     record::Collect,
     runs::Start,
-    tool::{Answer, Repeat, Step, Tool, ToolCard, ToolContext, ToolError, Woken},
+    tool::{CallResult, Repeat, Step, Tool, ToolCard, ToolContext, ToolError, Woken},
     values::{ChangeError, Expect, NewValue, ValueChange},
     wait::{Cause, Wait},
 };
@@ -130,7 +130,7 @@ impl Tool for StepTool {
             Kind::Pay => {
                 let Pay { value, cost } = serde_json::from_value(input)?;
                 let number = store.add(context, 0, &[(&value, 1)]).await?;
-                Ok(Step::Done(Answer { text: format!("payment {number}"), cost: Some(Cost(cost)) }))
+                Ok(Step::Done(CallResult { text: format!("payment {number}"), cost: Some(Cost(cost)) }))
             }
             Kind::Start => {
                 let children: Vec<Child> = serde_json::from_value(input)?;

@@ -142,7 +142,8 @@ impl Values {
             _ => Expect::Revision(found.saturating_sub(dice.roll(3)).max(1)),
         };
         let value = json!("x".repeat(dice.roll(12) as usize));
-        let expires_at = (dice.roll(3) == 0).then(|| at(now.millis_since(at(0)) + 1 + dice.roll(20) as i64));
+        let expires_at =
+            (dice.roll(3) == 0).then(|| at(now.as_millis() - at(0).as_millis() + 1 + dice.roll(20) as i64));
         let quota = (dice.roll(3) == 0).then(|| Quota { keys: 1 + dice.roll(4), bytes: 10 + dice.roll(40) });
         let to = if dice.roll(5) == 0 { None } else { new_value(value, expires_at, quota) };
         ValueChange { key, expect, to, at: now }

@@ -326,7 +326,7 @@ pub async fn a_definition_is_found_under_the_digest_that_its_runs_carry(store: &
     let definition = |prompt: &str| Definition {
         system_prompt: prompt.into(),
         tools: vec!["Read".into()],
-        ..Definition::new("team/worker".parse().expect("a valid name"), "script", "scripted")
+        ..crate::definition("team/worker", "script", "scripted")
     };
     let redactor = Redactor::new(["a-secret-of-ours"]);
     let original = definition("Say a-secret-of-ours.");

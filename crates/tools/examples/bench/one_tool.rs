@@ -72,7 +72,7 @@ pub(crate) fn context(directory: &Path, mode: Mode) -> Result<ToolContext, Box<d
         run: RunKey { tenant: Tenant::default_tenant(), run: RunId::from_bytes([0; 16]) },
         call: 1,
         depth: 0,
-        definition: Arc::new(Definition::new("bench".parse()?, "none", "none")),
+        definition: Arc::new(drawloom_testkit::definition("bench", "none", "none")),
         hosts: Arc::new([]),
         volumes: Arc::new(Volume { root: Arc::new(File::open(directory)?), mode }),
         redactor: Arc::new(Redactor::new([""; 0])),

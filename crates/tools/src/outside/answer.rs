@@ -186,7 +186,7 @@ mod tests {
     fn a_secret_across_the_cut_leaves_no_part_of_it() {
         let text = format!("{}hunter2-hunter2{}", "x".repeat(16), "y".repeat(100));
         let long = json!({"content": [{"type": "text", "text": text}]});
-        let Ok(Step::Done(drawloom_contract::tool::Answer { text: told, .. })) = told(long, 40) else {
+        let Ok(Step::Done(drawloom_contract::tool::CallResult { text: told, .. })) = told(long, 40) else {
             panic!("a result")
         };
         assert!(told.starts_with("xxxxxxxxxxxxxxxx[red\n[cut: "), "{told}");

@@ -1,6 +1,7 @@
 //! Reading a server's messages, also those that are not as MCP has them: whoever asked is told at once.
 
-use drawloom_contract::{redact::Redactor, rpc::Seeker};
+use drawloom_contract::redact::Redactor;
+use drawloom_net::rpc::Seeker;
 use rmcp::model::{ContentBlock, ErrorData, JsonRpcMessage, RequestId, ServerJsonRpcMessage, ServerResult};
 use serde_json::{Value, json};
 

@@ -33,7 +33,7 @@ async fn a_file_read_byte_by_byte_shows_no_part_of_a_secret() {
         for limit in [4, 7, 30, 100] {
             let input = json!({ "path": "a", "bytes": true, "offset": offset, "limit": limit });
             // Some windows begin inside a character, which is an error.
-            if let Ok(drawloom_contract::tool::Step::Done(drawloom_contract::tool::Answer { text, .. })) =
+            if let Ok(drawloom_contract::tool::Step::Done(drawloom_contract::tool::CallResult { text, .. })) =
                 room.call("Read", input).await
             {
                 is_clean(&text);

@@ -141,7 +141,7 @@ impl Room {
             run: RunKey { tenant: Tenant::default_tenant(), run: RunId::from_bytes([1; 16]) },
             call: self.calls.fetch_add(1, Ordering::Relaxed),
             depth: 0,
-            definition: Arc::new(Definition::new("tester".parse().expect("a name"), "p", "m")),
+            definition: Arc::new(drawloom_testkit::definition("tester", "p", "m")),
             hosts: self.hosts.clone().into(),
             volumes: Arc::new(Open { path, root, mode: self.mode, guarded: self.guarded.clone() }),
             redactor: self.redactor.clone(),

@@ -5,7 +5,7 @@ use std::sync::{
     atomic::{AtomicBool, AtomicU32, Ordering},
 };
 
-use drawloom_contract::tool::{Answer, Step, ToolError};
+use drawloom_contract::tool::{CallResult, Step, ToolError};
 use rustix::fs::{RenameFlags, renameat_with};
 use serde_json::{Value, json};
 
@@ -113,7 +113,7 @@ async fn no_path_leads_out_of_a_volume() {
         for (tool, input) in calls {
             let answer = trap.room.call(tool, input.clone()).await;
             assert!(!reveals(&answer), "{tool} {input}: {answer:?}");
-            if let Ok(Step::Done(Answer { text, .. })) = &answer {
+            if let Ok(Step::Done(CallResult { text, .. })) = &answer {
                 assert!(!text.lines().any(|line| line.ends_with("secret")), "{tool} {input}: {text}");
                 assert!(!matches!(*tool, "Read" | "Edit"), "{tool} {input}: {text}");
             }
@@ -273,7 +273,7 @@ async fn no_command_stays_or_gets_out() {
         let mark = format!("export WALLS={}; ", trap.room.volume.path().display());
         let answer = trap.room.call("Bash", json!({ "command": mark + &script, "timeout_seconds": 1 })).await;
         let text = match &answer {
-            Ok(Step::Done(Answer { text, .. })) | Err(ToolError::Failed(text)) => text,
+            Ok(Step::Done(CallResult { text, .. })) | Err(ToolError::Failed(text)) => text,
             other => panic!("{what}: {other:?}"),
         };
         assert!(!reveals(&answer) && !text.contains("CARGO_MANIFEST_DIR"), "{what}: {text}");

@@ -6,7 +6,7 @@ use drawloom_contract::{
     failure::RunError,
     ids::{AgentId, AgentName, BatchId, RunId, SessionId},
     model::DeltaKind,
-    record::{Accepted, BatchPlace, Body, Parent, Record, Seq, Status, StopReason, TurnFailed},
+    record::{Accepted, BatchPlace, Body, Parent, Record, Seq, Status, StopReason, TurnDone, TurnFailed},
     runs::{Delta, Item},
     time::Timestamp,
     usage::Usage,
@@ -113,7 +113,7 @@ impl Mapper {
                     r#type: "message",
                     turn: done.turn,
                     text: &done.text,
-                    thinking: Some(done.reasoning()).filter(|text| !text.is_empty()),
+                    thinking: Some(reasoning(done)).filter(|text| !text.is_empty()),
                     tool_uses: &done.calls,
                     stop_reason: done.stop_reason,
                 },
@@ -248,6 +248,10 @@ fn agent(is: &AgentIs<'_>) -> Event {
         warnings: is.warnings,
     };
     event("agent", Some(1), &data)
+}
+
+fn reasoning(done: &TurnDone) -> String {
+    done.thoughts.iter().map(|thought| thought.text.as_str()).chain([done.thinking.as_str()]).collect()
 }
 
 fn piece(delta: &Delta) -> Event {

@@ -312,7 +312,7 @@ fn the_list_of_events_is_whole_and_names_every_field() {
     let mut failed = view.clone();
     failed.status = Status::Failed;
     events.extend(Mapper::new(&view).map(&Item::Ended(Arc::new(failed))));
-    for notice in Notice::ALL {
+    for notice in Notice::ALL.iter().copied() {
         let body = Body::Notice { notice, text: "so it is".into() };
         let record = Record { seq: 9, at: Timestamp::from_millis(1), body };
         events.extend(Mapper::new(&view).map(&Item::Record(Arc::new(record))));

@@ -41,7 +41,7 @@ pub(crate) enum Fate {
     /// It was taken, and there is nothing to answer.
     Taken,
     /// It was answered.
-    Answered(Answer),
+    Answered(AnswerLine),
     /// The server was not reached, broke off, or failed without an answer.
     Away(Away),
     /// The server does not know the session of this generation.
@@ -52,7 +52,7 @@ pub(crate) enum Fate {
 
 /// An answer, on one line.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct AnswerLine {
     pub(crate) text: Bytes,
     /// The session that it begins.
     pub(crate) session: Option<String>,
@@ -188,10 +188,10 @@ impl Shared {
         match (frame::look(&text), id) {
             (Incoming::Unaddressed(mut object), Some(id)) => {
                 object.insert("id".into(), serde_json::value::RawValue::from_string(id.json().into()).expect("an id"));
-                Fate::Answered(Answer { text: frame::one_line(frame::raw(&object).get()), session })
+                Fate::Answered(AnswerLine { text: frame::one_line(frame::raw(&object).get()), session })
             }
             (Incoming::Answer(answered), Some(id)) if answered == *id => {
-                Fate::Answered(Answer { text: frame::one_line(&text), session })
+                Fate::Answered(AnswerLine { text: frame::one_line(&text), session })
             }
             (_, None) if (200..=299).contains(&status) => Fate::Taken,
             // It broke while it worked on it, or while it went down: what has a key is asked again.
@@ -233,7 +233,7 @@ impl Shared {
                 match (frame::look(&data), id) {
                     (Incoming::Answer(answered), Some(id)) if answered == *id => {
                         tokio::spawn(read_out(response, self.clock.clone()));
-                        return Fate::Answered(Answer { text: frame::one_line(&data), session });
+                        return Fate::Answered(AnswerLine { text: frame::one_line(&data), session });
                     }
                     (incoming, _) => heard |= self.pass(incoming, &data).await,
                 }

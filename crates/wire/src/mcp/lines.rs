@@ -1,7 +1,7 @@
 //! Lines out of the host's bytes. A line that is too long is not kept: only its id is looked for while it passes.
 
 use bytes::{Buf as _, Bytes, BytesMut};
-use drawloom_contract::rpc::Seeker;
+use drawloom_net::rpc::Seeker;
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 
 use super::{LONGEST_LINE, frame::Id};

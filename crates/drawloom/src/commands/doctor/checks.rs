@@ -129,7 +129,7 @@ fn config(session: &Session, report: &mut Report) -> (Option<Loaded>, Option<Res
                     Weight::Note => Verdict::Ok,
                     Weight::Warning => Verdict::Warn,
                 };
-                report.add(verdict, "agents", format!("{}: {}", loaded.place(&finding.at), finding.message), None);
+                report.add(verdict, "agents", format!("{}: {}", loaded.position(&finding.at), finding.message), None);
             }
             (Some(loaded), Some(resolved))
         }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::{Dice, pass, say, setting};
 use crate::{
-    http::{self, Answer, get, post, send},
+    http::{self, Response, get, post, send},
     process::{Case, Server},
 };
 
@@ -66,7 +66,7 @@ fn call(url: &str, dice: &mut Dice, done: &AtomicU64) {
     let detached = |agent: &str| {
         let mut ask = wait(agent);
         ask["mode"] = json!("detach");
-        post(url, "/v1/runs", &ask).and_then(Answer::json).expect("an answer")["run_id"].clone()
+        post(url, "/v1/runs", &ask).and_then(Response::json).expect("an answer")["run_id"].clone()
     };
     match dice.roll(0, 6) {
         0 => assert_eq!(answered(url, &wait("worker"))["status"], "completed"),
@@ -74,7 +74,7 @@ fn call(url: &str, dice: &mut Dice, done: &AtomicU64) {
         2 => {
             let run = detached("slow");
             let run = run.as_str().expect("an id");
-            let cancelled = post(url, &format!("/v1/runs/{run}/cancel"), &json!({})).and_then(Answer::json);
+            let cancelled = post(url, &format!("/v1/runs/{run}/cancel"), &json!({})).and_then(Response::json);
             assert_eq!(cancelled.expect("an answer")["cancelled"], true);
         }
         // A follower that leaves in the middle, and one that stays to the end.
@@ -94,7 +94,7 @@ fn call(url: &str, dice: &mut Dice, done: &AtomicU64) {
 }
 
 fn answered(url: &str, ask: &Value) -> Value {
-    post(url, "/v1/runs", ask).and_then(Answer::json).expect("an answer")
+    post(url, "/v1/runs", ask).and_then(Response::json).expect("an answer")
 }
 
 /// An MCP session: opened, used, closed.

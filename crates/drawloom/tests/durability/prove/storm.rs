@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use super::{Dice, pass, say, setting};
 use crate::{
-    http::{self, Answer, Chunks, get, post},
+    http::{self, Chunks, Response, get, post},
     kill::{IN_DOUBT, check_turns, events},
     process::{Case, Server},
 };
@@ -109,7 +109,7 @@ impl Storm {
     fn submit(&mut self, server: &Server, number: usize) {
         let key = format!("root {number}");
         let ask = json!({ "agent": "lead", "prompt": "go", "mode": "detach", "idempotency_key": key });
-        let Ok(answer) = post(&server.url, "/v1/runs", &ask).and_then(Answer::json) else { return };
+        let Ok(answer) = post(&server.url, "/v1/runs", &ask).and_then(Response::json) else { return };
         let Some(run) = answer["run_id"].as_str() else { return };
         match self.roots.get(&key) {
             Some(known) => assert_eq!(known, run, "{key} gave two runs"),

@@ -17,7 +17,7 @@ use super::{
     storm::{Counts, all_runs, inspect},
 };
 use crate::{
-    http::{Answer, get, post},
+    http::{Response, get, post},
     process::{Case, fixture_program},
     storm::Provider,
 };
@@ -117,7 +117,7 @@ fn keep_busy(url: &str, answered: &AtomicUsize, over: &AtomicBool, seed: u64) ->
             break;
         }
         // An answer that is lost says nothing: the request may have been accepted.
-        let Ok(answer) = post(url, "/v1/runs", &ask).and_then(Answer::json) else { break };
+        let Ok(answer) = post(url, "/v1/runs", &ask).and_then(Response::json) else { break };
         let run = answer["run_id"].as_str().unwrap_or_else(|| panic!("{key} was refused: {answer}"));
         accepted.insert(key, (ask, run.to_owned()));
         answered.fetch_add(1, Ordering::Relaxed);
@@ -175,7 +175,7 @@ fn upgrade(old: &Path, seed: u64) -> Result<Upgraded, String> {
     let copies = names.filter(|entry| entry.file_name().to_string_lossy().starts_with("drawloom.db.before-")).count();
     for (key, (ask, run)) in &accepted {
         // The same request is the same run, and it ends as its agent says.
-        let again = post(&server.url, "/v1/runs", ask).and_then(Answer::json).map_err(|error| error.to_string())?;
+        let again = post(&server.url, "/v1/runs", ask).and_then(Response::json).map_err(|error| error.to_string())?;
         if again["run_id"] != *run {
             return Err(format!("{key} was run {run} and is now {again}"));
         }

@@ -28,7 +28,7 @@ pub(crate) fn find_without_text(connection: &Connection, key: &RunKey) -> Result
     connection.prepare(FIND)?.first(values![&key.tenant, &key.run], read)
 }
 
-/// The live run with this handle, or else the newest.
+/// The live run with this agent id, or else the newest.
 pub(crate) fn find_by_agent_id(
     connection: &Connection,
     visible: &Visible,

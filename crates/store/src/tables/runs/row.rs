@@ -58,7 +58,7 @@ pub(crate) const STEPS: &[Step] = &[
             strikes INTEGER NOT NULL,
             PRIMARY KEY (tenant, run)
         ) WITHOUT ROWID;
-        -- A handle belongs to one live run at a time. Handles are random, so each entry in an index of all of them is a
+        -- An agent id belongs to one live run at a time. They are random, so each entry in an index of all of them is a
         -- page to write: a run gets there once, when it ends, and the index of live ones stays small.
         CREATE UNIQUE INDEX runs_by_agent_id ON runs (tenant, agent_id) WHERE ended_at IS NULL;
         CREATE INDEX ended_runs_by_agent_id ON runs (tenant, agent_id) WHERE ended_at IS NOT NULL;

@@ -13,7 +13,7 @@ use async_trait::async_trait;
 use drawloom_contract::{
     redact::Redactor,
     time::{Clock, Timestamp},
-    tool::{Answer, Step, ToolError},
+    tool::{CallResult, Step, ToolError},
 };
 use drawloom_process::Launcher;
 use drawloom_testkit::TestClock;
@@ -177,7 +177,7 @@ pub(super) async fn answering_later(
 
 pub(super) fn told(step: Result<Step, ToolError>) -> String {
     match step {
-        Ok(Step::Done(Answer { text, .. })) => text,
+        Ok(Step::Done(CallResult { text, .. })) => text,
         Ok(_) => "not done".into(),
         Err(error) => error.to_string(),
     }

@@ -31,14 +31,14 @@ use crate::{
     hosts,
     perform::Task,
     pins::Pinned,
-    plan::Planned,
+    plan::{Planned, pinned_definitions},
     story,
     timers::Due,
     turn::Turns,
 };
 
 /// One run and the task that holds it.
-pub(crate) struct Driver {
+pub(crate) struct RunTask {
     pub(crate) engine: Arc<Engine>,
     pub(crate) key: RunKey,
     pub(crate) run: Run,
@@ -78,20 +78,20 @@ pub(crate) struct Driver {
 #[derive(Debug)]
 pub(crate) struct Lost;
 
-impl Driver {
+impl RunTask {
     /// A run that begins. With a slot, its first step is decided too, and committed together with its beginning.
     pub(crate) async fn begin(engine: Arc<Engine>, planned: Planned, claim: Claim, slot: Option<Slot>) -> Box<Self> {
         let Planned { at, accepted, pinned, .. } = planned;
         let record = engine.parts.redactor.clean(Record { seq: 1, at, body: Body::Accepted(Box::new(accepted)) });
         let kind = engine.executors.find(&pinned.definition.executor).cloned().expect("a plan names a known executor");
-        let mut driver = Self::fold(engine, &record, kind, pinned, claim, slot).expect("the record is a beginning");
-        driver.pending.push(record);
-        driver.engine.watch_deadline(&driver.run.view);
-        if driver.slot.is_some() {
-            driver.admit();
-            driver.advance().await;
+        let mut task = Self::fold(engine, &record, kind, pinned, claim, slot).expect("the record is a beginning");
+        task.pending.push(record);
+        task.engine.watch_deadline(&task.run.view);
+        if task.slot.is_some() {
+            task.admit();
+            task.advance().await;
         }
-        driver
+        task
     }
 
     /// The state after a run's first record.
@@ -245,6 +245,7 @@ impl Driver {
                     if pardoned {
                         self.pardon();
                     }
+                    let woken = woken && control.order() == Order::Drive;
                     if woken {
                         self.look();
                         self.ask_again();
@@ -256,6 +257,9 @@ impl Driver {
                 Some(done) = flying.next() => {
                     self.look();
                     self.take_in(done);
+                    if control.order() == Order::Drive {
+                        self.ask_again();
+                    }
                 }
             }
             match self.claim.control().order() {
@@ -298,7 +302,7 @@ impl Driver {
                     Effect::Turn(plan) => again |= !self.begin_turn(plan).await,
                     Effect::Call(plan) => {
                         // A decision names a few calls: after each start there may be more.
-                        if self.open_calls() < self.engine.parts.config.tool_parallelism.max(1) as usize {
+                        if self.calls_in_flight() < self.engine.parts.config.tool_parallelism.max(1) as usize {
                             match self.begin_call(plan).await {
                                 Begun::Yes => again = true,
                                 // Calls begin in order: this one is tried again when another of the run is done.
@@ -343,15 +347,15 @@ impl Driver {
         self.waits.push(WaitChange::Run { run: self.key.clone(), record, until, since });
     }
 
-    /// What a run waits for, in a word.
+    /// What a run waits for.
     fn waits_for(&self, wait: &Wait) -> &'static str {
         let is_own = !wait.on.is_empty() || wait.until.is_some();
         let of_calls = self.run.open_calls.iter().find_map(|open| open.waiting.as_ref());
-        of_calls.filter(|_| !is_own).unwrap_or(wait).name()
+        story::cause(of_calls.filter(|_| !is_own).unwrap_or(wait))
     }
 
-    fn open_calls(&self) -> usize {
-        self.run.open_calls.iter().filter(|open| open.waiting.is_none()).count()
+    pub(crate) fn calls_in_flight(&self) -> usize {
+        self.run.open_calls.iter().filter(|open| open.waiting.is_none()).count() + self.asked_again.len()
     }
 
     /// An end that no executor decided.
@@ -369,8 +373,7 @@ impl Driver {
         let records = std::mem::take(&mut self.pending);
         let waits = std::mem::take(&mut self.waits);
         let children = std::mem::take(&mut self.children);
-        let definitions = self.engine.new_definitions(children.iter());
-        let digests: Vec<_> = definitions.iter().map(|definition| definition.digest()).collect();
+        let definitions = pinned_definitions(&children);
         let expected = records.first().map_or(0, |record| record.seq - 1);
         let born: Vec<(RunKey, Vec<Redacted<Record>>)> =
             children.iter().map(|child| (child.key(), vec![self.first_record(child)])).collect();
@@ -410,9 +413,6 @@ impl Driver {
                 }
             }
         };
-        for digest in digests {
-            self.engine.pins.stored(&self.key.tenant, &digest);
-        }
         self.discard_evidence();
         self.engine.look_at(std::mem::take(&mut self.looks));
         self.committed(&records);

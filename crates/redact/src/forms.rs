@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 /// Shorter values are not masked: they would mask ordinary words.
-pub(super) const SHORTEST: usize = 8;
+pub(crate) const SHORTEST: usize = 8;
 
 const STANDARD: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 const FOR_URLS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";

@@ -1,38 +1,17 @@
-//! The redactor: what is journaled, streamed, logged or shown has passed it, and `Redacted` is the proof.
+//! The redactor, and `Redacted`, which only it makes.
 
-mod forms;
-
-use std::{
-    ops::{Deref, Range},
-    sync::Arc,
-};
+use std::ops::{Deref, Range};
 
 use aho_corasick::AhoCorasick;
 use regex::Regex;
 
-use forms::SHORTEST;
-pub use forms::forms;
+use crate::{
+    Texts,
+    forms::{SHORTEST, forms},
+};
 
 /// What stands where a secret stood.
 pub const MASK: &str = "[redacted]";
-
-/// A value with texts that may hold secrets.
-pub trait Texts {
-    /// Shows every text to `visit`, which may change it.
-    fn each_text(&mut self, visit: &mut dyn FnMut(&mut String));
-}
-
-impl Texts for String {
-    fn each_text(&mut self, visit: &mut dyn FnMut(&mut String)) {
-        visit(self);
-    }
-}
-
-impl<T: Texts + Clone> Texts for Arc<T> {
-    fn each_text(&mut self, visit: &mut dyn FnMut(&mut String)) {
-        Arc::make_mut(self).each_text(visit);
-    }
-}
 
 /// A value whose texts have passed the redactor. Only the redactor makes one.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -93,7 +72,7 @@ pub struct Redactor {
 const LONGEST_SHAPE: usize = 4096;
 
 impl Redactor {
-    /// A redactor that knows these values in all their [`forms()`]. Values and lines under 8 bytes are left out.
+    /// A redactor that knows these values in all their [`forms()`](forms). Values and lines under 8 bytes are left out.
     pub fn new<S: AsRef<str>>(secrets: impl IntoIterator<Item = S>) -> Self {
         let mut secrets: Vec<String> = secrets.into_iter().flat_map(|secret| forms(secret.as_ref())).collect();
         secrets.sort();
