@@ -320,7 +320,9 @@ impl Engine {
         }
     }
 
-    /// Brings a run back one of whose calls is to be made again. A task that has it is told.
+    /// Brings a run back one of whose calls is to be made again. A task that has it is told. One that takes it up later finds
+    /// the call marked. No claim is taken: a run that was left running by the process before may get its slot at this moment,
+    /// and would not be taken up while its claim is held.
     fn wake_call(self: &Arc<Self>, run: RunKey) {
         if Control::wake(self, &run) {
             return;
