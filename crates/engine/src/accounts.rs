@@ -6,13 +6,11 @@ use drawloom_contract::{
     ids::{RunId, RunKey},
     money::{Cost, Spent},
     record::{Accepted, Body, Seq},
+    run::OpenCall,
     usage::Usage,
 };
 
-use crate::{
-    budget::{Limits, Reservation},
-    run_task::RunTask,
-};
+use crate::{budget::Limits, run_task::RunTask};
 
 impl RunTask {
     /// Opens the accounts of the budgets that the run counts against.
@@ -33,29 +31,32 @@ impl RunTask {
         }
     }
 
-    /// Reserves what a call of an earlier process had reserved, which is made again.
-    pub(crate) fn reserve_again(&mut self, call: Seq, cost: Cost) {
-        let reserved = Spent { tokens: 0, cost };
-        self.engine.budgets.take_over(&self.owners, reserved);
-        self.reserved_calls.insert(call, Reservation::new(&self.engine, &self.owners, reserved));
+    /// Reserves what the open calls had reserved when they began: another process may have begun them.
+    pub(crate) async fn hold_calls(&mut self) {
+        if self.run.open_calls.iter().any(|open| open.started.reserved_cost.is_some()) {
+            self.open_accounts().await;
+        }
+        for open in &self.run.open_calls {
+            if let Some(cost) = open.started.reserved_cost {
+                self.engine.budgets.hold(&self.owners, &self.key, open.call, cost);
+            }
+        }
+    }
+
+    /// Ends what a call has reserved and books what it cost.
+    pub(crate) fn settle_call(&self, call: Seq, cost: Option<Cost>) {
+        for next in self.engine.budgets.settle_call(&self.owners, &self.key, call, cost.unwrap_or_default()) {
+            self.engine.wake(next);
+        }
     }
 
     /// Takes what is reserved for calls as spent: they were begun, and nothing says what they cost.
     pub(crate) fn assume_calls_paid(&mut self) {
-        let open: Vec<(u32, Option<Cost>)> =
-            self.run.open_calls.iter().map(|open| (open.started.turn, open.started.reserved_cost)).collect();
-        for (_, reservation) in self.reserved_calls.drain() {
-            reservation.assume();
-        }
-        for (turn, cost) in open.into_iter().filter(|(_, cost)| cost.is_some()) {
-            self.push(Body::Usage { turn, usage: Usage::default(), cost, assumed: true });
-        }
-    }
-
-    /// Books what a call cost that had nothing reserved.
-    pub(crate) fn book_cost(&self, cost: Option<Cost>) {
-        if let Some(cost) = cost {
-            self.engine.budgets.book(&self.owners, Spent { tokens: 0, cost });
+        let reserved = |open: &OpenCall| Some((open.call, open.started.turn, open.started.reserved_cost?));
+        let open: Vec<(Seq, u32, Cost)> = self.run.open_calls.iter().filter_map(reserved).collect();
+        for (call, turn, cost) in open {
+            self.settle_call(call, Some(cost));
+            self.push(Body::Usage { turn, usage: Usage::default(), cost: Some(cost), assumed: true });
         }
     }
 }

@@ -8,6 +8,7 @@ use std::{
 use drawloom_contract::{
     ids::{RunId, RunKey},
     money::{Cost, Price, Spent},
+    record::Seq,
 };
 
 use crate::{Engine, price::most_cost};
@@ -70,9 +71,11 @@ struct Account {
     spent: Spent,
     reserved: Spent,
     waiting: VecDeque<RunKey>,
+    /// What calls have reserved, which is part of `reserved`. A call that waits keeps it while its run is parked.
+    held: HashMap<(RunId, Seq), Cost>,
 }
 
-/// What a turn or a call has reserved in the accounts that it counts against; given back when it is dropped unsettled.
+/// What a turn has reserved in the accounts that it counts against; given back when it is dropped unsettled.
 pub(crate) struct Reservation {
     engine: Arc<Engine>,
     owners: Arc<[RunId]>,
@@ -87,11 +90,6 @@ impl Reservation {
     /// Books what was spent.
     pub(crate) fn settle(mut self, spent: Spent) {
         self.end(spent);
-    }
-
-    /// Books all of it.
-    pub(crate) fn assume(mut self) {
-        self.end(self.reserved);
     }
 
     fn end(&mut self, spent: Spent) {
@@ -167,12 +165,12 @@ impl Budgets {
     }
 
     /// Reserves money for a call of `run`, in all accounts or none.
-    pub(crate) fn reserve_cost(&self, owners: &[RunId], run: &RunKey, cost: Cost) -> CostGrant {
+    pub(crate) fn reserve_cost(&self, owners: &[RunId], run: &RunKey, call: Seq, cost: Cost) -> CostGrant {
+        self.forget(owners, run);
         let mut accounts = self.lock();
         let mut full = None;
         for owner in owners {
             let account = accounts.entry(*owner).or_default();
-            account.waiting.retain(|waiting| waiting != run);
             let Some(limit) = account.limits.cost else { continue };
             let left = limit.0.saturating_sub(account.spent.cost.0);
             if left < cost.0 {
@@ -188,7 +186,7 @@ impl Budgets {
                 CostGrant::Later
             }
             None => {
-                take(&mut accounts, owners, Spent { tokens: 0, cost });
+                hold(&mut accounts, owners, (run.run, call), cost);
                 CostGrant::Granted
             }
         }
@@ -228,9 +226,24 @@ impl Budgets {
         }
     }
 
-    /// Reserves what an earlier process had reserved.
-    pub(crate) fn take_over(&self, owners: &[RunId], reserved: Spent) {
-        take(&mut self.lock(), owners, reserved);
+    /// Reserves what a call had reserved when it began; one that still has it keeps it.
+    pub(crate) fn hold(&self, owners: &[RunId], run: &RunKey, call: Seq, cost: Cost) {
+        hold(&mut self.lock(), owners, (run.run, call), cost);
+    }
+
+    /// Ends what a call has reserved, if anything, and books what it cost. Gives runs that wait, which may find room now.
+    pub(crate) fn settle_call(&self, owners: &[RunId], run: &RunKey, call: Seq, cost: Cost) -> Vec<RunKey> {
+        let mut accounts = self.lock();
+        let mut had_reserved = false;
+        for owner in owners {
+            let Some(account) = accounts.get_mut(owner) else { continue };
+            if let Some(held) = account.held.remove(&(run.run, call)) {
+                account.reserved.cost = Cost(account.reserved.cost.0.saturating_sub(held.0));
+                had_reserved = true;
+            }
+            account.spent = account.spent + Spent { tokens: 0, cost };
+        }
+        if had_reserved { next(&mut accounts, owners) } else { Vec::new() }
     }
 
     /// A run will not come.
@@ -241,6 +254,22 @@ impl Budgets {
                 account.waiting.retain(|waiting| waiting != run);
             }
         }
+    }
+
+    /// The run has ended: what its calls still had reserved is free, and its own account is closed.
+    fn end(&self, owners: &[RunId], run: &RunKey) -> Vec<RunKey> {
+        self.forget(owners, run);
+        let mut accounts = self.lock();
+        accounts.remove(&run.run);
+        let mut freed = false;
+        for owner in owners {
+            let Some(account) = accounts.get_mut(owner) else { continue };
+            let held = account.held.extract_if(|(holder, _), _| *holder == run.run);
+            let cost = held.fold(0u64, |sum, (_, cost)| sum.saturating_add(cost.0));
+            account.reserved.cost = Cost(account.reserved.cost.0.saturating_sub(cost));
+            freed |= cost > 0;
+        }
+        if freed { next(&mut accounts, owners) } else { Vec::new() }
     }
 
     /// A run will not come, and its accounts are not known.
@@ -262,9 +291,27 @@ fn take(accounts: &mut HashMap<RunId, Account>, owners: &[RunId], reserved: Spen
     }
 }
 
+fn hold(accounts: &mut HashMap<RunId, Account>, owners: &[RunId], call: (RunId, Seq), cost: Cost) {
+    for owner in owners {
+        let account = accounts.entry(*owner).or_default();
+        if account.held.insert(call, cost).is_none() {
+            account.reserved = account.reserved + Spent { tokens: 0, cost };
+        }
+    }
+}
+
 /// The first that waits in each account.
 fn next(accounts: &mut HashMap<RunId, Account>, owners: &[RunId]) -> Vec<RunKey> {
     owners.iter().filter_map(|owner| accounts.get_mut(owner)?.waiting.pop_front()).collect()
+}
+
+impl Engine {
+    /// The run has ended: nothing of it counts any more but what it spent.
+    pub(crate) fn end_account(self: &Arc<Self>, owners: &[RunId], run: &RunKey) {
+        for next in self.budgets.end(owners, run) {
+            self.wake(next);
+        }
+    }
 }
 
 /// What one account says to a turn.
@@ -431,14 +478,17 @@ mod tests {
     fn money_for_calls_is_reserved_once_and_what_others_hold_is_waited_for() {
         let budgets = Budgets::default();
         budgets.open(root(), Limits { tokens: None, cost: Some(Cost(100)) }, Spent::default());
-        let reserve = |number, cost| budgets.reserve_cost(&[root()], &run(number), Cost(cost));
+        let reserve = |number, cost| budgets.reserve_cost(&[root()], &run(number), 7, Cost(cost));
+        let settle = |number, cost| budgets.settle_call(&[root()], &run(number), 7, Cost(cost));
         assert_eq!(reserve(1, 60), CostGrant::Granted);
         assert_eq!(reserve(2, 60), CostGrant::Later);
         assert_eq!(reserve(3, 101), CostGrant::Exhausted { left: Cost(40) });
-        let (held, cost) = (Spent { tokens: 0, cost: Cost(60) }, Spent { tokens: 0, cost: Cost(10) });
-        assert_eq!(budgets.settle(&[root()], held, cost), [run(2)]);
+        assert_eq!(settle(1, 10), [run(2)]);
         assert_eq!(reserve(2, 60), CostGrant::Granted);
-        assert_eq!(budgets.settle(&[root()], held, held), []);
+        // A call that waited while its run was parked still has it.
+        budgets.hold(&[root()], &run(2), 7, Cost(60));
+        assert_eq!(reserve(3, 31), CostGrant::Later);
+        assert_eq!(settle(2, 60), [run(3)]);
         assert_eq!(reserve(1, 31), CostGrant::Exhausted { left: Cost(30) });
     }
 

@@ -4,7 +4,7 @@ use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use drawloom_contract::{
     executor::{AskedBy, CallPlan},
-    money::{Cost, Spent},
+    money::Cost,
     record::{Body, CallDone, CallStarted, RepeatClass, Seq},
     tool::{CallResult, Gates, Repeat, Step, Tool, ToolContext, ToolError},
     wait::WaitChange,
@@ -17,7 +17,7 @@ use serde_json::Value;
 use tracing::Instrument as _;
 
 use crate::{
-    budget::{CostGrant, Reservation},
+    budget::CostGrant,
     perform::{Done, Task},
     run_task::RunTask,
 };
@@ -78,9 +78,8 @@ impl RunTask {
     }
 
     pub(crate) fn end_call(&mut self, call: Seq, mut text: String, is_error: bool, cost: Option<Cost>) {
-        match self.reserved_calls.remove(&call) {
-            Some(reservation) => reservation.settle(Spent { tokens: 0, cost: cost.unwrap_or_default() }),
-            None => self.book_cost(cost),
+        if !self.owners.is_empty() {
+            self.settle_call(call, cost);
         }
         // Before it is cut: a part of a secret would not be recognised.
         self.engine.parts.redactor.mask(&mut text);
@@ -123,6 +122,28 @@ impl RunTask {
             }
             (Some(_), false) => None,
         };
+        let mut reserved_cost = None;
+        if let (Some(tool), None) = (&tool, &refusal)
+            && let Some(most) = tool.most_cost(&context, &input).filter(|_| !self.owners.is_empty())
+        {
+            self.open_accounts().await;
+            match self.engine.budgets.reserve_cost(&self.owners, &self.key, context.call, most) {
+                CostGrant::Granted => reserved_cost = Some(most),
+                CostGrant::Exhausted { left } => {
+                    refusal = Some(format!(
+                        "budget_exhausted: this call may cost {}, and {} is left of the budget",
+                        most.units(),
+                        left.units()
+                    ));
+                }
+                CostGrant::Later => {
+                    if let Some(written) = written {
+                        self.turns.unmasked.insert(index, written);
+                    }
+                    return Begun::Later;
+                }
+            }
+        }
         let mut evidence = None;
         let mut repeat = tool.as_ref().map_or(RepeatClass::Safe, |tool| tool.repeat().class());
         if let (Some(tool), None) = (&tool, &refusal)
@@ -144,28 +165,6 @@ impl RunTask {
                 }
             }
         }
-        let mut reserved_cost = None;
-        if let (Some(tool), None) = (&tool, &refusal)
-            && let Some(most) = tool.most_cost(&context, &input).filter(|_| !self.owners.is_empty())
-        {
-            self.open_accounts().await;
-            match self.engine.budgets.reserve_cost(&self.owners, &self.key, most) {
-                CostGrant::Granted => reserved_cost = Some(most),
-                CostGrant::Exhausted { left } => {
-                    refusal = Some(format!(
-                        "budget_exhausted: this call may cost {}, and {} is left of the budget",
-                        most.units(),
-                        left.units()
-                    ));
-                }
-                CostGrant::Later => {
-                    if let Some(written) = written {
-                        self.turns.unmasked.insert(index, written);
-                    }
-                    return Begun::Later;
-                }
-            }
-        }
         let conditions = tool.as_ref().filter(|_| refusal.is_none()).and_then(|tool| tool.conditions(&context));
         context.evidence = evidence.clone();
         let by_executor = asked_by == AskedBy::Executor;
@@ -174,10 +173,6 @@ impl RunTask {
         let call = self.push(Body::CallStarted(started));
         match (tool, refusal) {
             (Some(tool), None) => {
-                if let Some(cost) = reserved_cost {
-                    let reserved = Spent { tokens: 0, cost };
-                    self.reserved_calls.insert(call, Reservation::new(&self.engine, &self.owners, reserved));
-                }
                 self.tasks.push(Task::Call { call, tool, context, input });
             }
             (_, refusal) => self.end_call(call, refusal.unwrap_or_default(), true, None),

@@ -63,7 +63,7 @@ pub struct Counts {
     pub retries: u64,
     /// Changes to another model.
     pub fallbacks: u64,
-    /// Runs that were parked, by what for: `children`, `time`, `rate_limit`, `budget`.
+    /// Runs that were parked, by what for: `children`, `log`, `value`, `time`, `rate_limit`, `budget`.
     pub parked: BTreeMap<&'static str, u64>,
     /// Tool calls, by tool and whether they failed.
     pub tools: BTreeMap<(String, bool), u64>,

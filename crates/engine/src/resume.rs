@@ -5,7 +5,6 @@ use std::{sync::Arc, time::Duration};
 use drawloom_contract::{
     failure::{Failure, RunError},
     ids::{Digest, RunKey},
-    money::Spent,
     record::{Body, CallDone, Notice, RepeatClass, Resumed, Seq, Status, Stop, TurnFailed},
     run::OpenCall,
     tool::{Over, Repeat, Verdict},
@@ -126,6 +125,7 @@ impl RunTask {
             return;
         }
         task.gather_tools().await;
+        task.hold_calls().await;
         match task.run.view.status {
             Status::Running => task.recover().await,
             _ => task.admit(),
@@ -261,9 +261,6 @@ impl RunTask {
     /// Does with an open call what its repeat class says; says whether it is made again.
     async fn recover_call(&mut self, open: OpenCall) -> bool {
         let OpenCall { call, started, .. } = open;
-        if started.reserved_cost.is_some() {
-            self.open_accounts().await;
-        }
         let mut context = self.context(call);
         let tool = self.tool_of(&started);
         let outlives = match tool.as_ref().map(|tool| tool.repeat()) {
@@ -307,9 +304,6 @@ impl RunTask {
                 return false;
             }
         }
-        if let Some(cost) = started.reserved_cost {
-            self.reserve_again(call, cost);
-        }
         self.tasks.push(Task::Call { call, tool, context, input });
         true
     }
@@ -325,9 +319,7 @@ impl RunTask {
         // It may have been made, so what it may have cost counts.
         let open = self.run.open_calls.iter().find(|open| open.call == call);
         let cost = open.and_then(|open| open.started.reserved_cost);
-        if let Some(cost) = cost {
-            self.engine.budgets.book(&self.owners, Spent { tokens: 0, cost });
-        }
+        self.settle_call(call, cost);
         self.push(Body::CallDone(CallDone { call, text, is_error: true, in_doubt: true, cost }));
     }
 }

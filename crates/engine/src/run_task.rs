@@ -2,11 +2,7 @@
 //!
 //! Its state is its own until a commit says that it is true; when a commit fails for good, the state goes with the task.
 
-use std::{
-    collections::{HashMap, HashSet},
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use drawloom_contract::{
     definition::Definition,
@@ -27,7 +23,6 @@ use futures::{StreamExt, stream::FuturesUnordered};
 use crate::{
     Engine, accounts,
     admission::Class,
-    budget::Reservation,
     call::Begun,
     control::{Claim, Order},
     engine::{Slot, ticket},
@@ -73,8 +68,6 @@ pub(crate) struct RunTask {
     pub(crate) turns: Turns,
     /// The runs at the top of the budgets that it counts against, the outermost first.
     pub(crate) owners: Arc<[RunId]>,
-    /// What is reserved for calls in flight.
-    pub(crate) reserved_calls: HashMap<Seq, Reservation>,
     /// Where it was last parked for a time, and for how long.
     pub(crate) parked: Option<(Seq, Duration)>,
     /// The last look at the wall clock, and when it was.
@@ -145,7 +138,6 @@ impl RunTask {
             evidence: Vec::new(),
             tasks: Vec::new(),
             turns: Turns::default(),
-            reserved_calls: HashMap::new(),
             parked: None,
         }))
     }
@@ -478,8 +470,7 @@ impl RunTask {
                 self.engine.trees.close(self.accepted().root);
             }
             if !self.owners.is_empty() {
-                self.engine.budgets.forget(&self.owners, &self.key);
-                self.engine.budgets.close(self.key.run);
+                self.engine.end_account(&self.owners, &self.key);
             }
             return;
         }

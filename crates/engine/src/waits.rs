@@ -67,7 +67,7 @@ impl Waits {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Marks the calls whose wait an event ends; the runs that have one.
+    /// Marks the calls whose wait an event ends; the runs that have a newly marked one.
     fn happened(&self, event: &Event<'_>) -> Vec<RunKey> {
         let mut table = self.lock();
         let waiting = match event {
@@ -77,23 +77,24 @@ impl Waits {
         let mut woken = waiting.cloned().unwrap_or_default();
         woken.retain(|run| {
             let calls = table.runs.get_mut(run).into_iter().flatten();
-            let mut ended = calls.filter(|call| call.wait.on.iter().any(|cause| event.ends(cause))).peekable();
-            let any = ended.peek().is_some();
-            ended.for_each(|call| _ = call.woken.get_or_insert(Woken::ByCause));
-            any
+            let is_ended =
+                |call: &&mut Call| call.woken.is_none() && call.wait.on.iter().any(|cause| event.ends(cause));
+            calls.filter(is_ended).map(|call| call.woken = Some(Woken::ByCause)).count() > 0
         });
         woken
     }
 
-    /// Marks the calls whose time has come; the next time after that.
-    fn time_has_come(&self, run: &RunKey, now: Instant) -> Option<Instant> {
+    /// Marks the calls whose time has come. Says whether a call is newly marked, and the next time after that.
+    fn time_has_come(&self, run: &RunKey, now: Instant) -> (bool, Option<Instant>) {
         let mut table = self.lock();
-        let calls = table.runs.get_mut(run)?;
+        let Some(calls) = table.runs.get_mut(run) else { return (false, None) };
+        let mut marked = false;
         for call in calls.iter_mut().filter(|call| call.due.is_some_and(|due| due <= now)) {
             call.due = None;
+            marked |= call.woken.is_none();
             call.woken.get_or_insert(Woken::ByTime);
         }
-        calls.iter().filter_map(|call| call.due).min()
+        (marked, calls.iter().filter_map(|call| call.due).min())
     }
 
     /// Takes out the calls of a run that are to be made again.
@@ -271,10 +272,13 @@ impl Engine {
 
     /// A call of the run has waited long enough.
     pub(crate) fn on_call_timer(self: &Arc<Self>, run: RunKey) {
-        if let Some(next) = self.waits.time_has_come(&run, self.parts.clock.now()) {
-            self.timers.set(next, &run, Due::Call);
+        let (marked, next) = self.waits.time_has_come(&run, self.parts.clock.now());
+        if let Some(next) = next {
+            self.timers.set_earlier(next, &run, Due::Call);
         }
-        self.wake_call(run);
+        if marked {
+            self.wake_call(run);
+        }
     }
 
     /// Brings a run back one of whose calls is to be made again. A task that has it is told.

@@ -1,21 +1,7 @@
 //! The tables, one file each: what made them, the writer's statements, what can be read, and the rows in between.
 //!
 //! Tenant is part of every key. A new table is a file with `STEPS` and, for the writer, `statements!`, and its name in
-//! `tables!` below.
-
-pub(crate) mod batches;
-pub(crate) mod blobs;
-pub(crate) mod boots;
-pub(crate) mod definitions;
-pub(crate) mod effects;
-pub(crate) mod keys;
-pub(crate) mod logs;
-pub(crate) mod pruned;
-pub(crate) mod records;
-pub(crate) mod runs;
-pub(crate) mod sessions;
-pub(crate) mod values;
-pub(crate) mod waits;
+//! `tables!` below, which also declares its module.
 
 use crate::sqlite::{Connection, Result};
 
@@ -42,10 +28,12 @@ macro_rules! statements {
         }
     };
 }
-use statements;
 
 macro_rules! tables {
     (written: $($table:ident),*; others: $($other:ident),*) => {
+        $(pub(crate) mod $table;)*
+        $(pub(crate) mod $other;)*
+
         /// What the writer uses of each table.
         pub(crate) struct Writes<'c> {
             $(pub(crate) $table: $table::Writes<'c>,)*

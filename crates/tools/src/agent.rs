@@ -1,5 +1,7 @@
 //! `Agent`: spawns other agents and waits for them.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use drawloom_contract::{
     ids::AgentName,
@@ -11,11 +13,15 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::builtin::BuiltIn;
+
 /// Why an agent that may spawn no agent is not offered the tool.
 const EMPTY_GATE: &str = "this agent may not spawn agents: the gate `agents` of its definition is empty";
 
 /// Most characters of a description that a model is told.
 const MOST_DESCRIPTION: usize = 400;
+
+pub(crate) const BUILT_IN: BuiltIn = BuiltIn::always("Agent", |_| Arc::new(Agent));
 
 /// The tool `Agent`.
 pub struct Agent;

@@ -25,6 +25,7 @@ use tracing::Instrument as _;
 
 use crate::{
     builtin::Parts,
+    builtin::{BuiltIn, Switch},
     config::{BashConfig, BashNetwork},
     files,
 };
@@ -47,6 +48,14 @@ pub(crate) const MEMORY_PERCENT: u64 = 75;
 
 /// Where programs are looked for when the operator's environment does not say.
 const USUAL_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+
+pub(crate) const BUILT_IN: BuiltIn = BuiltIn {
+    outlives: Some(|parts| Arc::new(Bash::new(parts))),
+    // Its card says what this machine can enforce, which is tried only where commands may run.
+    ..BuiltIn::switched("Bash", SWITCH, |shared| Arc::new(Bash::new(shared.parts)))
+};
+
+const SWITCH: Switch = Switch { turn_on: "set tools.bash.enabled: true", is_on: |config| config.bash.enabled };
 
 pub(crate) struct Bash {
     config: BashConfig,

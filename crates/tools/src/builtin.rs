@@ -1,4 +1,4 @@
-//! The list of built-in tools, and which of them the operator's config leaves off.
+//! What built-in tools are made of, and which of them the operator's config leaves off. The list is in `lib.rs`.
 
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
@@ -12,10 +12,7 @@ use drawloom_net::{
 };
 use drawloom_process::Launcher;
 
-use crate::{
-    agent::Agent, bash::Bash, config::Config, edit::Edit, fetch::Outbound, gate::Gate, glob::Glob, grep::Grep,
-    http::Http, read::Read, replace::Notes, web_fetch::WebFetch, write::Write,
-};
+use crate::{BUILT_IN, config::Config, fetch::Outbound, gate::Gate, replace::Notes};
 
 /// What the tools are made of.
 #[derive(Clone)]
@@ -39,26 +36,47 @@ pub struct Parts {
 }
 
 /// A built-in tool, whether it is on or off.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BuiltIn {
-    /// Its name.
     pub name: &'static str,
-    /// What turns it on; nothing when it is always on.
-    pub switch: Option<&'static str>,
+    /// `None` when it is always on.
+    pub switch: Option<Switch>,
+    pub(crate) make: fn(&Shared<'_>) -> Arc<dyn Tool>,
+    /// For calls that may outlive the process, also when the tool is off by now.
+    pub(crate) outlives: Option<MakeOutlives>,
 }
 
-/// Every built-in tool.
-pub const BUILT_IN: &[BuiltIn] = &[
-    BuiltIn { name: "Agent", switch: None },
-    BuiltIn { name: "Bash", switch: Some("set tools.bash.enabled: true") },
-    BuiltIn { name: "Edit", switch: None },
-    BuiltIn { name: "Glob", switch: None },
-    BuiltIn { name: "Grep", switch: None },
-    BuiltIn { name: "HTTP", switch: Some("list hosts under tools.http.hosts") },
-    BuiltIn { name: "Read", switch: None },
-    BuiltIn { name: "WebFetch", switch: Some("list hosts under tools.http.hosts") },
-    BuiltIn { name: "Write", switch: None },
-];
+type MakeOutlives = fn(&Parts) -> Arc<dyn Outlives>;
+
+/// What turns a tool on.
+#[derive(Clone, Copy)]
+pub struct Switch {
+    /// What to write into the config.
+    pub turn_on: &'static str,
+    pub is_on: fn(&Config) -> bool,
+}
+
+/// What tools share.
+pub(crate) struct Shared<'a> {
+    pub(crate) parts: &'a Parts,
+    pub(crate) outbound: Arc<Outbound>,
+    pub(crate) notes: Notes,
+}
+
+impl BuiltIn {
+    /// A tool that is always on.
+    pub(crate) const fn always(name: &'static str, make: fn(&Shared<'_>) -> Arc<dyn Tool>) -> Self {
+        Self { name, switch: None, make, outlives: None }
+    }
+
+    /// A tool that the config turns on.
+    pub(crate) const fn switched(name: &'static str, switch: Switch, make: fn(&Shared<'_>) -> Arc<dyn Tool>) -> Self {
+        Self { name, switch: Some(switch), make, outlives: None }
+    }
+
+    fn is_on(&self, config: &Config) -> bool {
+        self.switch.is_none_or(|switch| (switch.is_on)(config))
+    }
+}
 
 /// A built-in tool that the config leaves off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,13 +95,8 @@ impl std::fmt::Display for Off {
 
 /// The built-in tools that this config leaves off, each with what turns it on.
 pub fn off(config: &Config) -> Vec<Off> {
-    let is_on = |name: &str| match name {
-        "Bash" => config.bash.enabled,
-        "HTTP" | "WebFetch" => !config.http.hosts.is_empty(),
-        _ => true,
-    };
-    let off = BUILT_IN.iter().filter(|tool| !is_on(tool.name));
-    off.filter_map(|tool| tool.switch.map(|switch| Off { name: tool.name, switch })).collect()
+    let off = BUILT_IN.iter().filter(|tool| !tool.is_on(config));
+    off.filter_map(|tool| tool.switch.map(|switch| Off { name: tool.name, switch: switch.turn_on })).collect()
 }
 
 /// Names of the environment variables that tools need, for whoever may read the environment.
@@ -91,7 +104,7 @@ pub fn variables(config: &Config) -> impl Iterator<Item = &str> {
     ["PATH", "LANG"].into_iter().chain(config.bash.env.iter().map(String::as_str))
 }
 
-/// Every built-in tool that the config does not leave off, one line each.
+/// Every built-in tool that the config does not leave off.
 pub fn builtin(parts: &Parts) -> Vec<Arc<dyn Tool>> {
     let http = &parts.config.http;
     let rules = Rules { private_hosts: http.private_hosts.clone(), ports: http.ports.clone() };
@@ -100,31 +113,12 @@ pub fn builtin(parts: &Parts) -> Vec<Arc<dyn Tool>> {
         gate: Gate { hosts: http.hosts.clone() },
         clock: parts.clock.clone(),
     });
-    let notes = Notes { directory: parts.staged.clone() };
-    let mut tools: Vec<Arc<dyn Tool>> = vec![
-        Arc::new(Agent),
-        Arc::new(Edit { notes: notes.clone() }),
-        Arc::new(Glob),
-        Arc::new(Grep),
-        Arc::new(Http(outbound.clone())),
-        Arc::new(Read),
-        Arc::new(WebFetch(outbound)),
-        Arc::new(Write { notes }),
-    ];
-    // Its card says what this machine can enforce, which is tried only where commands may run.
-    if parts.config.bash.enabled {
-        tools.insert(1, Arc::new(Bash::new(parts)));
-    }
-    let off = off(&parts.config);
-    tools.retain(|tool| !off.iter().any(|off| off.name == tool.card().name));
-    tools
+    let shared = Shared { parts, outbound, notes: Notes { directory: parts.staged.clone() } };
+    BUILT_IN.iter().filter(|tool| tool.is_on(&parts.config)).map(|tool| (tool.make)(&shared)).collect()
 }
 
 /// The built-in tools that the config leaves off and whose calls may have outlived an earlier process, by name.
 pub fn turned_off(parts: &Parts) -> BTreeMap<String, Arc<dyn Outlives>> {
-    let mut tools: BTreeMap<String, Arc<dyn Outlives>> = BTreeMap::new();
-    if !parts.config.bash.enabled {
-        tools.insert("Bash".into(), Arc::new(Bash::new(parts)));
-    }
-    tools
+    let off = BUILT_IN.iter().filter(|tool| !tool.is_on(&parts.config));
+    off.filter_map(|tool| Some((tool.name.to_owned(), (tool.outlives?)(parts)))).collect()
 }

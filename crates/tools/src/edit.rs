@@ -2,7 +2,7 @@
 
 mod nearest;
 
-use std::{io::Read as _, ops::Range, sync::atomic::AtomicBool};
+use std::{io::Read as _, ops::Range, sync::Arc, sync::atomic::AtomicBool};
 
 use async_trait::async_trait;
 use drawloom_contract::{
@@ -15,6 +15,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::{
+    builtin::BuiltIn,
     files::{self, Opened, Stoppable, failed, open_to_write},
     guard::check_write_path,
     read::open_regular,
@@ -29,6 +30,8 @@ const MOST_SHOWN: usize = 30;
 
 /// Most bytes of a line that are shown.
 const LONGEST_LINE: usize = 300;
+
+pub(crate) const BUILT_IN: BuiltIn = BuiltIn::always("Edit", |shared| Arc::new(Edit { notes: shared.notes.clone() }));
 
 pub(crate) struct Edit {
     pub(crate) notes: Notes,

@@ -14,7 +14,11 @@ use drawloom_net::{
 };
 use tracing::Instrument as _;
 
-use crate::gate::Gate;
+use crate::{builtin::Switch, gate::Gate};
+
+/// What turns fetching on.
+pub(crate) const SWITCH: Switch =
+    Switch { turn_on: "list hosts under tools.http.hosts", is_on: |config| !config.http.hosts.is_empty() };
 
 /// Most redirects that are followed.
 pub(crate) const MOST_REDIRECTS: usize = 5;

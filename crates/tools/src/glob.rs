@@ -15,6 +15,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::{
+    builtin::BuiltIn,
     files::{self, Opened, shown, until_dropped},
     search::{begin, elsewhere, walk},
     walk::{LeftOut, Scope},
@@ -22,6 +23,8 @@ use crate::{
 
 /// Most files that one call names.
 pub(crate) const MOST_FILES: usize = 100;
+
+pub(crate) const BUILT_IN: BuiltIn = BuiltIn::always("Glob", |_| Arc::new(Glob));
 
 pub(crate) struct Glob;
 

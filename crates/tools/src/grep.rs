@@ -22,6 +22,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::{
+    builtin::BuiltIn,
     files::{self, Opened, until_dropped},
     glob::compile,
     read::open_regular,
@@ -45,6 +46,8 @@ pub(crate) const MOST_MEMORY: usize = 64 * 1024 * 1024;
 
 /// The largest compiled pattern, in bytes.
 pub(crate) const LARGEST_PATTERN: usize = 10 * 1024 * 1024;
+
+pub(crate) const BUILT_IN: BuiltIn = BuiltIn::always("Grep", |_| Arc::new(Grep));
 
 pub(crate) struct Grep;
 

@@ -17,6 +17,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::{
+    builtin::BuiltIn,
     fetch::{self, Fetched, Outbound, explain},
     page::decode,
 };
@@ -29,6 +30,9 @@ pub(crate) const LONGEST_HEADER: usize = 1000;
 
 /// Most headers that can be sent.
 pub(crate) const MOST_HEADERS: usize = 50;
+
+pub(crate) const BUILT_IN: BuiltIn =
+    BuiltIn::switched("HTTP", fetch::SWITCH, |shared| Arc::new(Http(shared.outbound.clone())));
 
 pub(crate) struct Http(pub(crate) Arc<Outbound>);
 

@@ -2,30 +2,21 @@
 //!
 //! A tool does its work and says what came of it; who may use which tool is the substrate's to say.
 
-mod agent;
-mod bash;
 mod builtin;
 mod config;
-mod edit;
 mod fetch;
 mod files;
 mod gate;
-mod glob;
-mod grep;
 mod guard;
-mod http;
 mod limits;
 mod outside;
 mod page;
-mod read;
 mod replace;
 mod search;
 mod walk;
-mod web_fetch;
-mod write;
 
 pub use agent::Agent;
-pub use builtin::{BUILT_IN, BuiltIn, Off, Parts, builtin, off, turned_off, variables};
+pub use builtin::{BuiltIn, Off, Parts, Switch, builtin, off, turned_off, variables};
 pub use config::{BashConfig, BashNetwork, Config, HttpConfig};
 pub use limits::LIMITS;
 pub use outside::{
@@ -33,3 +24,25 @@ pub use outside::{
     variables as mcp_variables,
 };
 pub use replace::{Leftover, leftovers};
+
+macro_rules! tools {
+    ($($tool:ident,)*) => {
+        $(mod $tool;)*
+
+        /// Every built-in tool.
+        pub static BUILT_IN: &[BuiltIn] = &[$($tool::BUILT_IN,)*];
+    };
+}
+
+// One file and one line for each.
+tools! {
+    agent,
+    bash,
+    edit,
+    glob,
+    grep,
+    http,
+    read,
+    web_fetch,
+    write,
+}

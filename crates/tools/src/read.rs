@@ -6,6 +6,7 @@ use std::{
     io::{Read as _, Seek, SeekFrom},
     ops::Range,
     path::Path,
+    sync::Arc,
     sync::atomic::AtomicBool,
 };
 
@@ -21,6 +22,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::{
+    builtin::BuiltIn,
     files::{self, Opened, Stoppable, failed, open, until_dropped},
     guard::check_read,
 };
@@ -33,6 +35,8 @@ const LONGEST_CHARACTER: u64 = 4;
 
 /// Most lines that one call returns when it does not say.
 pub(crate) const USUAL_LINES: u64 = 2000;
+
+pub(crate) const BUILT_IN: BuiltIn = BuiltIn::always("Read", |_| Arc::new(Read));
 
 pub(crate) struct Read;
 

@@ -17,6 +17,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::{
+    builtin::BuiltIn,
     fetch::{self, Fetched, Outbound, explain},
     files::until_dropped,
     http::with_agent,
@@ -28,6 +29,9 @@ pub(crate) const MOST_TEXT: usize = 256 * 1024;
 
 /// Most bytes of a page that are fetched: markup is longer than its text.
 pub(crate) const MOST_BYTES: usize = 4 * 1024 * 1024;
+
+pub(crate) const BUILT_IN: BuiltIn =
+    BuiltIn::switched("WebFetch", fetch::SWITCH, |shared| Arc::new(WebFetch(shared.outbound.clone())));
 
 pub(crate) struct WebFetch(pub(crate) Arc<Outbound>);
 

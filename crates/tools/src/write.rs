@@ -1,6 +1,6 @@
 //! `Write`: writes a whole text file inside a volume.
 
-use std::{path::Path, sync::atomic::AtomicBool};
+use std::{path::Path, sync::Arc, sync::atomic::AtomicBool};
 
 use async_trait::async_trait;
 use drawloom_contract::tool::{Check, Gates, Mode, Repeat, Step, Tool, ToolCard, ToolContext, ToolError, Verdict};
@@ -9,10 +9,13 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::{
+    builtin::BuiltIn,
     files::{self, Opened, open_to_write},
     guard::check_write_path,
     replace::{self, Change, MOST_BYTES, Notes, OnOthersChange, digest, other_names, real_path},
 };
+
+pub(crate) const BUILT_IN: BuiltIn = BuiltIn::always("Write", |shared| Arc::new(Write { notes: shared.notes.clone() }));
 
 pub(crate) struct Write {
     pub(crate) notes: Notes,

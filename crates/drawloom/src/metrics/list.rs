@@ -60,7 +60,7 @@ metrics! {
     QUEUED: Gauge "drawloom_runs_queued" [] "Runs that wait for a slot.";
     MAX_ACTIVE: Gauge "drawloom_runs_max_concurrent" [] "The most runs with a slot at once.";
     PARKED: Counter "drawloom_runs_parked_total" ["on"]
-        "Times that a run gave up its slot to wait, by what for: children, time, rate_limit or budget.";
+        "Times that a run gave up its slot to wait, by what for: children, log, value, time, rate_limit or budget.";
     PRUNED: Counter "drawloom_runs_pruned_total" [] "Runs that were removed because they ended long ago.";
 
     PROVIDER_ACTIVE: Gauge "drawloom_provider_runs_active" ["provider"] "Runs with a slot, by provider.";

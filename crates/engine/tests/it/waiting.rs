@@ -1,6 +1,7 @@
 //! Calls that wait for logs, values and times, effects that happen once, and calls that cost money.
 
 use std::{
+    io::Write as _,
     sync::{
         Arc, Mutex,
         atomic::{AtomicU64, Ordering},
@@ -439,9 +440,10 @@ async fn a_parked_run_takes_less_than_4_kib() {
         let output = std::process::Command::new(me).args([NAME, "--exact", "--nocapture"]).env(PARKED, "1").output();
         let output = output.expect("a process");
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+        std::io::stderr().write_all(&output.stderr).expect("a terminal or a file");
         return;
     }
-    const RUNS: u64 = 10_000;
+    let runs: u64 = std::env::var("PROVE_RUNS").ok().and_then(|runs| runs.parse().ok()).unwrap_or(6_000);
     let late = Late::default();
     let mut plan = listening(&late);
     let input = json!({ "name": "{{prompt}}", "ms": 3_600_000 });
@@ -460,10 +462,11 @@ async fn a_parked_run_takes_less_than_4_kib() {
         count
     };
     // What the first runs need is needed once.
-    let warm = park(0..1_000).await;
+    let warm = park(0..runs / 2).await;
     let before = resident();
-    let count = park(warm..RUNS).await;
+    let count = park(warm..runs).await;
     let each = resident().saturating_sub(before) / count;
-    assert_eq!(house.store.list_unfinished().await.expect("a read").waiting.len() as u64, RUNS);
+    writeln!(std::io::stderr(), "prove: {runs} parked runs take {each} bytes each").expect("a terminal or a file");
+    assert_eq!(house.store.list_unfinished().await.expect("a read").waiting.len() as u64, runs);
     assert!(each < 4_096, "a parked run takes {each} bytes");
 }

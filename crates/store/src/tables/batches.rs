@@ -5,7 +5,7 @@ use drawloom_contract::{
     journal::NewBatch,
 };
 
-use super::{Step, statements};
+use super::Step;
 use crate::sqlite::{Connection, Result, values};
 
 pub(crate) const STEPS: &[Step] = &[

@@ -2,7 +2,7 @@
 
 use drawloom_contract::ids::{Digest, RunKey, Tenant};
 
-use super::{Step, statements};
+use super::Step;
 use crate::{
     large_texts::Blob,
     sqlite::{Connection, Error, Result, Statement, values},

@@ -2,7 +2,7 @@
 
 use drawloom_contract::{VERSION, record::Epoch, time::Timestamp};
 
-use super::{Step, statements};
+use super::Step;
 use crate::sqlite::{Connection, Result, open::Previous, values};
 
 pub(crate) const STEPS: &[Step] = &[(

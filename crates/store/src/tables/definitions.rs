@@ -5,7 +5,7 @@ use drawloom_contract::{
     ids::{Digest, Tenant},
 };
 
-use super::{Step, statements};
+use super::Step;
 use crate::{
     convert::Json,
     prepare::Pinned,

@@ -5,7 +5,7 @@ use drawloom_contract::{
     once::{CallEffect, Effected},
 };
 
-use super::{Step, statements};
+use super::Step;
 use crate::{
     convert::Json,
     sqlite::{Connection, Result, values},

@@ -6,7 +6,7 @@ use drawloom_contract::{
     time::Timestamp,
 };
 
-use super::{Step, statements};
+use super::Step;
 use crate::{
     convert::Json,
     sqlite::{Connection, Result, Row, Value, values},

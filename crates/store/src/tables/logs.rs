@@ -2,7 +2,7 @@
 
 use drawloom_contract::log::{LogChange, LogChanged, LogKey, Message, NewMessage, Page};
 
-use super::{Step, statements};
+use super::Step;
 use crate::{
     convert::Json,
     sqlite::{Connection, Result, Row, values},

@@ -5,7 +5,7 @@ use drawloom_contract::{
     record::{self, Record, Seq},
 };
 
-use super::{Step, blobs::Reads, statements};
+use super::{Step, blobs::Reads};
 use crate::{
     large_texts::{Form, put_back, referenced_bytes},
     prepare::Run,

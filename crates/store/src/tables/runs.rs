@@ -15,7 +15,7 @@ use drawloom_contract::{
     view::{Patch, RunView},
 };
 
-use super::{statements, waits::children_have_ended};
+use super::waits::children_have_ended;
 use crate::{
     prepare::Run,
     sqlite::{Result, values},

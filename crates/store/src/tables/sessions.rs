@@ -6,7 +6,7 @@ use drawloom_contract::{
     view::RunView,
 };
 
-use super::{Step, statements};
+use super::Step;
 use crate::sqlite::{Connection, Result, values};
 
 pub(crate) const STEPS: &[Step] = &[

@@ -6,7 +6,7 @@ use drawloom_contract::{
     values::{ChangeError, Expect, Kept, NewValue, Quota, Range, Space, ValueChange, ValueKey, Within},
 };
 
-use super::{Step, statements};
+use super::Step;
 use crate::{
     convert::Json,
     sqlite::{Connection, Result, Row, Value, values},

@@ -8,7 +8,7 @@ use drawloom_contract::{
     wait::{Wait, WaitChange, Waiting},
 };
 
-use super::{Step, statements};
+use super::Step;
 use crate::{
     convert::Json,
     sqlite::{Connection, Result, Row, values},

@@ -137,7 +137,8 @@ struct Upgraded {
 
 fn upgrade(old: &Path, seed: u64) -> Result<Upgraded, String> {
     let scratch = tempfile::tempdir().expect("a directory");
-    let arguments = ["--shape", "anthropic", "--bear", "2", "--delay-ms", "250", "--retry-after", "seconds:1"];
+    let arguments =
+        ["--shape", "anthropic", "--max-concurrent", "2", "--delay-ms", "250", "--retry-after", "seconds:1"];
     let provider = Provider::start(&arguments, &scratch.path().join("provider"));
     let config = CONFIG.replace("SEED", &seed.to_string()).replace("PROVIDER", &provider.address);
     let case = Case::new(&config);
