@@ -14,7 +14,7 @@ named! {
     /// A right that an operation asks for.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
     pub enum Scope {
-        /// Everything, in every tenant's own walls.
+        /// Everything inside the tenant, and what concerns the whole server.
         Admin = "substrate:admin",
         /// Everything inside the tenant.
         Tenant = "substrate:tenant",

@@ -1,4 +1,4 @@
-//! How long what has ended is kept: the seam to whoever removes it.
+//! How long what has ended is kept: the seam to its removal.
 
 use async_trait::async_trait;
 

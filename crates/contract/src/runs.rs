@@ -139,7 +139,7 @@ pub struct Cancelled {
     pub cascaded: Vec<RunId>,
 }
 
-/// How full the house is.
+/// How busy the server is.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Load {
     /// Runs with a slot.
@@ -152,7 +152,7 @@ pub struct Load {
     pub providers: BTreeMap<String, ProviderLoad>,
 }
 
-/// How full one provider is.
+/// How busy one provider is.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ProviderLoad {
     /// Runs with a slot.
@@ -165,10 +165,10 @@ pub struct ProviderLoad {
     /// Calls of its credential that are being answered.
     #[serde(default)]
     pub calls_in_flight: u64,
-    /// The most calls at once that the credential seems to bear, once it has refused one.
+    /// The concurrency limit that was learned for the credential, once a call was throttled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call_limit: Option<u64>,
-    /// Runs that are parked until the credential bears another call.
+    /// Runs that are parked until the credential takes another call.
     #[serde(default)]
     pub throttled: u64,
 }
@@ -265,6 +265,6 @@ pub trait Runs: Send + Sync {
     /// Folds a run's journal again.
     async fn replay(&self, caller: &Caller, run: RunId) -> Result<Replay, Failure>;
 
-    /// How full it is.
+    /// How busy it is.
     fn load_now(&self) -> Load;
 }

@@ -237,7 +237,7 @@ pub trait ToolSource: Send + Sync {
     /// nothing and says why.
     async fn offer(&self) -> Arc<Offer>;
 
-    /// Takes leave of whoever is behind it, when the process stops and nobody calls its tools any more. It takes a few
+    /// Ends its connection, when the process stops and its tools are not called any more. It takes a few
     /// seconds at most; a further call does nothing.
     async fn leave(&self);
 }

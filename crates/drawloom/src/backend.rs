@@ -55,7 +55,7 @@ impl dyn Backend {
         })
     }
 
-    /// The currency of costs; none when nobody knows it. It is asked for only when there is a cost to show.
+    /// The currency of costs; none when it is unknown. It is asked for only when there is a cost to show.
     pub(crate) async fn currency(&self, costs: impl IntoIterator<Item = Option<Amount>>) -> String {
         if costs.into_iter().flatten().next().is_none() {
             return String::new();

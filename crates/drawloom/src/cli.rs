@@ -146,7 +146,7 @@ pub enum Command {
     Doctor(commands::doctor::Doctor),
     /// Copy the store to a file, also while a server runs
     Backup(commands::backup::Backup),
-    /// Put a backup in the place of the store
+    /// Restore the store from a backup
     Restore(commands::restore::Restore),
     /// Remove runs that ended long ago
     Prune(commands::prune::Prune),

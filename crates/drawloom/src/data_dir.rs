@@ -1,7 +1,7 @@
 //! The data directory: who owns it, and where its server is.
 //!
 //! Owning the directory is holding the lock on `drawloom.lock`; the operating system lets go of it when the process ends,
-//! however it ends. Nobody probes the lock: who can take it owns the directory, who cannot is a client of its owner.
+//! however it ends. The lock is not probed: who can take it owns the directory, who cannot is a client of its owner.
 
 mod claim;
 
@@ -26,7 +26,7 @@ const TOKEN_FILE: &str = "token";
 /// Random bytes of a token.
 const TOKEN_BYTES: usize = 32;
 
-/// The command of a server that nobody started by hand: another one may take its place at once.
+/// The command of a server that was started on demand: another one may replace it at once.
 pub const UNATTENDED: &str = "serve --own-session";
 
 /// How the commands end that own the directory for as long as their runs take.
@@ -35,7 +35,7 @@ pub const EMBEDDED: &str = "--embedded";
 /// What is said of an owner whose lock file was deleted: what it is doing is not known.
 pub(crate) const LOCK_GONE: &str = "(its lock file is gone)";
 
-/// A log of more bytes is put aside when a server is started, in the place of the one before.
+/// A log of more bytes is put aside when a server is started, and replaces the one before.
 const LONGEST_LOG: u64 = 8 * 1024 * 1024;
 
 /// A directory that holds the store of one server.
@@ -211,7 +211,7 @@ impl DataDir {
             holder: Some(Holder { pid, command: LOCK_GONE.into() }),
             server: None,
         })?;
-        // Whoever left this behind is gone: it did not hold the lock.
+        // The process that left this behind is gone: it did not hold the lock.
         match fs::remove_file(self.path.join(SERVER_FILE)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(explain(SERVER_FILE)(error)),
             Ok(()) | Err(_) => {}
@@ -222,7 +222,7 @@ impl DataDir {
         Ok(Lock { directory: self.clone(), _claim: claim, file })
     }
 
-    /// Waits until nobody else starts a server here; until the file is dropped, nobody else does.
+    /// Waits until no other process starts a server here; until the file is dropped, no other does.
     pub fn lock_start(&self) -> Result<File, Error> {
         let explain = |source| Error::Io { path: self.path.clone(), file: START_FILE, source };
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.path).map_err(explain)?;
@@ -231,7 +231,7 @@ impl DataDir {
         file.and_then(|file| file.lock().map(|()| file)).map_err(explain)
     }
 
-    /// The log of a server that nobody started by hand, open at its end.
+    /// The log of a server that was started on demand, open at its end.
     pub fn open_log(&self) -> Result<File, Error> {
         let explain = |source| Error::Io { path: self.path.clone(), file: LOG_FILE, source };
         let path = self.log_path();

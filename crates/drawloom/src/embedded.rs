@@ -25,7 +25,7 @@ use crate::{
     operations,
 };
 
-/// Operations without a socket. Whoever calls is the user of this process, who may do everything.
+/// Operations without a socket. The caller is the user of this process, who may do everything.
 pub(crate) struct Embedded {
     app: Arc<App>,
     caller: Caller,

@@ -46,7 +46,7 @@ pub(crate) fn sounds_secret(name: &str) -> bool {
     ["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "AUTH"].iter().any(|word| name.contains(word))
 }
 
-/// Where data lives when nobody says: the XDG data directory.
+/// The default place of data: the XDG data directory.
 pub(crate) fn default_data_dir() -> Option<PathBuf> {
     base("XDG_DATA_HOME", ".local/share").map(|base| base.join("drawloom"))
 }

@@ -59,7 +59,7 @@ macro_rules! errors {
 errors! {
     Run {
         "budget_exhausted": "The budget of the run's tree is spent, and not even a last turn could be paid.", "Raise `budget`, or ask for less.";
-        "cancelled": "Somebody stopped the run.", "Nothing, if that was meant; its reason is in the message.";
+        "cancelled": "A caller stopped the run.", "Nothing, if that was meant; its reason is in the message.";
         "command_refused": "A command could not be confined as asked.", "`drawloom doctor` says what this machine can confine.";
         "command_unsendable": "A command has text that no process can be given.", "Use paths and values that are UTF-8 text.";
         "context_too_long": "The conversation does not fit the model.", "Ask for less, or use a model with a larger context.";
@@ -103,7 +103,7 @@ errors! {
         "both_spellings": "A field and its other spelling are both there.", "Leave one of them out.";
         "broken_body": "The connection broke in the middle of the body.", "Send it again.";
         "child_exists": "The child of this call was started before.", "Nothing: it is the same child.";
-        "conflict": "Somebody else wrote to the run.", "Ask again.";
+        "conflict": "Another writer changed the run.", "Ask again.";
         "contradiction": "The path and the body say different things.", "Leave one of them out.";
         "host_denied": "The Host header names no address of this server.", "Use the address that the server announced.";
         "idempotency_key_reused": "The key was used before with a different request.", "Use a new key for a new request.";
@@ -138,14 +138,14 @@ errors! {
         "unexpected_query": "A POST has a query.", "Put the fields into the body.";
         "unknown_executor": "The agent names an executor that this server does not have.", "Use one of those that the error lists.";
         "unknown_agent": "There is no agent of that name.", "`drawloom agents list` shows them.";
-        "unknown_agent_id": "No run has this handle.", "`drawloom runs list` shows runs.";
+        "unknown_agent_id": "No run has this agent_id.", "`drawloom runs list` shows runs.";
         "unknown_batch": "There is no such batch here.", "Check its id; it may have been pruned.";
         "unknown_key": "A key is not known.", "The hint says what was probably meant.";
         "unknown_route": "There is nothing at that address.", "GET /v1/openapi.json lists every route.";
         "unknown_run": "There is no such run here.", "Check its id; it may have been pruned.";
         "unknown_session": "There is no such session.", "Leave session_id out to begin a new one.";
         "unknown_toolset": "There is no such set of MCP tools.", "The hint lists them.";
-        "unknown_token": "Nobody has this token.", "Check it.";
+        "unknown_token": "The token is unknown.", "Check it.";
         "wrong_instance": "The request is meant for another server, which had this address before.", "Look again where the server is; `drawloom mcp` does it by itself.";
         "wrong_method": "The route has no such method.", "The hint says which it has.";
         "wrong_type": "A value has the wrong type.", "The message says which it must have.";
@@ -174,7 +174,7 @@ errors! {
         "store_closed": "The store was closed.", "Ask again when the server is back.";
         "store_corrupt": "The store is damaged, or the file is not a store.", "Restore a backup.";
         "store_failed": "The database or the file system said no.", "See the message; `drawloom doctor` checks the data directory.";
-        "store_full": "The disk is full, or the process may not make its files larger. Before the store's format changes there must be room for a copy of it.", "Free some space or raise `ulimit -f`; runs go on by themselves after that.";
+        "store_full": "The disk is full, or the process may not make its files larger. Before the store's format changes there must be space for a copy of it.", "Free some space or raise `ulimit -f`; runs go on by themselves after that.";
         "store_gone": "The store's files were deleted or replaced while the server was using them; it records nothing any more.", "Stop the server, put the files back or restore a backup, and start it again.";
         "store_locked": "Another process has the store.", "Wait for it to end, or pass another --data-dir.";
         "store_read_only": "The store cannot be written.", "Make the data directory and all that is in it writable.";
@@ -188,9 +188,9 @@ errors! {
         "event_too_large": "An event is longer than a client takes.", "Read the run instead of following it.";
         "http_setup": "The HTTP client cannot be made.", "See the message.";
         "line_too_long": "A message of an MCP host is longer than 16 MiB.", "Send less at once.";
-        "no_connection": "Nobody answers at the address.", "Start `drawloom serve`, or check --url.";
+        "no_connection": "No server answers at the address.", "Start `drawloom serve`, or check --url.";
         "not_drawloom": "What answers there is no drawloom server.", "Check --url.";
-        "outcome_unknown": "The connection broke, and nobody knows whether what was asked happened.", "Find out before you ask again.";
+        "outcome_unknown": "The connection broke, and it is unknown whether the request was carried out.", "Find out before you ask again.";
         "refused": "The server refused, in words that this version does not know.", "Use the same version on both sides.";
         "server_not_started": "`drawloom mcp` could not start a server.", "The message says why; `serve.log` in the data directory has more.";
         "session_lost": "The server has lost an MCP session and opens no new one.", "Connect again.";
@@ -225,7 +225,7 @@ errors! {
         "conflicting_options": "Two options exclude each other.", "Leave one of them out.";
         "needs_server": "What was asked needs a server, and a command without one executes the run.", "Wait for that command.";
         "no_agent": "Several prompts need an agent to go to.", "Add --agent.";
-        "no_answer": "A question was asked and nobody answered.", "Pass --yes.";
+        "no_answer": "A question got no answer: stdin has ended or is no terminal.", "Pass --yes.";
         "no_config": "There is no config.", "`drawloom init` writes one.";
         "no_data_dir": "There is no home directory to keep data in.", "Pass --data-dir.";
         "no_home": "There is no home directory in which hosts keep their config.", "Set HOME.";

@@ -17,7 +17,7 @@ pub enum Exit {
     Failed,
     /// 2: it could not run as it was asked: usage or config.
     Usage,
-    /// 3: it needs input that nobody is there to give.
+    /// 3: it needs input, and there is no terminal to ask at.
     NeedsInput,
 }
 

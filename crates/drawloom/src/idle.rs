@@ -1,4 +1,4 @@
-//! When a server that nobody started by hand may end: nobody is connected, and nothing is unfinished.
+//! When a server that was started on demand may end: no client is connected, and nothing is unfinished.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ const MOST_OFTEN: Duration = Duration::from_millis(50);
 /// How often it is looked at least.
 const LEAST_OFTEN: Duration = Duration::from_secs(30);
 
-/// Returns when for `limit` nobody was connected and no run was unfinished.
+/// Returns after `limit` without a connection and without an unfinished run.
 pub(crate) async fn until_idle(app: &App, runs: &dyn Runs, reader: &dyn RunReader, clock: &dyn Clock, limit: Duration) {
     let pause = (limit / 10).clamp(MOST_OFTEN, LEAST_OFTEN);
     let mut quiet_since = clock.now();

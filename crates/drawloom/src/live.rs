@@ -22,7 +22,7 @@ use crate::{
 
 pub(crate) use describe::{clock_of, describe, tool_head, tool_line};
 
-/// How much of a tool's input or result is shown, in columns, when nobody says how wide a line may be.
+/// How much of a tool's input or result is shown, in columns, when the width of a line is unknown.
 const GLIMPSE: usize = 100;
 
 /// What of the model's words is shown while it speaks.
@@ -109,7 +109,7 @@ impl<'a> Live<'a> {
             }
             "tool_call" => {
                 let call = data["call"].as_u64().unwrap_or_default();
-                self.calls.insert(call, tool_head(&data["tool_use"], self.room()));
+                self.calls.insert(call, tool_head(&data["tool_use"], self.width()));
                 self.busy_with_calls();
             }
             "tool_result" => {
@@ -121,7 +121,7 @@ impl<'a> Live<'a> {
                 let line = tool_line(&head, &data);
                 self.note(&format!("{} {}", self.output.beside(style, mark), self.output.beside(Style::Dim, &line)));
                 if data["is_error"].as_bool() == Some(true) {
-                    let said = first_line(data["text"].as_str().unwrap_or_default(), self.room());
+                    let said = first_line(data["text"].as_str().unwrap_or_default(), self.width());
                     self.note(&format!("  {}", self.output.beside(Style::Bad, &said)));
                 }
                 self.busy_with_calls();
@@ -135,7 +135,7 @@ impl<'a> Live<'a> {
             name => drawloom_contract::record::Notice::ALL.iter().any(|notice| notice.as_str() == name),
         };
         if line && let Some((mark, text)) = describe(event, "") {
-            let text = first_line(&text, self.room());
+            let text = first_line(&text, self.width());
             self.note(&format!(
                 "{} {}",
                 self.output.beside(Style::Notice, mark),
@@ -154,7 +154,7 @@ impl<'a> Live<'a> {
         self.clear();
     }
 
-    fn room(&self) -> usize {
+    fn width(&self) -> usize {
         self.output.width().map_or(GLIMPSE, |width| width.saturating_sub(2))
     }
 
@@ -228,7 +228,7 @@ impl<'a> Live<'a> {
     }
 }
 
-/// Shows every event until the last one, or until nobody reads any more.
+/// Shows every event until the last one, or until the output is closed.
 pub(crate) async fn show_all(live: &mut Live<'_>, mut events: Events) -> Result<(), CommandError> {
     while let Some(event) = events.next().await {
         live.show(&event?);

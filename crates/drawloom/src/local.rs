@@ -50,7 +50,7 @@ const FREE_ADDRESS: &str = "127.0.0.1:0";
 /// How long a server may take from its start until it serves, before it is asked about again.
 const START_TIME: Duration = Duration::from_secs(60);
 
-/// How long a server that somebody started by hand may be away before another one takes its place: restarting it must not
+/// How long a server that was started by hand may be away before another one takes its place: restarting it must not
 /// be a race against the proxies of its clients.
 const RETURN_TIME: Duration = Duration::from_secs(10);
 
@@ -98,11 +98,11 @@ struct Search {
     refusal: Mutex<Option<CommandError>>,
 }
 
-/// A server that owned the directory when it was found. Its process is watched: once that is gone, whoever has its address
-/// is somebody else, and must not get the token.
+/// A server that owned the directory when it was found. Its process is watched: once that is gone, its address
+/// belongs to another process, which must not get the token.
 struct Found {
     server: ServerFile,
-    /// Nothing, when this machine does not show it: it runs in another container, or nobody may look.
+    /// Nothing, when this machine does not show it: it runs in another container, or may not be looked at.
     process: Option<OwnedFd>,
     address: Address,
 }
@@ -119,7 +119,7 @@ impl Found {
     }
 }
 
-/// A server that somebody started by hand, when the last one that was found is such a one.
+/// A server that was started by hand, when the last one that was found is such a one.
 #[derive(Default)]
 struct Attended {
     server: Option<Arc<Found>>,
@@ -130,7 +130,7 @@ struct Attended {
 impl Attended {
     /// Whether it has still time to come back.
     fn may_return(&mut self, now: Instant) -> bool {
-        // Nobody asks about a server that is there, so after a pause this is another outage.
+        // A server that is there is not asked about, so after a pause this is another outage.
         let since = self.away.filter(|(_, last)| now.since(*last) < RETURN_TIME).map_or(now, |(first, _)| first);
         self.away = Some((since, now));
         now.since(since) < RETURN_TIME
@@ -180,7 +180,7 @@ impl Search {
         if let Some(server) = attended.server.clone()
             && attended.may_return(SystemClock.now())
         {
-            // Only looked at: who takes the lock, however briefly, may be in the way of whoever restarts it.
+            // Only looked at: who takes the lock, however briefly, may be in the way of the process that restarts it.
             match self.directory.read_server() {
                 Some(found) if found == server.server && server.lives() => return Ok(server),
                 // A server that is restarted says so by another file.
@@ -372,9 +372,9 @@ impl Search {
 impl Upstream for Local {
     async fn find(&self, failed: Option<&Address>) -> Result<Address, Failure> {
         let (search, failed) = (self.0.clone(), failed.cloned());
-        // Whoever stops waiting does not break off the start of a server.
+        // A caller that stops waiting does not break off the start of a server.
         let found = tokio::spawn(async move { search.find(failed).await }).await;
-        found.unwrap_or_else(|_| Err(away("nobody looks for the server any more")))
+        found.unwrap_or_else(|_| Err(away("the search for the server was given up")))
     }
 
     fn known(&self) -> Option<Address> {

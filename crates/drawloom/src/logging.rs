@@ -32,7 +32,7 @@ static REDACTOR: LazyLock<RwLock<Arc<Redactor>>> =
 
 /// Starts logging what `filter` lets through.
 pub(crate) fn start(filter: &str, format: LogFormat, look: Appearance) -> Result<(), CommandError> {
-    // What the MCP library says of every message is for whoever asks for it by name; ends of connections we tell ourselves.
+    // What the MCP library says of every message is logged only when it is asked for by name; ends of connections we tell ourselves.
     let quiet = match filter.contains("rmcp") {
         true => filter.to_owned(),
         false => format!("{filter},rmcp=warn,rmcp::transport::worker=off"),

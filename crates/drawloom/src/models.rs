@@ -72,7 +72,7 @@ impl Models for KnownModels {
     }
 }
 
-/// What a provider's failure means for whoever asked for its models.
+/// What a provider's failure means for the command that asked for its models.
 pub(crate) fn failure(error: &TurnError) -> Failure {
     let kind = match error {
         TurnError::Throttled { .. } | TurnError::Overloaded { .. } => FailureKind::Throttled,

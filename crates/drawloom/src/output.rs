@@ -45,7 +45,7 @@ pub enum Colour {
     Never,
 }
 
-/// How the output looks, as far as somebody says so.
+/// How the output looks, as far as flags and the environment say.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Appearance {
     /// When colours are used.
@@ -122,17 +122,17 @@ impl Output {
         self.format
     }
 
-    /// Whether the answer is read by somebody at a terminal.
+    /// Whether the answer goes to a terminal.
     pub fn is_terminal(&self) -> bool {
         io::stdout().is_terminal()
     }
 
-    /// Columns that a line may have; no limit when nobody says and the reader is a program.
+    /// Columns that a line may have; no limit when that is unknown and the reader is a program.
     pub fn width(&self) -> Option<usize> {
         self.width
     }
 
-    /// Whether nobody reads any more.
+    /// Whether the reader closed the output.
     pub fn is_closed(&self) -> bool {
         self.closed.load(Ordering::Relaxed)
     }
@@ -230,7 +230,7 @@ fn terminal_width() -> Option<usize> {
 
 /// What clap says of a command line that it cannot read, or was asked to say: help and version are no mistakes.
 pub fn usage(error: &clap::Error) -> std::process::ExitCode {
-    // Nobody can be told that the output is gone.
+    // The output is gone, so this cannot be reported.
     drop(error.print());
     if error.use_stderr() { Exit::Usage.into() } else { Exit::Done.into() }
 }

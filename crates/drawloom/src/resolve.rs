@@ -37,7 +37,7 @@ use crate::{
 /// The hidden argument with which this program is the launcher of a command.
 pub const LAUNCHER: &str = "__launch";
 
-/// The word that makes this program start itself as nobody's child.
+/// The argument that makes this program start itself detached.
 pub const LEAVE: &str = "__leave";
 
 /// What a config means.

@@ -122,7 +122,7 @@ mod tests {
 
     const HOUR: i64 = 3_600_000;
 
-    /// A clock that stands still until somebody waits for it.
+    /// A clock that stands still until a test waits for it.
     struct Jumps {
         began: Timestamp,
         now: Mutex<Instant>,

@@ -33,7 +33,7 @@ impl StopSignals {
     }
 }
 
-/// Ends when somebody wants this process to stop. It listens from the moment it is made.
+/// Ends when a signal tells this process to stop. It listens from the moment it is made.
 pub fn stop_signal() -> impl Future<Output = ()> {
     let mut signals = StopSignals::listen();
     async move { signals.next().await }

@@ -57,7 +57,7 @@ use crate::{
 
 pub use crate::signals::stop_signal;
 
-/// How long a command without a server waits for steps in flight when it is interrupted: somebody waits for the prompt.
+/// How long a command without a server waits for steps in flight when it is interrupted: the user waits for the prompt.
 const EMBEDDED_DRAIN_MS: u64 = 1_000;
 
 /// An instance that runs.
@@ -79,7 +79,7 @@ pub struct Running {
     sweeper: Option<AbortOnDropHandle<()>>,
     /// The outside servers.
     sources: Vec<Arc<dyn ToolSource>>,
-    /// Whether the end before this one was unclean and nobody took up what it left: then the next server must see it.
+    /// Whether the end before this one was unclean and no process took up what it left: then the next server must see it.
     unclean_before: bool,
     /// Whether steps were still in flight after a rest: then nothing is waited for any more.
     abandoned: AtomicBool,
@@ -102,7 +102,7 @@ pub async fn start(parts: Parts) -> Result<Running, CommandError> {
         Surface::Embedded => None,
     };
     let address = listener.as_ref().map_or(SocketAddr::from(([127, 0, 0, 1], 0)), |(_, address)| *address);
-    // Without a listener nobody calls but this process.
+    // Without a listener only this process calls.
     let auth = match &listener {
         Some(_) => parts.auth(address)?,
         None => Auth::new(address, &[], Vec::new()).map_err(|error| CommandError::of(&error))?,
@@ -277,7 +277,7 @@ impl Running {
         rests
     }
 
-    /// Stops in order, unless a further signal says that nobody wants to wait for that. Then what is in flight is
+    /// Stops in order, unless a further signal says that the user does not want to wait for that. Then what is in flight is
     /// abandoned as in a crash, which loses nothing that was acknowledged.
     pub async fn stop_or_leave(self) -> Option<StopReport> {
         if self.abandoned.load(Ordering::Relaxed) {
@@ -290,7 +290,7 @@ impl Running {
         }
     }
 
-    /// Returns when for `limit` nobody was connected and no run was unfinished.
+    /// Returns after `limit` without a connection and without an unfinished run.
     pub async fn until_idle(&self, clock: &dyn Clock, limit: Duration) {
         idle::until_idle(&self.app, &*self.engine, &*self.store, clock, limit).await;
     }
@@ -301,7 +301,7 @@ impl Running {
         backend.call(request).await
     }
 
-    /// The engine, for whoever starts runs without a surface.
+    /// The engine, to start runs without a surface.
     pub fn runs(&self) -> Arc<dyn Runs> {
         self.engine.clone()
     }
@@ -367,7 +367,7 @@ fn report_findings(parts: &Parts) {
 }
 
 /// From here on a write that would make a file larger than this process may, fails: the signal that comes with it would end
-/// the process. Nobody looks at the signal, the failure says enough.
+/// the process. The signal is not used, the failure says enough.
 fn outlive_file_limit() {
     if let Err(error) = signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw())) {
         tracing::warn!(%error, "a signal cannot be caught; a file that reaches its limit ends the process");

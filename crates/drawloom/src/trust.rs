@@ -1,6 +1,6 @@
 //! Trust: whether this user agreed to what a config can do.
 //!
-//! A config that was found can start programs, send keys to any address and open volumes, and a folder that somebody else made
+//! A config that was found can start programs, send keys to any address and open volumes, and a folder that another person made
 //! can contain one. So nothing of it is started or called before its user has seen the list of its powers and agreed. A prompt
 //! may change later; a new power asks again.
 
@@ -203,7 +203,7 @@ impl Review {
         })
     }
 
-    /// Asks whether the config is trusted; without somebody to ask, it is not.
+    /// Asks whether the config is trusted; without a terminal to ask at, it is not.
     pub(crate) fn ask(&self, asking: Asking<'_>) -> Result<bool, CommandError> {
         let Asking::Terminal(output) = asking else { return Ok(false) };
         let why = match self.agreed {

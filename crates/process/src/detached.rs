@@ -1,4 +1,4 @@
-//! A program that outlives whoever started it: a server that a short-lived process needs and leaves behind.
+//! A program that outlives the process that started it: a server that a short-lived process needs and leaves behind.
 
 use std::{
     ffi::OsString,
@@ -37,7 +37,7 @@ pub enum FirstWord {
 }
 
 impl Detached {
-    /// Starts this very program again with `args`, as nobody's child: the word `leave` must lead it to [`leave`]. It gets
+    /// Starts this very program again with `args`, detached: the argument `leave` must lead it to [`leave`]. It gets
     /// no input, its errors go to `log`, its output is heard until the first line, and its environment is ours. It should
     /// call [`own_session`] first of all.
     pub fn start(leave: &str, args: impl IntoIterator<Item = OsString>, log: File) -> io::Result<Self> {
@@ -73,20 +73,20 @@ impl Detached {
     }
 }
 
-/// Starts this very program with `args` and is done: whoever ends the tree of processes below the one that asked for this
+/// Starts this very program with `args` and ends: a process that ends the tree below the one that asked for this
 /// (hosts do) does not find what was started.
 pub fn leave(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     match Command::new(Path::new("/proc/self/exe")).arg0(NAME).args(args).spawn() {
         Ok(_) => ExitCode::SUCCESS,
         Err(error) => {
-            // Its errors go to the log that the started program would have had; there is nobody else to tell.
+            // Its errors go to the log that the started program would have had; there is no other place for them.
             _ = writeln!(io::stderr(), "cannot start: {error}");
             ExitCode::FAILURE
         }
     }
 }
 
-/// Leaves the session of whoever started this process, and with it the terminal and the signals that are sent to it.
+/// Leaves the session of the process that started this one, and with it the terminal and the signals that are sent to it.
 pub fn own_session() -> io::Result<()> {
     match rustix::process::setsid() {
         // It leads a group already, as a program does that a shell started by itself.

@@ -52,7 +52,7 @@ impl std::fmt::Debug for Service {
     }
 }
 
-/// A service on its way to the launcher: one line of JSON on its input, so that nobody sees the environment in a list of
+/// A service on its way to the launcher: one line of JSON on its input, so that the environment is not in a list of
 /// processes.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct ServiceOrder {
@@ -145,7 +145,7 @@ impl Words {
     }
 }
 
-/// The text from its first whole line on, or its first whole word: nobody could know a part of a secret for one.
+/// The text from its first whole line on, or its first whole word: a part of a secret would not be recognised.
 fn whole(text: &str) -> &str {
     let at = text.find('\n').or_else(|| text.find(char::is_whitespace));
     at.map_or("", |at| &text[at..])

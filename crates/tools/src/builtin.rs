@@ -99,7 +99,7 @@ pub fn off(config: &Config) -> Vec<Off> {
     off.filter_map(|tool| tool.switch.map(|switch| Off { name: tool.name, switch: switch.turn_on })).collect()
 }
 
-/// Names of the environment variables that tools need, for whoever may read the environment.
+/// Names of the environment variables that tools need, for the binary, which reads the environment.
 pub fn variables(config: &Config) -> impl Iterator<Item = &str> {
     ["PATH", "LANG"].into_iter().chain(config.bash.env.iter().map(String::as_str))
 }

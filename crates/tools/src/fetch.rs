@@ -182,9 +182,9 @@ async fn read(
     let headers = response.headers().map(|(name, value)| (name.to_owned(), value.into_owned())).collect();
     let (mut body, mut cut) = (Vec::new(), false);
     while let Some(chunk) = response.chunk().await.map_err(|error| explain(&error))? {
-        let room = most - body.len();
-        body.extend_from_slice(&chunk[..chunk.len().min(room)]);
-        if chunk.len() > room {
+        let left = most - body.len();
+        body.extend_from_slice(&chunk[..chunk.len().min(left)]);
+        if chunk.len() > left {
             cut = true;
             break;
         }

@@ -102,7 +102,7 @@ impl Drop for StopOnDrop {
     }
 }
 
-/// Does blocking work off the runtime's threads; the flag tells it when nobody waits for it any more. A panic in it goes
+/// Does blocking work off the runtime's threads; the flag tells it when its caller stopped waiting. A panic in it goes
 /// on in the caller.
 pub(crate) async fn until_dropped<T: Send + 'static>(work: impl FnOnce(Arc<AtomicBool>) -> T + Send + 'static) -> T {
     let stop = Arc::new(AtomicBool::new(false));
@@ -115,7 +115,7 @@ pub(crate) async fn until_dropped<T: Send + 'static>(work: impl FnOnce(Arc<Atomi
     }
 }
 
-/// A file that fails when nobody waits for what is read from it any more.
+/// A file that fails when the caller of the read stopped waiting.
 pub(crate) struct Stoppable<'a, R> {
     pub(crate) file: R,
     pub(crate) stop: &'a AtomicBool,
@@ -125,7 +125,7 @@ impl<R: io::Read> io::Read for Stoppable<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self.stop.load(Ordering::Relaxed) {
             // Not the kind that readers try again by themselves.
-            true => Err(io::Error::other("nobody waits for it any more")),
+            true => Err(io::Error::other("the caller stopped waiting")),
             false => self.file.read(buffer),
         }
     }

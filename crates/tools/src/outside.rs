@@ -1,6 +1,6 @@
 //! Outside MCP servers as tools of our agents, under names such as `mcp__server__tool`.
 //!
-//! A server is a program that is started here and talked to over pipes, or an address. Nobody trusts it: what it offers is
+//! A server is a program that is started here and talked to over pipes, or an address. It is not trusted: what it offers is
 //! checked before a model sees it (`offer`), what it answers is cut (`answer`), and whatever it does becomes the result of
 //! one call (`server`). This is the only home of rmcp's client.
 
@@ -48,7 +48,7 @@ pub struct OutsideParts {
     pub clock: Arc<dyn Clock>,
 }
 
-/// A text of a server's, at most `most` bytes of it. It is masked before it is cut, because nobody knows a part of a secret.
+/// A text of a server's, at most `most` bytes of it. It is masked before it is cut, because a part of a secret is not recognised.
 fn quote(redactor: &Redactor, text: &str, most: usize) -> String {
     let mut text = text.to_owned();
     redactor.mask(&mut text);

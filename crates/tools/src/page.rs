@@ -66,7 +66,7 @@ fn whole_utf8(bytes: &[u8]) -> bool {
 }
 
 /// A web page as text: headings, lists, code and links kept, everything that is not for reading left out. One pass, no
-/// tree: no page can be too deep. It ends early when nobody waits for it any more.
+/// tree: no page can be too deep. It ends early when its caller stops waiting.
 pub(crate) fn readable(html: &str, base: &Address, stop: &AtomicBool) -> Page {
     let mut writer = Writer::new(base);
     let mut emitter = DefaultEmitter::<()>::default();

@@ -100,7 +100,7 @@ fn read(opened: &Opened, input: &Input, redactor: &Redactor, stop: &AtomicBool) 
     })
 }
 
-/// Opens a regular file. Whatever else has that name is not waited for: a pipe that nobody writes to would be for ever.
+/// Opens a regular file. Whatever else has that name is not waited for: a pipe without a writer would block for ever.
 pub(crate) fn open_regular(opened: &Opened) -> Result<(File, u64), ToolError> {
     let path = &opened.place.path;
     let found = find_regular(opened, path)?;
@@ -134,7 +134,7 @@ fn not_regular(path: &Path) -> ToolError {
 fn exact(opened: &Opened, mut file: File, size: u64, input: &Input, redactor: &Redactor) -> Result<String, ToolError> {
     let path = &opened.place.path;
     let from = input.offset.unwrap_or(0);
-    // A character has at most four bytes; fewer than that may show nothing, and whoever goes on from there never ends.
+    // A character has at most four bytes; fewer than that may show nothing, and a reader that goes on from there never ends.
     let limit = input.limit.unwrap_or(MOST_BYTES as u64).clamp(LONGEST_CHARACTER, MOST_BYTES as u64);
     let reach = redactor.reach() as u64;
     let before = from.min(reach);

@@ -146,7 +146,7 @@ pub(crate) struct Walk {
     pub(crate) hidden: Hidden,
     /// How many threads work on it.
     pub(crate) threads: usize,
-    /// Set by whoever does not want the walk any more.
+    /// Set by a caller that does not want the walk any more.
     pub(crate) stop: Arc<AtomicBool>,
 }
 

@@ -28,7 +28,7 @@ use crate::{
     output::{Column, Format, Output, Style, Text, count, duration, first_line, money},
 };
 
-/// A terminal with fewer columns has no room for figures beside the prompts.
+/// A terminal with fewer columns has no space for figures beside the prompts.
 const NARROW: usize = 72;
 
 /// Start many runs at once and wait for all of them
@@ -167,7 +167,7 @@ impl Watching<'_> {
     async fn watch(&self, prompts: &[String]) -> Result<BatchResult, CommandError> {
         let Self { session, connection, spawned, .. } = *self;
         let lines = Lines(session.output.lines(spawned.results.len()));
-        let room = session.output.width();
+        let width = session.output.width();
         let mut ends: FuturesUnordered<_> = spawned
             .results
             .iter()
@@ -178,11 +178,11 @@ impl Watching<'_> {
                 async move {
                     if session.output.shows_progress() {
                         let mut progress = Progress { index, head, status: "queued", turn: 0, tokens: 0 };
-                        line.set_message(progress.words(room));
+                        line.set_message(progress.words(width));
                         let mut events = connection.backend.follow(run.run_id, 0).await?;
                         while let Some(event) = events.next().await {
                             progress.apply(&event?);
-                            line.set_message(progress.words(room));
+                            line.set_message(progress.words(width));
                         }
                     }
                     let ended = super::run::wait(connection, run.run_id).await?;
@@ -269,9 +269,9 @@ impl Progress {
         }
     }
 
-    fn words(&self, room: Option<usize>) -> String {
+    fn words(&self, width: Option<usize>) -> String {
         let Self { index, head, status, turn, tokens } = self;
-        if room.is_some_and(|room| room < NARROW) {
+        if width.is_some_and(|width| width < NARROW) {
             return format!("{index:>2}  {status:<9}  {head}");
         }
         format!("{index:>2}  {status:<9}  turn {turn:<3} {:>8} tokens  {head}", count(*tokens))

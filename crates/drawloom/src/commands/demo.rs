@@ -172,7 +172,7 @@ fn write_files(home: &Path) -> std::io::Result<()> {
     FILES.iter().try_for_each(|(name, text)| fs::write(home.join("files").join(name), text))
 }
 
-/// The usual address when nobody has it, else any.
+/// The usual address when it is free, else any.
 async fn free_address() -> &'static str {
     match tokio::net::TcpListener::bind(ADDRESS).await {
         Ok(_) => ADDRESS,

@@ -85,18 +85,18 @@ impl Report {
     fn show(&self, output: &Output) {
         let name_width = self.checks.iter().map(|check| check.what.len()).max().unwrap_or(0);
         let indent = 4 + 2 + name_width + 2;
-        let room = output.width().map_or(usize::MAX, |width| width.saturating_sub(indent).max(20));
+        let width = output.width().map_or(usize::MAX, |width| width.saturating_sub(indent).max(20));
         for check in &self.checks {
             let (word, style) = match check.verdict {
                 Verdict::Ok => ("ok  ", Style::Good),
                 Verdict::Warn => ("warn", Style::Notice),
                 Verdict::Fail => ("FAIL", Style::Bad),
             };
-            let mut lines = check.message.lines().flat_map(|line| wrap(&shown(line), room));
+            let mut lines = check.message.lines().flat_map(|line| wrap(&shown(line), width));
             let first = lines.next().unwrap_or_default();
             let name = output.styled(Style::Bold, &format!("{:<name_width$}", check.what));
             output.line(format!("{}  {name}  {first}", output.styled(style, word)));
-            let hint = check.hint.iter().flat_map(|hint| wrap(&format!("→ {hint}"), room));
+            let hint = check.hint.iter().flat_map(|hint| wrap(&format!("→ {hint}"), width));
             let hint = hint.map(|line| output.styled(Style::Notice, &line));
             for line in lines.chain(hint) {
                 output.line(format!("{}{line}", " ".repeat(indent)));

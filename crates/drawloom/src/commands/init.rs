@@ -21,7 +21,7 @@ use crate::{
     trust,
 };
 
-/// The file that is written when nobody names another.
+/// The file that is written unless another one is named.
 const FILE: &str = "drawloom.yaml";
 
 /// The folder for agents beside a config whose own folder they must not have.
@@ -138,15 +138,18 @@ enum DefaultAnswer {
     No,
 }
 
-/// Asks somebody at the terminal; an empty line means `usual`.
+/// Asks the user at the terminal; an empty line means `usual`.
 fn ask(session: &Session, question: &str, usual: DefaultAnswer) -> Result<bool, CommandError> {
     let choices = if usual == DefaultAnswer::Yes { "[Y/n]" } else { "[y/N]" };
     session.output.write(&format!("{question} {choices} "));
     let mut line = String::new();
     let read = io::stdin().lock().read_line(&mut line);
     if read.map_err(|error| CommandError::failed("no_answer", format!("no answer: {error}")))? == 0 {
-        return Err(CommandError { exit: Exit::NeedsInput, ..CommandError::usage("no_answer", "nobody answers") }
-            .with_hint("pass --yes to ask nothing"));
+        return Err(CommandError {
+            exit: Exit::NeedsInput,
+            ..CommandError::usage("no_answer", "the question got no answer")
+        }
+        .with_hint("pass --yes to ask nothing"));
     }
     Ok(match line.trim().to_lowercase().as_str() {
         "" => usual == DefaultAnswer::Yes,

@@ -1,4 +1,4 @@
-//! `drawloom man`: the manual pages, for whoever packs the binary.
+//! `drawloom man`: the manual pages, for packagers.
 
 use std::{fs, path::PathBuf};
 

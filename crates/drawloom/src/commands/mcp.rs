@@ -42,7 +42,7 @@ pub struct Mcp {
 /// Shown below the help.
 pub(crate) const HELP: &str = "\
 Without --upstream it talks to the server of the data directory, and starts one when there is none:
-that one stops by itself when for ten minutes nobody is connected and no run is unfinished. A server
+that one stops after ten minutes without a connection and without an unfinished run. A server
 that goes away is looked for again, for at most five minutes; what it had not answered is sent again,
 and nothing happens twice. Runs go on when the host ends.";
 
@@ -80,7 +80,7 @@ pub(crate) struct Connection {
     /// A running server, with or without `/mcp`; its token is taken from DRAWLOOM_TOKEN [default: that of the data directory]
     #[arg(long, global = true, value_name = "URL")]
     upstream: Option<String>,
-    /// Sets of tools to offer in the place of the usual one, with commas between
+    /// Toolsets to offer instead of the default one, separated by commas
     #[arg(long, global = true, value_name = "SET", value_delimiter = ',')]
     toolsets: Vec<String>,
     /// How long the host waits for a tool, in seconds: a handle comes back before [default: MCP_TOOL_TIMEOUT of Claude Code]
@@ -106,7 +106,7 @@ impl Mcp {
             .build()
             .map_err(|error| CommandError::failed("no_runtime", format!("cannot start the async runtime: {error}")))?;
         let ended = runtime.block_on(self.connection.serve(session));
-        // A read of stdin cannot be interrupted; whoever waits in it is left behind.
+        // A read of stdin cannot be interrupted; its thread is left behind.
         runtime.shutdown_background();
         ended
     }
@@ -215,7 +215,7 @@ impl Flags {
 
 impl Drop for Flags {
     fn drop(&mut self) {
-        // Nobody can be told, and nobody is hurt when the other side is gone.
+        // The other side is gone, so nothing can be reported to it.
         _ = fcntl_setfl(&self.end, self.found);
     }
 }

@@ -53,7 +53,7 @@ impl Prune {
                 ));
                 if !report.dry_run && report.runs > 0 {
                     output.note(
-                        "the store keeps its size and reuses the room; `drawloom backup` and `restore` make it small",
+                        "the store keeps its size and reuses the space; `drawloom backup` and `restore` make it small",
                     );
                 }
             }

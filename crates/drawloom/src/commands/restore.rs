@@ -1,4 +1,4 @@
-//! `drawloom restore`: a backup in the place of the store.
+//! `drawloom restore`: restores the store from a backup.
 
 use std::{
     path::{Path, PathBuf},
@@ -26,7 +26,7 @@ use crate::{
     start::start,
 };
 
-/// Put a backup in the place of the store
+/// Restore the store from a backup
 #[derive(Debug, Args)]
 pub struct Restore {
     /// A file that `drawloom backup` made

@@ -181,7 +181,7 @@ fn prompt(given: Option<String>) -> Result<String, CommandError> {
         None if std::io::stdin().is_terminal() => {
             return Err(CommandError {
                 exit: Exit::NeedsInput,
-                ..CommandError::usage("no_prompt", "there is no prompt and nobody pipes one")
+                ..CommandError::usage("no_prompt", "no prompt was given, as an argument or on stdin")
             }
             .with_hint("give the prompt as an argument, or pipe it: echo 'Hello' | drawloom run AGENT"));
         }

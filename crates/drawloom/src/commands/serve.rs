@@ -1,4 +1,4 @@
-//! `drawloom serve`: the agents of the config over HTTP, until somebody stops it.
+//! `drawloom serve`: the agents of the config over HTTP, until it is stopped.
 
 use std::{pin::pin, time::Duration};
 
@@ -32,10 +32,10 @@ pub struct Serve {
     /// Where to listen; port 0 takes a free one [default: `listen` of the config, 127.0.0.1:8787]
     #[arg(long, value_name = "IP:PORT")]
     listen: Option<String>,
-    /// Stop by itself when for so many seconds nobody was connected and no run was unfinished
+    /// Stop after this many seconds without a connection and without an unfinished run
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     idle_exit: Option<u64>,
-    /// Leave the session of whoever started it: for a server that `drawloom mcp` starts
+    /// Leave the session of the process that started it: for a server that `drawloom mcp` starts
     #[arg(long, hide = true)]
     own_session: bool,
     /// The config was found by the command that starts this server: it is trusted only if its user agreed to it
@@ -51,7 +51,7 @@ impl Serve {
         if self.own_session
             && let Err(error) = drawloom_process::own_session()
         {
-            tracing::warn!(%error, "the server stays in the session of whoever started it");
+            tracing::warn!(%error, "the server stays in the session of the process that started it");
         }
         let project = Project::find(&session.globals)?;
         let loaded = config::load_files(&project.shown)?;
@@ -86,7 +86,7 @@ impl Serve {
         };
         tokio::select! {
             () = &mut stop => {}
-            () = idle => tracing::info!(idle_exit = self.idle_exit, "nobody uses the server any more"),
+            () = idle => tracing::info!(idle_exit = self.idle_exit, "the server is idle"),
         }
         tracing::info!("stopping: steps in flight come to their next record");
         match running.stop_or_leave().await {

@@ -68,9 +68,9 @@ metrics! {
     PROVIDER_CALLS: Gauge "drawloom_provider_calls_in_flight" ["provider"]
         "Calls of the provider's credential that are being answered.";
     PROVIDER_LIMIT: Gauge "drawloom_provider_call_limit" ["provider"]
-        "The most calls at once that the credential seems to bear; absent until it has refused one.";
+        "The concurrency limit that was learned for the credential; absent until a call was throttled.";
     PROVIDER_THROTTLED: Gauge "drawloom_provider_runs_throttled" ["provider"]
-        "Runs that are parked until the credential bears another call.";
+        "Runs that are parked until the credential takes another call.";
 
     CALLS: Counter "drawloom_model_calls_total" ["provider", "model", "outcome"]
         "Calls of models, by what they came to: ok, or the code of the failure.";

@@ -18,7 +18,7 @@ pub struct Column {
     right: bool,
     /// Not narrower than this; not at all, when absent.
     shrinks_to: Option<usize>,
-    /// Left out when there is no room: the highest first.
+    /// Left out when the line is too narrow: the highest first.
     leave_out: Option<u8>,
 }
 
@@ -181,14 +181,14 @@ fn line(
     for (at, column) in columns.iter().enumerate() {
         let Text { text, style } = cell(column);
         let text = fit(&text, column.2);
-        let room = " ".repeat(column.2.saturating_sub(text.width()));
+        let padding = " ".repeat(column.2.saturating_sub(text.width()));
         let text = style.map_or_else(|| text.clone(), |style| paint(style, &text));
         if at > 0 {
             line.push_str(&" ".repeat(GAP));
         }
         match (column.1.right, at + 1 == columns.len()) {
-            (true, _) => line.extend([room, text]),
-            (false, false) => line.extend([text, room]),
+            (true, _) => line.extend([padding, text]),
+            (false, false) => line.extend([text, padding]),
             // Trailing spaces would only make copied tables ragged.
             (false, true) => line.push_str(&text),
         }

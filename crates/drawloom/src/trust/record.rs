@@ -94,7 +94,7 @@ impl Records {
 
     fn write(&self, entries: &Entries) -> io::Result<()> {
         let temporary = self.directory.join("trusted.json.new");
-        // A file that a killed process left, or a link that somebody put there, is not written through.
+        // A file that a killed process left, or a link that another user put there, is not written through.
         match fs::remove_file(&temporary) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             Ok(()) | Err(_) => {}

@@ -26,7 +26,7 @@ fn a_healthy_place_passes() {
             "ok permissions",
             "ok store",
             "ok listen",
-            "ok room",
+            "ok disk",
             "ok clock",
             "ok limits",
             "ok token"

@@ -74,7 +74,7 @@ fn supervise(command: Pid, grace: Duration) -> Tree {
         }
         tree.reap();
         if tree.status().is_none() {
-            // Its input has ended: whoever minds that ends by himself, in order.
+            // Its input has ended: most programs end in order when they see that.
             let mut ended = [PollFd::from_borrowed_fd(process.as_fd(), PollFlags::IN)];
             let _ = poll(&mut ended, Some(&timespec(grace)));
         }

@@ -176,6 +176,24 @@ async fn what_a_crash_left_of_a_removal_goes_with_the_next() {
 }
 
 #[tokio::test]
+async fn a_definition_that_the_store_has_is_not_written_again() {
+    let bench = Bench::new();
+    let definition = std::sync::Arc::new(drawloom_testkit::definition("worker", "script", "m"));
+    let redactor = drawloom_contract::redact::Redactor::new::<&str>([]);
+    let run = |number| {
+        let accepted = Accepted { definition: definition.digest(), agent: definition.name.clone(), ..accepted(number) };
+        let definitions = vec![redactor.clean(definition.clone())];
+        bench.store.commit(Entry { definitions, ..Entry::append(bench.epoch, begin(accepted, [])) })
+    };
+    run(1).await.expect("a run");
+    assert_eq!(rows(&bench, "definitions"), 1);
+    let connection = rusqlite::Connection::open(bench.store.file()).expect("the file");
+    connection.execute_batch("DELETE FROM definitions").expect("a writable file");
+    run(2).await.expect("a run");
+    assert_eq!(rows(&bench, "definitions"), 0, "it was written again");
+}
+
+#[tokio::test]
 async fn a_definition_goes_when_no_run_has_it_any_more() {
     let bench = Bench::new();
     let definition = |name: &str| {

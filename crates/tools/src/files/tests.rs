@@ -3,14 +3,14 @@ use std::{sync::mpsc, time::Duration};
 use super::*;
 
 #[tokio::test]
-async fn work_learns_that_nobody_waits_for_it_any_more() {
+async fn work_learns_that_its_caller_stopped_waiting() {
     let ((began, has_begun), (ended, has_ended)) = (tokio::sync::oneshot::channel(), mpsc::channel());
     let work = tokio::spawn(until_dropped(move |stop| {
-        began.send(()).expect("somebody listens");
+        began.send(()).expect("a listener");
         while !stop.load(Ordering::Relaxed) {
             std::thread::yield_now();
         }
-        ended.send(()).expect("somebody listens");
+        ended.send(()).expect("a listener");
     }));
     has_begun.await.expect("it begins");
     work.abort();
@@ -19,7 +19,7 @@ async fn work_learns_that_nobody_waits_for_it_any_more() {
 }
 
 #[test]
-fn a_file_of_any_size_is_left_when_nobody_waits() {
+fn a_file_of_any_size_is_left_when_the_caller_stops_waiting() {
     let stop = AtomicBool::new(false);
     let mut endless = Stoppable { file: io::repeat(b'x'), stop: &stop };
     let mut buffer = [0; 16];

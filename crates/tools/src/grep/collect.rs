@@ -32,7 +32,7 @@ pub(super) struct Wanted {
     pub(super) limit: usize,
 }
 
-/// A file that ends early when nobody waits for the search any more.
+/// A file that ends early when the caller of the search stops waiting.
 pub(super) struct Reader<'a> {
     pub(super) file: File,
     pub(super) stop: &'a AtomicBool,

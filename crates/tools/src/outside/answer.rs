@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::quote;
 
-/// What stands for a block that nobody understands.
+/// What replaces a block of an unknown type.
 pub(super) const UNKNOWN: &str = "[content of a kind that is not known]";
 
 /// The result of a call, cut to `most` bytes.
@@ -51,7 +51,7 @@ fn is_said(structured: &Value, result: &CallToolResult, blocks: &[String]) -> bo
         || inner.is_some_and(are_the_blocks)
 }
 
-/// Puts a description in the place of pictures, sounds and other binaries, wherever they are.
+/// Replaces pictures, sounds and other binaries with a description, wherever they are.
 fn describe_binaries(value: &mut Value) {
     match value {
         Value::Array(list) => list.iter_mut().for_each(describe_binaries),

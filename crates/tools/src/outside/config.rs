@@ -99,7 +99,7 @@ pub fn prefix(server: &str) -> String {
     format!("mcp__{server}__")
 }
 
-/// Names of the environment variables that the servers need, for whoever may read the environment.
+/// Names of the environment variables that the servers need, for the binary, which reads the environment.
 pub fn variables(servers: &BTreeMap<String, McpServerConfig>) -> impl Iterator<Item = &str> {
     ALWAYS.into_iter().chain(servers.values().flat_map(McpServerConfig::variables))
 }
@@ -188,7 +188,7 @@ fn is_address(url: &str) -> bool {
     begins && host == Some(true)
 }
 
-/// Whether a name looks as if somebody gave the secret in its place: the form of a token, or a long word with digits.
+/// Whether a name looks like the secret that it should name: the form of a token, or a long word with digits.
 fn looks_secret(name: &str) -> bool {
     let is_random =
         |word: &str| word.len() >= LONGEST_WORD && word.contains(|character: char| character.is_ascii_digit());

@@ -50,7 +50,7 @@ const GRACE: Duration = Duration::from_secs(2);
 /// How long the end of a program is waited for once its pipes have ended, to say how it ended.
 const LAST_WORDS: Duration = Duration::from_secs(3);
 
-/// The longest text of somebody else's in one of our errors, in bytes.
+/// The longest text of a server in one of our errors, in bytes.
 const LONGEST_QUOTE: usize = 600;
 
 /// An open connection.
@@ -304,7 +304,7 @@ impl Failed {
     }
 }
 
-/// Somebody who waits for an answer.
+/// A caller that waits for an answer.
 struct Waiting {
     peer: Peer<RoleClient>,
     state: Arc<ConnectionState>,

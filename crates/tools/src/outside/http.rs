@@ -72,7 +72,7 @@ impl Error {
         }
     }
 
-    /// Whether the request came to somebody who said something to it.
+    /// Whether a server answered the request, with success or not.
     pub(super) fn is_answer(&self) -> bool {
         matches!(self, Self::Refused { .. } | Self::NoAnswer(_) | Self::NotTheAnswer(_))
     }
@@ -179,7 +179,7 @@ impl Http {
             JsonRpcMessage::Response(response) if response.id.to_string() != asked.to_string() => other(&response.id),
             JsonRpcMessage::Error(error) => match &error.id {
                 Some(id) if id.to_string() != asked.to_string() => other(id),
-                // Nobody else can be meant.
+                // No other can be meant.
                 _ => Ok(ServerJsonRpcMessage::error(error.error, Some(asked.clone()))),
             },
             JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_) => {

@@ -1,4 +1,4 @@
-//! Reading a server's messages, also those that are not as MCP has them: whoever asked is told at once.
+//! Reading a server's messages, also invalid ones: the caller gets an error at once.
 
 use drawloom_contract::redact::Redactor;
 use drawloom_net::rpc::Seeker;
@@ -18,7 +18,7 @@ pub(super) struct Read {
     pub(super) is_as_sent: bool,
 }
 
-/// The message in a text. What answers a request but is none that a client understands becomes an error for whoever asked;
+/// The message in a text. An answer that is not valid becomes an error for the caller;
 /// nothing when it is no message at all.
 pub(super) fn read(text: &[u8], redactor: &Redactor) -> Option<Read> {
     let instead = |message| Some(Read { message, is_as_sent: false });
@@ -37,7 +37,7 @@ pub(super) fn read(text: &[u8], redactor: &Redactor) -> Option<Read> {
 /// `data` of an error that stands for an answer that could not be read.
 const UNREADABLE: &str = "drawloom: unreadable answer";
 
-/// The error for whoever asked for what this was meant to be.
+/// The error for the caller whose answer this was meant to be.
 fn error_for(text: &[u8], redactor: &Redactor) -> Option<ServerJsonRpcMessage> {
     let (id, why) = match serde_json::from_slice::<Value>(text) {
         Ok(Value::Array(list)) => {
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_parsed_is_an_error_for_whoever_asked() {
+    fn what_cannot_be_parsed_is_an_error_for_the_caller() {
         let deep = format!(r#"{{"jsonrpc":"2.0","id":7,"result":{}{}}}"#, "[".repeat(200), "]".repeat(200));
         for text in [
             deep.as_bytes(),

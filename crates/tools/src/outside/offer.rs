@@ -15,7 +15,7 @@ use super::{
     tool::OutsideTool,
 };
 
-/// Most tools of one server that are offered; each takes room in every turn.
+/// Most tools of one server that are offered; each takes tokens in every turn.
 pub(super) const MOST_TOOLS: usize = 128;
 
 /// The longest name of a tool that providers of models take.
@@ -36,7 +36,7 @@ pub(super) struct Listed {
     pub(super) schema: Result<Usable, String>,
     /// Whether the server says that a second call does no more than the first.
     pub(super) repeatable: bool,
-    /// Whether it can only be called as a task, which nobody here does.
+    /// Whether it can only be called as a task, which is not supported.
     pub(super) needs_task: bool,
 }
 
@@ -68,7 +68,7 @@ impl Listed {
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct List {
     pub(super) listed: Vec<Listed>,
-    /// Whether that was all; nobody looks at lists without end.
+    /// Whether that was all; lists without end are cut.
     pub(super) is_whole: bool,
     /// How long it is good for; for ever when nothing is said, because the server says when it changes.
     pub(super) good_for: Option<Duration>,

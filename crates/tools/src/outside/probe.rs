@@ -92,7 +92,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn whoever_does_not_say_that_he_speaks_the_newer_protocol_is_asked_the_older_way() {
+    fn a_server_that_does_not_offer_the_newer_protocol_is_asked_in_the_older_one() {
         let code = |answer: Value| {
             let answer = serde_json::from_value(answer).expect("an answer");
             match understood(answer) {

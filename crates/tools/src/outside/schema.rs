@@ -153,7 +153,7 @@ fn check_property(name: &str) -> Result<(), String> {
     }
 }
 
-/// A reference must lead to a place in the same schema: nobody fetches others.
+/// A reference must lead to a place in the same schema: others are not fetched.
 fn check_reference(value: &Value, root: &Value) -> Result<(), String> {
     let Some(pointer) = value.as_str().and_then(|text| text.strip_prefix('#')) else {
         return Err(format!("`$ref` leads out of it: {}", short(value)));

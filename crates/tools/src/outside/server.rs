@@ -63,10 +63,10 @@ pub(super) struct Server {
     prefix: String,
     config: McpServerConfig,
     parts: OutsideParts,
-    /// The connection that calls use. Nobody who opens or asks holds it.
+    /// The connection that calls use. It is not held while a connection is opened or asked.
     current: StdMutex<Option<Current>>,
     state: Mutex<State>,
-    /// How many openings have failed. Whoever waited while one did takes its failure for his answer.
+    /// How many openings have failed. A caller that waited meanwhile gets the same failure.
     failed_openings: AtomicU64,
     /// Whether it is asked the older way at once.
     older: AtomicBool,
@@ -118,7 +118,7 @@ impl Server {
         }
     }
 
-    /// Waits until nobody is opening it.
+    /// Waits until no caller is opening it.
     #[cfg(test)]
     pub(super) async fn settled(&self) {
         drop(self.state.lock().await);
@@ -132,7 +132,7 @@ impl Server {
     pub(super) async fn call(self: &Arc<Self>, tool: &str, arguments: Map<String, Value>) -> Result<Step, ToolError> {
         let mut connection = self.connection(tool).await?;
         let mut asked = self.ask(&connection, tool, arguments.clone()).await;
-        // Whoever does not know the session has not made the call. Others may still be under way in it.
+        // A server that does not know the session has not made the call. Others may still be under way in it.
         if matches!(&asked, Some(Err(failed)) if failed.is_session_lost()) {
             self.retire(&connection);
             connection = self.connection(tool).await?;
@@ -386,7 +386,7 @@ impl Server {
         }
     }
 
-    /// A connection ended by itself: whoever dies young counts as failed.
+    /// The server ended a connection: one that lasted only shortly counts as failed.
     async fn note_death(&self, state: &mut State, connection: &Connection) {
         let why = self.config.without_query(&connection.why().await);
         tracing::warn!(server = %self.name, %why, "an outside MCP server ended; it is started again");

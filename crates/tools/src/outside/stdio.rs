@@ -204,7 +204,7 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> Transp
     }
 
     async fn close(&mut self) -> io::Result<()> {
-        // Whoever writes lets go of the pipe first.
+        // The writer lets go of the pipe first.
         self.filter.state.close();
         drop(self.writer.lock().await.take());
         Ok(())

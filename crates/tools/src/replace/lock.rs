@@ -22,7 +22,7 @@ pub(super) struct Key {
     name: PathBuf,
 }
 
-/// The locks that somebody holds or waits for.
+/// The locks that are held or waited for.
 static HELD: LazyLock<Mutex<HashMap<Key, Weak<tokio::sync::Mutex<()>>>>> = LazyLock::new(Mutex::default);
 
 /// What to lock for this file: the same for every path and volume that leads to it.
@@ -48,7 +48,7 @@ pub(super) fn key(opened: &Opened) -> Result<Key, ToolError> {
     }
 }
 
-/// Waits until nobody else changes this file.
+/// Waits until no other call changes this file.
 pub(super) async fn hold(key: Key) -> OwnedMutexGuard<()> {
     let lock = {
         let mut held = HELD.lock().unwrap_or_else(PoisonError::into_inner);

@@ -2,13 +2,13 @@
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// The queue. It is over when it is empty and nobody works on what could fill it again.
+/// The queue. It is over when it is empty and no worker is busy with what could fill it again.
 pub(super) struct Queue<T> {
     state: Mutex<State<T>>,
     changed: Condvar,
 }
 
-/// Somebody works.
+/// A worker is busy.
 pub(super) struct Guard<'a, T>(&'a Queue<T>);
 
 impl<T> Drop for Guard<'_, T> {
@@ -36,7 +36,7 @@ impl<T> Queue<T> {
         }
     }
 
-    /// The next piece of work, as soon as there is one; nothing when all is done. Whoever takes one holds a `guard` meanwhile.
+    /// The next piece of work, as soon as there is one; nothing when all is done. The worker that takes one holds a `guard` meanwhile.
     pub(super) fn next(&self) -> Option<T> {
         let mut state = self.lock();
         loop {
@@ -51,7 +51,7 @@ impl<T> Queue<T> {
         }
     }
 
-    /// Held by whoever works; also a panic lets go of it, so that nobody waits for ever.
+    /// Held by a worker; a panic releases it too, so that no worker waits for ever.
     pub(super) fn guard(&self) -> Guard<'_, T> {
         Guard(self)
     }

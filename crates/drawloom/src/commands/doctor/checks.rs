@@ -36,7 +36,7 @@ use super::{Report, Verdict, machine, outside};
 /// A provider that has not answered by then does not work.
 const KEY_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Looks at everything; at keys only when somebody wants it, because that asks the providers.
+/// Checks everything; keys only when the user wants it, because that asks the providers.
 pub(super) async fn all(session: &Session, report: &mut Report, with_keys: bool) {
     if let Some(url) = &session.globals.url {
         // The config and the data directory of a server elsewhere are elsewhere too.
@@ -59,7 +59,7 @@ pub(super) async fn all(session: &Session, report: &mut Report, with_keys: bool)
     }
     let place = project.map(|project| project.data.path().to_owned()).or_else(environment::default_data_dir);
     // What is the machine's, one function each: a further check is a line here.
-    for check in [machine::room, machine::clock, machine::open_files, machine::sandbox] {
+    for check in [machine::disk, machine::clock, machine::open_files, machine::sandbox] {
         check(report, place.as_deref().unwrap_or(Path::new("/")));
     }
     if let Some(loaded) = &loaded {
@@ -248,7 +248,7 @@ fn tokens(report: &mut Report, config: &Config) {
         false if loopback => report.ok(
             "token",
             format!(
-                "{} is not set: the server is open to programs on this machine, and to nobody else",
+                "{} is not set: the server is open to programs on this machine, and to no others",
                 config.auth.token_env
             ),
         ),

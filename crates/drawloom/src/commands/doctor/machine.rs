@@ -11,13 +11,13 @@ use crate::{LAUNCHER, clock::SystemClock, output::bytes};
 
 use super::{Report, Verdict};
 
-/// Below this much room a warning is due.
-const LITTLE_ROOM: u64 = 1024 * 1024 * 1024;
-/// Below this much room runs will soon park.
-const NO_ROOM: u64 = 32 * 1024 * 1024;
+/// Below this much free space a warning is due.
+const LITTLE_SPACE: u64 = 1024 * 1024 * 1024;
+/// Below this much free space runs will soon park.
+const NO_SPACE: u64 = 32 * 1024 * 1024;
 /// Files that were written so long after now were not: the clock is wrong.
 const SLACK_MS: i64 = 5 * 60 * 1_000;
-/// Nobody ran this version before.
+/// This version did not exist before.
 const OLDEST: Timestamp = Timestamp::from_millis(1_767_225_600_000);
 /// As many connections as the server takes, and some files.
 const FILES: u64 = 4_096 + 64;
@@ -36,28 +36,28 @@ pub(super) fn permissions(report: &mut Report, path: &Path) {
     }
 }
 
-/// Whether the disk has room.
-pub(super) fn room(report: &mut Report, path: &Path) {
+/// Whether the disk has free space.
+pub(super) fn disk(report: &mut Report, path: &Path) {
     let existing = path.ancestors().find(|above| above.exists()).unwrap_or(Path::new("/"));
-    let room = match rustix::fs::statvfs(existing) {
+    let free = match rustix::fs::statvfs(existing) {
         Ok(found) => found.f_bavail.saturating_mul(found.f_frsize),
-        Err(error) => return report.add(Verdict::Warn, "room", format!("cannot ask for free space: {error}"), None),
+        Err(error) => return report.add(Verdict::Warn, "disk", format!("cannot ask for free space: {error}"), None),
     };
-    let message = format!("{} free", bytes(room));
-    match room {
-        0..NO_ROOM => report.add(
+    let message = format!("{} free", bytes(free));
+    match free {
+        0..NO_SPACE => report.add(
             Verdict::Fail,
-            "room",
+            "disk",
             message,
-            Some("free some space: on a full disk runs park until there is room".into()),
+            Some("free some space: on a full disk runs park until there is space".into()),
         ),
-        NO_ROOM..LITTLE_ROOM => report.add(
+        NO_SPACE..LITTLE_SPACE => report.add(
             Verdict::Warn,
-            "room",
+            "disk",
             message,
             Some("free some space soon; `drawloom prune` removes old runs".into()),
         ),
-        _ => report.ok("room", message),
+        _ => report.ok("disk", message),
     }
 }
 

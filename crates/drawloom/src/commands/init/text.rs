@@ -145,7 +145,7 @@ fn agent(name: &str, model: &str, description: &str, prompt: &str, wanted: &[&st
     {model}
     system_prompt: {prompt}
     tools: [{}]
-    agents: []                  # whom it may spawn: nobody
+    agents: []                  # agents that it may spawn: none
     volumes: [here]
     hosts: []                   # what it may reach over HTTP: nothing
     budget: {{ tokens: 500000 }}  # of a run and all below it

@@ -254,7 +254,7 @@ fn server(session: &Session, connection: &Connection, scope: Scope) -> Result<Se
     match upstream {
         Some(url) => {
             refuse_userinfo(url)?;
-            // Checked now, because nobody sees it when a host starts it.
+            // Checked now, because its errors are not seen when a host starts it.
             super::endpoint(url, &connection.toolsets)?;
             args.extend(["--upstream".to_owned(), url.clone()]);
         }
@@ -335,17 +335,17 @@ fn program() -> String {
 }
 
 fn agreed(session: &Session, question: &str) -> Result<bool, CommandError> {
-    let nobody = || {
-        CommandError { exit: Exit::NeedsInput, ..CommandError::usage("no_answer", "nobody is there to agree") }
+    let no_answer = || {
+        CommandError { exit: Exit::NeedsInput, ..CommandError::usage("no_answer", "the question got no answer") }
             .with_hint("pass --yes to write without asking")
     };
     if !std::io::stdin().is_terminal() {
-        return Err(nobody());
+        return Err(no_answer());
     }
     session.output.write(&format!("{question} [Y/n] "));
     let mut line = String::new();
     match std::io::stdin().lock().read_line(&mut line) {
-        Ok(0) | Err(_) => Err(nobody()),
+        Ok(0) | Err(_) => Err(no_answer()),
         Ok(_) => Ok(matches!(line.trim().to_lowercase().as_str(), "" | "y" | "yes")),
     }
 }

@@ -23,7 +23,7 @@ use crate::{
 
 /// Runs of a tree that are shown at most.
 const MOST_RUNS: usize = 500;
-/// How long a line is, when nobody says.
+/// The width of a line, when the terminal does not say.
 const USUAL_WIDTH: usize = 120;
 
 /// Show one run, with its turns and the tree below it
@@ -248,7 +248,7 @@ impl Shown {
 
     /// One line for each turn and each call.
     fn show_turns(&self, output: &Output) {
-        let room = output.width().unwrap_or(USUAL_WIDTH).saturating_sub(8);
+        let width = output.width().unwrap_or(USUAL_WIDTH).saturating_sub(8);
         let mut heads = BTreeMap::new();
         let mut lines = Vec::new();
         for event in &self.events {
@@ -256,11 +256,11 @@ impl Shown {
             match &*event.name {
                 "message" => {
                     let text = describe(event, &self.currency).map(|(_, text)| text).unwrap_or_default();
-                    let text = first_line(&text, room);
+                    let text = first_line(&text, width);
                     lines.push(format!("{:>3}  {text}", data["turn"].as_u64().unwrap_or_default()));
                 }
                 "tool_call" => {
-                    heads.insert(data["call"].as_u64(), tool_head(&data["tool_use"], room));
+                    heads.insert(data["call"].as_u64(), tool_head(&data["tool_use"], width));
                 }
                 "tool_result" => {
                     let head = heads.remove(&data["call"].as_u64()).unwrap_or_default();
@@ -268,12 +268,12 @@ impl Shown {
                         Some(true) => ("✗", Style::Bad),
                         _ => ("✓", Style::Good),
                     };
-                    let text = output.styled(Style::Dim, &fit(&tool_line(&head, &data), room));
+                    let text = output.styled(Style::Dim, &fit(&tool_line(&head, &data), width));
                     lines.push(format!("     {} {text}", output.styled(style, mark)));
                 }
                 "provider_fallback" | "turn_reset" => {
                     let text = describe(event, &self.currency).map(|(_, text)| text).unwrap_or_default();
-                    lines.push(format!("     {} {}", output.styled(Style::Notice, "!"), first_line(&text, room)));
+                    lines.push(format!("     {} {}", output.styled(Style::Notice, "!"), first_line(&text, width)));
                 }
                 _ => {}
             }
@@ -304,8 +304,8 @@ impl Shown {
             }
         }
         if let Some(error) = run.error.as_ref().filter(|_| run.run_id != self.run.run_id) {
-            let room = output.width().unwrap_or(USUAL_WIDTH).saturating_sub(below.chars().count() + 2);
-            let text = first_line(&format!("{} ({})", error.message, error.code), room);
+            let width = output.width().unwrap_or(USUAL_WIDTH).saturating_sub(below.chars().count() + 2);
+            let text = first_line(&format!("{} ({})", error.message, error.code), width);
             output.line(format!("{}  {}", output.styled(Style::Dim, below), output.styled(Style::Bad, &text)));
         }
         let children = self.tree.children.get(&run.run_id).map(Vec::as_slice).unwrap_or_default();

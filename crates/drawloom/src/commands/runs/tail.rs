@@ -20,7 +20,7 @@ use crate::{
     output::{Format, Output, Style, first_line, fit},
 };
 
-/// How long a line is, when nobody says.
+/// The width of a line, when the terminal does not say.
 const USUAL_WIDTH: usize = 160;
 
 /// Follow runs: what happened so far, then what happens
@@ -163,10 +163,11 @@ impl Lines<'_> {
             _ => Style::Dim,
         };
         let name = format!("{:<17}", event.name);
-        let room = self.output.width().unwrap_or(USUAL_WIDTH).saturating_sub(12 + 2 + who.chars().count() + 2 + 17 + 3);
-        // A narrow line has no room for the event's name.
-        let (name, room) = if room < 20 { (String::new(), room + 18) } else { (format!("{name} "), room) };
-        let text = first_line(&text, room.max(10));
+        let width =
+            self.output.width().unwrap_or(USUAL_WIDTH).saturating_sub(12 + 2 + who.chars().count() + 2 + 17 + 3);
+        // A narrow line has no space for the event's name.
+        let (name, width) = if width < 20 { (String::new(), width + 18) } else { (format!("{name} "), width) };
+        let text = first_line(&text, width.max(10));
         self.output.line(format!(
             "{}  {}  {name}{} {text}",
             self.output.styled(Style::Dim, time),

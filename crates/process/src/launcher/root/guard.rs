@@ -75,7 +75,7 @@ fn guard(part: &Path, relative: &Path, rule: Guard, empty: &Path) -> Result<bool
     Ok(true)
 }
 
-/// Mounts something over what is at `relative`: `over`, or what is there already.
+/// Mounts `over` on the path `relative`, or the path itself when `over` is absent.
 fn cover(part: &Path, relative: &Path, over: Option<&Path>) -> io::Result<()> {
     let here = open(part, relative)?;
     let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::AT_RECURSIVE | OpenTreeFlags::OPEN_TREE_CLOEXEC;

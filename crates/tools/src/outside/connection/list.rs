@@ -30,7 +30,7 @@ const USUALLY_GOOD: Duration = Duration::from_secs(60);
 const GOOD: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(3600);
 
 impl Connection {
-    /// Whether the server says when its tools change: over HTTP nobody may listen, and the newer protocol wants to be asked.
+    /// Whether the server says when its tools change: over HTTP there may be no listener, and the newer protocol wants to be asked.
     fn says_changes(&self) -> bool {
         let is_older = self.service.peer().peer_info().is_none_or(|info| info.protocol_version.has_initialize());
         is_older && !self.is_remote()

@@ -25,7 +25,7 @@ const PAUSE: Duration = Duration::from_secs(60);
 pub(super) struct Listening(Arc<Mutex<Option<Instant>>>);
 
 impl Listening {
-    /// When it may be opened for whoever wants that now; he will.
+    /// When it may be opened; the caller opens it then.
     fn turn(&self, now: Instant) -> Instant {
         let mut not_before = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let turn = not_before.map_or(now, |not_before| not_before.max(now));

@@ -83,7 +83,7 @@ impl Http {
         }
     }
 
-    /// What a status that is no success means: an error of JSON-RPC when the body is one, so that it reaches whoever asked.
+    /// What a status that is no success means: an error of JSON-RPC when the body is one, so that it reaches the caller.
     pub(super) fn refused(
         &self,
         message: &ClientJsonRpcMessage,
