@@ -1,12 +1,15 @@
 //! A server like the shipped one, with fixtures and faults for the durability tests. `DRAWLOOM_FIXTURE` holds what it is
 //! to do, as JSON; the arguments are a config file and a data directory.
 
-use std::{io::Write as _, path::PathBuf, process::ExitCode, sync::Arc};
+use std::{collections::BTreeMap, io::Write as _, path::PathBuf, process::ExitCode, sync::Arc};
 
-use drawloom::{Extra, Parts, Surface, config, data_dir::DataDir, start};
-use drawloom_contract::tool::Tool;
+use drawloom::{Extra, Parts, StoreSeams, Surface, config, data_dir::DataDir, start};
+use drawloom_contract::{executor::Executor, tool::Tool};
 use drawloom_store::Synchronous;
-use drawloom_testkit::{Fault, KillJournal, KillTool, Killer, Ledger, MarkedModel, Names, ShiftedClock, with_fault};
+use drawloom_testkit::{
+    Fault, KillJournal, KillLog, KillTool, KillValues, Killer, LateStore, Ledger, MarkedModel, Names, ShiftedClock,
+    Steps, StoreHandles, step_tools, with_fault, with_log_fault, with_value_fault,
+};
 use serde::Deserialize;
 
 /// What the process is to do.
@@ -55,10 +58,14 @@ async fn serve() -> anyhow::Result<()> {
     let ledger: Arc<dyn Tool> = Arc::new(Ledger { file: fixture.ledger });
     let loaded = config::load_files(&[config])?;
     let lock = DataDir::new(directory).lock("fixture")?;
-    let extra = Extra { tools: vec![ledger], ..Extra::default() };
+    let with_kill = |inner: Arc<dyn Tool>| -> Arc<dyn Tool> { Arc::new(KillTool { inner, killer: killer.clone() }) };
+    let late = Arc::<LateStore>::default();
+    let steps: Arc<dyn Executor> = Arc::new(Steps { tools: step_tools(&late).into_iter().map(with_kill).collect() });
+    let executors = BTreeMap::from([("steps".to_owned(), steps)]);
+    let extra = Extra { tools: vec![ledger], executors, ..Extra::default() };
     let mut parts = Parts::from_config(loaded, lock, Surface::Serve { listen: "127.0.0.1:0".into() }, &extra)?;
     for tool in &mut parts.resolved.tools {
-        *tool = Arc::new(KillTool { inner: tool.clone(), killer: killer.clone() });
+        *tool = with_kill(tool.clone());
     }
     if let Some(file) = fixture.clock {
         parts.clock = Arc::new(ShiftedClock { inner: parts.clock, file });
@@ -66,9 +73,16 @@ async fn serve() -> anyhow::Result<()> {
     if !fixture.sync {
         parts.store.synchronous = Synchronous::Off;
     }
-    parts.wrap_journal = Box::new({
-        let killer = killer.clone();
-        move |inner| with_fault(Arc::new(KillJournal { inner, killer }), fixture.fault)
+    parts.wrap_store = Box::new({
+        let (killer, clock) = (killer.clone(), parts.clock.clone());
+        move |store| {
+            let values = Arc::new(KillValues { inner: store.values.clone(), killer: killer.clone() });
+            let logs = Arc::new(KillLog { inner: store.logs.clone(), killer: killer.clone() });
+            let (values, logs) = (with_value_fault(values, fixture.fault), with_log_fault(logs, fixture.fault));
+            late.set(StoreHandles { values, logs, clock });
+            let journal = Arc::new(KillJournal { inner: store.journal, killer });
+            StoreSeams { journal: with_fault(journal, fixture.fault), ..store }
+        }
     });
     parts.wrap_model = Box::new(move |_, inner| {
         let (file, poison) = (fixture.calls.clone(), fixture.poison.clone());

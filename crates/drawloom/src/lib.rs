@@ -33,6 +33,6 @@ mod signals;
 mod start;
 mod trust;
 
-pub use parts::{Parts, Surface};
+pub use parts::{Parts, StoreSeams, Surface};
 pub use resolve::{Extra, LAUNCHER, LEAVE, Resolved, resolve};
 pub use start::{Running, start, stop_signal};

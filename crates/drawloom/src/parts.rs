@@ -4,9 +4,11 @@ use std::{path::Path, sync::Arc};
 
 use drawloom_contract::{
     journal::Journal,
+    log::Log,
     model::Model,
     redact::Redactor,
     time::{Clock, Entropy},
+    values::KeyValue,
 };
 use drawloom_server::{
     AnyOperation,
@@ -25,8 +27,15 @@ use crate::{
     resolve::{self, Directories, Extra, Resolved, bash},
 };
 
-/// Puts something between the engine and the journal.
-pub type WrapJournal = Box<dyn FnOnce(Arc<dyn Journal>) -> Arc<dyn Journal> + Send>;
+/// The store, as the engine uses it.
+pub struct StoreSeams {
+    pub journal: Arc<dyn Journal>,
+    pub logs: Arc<dyn Log>,
+    pub values: Arc<dyn KeyValue>,
+}
+
+/// Puts something between the engine and the store.
+pub type WrapStore = Box<dyn FnOnce(StoreSeams) -> StoreSeams + Send>;
 
 /// Puts something between the engine and a provider's model.
 pub type WrapModel = Box<dyn Fn(&str, Arc<dyn Model>) -> Arc<dyn Model> + Send>;
@@ -57,8 +66,8 @@ pub struct Parts {
     pub resolved: Resolved,
     /// How the store is opened.
     pub store: Options,
-    /// Stands between the engine and the journal.
-    pub wrap_journal: WrapJournal,
+    /// Stands between the engine and the store.
+    pub wrap_store: WrapStore,
     /// Stands between the engine and each provider's model.
     pub wrap_model: WrapModel,
     /// Operations beside the built-in ones.
@@ -96,7 +105,7 @@ impl Parts {
             surface,
             loaded,
             resolved,
-            wrap_journal: Box::new(|journal| journal),
+            wrap_store: Box::new(|store| store),
             wrap_model: Box::new(|_, model| model),
             operations: extra.operations.clone(),
             tables: Vec::new(),

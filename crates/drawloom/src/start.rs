@@ -23,7 +23,7 @@ use drawloom_contract::{
     definition::{Definitions as _, may_mean},
     failure::Failure,
     ids::Tenant,
-    journal::{Journal, RunReader, StoreError},
+    journal::{RunReader, StoreError},
     record::Epoch,
     retention::Retention,
     runs::Runs,
@@ -48,7 +48,7 @@ use crate::{
     idle, leftovers, logging,
     metrics::{self, Facts, ProcessFacts, StoreFiles},
     models::KnownModels,
-    parts::{Parts, Surface},
+    parts::{Parts, StoreSeams, Surface},
     project,
     resolve::Resolved,
     retention::{self, Sweeps},
@@ -113,7 +113,6 @@ pub async fn start(parts: Parts) -> Result<Running, CommandError> {
 
     let Opened { store, epoch, previous } = open_store(&parts).map_err(explain)?;
     let reader: Arc<dyn RunReader> = store.clone();
-    let journal: Arc<dyn Journal> = store.clone();
     if let Access::Owner(lock) = &parts.access {
         leftovers::sweep(lock.directory(), &*store, &parts.resolved.volumes).await.map_err(explain)?;
     }
@@ -133,14 +132,16 @@ pub async fn start(parts: Parts) -> Result<Running, CommandError> {
     if parts.surface == Surface::Embedded {
         config.drain_timeout_ms = config.drain_timeout_ms.min(EMBEDDED_DRAIN_MS);
     }
+    let seams = StoreSeams { journal: store.clone(), logs: store.clone(), values: store.clone() };
+    let StoreSeams { journal, logs, values } = (parts.wrap_store)(seams);
     let engine = Engine::new(drawloom_engine::Parts {
         config,
         epoch,
         previous_unclean: previous == Previous::Unclean,
-        journal: (parts.wrap_journal)(journal),
+        journal,
         reader: reader.clone(),
-        logs: store.clone(),
-        values: store.clone(),
+        logs,
+        values,
         definitions: parts.resolved.catalog.clone(),
         providers,
         prices: parts.resolved.prices.clone(),

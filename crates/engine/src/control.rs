@@ -68,6 +68,15 @@ impl Control {
         std::mem::take(&mut self.lock().pardoned)
     }
 
+    /// Tells the task that has a run that a call is to be made again; says whether a task has it.
+    pub(crate) fn wake(engine: &Engine, key: &RunKey) -> bool {
+        let active = engine.active();
+        let Some(control) = active.get(key) else { return false };
+        control.lock().woken = true;
+        control.changed.notify_one();
+        true
+    }
+
     /// Whether a call is to be made again since this was last asked.
     pub(crate) fn take_woken(&self) -> bool {
         std::mem::take(&mut self.lock().woken)
@@ -116,15 +125,6 @@ impl Claim {
     /// The claim on a run. A task that has it brings the run back to the queue when it lets go.
     pub(crate) fn take_or_return(engine: &Arc<Engine>, key: &RunKey) -> Option<Self> {
         Self::take_or(engine, key, |control| control.lock().again = true).ok()
-    }
-
-    /// The claim on a run. A task that has it is told that a call is to be made again.
-    pub(crate) fn take_or_wake(engine: &Arc<Engine>, key: &RunKey) -> Option<Self> {
-        let wake = |control: &Control| {
-            control.lock().woken = true;
-            control.changed.notify_one();
-        };
-        Self::take_or(engine, key, wake).ok()
     }
 
     /// `held` happens while nobody can let go of the claim.

@@ -160,12 +160,17 @@ impl Engine {
         let run = RunId::mint(now, &*self.parts.entropy)?;
         let mut warnings = start.warnings;
         let narrowed_tools = both(parent.narrowed_tools.as_deref(), start.tools.as_deref(), matches);
+        tell_lost("tools", start.tools.as_deref(), narrowed_tools.as_deref(), matches, &mut warnings);
         warnings.extend(self.toolbox.missing(&definition.tools, narrowed_tools.as_deref()));
         let tools = narrowed(&pinned.tools, narrowed_tools.as_deref(), &mut warnings);
-        let narrowed_hosts = match (&parent.narrowed_hosts, start.hosts) {
+        let narrowed_hosts = match (&parent.narrowed_hosts, &start.hosts) {
             (Some(above), asked) => Some(hosts::narrowed(above, asked.as_deref()).to_vec()),
-            (None, asked) => asked,
+            (None, asked) => asked.clone(),
         };
+        tell_lost("allowed_hosts", start.hosts.as_deref(), narrowed_hosts.as_deref(), is_same, &mut warnings);
+        let narrowed_volumes = both(parent.narrowed_volumes.as_deref(), start.volumes.as_deref(), is_same);
+        tell_lost("volumes", start.volumes.as_deref(), narrowed_volumes.as_deref(), is_same, &mut warnings);
+        let max_iterations = narrower("max_iterations", start.max_iterations, definition.max_iterations, &mut warnings);
         let mut part_budgets = parent.part_budgets.clone();
         if start.budget_tokens.is_some() || start.budget_cost.is_some() {
             part_budgets.push(PartBudget { run, tokens: start.budget_tokens, cost: start.budget_cost });
@@ -197,15 +202,13 @@ impl Engine {
             input: start.input,
             tools,
             narrowed_tools,
-            max_iterations: start.max_iterations.unwrap_or(u32::MAX).min(definition.max_iterations),
+            max_iterations,
             budget_tokens: parent.budget_tokens,
             budget_cost: parent.budget_cost,
             part_budgets,
             models,
             narrowed_hosts,
-            narrowed_volumes: both(parent.narrowed_volumes.as_deref(), start.volumes.as_deref(), |one, other| {
-                one == other
-            }),
+            narrowed_volumes,
             deadline,
             deadline_set: deadline.map(|_| self.parts.clock.mark()),
             run_timeout_ms,
@@ -254,6 +257,25 @@ pub(crate) fn pinned_definitions(planned: &[Planned]) -> Vec<Redacted<Arc<Defini
         }
     }
     pinned.into_iter().map(|pinned| pinned.definition.clone()).collect()
+}
+
+fn is_same(one: &str, other: &str) -> bool {
+    one == other
+}
+
+/// Says what a child's request asked for and requests above it do not leave.
+fn tell_lost(
+    name: &str,
+    asked: Option<&[String]>,
+    left: Option<&[String]>,
+    covers: fn(&str, &str) -> bool,
+    warnings: &mut Vec<String>,
+) {
+    for wanted in asked.into_iter().flatten() {
+        if !left.into_iter().flatten().any(|left| covers(wanted, left)) {
+            warnings.push(format!("{name}: `{wanted}` is not left by the request of the parent and was left out"));
+        }
+    }
 }
 
 /// What two requests leave together, of names that `covers` compares: a pattern, and what it may cover.

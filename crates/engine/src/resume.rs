@@ -127,7 +127,10 @@ impl RunTask {
         task.gather_tools().await;
         task.hold_calls().await;
         match task.run.view.status {
-            Status::Running => task.recover().await,
+            Status::Running => {
+                task.recover().await;
+                task.look_at_waits().await;
+            }
             _ => task.admit(),
         }
         task.tell_missing_tools();
@@ -223,7 +226,8 @@ impl RunTask {
     /// What a run that had a slot when its process ended must know: which step was in flight, and what became of it.
     async fn recover(&mut self) {
         let before = self.run.view.strikes;
-        let mut same_step = self.run.turn_in_flight.is_some();
+        // A run with a slot whose calls all wait was asking one of them again.
+        let mut same_step = self.run.turn_in_flight.is_some() || self.can_park();
         if let Some((turn, attempt)) = self.run.turn_in_flight {
             let reserved = self.run.reserved;
             if reserved.tokens > 0 {

@@ -245,6 +245,7 @@ impl RunTask {
                     if pardoned {
                         self.pardon();
                     }
+                    let woken = woken && control.order() == Order::Drive;
                     if woken {
                         self.look();
                         self.ask_again();
@@ -256,6 +257,9 @@ impl RunTask {
                 Some(done) = flying.next() => {
                     self.look();
                     self.take_in(done);
+                    if control.order() == Order::Drive {
+                        self.ask_again();
+                    }
                 }
             }
             match self.claim.control().order() {
@@ -298,7 +302,7 @@ impl RunTask {
                     Effect::Turn(plan) => again |= !self.begin_turn(plan).await,
                     Effect::Call(plan) => {
                         // A decision names a few calls: after each start there may be more.
-                        if self.open_calls() < self.engine.parts.config.tool_parallelism.max(1) as usize {
+                        if self.calls_in_flight() < self.engine.parts.config.tool_parallelism.max(1) as usize {
                             match self.begin_call(plan).await {
                                 Begun::Yes => again = true,
                                 // Calls begin in order: this one is tried again when another of the run is done.
@@ -350,8 +354,8 @@ impl RunTask {
         story::cause(of_calls.filter(|_| !is_own).unwrap_or(wait))
     }
 
-    fn open_calls(&self) -> usize {
-        self.run.open_calls.iter().filter(|open| open.waiting.is_none()).count()
+    pub(crate) fn calls_in_flight(&self) -> usize {
+        self.run.open_calls.iter().filter(|open| open.waiting.is_none()).count() + self.asked_again.len()
     }
 
     /// An end that no executor decided.

@@ -28,13 +28,14 @@ impl RunTask {
     /// Ends the run for a reason from outside: first the reason is journaled, then all below it end, then it does.
     pub(crate) async fn end_by(&mut self, stop: Stop) {
         let stop = self.explained(stop);
-        let reserved = self.run.reserved;
-        self.settle(reserved);
-        if let Some((turn, _)) = self.run.turn_in_flight {
-            self.assume_paid(turn, reserved);
-        }
-        self.assume_calls_paid();
+        // Once: an end that another process began has journaled what was assumed.
         if self.run.stop.is_none() {
+            let reserved = self.run.reserved;
+            self.settle(reserved);
+            if let Some((turn, _)) = self.run.turn_in_flight {
+                self.assume_paid(turn, reserved);
+            }
+            self.assume_calls_paid();
             self.push(Body::StopRequested(stop.clone()));
         }
         let (mut cascaded, mut stop) = (Vec::new(), stop);

@@ -15,14 +15,18 @@ use drawloom_contract::{
     journal,
     log::{LogKey, Tail},
     record::{Body, RepeatClass, Seq, Status},
+    run::OpenCall,
     time::Instant,
-    tool::{ToolContext, Woken},
-    values::{Range, Seen, Space, ValueKey, WatchFrom, Within},
+    tool::{Repeat, ToolContext, Woken},
+    values::{Kept, Range, Seen, Space, ValueKey, WatchFrom, Within},
     wait::{Cause, Wait, WaitChange, Waiting},
 };
 use futures::StreamExt;
 
-use crate::{Engine, control::Claim, perform::Task, run_task::RunTask, timers::Due};
+use crate::{Engine, control::Control, perform::Task, run_task::RunTask, timers::Due};
+
+/// Causes that are looked at together.
+const LOOKS: usize = 16;
 
 /// The calls that wait in this process.
 #[derive(Default)]
@@ -42,6 +46,8 @@ struct Call {
     call: Seq,
     wait: Wait,
     due: Option<Instant>,
+    /// When a value that it waits for is over, which nothing tells.
+    expires: Option<Instant>,
     /// Set when it is to be made again.
     woken: Option<Woken>,
 }
@@ -89,20 +95,43 @@ impl Waits {
         let mut table = self.lock();
         let Some(calls) = table.runs.get_mut(run) else { return (false, None) };
         let mut marked = false;
-        for call in calls.iter_mut().filter(|call| call.due.is_some_and(|due| due <= now)) {
-            call.due = None;
-            marked |= call.woken.is_none();
-            call.woken.get_or_insert(Woken::ByTime);
+        for call in calls.iter_mut() {
+            let before = call.woken;
+            if call.expires.take_if(|expires| *expires <= now).is_some() {
+                call.woken.get_or_insert(Woken::ByCause);
+            }
+            if call.due.take_if(|due| *due <= now).is_some() {
+                call.woken.get_or_insert(Woken::ByTime);
+            }
+            marked |= before != call.woken;
         }
-        (marked, calls.iter().filter_map(|call| call.due).min())
+        (marked, calls.iter().flat_map(|call| [call.due, call.expires]).flatten().min())
     }
 
-    /// Takes out the calls of a run that are to be made again.
-    fn take_woken(&self, run: &RunKey) -> Vec<(Seq, Woken)> {
+    /// A value that calls wait for will be over: they look again then. The runs that have such a call.
+    fn will_expire(&self, key: &ValueKey, revision: u64, expires: Instant) -> Vec<RunKey> {
+        let mut table = self.lock();
+        let mut waiting = table.values.get(key).cloned().unwrap_or_default();
+        let is_awaited = |cause: &Cause| matches!(cause, Cause::Value { key: awaited, revision: at } if awaited == key && *at == revision);
+        waiting.retain(|run| {
+            let calls = table.runs.get_mut(run).into_iter().flatten();
+            let awaiting = calls.filter(|call| call.wait.on.iter().any(is_awaited));
+            awaiting.map(|call| call.expires = Some(call.expires.map_or(expires, |known| known.min(expires)))).count()
+                > 0
+        });
+        waiting
+    }
+
+    /// Takes out the calls of a run that are to be made again, at most so many.
+    fn take_woken(&self, run: &RunKey, most: usize) -> Vec<(Seq, Woken)> {
         let mut table = self.lock();
         let Some(calls) = table.runs.get_mut(run) else { return Vec::new() };
-        let (woken, waiting): (Vec<Call>, Vec<Call>) =
-            std::mem::take(calls).into_iter().partition(|call| call.woken.is_some());
+        let mut left = most;
+        let (woken, waiting): (Vec<Call>, Vec<Call>) = std::mem::take(calls).into_iter().partition(|call| {
+            let taken = call.woken.is_some() && left > 0;
+            left -= usize::from(taken);
+            taken
+        });
         table.set(run, waiting, &woken);
         woken.into_iter().filter_map(|call| Some((call.call, call.woken?))).collect()
     }
@@ -202,7 +231,8 @@ impl Engine {
             }
             let calls = table.runs.entry(run.clone()).or_default();
             calls.retain(|known| known.call != call);
-            calls.push(Call { call, wait: wait.clone(), due, woken: None });
+            let woken = left.filter(Duration::is_zero).map(|_| Woken::ByTime);
+            calls.push(Call { call, wait: wait.clone(), due, expires: None, woken });
         }
         // Before the commit: from here on nothing is missed.
         for space in log_spaces {
@@ -236,31 +266,40 @@ impl Engine {
         }
         let engine = self.clone();
         tokio::spawn(async move {
-            for (_, _, wait) in calls {
-                for cause in &wait.on {
-                    engine.look(cause).await;
-                }
-            }
+            let looks = futures::stream::iter(calls.iter().flat_map(|(_, _, wait)| &wait.on));
+            looks.for_each_concurrent(LOOKS, |cause| engine.look(cause)).await;
         });
     }
 
-    async fn look(self: &Arc<Self>, cause: &Cause) {
+    /// Looks whether a cause has happened. When that cannot be read, the call is made again and meets the error itself.
+    pub(crate) async fn look(self: &Arc<Self>, cause: &Cause) {
         match cause {
             Cause::Log { log, after } => {
-                let head = self.read(|| self.parts.logs.head(log)).await.unwrap_or_default();
+                let head = self.read(|| self.parts.logs.head(log)).await.unwrap_or(u64::MAX);
                 if head > *after {
                     self.happened(&Event::Grew(log, head));
                 }
             }
             Cause::Value { key, revision } => {
                 let now = self.parts.clock.wall();
-                let found = self.read(|| self.parts.values.find_value(key, now)).await;
-                let found = found.map(|kept| kept.map_or(0, |kept| kept.revision));
-                if let Some(found) = found.filter(|found| found != revision) {
-                    self.happened(&Event::Changed(key, found));
+                let kept = self.read(|| self.parts.values.find_value(key, now)).await;
+                match kept {
+                    Some(Some(kept)) if kept.revision == *revision => self.expect_expiry(key, &kept),
+                    Some(None) if *revision == 0 => {}
+                    Some(kept) => self.happened(&Event::Changed(key, kept.map_or(0, |kept| kept.revision))),
+                    None => self.happened(&Event::Changed(key, u64::MAX)),
                 }
             }
             Cause::Children { .. } | Cause::RateLimit | Cause::Budget => {}
+        }
+    }
+
+    /// Sees to it that calls that wait for this value are made again when it is over.
+    fn expect_expiry(self: &Arc<Self>, key: &ValueKey, kept: &Kept) {
+        let Some(expires_at) = kept.expires_at else { return };
+        let expires = self.parts.clock.now().after(expires_at.since(self.parts.clock.wall()));
+        for run in self.waits.will_expire(key, kept.revision, expires) {
+            self.timers.set_earlier(expires, &run, Due::Call);
         }
     }
 
@@ -281,15 +320,15 @@ impl Engine {
         }
     }
 
-    /// Brings a run back one of whose calls is to be made again. A task that has it is told.
+    /// Brings a run back one of whose calls is to be made again. A task that has it is told. One that takes it up later finds
+    /// the call marked. No claim is taken: a run that was left running by the process before may get its slot at this moment,
+    /// and would not be taken up while its claim is held.
     fn wake_call(self: &Arc<Self>, run: RunKey) {
+        if Control::wake(self, &run) {
+            return;
+        }
         let engine = self.clone();
-        tokio::spawn(async move {
-            if let Some(claim) = Claim::take_or_wake(&engine, &run) {
-                drop(claim);
-                engine.bring_back(&run).await;
-            }
-        });
+        tokio::spawn(async move { engine.bring_back(&run).await });
     }
 }
 
@@ -308,7 +347,10 @@ async fn follow_values(engine: Weak<Engine>, space: Space, mut watch: impl futur
         let Some(engine) = engine.upgrade() else { return };
         match seen {
             Seen::Is { key, kept, .. } => {
-                engine.happened(&Event::Changed(&key, kept.map_or(0, |kept| kept.revision)));
+                engine.happened(&Event::Changed(&key, kept.as_ref().map_or(0, |kept| kept.revision)));
+                if let Some(kept) = kept {
+                    engine.expect_expiry(&key, &kept);
+                }
             }
             Seen::CaughtUp => {}
             Seen::Gap => engine.look_at(engine.waits.in_space(&space)),
@@ -353,12 +395,29 @@ impl RunTask {
         }
     }
 
+    /// Looks at the causes of the waiting calls before anything is decided: a call that was being made again when the process ended is
+    /// made again before the run can be parked, so that ends at the same step are counted.
+    pub(crate) async fn look_at_waits(&mut self) {
+        self.register_waits();
+        let waits: Vec<Wait> = self.run.open_calls.iter().filter_map(|open| open.waiting.clone()).collect();
+        for cause in waits.iter().flat_map(|wait| &wait.on) {
+            self.engine.look(cause).await;
+        }
+    }
+
     /// Makes those calls again whose wait has ended.
     pub(crate) fn ask_again(&mut self) {
-        for (call, woken) in self.engine.waits.take_woken(&self.key) {
+        let is_waiting = |open: &OpenCall| open.waiting.as_ref().is_some_and(|wait| wait.children().is_none());
+        if !self.run.open_calls.iter().any(is_waiting) {
+            return;
+        }
+        let most = (self.engine.parts.config.tool_parallelism.max(1) as usize).saturating_sub(self.calls_in_flight());
+        for (call, woken) in self.engine.waits.take_woken(&self.key, most) {
             let Some(open) = self.run.open_calls.iter().find(|open| open.call == call) else { continue };
             let started = open.started.clone();
-            match self.tool_of(&started) {
+            // As it was then and as it is today: an outside server may have taken back what it said of a tool.
+            let tool = self.tool_of(&started).filter(|tool| matches!(tool.repeat(), Repeat::Safe | Repeat::Keyed));
+            match tool {
                 Some(tool) => {
                     let context = ToolContext { woken: Some(woken), ..self.context(call) };
                     self.tasks.push(Task::Call { call, tool, context, input: started.tool_use.input });

@@ -14,7 +14,10 @@ use futures::{
     StreamExt,
     stream::{self, BoxStream},
 };
-use tokio::sync::mpsc::{self, error::TrySendError};
+use tokio::sync::{
+    Notify,
+    mpsc::{self, error::TrySendError},
+};
 
 use crate::prepare::Work;
 
@@ -68,7 +71,14 @@ struct Subscribers<K, T>(Mutex<Vec<Subscriber<K, T>>>);
 struct Subscriber<K, T> {
     wants: K,
     sender: mpsc::Sender<T>,
-    missed: Arc<AtomicBool>,
+    missed: Arc<Missed>,
+}
+
+/// Whether a subscriber fell behind.
+#[derive(Default)]
+struct Missed {
+    flag: AtomicBool,
+    changed: Notify,
 }
 
 impl<K, T> Default for Subscribers<K, T> {
@@ -81,14 +91,18 @@ impl<K, T: Clone + Send + Sync + 'static> Subscribers<K, T> {
     /// What is sent from now on. `gap` stands for what was left out.
     fn add(&self, wants: K, gap: T) -> BoxStream<'static, T> {
         let (sender, receiver) = mpsc::channel(QUEUE);
-        let missed = Arc::new(AtomicBool::new(false));
+        let missed = Arc::<Missed>::default();
         let subscriber = Subscriber { wants, sender, missed: missed.clone() };
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(subscriber);
         stream::unfold((receiver, missed, gap), |(mut receiver, missed, gap)| async move {
-            let next = match receiver.try_recv() {
-                Ok(next) => Some(next),
-                Err(_) if missed.swap(false, Ordering::SeqCst) => Some(gap.clone()),
-                Err(_) => receiver.recv().await,
+            let next = loop {
+                if missed.flag.swap(false, Ordering::SeqCst) {
+                    break Some(gap.clone());
+                }
+                tokio::select! {
+                    () = missed.changed.notified() => {}
+                    next = receiver.recv() => break next,
+                }
             };
             next.map(|next| (next, (receiver, missed, gap)))
         })
@@ -105,7 +119,8 @@ impl<K, T: Clone + Send + Sync + 'static> Subscribers<K, T> {
             match subscriber.sender.try_send(make()) {
                 Ok(()) => true,
                 Err(TrySendError::Full(_)) => {
-                    subscriber.missed.store(true, Ordering::SeqCst);
+                    subscriber.missed.flag.store(true, Ordering::SeqCst);
+                    subscriber.missed.changed.notify_one();
                     true
                 }
                 Err(TrySendError::Closed(_)) => false,
@@ -125,10 +140,10 @@ mod tests {
         for number in 0..QUEUE as u32 + 10 {
             feed.send(|()| true, || number);
         }
+        assert_eq!(slow.next().await, Some(u32::MAX), "the gap comes first, also for one that never catches up");
         for number in 0..QUEUE as u32 {
             assert_eq!(slow.next().await, Some(number));
         }
-        assert_eq!(slow.next().await, Some(u32::MAX));
         feed.send(|()| true, || 7);
         assert_eq!(slow.next().await, Some(7));
         drop(slow);

@@ -1,4 +1,7 @@
-//! Mistakes that a journal's user could make, one at a time, so that tests can prove that they catch them.
+//! Mistakes that a user of the store could make, one at a time, so that tests can prove that they catch them.
+
+mod effects;
+mod wake_ups;
 
 use std::{
     collections::HashMap,
@@ -14,6 +17,9 @@ use drawloom_contract::{
 };
 use serde::{Deserialize, Serialize};
 
+pub use effects::{with_log_fault, with_value_fault};
+pub use wake_ups::LostWakeUps;
+
 /// A mistake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -24,6 +30,10 @@ pub enum Fault {
     AnswerFirst,
     /// Children are started in a commit of their own, without the key of the call that spawned them.
     UnkeyedChildren,
+    /// A call's change of values is one commit, its key and answer a second one.
+    EffectOutsideTransaction,
+    /// A call's change is committed without its key and answer.
+    AnswerNotStored,
 }
 
 /// `inner` with a mistake in front of it.
@@ -54,7 +64,7 @@ impl Journal for Faulty {
             Fault::EffectFirst if begins_call(&entry) => self.hold(run, entry),
             Fault::AnswerFirst if accepts_root(&entry) => self.hold(run, entry),
             Fault::UnkeyedChildren if entry.runs.len() > 1 => self.commit_apart(entry).await,
-            Fault::EffectFirst | Fault::AnswerFirst | Fault::UnkeyedChildren => self.inner.commit(entry).await,
+            _ => self.inner.commit(entry).await,
         }
     }
 }

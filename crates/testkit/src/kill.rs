@@ -1,15 +1,20 @@
 //! Points at which the process is killed, with SIGKILL and by itself: nothing of it gets to say goodbye.
 
+mod store;
+
 use std::{path::PathBuf, sync::Arc};
 
 use async_trait::async_trait;
 use drawloom_contract::{
     journal::{CommitError, Committed, Entry, Journal},
+    money::Cost,
     tool::{Gates, Repeat, Step, Tool, ToolCard, ToolContext, ToolError},
 };
 use serde_json::Value;
 
 use crate::{Names, marks::mark};
+
+pub use store::{KillLog, KillValues};
 
 /// Passes points, and kills the process at one of them.
 pub struct Killer {
@@ -77,7 +82,7 @@ impl Journal for KillJournal {
     }
 }
 
-/// A tool with a point after its effect, before anybody knows of it.
+/// A tool with a point after its effect, before anybody knows of it. A call that waited and is made again has a second one.
 pub struct KillTool {
     /// The tool.
     pub inner: Arc<dyn Tool>,
@@ -99,6 +104,10 @@ impl Tool for KillTool {
         self.inner.repeat()
     }
 
+    fn most_cost(&self, context: &ToolContext, input: &Value) -> Option<Cost> {
+        self.inner.most_cost(context, input)
+    }
+
     fn conditions(&self, context: &ToolContext) -> Option<String> {
         self.inner.conditions(context)
     }
@@ -106,7 +115,8 @@ impl Tool for KillTool {
     async fn call(&self, context: &ToolContext, input: Value) -> Result<Step, ToolError> {
         let result = self.inner.call(context, input).await;
         let name = self.killer.names.of(context.run.run);
-        self.killer.pass(&format!("effect {name}#{}:{}", context.call, self.card().name));
+        let again = if context.woken.is_some() { " again" } else { "" };
+        self.killer.pass(&format!("effect {name}#{}:{}{again}", context.call, self.card().name));
         result
     }
 }

@@ -11,13 +11,15 @@ mod memory;
 mod names;
 pub mod providers;
 mod shifted;
+mod steps;
 pub mod suites;
 
 pub use clock::TestClock;
 pub use definitions::definition;
-pub use faults::{Fault, with_fault};
-pub use kill::{KillJournal, KillTool, Killer};
+pub use faults::{Fault, LostWakeUps, with_fault, with_log_fault, with_value_fault};
+pub use kill::{KillJournal, KillLog, KillTool, KillValues, Killer};
 pub use marks::{Ledger, MarkedModel};
 pub use memory::Memory;
 pub use names::Names;
 pub use shifted::ShiftedClock;
+pub use steps::{LateStore, SPACE, Steps, StoreHandles, step_tools};

@@ -21,3 +21,5 @@ mod thinking;
 mod trials;
 mod unreadable;
 mod waiting;
+mod waking;
+mod woken;

@@ -149,7 +149,7 @@ impl Tool for Listen {
     }
 }
 
-fn listening(late: &Late) -> Plan {
+pub(crate) fn listening(late: &Late) -> Plan {
     let rules = json!([
         { "when": { "turn": 1 }, "calls": [{ "tool": "Listen", "input": "{{prompt}}" }] },
         { "text": "{{last}}" },
@@ -163,7 +163,7 @@ fn listening(late: &Late) -> Plan {
 }
 
 /// A plan whose agents call `Listen` with each of these inputs in one turn.
-fn calling(late: &Late, inputs: &[Value]) -> Plan {
+pub(crate) fn calling(late: &Late, inputs: &[Value]) -> Plan {
     let calls: Vec<Value> = inputs.iter().map(|input| json!({ "tool": "Listen", "input": input })).collect();
     Plan { rules: json!([{ "when": { "turn": 1 }, "calls": calls }, { "text": "{{last}}" }]), ..listening(late) }
 }

@@ -2,7 +2,7 @@
 
 use drawloom_contract::{
     caller::Caller,
-    failure::{Explain, Failure},
+    failure::{Explain, Failure, FailureKind},
     ids::{Digest, Tenant, UserId},
     once::RequestKey,
 };
@@ -44,7 +44,11 @@ pub(super) async fn once(
     }
     let value = match invoke.await? {
         Answer::Value(value) => value,
-        handle @ Answer::Handle(_) => return Ok(handle),
+        // It was taken out of the input, so that the operation could not store it.
+        Answer::Handle(_) => {
+            let message = "an operation that starts something must store its key itself (Card::stores_key)";
+            return Err(Failure::new(FailureKind::Bug, "bug", message));
+        }
     };
     let stored = app.answers.store_answer(key, app.redactor.clean(value.clone()), app.clock.wall()).await;
     Ok(Answer::Value(stored.unwrap_or_else(|error| {

@@ -123,7 +123,7 @@ impl OfferedTool {
         }
         let mut arguments = arguments.unwrap_or_default();
         if card.takes_key()
-            && !arguments.contains_key(KEY_FIELD)
+            && arguments.get(KEY_FIELD).is_none_or(Value::is_null)
             && let Some(key) = ask.context.meta.get(CALL_KEY).and_then(Value::as_str)
         {
             arguments.insert(KEY_FIELD.into(), key.into());

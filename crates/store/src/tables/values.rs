@@ -76,6 +76,7 @@ statements! {
     old_of_owner: "SELECT tenant, owner, key, bytes FROM key_values \
         WHERE space = $1 AND tenant = $2 AND owner = $3 AND expires_at <= $4";
     find_owner: "SELECT keys, bytes FROM value_owners WHERE space = $1 AND tenant = $2 AND owner = $3";
+    forget_owner: "DELETE FROM value_owners WHERE space = $1 AND tenant = $2 AND owner = $3 AND keys <= 0";
     count: "INSERT INTO value_owners (space, tenant, owner, keys, bytes) VALUES ($1, $2, $3, $4, $5) \
         ON CONFLICT (space, tenant, owner) DO UPDATE SET keys = keys + excluded.keys, bytes = bytes + excluded.bytes";
 }
@@ -202,7 +203,11 @@ impl Writes<'_> {
         if key.owner.is_empty() || (keys == 0 && bytes == 0) {
             return Ok(());
         }
-        self.count.execute(values![key.space.as_str(), &key.tenant, &key.owner, keys, bytes]).map(drop)
+        self.count.execute(values![key.space.as_str(), &key.tenant, &key.owner, keys, bytes])?;
+        if keys < 0 {
+            self.forget_owner.execute(values![key.space.as_str(), &key.tenant, &key.owner])?;
+        }
+        Ok(())
     }
 
     fn next(&mut self) -> Result<u64> {
