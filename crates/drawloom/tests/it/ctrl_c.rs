@@ -68,7 +68,7 @@ volumes:
 
 /// What a case waits for before Ctrl-C is pressed.
 enum Moment {
-    /// The command was typed.
+    /// The command has the terminal.
     AtOnce,
     /// The screen shows this.
     Shows(&'static str),
@@ -116,7 +116,9 @@ fn interrupt(home: &Home, server: Option<&Server>, command: &str, moment: &Momen
     terminal.type_line(&format!("{command}; echo \"exit $?\""));
     match moment {
         Moment::AtOnce | Moment::Unanswered => {
-            terminal.wait_until("the command line", |screen| screen.contains("exit $?"));
+            // In the foreground: before that, the key is the shell's.
+            let has_terminal = || terminal.tmux(&["display-message", "-p", "#{pane_current_command}"]);
+            terminal.wait_until("the command", |screen| has_terminal().trim() == "drawloom" || has_ended(screen));
         }
         Moment::Shows(text) | Moment::Frozen(text) | Moment::SlowDisk(text) => {
             // The first words are shown only if they came after the command had begun to follow the run.
