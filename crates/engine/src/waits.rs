@@ -233,8 +233,7 @@ impl Engine {
             }
             let calls = table.runs.entry(run.clone()).or_default();
             calls.retain(|known| known.call != call);
-            let woken = left.filter(Duration::is_zero).map(|_| Woken::ByTime);
-            calls.push(Call { call, wait: wait.clone(), due, expires: None, woken });
+            calls.push(Call { call, wait: wait.clone(), due, expires: None, woken: None });
         }
         // Before the commit: from here on nothing is missed.
         for space in log_spaces {
@@ -405,6 +404,8 @@ impl RunTask {
         for cause in waits.iter().flat_map(|wait| &wait.on) {
             self.engine.look(cause).await;
         }
+        // The timer of the next one stays.
+        _ = self.engine.waits.time_has_come(&self.key, self.engine.parts.clock.now());
     }
 
     /// Makes those calls again whose wait has ended.

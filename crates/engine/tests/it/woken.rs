@@ -240,3 +240,38 @@ fn what_a_stopped_run_is_assumed_to_have_spent_is_booked_once_however_often_its_
         assert_eq!((view.status, view.cost), (Status::Cancelled, Some(Cost(60))));
     });
 }
+
+#[test]
+fn a_time_that_came_while_the_process_was_down_ends_a_wait() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let plan = || {
+        let behaviour: Behaviour = Arc::new(|woken| {
+            let until = Some(Wall.wall().after(Duration::from_millis(300)));
+            Box::pin(async move {
+                match woken {
+                    None => Step::Wait(Wait { on: Vec::new(), until }),
+                    Some(woken) => Step::done(format!("{woken:?}")),
+                }
+            })
+        });
+        plan(&Late::default(), 1, None, behaviour)
+    };
+    let (path, first) = (directory.path().to_owned(), plan());
+    let (key, until) = die_after(async move {
+        let house = House::at(&path, first);
+        let key = house.start(ask("alice", "x"), Interest::None).await.view.key();
+        house.until(&key, |view| view.status == Status::Waiting).await;
+        let waiting = house.store.list_unfinished().await.expect("a read").waiting;
+        (key, waiting[0].wait.until.expect("a time"))
+    });
+    while Wall.wall() <= until {
+        std::thread::yield_now();
+    }
+    let (path, next) = (directory.path().to_owned(), plan());
+    die_after(async move {
+        let house = House::at(&path, next);
+        house.engine.resume().await.expect("resumed");
+        let ended = house.engine.wait(&house.caller, key.run, None).await.expect("an end");
+        assert_eq!(ended.final_text.as_deref(), Some("ByTime"));
+    });
+}

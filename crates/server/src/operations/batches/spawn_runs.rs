@@ -36,7 +36,7 @@ impl Operation for SpawnRuns {
         )
         .body_limit(MAX_BATCH_BODY)
         .stores_key()
-.detaches::<Self::Input>()
+            .detaches::<Self::Input>()
     }
 
     async fn call(&self, call: &Call<'_>, input: Self::Input) -> Result<Answer<BatchResult>, Failure> {

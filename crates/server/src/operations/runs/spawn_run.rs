@@ -31,7 +31,7 @@ impl Operation for SpawnRun {
             )
             .streams()
             .stores_key()
-.detaches::<Self::Input>()
+            .detaches::<Self::Input>()
     }
 
     async fn call(&self, call: &Call<'_>, input: Self::Input) -> Result<Answer<RunResult>, Failure> {
