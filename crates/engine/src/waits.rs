@@ -90,7 +90,7 @@ impl Waits {
         woken
     }
 
-    /// Marks the calls whose time has come. Says whether there is one, and the next time after that.
+    /// Marks the calls whose time has come. Says whether a call is newly marked, and the next time after that.
     fn time_has_come(&self, run: &RunKey, now: Instant) -> (bool, Option<Instant>) {
         let mut table = self.lock();
         let Some(calls) = table.runs.get_mut(run) else { return (false, None) };
@@ -100,12 +100,10 @@ impl Waits {
             if call.expires.take_if(|expires| *expires <= now).is_some() {
                 call.woken.get_or_insert(Woken::ByCause);
             }
-            let is_due = call.due.take_if(|due| *due <= now).is_some();
-            if is_due {
+            if call.due.take_if(|due| *due <= now).is_some() {
                 call.woken.get_or_insert(Woken::ByTime);
             }
-            // A call whose time had come when it was registered has its mark from there, and nothing else wakes its run.
-            marked |= is_due || before != call.woken;
+            marked |= before != call.woken;
         }
         (marked, calls.iter().flat_map(|call| [call.due, call.expires]).flatten().min())
     }

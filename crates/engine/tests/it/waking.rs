@@ -146,29 +146,3 @@ fn runs_that_had_just_been_woken_when_the_process_died_go_on() {
         }
     });
 }
-
-/// The time comes while no process has the run.
-#[test]
-fn a_call_whose_time_comes_between_two_processes_is_made_again() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let (first, second) = (directory.path().to_owned(), directory.path().to_owned());
-    let plan = |late: &Late| calling(late, &[json!({ "name": "a", "kind": "time", "ms": 100 })]);
-    let key = die_after(async move {
-        let mut plan = plan(&Late::default());
-        // Nothing is journaled after the wait.
-        plan.wrap_journal =
-            Arc::new(|journal| Arc::new(Stuck { journal, stuck: Arc::default(), one_more: Arc::default() }));
-        let house = House::at(&first, plan);
-        let key = house.start(ask("alice", "x"), Interest::None).await.view.key();
-        house.until(&key, |view| view.status == Status::Waiting).await;
-        key
-    });
-    die_after(async move {
-        Wall.sleep_until(Wall.now().after(Duration::from_millis(100))).await;
-        let house = House::at(&second, plan(&Late::default()));
-        house.engine.resume().await.expect("resumed");
-        let patience = Wall.now().after(Duration::from_secs(60));
-        let view = house.engine.wait(&house.caller, key.run, Some(patience)).await.expect("a run");
-        assert_eq!((view.status, view.final_text.as_deref()), (Status::Completed, Some("heard nothing")));
-    });
-}
