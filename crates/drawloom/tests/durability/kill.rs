@@ -197,7 +197,7 @@ fn is_caught<R: Sync>(scenario: &Scenario<R>, fault: &str, first: &str) -> Optio
 
 #[test]
 fn killed_at_any_point_a_run_ends_as_if_nothing_had_happened() {
-    let most = setting("PROVE_POINTS", 50) as usize;
+    let most = setting("PROVE_POINTS", 30) as usize;
     let ((fan_out, in_doubt), steps) = (fan_out::kill(most), steps::kill(most));
     let (points, killed) = (fan_out.points + steps.points, fan_out.killed + steps.killed);
     assert!(points > 400, "only {points} points");
