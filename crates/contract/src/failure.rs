@@ -13,7 +13,7 @@ pub enum FailureKind {
     TooLarge,
     Unauthenticated,
     Denied,
-    /// There is no such thing, or it belongs to another tenant.
+    /// Not found, or owned by another tenant.
     NotFound,
     Conflict,
     Throttled,

@@ -85,7 +85,7 @@ pub enum CommitError {
     Conflict {
         run: RunId,
         expected: Seq,
-        /// 0 when there is no such run.
+        /// 0 when the run does not exist.
         found: Seq,
     },
     #[error("this request was made before")]

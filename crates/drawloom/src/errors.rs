@@ -225,7 +225,7 @@ errors! {
         "conflicting_options": "Two options exclude each other.", "Leave one of them out.";
         "needs_server": "What was asked needs a server, and a command without one executes the run.", "Wait for that command.";
         "no_agent": "Several prompts need an agent to go to.", "Add --agent.";
-        "no_answer": "A question got no answer: stdin has ended or is no terminal.", "Pass --yes.";
+        "no_answer": "The command could not ask for confirmation: stdin has ended or is not a terminal.", "Pass --yes.";
         "no_config": "There is no config.", "`drawloom init` writes one.";
         "no_data_dir": "There is no home directory to keep data in.", "Pass --data-dir.";
         "no_home": "There is no home directory in which hosts keep their config.", "Set HOME.";

@@ -17,7 +17,7 @@ pub enum Exit {
     Failed,
     /// 2: it could not run as it was asked: usage or config.
     Usage,
-    /// 3: it needs input, and there is no terminal to ask at.
+    /// 3: the command must ask for input, and stdin is not a terminal.
     NeedsInput,
 }
 

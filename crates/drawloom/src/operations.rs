@@ -19,12 +19,12 @@ pub(crate) fn find(name: &str) -> Result<&'static Arc<Served>, CommandError> {
     BUILTIN.find(name).ok_or_else(|| unknown(name, &BUILTIN))
 }
 
-/// There is no operation of this name.
+/// Unknown operation, with the nearest name.
 pub(crate) fn unknown(name: &str, operations: &Operations) -> CommandError {
     let names: Vec<&str> = operations.iter().map(|served| served.card().name()).collect();
     let hint = match closest(name, names.iter().copied()) {
         Some(meant) => format!("did you mean {meant}?"),
         None => format!("there are {}", names.join(", ")),
     };
-    CommandError::usage("unknown_operation", format!("there is no operation {name:?}")).with_hint(hint)
+    CommandError::usage("unknown_operation", format!("unknown operation {name:?}")).with_hint(hint)
 }

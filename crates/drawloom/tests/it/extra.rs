@@ -115,7 +115,7 @@ async fn instance(home: &Home, surface: Surface) -> Running {
         ..Extra::default()
     };
     let loaded = config::load_files(&[home.path().join("drawloom.yaml")]).expect("a config");
-    let lock = DataDir::new(home.data()).lock("a test").expect("nobody has it");
+    let lock = DataDir::new(home.data()).lock("a test").expect("the directory is not locked");
     let parts = Parts::from_config(loaded, lock, surface, &extra).expect("a config that can be resolved");
     start(parts).await.expect("it starts")
 }

@@ -67,7 +67,7 @@ fn successors(admission: &mut Admission, running: &[Lane]) -> Vec<Lane> {
         .iter()
         .map(|ended| {
             admission.release(ended);
-            let ticket = admission.grant().expect("somebody waits");
+            let ticket = admission.grant().expect("a run is queued");
             assert_eq!(admission.grant(), None, "one slot, one grant");
             ticket.lane
         })

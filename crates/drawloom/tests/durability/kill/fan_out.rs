@@ -1,4 +1,4 @@
-//! The fan-out of a model: calls that nobody may repeat are in doubt when the server died inside them, and nothing else differs.
+//! The fan-out of a model: calls of class `Never` are in doubt when the server died inside them; everything else is the same.
 
 use std::{
     collections::BTreeMap,
@@ -103,7 +103,7 @@ fn expected(point: &str, whole: &Report, line_of: &BTreeMap<String, String>) -> 
             expected.ledger.retain(|kept, _| Some(kept) != line.as_ref());
             line
         }
-        // The effect has happened and nobody heard of it: the line is there.
+        // The effect has happened and its result is not journaled: the line is in the ledger.
         Some(("effect", call)) => call.strip_suffix(":Ledger").and_then(|call| line_of.get(call)).cloned(),
         // It was heard of and not yet written down, which is the same.
         Some(("before", records)) => records.split(',').find_map(answered),
