@@ -21,9 +21,9 @@ use crate::{
     Engine,
     admission::{Class, Lane},
     control::Claim,
-    engine::{Slot, ticket},
     plan::{Planned, pinned_definitions},
     run_task::RunTask,
+    slots::{Slot, ticket},
     timers::Due,
 };
 

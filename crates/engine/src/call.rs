@@ -18,8 +18,7 @@ use tracing::Instrument as _;
 
 use crate::{
     budget::CostGrant,
-    perform::{Done, Task},
-    run_task::RunTask,
+    run_task::{Done, RunTask, Task},
 };
 
 /// Most bytes of a tool's result that the model is shown.

@@ -1,4 +1,4 @@
-//! The engine: its parts, its slots and its tasks.
+//! The engine: its parts and its tasks.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -20,7 +20,7 @@ use drawloom_contract::{
     log::Log,
     model::Model,
     money::Price,
-    record::{Body, Epoch, Outcome, Record, Status, Stop},
+    record::{Body, Epoch, Outcome, Record, Stop},
     redact::Redactor,
     time::{Clock, Entropy, Timestamp},
     tool::{Outlives, Tool, ToolSource, Volumes},
@@ -33,9 +33,9 @@ use tracing::Instrument as _;
 
 use crate::{
     Config,
-    admission::{Admission, Caps, Class, Lane, Ticket},
+    admission::{Admission, Caps},
     budget::Budgets,
-    control::{Claim, Control},
+    control::Control,
     executors::Executors,
     fallback::Cooldowns,
     feed::Feed,
@@ -43,9 +43,8 @@ use crate::{
     limiter::Limiter,
     meters::{Counts, Meters},
     pins::Pins,
-    run_task::RunTask,
     stop, story,
-    timers::{self, Due, Timers},
+    timers::{self, Timers},
     toolbox::Toolbox,
     trees::Trees,
     trial::Trials,
@@ -249,39 +248,6 @@ impl Engine {
         }
     }
 
-    /// Puts a run in the queue and lets go whoever can.
-    pub(crate) fn enqueue(self: &Arc<Self>, mut ticket: Ticket, promised: bool) {
-        let mut admission = self.admission();
-        if let Some(time) = admission.count_patience(&mut ticket, self.parts.clock.now()) {
-            self.timers.set(time, &ticket.key, Due::QueueTimeout);
-        }
-        admission.enqueue(ticket, promised);
-        drop(admission);
-        self.pump();
-    }
-
-    /// Gives out the slots that are free.
-    pub(crate) fn pump(self: &Arc<Self>) {
-        if self.is_stopping() {
-            return;
-        }
-        let granted: Vec<Ticket> = {
-            let mut admission = self.admission();
-            std::iter::from_fn(|| admission.grant()).collect()
-        };
-        for ticket in granted {
-            if ticket.gives_up.is_some() {
-                self.timers.clear(&ticket.key, Due::QueueTimeout);
-            }
-            let slot = Slot { engine: self.clone(), lane: ticket.lane };
-            // When the task that parked it has not quite let go, that task brings it back.
-            if let Some(claim) = Claim::take_or_return(self, &ticket.key) {
-                let task = RunTask::take_up(self.clone(), ticket.key.clone(), claim, Some(slot));
-                self.drive(ticket.key, task);
-            }
-        }
-    }
-
     /// Runs a task that drives `key`. When our own code panics in it, the run ends and says so, and the others go on.
     pub(crate) fn drive(self: &Arc<Self>, key: RunKey, task: impl Future<Output = ()> + Send + 'static) {
         let engine = self.me.clone();
@@ -332,17 +298,6 @@ impl Engine {
                 }
             }
             Err(error) => tracing::error!(run = %key.run, %error, "the run could not even be ended"),
-        }
-    }
-
-    /// Queues a run that has had a slot before and can go on. One that has ended is left alone.
-    pub(crate) async fn bring_back(self: &Arc<Self>, key: &RunKey) {
-        let view = self.read(|| self.parts.reader.find_run(key)).await.flatten();
-        match view {
-            Some(view) if view.status == Status::Waiting && self.owns(view.root) => {
-                self.enqueue(ticket(&view, Class::Resumed), false);
-            }
-            _ => self.forget_waiting(key),
         }
     }
 
@@ -422,29 +377,6 @@ impl Engine {
             bytes = [0; 8];
         }
         u64::from_le_bytes(bytes) % below.max(1)
-    }
-}
-
-/// The ticket of a run that comes back to the queue.
-pub(crate) fn ticket(view: &RunView, class: Class) -> Ticket {
-    Ticket { key: view.key(), lane: lane(view), class, depth: view.depth, patience: None, gives_up: None }
-}
-
-/// What a run's caps are counted by.
-pub(crate) fn lane(view: &RunView) -> Lane {
-    Lane { tenant: view.tenant.clone(), user: view.user.clone(), provider: view.provider.as_str().into() }
-}
-
-/// A slot, given back when it is dropped.
-pub(crate) struct Slot {
-    pub(crate) engine: Arc<Engine>,
-    pub(crate) lane: Lane,
-}
-
-impl Drop for Slot {
-    fn drop(&mut self) {
-        self.engine.admission().release(&self.lane);
-        self.engine.pump();
     }
 }
 

@@ -1,25 +1,19 @@
 //! The right to one call at a credential, and waking the runs that wait for one.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use drawloom_contract::{
     ids::RunKey,
     model::{Turn, TurnError},
     time::Instant,
-    wait::{Cause, Wait},
 };
-
 use tokio::sync::oneshot;
 
 use crate::{
     Engine,
-    control::Claim,
     limiter::{CallEnd, Decision, Next, Signal},
     run_task::RunTask,
 };
-
-/// A queued run looks again after this long, in case its wake-up was lost.
-pub(crate) const LOOK_AGAIN: Duration = Duration::from_secs(5);
 
 /// The right to make one call. It is given back when the call has ended, or will not be made.
 pub(crate) struct Permit {
@@ -129,12 +123,6 @@ impl RunTask {
             stage: Stage::Admitted,
         })
     }
-
-    /// Parks the run until there is room for it.
-    pub(crate) fn park_for(&mut self, cause: Cause) {
-        let until = self.wall().after(LOOK_AGAIN);
-        self.park(until, Wait { on: vec![cause], until: Some(until) });
-    }
 }
 
 impl Engine {
@@ -154,17 +142,6 @@ impl Engine {
                 }
             });
         }
-    }
-
-    /// Brings a parked run back. One whose task has not ended yet is brought back when it does.
-    pub(crate) fn wake(self: &Arc<Self>, run: RunKey) {
-        let engine = self.clone();
-        tokio::spawn(async move {
-            if let Some(claim) = Claim::take_or_return(&engine, &run) {
-                drop(claim);
-                engine.bring_back(&run).await;
-            }
-        });
     }
 
     /// A run does not wait for capacity any more.

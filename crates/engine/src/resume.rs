@@ -1,4 +1,4 @@
-//! Resume: taking runs up from their journals, after parking or after another process's end.
+//! Resume: what a start does with unfinished runs, and what a run must know of the step that was in flight when its process ended.
 
 use std::{sync::Arc, time::Duration};
 
@@ -9,23 +9,18 @@ use drawloom_contract::{
     run::OpenCall,
     tool::{Over, Repeat, Verdict},
     view::RunView,
-    wait::WaitChange,
 };
 
 use crate::{
     Engine,
     admission::Class,
     control::{Claim, Order},
-    engine::{Slot, ticket},
-    perform::Task,
     pins::Pinned,
-    run_task::RunTask,
+    run_task::{RunTask, Task},
+    slots::ticket,
     timers::Due,
     trial::{ALONE_AT_MOST, SUSPECT_AFTER, Suspect},
 };
-
-/// Records read at once.
-const PAGE: usize = 512;
 
 /// What a start took up.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -111,52 +106,6 @@ impl Engine {
 }
 
 impl RunTask {
-    /// Takes a run up that was granted its slot, and drives it.
-    pub(crate) async fn take_up(engine: Arc<Engine>, key: RunKey, claim: Claim, slot: Option<Slot>) {
-        let mut task = match Self::load(&engine, &key, claim, slot).await {
-            Ok(task) => task,
-            Err(stop) => return engine.give_up(&key, stop).await,
-        };
-        if task.run.view.status.is_terminal() || task.claim.control().order() == Order::Drain {
-            return;
-        }
-        if let Some(stop) = task.run.stop.clone() {
-            task.end_by(stop).await;
-            return;
-        }
-        task.gather_tools().await;
-        task.hold_calls().await;
-        match task.run.view.status {
-            Status::Running => {
-                task.recover().await;
-                task.look_at_waits().await;
-            }
-            _ => task.admit(),
-        }
-        task.tell_missing_tools();
-        if let Some((call, _)) = task.parked.take() {
-            task.engine.timers.clear(&key, Due::Wake);
-            task.waits.push(WaitChange::End { run: key, call });
-        }
-        task.register_waits();
-        task.ask_again();
-        if task.collect_children().await.is_none() {
-            return task.end_by(Stop::Unreadable).await;
-        }
-        if task.claim.control().order() == Order::Drive {
-            task.advance().await;
-        }
-        match task.commit().await {
-            Ok(false) => task.go().await,
-            Ok(true) => {
-                let (engine, key) = (task.engine.clone(), task.key.clone());
-                drop(task);
-                engine.bring_back(&key).await;
-            }
-            Err(_) => {}
-        }
-    }
-
     /// Ends a run that no task held, for the reason in its control.
     pub(crate) async fn take_down(engine: Arc<Engine>, key: RunKey, claim: Claim) {
         let mut task = match Self::load(&engine, &key, claim, None).await {
@@ -170,48 +119,15 @@ impl RunTask {
         }
     }
 
-    /// The fold of a run's journal, or why there is none, which is logged.
-    async fn load(engine: &Arc<Engine>, key: &RunKey, claim: Claim, slot: Option<Slot>) -> Result<Box<Self>, Stop> {
-        let mut records =
-            engine.read(|| engine.parts.reader.read_journal(key, 0, PAGE)).await.ok_or(Stop::Unreadable)?;
-        let first = records.first().cloned().ok_or(Stop::Unreadable)?;
-        let Body::Accepted(accepted) = &first.body else {
-            tracing::error!(run = %key.run, "the journal does not begin with an accepted record");
-            return Err(Stop::Unreadable);
-        };
-        let Some(kind) = engine.executors.find(&accepted.executor).cloned() else {
-            tracing::error!(run = %key.run, executor = accepted.executor, "the run's executor is not known here");
-            return Err(Stop::NoExecutor { executor: accepted.executor.clone() });
-        };
-        let pinned = engine.load_pinned(key, &accepted.definition).await.ok_or(Stop::Unreadable)?;
-        let reader = engine.parts.reader.clone();
-        let mut task = Self::fold(engine.clone(), &first, kind, pinned, claim, slot).map_err(|_| Stop::Unreadable)?;
-        let mut skip = 1;
-        loop {
-            for record in records.iter().skip(skip) {
-                if let Err(error) = task.replay(record) {
-                    tracing::error!(run = %key.run, %error, "the journal cannot be folded");
-                    return Err(Stop::Unreadable);
-                }
-            }
-            if records.len() < PAGE {
-                return Ok(task);
-            }
-            skip = 0;
-            let after: Seq = task.run.view.seq;
-            records = engine.read(|| reader.read_journal(key, after, PAGE)).await.ok_or(Stop::Unreadable)?;
-        }
-    }
-
     /// Sees to it that the tools that it was accepted with are at hand, as far as they are there today.
-    async fn gather_tools(&mut self) {
+    pub(crate) async fn gather_tools(&mut self) {
         let toolbox = &self.engine.toolbox;
         toolbox.ask(&[(&*self.run.accepted.tools, None)]).await;
         self.cards = toolbox.cards(&self.run.accepted.tools, self.gates());
     }
 
     /// Says which of the tools that it was accepted with are not there any more.
-    fn tell_missing_tools(&mut self) {
+    pub(crate) fn tell_missing_tools(&mut self) {
         let is_missing = |name: &&String| self.engine.toolbox.find(name).is_none();
         let missing: Vec<String> = self.accepted().tools.iter().filter(is_missing).take(20).cloned().collect();
         if !missing.is_empty() {
@@ -224,7 +140,7 @@ impl RunTask {
     }
 
     /// What a run that had a slot when its process ended must know: which step was in flight, and what became of it.
-    async fn recover(&mut self) {
+    pub(crate) async fn recover(&mut self) {
         let before = self.run.view.strikes;
         // A run with a slot whose calls all wait was asking one of them again.
         let mut same_step = self.run.turn_in_flight.is_some() || self.can_park();

@@ -10,31 +10,33 @@ use drawloom_contract::{
     failure::RunError,
     ids::{RunId, RunKey},
     journal::{Append, CommitError, Entry, StoreError},
+    model::TurnRequest,
     record::{Accepted, Body, Outcome, Record, Seq, Status},
     redact::Redacted,
     run::{FoldError, Run},
     time::{Instant, Timestamp},
-    tool::{Gates, ToolCard},
+    tool::{Gates, Step, Tool, ToolCard, ToolContext, ToolError},
     view::RunView,
     wait::{Cause, Wait, WaitChange},
 };
 use futures::{StreamExt, stream::FuturesUnordered};
+use serde_json::Value;
 
 use crate::{
     Engine, accounts,
     admission::Class,
     call::Begun,
     control::{Claim, Order},
-    engine::{Slot, ticket},
     evidence::OldEvidence,
     executors::Known,
     hosts,
-    perform::Task,
+    permit::Permit,
     pins::Pinned,
     plan::{Planned, pinned_definitions},
+    slots::{Slot, ticket},
     story,
     timers::Due,
-    turn::Turns,
+    turn::{TurnEnd, Turns},
 };
 
 /// One run and the task that holds it.
@@ -51,7 +53,7 @@ pub(crate) struct RunTask {
     pub(crate) kind: Arc<Known>,
     drive: Box<dyn Drive>,
     pub(crate) claim: Claim,
-    slot: Option<Slot>,
+    pub(crate) slot: Option<Slot>,
     /// Records that are decided and not yet committed.
     pending: Vec<Redacted<Record>>,
     pub(crate) waits: Vec<WaitChange>,
@@ -72,6 +74,18 @@ pub(crate) struct RunTask {
     pub(crate) parked: Option<(Seq, Duration)>,
     /// The last look at the wall clock, and when it was.
     looked: (Timestamp, Instant),
+}
+
+/// An effect whose intent is journaled first. A panic inside becomes a failure of this effect.
+pub(crate) enum Task {
+    Turn { request: TurnRequest, permit: Permit },
+    Call { call: Seq, tool: Arc<dyn Tool>, context: ToolContext, input: Value },
+}
+
+/// What an effect came to.
+pub(crate) enum Done {
+    Turn(TurnEnd),
+    Call { call: Seq, result: Result<Step, ToolError> },
 }
 
 /// The step was not journaled, and never will be: the task ends, and the run goes on from its journal some other time.
@@ -190,7 +204,7 @@ impl RunTask {
         self.push_at(self.wall(), body)
     }
 
-    fn push_at(&mut self, at: Timestamp, body: Body) -> Seq {
+    pub(crate) fn push_at(&mut self, at: Timestamp, body: Body) -> Seq {
         let record = Record { seq: self.run.view.seq + 1, at, body };
         let record = self.engine.parts.redactor.clean(record);
         self.note_evidence(&record.body);
@@ -223,7 +237,10 @@ impl RunTask {
         let mut flying = FuturesUnordered::new();
         loop {
             for task in std::mem::take(&mut self.tasks) {
-                flying.push(task.perform(&self));
+                flying.push(match task {
+                    Task::Turn { request, permit } => self.ask_model(request, permit),
+                    Task::Call { call, tool, context, input } => self.call_tool(call, tool, context, input),
+                });
             }
             if self.run.view.status != Status::Running {
                 break;
@@ -256,7 +273,10 @@ impl RunTask {
                 }
                 Some(done) = flying.next() => {
                     self.look();
-                    self.take_in(done);
+                    match done {
+                        Done::Turn(end) => self.take_in_turn(end),
+                        Done::Call { call, result } => self.take_in_call(call, result),
+                    }
                     if control.order() == Order::Drive {
                         self.ask_again();
                     }
@@ -338,13 +358,6 @@ impl RunTask {
             }
             return;
         }
-    }
-
-    /// Parks the run until a time.
-    pub(crate) fn park(&mut self, until: Timestamp, wait: Wait) {
-        let since = self.wall();
-        let record = self.push_at(since, Body::Parked { wait });
-        self.waits.push(WaitChange::Run { run: self.key.clone(), record, until, since });
     }
 
     /// What a run waits for.
@@ -444,7 +457,8 @@ impl RunTask {
         self.engine.feed.publish(&self.key, records, ended.as_ref());
         match self.run.view.status {
             Status::Running | Status::Queued => {}
-            _ => self.rest(),
+            Status::Waiting => self.rest(),
+            Status::Completed | Status::Failed | Status::Cancelled | Status::TimedOut => self.let_go(),
         }
     }
 
@@ -462,26 +476,18 @@ impl RunTask {
         }
     }
 
-    /// The run needs no slot now: it ended or is parked.
-    fn rest(&mut self) {
+    /// The run has ended: it needs no slot, timer or account.
+    fn let_go(&mut self) {
         self.slot = None;
-        if self.run.view.status.is_terminal() {
-            self.engine.forget_waiting(&self.key);
-            self.engine.waits.forget(&self.key);
-            self.engine.timers.clear(&self.key, Due::Deadline);
-            self.engine.timers.clear(&self.key, Due::Call);
-            if self.accepted().depth == 0 {
-                self.engine.trees.close(self.accepted().root);
-            }
-            if !self.owners.is_empty() {
-                self.engine.end_account(&self.owners, &self.key);
-            }
-            return;
+        self.engine.forget_waiting(&self.key);
+        self.engine.waits.forget(&self.key);
+        self.engine.timers.clear(&self.key, Due::Deadline);
+        self.engine.timers.clear(&self.key, Due::Call);
+        if self.accepted().depth == 0 {
+            self.engine.trees.close(self.accepted().root);
         }
-        if let Some((seq, wait)) = self.parked
-            && seq == self.run.view.seq
-        {
-            self.engine.timers.set(self.engine.parts.clock.now().after(wait), &self.key, Due::Wake);
+        if !self.owners.is_empty() {
+            self.engine.end_account(&self.owners, &self.key);
         }
     }
 

@@ -11,15 +11,7 @@ use drawloom_contract::{
 };
 use futures::{FutureExt, future::BoxFuture};
 
-use crate::{
-    Engine,
-    admission::Class,
-    control::Claim,
-    engine::{ids, ticket},
-    permit::LOOK_AGAIN,
-    run_task::RunTask,
-    timers::Due,
-};
+use crate::{Engine, control::Claim, engine::ids, run_task::RunTask, timers::Due};
 
 /// A deadline that is at most this much too early is not explained: clocks are also set by small steps, and reading two of them takes time.
 const SLACK: Duration = Duration::from_secs(5);
@@ -225,44 +217,26 @@ impl Engine {
         }
     }
 
-    pub(crate) async fn on_timer(self: &Arc<Self>, key: RunKey, due: Due) {
-        if self.is_stopping() {
-            return;
+    /// Ends a run that got no slot in time.
+    pub(crate) async fn on_queue_timeout(self: &Arc<Self>, key: RunKey) {
+        let Some(Some(view)) = self.read(|| self.parts.reader.find_run(&key)).await else { return };
+        if view.status == Status::Queued {
+            let limit_ms = view.queue_timeout_ms.unwrap_or_default();
+            self.stop_run(key, Stop::QueueTimeout { limit_ms }).await;
         }
-        if due == Due::Wake && self.limiter.is_queued(&key) {
-            // Whoever makes room wakes it; this is only the last resort.
-            self.timers.set(self.parts.clock.now().after(LOOK_AGAIN), &key, Due::Wake);
-            return;
-        }
+    }
+
+    /// Ends a run whose time is up.
+    pub(crate) async fn on_deadline(self: &Arc<Self>, key: RunKey) {
         // A task that holds the run is told at once; what follows is for runs that no task holds, or that park just now.
-        let control = self.active().get(&key).filter(|_| due == Due::Deadline).cloned();
+        let control = self.active().get(&key).cloned();
         if let Some(control) = control {
             drop(control.stop(Stop::Deadline { at: self.wall(), clock_set_forward_ms: None }));
         }
-        if due == Due::Call {
-            return self.on_call_timer(key);
-        }
         let Some(Some(view)) = self.read(|| self.parts.reader.find_run(&key)).await else { return };
-        if view.status.is_terminal() {
-            return;
-        }
-        match due {
-            Due::Call => {}
-            Due::Wake => {
-                if view.status == Status::Waiting {
-                    self.enqueue(ticket(&view, Class::Resumed), false);
-                }
-            }
-            Due::QueueTimeout => {
-                if view.status == Status::Queued {
-                    let limit_ms = view.queue_timeout_ms.unwrap_or_default();
-                    self.stop_run(key, Stop::QueueTimeout { limit_ms }).await;
-                }
-            }
-            Due::Deadline => {
-                let at = view.deadline.unwrap_or_else(|| self.wall());
-                self.stop_run(key, Stop::Deadline { at, clock_set_forward_ms: None }).await;
-            }
+        if !view.status.is_terminal() {
+            let at = view.deadline.unwrap_or_else(|| self.wall());
+            self.stop_run(key, Stop::Deadline { at, clock_set_forward_ms: None }).await;
         }
     }
 }

@@ -145,3 +145,17 @@ pub(crate) async fn tick(engine: Weak<Engine>) {
         }
     }
 }
+
+impl Engine {
+    async fn on_timer(self: &Arc<Self>, key: RunKey, due: Due) {
+        if self.is_stopping() {
+            return;
+        }
+        match due {
+            Due::Wake => self.wake_at_time(key).await,
+            Due::QueueTimeout => self.on_queue_timeout(key).await,
+            Due::Deadline => self.on_deadline(key).await,
+            Due::Call => self.on_call_timer(key),
+        }
+    }
+}

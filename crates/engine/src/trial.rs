@@ -19,7 +19,7 @@ use drawloom_contract::{
 };
 use futures::future::join_all;
 
-use crate::{Engine, admission::Class, engine::ticket, run_task::RunTask};
+use crate::{Engine, admission::Class, run_task::RunTask, slots::ticket};
 
 /// Unclean ends in a row at the same step that make a run a suspect.
 pub(crate) const SUSPECT_AFTER: u32 = 3;

@@ -30,10 +30,9 @@ use crate::{
     deltas::TurnDeltas,
     estimate,
     fallback::FallbackDecision,
-    perform::{Done, Task},
     permit::Permit,
     price,
-    run_task::RunTask,
+    run_task::{Done, RunTask, Task},
 };
 
 /// Most output tokens of a turn, when nobody says anything else.
@@ -53,6 +52,14 @@ pub(crate) struct Turns {
     pub(crate) unmasked: HashMap<u32, Value>,
     /// The ids of all calls so far.
     call_ids: HashSet<String>,
+}
+
+/// What a turn came to.
+pub(crate) struct TurnEnd {
+    turn: u32,
+    attempt: u32,
+    /// `None` when the model was not asked: the provider's credential was closed before.
+    result: Option<Result<Turn, TurnError>>,
 }
 
 impl Turns {
@@ -150,12 +157,12 @@ impl RunTask {
         let (turn, attempt) = (request.turn, request.attempt);
         let model = self.model();
         let name = self.run.model.clone();
-        let engine = self.engine.clone();
         let span = tracing::debug_span!("turn", turn, attempt, model = %name);
+        let engine = self.engine.clone();
         let asking = async move {
             let key = request.run.clone();
             if !permit.call().await {
-                return Done::Postponed { turn, attempt };
+                return Done::Turn(TurnEnd { turn, attempt, result: None });
             }
             let began = engine.parts.clock.now();
             let work = async {
@@ -183,7 +190,7 @@ impl RunTask {
             permit.end(&result);
             let outcome = result.as_ref().map_or_else(TurnError::code, |_| "ok");
             engine.meters.called(&name, outcome, engine.parts.clock.now().since(began));
-            Done::Turn { turn, attempt, result }
+            Done::Turn(TurnEnd { turn, attempt, result: Some(result) })
         };
         asking.instrument(span).boxed()
     }
@@ -192,15 +199,25 @@ impl RunTask {
         self.engine.parts.providers.get(&self.run.model.provider).map(|provider| provider.model.clone())
     }
 
+    /// Journals what a turn came to.
+    pub(crate) fn take_in_turn(&mut self, end: TurnEnd) {
+        let TurnEnd { turn, attempt, result } = end;
+        match result {
+            Some(Ok(result)) => self.end_turn(turn, result),
+            Some(Err(error)) => self.fail_turn(turn, attempt, &error),
+            None => self.postpone_turn(turn, attempt),
+        }
+    }
+
     /// The turn was not asked for: the provider's credential was closed before.
-    pub(crate) fn postpone_turn(&mut self, turn: u32, attempt: u32) {
+    fn postpone_turn(&mut self, turn: u32, attempt: u32) {
         self.settle(Spent::default());
         let error = RunError::new("throttled", "the provider takes no calls now, so that this one was not made");
         let retry_at = Some(self.wall());
         self.push(Body::TurnFailed(TurnFailed { turn, attempt, error, retry_at, counted: false, maybe_paid: false }));
     }
 
-    pub(crate) fn end_turn(&mut self, turn: u32, mut result: Turn) {
+    fn end_turn(&mut self, turn: u32, mut result: Turn) {
         let assumed = result.usage.total() == 0 && self.run.reserved.tokens > 0;
         if assumed {
             result.usage = self.reserved_usage();
@@ -253,7 +270,7 @@ impl RunTask {
         before - thoughts.len()
     }
 
-    pub(crate) fn fail_turn(&mut self, turn: u32, attempt: u32, error: &TurnError) {
+    fn fail_turn(&mut self, turn: u32, attempt: u32, error: &TurnError) {
         let reserved = self.run.reserved;
         let maybe_paid = matches!(error, TurnError::Cut { .. });
         self.settle(if maybe_paid { reserved } else { Spent::default() });

@@ -23,7 +23,12 @@ use drawloom_contract::{
 };
 use futures::StreamExt;
 
-use crate::{Engine, control::Control, perform::Task, run_task::RunTask, timers::Due};
+use crate::{
+    Engine,
+    control::Control,
+    run_task::{RunTask, Task},
+    timers::Due,
+};
 
 /// Causes that are looked at together.
 const LOOKS: usize = 16;
