@@ -1,6 +1,9 @@
 //! The redactor, and `Redacted`, which only it makes.
 
-use std::ops::{Deref, Range};
+use std::{
+    ops::{Deref, Range},
+    sync::LazyLock,
+};
 
 use aho_corasick::AhoCorasick;
 use regex::Regex;
@@ -56,6 +59,13 @@ const PATTERNS: &[(&str, &str)] = &[
     ("-----BEGIN", r"-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|\z)"),
 ];
 
+static HINTS: LazyLock<AhoCorasick> =
+    LazyLock::new(|| AhoCorasick::new(PATTERNS.iter().map(|(hint, _)| hint)).expect("constant literals"));
+
+/// Compiled once a hint is found: that takes a millisecond, and most processes never need them.
+static SHAPES: LazyLock<Vec<Regex>> =
+    LazyLock::new(|| PATTERNS.iter().map(|(_, pattern)| Regex::new(pattern).expect("constant pattern")).collect());
+
 /// Masks secrets in texts: values that are known, and tokens of common shapes.
 #[derive(Debug)]
 pub struct Redactor {
@@ -64,8 +74,6 @@ pub struct Redactor {
     longest_spaced: usize,
     /// Length of the longest secret that is recognised.
     reach: usize,
-    hints: AhoCorasick,
-    patterns: Vec<Regex>,
 }
 
 /// How far around a piece of a text a secret may reach that is recognised by its shape.
@@ -89,8 +97,6 @@ impl Redactor {
             longest_spaced,
             reach: secrets.iter().map(String::len).max().unwrap_or(0).max(LONGEST_SHAPE),
             known: (!secrets.is_empty()).then(|| build(&secrets)),
-            hints: AhoCorasick::new(PATTERNS.iter().map(|(hint, _)| hint)).expect("constant literals"),
-            patterns: PATTERNS.iter().map(|(_, pattern)| Regex::new(pattern).expect("constant pattern")).collect(),
         }
     }
 
@@ -123,7 +129,8 @@ impl Redactor {
     /// Where the secrets in `text` are.
     fn found<'a>(&'a self, text: &'a str) -> impl Iterator<Item = Range<usize>> + 'a {
         let known = self.known.iter().flat_map(move |known| known.find_iter(text).map(|found| found.range()));
-        let shaped = self.patterns.iter().flat_map(move |pattern| pattern.find_iter(text).map(|found| found.range()));
+        let shapes: &[Regex] = if HINTS.is_match(text) { &SHAPES } else { &[] };
+        let shaped = shapes.iter().flat_map(move |pattern| pattern.find_iter(text).map(|found| found.range()));
         known.chain(shaped)
     }
 
@@ -165,8 +172,8 @@ impl Redactor {
             *text = known.replace_all(text, &vec![MASK; known.patterns_len()]);
             masked = true;
         }
-        if self.hints.is_match(text.as_str()) {
-            for pattern in &self.patterns {
+        if HINTS.is_match(text.as_str()) {
+            for pattern in &*SHAPES {
                 if pattern.is_match(text) {
                     *text = pattern.replace_all(text, MASK).into_owned();
                     masked = true;

@@ -1,6 +1,6 @@
 //! The list of operations as a table of tools.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
 use drawloom_contract::{
@@ -48,7 +48,8 @@ pub(crate) struct Offered {
 
 struct OfferedTool {
     served: Arc<Served>,
-    tool: Tool,
+    /// Made when a client asks for it: a server that no MCP client uses needs none of the schemas.
+    tool: OnceLock<Tool>,
 }
 
 impl Offered {
@@ -76,7 +77,15 @@ impl Offered {
 
 impl OfferedTool {
     fn new(served: &Arc<Served>) -> Self {
-        let entry = served.entry();
+        Self { served: served.clone(), tool: OnceLock::new() }
+    }
+
+    fn tool(&self) -> Tool {
+        self.tool.get_or_init(|| self.make_tool()).clone()
+    }
+
+    fn make_tool(&self) -> Tool {
+        let entry = self.served.entry();
         let card = &entry.card;
         let mut input = schema::self_contained(entry.input);
         input.remove("description");
@@ -93,7 +102,7 @@ impl OfferedTool {
         tool.title = Some(title(card.name()));
         tool.output_schema = Some(Arc::new(output));
         tool.annotations = Some(annotations);
-        Self { served: served.clone(), tool }
+        tool
     }
 
     fn card(&self) -> &Card {
@@ -184,11 +193,11 @@ pub(super) fn refused(app: &App, failure: &Failure, problems: &[Problem]) -> Cal
 #[async_trait]
 impl Table for Offered {
     fn tools(&self, view: &View) -> Vec<Tool> {
-        self.tools.iter().filter(|tool| tool.is_for(view)).map(|tool| tool.tool.clone()).collect()
+        self.tools.iter().filter(|tool| tool.is_for(view)).map(OfferedTool::tool).collect()
     }
 
     fn find_tool(&self, name: &str) -> Option<Tool> {
-        self.find(name).map(|tool| tool.tool.clone())
+        self.find(name).map(OfferedTool::tool)
     }
 
     async fn call(&self, ask: &Ask, params: &CallToolRequestParams) -> Option<Result<Outcome, ErrorData>> {

@@ -1,48 +1,61 @@
 //! The patterns of schemas.
 
-use std::{
-    collections::HashMap,
-    sync::{LazyLock, Mutex, PoisonError},
-};
+use std::sync::OnceLock;
 
 use regex::{Regex, RegexBuilder};
+use regex_syntax::hir::{Hir, HirKind};
 
 /// Most bytes of a compiled pattern, and of the memory that a match uses. Time is linear in both and in the text.
 const MAX_SIZE: usize = 256 * 1024;
 
-/// Most compiled patterns that are kept.
-const MAX_KEPT: usize = 64;
+/// Most parts of a pattern whose repetitions are written out. One part takes less than 100 bytes when it is compiled.
+const MAX_PARTS: usize = 2_000;
 
-/// The patterns that were compiled first. Schemas share a few patterns of ids, and each takes up to 0.1 ms to compile.
-static KEPT: LazyLock<Mutex<HashMap<String, Regex>>> = LazyLock::new(Mutex::default);
-
-/// A pattern, ready to match.
+/// A pattern, which is compiled when the first text is matched: most commands and servers never use most of them.
 #[derive(Debug, Clone)]
-pub(super) struct Pattern(Regex);
+pub(super) struct Pattern {
+    source: Box<str>,
+    regex: OnceLock<Regex>,
+}
 
 impl Pattern {
-    /// Compiles a pattern; `None` for one that the `regex` crate does not know (look-around, back-references) or that
+    /// Checks a pattern; `None` for one that the `regex` crate does not know (look-around, back-references) or that
     /// needs too much memory.
     pub(super) fn parse(source: &str) -> Option<Self> {
-        let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(regex) = kept.get(source) {
-            return Some(Self(regex.clone()));
-        }
-        let regex = RegexBuilder::new(source).size_limit(MAX_SIZE).dfa_size_limit(MAX_SIZE).build().ok()?;
-        if kept.len() < MAX_KEPT {
-            kept.insert(source.into(), regex.clone());
-        }
-        Some(Self(regex))
+        let parsed = regex_syntax::parse(source).ok()?;
+        (parts(&parsed) <= MAX_PARTS).then(|| Self { source: source.into(), regex: OnceLock::new() })
     }
 
     /// As it was written.
     pub(super) fn source(&self) -> &str {
-        self.0.as_str()
+        &self.source
     }
 
     /// Whether any part of `text` matches; `^` and `$` tie it to the ends.
     pub(super) fn matches(&self, text: &str) -> bool {
-        self.0.is_match(text)
+        let regex = self.regex.get_or_init(|| {
+            let builder = RegexBuilder::new(&self.source).size_limit(MAX_SIZE).dfa_size_limit(MAX_SIZE).build();
+            builder.expect("a pattern with few parts compiles")
+        });
+        regex.is_match(text)
+    }
+}
+
+/// How many parts a pattern has when its repetitions are written out.
+fn parts(hir: &Hir) -> usize {
+    match hir.kind() {
+        HirKind::Empty | HirKind::Look(_) => 1,
+        HirKind::Literal(literal) => literal.0.len(),
+        HirKind::Class(class) => match class {
+            regex_syntax::hir::Class::Unicode(class) => class.ranges().len(),
+            regex_syntax::hir::Class::Bytes(class) => class.ranges().len(),
+        },
+        HirKind::Repetition(repetition) => {
+            let times = repetition.max.unwrap_or(repetition.min.saturating_add(1));
+            parts(&repetition.sub).saturating_mul(times.max(1) as usize)
+        }
+        HirKind::Capture(capture) => parts(&capture.sub),
+        HirKind::Concat(all) | HirKind::Alternation(all) => all.iter().map(parts).fold(0, usize::saturating_add),
     }
 }
 
