@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::{
     definition::Definition,
     failure::Explain,
-    ids::RunKey,
+    ids::{RunId, RunKey, UserId},
     money::Cost,
     once::{CallEffect, Once},
     record::{Collect, RepeatClass, Seq},
@@ -52,6 +52,9 @@ pub struct ToolContext {
     pub run: RunKey,
     /// The call: with the run, the key of its effects.
     pub call: Seq,
+    /// The root of the run's tree.
+    pub root: RunId,
+    pub user: UserId,
     pub depth: u32,
     pub definition: Arc<Definition>,
     /// The hosts that the definition and the root's request leave: exact names, `*.suffix`, or `*`. The operator's own

@@ -18,6 +18,9 @@ use crate::{
 
 pub const MOST_VALUE_BYTES: usize = 1024 * 1024;
 
+/// The space of artifacts. What its owner `run/ID` has goes when the tree of that root is pruned.
+pub const ARTIFACTS: Space = Space::of("artifacts");
+
 /// What kind of thing a log or a value is: names of two spaces never meet.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Space(Cow<'static, str>);

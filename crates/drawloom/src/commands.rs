@@ -2,6 +2,7 @@
 
 pub mod adopt;
 pub mod agents;
+pub mod artifacts;
 pub mod backup;
 pub mod batch;
 pub mod call;
@@ -86,6 +87,7 @@ fn wants_json(command: &Command) -> bool {
         Command::Batch(batch) => batch.look.json,
         Command::Runs(runs) => runs.look().json,
         Command::Replay(replay) => replay.look.json,
+        Command::Artifacts(artifacts) => artifacts.look().json,
         Command::Agents(agents) => agents.look().json,
         Command::Models(models) => models.look().json,
         Command::Backup(backup) => backup.look.json,
@@ -133,6 +135,7 @@ fn perform(session: &Session, command: Command) -> Result<Exit, CommandError> {
             Command::Batch(batch) => batch.perform(session).await,
             Command::Runs(runs) => runs.perform(session).await,
             Command::Replay(replay) => replay.perform(session).await,
+            Command::Artifacts(artifacts) => artifacts.perform(session).await,
             Command::Agents(agents) => agents.perform(session).await,
             Command::Models(models) => models.perform(session).await,
             Command::Backup(backup) => backup.perform(session).await,

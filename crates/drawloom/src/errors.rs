@@ -112,7 +112,8 @@ errors! {
         "invalid_request": "The request is not as it must be.", "The problems say where and how.";
         "missing_key": "A field that must be there is not.", "Add it.";
         "more_problems": "There are more problems than are listed.", "Fix these first.";
-        "no_artifact": "The run has no such text yet.", "Wait for its end, or read its journal.";
+        "artifact_too_large": "The artifact does not fit into the answer.", "Read it in parts with read_artifact.";
+        "no_artifact": "The run has no such text, or its tree no such artifact.", "Wait for its end, read its journal, or list its artifacts.";
         "no_token": "The server wants a token.", "Send `Authorization: Bearer …`; commands read DRAWLOOM_TOKEN.";
         "not_built": "The field belongs to something that this version does not have.", "Leave it out.";
         "not_for_children": "A tool started a child with a user, session, handle or tier of its own.", "This is a fault of the tool: leave them out.";

@@ -34,7 +34,7 @@ use drawloom_engine::{Engine, Provider, ResumeReport, StopReport};
 use drawloom_models::{Driver, ProviderConfig};
 use drawloom_server::{App, Limits, Monitor, auth::Auth};
 use drawloom_store::{Found, Opened, Previous, Store};
-use drawloom_substrate::Weight;
+use drawloom_substrate::{STORE_TOOLS, StoreParts, Weight, artifacts::Artifacts};
 use drawloom_wire::request::Request;
 
 use crate::{
@@ -134,6 +134,13 @@ pub async fn start(parts: Parts) -> Result<Running, CommandError> {
     }
     let seams = StoreSeams { journal: store.clone(), logs: store.clone(), values: store.clone() };
     let StoreSeams { journal, logs, values } = (parts.wrap_store)(seams);
+    let store_parts = StoreParts {
+        artifacts: Artifacts::new(values.clone(), parts.clock.clone()),
+        reader: reader.clone(),
+        clock: parts.clock.clone(),
+        tools: parts.resolved.tools.clone(),
+    };
+    let store_tools = STORE_TOOLS.iter().map(|tool| (tool.make)(&store_parts));
     let engine = Engine::new(drawloom_engine::Parts {
         config,
         epoch,
@@ -146,7 +153,7 @@ pub async fn start(parts: Parts) -> Result<Running, CommandError> {
         providers,
         prices: parts.resolved.prices.clone(),
         executors: parts.resolved.executors.clone(),
-        tools: parts.resolved.tools.clone(),
+        tools: parts.resolved.tools.iter().cloned().chain(store_tools).collect(),
         turned_off: parts.resolved.turned_off.clone(),
         sources: parts.resolved.servers.values().cloned().collect(),
         volumes: parts.resolved.volumes.clone(),

@@ -19,6 +19,7 @@ use drawloom_contract::{
     time::{Clock, Entropy, Instant, NoEntropy},
     values::KeyValue,
 };
+use drawloom_substrate::artifacts::Artifacts;
 use drawloom_wire::{
     body::MAX_BODY,
     models::{ListedModel, ModelList},
@@ -164,6 +165,7 @@ pub struct App {
     pub(crate) retention: Arc<dyn Retention>,
     pub(crate) values: Arc<dyn KeyValue>,
     pub(crate) answers: Arc<dyn Answers>,
+    pub(crate) artifacts: Artifacts,
     /// Requests with a key that are being answered.
     pub(crate) keyed: InFlight,
     pub(crate) operations: Operations,
@@ -229,6 +231,7 @@ impl App {
         parts.entropy.fill(&mut instance)?;
         Ok(Arc::new(Self {
             started: parts.clock.now(),
+            artifacts: Artifacts::new(parts.values.clone(), parts.clock.clone()),
             runs: parts.runs,
             definitions: parts.definitions,
             clock: parts.clock,

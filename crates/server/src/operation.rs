@@ -63,6 +63,8 @@ pub struct Card {
     pub headers: Vec<HeaderField>,
     /// Whether it stores its idempotency key itself, in the commit of what it makes. For others the dispatcher does it.
     pub stores_key: bool,
+    /// How REST answers with a file, unless JSON is asked for.
+    pub download: Option<fn(&Value) -> Download>,
     /// The schema of what `"mode": "detach"` answers.
     pub detached: Option<fn(&mut SchemaGenerator) -> Schema>,
 }
@@ -87,6 +89,7 @@ impl Card {
             body_limit: None,
             headers: if R::CHANGES == Changes::Nothing { Vec::new() } else { vec![key] },
             stores_key: false,
+            download: None,
             detached: None,
         }
     }
@@ -165,12 +168,27 @@ impl Card {
         self
     }
 
+    /// REST answers with the file that `download` makes of the answer, unless JSON is asked for.
+    #[must_use]
+    pub fn download(mut self, download: fn(&Value) -> Download) -> Self {
+        self.download = Some(download);
+        self
+    }
+
     /// `R` can ask for an answer as soon as what it starts is accepted.
     #[must_use]
     pub fn detaches<R: Detach>(mut self) -> Self {
         self.detached = Some(|generator| generator.subschema_for::<R::Accepted>());
         self
     }
+}
+
+/// A text that is saved as a file. A browser never shows it: an agent may have written HTML.
+pub struct Download {
+    pub media_type: String,
+    /// A path; the file gets its last part.
+    pub name: String,
+    pub text: String,
 }
 
 /// What an operation gets beside its input.

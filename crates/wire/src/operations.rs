@@ -19,6 +19,10 @@ macro_rules! operations {
                 replay_run::ReplayRun,
                 prune_runs::PruneRuns,
             }
+            artifacts {
+                list_artifacts::ListArtifacts,
+                get_artifact::GetArtifact,
+            }
             batches {
                 spawn_runs::SpawnRuns,
                 get_batch::GetBatch,

@@ -122,7 +122,10 @@ async fn answer(
     let interest = if wants_stream { Interest::Events } else { Interest::Outcome };
     let request = Dispatch { app, caller: &caller, request_id: &asked.id, input, interest, result_bytes: None };
     match served.dispatch(request).await? {
-        Answer::Value(value) => Ok(reply::json(StatusCode::OK, &value)),
+        Answer::Value(value) => Ok(match card.download.filter(|_| !asks_for_json(&parts.headers)) {
+            Some(download) => reply::file(download(&value)),
+            None => reply::json(StatusCode::OK, &value),
+        }),
         Answer::Handle(handle) if wants_stream => reply::stream(app, handle).await,
         Answer::Handle(handle) => Ok(reply::waiting(app, handle).await),
     }
