@@ -4,7 +4,7 @@
 use std::{collections::BTreeMap, io::Write as _, path::PathBuf, process::ExitCode, sync::Arc};
 
 use drawloom::{Extra, Parts, StoreSeams, Surface, config, data_dir::DataDir, start};
-use drawloom_contract::{executor::Executor, tool::Tool};
+use drawloom_contract::{executor::Executor, time::Timestamp, tool::Tool};
 use drawloom_store::Synchronous;
 use drawloom_testkit::{
     Fault, KillJournal, KillLog, KillTool, KillValues, Killer, LateStore, Ledger, MarkedModel, Names, ShiftedClock,
@@ -28,6 +28,8 @@ struct Fixture {
     poison: Option<String>,
     /// A file with the milliseconds by which the wall clock is off, read again at every look at that clock.
     clock: Option<PathBuf>,
+    /// What the wall clock says at the start; it is written to the file `clock` as an offset.
+    begins_at: Option<Timestamp>,
     /// The mistake to make.
     fault: Option<Fault>,
     /// Whether commits wait for the disk.
@@ -66,6 +68,10 @@ async fn serve() -> anyhow::Result<()> {
     let mut parts = Parts::from_config(loaded, lock, Surface::Serve { listen: "127.0.0.1:0".into() }, &extra)?;
     for tool in &mut parts.resolved.tools {
         *tool = with_kill(tool.clone());
+    }
+    if let (Some(file), Some(begins_at)) = (&fixture.clock, fixture.begins_at) {
+        let by = begins_at.as_millis().saturating_sub(parts.clock.wall().as_millis());
+        std::fs::write(file, by.to_string())?;
     }
     if let Some(file) = fixture.clock {
         parts.clock = Arc::new(ShiftedClock { inner: parts.clock, file });

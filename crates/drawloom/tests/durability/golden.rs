@@ -1,45 +1,103 @@
 //! Data directories of earlier versions: they open, their runs are as they were, and what was unfinished goes on.
 
-use std::path::Path;
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+};
 
+use drawloom_contract::time::Timestamp;
 use serde_json::{Value, json};
 
 use crate::{
     http::{Response, get, post, send},
-    process::{Case, Server},
+    process::Case,
 };
 
-/// Every released version and every format of the store since has a directory here, with the config and the store of a
-/// server that was killed.
-fn golden(version: &str) -> Case {
-    let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(version);
-    let case = Case::new(&std::fs::read_to_string(from.join("drawloom.yaml")).expect("a config"));
-    std::fs::create_dir(case.path("data")).expect("a directory");
-    std::fs::copy(from.join("drawloom.db"), case.path("data/drawloom.db")).expect("a store");
-    case
+/// A directory of `tests/golden`: the config and the store of a server that was killed. The README there says how one is made.
+struct Golden {
+    directory: &'static str,
+    /// When its last run was accepted, in milliseconds since 1970. Deadlines and retention go by the wall clock, so the server that
+    /// opens the directory has its clock a minute after that.
+    last: i64,
+    /// How many runs the users ada, bob and default have.
+    users: [usize; 3],
+}
+
+const ALL: &[&Golden] = &[&FORMAT_1, &FORMAT_2, &FORMAT_3, &FORMAT_4, &FORMAT_5, &FORMAT_6, &FORMAT_7];
+
+const FORMAT_1: Golden = Golden { directory: "0.1.0", last: 1_794_801_892_513, users: [0, 0, 14] };
+const FORMAT_2: Golden = Golden { directory: "format-2", last: 1_794_930_198_993, users: [6, 5, 3] };
+const FORMAT_3: Golden = Golden { directory: "format-3", last: 1_794_930_111_583, users: [6, 5, 3] };
+const FORMAT_4: Golden = Golden { directory: "format-4", last: 1_794_929_890_330, users: [6, 5, 3] };
+const FORMAT_5: Golden = Golden { directory: "format-5", last: 1_794_909_853_454, users: [6, 5, 3] };
+const FORMAT_6: Golden = Golden { directory: "format-6", last: 1_794_918_741_858, users: [6, 4, 4] };
+const FORMAT_7: Golden = Golden { directory: "format-7", last: 1_794_930_512_582, users: [6, 5, 3] };
+
+impl Golden {
+    fn copy(&self) -> Case {
+        let from = directories().join(self.directory);
+        let case = Case::new(&std::fs::read_to_string(from.join("drawloom.yaml")).expect("a config"));
+        std::fs::create_dir(case.path("data")).expect("a directory");
+        std::fs::copy(from.join("drawloom.db"), case.path("data/drawloom.db")).expect("a store");
+        case
+    }
+
+    /// When the server that opens it begins.
+    fn opened_at(&self) -> Timestamp {
+        Timestamp::from_millis(self.last + 60_000)
+    }
+}
+
+fn directories() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden")
+}
+
+#[test]
+fn every_directory_is_opened_by_a_test() {
+    let entries = std::fs::read_dir(directories()).expect("a directory").map(|entry| entry.expect("an entry"));
+    let found: BTreeSet<_> = entries.filter(|entry| entry.path().is_dir()).map(|entry| entry.file_name()).collect();
+    let opened: BTreeSet<_> = ALL.iter().map(|golden| golden.directory.into()).collect();
+    assert_eq!(found, opened);
 }
 
 #[test]
 fn a_directory_of_0_1_0_is_opened_and_what_it_left_goes_on() {
-    opens_and_goes_on("0.1.0", "2026-11-17");
+    opens_and_goes_on(&FORMAT_1);
+}
+
+#[test]
+fn a_directory_of_format_2_is_opened_and_what_it_left_goes_on() {
+    opens_and_goes_on(&FORMAT_2);
+}
+
+#[test]
+fn a_directory_of_format_3_is_opened_and_what_it_left_goes_on() {
+    opens_and_goes_on(&FORMAT_3);
+}
+
+#[test]
+fn a_directory_of_format_4_is_opened_and_what_it_left_goes_on() {
+    opens_and_goes_on(&FORMAT_4);
 }
 
 #[test]
 fn a_directory_of_format_5_is_opened_and_what_it_left_goes_on() {
-    let (case, url, _server) = opens_and_goes_on("format-5", "2026-11-17T10:05");
-    let of = |user: &str| get(&url, &format!("/v1/runs?limit=100&user_id={user}"))["runs"].as_array().map(Vec::len);
-    assert_eq!((of("ada"), of("bob"), of("default")), (Some(6), Some(5), Some(3)));
-    drop(case);
+    opens_and_goes_on(&FORMAT_5);
 }
 
 #[test]
 fn a_directory_of_format_6_is_opened_and_what_it_left_goes_on() {
-    opens_and_goes_on("format-6", "2026-11-17T12:40");
+    opens_and_goes_on(&FORMAT_6);
 }
 
-fn opens_and_goes_on(version: &str, made_before: &str) -> (Case, String, Server) {
-    let case = golden(version);
-    let server = case.start(&json!({}));
+#[test]
+fn a_directory_of_format_7_is_opened_and_what_it_left_goes_on() {
+    opens_and_goes_on(&FORMAT_7);
+}
+
+fn opens_and_goes_on(golden: &Golden) {
+    let case = golden.copy();
+    let server = case.start(&json!({ "clock": case.path("clock"), "begins_at": golden.opened_at() }));
     let url = server.url.clone();
     // What had ended is as it was.
     let done = get(&url, "/v1/agents/golden-done");
@@ -57,7 +115,8 @@ fn opens_and_goes_on(version: &str, made_before: &str) -> (Case, String, Server)
     let same = json!({ "spawns": spawns, "idempotency_key": "golden-key" });
     let same = post(&url, "/v1/runs:batch", &same).and_then(Response::json).expect("an answer");
     assert_eq!(same["results"][1]["final_text"], "quick says b");
-    assert!(same["results"][0]["timings"]["accepted_at"].as_str().is_some_and(|time| time < made_before), "{same}");
+    let accepted = same["results"][0]["timings"]["accepted_at"].as_str();
+    assert!(accepted.is_some_and(|time| *time < *golden.opened_at().to_rfc3339()), "{same}");
     // What was unfinished ends: running, queued, parked for a time and parked for children.
     for (handle, text) in [
         ("golden-slow-1", "slow says later"),
@@ -79,5 +138,6 @@ fn opens_and_goes_on(version: &str, made_before: &str) -> (Case, String, Server)
         let replay = get(&url, &format!("/v1/runs/{id}/replay"));
         assert_eq!((&replay["ok"], &replay["fold_error"]), (&json!(true), &Value::Null), "{replay}");
     }
-    (case, url, server)
+    let of = |user| get(&url, &format!("/v1/runs?limit=100&user_id={user}"))["runs"].as_array().map(Vec::len);
+    assert_eq!(["ada", "bob", "default"].map(of), golden.users.map(Some));
 }

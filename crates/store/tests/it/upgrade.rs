@@ -1,6 +1,7 @@
 //! Stores of earlier formats: copied before they change, and whole whatever happens meanwhile.
 
 use std::{
+    collections::BTreeSet,
     fs,
     io::Write as _,
     path::{Path, PathBuf},
@@ -15,13 +16,11 @@ use crate::{
     full_disk::{assert_passed, mounts, place, run_in},
 };
 
-/// A store of the format before, with 14 runs.
+/// A store of every earlier format, each with 14 runs.
+const ALL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../drawloom/tests/golden");
+/// A store of the format before.
 const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../drawloom/tests/golden/format-6/drawloom.db");
 const BEFORE: u32 = 6;
-/// A store of an earlier format.
-const FIFTH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../drawloom/tests/golden/format-5/drawloom.db");
-/// A store of the first format.
-const FIRST: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../drawloom/tests/golden/0.1.0/drawloom.db");
 
 fn put_golden(directory: &Path) -> PathBuf {
     let file = directory.join("drawloom.db");
@@ -79,6 +78,11 @@ async fn the_copy_stays_when_the_store_was_deleted_or_taken_over() {
     assert_eq!(copies(directory.path()), ["drawloom.db.before-format7"]);
 }
 
+fn format(directory: &Path) -> u32 {
+    let connection = rusqlite::Connection::open(directory.join("drawloom.db")).expect("a store");
+    connection.query_row("PRAGMA user_version", [], |row| row.get(0)).expect("a format")
+}
+
 /// The tables and indexes of a closed store, without their white space.
 fn schema(directory: &Path) -> Vec<String> {
     let connection = rusqlite::Connection::open(directory.join("drawloom.db")).expect("a store");
@@ -94,14 +98,19 @@ fn schema(directory: &Path) -> Vec<String> {
 async fn every_earlier_format_ends_as_a_new_store_begins() {
     let new = tempfile::tempdir().expect("a temporary directory");
     open(&new).store.close().await.expect("an orderly end");
-    for golden in [FIRST, FIFTH, GOLDEN] {
+    let mut opened_formats = BTreeSet::new();
+    let entries = fs::read_dir(ALL).expect("a directory").map(|entry| entry.expect("an entry").path());
+    for golden in entries.filter(|path| path.is_dir()) {
         let directory = tempfile::tempdir().expect("a temporary directory");
-        fs::copy(golden, directory.path().join("drawloom.db")).expect("a store of an earlier format");
+        fs::copy(golden.join("drawloom.db"), directory.path().join("drawloom.db")).expect("a store");
+        opened_formats.insert(format(directory.path()));
         let opened = open(&directory);
         assert_whole(&opened).await;
         opened.store.close().await.expect("an orderly end");
-        assert_eq!(schema(directory.path()), schema(new.path()), "{golden}");
+        assert_eq!(schema(directory.path()), schema(new.path()), "{}", golden.display());
     }
+    let missing: Vec<u32> = (1..format(new.path())).filter(|format| !opened_formats.contains(format)).collect();
+    assert_eq!(missing, [0; 0], "{ALL} has no store of these formats; the README there says how one is made");
 }
 
 #[tokio::test]
@@ -126,7 +135,7 @@ async fn a_kill_at_any_write_of_the_upgrade_leaves_a_store_that_opens() {
     // The copy is about 40 writes, the step about 20; the last of these numbers is beyond them.
     for write in [1, 5, 20, 38, 40, 42, 44, 46, 48, 52, 56, 60, 64, 70, 80, 100, 1_000] {
         let directory = tempfile::tempdir().expect("a temporary directory");
-        let file = put_golden(directory.path());
+        put_golden(directory.path());
         let kill = format!("inject=pwrite64:signal=KILL:when={write}");
         let strace = ["strace", "-f", "-qq", "-o", "/dev/null", "-e", &kill];
         let output = run_in(":", &strace, directory.path(), name);
@@ -134,14 +143,12 @@ async fn a_kill_at_any_write_of_the_upgrade_leaves_a_store_that_opens() {
             assert_passed(&output);
         }
         let is_copied = directory.path().join("drawloom.db.before-format7").exists();
-        let connection = rusqlite::Connection::open(&file).expect("a file");
-        let format: u32 = connection.query_row("PRAGMA user_version", [], |row| row.get(0)).expect("a format");
-        drop(connection);
-        match format == BEFORE {
+        let found = format(directory.path());
+        match found == BEFORE {
             true => before += 1,
             false => after += 1,
         }
-        assert!(format == BEFORE || is_copied, "the format changed before the copy was there");
+        assert!(found == BEFORE || is_copied, "the format changed before the copy was there");
         let opened = open(&directory);
         assert_whole(&opened).await;
         opened.store.close().await.expect("an orderly end");
