@@ -8,7 +8,9 @@ mod agents;
 mod catalog;
 mod hint;
 mod lint;
+pub mod memory;
 mod problem;
+mod store_tools;
 mod tiers;
 mod volumes;
 
@@ -16,5 +18,6 @@ pub use agents::{AgentConfig, Budget, ModelChoice};
 pub use catalog::{Catalog, Inputs, PROMPT_FILE_LIMIT};
 pub use lint::{Finding, Weight};
 pub use problem::Problem;
+pub use store_tools::{STORE_TOOLS, StoreParts, StoreTool};
 pub use tiers::{Candidate, Tier, Tiers, UserTier};
 pub use volumes::{VolumeConfig, VolumeMode, VolumeTable};

@@ -140,6 +140,8 @@ impl Room {
         ToolContext {
             run: RunKey { tenant: Tenant::default_tenant(), run: RunId::from_bytes([1; 16]) },
             call: self.calls.fetch_add(1, Ordering::Relaxed),
+            root: RunId::from_bytes([1; 16]),
+            user: UserId::default_user(),
             depth: 0,
             definition: Arc::new(drawloom_testkit::definition("tester", "p", "m")),
             hosts: self.hosts.clone().into(),
