@@ -39,7 +39,6 @@ impl ToolCard {
     }
 }
 
-/// What an agent may reach.
 #[derive(Debug, Clone, Copy)]
 pub struct Gates<'a> {
     pub definition: &'a Definition,
@@ -99,7 +98,6 @@ impl Step {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CallResult {
-    /// What the model is told.
     pub text: String,
     pub cost: Option<Cost>,
 }
@@ -199,7 +197,6 @@ pub trait Outlives: Send + Sync {
     async fn until_over(&self, context: &ToolContext) -> Over;
 }
 
-/// A tool.
 #[async_trait]
 pub trait Tool: Send + Sync {
     /// What a model is told of it.

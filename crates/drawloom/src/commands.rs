@@ -14,6 +14,7 @@ pub mod init;
 pub mod logs;
 pub mod man;
 pub mod mcp;
+pub mod memory;
 pub mod models;
 pub mod prune;
 pub mod replay;
@@ -86,6 +87,7 @@ fn wants_json(command: &Command) -> bool {
         Command::Run(run) => run.look.json,
         Command::Batch(batch) => batch.look.json,
         Command::Runs(runs) => runs.look().json,
+        Command::Memory(memory) => memory.look().json,
         Command::Replay(replay) => replay.look.json,
         Command::Artifacts(artifacts) => artifacts.look().json,
         Command::Agents(agents) => agents.look().json,
@@ -134,6 +136,7 @@ fn perform(session: &Session, command: Command) -> Result<Exit, CommandError> {
             Command::Run(run) => run.perform(session).await,
             Command::Batch(batch) => batch.perform(session).await,
             Command::Runs(runs) => runs.perform(session).await,
+            Command::Memory(memory) => memory.perform(session).await,
             Command::Replay(replay) => replay.perform(session).await,
             Command::Artifacts(artifacts) => artifacts.perform(session).await,
             Command::Agents(agents) => agents.perform(session).await,

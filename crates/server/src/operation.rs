@@ -7,8 +7,11 @@ use drawloom_contract::{
     failure::{Failure, FailureKind},
     runs::Interest,
 };
-use drawloom_wire::request::{Changes, Description, Detach, Request, Route};
-use futures::{FutureExt, future::BoxFuture};
+use drawloom_wire::{
+    events::Event,
+    request::{Changes, Description, Detach, Request, Route},
+};
+use futures::{FutureExt, future::BoxFuture, stream::BoxStream};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::Value;
 
@@ -209,6 +212,8 @@ pub enum Answer<T> {
     Value(T),
     /// Something durable to wait for, follow or cancel.
     Handle(Handle),
+    /// Events without an end. Only for surfaces that asked for them (`Interest::Events`).
+    Events(BoxStream<'static, Event>),
 }
 
 /// Something that a caller can ask for.
@@ -262,6 +267,7 @@ impl<O: Operation> AnyOperation for O {
                 .map_err(|error| Failure::new(FailureKind::Invalid, "invalid_request", error.to_string()))?;
             match self.call(&call, input).await? {
                 Answer::Handle(handle) => Ok(Answer::Handle(handle)),
+                Answer::Events(events) => Ok(Answer::Events(events)),
                 Answer::Value(output) => {
                     let value = serde_json::to_value(output).expect("outputs have only text keys");
                     Ok(Answer::Value(value))

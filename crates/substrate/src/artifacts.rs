@@ -228,7 +228,7 @@ fn changes(context: &ToolContext, tree: &RunKey, about: &About, text: &str, expe
     let quota = Quota { keys: 2 * MOST_IN_TREE, bytes: MOST_BYTES_IN_TREE };
     let put = |kind: &str, value: Value, expect: Expect| {
         let value = context.redactor.clean(value);
-        let to = Some(NewValue { value, expires_at: None, quota: Some(quota) });
+        let to = Some(NewValue { value, expires_at: None, quota: Some(quota), searched: None });
         ValueChange { key: key(tree, kind, &about.name), expect, to, at: about.at }
     };
     let whole = json!({ "about": about, "text": text });

@@ -171,6 +171,7 @@ impl Context {
             "agents": definition.agents,
             "volumes": volumes.collect::<Vec<_>>(),
             "hosts": &*context.hosts,
+            "memory_scopes": definition.memory_scopes,
             "narrowed_by_request": {
                 "tools": accepted.narrowed_tools.is_some(),
                 "hosts": accepted.narrowed_hosts.is_some(),

@@ -11,6 +11,7 @@ mod context;
 pub mod excerpt;
 mod hint;
 mod lint;
+pub mod memory;
 mod problem;
 mod store_tools;
 mod tiers;

@@ -28,6 +28,16 @@ macro_rules! operations {
                 get_batch::GetBatch,
                 cancel_batch::CancelBatch,
             }
+            memory {
+                get_memory::GetMemory,
+                list_memory::ListMemory,
+                search_memory::SearchMemory,
+                set_memory::SetMemory,
+                change_memory::ChangeMemory,
+                delete_memory::DeleteMemory,
+                import_memory::ImportMemory,
+                watch_memory::WatchMemory,
+            }
             agents {
                 list_agents::ListAgents,
             }

@@ -18,7 +18,7 @@ use drawloom_wire::request::{Method, Part, Route};
 
 use crate::{
     app::App,
-    dispatch::{Dispatch, Served},
+    dispatch::{Dispatch, Served, unasked_events},
     operation::Answer,
     rest::{Asked, Refusal, asked, input, reply},
 };
@@ -128,6 +128,8 @@ async fn answer(
         }),
         Answer::Handle(handle) if wants_stream => reply::stream(app, handle).await,
         Answer::Handle(handle) => Ok(reply::waiting(app, handle).await),
+        Answer::Events(events) if wants_stream => Ok(reply::events(app, events)),
+        Answer::Events(_) => Err(unasked_events().into()),
     }
 }
 

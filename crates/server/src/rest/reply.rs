@@ -8,14 +8,18 @@ use axum::{
     response::Response,
 };
 use drawloom_contract::{ids::BatchId, view::RunView};
-use futures::stream;
+use drawloom_wire::events::Event;
+use futures::stream::{self, BoxStream};
 use serde::Serialize;
 
 use crate::{
     app::App,
     handle::{From, Handle, Target},
     operation::Download,
-    rest::{Refusal, stream::EventBody},
+    rest::{
+        Refusal,
+        stream::{EventBody, endless},
+    },
 };
 
 const RUN_ID: HeaderName = HeaderName::from_static("drawloom-run-id");
@@ -98,6 +102,15 @@ pub(super) async fn stream(app: &Arc<App>, handle: Handle) -> Result<Response, R
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     Ok(names.put(response))
+}
+
+/// Events until the caller leaves or the server stops.
+pub(super) fn events(app: &Arc<App>, events: BoxStream<'static, Event>) -> Response {
+    let mut response = Response::new(Body::from_stream(endless(app.clone(), events)));
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    response
 }
 
 fn json_later(body: Body) -> Response {

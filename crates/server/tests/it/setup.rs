@@ -14,6 +14,7 @@ use drawloom_contract::{
     redact::Redactor,
     retention::{Prune, Pruned, Retention},
     time::{Clock, Entropy, NoEntropy, Timestamp},
+    values::{Kept, ValueKey},
 };
 use drawloom_net::{Configured, Method, Request, Response};
 use drawloom_server::{
@@ -22,6 +23,7 @@ use drawloom_server::{
     config::PrincipalConfig,
     serve,
 };
+use drawloom_substrate::memory::{Memory, MemoryConfig, MemoryParts, Search, Terms};
 use drawloom_wire::{
     client::Client,
     models::{ListedModel, ModelList},
@@ -104,6 +106,16 @@ impl Models for OneModel {
     }
 }
 
+/// A search of memory that finds nothing: the store's own is tested with the store.
+struct NoIndex;
+
+#[async_trait]
+impl Search for NoIndex {
+    async fn search_memory(&self, _: &Terms<'_>, _: Timestamp) -> Result<Vec<(ValueKey, Kept, i64)>, StoreError> {
+        Ok(Vec::new())
+    }
+}
+
 /// Remembers what it was asked to remove.
 #[derive(Default)]
 pub(crate) struct Broom(pub(crate) Mutex<Vec<Prune>>);
@@ -117,6 +129,10 @@ impl Retention for Broom {
     async fn prune(&self, prune: &Prune) -> Result<Pruned, StoreError> {
         self.0.lock().expect("no panic").push(prune.clone());
         Ok(Pruned { trees: 1, runs: 2, records: 3, blobs: 4 })
+    }
+
+    async fn remove_expired(&self, _: Timestamp) -> Result<u64, StoreError> {
+        Ok(0)
     }
 }
 
@@ -227,10 +243,19 @@ impl Setup {
         };
         let shared: Vec<_> = self.shared.iter().map(|token| ("the shared token", *token)).collect();
         let memory = Arc::<drawloom_testkit::Memory>::default();
+        let redactor = Arc::new(Redactor::new([SECRET]));
+        let clock = clock_of(self.speed);
         App::new(Parts {
+            memory: Memory::new(MemoryParts {
+                config: MemoryConfig::default(),
+                values: memory.clone(),
+                search: Arc::new(NoIndex),
+                clock: clock.clone(),
+                redactor: redactor.clone(),
+            }),
             runs: Arc::new(fake.clone()),
             definitions: Arc::new(fake),
-            clock: clock_of(self.speed),
+            clock,
             entropy: Arc::new(Zeros),
             monitor: Arc::new(Well(self.well)),
             models: Arc::new(OneModel),
@@ -239,7 +264,7 @@ impl Setup {
             answers: memory,
             operations: self.operations,
             tables: Vec::new(),
-            redactor: Arc::new(Redactor::new([SECRET])),
+            redactor,
             auth: Auth::new(address, &shared, principals).expect("it is on loopback"),
             limits: self.limits,
         })

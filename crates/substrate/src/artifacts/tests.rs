@@ -145,7 +145,7 @@ async fn cross(limit: &Limit) -> String {
         }
         "artifact_bytes_per_tree" => {
             // Nearly all of it at once, because every write of the tool is searched for secrets.
-            let big = Redactor::new(Vec::new()).clean(json!("x".repeat(MOST_BYTES_IN_TREE as usize / 33)));
+            let big = Redactor::new::<&str>([]).clean(json!("x".repeat(MOST_BYTES_IN_TREE as usize / 33)));
             let fill = |number: u64| {
                 let key = key(&tree(), "text", &format!("n{number}"));
                 ValueChange::put(key, big.clone(), Timestamp::from_millis(0), None)
