@@ -149,6 +149,8 @@ pub(crate) struct Setup {
     pub(crate) speed: u32,
     /// Operations beside the built-in ones.
     pub(crate) operations: Vec<Arc<dyn AnyOperation>>,
+    /// Where values and answers are kept.
+    pub(crate) store: Arc<drawloom_testkit::Memory>,
 }
 
 impl Default for Setup {
@@ -160,6 +162,7 @@ impl Default for Setup {
             well: true,
             speed: 1,
             operations: Vec::new(),
+            store: Arc::default(),
         }
     }
 }
@@ -169,6 +172,7 @@ pub(crate) struct Server {
     pub(crate) fake: Fake,
     pub(crate) broom: Arc<Broom>,
     pub(crate) app: Arc<App>,
+    pub(crate) store: Arc<drawloom_testkit::Memory>,
     http: Configured,
     stop: Option<oneshot::Sender<()>>,
     task: Option<JoinHandle<()>>,
@@ -200,9 +204,10 @@ impl Setup {
         let address = listener.local_addr().expect("it has an address");
         let fake = Fake::new();
         let broom = Arc::<Broom>::default();
+        let store = self.store.clone();
         let (app, stop, task) = self.serve(listener, fake.clone(), broom.clone());
         let http = Configured::new().expect("a client");
-        Server { address, fake, broom, app, http, stop: Some(stop), task: Some(task) }
+        Server { address, fake, broom, app, store, http, stop: Some(stop), task: Some(task) }
     }
 
     /// Why it cannot be made.
@@ -242,7 +247,7 @@ impl Setup {
             Vec::new()
         };
         let shared: Vec<_> = self.shared.iter().map(|token| ("the shared token", *token)).collect();
-        let memory = Arc::<drawloom_testkit::Memory>::default();
+        let memory = self.store;
         let redactor = Arc::new(Redactor::new([SECRET]));
         let clock = clock_of(self.speed);
         App::new(Parts {

@@ -6,7 +6,10 @@ use drawloom_wire::request;
 use schemars::SchemaGenerator;
 use serde_json::json;
 
-use crate::setup::{Answered, Server, Setup};
+use crate::{
+    artifacts::keep,
+    setup::{Answered, Server, Setup},
+};
 
 const ANN: (&str, &str) = ("authorization", "Bearer ann-token");
 
@@ -26,6 +29,7 @@ async fn routes(server: &Server) -> Vec<Route> {
     assert_eq!(answer.status, 200, "{}", answer.body);
     let run = server.fake.run_ids()[0];
     let batch = answer.body["batch_id"].as_str().expect("a batch").to_owned();
+    keep(server, run, "notes/one.md", "a note").await;
     let mut routes = Vec::new();
     for served in server.app.operations().iter() {
         let entry = served.entry();
@@ -38,7 +42,8 @@ async fn routes(server: &Server) -> Vec<Route> {
                 .replace("{user_id}", "ann")
                 .replace("{batch_id}", &batch)
                 .replace("{scope}", "user")
-                .replace("{key...}", "notes/one");
+                .replace("{key...}", "notes/one")
+                .replace("{name...}", "notes/one.md");
             let in_path: Vec<_> = route.parameters().collect();
             let names = schema["properties"].as_object().into_iter().flat_map(|fields| fields.keys().cloned());
             let fields = names.filter(|name| !in_path.contains(&name.as_str())).collect();
@@ -195,7 +200,7 @@ async fn bad_ids_and_wrong_types_are_refused() {
             if route.route.parameters().all(|known| known != name) {
                 continue;
             }
-            let path = route.route.path.replace(&format!("{{{name}}}"), bad);
+            let path = route.route.path.replace(&format!("{{{name}}}"), bad).replace("{name...}", "notes/one.md");
             let body = route.route.has_body().then_some(&b"{}"[..]);
             let answer = server.send(route.route.method, &path, &[ANN], body).await;
             assert_eq!((answer.status, answer.code()), (400, "bad_form"), "{}: {}", route.name(), answer.body);

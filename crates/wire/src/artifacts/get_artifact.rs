@@ -16,7 +16,7 @@ pub struct GetArtifact {
     /// A run of the tree.
     pub run_id: RunId,
     /// The artifact's name.
-    #[schemars(length(min = 1, max = 200))]
+    #[schemars(length(min = 1, max = 200), regex(pattern = r"^[A-Za-z0-9._/-]*$"))]
     pub name: String,
 }
 

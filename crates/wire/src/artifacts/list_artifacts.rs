@@ -20,9 +20,11 @@ pub struct ListArtifacts {
     pub run_id: RunId,
     /// Only names that begin with this.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 200), regex(pattern = r"^[A-Za-z0-9._/-]*$"))]
     pub prefix: Option<String>,
     /// Only names after this one: `next` of the page before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 200), regex(pattern = r"^[A-Za-z0-9._/-]*$"))]
     pub after: Option<String>,
     /// At most this many; 100, when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]

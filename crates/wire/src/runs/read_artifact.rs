@@ -57,7 +57,7 @@ pub struct ReadArtifact {
     /// Which text: `final_text` (what the agent answered), which is also the default, `journal` (all its records), or the name of
     /// an artifact that the agents of its tree wrote.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = 200))]
+    #[schemars(length(min = 1, max = 200), regex(pattern = r"^[A-Za-z0-9._/-]*$"))]
     pub name: Option<String>,
     /// The first line to give, from 1. Give this or `offset`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
