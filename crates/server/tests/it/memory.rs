@@ -30,7 +30,10 @@ async fn a_key_is_set_read_changed_listed_and_removed() {
     let got = server.get(key).await.body;
     assert_eq!((&got["value"], &got["revision"]), (&json!({"n": 1}), &set.body["revision"]));
     assert!(got["expires_at"].is_string());
-    assert_eq!((&got["provenance"]["user_id"], &got["provenance"]["operation"]), (&json!("default"), &json!("set_memory")));
+    assert_eq!(
+        (&got["provenance"]["user_id"], &got["provenance"]["operation"]),
+        (&json!("default"), &json!("set_memory"))
+    );
     let stale = server.send(Method::Put, key, &[], Some(br#"{"value": 1, "if_revision": 0}"#)).await;
     assert_eq!((stale.status, stale.code()), (409, "stale"));
     let merged = server.post(key, json!({"op": "merge", "value": {"m": [1]}})).await;
@@ -43,7 +46,10 @@ async fn a_key_is_set_read_changed_listed_and_removed() {
         server.post(&format!("/v1/memory/user/keys/n{number}"), json!({"op": "incr", "delta": number})).await;
     }
     let page = server.get("/v1/memory/user/keys?prefix=n&limit=2").await.body;
-    assert_eq!((&page["entries"][1]["key"], &page["next"], &page["truncated"]), (&json!("n1"), &json!("n1"), &json!(true)));
+    assert_eq!(
+        (&page["entries"][1]["key"], &page["next"], &page["truncated"]),
+        (&json!("n1"), &json!("n1"), &json!(true))
+    );
     let rest = server.get("/v1/memory/user/keys?prefix=n&limit=2&after=n1&keys_only=true").await.body;
     assert_eq!((rest["entries"].as_array().map(Vec::len), rest.get("next")), (Some(1), None));
     assert_eq!(rest["entries"][0].get("value"), None);
