@@ -94,10 +94,14 @@ errors! {
         "bad_form": "A value does not have the form it must have.", "The message says which form.";
         "bad_from_seq": "The run has no record of that number.", "Use an id that the stream gave.";
         "bad_header": "A header is not text.", "Send plain text.";
+        "bad_key": "A key of memory is empty, too long, or has a control character or a secret in it.", "Use a key of 1 to 512 bytes.";
+        "bad_limit": "A bounded list would keep no entry, or too many.", "Ask for 1 to 10,000 entries.";
         "bad_path": "The path cannot be read.", "Check its escapes.";
         "bad_pattern": "What to search for is no regular expression.", "Escape characters such as ( [ * + ? with a backslash.";
         "bad_query": "The query cannot be read.", "Check its escapes.";
         "bad_range": "The text has no such line or byte.", "The message says how long it is.";
+        "bad_time": "A time is not in RFC 3339.", "Write it like 2026-11-16T09:30:00Z.";
+        "bad_ttl": "The time to live is zero, or longer than the config allows.", "Ask for a shorter time, or raise `memory.max_ttl_seconds`.";
         "bad_value": "A value is not one of those that are possible.", "The message lists them.";
         "body_too_slow": "The body did not come in time.", "Send it faster; 30 s is the limit.";
         "both_spellings": "A field and its other spelling are both there.", "Leave one of them out.";
@@ -105,11 +109,14 @@ errors! {
         "child_exists": "The child of this call was started before.", "Nothing: it is the same child.";
         "conflict": "Another writer changed the run.", "Ask again.";
         "contradiction": "The path and the body say different things.", "Leave one of them out.";
+        "empty_query": "A search names no word.", "Name a word with letters or digits.";
+        "foreign_user": "The token belongs to another user than the one whose memory was named.", "Leave user_id out.";
         "host_denied": "The Host header names no address of this server.", "Use the address that the server announced.";
         "idempotency_key_reused": "The key was used before with a different request.", "Use a new key for a new request.";
         "insufficient_scope": "The token may not do this.", "Add the scope to the principal, or use another token.";
         "invalid_json": "The body is not JSON.", "The message says where.";
         "invalid_request": "The request is not as it must be.", "The problems say where and how.";
+        "key_busy": "A key of memory was changed by others again and again.", "Ask again.";
         "missing_key": "A field that must be there is not.", "Add it.";
         "more_problems": "There are more problems than are listed.", "Fix these first.";
         "artifact_too_large": "The artifact does not fit into the answer.", "Read it in parts with read_artifact.";
@@ -117,6 +124,7 @@ errors! {
         "no_token": "The server wants a token.", "Send `Authorization: Bearer …`; commands read DRAWLOOM_TOKEN.";
         "not_built": "The field belongs to something that this version does not have.", "Leave it out.";
         "not_for_children": "A tool started a child with a user, session, handle or tier of its own.", "This is a fault of the tool: leave them out.";
+        "number_overflow": "A number in memory would be too large.", "Set the key to a smaller number first.";
         "origin_denied": "A browser's page from elsewhere called an open server.", "Set a token, or call from the server's own page.";
         "content_type_denied": "A browser sent a body that is not JSON.", "Send `Content-Type: application/json`.";
         "out_of_range": "A number is too small or too large.", "The message says the limit.";
@@ -136,6 +144,7 @@ errors! {
         "too_many_sessions": "Too many MCP sessions have a call in flight.", "End some with DELETE, or wait for their calls.";
         "toolset_not_asked": "The tool is in a toolset that the MCP client did not ask for.", "Connect with `--toolsets`, or `/mcp?toolsets=`.";
         "unexpected_body": "A GET has a body.", "Put the fields into the query.";
+        "unexpected_field": "A field means nothing with the scope of memory that was named.", "Leave it out.";
         "unexpected_query": "A POST has a query.", "Put the fields into the body.";
         "unknown_executor": "The agent names an executor that this server does not have.", "Use one of those that the error lists.";
         "unknown_agent": "There is no agent of that name.", "`drawloom agents list` shows them.";
@@ -147,6 +156,7 @@ errors! {
         "unknown_session": "There is no such session.", "Leave session_id out to begin a new one.";
         "unknown_toolset": "There is no such set of MCP tools.", "The hint lists them.";
         "unknown_token": "The token is unknown.", "Check it.";
+        "wrong_fields": "A change of memory has fields of another change.", "The message says which it takes.";
         "wrong_instance": "The request is meant for another server, which had this address before.", "Look again where the server is; `drawloom mcp` does it by itself.";
         "wrong_method": "The route has no such method.", "The hint says which it has.";
         "wrong_type": "A value has the wrong type.", "The message says which it must have.";
@@ -208,6 +218,7 @@ errors! {
         "bad_field": "A field is not of the form key=value.", "Write it so, or pass --json FILE.";
         "bad_file": "A file cannot be read.", "See the message.";
         "bad_id": "What was given is neither a run's id nor a handle.", "`drawloom runs list` shows the ids.";
+        "bad_line": "A line of a file to import is not an entry.", "Each line is an object as `memory export` writes it.";
         "bad_log_filter": "The log filter cannot be read.", "Write a level such as `info`.";
         "bad_prompt": "The prompt cannot be read, or is too long.", "See the message.";
         "bad_toolsets": "A toolset's name is none.", "Write it like --toolsets core,runs.";

@@ -12,6 +12,7 @@ mod golden;
 mod http;
 mod joining;
 mod kill;
+mod memory;
 mod poison;
 mod process;
 mod prove;

@@ -23,6 +23,7 @@ mod looks;
 mod mcp;
 mod mcp_install;
 mod mcp_proxy;
+mod memory;
 mod one_server;
 mod operate;
 mod outside;

@@ -46,7 +46,7 @@ impl Explain for MemoryError {
             Self::Refused(refusal) => refusal.code(),
             Self::Change(error) => error.code(),
             Self::Store(error) => error.code(),
-            Self::Busy(_) => "busy",
+            Self::Busy(_) => "key_busy",
         }
     }
 

@@ -81,7 +81,7 @@ impl Set {
         if text == "-" {
             text.clear();
             std::io::stdin().take(MOST_INPUT).read_to_string(&mut text).map_err(|error| {
-                CommandError::usage("bad_input", format!("cannot read the value from stdin: {error}"))
+                CommandError::usage("bad_file", format!("cannot read the value from stdin: {error}"))
             })?;
         }
         Ok(match self.text {
