@@ -63,6 +63,10 @@ pub const LIMITS: &[Limit] = &[
     ),
 ];
 
+/// A text is kept as JSON, which has to fit into one value.
+const TOO_MANY_ESCAPES: &str = "the text has too many quotes, line ends or control characters for one artifact of its length: \
+    split it and write the parts under several names";
+
 /// How often a replacement is tried again when another run replaced the same artifact in between.
 const REPLACEMENTS: u32 = 8;
 
@@ -165,6 +169,7 @@ impl Artifacts {
                 Ok(applied) => return Ok(applied.answer),
                 Err(ChangeError::Stale { .. }) if if_exists == IfExists::Replace => {}
                 Err(ChangeError::Stale { .. }) => return Err(self.exists(&tree, &about.name).await),
+                Err(ChangeError::TooLarge { .. }) => return Err(ToolError::Invalid(TOO_MANY_ESCAPES.into())),
                 Err(error) => return Err(error.into()),
             }
         }

@@ -175,6 +175,15 @@ async fn every_limit_is_crossed_and_told() {
 }
 
 #[tokio::test]
+async fn a_text_that_is_too_long_as_json_is_refused_with_what_to_do() {
+    let case = Case::new();
+    let quotes = write("quotes", &"\"".repeat(MOST_BYTES));
+    assert_eq!(case.call(&context(CHILD, ROOT, 5), quotes).await, Err(TOO_MANY_ESCAPES.to_owned()));
+    let lines = write("lines", &"a line of text\n".repeat(MOST_BYTES / 15));
+    case.call(&context(CHILD, ROOT, 6), lines).await.expect("ordinary text fits");
+}
+
+#[tokio::test]
 async fn what_does_not_belong_together_is_refused_with_what_does() {
     let case = Case::new();
     let context = context(CHILD, ROOT, 5);
