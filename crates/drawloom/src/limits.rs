@@ -13,6 +13,7 @@ pub static LIMITS: &[(&str, &[Limit])] = &[
     ("Runs", drawloom_engine::LIMITS),
     ("Models", drawloom_models::LIMITS),
     ("Built-in tools", drawloom_tools::LIMITS),
+    ("Memory", drawloom_substrate::memory::LIMITS),
     ("Outside MCP servers", drawloom_tools::MCP_LIMITS),
     ("Connections and requests", drawloom_server::LIMITS),
     ("MCP hosts", drawloom_server::mcp::LIMITS),

@@ -5,7 +5,7 @@ use std::{error::Error, fs::File, path::Path, sync::Arc};
 use async_trait::async_trait;
 use drawloom_contract::{
     definition::Definition,
-    ids::{RunId, RunKey, Tenant},
+    ids::{RunId, RunKey, Tenant, UserId},
     redact::Redactor,
     time::{Clock, Timestamp},
     tool::{Mode, Place, Tool, ToolContext, ToolError, Volumes},

@@ -15,7 +15,7 @@ use std::{
 use async_trait::async_trait;
 use drawloom_contract::{
     definition::Definition,
-    ids::{RunId, RunKey, Tenant},
+    ids::{RunId, RunKey, Tenant, UserId},
     redact::Redactor,
     tool::{Guarded, Mode, Place, Repeat, Step, Tool, ToolContext, ToolError, Volumes},
 };
