@@ -7,6 +7,7 @@
 mod config;
 mod entry;
 mod error;
+mod limits;
 mod place;
 pub mod rules;
 mod search;
@@ -32,6 +33,7 @@ use tokio::sync::{Mutex, MutexGuard};
 pub use config::MemoryConfig;
 pub use entry::{Entry, Replaced, Writer};
 pub use error::MemoryError;
+pub use limits::LIMITS;
 pub use place::{Owner, Place};
 pub use search::{Asked, Fit, Hit, Hits, Search, Term, Terms};
 pub use tool::TOOL;
@@ -181,6 +183,9 @@ impl Memory {
 
     /// Writes entries, all or none, whatever the keys had before. Those whose time is over are left out, and counted.
     pub async fn import(&self, place: &Place, entries: Vec<NewEntry>, by: &By<'_>) -> Result<Value, MemoryError> {
+        if entries.len() > MOST_IMPORTED {
+            return Err(MemoryError::TooMany(entries.len()));
+        }
         let mut keys: Vec<&str> = entries.iter().map(|entry| entry.key.as_str()).collect();
         keys.sort_unstable();
         if let Some(twice) = keys.windows(2).find(|pair| pair[0] == pair[1]) {

@@ -31,16 +31,19 @@ pub struct MemoryConfig {
     pub search_bytes: u64,
 }
 
+/// The defaults.
+pub(super) const USUAL: MemoryConfig = MemoryConfig {
+    max_keys: 10_000,
+    max_bytes: 16 * 1024 * 1024,
+    max_value_bytes: 64 * 1024,
+    default_ttl_seconds: None,
+    max_ttl_seconds: None,
+    search_bytes: 32 * 1024,
+};
+
 impl Default for MemoryConfig {
     fn default() -> Self {
-        Self {
-            max_keys: 10_000,
-            max_bytes: 16 * 1024 * 1024,
-            max_value_bytes: 64 * 1024,
-            default_ttl_seconds: None,
-            max_ttl_seconds: None,
-            search_bytes: 32 * 1024,
-        }
+        USUAL
     }
 }
 

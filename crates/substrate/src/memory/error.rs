@@ -7,7 +7,7 @@ use drawloom_contract::{
     values::ChangeError,
 };
 
-use super::{MOST_KEY_BYTES, rules::Refusal};
+use super::{MOST_IMPORTED, MOST_KEY_BYTES, rules::Refusal};
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MemoryError {
@@ -21,6 +21,8 @@ pub enum MemoryError {
     Store(StoreError),
     #[error("the entries name the key {0:?} twice")]
     Twice(String),
+    #[error("{0} entries are given; {MOST_IMPORTED} are allowed at once")]
+    TooMany(usize),
     #[error("the key {0:?} was changed by others again and again while this change was made")]
     Busy(String),
     #[error("the query {0:?} has no word to search for")]
@@ -30,7 +32,7 @@ pub enum MemoryError {
 impl Explain for MemoryError {
     fn kind(&self) -> FailureKind {
         match self {
-            Self::BadKey { .. } | Self::Twice(_) | Self::NoWords(_) => FailureKind::Invalid,
+            Self::BadKey { .. } | Self::Twice(_) | Self::TooMany(_) | Self::NoWords(_) => FailureKind::Invalid,
             Self::Refused(refusal) => refusal.kind(),
             Self::Change(error) => error.kind(),
             Self::Store(error) => error.kind(),
@@ -42,6 +44,7 @@ impl Explain for MemoryError {
         match self {
             Self::BadKey { .. } => "bad_key",
             Self::Twice(_) => "repeated_key",
+            Self::TooMany(_) => "too_long",
             Self::NoWords(_) => "empty_query",
             Self::Refused(refusal) => refusal.code(),
             Self::Change(error) => error.code(),
@@ -56,6 +59,7 @@ impl Explain for MemoryError {
                 Some(format!("a key has 1 to {MOST_KEY_BYTES} bytes, no control characters and no secrets"))
             }
             Self::Twice(_) => Some("keep one entry for each key".into()),
+            Self::TooMany(_) => Some("split them over several requests".into()),
             Self::NoWords(_) => Some("name a word with letters or digits".into()),
             Self::Refused(refusal) => refusal.hint(),
             Self::Change(ChangeError::OverQuota { .. }) => {

@@ -12,6 +12,7 @@ use drawloom_contract::{
     failure::Explain as _,
     ids::{Digest, RunId, RunKey, Tenant, UserId},
     journal::StoreError,
+    limits::{Amount, Limit},
     time::Instant,
     tool::{Gates, Step, Tool, ToolError},
     values::{Kept, Within},
@@ -23,13 +24,23 @@ use crate::VolumeTable;
 
 const SECRET: &str = "hunter2-hunter2";
 
-/// A search that finds nothing: the store's own is tested with the store.
-struct NoIndex;
+/// A search that finds what it is asked as often as it may be found: the store's own is tested with the store.
+struct Mirror;
 
 #[async_trait]
-impl Search for NoIndex {
-    async fn search_memory(&self, _: &Terms<'_>, _: Timestamp) -> Result<Vec<(ValueKey, Kept, i64)>, StoreError> {
-        Ok(Vec::new())
+impl Search for Mirror {
+    async fn search_memory(&self, asked: &Terms<'_>, now: Timestamp) -> Result<Vec<(ValueKey, Kept, i64)>, StoreError> {
+        let hit = |number: usize| {
+            let key = ValueKey {
+                tenant: asked.tenant.clone(),
+                space: drawloom_contract::values::MEMORY,
+                owner: asked.owners[0].clone(),
+                key: format!("k{number}"),
+            };
+            let value = entry::stored(json!(asked.terms[0].words), Writer::default(), None);
+            (key, Kept { value, revision: number as u64, at: now, expires_at: None }, 1_000_000)
+        };
+        Ok((0..asked.limit).map(hit).collect())
     }
 }
 
@@ -64,7 +75,7 @@ fn timed_memory(config: MemoryConfig, clock: Arc<SetClock>) -> Arc<Memory> {
     Memory::new(MemoryParts {
         config,
         values: Arc::new(FakeValues::default()),
-        search: Arc::new(NoIndex),
+        search: Arc::new(Mirror),
         clock,
         redactor: Arc::new(Redactor::new([SECRET])),
     })
@@ -446,4 +457,94 @@ fn values_are_where_the_store_looks_for_a_trees_memory() {
     assert_eq!(key.owner, format!("run/{root}"), "retention of the store removes this owner");
     let range = place(Owner::User(UserId::default_user())).range("p");
     assert!(matches!(range.within, Within::Owner { owner, .. } if owner == "user/default"));
+}
+
+/// Crosses a limit, and returns what says so.
+async fn cross(limit: &Limit) -> String {
+    let most = match limit.default {
+        Amount::Count(number) | Amount::Bytes(number) => usize::try_from(number).expect("a number that fits"),
+        Amount::Off => 60,
+        other => panic!("{} allows {other:?}", limit.name),
+    };
+    let small = MemoryConfig { max_keys: 2, max_ttl_seconds: Some(60), ..MemoryConfig::default() };
+    let (memory, caller, here) = (memory_with(small), caller(), place(ann()));
+    let set = async |key: &str, value: Value, ttl_seconds: Option<u64>| {
+        let ask = Ask { ttl_seconds, ..ask(Change::Set(value)) };
+        memory.change(&here, key, &ask, &by(&caller, None)).await.map_or_else(|error| error.code(), |_| "")
+    };
+    let tool = tool(&memory);
+    let context = context("one", "ann", 11, 1, &[MemoryScope::User]);
+    let said = async |input: Value| say(&tool, &context, input).await.expect("an answer");
+    match limit.name {
+        "memory_key_bytes" => set(&"k".repeat(most + 1), json!(1), None).await.into(),
+        "memory_value_bytes" => set("k", json!("x".repeat(most)), None).await.into(),
+        "memory_keys" => {
+            for key in ["a", "b"] {
+                assert_eq!(set(key, json!(1), None).await, "");
+            }
+            set("c", json!(1), None).await.into()
+        }
+        "memory_bytes" => {
+            let memory = memory_with(MemoryConfig { max_value_bytes: 1_000_000, ..MemoryConfig::default() });
+            let mut code = "";
+            for number in 0..=most / 1_000_000 {
+                let (key, value) = (format!("k{number}"), json!("x".repeat(999_000)));
+                let set = memory.change(&here, &key, &ask(Change::Set(value)), &by(&caller, None)).await;
+                code = set.map_or_else(|error| error.code(), |_| "");
+            }
+            code.into()
+        }
+        "memory_ttl" => set("k", json!(1), Some(most as u64 + 1)).await.into(),
+        "memory_list_entries" => {
+            let change = Change::BoundedList { value: json!(1), limit: most as u32 + 1 };
+            let refused = memory.change(&here, "l", &ask(change), &by(&caller, None)).await;
+            refused.expect_err("too many").code().into()
+        }
+        "memory_listed" => {
+            let memory = memory_with(MemoryConfig::default());
+            let entry = |number: usize| NewEntry { key: format!("k{number}"), value: json!(1), expires_at: None };
+            for batch in (0..=most).collect::<Vec<_>>().chunks(MOST_IMPORTED) {
+                let entries = batch.iter().copied().map(entry).collect();
+                memory.import(&here, entries, &by(&caller, None)).await.expect("room");
+            }
+            let asked = ListAsked { limit: u32::MAX, ..ListAsked::default() };
+            let listed = memory.list(&here, &asked).await.expect("a store");
+            assert_eq!(listed.entries.len(), most);
+            if listed.next.is_some() { "truncated".into() } else { String::new() }
+        }
+        "memory_hits" => {
+            let answer = said(json!({"op": "search", "query": "word", "limit": 10_000})).await;
+            assert_eq!(answer["entries"].as_array().map(Vec::len), Some(most));
+            if answer["truncated"] == true { "truncated".into() } else { String::new() }
+        }
+        "memory_search_bytes" => {
+            let answer = said(json!({"op": "search", "query": "x".repeat(most), "max_bytes": 10_000_000})).await;
+            let shown = answer["entries"][0].as_object().expect("an entry");
+            shown.keys().find(|key| key.as_str() == limit.code).cloned().unwrap_or_default()
+        }
+        "memory_imported" => {
+            let entry = |number: usize| NewEntry { key: format!("k{number}"), value: json!(1), expires_at: None };
+            let refused = memory.import(&here, (0..=most).map(entry).collect(), &by(&caller, None)).await;
+            refused.expect_err("too many").code().into()
+        }
+        other => panic!("no test crosses the limit `{other}`: add one here"),
+    }
+}
+
+#[tokio::test]
+async fn every_limit_is_crossed_and_told() {
+    for limit in LIMITS {
+        assert_eq!(cross(limit).await, limit.code, "{}", limit.name);
+    }
+}
+
+#[tokio::test]
+async fn a_search_shows_values_within_its_bytes_and_says_what_it_left_out() {
+    let memory = memory();
+    let asked = Asked { query: "twelve-bytes".into(), prefix: String::new(), limit: 3, bytes: 30 };
+    let hits = memory.search(&[place(ann()), place(Owner::Tenant)], &asked).await.expect("an index");
+    let shown: Vec<(bool, u64)> = hits.hits.iter().map(|hit| (hit.omitted, hit.bytes)).collect();
+    assert_eq!(shown, [(false, 14), (false, 14), (true, 14)]);
+    assert!(hits.truncated && hits.fit == Fit::All);
+    assert_eq!(hits.hits[2].entry.value, Value::Null);
 }

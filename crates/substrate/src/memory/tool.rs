@@ -27,7 +27,7 @@ const EMPTY_GATE: &str = "this agent has no memory: the gate `memory_scopes` of 
 /// How many entries a list has, and how many hits a search, unless the call says otherwise.
 const USUAL_LIST: u32 = 100;
 const USUAL_HITS: u32 = 10;
-const MOST_HITS: u32 = 50;
+pub(super) const MOST_HITS: u32 = 50;
 
 pub(super) struct MemoryTool(pub(super) Arc<Memory>);
 
