@@ -54,8 +54,7 @@ pub struct Artifact {
 pub struct ReadArtifact {
     /// The run.
     pub run_id: RunId,
-    /// Which text: `final_text` (what the agent answered), which is also the default, `journal` (all its records), or the name of
-    /// an artifact that the agents of its tree wrote.
+    /// Which text: `final_text` (the answer, and the default), `journal` (all records), or the name of an artifact.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 200), regex(pattern = r"^[A-Za-z0-9._/-]*$"))]
     pub name: Option<String>,
