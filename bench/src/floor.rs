@@ -1,11 +1,11 @@
 //! The floor: a bare handler that does what a run must do on disk, and nothing else.
 //!
-//! Each request waits for two group commits, which write four journal records and insert and update one row. One thread
-//! writes; it takes every entry that waits into one transaction, with the write-ahead log and `synchronous=FULL`.
+//! Each request of a run waits for two group commits, which write four journal records and insert and update one row. A `PUT` of a
+//! value waits for one, which writes one row. One thread writes; it takes every entry that waits into one transaction, with the write-ahead log and `synchronous=FULL`.
 
 use std::{
     net::SocketAddr,
-    path::Path,
+    path::Path as FilePath,
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -15,10 +15,11 @@ use std::{
 use anyhow::{Context as _, Result};
 use axum::{
     Router,
-    extract::State,
+    body::Bytes,
+    extract::{Path, State},
     http::{StatusCode, header::CONTENT_TYPE},
     response::{IntoResponse, Response},
-    routing::{get, post},
+    routing::{self, get, post},
 };
 use rusqlite::{Connection as Database, Statement, params};
 use tokio::sync::{mpsc, oneshot};
@@ -32,6 +33,7 @@ PRAGMA wal_autocheckpoint = 16384;
 CREATE TABLE journal (
     pos INTEGER PRIMARY KEY, run BLOB NOT NULL, seq INTEGER NOT NULL, body BLOB NOT NULL, UNIQUE (run, seq)
 );
+CREATE TABLE kept (key TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
 CREATE TABLE runs (run BLOB PRIMARY KEY, status TEXT NOT NULL, seq INTEGER NOT NULL) WITHOUT ROWID;
 ";
 /// Most entries in one group, as in Drawloom's store.
@@ -42,11 +44,15 @@ const BODY: [u8; 180] = [b'x'; 180];
 /// A run's number.
 type Run = u128;
 
-/// Half of a run's work, and who waits for it.
+/// Half of a run's work or a value, and who waits for it.
 struct Entry {
-    run: Run,
-    half: Half,
+    work: Work,
     written: oneshot::Sender<()>,
+}
+
+enum Work {
+    Run(Run, Half),
+    Value(String, Bytes),
 }
 
 #[derive(Clone, Copy)]
@@ -90,7 +96,7 @@ struct Counters {
 }
 
 /// Serves until it is killed, and says where on its first line.
-pub(crate) fn serve(directory: &Path, model: Option<SocketAddr>) -> Result<()> {
+pub(crate) fn serve(directory: &FilePath, model: Option<SocketAddr>) -> Result<()> {
     let connection = Database::open(directory.join("floor.db"))?;
     connection.execute_batch(TABLES)?;
     let (entries, queue) = mpsc::unbounded_channel();
@@ -100,7 +106,11 @@ pub(crate) fn serve(directory: &Path, model: Option<SocketAddr>) -> Result<()> {
     std::thread::Builder::new().name("writer".into()).spawn(move || write(&connection, queue, &counted))?;
     let model = model.map(|address| Model { address, request: model_server::request("quick"), idle: Mutex::default() });
     let shared = Arc::new(Shared { entries, next: AtomicU64::new(0), counters, model });
-    let routes = Router::new().route("/v1/runs", post(run)).route("/metrics", get(metrics)).with_state(shared);
+    let routes = Router::new()
+        .route("/v1/runs", post(run))
+        .route("/v1/memory/user/keys/{*key}", routing::put(put))
+        .route("/metrics", get(metrics))
+        .with_state(shared);
     tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(async {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
         report::line(&format!("the floor serves at http://{}", listener.local_addr()?))?;
@@ -112,7 +122,7 @@ async fn run(State(shared): State<Arc<Shared>>) -> Response {
     let run = Run::from(shared.next.fetch_add(1, Ordering::Relaxed));
     for half in [Half::First, Half::Second] {
         let (written, done) = oneshot::channel();
-        if shared.entries.send(Entry { run, half, written }).is_err() || done.await.is_err() {
+        if shared.entries.send(Entry { work: Work::Run(run, half), written }).is_err() || done.await.is_err() {
             return (StatusCode::INTERNAL_SERVER_ERROR, "the writer ended").into_response();
         }
         if let (Half::First, Some(model)) = (half, &shared.model)
@@ -122,6 +132,14 @@ async fn run(State(shared): State<Arc<Shared>>) -> Response {
         }
     }
     ([(CONTENT_TYPE, "application/json")], format!(r#"{{"run":"{run}","status":"completed"}}"#)).into_response()
+}
+
+async fn put(State(shared): State<Arc<Shared>>, Path(key): Path<String>, body: Bytes) -> Response {
+    let (written, done) = oneshot::channel();
+    if shared.entries.send(Entry { work: Work::Value(key, body), written }).is_err() || done.await.is_err() {
+        return (StatusCode::INTERNAL_SERVER_ERROR, "the writer ended").into_response();
+    }
+    ([(CONTENT_TYPE, "application/json")], r#"{"ok":true}"#).into_response()
 }
 
 async fn metrics(State(shared): State<Arc<Shared>>) -> String {
@@ -138,6 +156,7 @@ struct Statements<'c> {
     begin: Statement<'c>,
     commit: Statement<'c>,
     record: Statement<'c>,
+    keep: Statement<'c>,
     insert: Statement<'c>,
     update: Statement<'c>,
 }
@@ -151,6 +170,9 @@ fn write(
         begin: connection.prepare("BEGIN IMMEDIATE")?,
         commit: connection.prepare("COMMIT")?,
         record: connection.prepare("INSERT INTO journal (run, seq, body) VALUES ($1, $2, $3)")?,
+        keep: connection.prepare(
+            "INSERT INTO kept (key, value) VALUES ($1, $2) ON CONFLICT (key) DO UPDATE SET value = excluded.value",
+        )?,
         insert: connection.prepare("INSERT INTO runs (run, status, seq) VALUES ($1, 'running', 2)")?,
         update: connection.prepare("UPDATE runs SET status = 'completed', seq = 4 WHERE run = $1")?,
     };
@@ -178,8 +200,11 @@ fn write(
 }
 
 fn apply(statements: &mut Statements<'_>, entry: &Entry) -> rusqlite::Result<()> {
-    let run = entry.run.to_be_bytes();
-    let first = match entry.half {
+    let (run, half) = match &entry.work {
+        Work::Run(run, half) => (run.to_be_bytes(), half),
+        Work::Value(key, value) => return statements.keep.execute(params![key, &value[..]]).map(drop),
+    };
+    let first = match half {
         Half::First => {
             statements.insert.execute(params![run])?;
             1

@@ -23,6 +23,15 @@ pub(crate) fn post(path: &str, accept: &str, body: &str) -> Vec<u8> {
     .into_bytes()
 }
 
+/// The bytes of a `PUT` of JSON.
+pub(crate) fn put(path: &str, body: &str) -> Vec<u8> {
+    format!(
+        "PUT {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    )
+    .into_bytes()
+}
+
 /// Asks once on a connection of its own and wants a 200.
 pub(crate) async fn fetch(address: SocketAddr, path: &str) -> Result<Vec<u8>> {
     let mut connection = Connection::open(address).await?;

@@ -3,6 +3,7 @@
 //! The load generator runs on this process's one thread. It knows none of Drawloom's crates: what it measures is the
 //! server as it is shipped.
 
+mod agent_memory;
 mod bash;
 mod beside;
 mod floor;
@@ -90,6 +91,8 @@ enum Section {
     Mcp,
     /// Memory: idle, a parked run, a run in flight
     Memory,
+    /// Memory of agents: sets beside the floor, a list, a search
+    AgentMemory,
     /// Start to the first answer
     Start,
     /// Time to resume 10,000 runs after `kill -9`
@@ -155,6 +158,9 @@ async fn measure(arguments: &Arguments) -> Result<()> {
     }
     if wants(Section::Memory) {
         memory::measure(&bench, &mut figures).await?;
+    }
+    if wants(Section::AgentMemory) {
+        agent_memory::measure(&bench, Duration::from_secs(arguments.seconds), &mut figures).await?;
     }
     if wants(Section::Start) {
         start::measure(&bench, &mut figures).await?;

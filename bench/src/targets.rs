@@ -5,6 +5,7 @@ use std::time::Duration;
 use anyhow::Result;
 
 use crate::{
+    agent_memory::Sets,
     report::{self, Table, whole},
     throughput::Row,
 };
@@ -42,6 +43,11 @@ pub(crate) struct Figures {
     /// What `drawloom run` takes longer when it must start the server.
     pub(crate) run_start_added: Option<Duration>,
     pub(crate) resume: Option<Duration>,
+    pub(crate) memory_sets: Vec<Sets>,
+    /// A list of 1,000 keys of memory.
+    pub(crate) memory_list: Option<Duration>,
+    /// A ranked search in 100,000 entries of memory.
+    pub(crate) memory_search: Option<Duration>,
 }
 
 /// A target and what came of it.
@@ -91,6 +97,16 @@ fn verdicts(figures: &Figures) -> Vec<Verdict> {
     below("start to first answer, existing directory", 30.0, "ms", figures.existing_start.map(milliseconds));
     below("drawloom run that starts the server adds", 60.0, "ms", figures.run_start_added.map(milliseconds));
     below("10,000 runs resumed after kill -9", 2.0, "s", figures.resume.map(|time| time.as_secs_f64()));
+    below("a list of 1,000 keys of memory", 5.0, "ms", figures.memory_list.map(milliseconds));
+    below("a search in 100,000 entries of memory", 20.0, "ms", figures.memory_search.map(milliseconds));
+    for Sets { clients, floor, ours } in &figures.memory_sets {
+        verdicts.push(Verdict {
+            target: if *clients == 1 { "memory sets, 1 client" } else { "memory sets, 64 clients" },
+            wanted: ">= 0.5 of floor".into(),
+            measured: format!("{:.2} of floor", ours / floor),
+            met: ours * 2.0 >= *floor,
+        });
+    }
     verdicts
 }
 

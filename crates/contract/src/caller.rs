@@ -24,6 +24,10 @@ named! {
         RunsRead = "runs:read",
         /// See the runs of every user of the tenant.
         RunsReadAll = "runs:read:all",
+        /// Read memory: one's own, and that of agents, runs one may see and the tenant.
+        MemoryRead = "memory:read",
+        /// Change the same memory.
+        MemoryWrite = "memory:write",
     }
 }
 
@@ -64,7 +68,7 @@ impl Caller {
             Scope::Admin => true,
             Scope::Tenant => scope != Scope::Admin,
             Scope::RunsReadAll => matches!(scope, Scope::RunsReadAll | Scope::RunsRead),
-            Scope::RunsCreate | Scope::RunsRead => *held == scope,
+            Scope::RunsCreate | Scope::RunsRead | Scope::MemoryRead | Scope::MemoryWrite => *held == scope,
         })
     }
 

@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -9,6 +10,7 @@ use crate::{
     executor::MODEL,
     ids::{AgentName, Digest, Tenant},
     money::Cost,
+    named::named,
     redact::Texts,
     tool::Mode,
 };
@@ -66,6 +68,9 @@ pub struct Definition {
     /// Gate: hosts it may reach: exact names, `*.suffix`, or `*` for all that the operator allows.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<String>,
+    /// Gate: scopes of memory that it may read and write.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub memory_scopes: Vec<MemoryScope>,
     /// The models it may ask, by the caller's user tier. Without user tiers it is `provider` and `model` alone.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub choices: BTreeMap<String, Choice>,
@@ -76,6 +81,23 @@ pub struct Teammate {
     pub name: AgentName,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub description: String,
+}
+
+named! {
+    /// Who shares a piece of memory, inside one tenant of a project.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+    pub enum MemoryScope {
+        /// All runs of one agent.
+        Agent = "agent",
+        /// All runs and requests of one user.
+        User = "user",
+        /// The whole tenant.
+        Tenant = "tenant",
+        /// Another name of `tenant`.
+        Global = "global",
+        /// A root run and all runs below it.
+        Run = "run",
+    }
 }
 
 pub const DEFAULT_USER_TIER: &str = "default";

@@ -113,11 +113,7 @@ pub enum StoreError {
     Full { store: String },
     /// The copy is made before the format changes. Nothing was changed.
     #[error("no space left for a copy of the store {store} ({bytes} bytes), which is made before its format changes")]
-    NoRoomForCopy {
-        store: String,
-        /// The size of the copy, at most.
-        bytes: u64,
-    },
+    NoRoomForCopy { store: String, bytes: u64 },
     #[error("the store {store} is read-only")]
     ReadOnly { store: String },
     #[error("the store {store} is damaged: {detail}")]

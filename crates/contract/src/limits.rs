@@ -5,7 +5,6 @@ use std::time::Duration;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limit {
-    /// A unique name in snake case.
     pub name: &'static str,
     /// The config key that changes it; a limit without one is fixed.
     pub key: Option<&'static str>,

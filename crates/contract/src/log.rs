@@ -16,7 +16,6 @@ use crate::{
     values::{ChangeError, Space},
 };
 
-/// Most bytes of one message's body.
 pub const MOST_MESSAGE_BYTES: usize = 1024 * 1024;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -77,7 +76,6 @@ pub struct Page {
 pub struct LogChanged {
     /// The sequences of the messages, in the order given; of one that was there before, its old one.
     pub sequences: Vec<u64>,
-    /// How many of them are new.
     pub added: u64,
     pub head: u64,
     pub dropped: u64,

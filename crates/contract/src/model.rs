@@ -25,9 +25,7 @@ pub struct TurnRequest {
     pub system: Arc<str>,
     /// The conversation so far. A thought in it was made by this very provider and model: those of others were left out.
     pub messages: Vec<Arc<Message>>,
-    /// The tools on offer, in a stable order.
     pub tools: Arc<[ToolCard]>,
-    /// Most output tokens.
     pub max_tokens: u32,
     /// How hard to think; the model's own way, when absent.
     pub effort: Option<Effort>,

@@ -57,7 +57,6 @@ impl Add for Spent {
 /// What a million tokens of each kind cost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Price {
-    /// Tokens read, not from a cache.
     pub input: Cost,
     pub output: Cost,
     pub cache_write: Cost,

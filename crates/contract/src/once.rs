@@ -44,11 +44,7 @@ pub struct RequestKey {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Made {
     Handle(HandleId),
-    /// Kept until it is pruned by its age.
-    Answer {
-        answer: Redacted<Value>,
-        at: Timestamp,
-    },
+    Answer { answer: Redacted<Value>, at: Timestamp },
 }
 
 /// A durable thing that a caller can wait for, follow or cancel.

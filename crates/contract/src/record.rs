@@ -187,7 +187,6 @@ pub struct PartBudget {
 pub struct Parent {
     pub run: RunId,
     pub agent_id: AgentId,
-    /// The sequence of the call's intent.
     pub call: Seq,
     pub index: u32,
 }
@@ -201,7 +200,6 @@ pub struct BatchPlace {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallStarted {
     pub turn: u32,
-    /// Its place among the turn's calls.
     pub index: u32,
     pub tool_use: ToolUse,
     pub repeat: RepeatClass,
@@ -223,7 +221,6 @@ pub struct CallStarted {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallDone {
     pub call: Seq,
-    /// What the model is told.
     pub text: String,
     #[serde(default, skip_serializing_if = "is_default")]
     pub is_error: bool,
@@ -252,9 +249,7 @@ pub enum RepeatClass {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Collect {
-    /// One child: its text.
     One,
-    /// Many: a list by index.
     Many,
 }
 
@@ -319,7 +314,6 @@ pub enum Stop {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outcome {
-    /// A terminal status.
     pub status: Status,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stop_reason: Option<StopReason>,

@@ -13,7 +13,6 @@ pub struct Prune {
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Pruned {
-    /// Roots, each with all runs below it.
     pub trees: u64,
     pub runs: u64,
     pub records: u64,
@@ -35,4 +34,7 @@ pub trait Retention: Send + Sync {
     /// Removes it, in many short transactions between those of runs. A run is gone for readers from the first one that
     /// concerns it. When the future is dropped or the process ends, the rest goes with the next call.
     async fn prune(&self, prune: &Prune) -> Result<Pruned, StoreError>;
+
+    /// Removes values of all spaces whose time is over at `now`, which no reader sees any more. Says how many.
+    async fn remove_expired(&self, now: Timestamp) -> Result<u64, StoreError>;
 }

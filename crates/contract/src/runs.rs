@@ -105,7 +105,6 @@ pub struct Started {
 
 pub struct StartedBatch {
     pub batch: BatchId,
-    /// Its runs, by index.
     pub runs: Vec<Started>,
 }
 
@@ -113,7 +112,6 @@ pub struct StartedBatch {
 pub enum Item {
     Record(Arc<Record>),
     Delta(Delta),
-    /// The row at the end; the last item.
     Ended(Arc<RunView>),
 }
 
@@ -122,7 +120,6 @@ pub struct Delta {
     pub kind: DeltaKind,
     pub turn: u32,
     pub attempt: u32,
-    /// Bytes of that text before it.
     pub offset: u64,
     pub text: Arc<str>,
 }
@@ -133,9 +130,7 @@ pub type Live = BoxStream<'static, Result<Item, Failure>>;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cancelled {
     pub view: RunView,
-    /// Whether this call made it stop; not, when it had ended.
     pub cancelled: bool,
-    /// Runs below it that were told to stop too.
     pub cascaded: Vec<RunId>,
 }
 

@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::{
     definition::Definition,
     failure::Explain,
-    ids::RunKey,
+    ids::{RunId, RunKey, UserId},
     money::Cost,
     once::{CallEffect, Once},
     record::{Collect, RepeatClass, Seq},
@@ -39,7 +39,6 @@ impl ToolCard {
     }
 }
 
-/// What an agent may reach.
 #[derive(Debug, Clone, Copy)]
 pub struct Gates<'a> {
     pub definition: &'a Definition,
@@ -52,6 +51,9 @@ pub struct ToolContext {
     pub run: RunKey,
     /// The call: with the run, the key of its effects.
     pub call: Seq,
+    /// The root of the run's tree.
+    pub root: RunId,
+    pub user: UserId,
     pub depth: u32,
     pub definition: Arc<Definition>,
     /// The hosts that the definition and the root's request leave: exact names, `*.suffix`, or `*`. The operator's own
@@ -96,7 +98,6 @@ impl Step {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CallResult {
-    /// What the model is told.
     pub text: String,
     pub cost: Option<Cost>,
 }
@@ -196,7 +197,6 @@ pub trait Outlives: Send + Sync {
     async fn until_over(&self, context: &ToolContext) -> Over;
 }
 
-/// A tool.
 #[async_trait]
 pub trait Tool: Send + Sync {
     /// What a model is told of it.

@@ -18,6 +18,10 @@ use crate::{
 
 pub const MOST_VALUE_BYTES: usize = 1024 * 1024;
 
+/// The spaces of memory and of artifacts. What their owner `run/ID` has goes when the tree of that root is pruned.
+pub const MEMORY: Space = Space::of("memory");
+pub const ARTIFACTS: Space = Space::of("artifacts");
+
 /// What kind of thing a log or a value is: names of two spaces never meet.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Space(Cow<'static, str>);
@@ -67,7 +71,7 @@ pub struct ValueChange {
 impl ValueChange {
     /// Keeps a value until a time, whatever was there.
     pub fn put(key: ValueKey, value: Redacted<Value>, at: Timestamp, expires_at: Option<Timestamp>) -> Self {
-        let to = Some(NewValue { value, expires_at, quota: None });
+        let to = Some(NewValue { value, expires_at, quota: None, searched: None });
         Self { key, expect: Expect::Anything, to, at }
     }
 
@@ -83,6 +87,8 @@ pub struct NewValue {
     pub expires_at: Option<Timestamp>,
     /// Refuses the change when the owner would have more than this.
     pub quota: Option<Quota>,
+    /// JSON pointer to the part of the value that search finds, beside the key; absent when search does not find it.
+    pub searched: Option<&'static str>,
 }
 
 /// Most that one owner may have in a space.
@@ -110,14 +116,9 @@ pub struct Range {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Within {
-    /// All, of all tenants.
     Space,
     Tenant(Tenant),
-    Owner {
-        tenant: Tenant,
-        owner: String,
-        prefix: String,
-    },
+    Owner { tenant: Tenant, owner: String, prefix: String },
 }
 
 impl Range {
@@ -133,7 +134,6 @@ impl Range {
     }
 }
 
-/// Where a watch begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WatchFrom {
     /// With every value that is there, then `CaughtUp`, then changes.

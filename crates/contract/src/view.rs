@@ -31,7 +31,6 @@ pub struct RunView {
     pub status: Status,
     pub seq: Seq,
     pub accepted_at: Timestamp,
-    /// When it was first admitted.
     pub started_at: Option<Timestamp>,
     pub ended_at: Option<Timestamp>,
     pub deadline: Option<Timestamp>,
@@ -51,14 +50,12 @@ pub struct RunView {
 pub struct Patch {
     pub seq: Seq,
     pub status: Option<Status>,
-    /// An admission; the row keeps the first.
     pub started_at: Option<Timestamp>,
     pub ended_at: Option<Timestamp>,
     pub deadline: Option<Timestamp>,
     pub stop_reason: Option<StopReason>,
     pub final_text: Option<String>,
     pub error: Option<RunError>,
-    /// Tokens to add.
     pub usage: Usage,
     pub cost: Option<Cost>,
     pub model: Option<ModelName>,

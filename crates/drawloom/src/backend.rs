@@ -11,6 +11,7 @@ use drawloom_contract::{failure::Explain as _, ids::RunId, record::Seq};
 use drawloom_wire::{
     client::{Client, ClientError},
     events::Event,
+    memory::WatchMemory,
     models::ListModels,
     request::{Description, Detach, Request},
     runs::Amount,
@@ -29,6 +30,9 @@ pub(crate) trait Backend: Send + Sync {
 
     /// Events of a run above `after`, until the terminal one.
     async fn follow(&self, run: RunId, after: Seq) -> Result<Events, CommandError>;
+
+    /// Changes of memory as events, without an end.
+    async fn watch(&self, request: &WatchMemory) -> Result<Events, CommandError>;
 
     /// The server's address, when this is a server.
     fn address(&self) -> Option<Arc<str>>;
@@ -84,6 +88,10 @@ impl Backend for Remote {
 
     async fn follow(&self, run: RunId, after: Seq) -> Result<Events, CommandError> {
         Ok(self.client.follow_run(run, after).map(|event| event.map_err(CommandError::from)).boxed())
+    }
+
+    async fn watch(&self, request: &WatchMemory) -> Result<Events, CommandError> {
+        Ok(self.client.watch_memory(request)?.map(|event| event.map_err(CommandError::from)).boxed())
     }
 
     fn address(&self) -> Option<Arc<str>> {

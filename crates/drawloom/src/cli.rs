@@ -126,6 +126,12 @@ pub enum Command {
     /// Look at runs, follow them, stop them
     #[command(subcommand)]
     Runs(commands::runs::Runs),
+    /// List, read and download what agents wrote
+    #[command(subcommand)]
+    Artifacts(commands::artifacts::Artifacts),
+    /// Read, change, search and watch what agents and you keep between runs
+    #[command(subcommand, after_help = commands::memory::HELP)]
+    Memory(commands::memory::Memory),
     /// Fold a run's journal again and compare every decision with today's
     Replay(commands::replay::Replay),
     /// The agents that can be run

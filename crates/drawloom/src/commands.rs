@@ -2,6 +2,7 @@
 
 pub mod adopt;
 pub mod agents;
+pub mod artifacts;
 pub mod backup;
 pub mod batch;
 pub mod call;
@@ -13,6 +14,7 @@ pub mod init;
 pub mod logs;
 pub mod man;
 pub mod mcp;
+pub mod memory;
 pub mod models;
 pub mod prune;
 pub mod replay;
@@ -85,7 +87,9 @@ fn wants_json(command: &Command) -> bool {
         Command::Run(run) => run.look.json,
         Command::Batch(batch) => batch.look.json,
         Command::Runs(runs) => runs.look().json,
+        Command::Memory(memory) => memory.look().json,
         Command::Replay(replay) => replay.look.json,
+        Command::Artifacts(artifacts) => artifacts.look().json,
         Command::Agents(agents) => agents.look().json,
         Command::Models(models) => models.look().json,
         Command::Backup(backup) => backup.look.json,
@@ -132,7 +136,9 @@ fn perform(session: &Session, command: Command) -> Result<Exit, CommandError> {
             Command::Run(run) => run.perform(session).await,
             Command::Batch(batch) => batch.perform(session).await,
             Command::Runs(runs) => runs.perform(session).await,
+            Command::Memory(memory) => memory.perform(session).await,
             Command::Replay(replay) => replay.perform(session).await,
+            Command::Artifacts(artifacts) => artifacts.perform(session).await,
             Command::Agents(agents) => agents.perform(session).await,
             Command::Models(models) => models.perform(session).await,
             Command::Backup(backup) => backup.perform(session).await,

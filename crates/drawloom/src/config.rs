@@ -19,7 +19,7 @@ use serde_json::Value;
 
 use drawloom_models::ProviderConfig;
 use drawloom_server::config::{AuthConfig, DEFAULT_LISTEN, PrincipalConfig};
-use drawloom_substrate::{AgentConfig, ModelChoice, Tiers, UserTier, VolumeConfig};
+use drawloom_substrate::{AgentConfig, ModelChoice, Tiers, UserTier, VolumeConfig, memory::MemoryConfig};
 use drawloom_tools::McpServerConfig;
 
 pub use load::{Loaded, Mistake, join, schema};
@@ -35,7 +35,7 @@ const FILE_NAME: &str = "drawloom.yaml";
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(extend("x-not-built" = [
-    "skills", "channels", "memory", "interruption", "budgets", "webhooks", "schedules", "fleet", "store", "bus", "telemetry",
+    "skills", "channels", "interruption", "budgets", "webhooks", "schedules", "fleet", "store", "bus", "telemetry",
     "memory_backends", "document_sources", "change_subscriptions", "hooks", "context_plugins", "search_providers",
     "search_priority", "scheduled_runs", "a2a_server_cards", "a2a_agents", "storage", "cache", "local_api"
 ]))]
@@ -65,6 +65,8 @@ pub struct Config {
     pub tools: drawloom_tools::Config,
     /// Outside MCP servers, by a name of your choice; agents list their tools as `mcp__NAME__TOOL` or `mcp__NAME__*`.
     pub mcp_servers: BTreeMap<String, McpServerConfig>,
+    /// How much memory may keep, and for how long.
+    pub memory: MemoryConfig,
     /// How much may happen at once.
     pub concurrency: drawloom_engine::Config,
     /// How long what has ended is kept.
@@ -94,6 +96,7 @@ impl Default for Config {
             volumes: BTreeMap::new(),
             tools: drawloom_tools::Config::default(),
             mcp_servers: BTreeMap::new(),
+            memory: MemoryConfig::default(),
             concurrency: drawloom_engine::Config::default(),
             retention: Retention::default(),
             listen: DEFAULT_LISTEN.into(),

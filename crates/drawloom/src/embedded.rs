@@ -15,6 +15,7 @@ use drawloom_contract::{
 use drawloom_server::{Answer, App, Dispatch, Refused, Served};
 use drawloom_wire::{
     events::{Event, Mapper},
+    memory::WatchMemory,
     request::{Description, Request as _},
     runs::FollowRun,
 };
@@ -68,6 +69,16 @@ impl Backend for Embedded {
         let mapper = Mapper::new(&run.view);
         let live = run.live.unwrap_or_else(|| stream::empty().boxed());
         Ok(stream::unfold((mapper, live, after), next_event).boxed())
+    }
+
+    async fn watch(&self, request: &WatchMemory) -> Result<Events, CommandError> {
+        let id = self.app.request_id();
+        let input = serde_json::to_value(request).expect("requests have only text keys");
+        let request = self.request(&id, input, Interest::Events);
+        match self.find(WatchMemory::NAME)?.dispatch(request).await? {
+            Answer::Events(events) => Ok(events.map(Ok).boxed()),
+            Answer::Value(_) | Answer::Handle(_) => Err(CommandError::failed("bug", "watch_memory answers events")),
+        }
     }
 
     fn address(&self) -> Option<Arc<str>> {

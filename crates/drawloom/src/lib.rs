@@ -20,6 +20,7 @@ pub mod limits;
 mod live;
 mod local;
 pub mod logging;
+mod memory;
 pub mod metrics;
 mod models;
 mod operations;

@@ -13,6 +13,8 @@ pub static LIMITS: &[(&str, &[Limit])] = &[
     ("Runs", drawloom_engine::LIMITS),
     ("Models", drawloom_models::LIMITS),
     ("Built-in tools", drawloom_tools::LIMITS),
+    ("Artifacts", drawloom_substrate::artifacts::LIMITS),
+    ("Memory", drawloom_substrate::memory::LIMITS),
     ("Outside MCP servers", drawloom_tools::MCP_LIMITS),
     ("Connections and requests", drawloom_server::LIMITS),
     ("MCP hosts", drawloom_server::mcp::LIMITS),

@@ -23,7 +23,7 @@ use drawloom_models::Secret;
 use drawloom_net::guarded::{SystemDialer, SystemResolver};
 use drawloom_process::Launcher;
 use drawloom_server::AnyOperation;
-use drawloom_substrate::{Catalog, Finding, Inputs, Problem, VolumeTable, Weight};
+use drawloom_substrate::{Catalog, Finding, Inputs, Problem, STORE_TOOLS, VolumeTable, Weight};
 
 use crate::{
     clock::SystemClock,
@@ -52,7 +52,7 @@ pub struct Resolved {
     pub prices: BTreeMap<ModelName, Price>,
     /// Executors beside `model`.
     pub executors: BTreeMap<String, Arc<dyn Executor>>,
-    /// The tools.
+    /// The tools, without those that need the store: they are made when it is open.
     pub tools: Vec<Arc<dyn Tool>>,
     /// Tools that are off, of which an earlier process may have left calls that still run.
     pub turned_off: BTreeMap<String, Arc<dyn Outlives>>,
@@ -138,7 +138,11 @@ pub(crate) fn resolve_in(directories: &Directories, loaded: &Loaded, extra: &Ext
         providers: &providers,
         unusable: &unusable,
         executors: &extra.executors.keys().cloned().chain([MODEL.to_owned()]).collect::<Vec<_>>(),
-        tools: &tools.iter().map(|tool| tool.card().name).collect::<Vec<_>>(),
+        tools: &tools
+            .iter()
+            .map(|tool| tool.card().name)
+            .chain(STORE_TOOLS.iter().map(|tool| tool.name.to_owned()))
+            .collect::<Vec<_>>(),
         off: &drawloom_tools::off(&config.tools).iter().map(|off| (off.name.into(), off.switch.into())).collect(),
         servers: &servers.keys().cloned().collect::<Vec<_>>(),
         volumes: &volumes,

@@ -38,26 +38,42 @@ impl Sweeps {
     }
 }
 
-/// Removes what ended longer ago than `max_age`, now and then every hour, for ever.
-pub(crate) async fn keep(retention: Arc<dyn Retention>, clock: Arc<dyn Clock>, max_age: Duration, sweeps: Arc<Sweeps>) {
+/// Removes what ended longer ago than `max_age`, and values whose time is over, now and then every hour, for ever.
+pub(crate) async fn keep(
+    retention: Arc<dyn Retention>,
+    clock: Arc<dyn Clock>,
+    max_age: Option<Duration>,
+    sweeps: Arc<Sweeps>,
+) {
     let mut today = Today::new(clock.now(), clock.wall());
     loop {
         let now = clock.now();
-        let ended_before = earlier(today.at(now, clock.wall()), max_age);
-        match retention.prune(&Prune { tenant: None, ended_before }).await {
-            Ok(pruned) => {
-                sweeps.done.fetch_add(1, Ordering::Relaxed);
-                if pruned.runs > 0 {
-                    let (trees, runs, records) = (pruned.trees, pruned.runs, pruned.records);
-                    tracing::info!(trees, runs, records, ended_before = %ended_before.to_rfc3339(), "runs were pruned");
-                }
-            }
-            Err(error) => {
-                sweeps.failed.fetch_add(1, Ordering::Relaxed);
-                tracing::warn!(%error, "runs could not be pruned; it is tried again in an hour");
-            }
+        let date = today.at(now, clock.wall());
+        match retention.remove_expired(date).await {
+            Ok(0) => {}
+            Ok(values) => tracing::info!(values, "expired values were removed"),
+            Err(error) => tracing::warn!(%error, "expired values could not be removed; it is tried again in an hour"),
+        }
+        if let Some(max_age) = max_age {
+            prune(&*retention, earlier(date, max_age), &sweeps).await;
         }
         clock.sleep_until(now.after(EVERY)).await;
+    }
+}
+
+async fn prune(retention: &dyn Retention, ended_before: Timestamp, sweeps: &Sweeps) {
+    match retention.prune(&Prune { tenant: None, ended_before }).await {
+        Ok(pruned) => {
+            sweeps.done.fetch_add(1, Ordering::Relaxed);
+            if pruned.runs > 0 {
+                let (trees, runs, records) = (pruned.trees, pruned.runs, pruned.records);
+                tracing::info!(trees, runs, records, ended_before = %ended_before.to_rfc3339(), "runs were pruned");
+            }
+        }
+        Err(error) => {
+            sweeps.failed.fetch_add(1, Ordering::Relaxed);
+            tracing::warn!(%error, "runs could not be pruned; it is tried again in an hour");
+        }
     }
 }
 
@@ -149,6 +165,7 @@ mod tests {
 
     struct Broom {
         asked: Mutex<Vec<Prune>>,
+        expired: Mutex<Vec<Timestamp>>,
         told: Semaphore,
     }
 
@@ -164,6 +181,11 @@ mod tests {
             self.told.add_permits(1);
             if asked.len() == 2 { Err(StoreError::Closed) } else { Ok(Pruned { runs: 1, ..Pruned::default() }) }
         }
+
+        async fn remove_expired(&self, now: Timestamp) -> Result<u64, StoreError> {
+            self.expired.lock().expect("no panic").push(now);
+            Ok(0)
+        }
     }
 
     /// The cutoffs of `passes` hours with a wall clock that is set `forward` after the first pass, and how many passes failed.
@@ -174,16 +196,30 @@ mod tests {
             set_forward_ms: AtomicU64::new(0),
             may_jump: Semaphore::new(0),
         });
-        let broom = Arc::new(Broom { asked: Mutex::default(), told: Semaphore::new(0) });
+        let broom = Arc::new(Broom { asked: Mutex::default(), expired: Mutex::default(), told: Semaphore::new(0) });
         let sweeps = Arc::<Sweeps>::default();
         let max_age = Duration::from_secs(90 * 86_400);
-        let keeping = tokio::spawn(keep(broom.clone(), clock.clone(), max_age, sweeps.clone()));
+        let keeping = tokio::spawn(keep(broom.clone(), clock.clone(), Some(max_age), sweeps.clone()));
         for _ in 0..passes {
             broom.told.acquire().await.expect("it is open").forget();
             clock.set_forward_ms.store(forward.as_millis() as u64, Ordering::Relaxed);
             clock.may_jump.add_permits(1);
         }
         keeping.abort();
+        // Values expire by the same date.
+        let earlier = |time: &Timestamp| time.as_millis() - max_age.as_millis() as i64;
+        let expired: Vec<i64> = broom.expired.lock().expect("no panic").iter().take(passes).map(earlier).collect();
+        assert_eq!(
+            expired,
+            broom
+                .asked
+                .lock()
+                .expect("no panic")
+                .iter()
+                .take(passes)
+                .map(|prune| prune.ended_before.as_millis())
+                .collect::<Vec<_>>()
+        );
         let asked = broom.asked.lock().expect("no panic");
         (asked.iter().take(passes).map(|prune| prune.ended_before.as_millis()).collect(), sweeps.counts().failed)
     }

@@ -34,7 +34,11 @@ use drawloom_engine::{Engine, Provider, ResumeReport, StopReport};
 use drawloom_models::{Driver, ProviderConfig};
 use drawloom_server::{App, Limits, Monitor, auth::Auth};
 use drawloom_store::{Found, Opened, Previous, Store};
-use drawloom_substrate::Weight;
+use drawloom_substrate::{
+    STORE_TOOLS, StoreParts, Weight,
+    artifacts::Artifacts,
+    memory::{Memory, MemoryParts},
+};
 use drawloom_wire::request::Request;
 
 use crate::{
@@ -46,6 +50,7 @@ use crate::{
     environment,
     exit::CommandError,
     idle, leftovers, logging,
+    memory::StoreSearch,
     metrics::{self, Facts, ProcessFacts, StoreFiles},
     models::KnownModels,
     parts::{Parts, StoreSeams, Surface},
@@ -134,6 +139,21 @@ pub async fn start(parts: Parts) -> Result<Running, CommandError> {
     }
     let seams = StoreSeams { journal: store.clone(), logs: store.clone(), values: store.clone() };
     let StoreSeams { journal, logs, values } = (parts.wrap_store)(seams);
+    let memory = Memory::new(MemoryParts {
+        config: parts.loaded.config.memory.clone(),
+        values: values.clone(),
+        search: Arc::new(StoreSearch(store.clone())),
+        clock: parts.clock.clone(),
+        redactor: redactor.clone(),
+    });
+    let store_parts = StoreParts {
+        memory: memory.clone(),
+        artifacts: Artifacts::new(values.clone(), parts.clock.clone()),
+        reader: reader.clone(),
+        clock: parts.clock.clone(),
+        tools: parts.resolved.tools.clone(),
+    };
+    let store_tools = STORE_TOOLS.iter().map(|tool| (tool.make)(&store_parts));
     let engine = Engine::new(drawloom_engine::Parts {
         config,
         epoch,
@@ -146,7 +166,7 @@ pub async fn start(parts: Parts) -> Result<Running, CommandError> {
         providers,
         prices: parts.resolved.prices.clone(),
         executors: parts.resolved.executors.clone(),
-        tools: parts.resolved.tools.clone(),
+        tools: parts.resolved.tools.iter().cloned().chain(store_tools).collect(),
         turned_off: parts.resolved.turned_off.clone(),
         sources: parts.resolved.servers.values().cloned().collect(),
         volumes: parts.resolved.volumes.clone(),
@@ -173,6 +193,7 @@ pub async fn start(parts: Parts) -> Result<Running, CommandError> {
         models: Arc::new(KnownModels::new(&parts.loaded.config, &parts.resolved)),
         retention: store.clone(),
         values: store.clone(),
+        memory,
         answers: store.clone(),
         operations: parts.operations,
         tables: parts.tables,
@@ -215,9 +236,9 @@ pub async fn start(parts: Parts) -> Result<Running, CommandError> {
             running.warming = Some(AbortOnDropHandle::new(tokio::spawn(warm(&parts.resolved))));
             clock::watch();
             let retention: Arc<dyn Retention> = running.store.clone();
-            running.sweeper = parts.loaded.config.retention.max_age().map(|max_age| {
-                AbortOnDropHandle::new(tokio::spawn(retention::keep(retention, parts.clock.clone(), max_age, sweeps)))
-            });
+            let max_age = parts.loaded.config.retention.max_age();
+            let sweeping = retention::keep(retention, parts.clock.clone(), max_age, sweeps);
+            running.sweeper = Some(AbortOnDropHandle::new(tokio::spawn(sweeping)));
         }
         None => {
             let unfinished = reader.list_unfinished().await.map_err(explain)?;

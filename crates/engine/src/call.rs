@@ -214,6 +214,8 @@ impl RunTask {
         ToolContext {
             run: self.key.clone(),
             call,
+            root: self.accepted().root,
+            user: self.accepted().user.clone(),
             depth: self.accepted().depth,
             definition: self.definition.clone(),
             hosts: self.hosts.clone(),

@@ -19,6 +19,7 @@ use drawloom_contract::{
     time::{Clock, Entropy, Instant, NoEntropy},
     values::KeyValue,
 };
+use drawloom_substrate::{artifacts::Artifacts, memory::Memory};
 use drawloom_wire::{
     body::MAX_BODY,
     models::{ListedModel, ModelList},
@@ -140,6 +141,8 @@ pub struct Parts {
     pub retention: Arc<dyn Retention>,
     /// Small values that outlive the process.
     pub values: Arc<dyn KeyValue>,
+    /// What agents and callers keep between runs.
+    pub memory: Arc<Memory>,
     /// The answers of requests with an idempotency key.
     pub answers: Arc<dyn Answers>,
     /// Operations beside the built-in ones.
@@ -163,7 +166,9 @@ pub struct App {
     pub(crate) models: Arc<dyn Models>,
     pub(crate) retention: Arc<dyn Retention>,
     pub(crate) values: Arc<dyn KeyValue>,
+    pub(crate) memory: Arc<Memory>,
     pub(crate) answers: Arc<dyn Answers>,
+    pub(crate) artifacts: Artifacts,
     /// Requests with a key that are being answered.
     pub(crate) keyed: InFlight,
     pub(crate) operations: Operations,
@@ -229,6 +234,7 @@ impl App {
         parts.entropy.fill(&mut instance)?;
         Ok(Arc::new(Self {
             started: parts.clock.now(),
+            artifacts: Artifacts::new(parts.values.clone(), parts.clock.clone()),
             runs: parts.runs,
             definitions: parts.definitions,
             clock: parts.clock,
@@ -236,6 +242,7 @@ impl App {
             models: parts.models,
             retention: parts.retention,
             values: parts.values,
+            memory: parts.memory,
             answers: parts.answers,
             keyed: InFlight::default(),
             operations: Operations::with(parts.operations)?,

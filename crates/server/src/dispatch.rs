@@ -20,7 +20,7 @@ use schemars::SchemaGenerator;
 use serde_json::Value;
 use tracing::Instrument;
 
-pub(crate) use keys::InFlight;
+pub(crate) use keys::{InFlight, request_key};
 
 use crate::{
     app::App,
@@ -207,6 +207,7 @@ impl Served {
             Answer::Handle(handle) => {
                 serde_json::to_value(handle.answer(app).await).expect("answers have only text keys")
             }
+            Answer::Events(_) => return Err(unasked_events().into()),
         })
     }
 
@@ -238,6 +239,11 @@ impl Served {
             },
         }
     }
+}
+
+/// An operation answered events to a surface that did not ask for them.
+pub(crate) fn unasked_events() -> Failure {
+    Failure::new(FailureKind::Bug, "bug", "an operation answered events that were not asked for")
 }
 
 impl Refused {

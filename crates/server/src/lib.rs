@@ -12,6 +12,7 @@ mod handle;
 mod limits;
 mod locks;
 pub mod mcp;
+mod memory;
 mod operation;
 mod operations;
 mod presence;

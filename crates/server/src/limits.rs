@@ -10,6 +10,8 @@ use drawloom_wire::{
     validate::MAX_PROBLEMS,
 };
 
+use drawloom_substrate::excerpt;
+
 use crate::{Limits, operations::runs::read_artifact, serve::CONNECTION_BUFFER};
 
 /// The code of a limit beyond which a connection is closed without an answer.
@@ -109,13 +111,13 @@ pub const LIMITS: &[Limit] = &[
     ),
     Limit::new(
         "artifact_pattern_bytes",
-        Bytes(read_artifact::PATTERN_SIZE as u64),
+        Bytes(excerpt::PATTERN_SIZE as u64),
         "bad_pattern",
         "Bytes of a compiled pattern of read_artifact.",
     ),
     Limit::new(
         "artifact_line_bytes",
-        Bytes(read_artifact::LINE as u64),
+        Bytes(excerpt::LINE as u64),
         "truncated",
         "Bytes of one line that read_artifact searches. The answer says that not everything was searched.",
     ),

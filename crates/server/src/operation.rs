@@ -7,8 +7,11 @@ use drawloom_contract::{
     failure::{Failure, FailureKind},
     runs::Interest,
 };
-use drawloom_wire::request::{Changes, Description, Detach, Request, Route};
-use futures::{FutureExt, future::BoxFuture};
+use drawloom_wire::{
+    events::Event,
+    request::{Changes, Description, Detach, Request, Route},
+};
+use futures::{FutureExt, future::BoxFuture, stream::BoxStream};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::Value;
 
@@ -63,6 +66,8 @@ pub struct Card {
     pub headers: Vec<HeaderField>,
     /// Whether it stores its idempotency key itself, in the commit of what it makes. For others the dispatcher does it.
     pub stores_key: bool,
+    /// How REST answers with a file, unless JSON is asked for.
+    pub download: Option<fn(&Value) -> Download>,
     /// The schema of what `"mode": "detach"` answers.
     pub detached: Option<fn(&mut SchemaGenerator) -> Schema>,
 }
@@ -87,6 +92,7 @@ impl Card {
             body_limit: None,
             headers: if R::CHANGES == Changes::Nothing { Vec::new() } else { vec![key] },
             stores_key: false,
+            download: None,
             detached: None,
         }
     }
@@ -165,12 +171,27 @@ impl Card {
         self
     }
 
+    /// REST answers with the file that `download` makes of the answer, unless JSON is asked for.
+    #[must_use]
+    pub fn download(mut self, download: fn(&Value) -> Download) -> Self {
+        self.download = Some(download);
+        self
+    }
+
     /// `R` can ask for an answer as soon as what it starts is accepted.
     #[must_use]
     pub fn detaches<R: Detach>(mut self) -> Self {
         self.detached = Some(|generator| generator.subschema_for::<R::Accepted>());
         self
     }
+}
+
+/// A text that is saved as a file. A browser never shows it: an agent may have written HTML.
+pub struct Download {
+    pub media_type: String,
+    /// A path; the file gets its last part.
+    pub name: String,
+    pub text: String,
 }
 
 /// What an operation gets beside its input.
@@ -191,6 +212,8 @@ pub enum Answer<T> {
     Value(T),
     /// Something durable to wait for, follow or cancel.
     Handle(Handle),
+    /// Events without an end. Only for surfaces that asked for them (`Interest::Events`).
+    Events(BoxStream<'static, Event>),
 }
 
 /// Something that a caller can ask for.
@@ -244,6 +267,7 @@ impl<O: Operation> AnyOperation for O {
                 .map_err(|error| Failure::new(FailureKind::Invalid, "invalid_request", error.to_string()))?;
             match self.call(&call, input).await? {
                 Answer::Handle(handle) => Ok(Answer::Handle(handle)),
+                Answer::Events(events) => Ok(Answer::Events(events)),
                 Answer::Value(output) => {
                     let value = serde_json::to_value(output).expect("outputs have only text keys");
                     Ok(Answer::Value(value))

@@ -86,8 +86,8 @@ fn write(connection: &Connection, writes: &mut Writes<'_>, work: &Work) -> Resul
         writes.waits.change(change)?;
     }
     let mut revisions = Vec::with_capacity(work.values.len());
-    for (change, text) in &work.values {
-        revisions.push(writes.values.change(change, text.as_deref())?.map_err(CommitError::Refused)?);
+    for changed in &work.values {
+        revisions.push(writes.values.change(changed)?.map_err(CommitError::Refused)?);
     }
     let mut logs = Vec::with_capacity(work.logs.len());
     for (change, bodies) in &work.logs {

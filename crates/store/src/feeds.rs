@@ -42,7 +42,8 @@ impl Feeds {
 
     /// Tells of an entry that is on disk.
     pub(crate) fn tell(&self, work: &Work, committed: &Committed) {
-        for ((change, _), revision) in work.values.iter().zip(&committed.revisions).filter(|(_, of)| **of > 0) {
+        for (changed, revision) in work.values.iter().zip(&committed.revisions).filter(|(_, of)| **of > 0) {
+            let change = &changed.change;
             self.values.send(
                 |range| range.contains(&change.key),
                 || Seen::Is {

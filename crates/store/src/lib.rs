@@ -24,3 +24,4 @@ pub use sqlite::{
     open::{FILE, Found, Opened, Options, Previous, Synchronous},
 };
 pub use store::{Stats, Store};
+pub use tables::words::{Hit, Needs, Search, Term};

@@ -17,6 +17,8 @@ use drawloom_contract::{
     wait::WaitChange,
 };
 
+use serde_json::Value;
+
 use crate::large_texts::{Blob, Form, LARGE_TEXT, WHOLE_BODY, take_out};
 
 /// An entry as the writer takes it.
@@ -27,10 +29,18 @@ pub(crate) struct Work {
     pub(crate) once: Option<Once>,
     pub(crate) batch: Option<NewBatch>,
     pub(crate) definitions: Vec<Pinned>,
-    /// Each with its value as JSON.
-    pub(crate) values: Vec<(ValueChange, Option<String>)>,
+    pub(crate) values: Vec<ChangedValue>,
     /// Each with the bodies of its messages as JSON.
     pub(crate) logs: Vec<(LogChange, Vec<String>)>,
+}
+
+/// A change of a value.
+pub(crate) struct ChangedValue {
+    pub(crate) change: ValueChange,
+    /// The new value as JSON.
+    pub(crate) text: Option<String>,
+    /// The text that search finds it by, beside its key.
+    pub(crate) words: Option<String>,
 }
 
 /// One run's part of an entry.
@@ -78,7 +88,7 @@ impl Work {
         let run = |run: &Run| 512 + run.bodies.len() + run.blobs.iter().map(|blob| blob.text.len()).sum::<usize>();
         self.runs.iter().map(run).sum::<usize>()
             + self.definitions.iter().map(|pinned| pinned.body.len()).sum::<usize>()
-            + self.values.iter().flat_map(|(_, text)| text).map(String::len).sum::<usize>()
+            + self.values.iter().flat_map(|value| [&value.text, &value.words]).flatten().map(String::len).sum::<usize>()
             + self.logs.iter().flat_map(|(_, bodies)| bodies).map(String::len).sum::<usize>()
     }
 
@@ -121,7 +131,7 @@ pub(crate) fn prepare(entry: Entry, is_known: impl Fn(&Tenant, &Digest) -> bool)
     })
 }
 
-fn prepare_value(change: ValueChange) -> Result<(ValueChange, Option<String>), Unfit> {
+fn prepare_value(change: ValueChange) -> Result<ChangedValue, Unfit> {
     let text = change.to.as_ref().map(|new| new.value.to_string());
     let bytes = text.as_ref().map_or(0, String::len);
     if bytes > MOST_VALUE_BYTES {
@@ -131,7 +141,34 @@ fn prepare_value(change: ValueChange) -> Result<(ValueChange, Option<String>), U
     if change.key.owner.is_empty() && change.to.as_ref().is_some_and(|new| new.quota.is_some()) {
         return Err(Unfit::Malformed(format!("the value {:?} has a quota and no owner", change.key.key)));
     }
-    Ok((change, text))
+    let words = change.to.as_ref().and_then(|new| new.value.pointer(new.searched?)).map(|part| {
+        let mut words = String::new();
+        collect_words(part, &mut words);
+        words
+    });
+    Ok(ChangedValue { change, text, words })
+}
+
+/// Every text, name and number in a value, one a line.
+fn collect_words(value: &Value, words: &mut String) {
+    let mut add = |text: &str| {
+        words.push_str(text);
+        words.push('\n');
+    };
+    match value {
+        Value::Null => {}
+        Value::Bool(flag) => add(if *flag { "true" } else { "false" }),
+        Value::Number(number) => add(&number.to_string()),
+        Value::String(text) => add(text),
+        Value::Array(items) => items.iter().for_each(|item| collect_words(item, words)),
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                words.push_str(name);
+                words.push('\n');
+                collect_words(value, words);
+            }
+        }
+    }
 }
 
 fn prepare_log(change: LogChange) -> Result<(LogChange, Vec<String>), Unfit> {

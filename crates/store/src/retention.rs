@@ -7,6 +7,7 @@ use drawloom_contract::{
     once::HandleId,
     retention::{Prune, Pruned, Retention},
     time::Timestamp,
+    values::{ARTIFACTS, MEMORY, Space},
 };
 use tokio::sync::oneshot;
 
@@ -16,7 +17,7 @@ use crate::{
     tables::{
         batches, blobs, definitions, effects, keys, pruned, records,
         runs::prune::{self as runs, Member},
-        sessions, waits,
+        sessions, values, waits,
     },
 };
 
@@ -40,6 +41,10 @@ pub(crate) enum Removal {
     Journals,
     /// Some answers of requests that were given before this.
     Answers { tenant: Option<Tenant>, before: Timestamp },
+    /// Some of the values that these trees own, if the trees may go.
+    Owned { roots: Vec<RunKey>, ended_before: Timestamp },
+    /// Some values of a space whose time is over.
+    Expired { space: Space, now: Timestamp },
 }
 
 /// What one transaction removed.
@@ -47,6 +52,8 @@ pub(crate) enum Removal {
 pub(crate) struct Removed {
     /// What went.
     pub(crate) what: Pruned,
+    /// Values that went.
+    pub(crate) values: u64,
     /// Whether more of the same may be left.
     pub(crate) more: bool,
 }
@@ -85,6 +92,8 @@ impl Retention for Store {
             let page = self.prunable_roots(prune, after).await?;
             let Some(last) = page.last().cloned() else { return Ok(all) };
             for piece in page.chunks(PIECE) {
+                let owned = || Removal::Owned { roots: piece.to_vec(), ended_before: prune.ended_before };
+                while self.remove(owned()).await?.more {}
                 let removal = Removal::Trees { roots: piece.to_vec(), ended_before: prune.ended_before };
                 add(&mut all, self.remove(removal).await?.what);
                 add(&mut all, self.remove_journals().await?);
@@ -92,13 +101,27 @@ impl Retention for Store {
             after = Some(last);
         }
     }
+
+    async fn remove_expired(&self, now: Timestamp) -> Result<u64, StoreError> {
+        let mut all = 0;
+        for space in self.readers.read(values::spaces).await? {
+            loop {
+                let Removed { values, more, .. } = self.remove(Removal::Expired { space: space.clone(), now }).await?;
+                all += values;
+                if !more {
+                    break;
+                }
+            }
+        }
+        Ok(all)
+    }
 }
 
 impl Store {
     async fn remove_journals(&self) -> Result<Pruned, StoreError> {
         let mut all = Pruned::default();
         loop {
-            let Removed { what, more } = self.remove(Removal::Journals).await?;
+            let Removed { what, more, .. } = self.remove(Removal::Journals).await?;
             add(&mut all, what);
             if !more {
                 return Ok(all);
@@ -155,8 +178,31 @@ pub(crate) fn remove(connection: &Connection, removal: &Removal) -> sqlite::Resu
         Removal::Answers { tenant, before } => {
             removed.more = keys::remove_answers(connection, tenant.as_ref(), *before, ROWS)? == ROWS;
         }
+        Removal::Owned { roots, ended_before } => {
+            removed.values = remove_owned(connection, roots, *ended_before)? as u64;
+            removed.more = removed.values == ROWS as u64;
+        }
+        Removal::Expired { space, now } => {
+            let gone = values::remove_expired(connection, space, *now, ROWS)?;
+            (removed.values, removed.more) = (gone as u64, gone == ROWS);
+        }
     }
     Ok(removed)
+}
+
+/// Removes some of the values that trees own; says how many.
+fn remove_owned(connection: &Connection, roots: &[RunKey], ended_before: Timestamp) -> sqlite::Result<usize> {
+    let mut left = ROWS;
+    for root in roots {
+        if !runs::is_prunable(connection, root, ended_before)? {
+            continue;
+        }
+        let owner = format!("run/{}", root.run);
+        for space in [MEMORY, ARTIFACTS] {
+            left -= values::remove_owned(connection, &space, &root.tenant, &owner, left)?;
+        }
+    }
+    Ok(ROWS - left)
 }
 
 /// Takes out the rows of a tree, and marks its journals; says how many runs it had.

@@ -14,7 +14,14 @@ use futures::{
     stream::{self, BoxStream},
 };
 
-use crate::{sqlite::readers::Readers, store::Store, tables::values};
+use crate::{
+    sqlite::readers::Readers,
+    store::Store,
+    tables::{
+        values,
+        words::{self, Hit, Search},
+    },
+};
 
 /// Values that a watch reads at once.
 const PAGE: usize = 256;
@@ -52,6 +59,13 @@ impl KeyValue for Store {
                 stream::once(catching_up.read()).flatten().boxed()
             }
         }
+    }
+}
+
+impl Store {
+    /// Values that have the words, best first; without those whose time is over at `now`.
+    pub async fn search(&self, search: Search, now: Timestamp) -> Result<Vec<Hit>, StoreError> {
+        self.readers.read(move |connection| words::search(connection, &search, now)).await
     }
 }
 

@@ -2,6 +2,7 @@
 
 use drawloom_contract::{
     choice::{Effort, Sampling},
+    definition::MemoryScope,
     money::Amount,
 };
 use schemars::JsonSchema;
@@ -36,7 +37,7 @@ pub struct Budget {
 #[schemars(extend("x-not-built" = [
     "unbounded_iterations", "max_concurrent_children",
     "compaction", "code", "skills", "inject_tool_guide", "disable_context", "internal", "executor",
-    "memory_scopes", "memory_quota_bytes", "memory_backend", "sql_scopes", "sql_quota_bytes", "core_blocks",
+    "memory_quota_bytes", "memory_backend", "sql_scopes", "sql_quota_bytes", "core_blocks",
     "inherit_core_blocks", "memory_inject_max_tokens", "memory_protocol", "memory_consolidation",
     "memory_index_max_bytes", "memory_roots", "channels", "evaluation_scopes", "interruption", "agent_def_scopes",
     "schedule_def_scopes", "a2a_server_card_def_scopes", "a2a_agent_def_scopes", "volume_def_scopes",
@@ -74,6 +75,9 @@ pub struct AgentConfig {
     pub volumes: Option<Vec<String>>,
     /// Gate: hosts it may reach: exact names, `*.suffix`, or `*` for all that the operator allows. None, when absent.
     pub hosts: Option<Vec<String>>,
+    /// Gate: scopes of memory that it may use with the tool `Memory`: `agent`, `user`, `tenant` (also `global`), `run`. None,
+    /// when absent.
+    pub memory_scopes: Option<Vec<MemoryScope>>,
     /// Most model turns of a run, retries not counted.
     #[schemars(range(min = 1, max = 10_000))]
     pub max_iterations: u32,
@@ -108,6 +112,7 @@ impl Default for AgentConfig {
             agents: None,
             volumes: None,
             hosts: None,
+            memory_scopes: None,
             max_iterations: 16,
             max_tokens: None,
             retry_attempts: 2,

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fs::File, io::Read as _, sync::Arc};
 
 use drawloom_contract::{
     choice::{Choice, ModelName},
-    definition::{DEFAULT_USER_TIER, Definition, Definitions, Teammate},
+    definition::{DEFAULT_USER_TIER, Definition, Definitions, MemoryScope, Teammate},
     executor::MODEL,
     ids::{AgentName, Tenant},
     money::Amount,
@@ -14,6 +14,7 @@ use crate::{
     agents::{AgentConfig, ModelChoice},
     hint::did_you_mean,
     lint::{self, Finding},
+    memory,
     problem::Problem,
     tiers::{self, Tiers, UserTier},
     volumes::VolumeTable,
@@ -222,6 +223,7 @@ impl Resolving<'_> {
             effort: self.config.effort,
             sampling: self.config.sampling.clone(),
             hosts: self.config.hosts.clone().unwrap_or_default(),
+            memory_scopes: self.memory_scopes(),
             choices,
         })
     }
@@ -356,6 +358,17 @@ impl Resolving<'_> {
             }
         }
         listed.to_vec()
+    }
+
+    /// Each scope once, under its own name.
+    fn memory_scopes(&self) -> Vec<MemoryScope> {
+        let mut scopes: Vec<MemoryScope> = Vec::new();
+        for scope in self.config.memory_scopes.iter().flatten().copied().map(memory::plain) {
+            if !scopes.contains(&scope) {
+                scopes.push(scope);
+            }
+        }
+        scopes
     }
 
     fn volumes(&mut self) -> Vec<String> {

@@ -1,14 +1,19 @@
-//! Who may touch what: agent definitions, their gates, lint, volumes.
+//! Who may touch what: agent definitions, their gates, lint, volumes; artifacts, and what a run may know about itself.
 //!
 //! Config comes in, decisions go out. The catalog answers which agents there are and what each may use; the volume table
 //! answers which directory a path belongs to. File I/O inside a volume is done by tools alone, through the handle that
 //! the table hands out.
 
 mod agents;
+pub mod artifacts;
 mod catalog;
+mod context;
+pub mod excerpt;
 mod hint;
 mod lint;
+pub mod memory;
 mod problem;
+mod store_tools;
 mod tiers;
 mod volumes;
 
@@ -16,5 +21,6 @@ pub use agents::{AgentConfig, Budget, ModelChoice};
 pub use catalog::{Catalog, Inputs, PROMPT_FILE_LIMIT};
 pub use lint::{Finding, Weight};
 pub use problem::Problem;
+pub use store_tools::{STORE_TOOLS, StoreParts, StoreTool};
 pub use tiers::{Candidate, Tier, Tiers, UserTier};
 pub use volumes::{VolumeConfig, VolumeMode, VolumeTable};

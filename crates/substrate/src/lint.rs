@@ -91,6 +91,22 @@ pub(crate) fn agent(config: &AgentConfig, definition: &Definition, inputs: &Inpu
             format!("agent {name} has a gate `agents` but does not list the tool Agent: it can spawn no agent"),
         );
     }
+    match (lists("Memory"), definition.memory_scopes.is_empty()) {
+        (true, true) => find(
+            Weight::Warning,
+            Some("memory_scopes"),
+            format!(
+                "agent {name} lists the tool Memory but its gate `memory_scopes` is empty: its model is not offered it \
+                 (`memory_scopes: [agent]` gives it a memory of its own)"
+            ),
+        ),
+        (false, false) => find(
+            Weight::Warning,
+            Some("memory_scopes"),
+            format!("agent {name} has a gate `memory_scopes` but does not list the tool Memory: it can use no memory"),
+        ),
+        _ => {}
+    }
     for tool in FILE_TOOLS.into_iter().filter(|tool| lists(tool)) {
         if definition.volumes.is_empty() {
             find(

@@ -27,6 +27,7 @@ pub fn definition(name: &str, provider: &str, model: &str) -> Definition {
         effort: None,
         sampling: Sampling::default(),
         hosts: Vec::new(),
+        memory_scopes: Vec::new(),
         choices: BTreeMap::new(),
     }
 }

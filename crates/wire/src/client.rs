@@ -21,6 +21,7 @@ pub use error::ClientError;
 use crate::{
     events::Event,
     health::Health,
+    memory::WatchMemory,
     request::{Changes, Description, Detach, Request, Route},
     upstream::{Address, Fixed, INSTANCE, Upstream},
 };
@@ -79,7 +80,21 @@ impl Client {
 
     /// Events of a run above `after`, until the terminal one. A connection that breaks is taken up again.
     pub fn follow_run(&self, run_id: RunId, after: Seq) -> Events {
-        stream::events(self.clone(), run_id, after)
+        stream::events(self.clone(), stream::Source::Run(run_id), after)
+    }
+
+    /// Changes of memory as events: what is there, then every change, without an end. A connection that breaks is taken up
+    /// again, and the server tells the gap.
+    pub fn watch_memory(&self, request: &WatchMemory) -> Result<Events, ClientError> {
+        let Value::Object(mut input) = serde_json::to_value(request).expect("requests have only text keys") else {
+            return Err(ClientError::not_an_object(WatchMemory::NAME));
+        };
+        // Later connections begin elsewhere, so the header says where.
+        input.remove("after");
+        let (path, rest) = address::fill(&WatchMemory::ROUTES[0], input)
+            .map_err(|name| ClientError::MissingParameter { operation: WatchMemory::NAME.into(), name })?;
+        let path = format!("{path}{}", address::query(&rest));
+        Ok(stream::events(self.clone(), stream::Source::Path(path), request.after.unwrap_or(0)))
     }
 
     /// The health of the server. One that cannot take runs answers an error.

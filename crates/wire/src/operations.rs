@@ -19,10 +19,24 @@ macro_rules! operations {
                 replay_run::ReplayRun,
                 prune_runs::PruneRuns,
             }
+            artifacts {
+                list_artifacts::ListArtifacts,
+                get_artifact::GetArtifact,
+            }
             batches {
                 spawn_runs::SpawnRuns,
                 get_batch::GetBatch,
                 cancel_batch::CancelBatch,
+            }
+            memory {
+                get_memory::GetMemory,
+                list_memory::ListMemory,
+                search_memory::SearchMemory,
+                set_memory::SetMemory,
+                change_memory::ChangeMemory,
+                delete_memory::DeleteMemory,
+                import_memory::ImportMemory,
+                watch_memory::WatchMemory,
             }
             agents {
                 list_agents::ListAgents,

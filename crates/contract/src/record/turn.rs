@@ -15,9 +15,7 @@ use crate::{
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TurnStarted {
-    /// The turn, from 1.
     pub turn: u32,
-    /// The try of that turn, from 1.
     pub attempt: u32,
     /// Whether tools are offered; not in a last turn.
     pub tools: bool,
@@ -50,7 +48,6 @@ pub struct TurnFailed {
     pub turn: u32,
     pub attempt: u32,
     pub error: RunError,
-    /// When it is tried again; never, when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_at: Option<Timestamp>,
     /// Whether this try counts against `retry_attempts`; throttling and restarts do not.
@@ -61,7 +58,6 @@ pub struct TurnFailed {
     pub maybe_paid: bool,
 }
 
-/// Another model is asked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Switched {
     pub turn: u32,

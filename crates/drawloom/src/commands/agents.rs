@@ -48,6 +48,7 @@ impl Agents {
                     Column::new("may spawn").shrinks_to(9).optional(3),
                     Column::new("volumes").shrinks_to(7).optional(4),
                     Column::new("hosts").shrinks_to(7).optional(5),
+                    Column::new("memory").shrinks_to(7).optional(6),
                     Column::new("description").shrinks_to(16),
                 ],
                 list.agents.iter().map(|agent| {
@@ -59,6 +60,7 @@ impl Agents {
                         gate("agents"),
                         gate("volumes"),
                         gate("hosts"),
+                        gate("memory_scopes"),
                         Text::new(first_line(&agent.description, 60)),
                     ]
                 }),

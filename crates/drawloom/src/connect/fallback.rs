@@ -15,6 +15,7 @@ use drawloom_contract::{
 };
 use drawloom_wire::{
     client::{Client, ClientError},
+    memory::WatchMemory,
     request::Description,
     upstream::{Address, Upstream},
 };
@@ -201,6 +202,16 @@ impl Backend for Fallback {
         match self.own().await? {
             Some(own) => own.backend.follow(run, after).await,
             None => Ok(self.client.follow_run(run, after).map_err(CommandError::from).boxed()),
+        }
+    }
+
+    async fn watch(&self, request: &WatchMemory) -> Result<Events, CommandError> {
+        if self.own.get().is_none() && server_of(&self.project.data).is_some() {
+            return Ok(self.client.watch_memory(request)?.map_err(CommandError::from).boxed());
+        }
+        match self.own().await? {
+            Some(own) => own.backend.watch(request).await,
+            None => Ok(self.client.watch_memory(request)?.map_err(CommandError::from).boxed()),
         }
     }
 

@@ -3,6 +3,7 @@
 //! A binary of its own, because it runs for longer than the other tests and drives the example `fixture`, which holds
 //! the faults and fixtures that the shipped binary must not.
 
+mod artifacts;
 mod clock;
 mod consumed;
 mod doubt;
@@ -12,6 +13,7 @@ mod golden;
 mod http;
 mod joining;
 mod kill;
+mod memory;
 mod poison;
 mod process;
 mod prove;

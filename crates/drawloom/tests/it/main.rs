@@ -1,10 +1,12 @@
 //! The binary as people and programs use it: real processes, real files, real sockets.
 
+mod artifacts;
 mod attach;
 mod backup;
 mod call;
 mod canary;
 mod config;
+mod context;
 mod ctrl_c;
 mod demo;
 mod docs;
@@ -21,6 +23,7 @@ mod looks;
 mod mcp;
 mod mcp_install;
 mod mcp_proxy;
+mod memory;
 mod one_server;
 mod operate;
 mod outside;

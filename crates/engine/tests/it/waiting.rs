@@ -80,7 +80,7 @@ pub(crate) async fn count(
         let change = ValueChange {
             key: value(name),
             expect: found.map_or(Expect::Absent, |kept| Expect::Revision(kept.revision)),
-            to: Some(NewValue { value: clean(json!(next)), expires_at: None, quota: None }),
+            to: Some(NewValue { value: clean(json!(next)), expires_at: None, quota: None, searched: None }),
             at: now,
         };
         match values.change(vec![change], once(next)).await {

@@ -6,6 +6,7 @@ use drawloom_contract::{
     ids::{Digest, Tenant, UserId},
     once::RequestKey,
 };
+use drawloom_wire::request::Request;
 use serde_json::Value;
 
 use crate::{
@@ -30,6 +31,12 @@ pub(super) fn take(operation: &'static str, caller: &Caller, input: &mut Value) 
     })
 }
 
+/// The key of a request whose operation stores it itself.
+pub(crate) fn request_key<R: Request>(caller: &Caller, request: &R) -> Option<RequestKey> {
+    let mut input = serde_json::to_value(request).expect("requests have only text keys");
+    take(R::NAME, caller, &mut input)
+}
+
 /// The stored answer of the request; when there is none, the answer of `invoke`, which is stored. A request that failed is not
 /// stored, and neither is one whose process died before that: its repeat is carried out.
 pub(super) async fn once(
@@ -45,7 +52,7 @@ pub(super) async fn once(
     let value = match invoke.await? {
         Answer::Value(value) => value,
         // It was taken out of the input, so that the operation could not store it.
-        Answer::Handle(_) => {
+        Answer::Handle(_) | Answer::Events(_) => {
             let message = "an operation that starts something must store its key itself (Card::stores_key)";
             return Err(Failure::new(FailureKind::Bug, "bug", message));
         }

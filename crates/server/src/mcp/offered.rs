@@ -23,7 +23,7 @@ use serde_json::{Map, Value};
 
 use crate::{
     app::App,
-    dispatch::{Dispatch, Operations, Refused, Served},
+    dispatch::{Dispatch, Operations, Refused, Served, unasked_events},
     handle::Handle,
     mcp::{
         CALL_KEY,
@@ -148,6 +148,7 @@ impl OfferedTool {
         Ok(match self.served.dispatch(request).await? {
             Answer::Value(value) => Outcome::Done(structured(&value)),
             Answer::Handle(handle) => Waited::outcome(app, handle, !card.is_read_only()).await,
+            Answer::Events(_) => return Err(unasked_events().into()),
         })
     }
 }

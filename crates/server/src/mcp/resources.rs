@@ -9,7 +9,7 @@ use drawloom_contract::{
     record::Status,
     runs::Interest,
 };
-use drawloom_wire::runs::ArtifactName;
+use drawloom_wire::runs::{FINAL_TEXT, JOURNAL};
 use rmcp::{
     ErrorData,
     model::{ReadResourceResponse, ReadResourceResult, Resource, ResourceContents, ResourceTemplate},
@@ -25,7 +25,7 @@ pub(super) const MOST: usize = 1024 * 1024;
 /// A text of a run, as a resource.
 struct RunText {
     run: RunId,
-    name: ArtifactName,
+    name: &'static str,
 }
 
 impl FromStr for RunText {
@@ -35,8 +35,8 @@ impl FromStr for RunText {
         let rest = uri.strip_prefix("drawloom://runs/").ok_or(())?;
         let (run, name) = rest.split_once('/').ok_or(())?;
         let name = match name {
-            "final_text" => ArtifactName::FinalText,
-            "journal" => ArtifactName::Journal,
+            FINAL_TEXT => FINAL_TEXT,
+            JOURNAL => JOURNAL,
             _ => return Err(()),
         };
         Ok(Self { run: run.parse().map_err(|_| ())?, name })
@@ -98,8 +98,8 @@ async fn text(ask: &Ask, uri: &str, named: &RunText) -> Result<ReadResourceRespo
         text.push_str(&format!("\n[{} of {whole} bytes left out: read_artifact gives the rest]\n", whole - text.len()));
     }
     let kind = match named.name {
-        ArtifactName::FinalText => "text/plain",
-        ArtifactName::Journal => "application/jsonl",
+        JOURNAL => "application/jsonl",
+        _ => "text/plain",
     };
     let contents = ResourceContents::text(text, uri).with_mime_type(kind);
     Ok(ReadResourceResult::new(vec![contents]).into())

@@ -129,6 +129,9 @@ fn responses(card: &Card, schemas: &ResponseSchemas) -> Value {
     if card.streams {
         content["text/event-stream"] = json!({ "schema": { "type": "string" } });
     }
+    if card.download.is_some() {
+        content["application/octet-stream"] = json!({ "schema": { "type": "string", "format": "binary" } });
+    }
     let mut responses = json!({
         "200": { "description": "Done, or as it stands when the wait is over.", "content": content },
     });

@@ -18,7 +18,7 @@ use drawloom_wire::request::{Method, Part, Route};
 
 use crate::{
     app::App,
-    dispatch::{Dispatch, Served},
+    dispatch::{Dispatch, Served, unasked_events},
     operation::Answer,
     rest::{Asked, Refusal, asked, input, reply},
 };
@@ -122,9 +122,14 @@ async fn answer(
     let interest = if wants_stream { Interest::Events } else { Interest::Outcome };
     let request = Dispatch { app, caller: &caller, request_id: &asked.id, input, interest, result_bytes: None };
     match served.dispatch(request).await? {
-        Answer::Value(value) => Ok(reply::json(StatusCode::OK, &value)),
+        Answer::Value(value) => Ok(match card.download.filter(|_| !asks_for_json(&parts.headers)) {
+            Some(download) => reply::file(download(&value)),
+            None => reply::json(StatusCode::OK, &value),
+        }),
         Answer::Handle(handle) if wants_stream => reply::stream(app, handle).await,
         Answer::Handle(handle) => Ok(reply::waiting(app, handle).await),
+        Answer::Events(events) if wants_stream => Ok(reply::events(app, events)),
+        Answer::Events(_) => Err(unasked_events().into()),
     }
 }
 

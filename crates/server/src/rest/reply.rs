@@ -8,13 +8,18 @@ use axum::{
     response::Response,
 };
 use drawloom_contract::{ids::BatchId, view::RunView};
-use futures::stream;
+use drawloom_wire::events::Event;
+use futures::stream::{self, BoxStream};
 use serde::Serialize;
 
 use crate::{
     app::App,
     handle::{From, Handle, Target},
-    rest::{Refusal, stream::EventBody},
+    operation::Download,
+    rest::{
+        Refusal,
+        stream::{EventBody, endless},
+    },
 };
 
 const RUN_ID: HeaderName = HeaderName::from_static("drawloom-run-id");
@@ -28,6 +33,27 @@ pub(super) fn json(status: StatusCode, value: &impl Serialize) -> Response {
     *response.status_mut() = status;
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response
+}
+
+/// A file to save. It may be HTML that an agent wrote, so no browser may show it or guess its type, and if one shows it all the same,
+/// nothing in it runs.
+pub(super) fn file(download: Download) -> Response {
+    let Download { media_type, name, text } = download;
+    let name: String = name.rsplit('/').next().unwrap_or_default().chars().filter(|sign| is_plain(*sign)).collect();
+    let charset = if media_type.starts_with("text/") { "; charset=utf-8" } else { "" };
+    let kind = HeaderValue::from_str(&format!("{media_type}{charset}"));
+    let mut response = Response::new(Body::from(text));
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, kind.unwrap_or(HeaderValue::from_static("application/octet-stream")));
+    set(headers, header::CONTENT_DISPOSITION, &format!("attachment; filename=\"{name}\""));
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    let nothing = HeaderValue::from_static("default-src 'none'; sandbox");
+    headers.insert(header::CONTENT_SECURITY_POLICY, nothing);
+    response
+}
+
+fn is_plain(sign: char) -> bool {
+    sign.is_ascii_alphanumeric() || "._-".contains(sign)
 }
 
 /// A handle's answer as JSON. A wait that is not over soon sends its head, with the ids, before the result: the body's
@@ -76,6 +102,15 @@ pub(super) async fn stream(app: &Arc<App>, handle: Handle) -> Result<Response, R
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     Ok(names.put(response))
+}
+
+/// Events until the caller leaves or the server stops.
+pub(super) fn events(app: &Arc<App>, events: BoxStream<'static, Event>) -> Response {
+    let mut response = Response::new(Body::from_stream(endless(app.clone(), events)));
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    response
 }
 
 fn json_later(body: Body) -> Response {

@@ -19,8 +19,8 @@ use drawloom_contract::{
     runs::{Interest, Item, Live},
     time::Instant,
 };
-use drawloom_wire::events::{KEEP_ALIVE, Mapper};
-use futures::{Stream, StreamExt};
+use drawloom_wire::events::{Event, KEEP_ALIVE, Mapper};
+use futures::{Stream, StreamExt, stream::BoxStream};
 use tokio_util::sync::WaitForCancellationFutureOwned;
 
 use crate::{
@@ -33,6 +33,27 @@ use crate::{
 const CHUNK: usize = 16 * 1024;
 
 type Sleep = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// Frames of events that have no end, one at a time, with a comment after each silence. It ends when the server stops.
+pub(super) fn endless(
+    app: Arc<App>,
+    events: BoxStream<'static, Event>,
+) -> impl Stream<Item = Result<Bytes, Infallible>> + Send {
+    futures::stream::unfold((app, events), async |(app, mut events)| {
+        let due = app.clock.now().after(app.limits.keep_alive);
+        let frame = tokio::select! {
+            biased;
+            () = app.stopping.cancelled() => return None,
+            event = events.next() => {
+                let mut frame = Vec::new();
+                event?.encode(&mut frame);
+                Bytes::from(frame)
+            }
+            () = app.clock.sleep_until(due) => Bytes::from_static(KEEP_ALIVE),
+        };
+        Some((Ok(frame), (app, events)))
+    })
+}
 
 /// The events of one run.
 pub(super) struct EventBody {

@@ -12,6 +12,7 @@ mod idempotency;
 mod identity;
 mod limits;
 mod mcp_limits;
+mod memory;
 mod operators;
 mod routes;
 mod setup;

@@ -9,16 +9,28 @@ use drawloom_wire::{
 };
 use serde_json::{Value, json};
 
-use crate::setup::{Setup, read_until};
+use crate::{
+    artifacts::keep,
+    setup::{Setup, read_until},
+};
 
 /// An input that every operation takes, of a server that has this run and this batch.
 fn input(name: &str, run: RunId, batch: &Value) -> Value {
     match name {
         "spawn_run" => json!({"agent": "quick", "prompt": "go"}),
         "spawn_runs" => json!({"spawns": [{"agent": "quick", "prompt": "go"}]}),
-        "get_run" | "follow_run" | "cancel_run" | "replay_run" | "read_artifact" => json!({"run_id": run}),
+        "get_run" | "follow_run" | "cancel_run" | "replay_run" | "read_artifact" | "list_artifacts" => {
+            json!({"run_id": run})
+        }
+        "get_artifact" => json!({"run_id": run, "name": "notes/one.md"}),
         "get_batch" | "cancel_batch" => json!({"batch_id": batch}),
         "prune_runs" => json!({"older_than_seconds": 60}),
+        "get_memory" | "delete_memory" => json!({"scope": "user", "key": "k/one"}),
+        "set_memory" => json!({"scope": "user", "key": "k/one", "value": null}),
+        "change_memory" => json!({"scope": "run", "run_id": run, "key": "n", "op": "incr"}),
+        "list_memory" | "watch_memory" => json!({"scope": "tenant"}),
+        "search_memory" => json!({"scope": "global", "query": "word"}),
+        "import_memory" => json!({"scope": "agent", "agent": "quick", "entries": [{"key": "k", "value": 1}]}),
         _ => json!({}),
     }
 }
@@ -164,6 +176,7 @@ async fn the_client_reaches_every_operation() {
     let client = server.client(None);
     let run = client.call(&SpawnRun::new("quick".parse().expect("a name"), "go")).await.expect("it runs");
     let batch = server.post("/v1/runs:batch", json!({"spawns": [{"agent": "quick", "prompt": "go"}]})).await;
+    keep(&server, run.run_id, "notes/one.md", "a note").await;
     for served in server.app.operations().iter() {
         let description = served.card().description;
         let answer = client.call_json(&description, input(description.name, run.run_id, &batch.body["batch_id"])).await;

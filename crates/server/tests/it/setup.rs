@@ -14,6 +14,7 @@ use drawloom_contract::{
     redact::Redactor,
     retention::{Prune, Pruned, Retention},
     time::{Clock, Entropy, NoEntropy, Timestamp},
+    values::{Kept, ValueKey},
 };
 use drawloom_net::{Configured, Method, Request, Response};
 use drawloom_server::{
@@ -22,6 +23,7 @@ use drawloom_server::{
     config::PrincipalConfig,
     serve,
 };
+use drawloom_substrate::memory::{Memory, MemoryConfig, MemoryParts, Search, Terms};
 use drawloom_wire::{
     client::Client,
     models::{ListedModel, ModelList},
@@ -104,6 +106,16 @@ impl Models for OneModel {
     }
 }
 
+/// A search of memory that finds nothing: the store's own is tested with the store.
+struct NoIndex;
+
+#[async_trait]
+impl Search for NoIndex {
+    async fn search_memory(&self, _: &Terms<'_>, _: Timestamp) -> Result<Vec<(ValueKey, Kept, i64)>, StoreError> {
+        Ok(Vec::new())
+    }
+}
+
 /// Remembers what it was asked to remove.
 #[derive(Default)]
 pub(crate) struct Broom(pub(crate) Mutex<Vec<Prune>>);
@@ -117,6 +129,10 @@ impl Retention for Broom {
     async fn prune(&self, prune: &Prune) -> Result<Pruned, StoreError> {
         self.0.lock().expect("no panic").push(prune.clone());
         Ok(Pruned { trees: 1, runs: 2, records: 3, blobs: 4 })
+    }
+
+    async fn remove_expired(&self, _: Timestamp) -> Result<u64, StoreError> {
+        Ok(0)
     }
 }
 
@@ -133,6 +149,8 @@ pub(crate) struct Setup {
     pub(crate) speed: u32,
     /// Operations beside the built-in ones.
     pub(crate) operations: Vec<Arc<dyn AnyOperation>>,
+    /// Where values and answers are kept.
+    pub(crate) store: Arc<drawloom_testkit::Memory>,
 }
 
 impl Default for Setup {
@@ -144,6 +162,7 @@ impl Default for Setup {
             well: true,
             speed: 1,
             operations: Vec::new(),
+            store: Arc::default(),
         }
     }
 }
@@ -153,6 +172,7 @@ pub(crate) struct Server {
     pub(crate) fake: Fake,
     pub(crate) broom: Arc<Broom>,
     pub(crate) app: Arc<App>,
+    pub(crate) store: Arc<drawloom_testkit::Memory>,
     http: Configured,
     stop: Option<oneshot::Sender<()>>,
     task: Option<JoinHandle<()>>,
@@ -184,9 +204,10 @@ impl Setup {
         let address = listener.local_addr().expect("it has an address");
         let fake = Fake::new();
         let broom = Arc::<Broom>::default();
+        let store = self.store.clone();
         let (app, stop, task) = self.serve(listener, fake.clone(), broom.clone());
         let http = Configured::new().expect("a client");
-        Server { address, fake, broom, app, http, stop: Some(stop), task: Some(task) }
+        Server { address, fake, broom, app, store, http, stop: Some(stop), task: Some(task) }
     }
 
     /// Why it cannot be made.
@@ -226,11 +247,20 @@ impl Setup {
             Vec::new()
         };
         let shared: Vec<_> = self.shared.iter().map(|token| ("the shared token", *token)).collect();
-        let memory = Arc::<drawloom_testkit::Memory>::default();
+        let memory = self.store;
+        let redactor = Arc::new(Redactor::new([SECRET]));
+        let clock = clock_of(self.speed);
         App::new(Parts {
+            memory: Memory::new(MemoryParts {
+                config: MemoryConfig::default(),
+                values: memory.clone(),
+                search: Arc::new(NoIndex),
+                clock: clock.clone(),
+                redactor: redactor.clone(),
+            }),
             runs: Arc::new(fake.clone()),
             definitions: Arc::new(fake),
-            clock: clock_of(self.speed),
+            clock,
             entropy: Arc::new(Zeros),
             monitor: Arc::new(Well(self.well)),
             models: Arc::new(OneModel),
@@ -239,7 +269,7 @@ impl Setup {
             answers: memory,
             operations: self.operations,
             tables: Vec::new(),
-            redactor: Arc::new(Redactor::new([SECRET])),
+            redactor,
             auth: Auth::new(address, &shared, principals).expect("it is on loopback"),
             limits: self.limits,
         })

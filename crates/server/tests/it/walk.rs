@@ -6,7 +6,10 @@ use drawloom_wire::request;
 use schemars::SchemaGenerator;
 use serde_json::json;
 
-use crate::setup::{Answered, Server, Setup};
+use crate::{
+    artifacts::keep,
+    setup::{Answered, Server, Setup},
+};
 
 const ANN: (&str, &str) = ("authorization", "Bearer ann-token");
 
@@ -26,6 +29,7 @@ async fn routes(server: &Server) -> Vec<Route> {
     assert_eq!(answer.status, 200, "{}", answer.body);
     let run = server.fake.run_ids()[0];
     let batch = answer.body["batch_id"].as_str().expect("a batch").to_owned();
+    keep(server, run, "notes/one.md", "a note").await;
     let mut routes = Vec::new();
     for served in server.app.operations().iter() {
         let entry = served.entry();
@@ -36,7 +40,10 @@ async fn routes(server: &Server) -> Vec<Route> {
                 .replace("{run_id}", &run.to_string())
                 .replace("{agent_id}", "mine")
                 .replace("{user_id}", "ann")
-                .replace("{batch_id}", &batch);
+                .replace("{batch_id}", &batch)
+                .replace("{scope}", "user")
+                .replace("{key...}", "notes/one")
+                .replace("{name...}", "notes/one.md");
             let in_path: Vec<_> = route.parameters().collect();
             let names = schema["properties"].as_object().into_iter().flat_map(|fields| fields.keys().cloned());
             let fields = names.filter(|name| !in_path.contains(&name.as_str())).collect();
@@ -60,6 +67,11 @@ impl Route {
         }
         let body = self.route.has_body().then_some(body);
         server.send(self.route.method, &format!("{}{query}", self.path), &headers, body).await
+    }
+
+    /// Whether its path has the id of something of ann's. Keys of memory are names that everybody can have.
+    fn names_a_thing(&self) -> bool {
+        self.route.parameters().any(|name| !["user_id", "scope", "key"].contains(&name))
     }
 
     fn name(&self) -> String {
@@ -100,7 +112,7 @@ async fn a_foreign_tenants_things_are_not_there() {
     let routes = routes(&server).await;
     let run = server.fake.run_ids()[0].to_string();
     for route in routes {
-        let names_a_thing = route.route.parameters().any(|name| name != "user_id");
+        let names_a_thing = route.names_a_thing();
         let mine = route.send(&server, "ann-token", "", b"{}").await;
         let hers = route.send(&server, "eve-token", "", b"{}").await;
         if names_a_thing {
@@ -119,7 +131,7 @@ async fn another_subjects_things_are_not_there_and_a_token_that_reads_all_sees_t
     let routes = routes(&server).await;
     let run = server.fake.run_ids()[0].to_string();
     for route in routes {
-        let names_a_thing = route.route.parameters().any(|name| name != "user_id");
+        let names_a_thing = route.names_a_thing();
         let his = route.send(&server, "bob-token", "", b"{}").await;
         let seen = route.send(&server, "auditor-token", "", b"{}").await;
         assert!(!his.body.to_string().contains(&run), "{}: {}", route.name(), his.body);
@@ -188,14 +200,15 @@ async fn bad_ids_and_wrong_types_are_refused() {
             if route.route.parameters().all(|known| known != name) {
                 continue;
             }
-            let path = route.route.path.replace(&format!("{{{name}}}"), bad);
+            let path = route.route.path.replace(&format!("{{{name}}}"), bad).replace("{name...}", "notes/one.md");
             let body = route.route.has_body().then_some(&b"{}"[..]);
             let answer = server.send(route.route.method, &path, &[ANN], body).await;
             assert_eq!((answer.status, answer.code()), (400, "bad_form"), "{}: {}", route.name(), answer.body);
             assert_eq!(answer.body["error"]["problems"][0]["path"], name);
         }
-        // Any text can be searched for.
-        for field in route.fields.iter().filter(|field| *field != "grep") {
+        // Any text can be searched for or be a key of a request, and any JSON be a value.
+        let any = |field: &&String| !["grep", "query", "value", "idempotency_key"].contains(&field.as_str());
+        for field in route.fields.iter().filter(any) {
             let (query, body) = match route.route.has_body() {
                 false => (format!("?{field}=%00%00"), String::new()),
                 true => (String::new(), json!({ field.as_str(): [[[]]] }).to_string()),

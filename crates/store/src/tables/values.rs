@@ -6,9 +6,10 @@ use drawloom_contract::{
     values::{ChangeError, Expect, Kept, NewValue, Quota, Range, Space, ValueChange, ValueKey, Within},
 };
 
-use super::Step;
+use super::{Step, words};
 use crate::{
     convert::Json,
+    prepare::ChangedValue,
     sqlite::{Connection, Result, Row, Value, values},
 };
 
@@ -56,6 +57,12 @@ pub(crate) const STEPS: &[Step] = &[
         INSERT INTO value_revisions (one, revision) SELECT 1, count(*) FROM kept;
         DROP TABLE kept;",
     ),
+    // searched: whether `value_words` has a row of it, whose id is the revision.
+    (
+        8,
+        "ALTER TABLE key_values ADD COLUMN searched INTEGER NOT NULL DEFAULT 0;
+        CREATE UNIQUE INDEX key_values_by_revision ON key_values (revision);",
+    ),
 ];
 
 const REVISION: &str = "SELECT revision FROM value_revisions WHERE one = 1";
@@ -63,22 +70,30 @@ const REVISION: &str = "SELECT revision FROM value_revisions WHERE one = 1";
 /// Values of one commit that are removed because their time is over: as many as fit into a short one.
 const REMOVED_AT_ONCE: u32 = 64;
 
+const OLD: &str = "SELECT tenant, owner, key, revision, bytes, expires_at, searched FROM key_values \
+    WHERE space = $1 AND expires_at <= $2 LIMIT $3";
+
+const OF_OWNER: &str = "SELECT tenant, owner, key, revision, bytes, expires_at, searched FROM key_values \
+    WHERE space = $1 AND tenant = $2 AND owner = $3 LIMIT $4";
+
 statements! {
-    find: "SELECT revision, bytes, expires_at FROM key_values \
+    find: "SELECT revision, bytes, expires_at, searched FROM key_values \
         WHERE space = $1 AND tenant = $2 AND owner = $3 AND key = $4";
-    put: "INSERT INTO key_values (space, tenant, owner, key, value, bytes, revision, at, expires_at) \
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT (space, tenant, owner, key) DO UPDATE SET \
+    put: "INSERT INTO key_values (space, tenant, owner, key, value, bytes, revision, at, expires_at, searched) \
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT (space, tenant, owner, key) DO UPDATE SET \
         value = excluded.value, bytes = excluded.bytes, revision = excluded.revision, at = excluded.at, \
-        expires_at = excluded.expires_at";
+        expires_at = excluded.expires_at, searched = excluded.searched";
     remove: "DELETE FROM key_values WHERE space = $1 AND tenant = $2 AND owner = $3 AND key = $4";
     next_revision: "UPDATE value_revisions SET revision = revision + 1 WHERE one = 1 RETURNING revision";
-    old: "SELECT tenant, owner, key, bytes FROM key_values WHERE space = $1 AND expires_at <= $2 LIMIT $3";
-    old_of_owner: "SELECT tenant, owner, key, bytes FROM key_values \
+    old: OLD;
+    old_of_owner: "SELECT tenant, owner, key, revision, bytes, expires_at, searched FROM key_values \
         WHERE space = $1 AND tenant = $2 AND owner = $3 AND expires_at <= $4";
     find_owner: "SELECT keys, bytes FROM value_owners WHERE space = $1 AND tenant = $2 AND owner = $3";
     forget_owner: "DELETE FROM value_owners WHERE space = $1 AND tenant = $2 AND owner = $3 AND keys <= 0";
     count: "INSERT INTO value_owners (space, tenant, owner, keys, bytes) VALUES ($1, $2, $3, $4, $5) \
         ON CONFLICT (space, tenant, owner) DO UPDATE SET keys = keys + excluded.keys, bytes = bytes + excluded.bytes";
+    add_words: words::ADD;
+    remove_words: words::REMOVE;
 }
 
 /// A value's row, without the value.
@@ -86,16 +101,13 @@ struct Found {
     revision: u64,
     bytes: u64,
     expires_at: Option<Timestamp>,
+    is_searched: bool,
 }
 
 impl Writes<'_> {
-    /// Makes a change; the revision, or why it is refused. `text` is the new value as JSON.
-    pub(crate) fn change(
-        &mut self,
-        change: &ValueChange,
-        text: Option<&str>,
-    ) -> Result<std::result::Result<u64, ChangeError>> {
-        let ValueChange { key, expect, to, at } = change;
+    /// Makes a change; the revision, or why it is refused.
+    pub(crate) fn change(&mut self, changed: &ChangedValue) -> Result<std::result::Result<u64, ChangeError>> {
+        let ChangedValue { change: ValueChange { key, expect, to, at }, text, words } = changed;
         let found = self.find.first(&place(key), read_found)?;
         let live = found.as_ref().filter(|found| found.expires_at.is_none_or(|time| time > *at));
         let live_revision = live.map(|found| found.revision);
@@ -107,9 +119,9 @@ impl Writes<'_> {
         if !is_expected {
             return Ok(Err(ChangeError::Stale { key: key.key.clone(), found: live_revision }));
         }
-        let Some((new, text)) = to.as_ref().zip(text) else {
+        let Some((new, text)) = to.as_ref().zip(text.as_deref()) else {
             if let Some(found) = found {
-                self.remove(key, found.bytes)?;
+                self.remove(key, &found)?;
             }
             return match live_revision {
                 Some(_) => self.next().map(Ok),
@@ -119,7 +131,11 @@ impl Writes<'_> {
         self.remove_old(key, *at)?;
         // It may have been among the old ones.
         let found = found.filter(|found| found.expires_at.is_none_or(|time| time > *at));
-        self.put(key, new, text, found, *at)
+        let written = self.put(key, new, text, words.is_some(), found.as_ref(), *at)?;
+        if let (Ok(revision), Some(words)) = (&written, words) {
+            self.add_words.execute(values![*revision, &key.key, words])?;
+        }
+        Ok(written)
     }
 
     fn put(
@@ -127,7 +143,8 @@ impl Writes<'_> {
         key: &ValueKey,
         new: &NewValue,
         text: &str,
-        found: Option<Found>,
+        is_searched: bool,
+        found: Option<&Found>,
         at: Timestamp,
     ) -> Result<std::result::Result<u64, ChangeError>> {
         let bytes = (key.key.len() + text.len()) as u64;
@@ -137,12 +154,16 @@ impl Writes<'_> {
         {
             return Ok(Err(refused));
         }
+        if let Some(found) = found.filter(|found| found.is_searched) {
+            self.remove_words.execute(values![found.revision])?;
+        }
         let revision = self.next()?;
         let [space, tenant, owner, name] = place(key);
         let (revision_value, bytes_value) = (Value::from(revision), Value::from(bytes));
         let rest = [text.into(), bytes_value, revision_value, at.into(), new.expires_at.into()];
         let [value, size, numbered, made, until] = rest;
-        self.put.execute(&[space, tenant, owner, name, value, size, numbered, made, until])?;
+        let searched = Value::from(u32::from(is_searched));
+        self.put.execute(&[space, tenant, owner, name, value, size, numbered, made, until, searched])?;
         self.count(key, 1 - old_keys as i64, bytes as i64 - old_bytes as i64)?;
         Ok(Ok(revision))
     }
@@ -170,8 +191,8 @@ impl Writes<'_> {
             }
             let values = values![key.space.as_str(), &key.tenant, &key.owner, at];
             let old = self.old_of_owner.all(values, |row| read_old(row, &key.space))?;
-            for (old, bytes) in old.into_iter().filter(|(old, _)| old != key) {
-                self.remove(&old, bytes)?;
+            for (old, found) in old.into_iter().filter(|(old, _)| old != key) {
+                self.remove(&old, &found)?;
             }
         }
         Ok(None)
@@ -185,17 +206,20 @@ impl Writes<'_> {
             && found.expires_at.is_some_and(|time| time <= at)
             && old.iter().all(|(other, _)| other != key)
         {
-            old.push((key.clone(), found.bytes));
+            old.push((key.clone(), found));
         }
-        for (key, bytes) in old {
-            self.remove(&key, bytes)?;
+        for (key, found) in old {
+            self.remove(&key, &found)?;
         }
         Ok(())
     }
 
-    fn remove(&mut self, key: &ValueKey, bytes: u64) -> Result<()> {
+    fn remove(&mut self, key: &ValueKey, found: &Found) -> Result<()> {
         self.remove.execute(&place(key))?;
-        self.count(key, -1, -(bytes as i64))
+        if found.is_searched {
+            self.remove_words.execute(values![found.revision])?;
+        }
+        self.count(key, -1, -(found.bytes as i64))
     }
 
     /// Counts what an owner has. What has no owner has no quota.
@@ -220,12 +244,21 @@ fn place(key: &ValueKey) -> [Value<'_>; 4] {
 }
 
 fn read_found(row: Row<'_>) -> Result<Found> {
-    Ok(Found { revision: row.get(0)?, bytes: row.get(1)?, expires_at: row.get(2)? })
+    found_at(row, 0)
 }
 
-fn read_old(row: Row<'_>, space: &Space) -> Result<(ValueKey, u64)> {
+fn found_at(row: Row<'_>, first: usize) -> Result<Found> {
+    Ok(Found {
+        revision: row.get(first)?,
+        bytes: row.get(first + 1)?,
+        expires_at: row.get(first + 2)?,
+        is_searched: row.get(first + 3)?,
+    })
+}
+
+fn read_old(row: Row<'_>, space: &Space) -> Result<(ValueKey, Found)> {
     let key = ValueKey { tenant: row.get(0)?, space: space.clone(), owner: row.get(1)?, key: row.get(2)? };
-    Ok((key, row.get(3)?))
+    Ok((key, found_at(row, 3)?))
 }
 
 fn read_kept(row: Row<'_>, first: usize) -> Result<Kept> {
@@ -278,6 +311,42 @@ pub(crate) fn list(
         Ok(Some(Some((key, read_kept(row, 3)?))))
     })?;
     Ok(rows.into_iter().flatten().collect())
+}
+
+/// The spaces of values that have owners or times.
+pub(crate) fn spaces(connection: &Connection) -> Result<Vec<Space>> {
+    const SPACES: &str = "SELECT DISTINCT space FROM key_values INDEXED BY key_values_by_expiry \
+        WHERE expires_at IS NOT NULL";
+    connection.prepare(SPACES)?.all(&[], |row| row.get(0).map(Space::named))
+}
+
+/// Removes some values of a space whose time is over; says how many.
+pub(crate) fn remove_expired(connection: &Connection, space: &Space, now: Timestamp, most: usize) -> Result<usize> {
+    let old = connection.prepare(OLD)?.all(values![space.as_str(), now, most], |row| read_old(row, space))?;
+    remove_all(connection, &old)
+}
+
+/// Removes some values of an owner; says how many.
+pub(crate) fn remove_owned(
+    connection: &Connection,
+    space: &Space,
+    tenant: &Tenant,
+    owner: &str,
+    most: usize,
+) -> Result<usize> {
+    let values = values![space.as_str(), tenant, owner, most];
+    let owned = connection.prepare(OF_OWNER)?.all(values, |row| read_old(row, space))?;
+    remove_all(connection, &owned)
+}
+
+fn remove_all(connection: &Connection, values: &[(ValueKey, Found)]) -> Result<usize> {
+    if !values.is_empty() {
+        let mut writes = Writes::prepare(connection)?;
+        for (key, found) in values {
+            writes.remove(key, found)?;
+        }
+    }
+    Ok(values.len())
 }
 
 /// The newest revision.

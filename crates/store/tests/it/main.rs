@@ -16,6 +16,7 @@ mod ownership;
 mod prune;
 mod upgrade;
 mod values;
+mod words;
 
 #[test]
 fn every_file_beside_this_one_is_part_of_it() {

@@ -21,7 +21,7 @@ fn key(name: &str) -> ValueKey {
 
 fn put(key: ValueKey, value: Value, now: i64, until: i64) -> ValueChange {
     let value = Redactor::new(["hunter2-hunter2"]).clean(value);
-    let to = Some(NewValue { value, expires_at: Some(at(until)), quota: None });
+    let to = Some(NewValue { value, expires_at: Some(at(until)), quota: None, searched: None });
     ValueChange { key, expect: Expect::Anything, to, at: at(now) }
 }
 

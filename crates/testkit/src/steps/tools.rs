@@ -176,7 +176,12 @@ impl StoreHandles {
                 changes.push(ValueChange {
                     key: value(name),
                     expect: found.map_or(Expect::Absent, |kept| Expect::Revision(kept.revision)),
-                    to: Some(NewValue { value: context.redactor.clean(json!(next)), expires_at: None, quota: None }),
+                    to: Some(NewValue {
+                        value: context.redactor.clean(json!(next)),
+                        expires_at: None,
+                        quota: None,
+                        searched: None,
+                    }),
                     at: now,
                 });
             }

@@ -62,7 +62,7 @@ pub(super) fn key(owner: &str, name: &str) -> ValueKey {
 }
 
 pub(super) fn new_value(value: Value, expires_at: Option<Timestamp>, quota: Option<Quota>) -> Option<NewValue> {
-    Some(NewValue { value: clean(value), expires_at, quota })
+    Some(NewValue { value: clean(value), expires_at, quota, searched: None })
 }
 
 fn put(key: ValueKey, value: Value) -> ValueChange {

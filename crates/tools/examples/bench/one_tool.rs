@@ -5,7 +5,7 @@ use std::{error::Error, fs::File, path::Path, sync::Arc};
 use async_trait::async_trait;
 use drawloom_contract::{
     definition::Definition,
-    ids::{RunId, RunKey, Tenant},
+    ids::{RunId, RunKey, Tenant, UserId},
     redact::Redactor,
     time::{Clock, Timestamp},
     tool::{Mode, Place, Tool, ToolContext, ToolError, Volumes},
@@ -71,6 +71,8 @@ pub(crate) fn context(directory: &Path, mode: Mode) -> Result<ToolContext, Box<d
     Ok(ToolContext {
         run: RunKey { tenant: Tenant::default_tenant(), run: RunId::from_bytes([0; 16]) },
         call: 1,
+        root: RunId::from_bytes([0; 16]),
+        user: UserId::default_user(),
         depth: 0,
         definition: Arc::new(drawloom_testkit::definition("bench", "none", "none")),
         hosts: Arc::new([]),

@@ -15,7 +15,7 @@ use std::{
 use async_trait::async_trait;
 use drawloom_contract::{
     definition::Definition,
-    ids::{RunId, RunKey, Tenant},
+    ids::{RunId, RunKey, Tenant, UserId},
     redact::Redactor,
     tool::{Guarded, Mode, Place, Repeat, Step, Tool, ToolContext, ToolError, Volumes},
 };
@@ -140,6 +140,8 @@ impl Room {
         ToolContext {
             run: RunKey { tenant: Tenant::default_tenant(), run: RunId::from_bytes([1; 16]) },
             call: self.calls.fetch_add(1, Ordering::Relaxed),
+            root: RunId::from_bytes([1; 16]),
+            user: UserId::default_user(),
             depth: 0,
             definition: Arc::new(drawloom_testkit::definition("tester", "p", "m")),
             hosts: self.hosts.clone().into(),

@@ -69,6 +69,7 @@ impl Request for ListAgents {
 impl Agent {
     /// A definition as callers see it.
     pub fn of(definition: &Definition) -> Self {
+        let scopes = definition.memory_scopes.iter().map(|scope| scope.as_str().to_owned());
         Self {
             name: definition.name.clone(),
             description: definition.description.clone(),
@@ -78,6 +79,7 @@ impl Agent {
             gates: BTreeMap::from([
                 ("agents".to_owned(), definition.agents.clone()),
                 ("hosts".to_owned(), definition.hosts.clone()),
+                ("memory_scopes".to_owned(), scopes.collect()),
                 ("volumes".to_owned(), definition.volumes.clone()),
             ]),
             max_iterations: definition.max_iterations,

@@ -34,11 +34,11 @@ pub enum ClientError {
         /// How that shows.
         what: String,
     },
-    /// The server closed a stream before the run's last event, over and over.
-    #[error("the stream of run {run} was closed before the run ended")]
+    /// The server closed a stream before its last event, over and over.
+    #[error("{}", cut(.run.as_ref()))]
     Cut {
-        /// The run.
-        run: RunId,
+        /// The run that was followed, if it was one.
+        run: Option<RunId>,
     },
     /// An event does not end.
     #[error("{0}")]
@@ -68,6 +68,13 @@ impl From<drawloom_net::Error> for ClientError {
 impl From<TooLong> for ClientError {
     fn from(error: TooLong) -> Self {
         Self::TooLong(error)
+    }
+}
+
+fn cut(run: Option<&RunId>) -> String {
+    match run {
+        Some(run) => format!("the stream of run {run} was closed before the run ended"),
+        None => "the server closed the stream".into(),
     }
 }
 
@@ -145,7 +152,10 @@ impl Explain for ClientError {
             Self::Refused { detail, .. } => detail.hint.clone(),
             Self::Answer(_) => Some("use the same version of drawloom on both sides".into()),
             Self::NotOurs { .. } => Some("check the address".into()),
-            Self::Cut { run } => Some(format!("the run goes on; follow it again with `drawloom runs tail {run}`")),
+            Self::Cut { run: Some(run) } => {
+                Some(format!("the run goes on; follow it again with `drawloom runs tail {run}`"))
+            }
+            Self::Cut { run: None } => Some("watch it again".into()),
             Self::TooLong(error) => error.hint(),
             Self::MissingParameter { name, .. } => Some(format!("give {name}=...")),
             Self::NotAnObject { .. } => None,

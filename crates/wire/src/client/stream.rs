@@ -1,4 +1,4 @@
-//! A run's events over connections that may break.
+//! Events of a run, or of memory, over connections that may break.
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -21,9 +21,37 @@ const FIRST_WAIT: Duration = Duration::from_millis(50);
 /// The longest wait before a try again.
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
 
+/// What is followed.
+#[derive(Debug)]
+pub(super) enum Source {
+    Run(RunId),
+    /// What this path streams, without an end.
+    Path(String),
+}
+
+impl Source {
+    fn path(&self) -> String {
+        match self {
+            Self::Run(run) => format!("/v1/runs/{run}/events"),
+            Self::Path(path) => path.clone(),
+        }
+    }
+
+    fn is_last(&self, event: &Event) -> bool {
+        matches!(self, Self::Run(_)) && event.is_terminal()
+    }
+
+    fn run(&self) -> Option<RunId> {
+        match self {
+            Self::Run(run) => Some(*run),
+            Self::Path(_) => None,
+        }
+    }
+}
+
 struct Stream {
     client: Client,
-    run: RunId,
+    source: Source,
     after: Seq,
     response: Option<Response>,
     /// Where the last try was made.
@@ -34,11 +62,11 @@ struct Stream {
     over: bool,
 }
 
-/// The events of `run` above `after`.
-pub(super) fn events(client: Client, run: RunId, after: Seq) -> Events {
+/// The events of `source` above `after`.
+pub(super) fn events(client: Client, source: Source, after: Seq) -> Events {
     let stream = Stream {
         client,
-        run,
+        source,
         after,
         response: None,
         at: None,
@@ -56,7 +84,7 @@ impl Stream {
             if let Some(event) = self.ready.pop_front() {
                 self.failures = 0;
                 self.after = event.id.unwrap_or(self.after);
-                self.over = event.is_terminal();
+                self.over = self.source.is_last(&event);
                 return Some(Ok(event));
             }
             if self.over {
@@ -99,7 +127,7 @@ impl Stream {
             // The server closed without a last event: it is stopping, or a proxy cut in.
             Ok(None) => {
                 self.response = None;
-                Err(ClientError::Cut { run: self.run })
+                Err(ClientError::Cut { run: self.source.run() })
             }
             Err(error) => {
                 self.response = None;
@@ -111,7 +139,7 @@ impl Stream {
     async fn connect(&mut self) -> Result<Response, ClientError> {
         let failed = if self.failures == 0 { None } else { self.at.take() };
         let at = self.client.reach_other(failed.as_ref()).await?;
-        let path = format!("/v1/runs/{}/events", self.run);
+        let path = self.source.path();
         let headers = match self.after {
             0 => Vec::new(),
             after => vec![("last-event-id", after.to_string())],

@@ -1,9 +1,6 @@
 //! `read_artifact`: part of a text of a run that is too long to be shown whole.
 
-use drawloom_contract::{
-    failure::{Failure, FailureKind},
-    ids::{Digest, RunId},
-};
+use drawloom_contract::ids::{Digest, RunId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -29,16 +26,10 @@ pub const MAX_RESULT_BYTES: u64 = 4 * 1024 * 1024;
 /// How many matches one search gives when nobody says.
 const DEFAULT_MATCHES: u32 = 50;
 
-/// A text of a run.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum ArtifactName {
-    /// The text of the last turn: what the agent answered.
-    #[default]
-    FinalText,
-    /// Every record of the run, one JSON object a line.
-    Journal,
-}
+/// The name of the text of the last turn: what the agent answered.
+pub const FINAL_TEXT: &str = "final_text";
+/// The name of every record of the run, one JSON object a line.
+pub const JOURNAL: &str = "journal";
 
 /// A text that was left out of an answer because it is long: `read_artifact` gives it in parts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -46,7 +37,7 @@ pub struct Artifact {
     /// The run.
     pub run_id: RunId,
     /// Which text of it.
-    pub name: ArtifactName,
+    pub name: String,
     /// Its bytes, in UTF-8.
     pub bytes: u64,
     /// Its lines.
@@ -63,9 +54,10 @@ pub struct Artifact {
 pub struct ReadArtifact {
     /// The run.
     pub run_id: RunId,
-    /// Which text: `final_text` (what the agent answered), which is also the default, or `journal` (all its records).
+    /// Which text: `final_text` (the answer, and the default), `journal` (all records), or the name of an artifact.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub name: Option<ArtifactName>,
+    #[schemars(length(min = 1, max = 200), regex(pattern = r"^[A-Za-z0-9._/-]*$"))]
+    pub name: Option<String>,
     /// The first line to give, from 1. Give this or `offset`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
@@ -101,7 +93,7 @@ pub struct ArtifactPart {
     /// The run.
     pub run_id: RunId,
     /// Which text of it.
-    pub name: ArtifactName,
+    pub name: String,
     /// The bytes of the whole text.
     pub bytes: u64,
     /// Its lines.
@@ -123,15 +115,6 @@ pub struct ArtifactPart {
     pub truncated: bool,
 }
 
-/// What a search found.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Hits {
-    /// The lines that match, from 0, in order.
-    pub lines: Vec<usize>,
-    /// Whether some of the text was not searched.
-    pub cut: bool,
-}
-
 impl Request for ReadArtifact {
     const NAME: &'static str = "read_artifact";
     const ROUTES: &'static [Route] = &[Route::get("/v1/runs/{run_id}/artifact")];
@@ -141,10 +124,10 @@ impl Request for ReadArtifact {
 
 impl Artifact {
     /// What stands in an answer in place of `text`.
-    pub fn of(run_id: RunId, name: ArtifactName, text: &str) -> Self {
+    pub fn of(run_id: RunId, name: &str, text: &str) -> Self {
         Self {
             run_id,
-            name,
+            name: name.to_owned(),
             bytes: text.len() as u64,
             lines: text.lines().count() as u64,
             sha256: Digest::of(text.as_bytes()).to_string(),
@@ -184,7 +167,7 @@ pub fn fit(results: &mut [RunResult], budget: u64) {
         if length(result) > largest
             && let Some(text) = result.final_text.take()
         {
-            result.artifact = Some(Artifact::of(result.run_id, ArtifactName::FinalText, &text));
+            result.artifact = Some(Artifact::of(result.run_id, FINAL_TEXT, &text));
         }
     }
 }
@@ -264,106 +247,14 @@ impl ReadArtifact {
         }
     }
 
-    /// What it asks of `text`; `search` says which lines of it match a pattern.
-    pub fn read(
-        &self,
-        text: &str,
-        search: impl FnOnce(&str, &str) -> Result<Hits, Failure>,
-    ) -> Result<ArtifactPart, Failure> {
-        let mut part = ArtifactPart {
-            run_id: self.run_id,
-            name: self.name.unwrap_or_default(),
-            bytes: text.len() as u64,
-            lines: text.lines().count() as u64,
-            sha256: Digest::of(text.as_bytes()).to_string(),
-            text: String::new(),
-            from_line: 1,
-            next_offset: None,
-            matches: None,
-            truncated: false,
-        };
-        match &self.grep {
-            Some(pattern) => self.search(text, &search(pattern, text)?, &mut part),
-            None => self.cut(text, &mut part)?,
-        }
-        Ok(part)
+    /// Most bytes of the part.
+    pub fn most(&self) -> u64 {
+        self.max_bytes.unwrap_or(DEFAULT_READ)
     }
 
-    fn most(&self) -> usize {
-        usize::try_from(self.max_bytes.unwrap_or(DEFAULT_READ)).unwrap_or(usize::MAX)
-    }
-
-    fn cut(&self, text: &str, part: &mut ArtifactPart) -> Result<(), Failure> {
-        let invalid = |message: String| Failure::new(FailureKind::Invalid, "bad_range", message);
-        let begin = match (self.from_line, self.offset) {
-            (Some(_), Some(_)) => {
-                return Err(invalid("from_line and offset are both there".into()).with_hint("leave one of them out"));
-            }
-            (Some(line), None) if line > part.lines.max(1) => {
-                return Err(invalid(format!("the text has {} lines; there is no line {line}", part.lines)));
-            }
-            (Some(line), None) => line_start(text, line),
-            (None, offset) => {
-                let offset = usize::try_from(offset.unwrap_or(0)).unwrap_or(usize::MAX);
-                if offset > text.len() {
-                    return Err(invalid(format!("the text has {} bytes; there is no byte {offset}", text.len())));
-                }
-                text.floor_char_boundary(offset)
-            }
-        };
-        let mut end = text.floor_char_boundary(begin.saturating_add(self.most()).min(text.len()));
-        if end == begin && end < text.len() {
-            // A character is longer than what was asked for: it is given whole, so that reading goes on.
-            end = text.ceil_char_boundary(begin + 1);
-        }
-        if let Some(lines) = self.lines {
-            let wanted = text[begin..end].match_indices('\n').nth(usize::try_from(lines - 1).unwrap_or(usize::MAX));
-            end = wanted.map_or(end, |(at, _)| begin + at + 1);
-        }
-        part.from_line = 1 + text[..begin].matches('\n').count() as u64;
-        part.text = text[begin..end].to_owned();
-        part.next_offset = (end < text.len()).then_some(end as u64);
-        Ok(())
-    }
-
-    fn search(&self, text: &str, hits: &Hits, part: &mut ArtifactPart) {
-        let (context, most) =
-            (self.context.unwrap_or(0) as usize, self.max_matches.unwrap_or(DEFAULT_MATCHES) as usize);
-        let wanted = &hits.lines[..most.min(hits.lines.len())];
-        part.matches = Some(hits.lines.len() as u64);
-        part.truncated = hits.cut || wanted.len() < hits.lines.len();
-        let Some(last) = wanted.last() else { return };
-        let mut shown_to = None;
-        let mut ahead = wanted.iter().peekable();
-        for (at, line) in text.lines().enumerate().take(last + context + 1) {
-            while ahead.next_if(|hit| **hit + context < at).is_some() {}
-            if ahead.peek().is_none_or(|hit| **hit > at + context) {
-                continue;
-            }
-            let gap = shown_to.is_some_and(|last| last + 1 < at) && context > 0;
-            let sign = if hits.lines.binary_search(&at).is_ok() { ':' } else { '-' };
-            let line = format!("{}{}{sign} {line}\n", if gap { "--\n" } else { "" }, at + 1);
-            if part.text.len() + line.len() > self.most() {
-                part.truncated = true;
-                if part.text.is_empty() {
-                    part.text = clip(&line, self.most());
-                }
-                break;
-            }
-            if shown_to.is_none() {
-                part.from_line = at as u64 + 1;
-            }
-            shown_to = Some(at);
-            part.text.push_str(&line);
-        }
-    }
-}
-
-/// Where a line begins; lines count from 1.
-fn line_start(text: &str, line: u64) -> usize {
-    match usize::try_from(line).unwrap_or(usize::MAX) {
-        0 | 1 => 0,
-        line => text.match_indices('\n').nth(line - 2).map_or(text.len(), |(at, _)| at + 1),
+    /// Most matches that are shown.
+    pub fn most_matches(&self) -> u32 {
+        self.max_matches.unwrap_or(DEFAULT_MATCHES)
     }
 }
 

@@ -9,26 +9,23 @@ use std::{
 use drawloom_contract::{
     caller::Scope,
     failure::{Failure, FailureKind},
-    ids::Tenant,
+    ids::{Digest, Tenant},
     runs::{Interest, Item},
     time::Clock,
     view::RunView,
 };
-use drawloom_wire::runs::{self, ArtifactName, ArtifactPart, Hits};
+use drawloom_substrate::excerpt::{self, Place, Shape};
+use drawloom_wire::runs::{self, ArtifactPart, FINAL_TEXT, JOURNAL};
 use futures::StreamExt;
-use regex::RegexBuilder;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::operation::{Answer, Call, Card, Operation};
+use crate::{
+    operation::{Answer, Call, Card, Operation},
+    operations::artifacts::get_artifact,
+};
 
 pub(crate) struct ReadArtifact;
 
-/// The most bytes of a compiled pattern: a few `\w`, which are large, and far from what takes minutes.
-pub(crate) const PATTERN_SIZE: usize = 256 * 1024;
-/// The most bytes of what a search remembers while it runs.
-const MEMORY: usize = 1024 * 1024;
-/// How much of a line is searched.
-pub(crate) const LINE: usize = 64 * 1024;
 /// How long a search may take; it is looked at between lines.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
 /// Searches cost time, so of one tenant only so many run at once; the others wait for their turn.
@@ -51,7 +48,7 @@ impl Operation for ReadArtifact {
 
     async fn call(&self, call: &Call<'_>, input: Self::Input) -> Result<Answer<ArtifactPart>, Failure> {
         let view = call.app.runs.load(call.caller, input.run_id).await?;
-        let text = text(call, view, input.name.unwrap_or_default()).await?;
+        let text = text(call, view, input.name.as_deref().unwrap_or(FINAL_TEXT)).await?;
         let turn = match input.grep {
             Some(_) => Some(turn(call).await?),
             None => None,
@@ -60,7 +57,7 @@ impl Operation for ReadArtifact {
         let read = tokio::task::spawn_blocking(move || {
             // The turn ends with the work, not with whoever waits for it.
             let _turn = turn;
-            input.read(&text, |pattern, text| search(pattern, text, &*clock))
+            read(&input, &text, &*clock)
         });
         match read.await.map_err(tokio::task::JoinError::try_into_panic) {
             Ok(part) => part.map(Answer::Value),
@@ -87,14 +84,15 @@ async fn turn(call: &Call<'_>) -> Result<OwnedSemaphorePermit, Failure> {
 }
 
 /// A text of a run, whole.
-pub(crate) async fn text(call: &Call<'_>, view: RunView, name: ArtifactName) -> Result<String, Failure> {
+pub(crate) async fn text(call: &Call<'_>, view: RunView, name: &str) -> Result<String, Failure> {
     match name {
-        ArtifactName::FinalText => view.final_text.ok_or_else(|| {
+        FINAL_TEXT => view.final_text.ok_or_else(|| {
             let message = format!("run {} is {} and has no final_text", view.run, view.status.as_str());
             Failure::new(FailureKind::NotFound, "no_artifact", message)
                 .with_hint("wait for its end with get_run and wait_ms, or read its journal")
         }),
-        ArtifactName::Journal => journal(call, &view).await,
+        JOURNAL => journal(call, &view).await,
+        written => get_artifact::find(call, &view, written).await.map(|artifact| artifact.text),
     }
 }
 
@@ -118,37 +116,43 @@ async fn journal(call: &Call<'_>, view: &RunView) -> Result<String, Failure> {
     Ok(text)
 }
 
-/// Which lines match, as far as there is time to look.
-fn search(pattern: &str, text: &str, clock: &dyn Clock) -> Result<Hits, Failure> {
-    let until = clock.now().after(PATIENCE);
-    let pattern =
-        RegexBuilder::new(pattern).size_limit(PATTERN_SIZE).dfa_size_limit(MEMORY).build().map_err(|error| {
-            let (problem, hint) = match &error {
-                regex::Error::CompiledTooBig(_) => (
-                    "grep is too large a regular expression".to_owned(),
-                    "repeat less, and use [a-z] in place of \\w: it knows every alphabet and is large",
-                ),
-                error => (
-                    format!("grep is not a regular expression: {error}"),
-                    "escape characters such as ( [ * + ? with a backslash to find them as they are",
-                ),
+/// What the input asks of `text`.
+fn read(input: &runs::ReadArtifact, text: &str, clock: &dyn Clock) -> Result<ArtifactPart, Failure> {
+    let mut part = ArtifactPart {
+        run_id: input.run_id,
+        name: input.name.clone().unwrap_or_else(|| FINAL_TEXT.to_owned()),
+        bytes: text.len() as u64,
+        lines: text.lines().count() as u64,
+        sha256: Digest::of(text.as_bytes()).to_string(),
+        text: String::new(),
+        from_line: 1,
+        next_offset: None,
+        matches: None,
+        truncated: false,
+    };
+    let refuse = |code, message: String| Failure::new(FailureKind::Invalid, code, message);
+    match &input.grep {
+        Some(pattern) => {
+            let until = clock.now().after(PATIENCE);
+            let hits = excerpt::search(pattern, text, || clock.now() > until)
+                .map_err(|error| refuse("bad_pattern", error.to_string()).with_hint(error.hint()))?;
+            let shape = Shape {
+                context: input.context.unwrap_or(0) as usize,
+                max_matches: input.most_matches() as usize,
+                max_bytes: usize::try_from(input.most()).unwrap_or(usize::MAX),
             };
-            Failure::new(FailureKind::Invalid, "bad_pattern", problem).with_hint(hint)
-        })?;
-    let mut hits = Hits::default();
-    for (at, line) in text.lines().enumerate() {
-        if clock.now() > until {
-            hits.cut = true;
-            break;
+            let shown = excerpt::show(text, &hits, shape);
+            part.matches = Some(hits.lines.len() as u64);
+            (part.text, part.from_line, part.truncated) = (shown.text, shown.from_line, shown.truncated);
         }
-        let looked_at = &line[..line.floor_char_boundary(LINE)];
-        if pattern.is_match(looked_at) {
-            hits.lines.push(at);
-        } else if looked_at.len() < line.len() {
-            hits.cut = true;
+        None => {
+            let runs::ReadArtifact { from_line, offset, lines, .. } = *input;
+            let place = Place { from_line, offset, lines, max_bytes: input.most() };
+            let cut = excerpt::cut(text, place).map_err(|error| refuse("bad_range", error.to_string()))?;
+            (part.text, part.from_line, part.next_offset) = (cut.text, cut.from_line, cut.next_offset);
         }
     }
-    Ok(hits)
+    Ok(part)
 }
 
 #[cfg(test)]

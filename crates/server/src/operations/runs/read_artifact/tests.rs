@@ -28,30 +28,24 @@ fn ticking(millis: u64) -> Ticking {
 #[test]
 fn a_search_stops_when_its_time_is_up() {
     let text = "hit\n".repeat(50);
-    let hits = search("hit", &text, &ticking(100)).expect("hits");
-    assert_eq!(hits, Hits { lines: (0..20).collect(), cut: true });
-    let hits = search("hit", &text, &ticking(1)).expect("hits");
-    assert_eq!(hits, Hits { lines: (0..50).collect(), cut: false });
+    let run = drawloom_contract::ids::RunId::from_bytes([7; 16]);
+    let ask = runs::ReadArtifact { grep: Some("hit".into()), ..runs::ReadArtifact::new(run) };
+    let found = |millis| read(&ask, &text, &ticking(millis)).map(|part| (part.matches, part.truncated));
+    assert_eq!(found(100), Ok((Some(20), true)));
+    assert_eq!(found(1), Ok((Some(50), false)));
 }
 
 #[test]
-fn of_a_line_only_its_beginning_is_searched() {
-    let filler = "ü".repeat(LINE / 2 - 1);
-    let text = format!("{filler}:)\n{filler}  :)\n:)");
-    let hits = search(r":\)", &text, &ticking(0)).expect("hits");
-    assert_eq!(hits, Hits { lines: vec![0, 2], cut: true });
-    // The cut falls inside of a character.
-    assert!(search("x", &format!("y{}", "ü".repeat(LINE)), &ticking(0)).expect("no hits").cut);
-}
-
-#[test]
-fn patterns_that_people_write_fit_and_giants_do_not() {
-    for pattern in [r"\w+\s+\w+", r"^\s*fn \w+\(", r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}", r"\bTODO\b|\w+@\w+\.\w+"] {
-        search(pattern, "text", &ticking(0)).expect(pattern);
-    }
-    for (pattern, wanted) in [(r"\w{100}", "too large"), ("(?:a{100}){100}", "too large"), ("(", "is not a regular")] {
-        let failure = search(pattern, "text", &ticking(0)).expect_err(pattern);
-        assert_eq!((failure.kind, failure.code), (FailureKind::Invalid, "bad_pattern"));
-        assert!(failure.message.contains(wanted) && failure.hint.is_some(), "{failure:?}");
+fn what_cannot_be_read_or_searched_is_a_typed_failure() {
+    let run = drawloom_contract::ids::RunId::from_bytes([7; 16]);
+    let beyond = runs::ReadArtifact { from_line: Some(9), ..runs::ReadArtifact::new(run) };
+    let giant = runs::ReadArtifact { grep: Some(r"\w{100}".into()), ..runs::ReadArtifact::new(run) };
+    let broken = runs::ReadArtifact { grep: Some("(".into()), ..runs::ReadArtifact::new(run) };
+    let cases =
+        [(beyond, "bad_range", "no line 9"), (giant, "bad_pattern", "too large"), (broken, "bad_pattern", "is not")];
+    for (ask, code, wanted) in cases {
+        let failure = read(&ask, "one\ntwo\n", &ticking(0)).expect_err(wanted);
+        assert_eq!((failure.kind, failure.code), (FailureKind::Invalid, code));
+        assert!(failure.message.contains(wanted), "{failure:?}");
     }
 }

@@ -1,0 +1,58 @@
+//! `drawloom memory get`.
+
+use clap::Args;
+use drawloom_wire::memory::GetMemory;
+
+use crate::{
+    cli::Look,
+    commands::{
+        Session,
+        memory::{Fields, Whose, line_of},
+    },
+    connect::{self, Need},
+    exit::{CommandError, Exit},
+    output::{Format, Style},
+};
+
+/// Show the value of a key
+///
+/// A key that does not exist is exit code 1.
+#[derive(Debug, Args)]
+pub struct Get {
+    /// The key
+    #[arg(value_name = "KEY")]
+    key: String,
+    #[command(flatten)]
+    whose: Whose,
+    /// Also show who wrote it, when, and what it replaced
+    #[arg(long)]
+    provenance: bool,
+    /// The format of the output.
+    #[command(flatten)]
+    pub(crate) look: Look,
+}
+
+impl Get {
+    pub(crate) async fn perform(self, session: &Session) -> Result<Exit, CommandError> {
+        let value = connect::with(session, "memory get", Need::Journal, async |it| {
+            let Fields { scope, agent, run_id, user_id } = self.whose.fields(it).await?;
+            it.backend.call(&GetMemory { scope, agent, run_id, user_id, key: self.key.clone() }).await
+        })
+        .await?;
+        let output = &session.output;
+        let exit = if value.found { Exit::Done } else { Exit::Failed };
+        match output.format() {
+            Format::Json => output.json(&value),
+            Format::Human if !value.found => output.note(format!("there is no key {:?}", self.key)),
+            Format::Human => {
+                output.line(line_of(&value.value));
+                if let Some(provenance) = value.provenance.filter(|_| self.provenance) {
+                    let until = value.expires_at.map(|time| format!(", expires {time}")).unwrap_or_default();
+                    output.note(output.beside(Style::Dim, &format!("revision {}{until}", value.revision)));
+                    output.note(output.beside(Style::Dim, &super::written(&provenance)));
+                }
+            }
+        }
+        Ok(exit)
+    }
+}

@@ -1,0 +1,126 @@
+//! `drawloom memory import`: entries that `export` wrote, in batches that are all or nothing.
+
+use std::{io::Read as _, path::PathBuf};
+
+use clap::Args;
+use drawloom_contract::ids::Digest;
+use drawloom_wire::memory::{ImportEntry, ImportMemory, MemoryEntry};
+
+use crate::{
+    cli::Look,
+    commands::{
+        Session,
+        memory::{Fields, Whose},
+    },
+    connect::{self, Execution, Need},
+    exit::{CommandError, Exit},
+    output::{Format, count},
+};
+
+/// Entries and bytes of one request.
+const BATCH: usize = 500;
+const BATCH_BYTES: usize = 4 * 1024 * 1024;
+
+/// The largest file.
+const MOST_BYTES: u64 = 1024 * 1024 * 1024;
+
+/// Read entries that `export` wrote
+///
+/// Up to 500 entries are written together, all or none. The same file again changes nothing; after an interruption the rest is
+/// written. Who imports is the new provenance.
+#[derive(Debug, Args)]
+pub struct Import {
+    /// The file, one JSON object a line; `-` reads stdin
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    #[command(flatten)]
+    whose: Whose,
+    #[command(flatten)]
+    execution: Execution,
+    /// The format of the output.
+    #[command(flatten)]
+    pub(crate) look: Look,
+}
+
+impl Import {
+    pub(crate) async fn perform(self, session: &Session) -> Result<Exit, CommandError> {
+        let text = self.read()?;
+        let digest = Digest::of(text.as_bytes());
+        // All lines are read before anything is written.
+        let entries = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+        let entries = entries.map(|(number, line)| entry(number + 1, line)).collect::<Result<Vec<_>, _>>()?;
+        let (mut imported, mut expired) = (0, 0);
+        connect::with(session, "memory import", Need::Engine(self.execution), async |it| {
+            let Fields { scope, agent, run_id, user_id } = self.whose.fields(it).await?;
+            for (number, batch) in batches(entries).into_iter().enumerate() {
+                let ask = ImportMemory {
+                    scope,
+                    agent: agent.clone(),
+                    run_id,
+                    user_id: user_id.clone(),
+                    entries: batch,
+                    idempotency_key: Some(format!("import-{digest}-{number}")),
+                };
+                let done = it.backend.call(&ask).await?;
+                imported += done.imported;
+                expired += done.expired;
+            }
+            Ok(())
+        })
+        .await?;
+        match session.output.format() {
+            Format::Json => session.output.json(&serde_json::json!({ "imported": imported, "expired": expired })),
+            Format::Human => {
+                session.output.line(format!("{} entries are imported", count(imported)));
+                if expired > 0 {
+                    session.output.note(format!("{} entries were left out: their time is over", count(expired)));
+                }
+            }
+        }
+        Ok(Exit::Done)
+    }
+
+    fn read(&self) -> Result<String, CommandError> {
+        let shown = self.file.display();
+        let fail = |error: std::io::Error| CommandError::usage("bad_file", format!("cannot read {shown}: {error}"));
+        let mut text = String::new();
+        match self.file.to_str() {
+            Some("-") => std::io::stdin().take(MOST_BYTES).read_to_string(&mut text).map_err(fail)?,
+            _ => std::fs::File::open(&self.file)
+                .map_err(fail)?
+                .take(MOST_BYTES)
+                .read_to_string(&mut text)
+                .map_err(fail)?,
+        };
+        Ok(text)
+    }
+}
+
+/// A line of the file. What `export` says beside key, value and time is not written again.
+fn entry(number: usize, line: &str) -> Result<ImportEntry, CommandError> {
+    let entry: MemoryEntry = serde_json::from_str(line).map_err(|error| {
+        CommandError::usage("bad_line", format!("line {number} is not an entry: {error}"))
+            .with_hint("each line is an object with key, value, revision and expires_at, as `memory export` writes it")
+    })?;
+    Ok(ImportEntry { key: entry.key, value: entry.value.unwrap_or_default(), expires_at: entry.expires_at })
+}
+
+/// Batches, the same for the same file.
+fn batches(entries: Vec<ImportEntry>) -> Vec<Vec<ImportEntry>> {
+    let mut batches: Vec<Vec<ImportEntry>> = Vec::new();
+    let mut bytes = 0;
+    for entry in entries {
+        let size = entry.key.len() + entry.value.to_string().len();
+        match batches.last_mut() {
+            Some(batch) if batch.len() < BATCH && bytes + size <= BATCH_BYTES => {
+                batch.push(entry);
+                bytes += size;
+            }
+            _ => {
+                batches.push(vec![entry]);
+                bytes = size;
+            }
+        }
+    }
+    batches
+}

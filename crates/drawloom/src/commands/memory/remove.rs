@@ -1,0 +1,67 @@
+//! `drawloom memory rm`.
+
+use clap::Args;
+use drawloom_wire::memory::DeleteMemory;
+
+use crate::{
+    cli::Look,
+    commands::{
+        Session,
+        memory::{Fields, Whose},
+    },
+    connect::{self, Execution, Need},
+    exit::{CommandError, Exit},
+    output::Format,
+};
+
+/// Remove keys
+///
+/// A key that does not exist is told, and exit code 1.
+#[derive(Debug, Args)]
+pub struct Remove {
+    /// The keys
+    #[arg(value_name = "KEY", required = true)]
+    keys: Vec<String>,
+    #[command(flatten)]
+    whose: Whose,
+    /// Only when the key is at this revision
+    #[arg(long, value_name = "REVISION")]
+    if_revision: Option<u64>,
+    #[command(flatten)]
+    execution: Execution,
+    /// The format of the output.
+    #[command(flatten)]
+    pub(crate) look: Look,
+}
+
+impl Remove {
+    pub(crate) async fn perform(self, session: &Session) -> Result<Exit, CommandError> {
+        let output = &session.output;
+        connect::with(session, "memory rm", Need::Engine(self.execution), async |it| {
+            let Fields { scope, agent, run_id, user_id } = self.whose.fields(it).await?;
+            let mut exit = Exit::Done;
+            for key in &self.keys {
+                let ask = DeleteMemory {
+                    scope,
+                    agent: agent.clone(),
+                    run_id,
+                    user_id: user_id.clone(),
+                    key: key.clone(),
+                    if_revision: self.if_revision,
+                    idempotency_key: None,
+                };
+                let deleted = it.backend.call(&ask).await?;
+                if !deleted.deleted {
+                    exit = Exit::Failed;
+                }
+                match output.format() {
+                    Format::Json => output.json_line(&serde_json::json!({ "key": key, "deleted": deleted.deleted })),
+                    Format::Human if deleted.deleted => output.line(format!("{key} is removed")),
+                    Format::Human => output.note(format!("there is no key {key:?}")),
+                }
+            }
+            Ok(exit)
+        })
+        .await
+    }
+}

@@ -1,0 +1,29 @@
+//! `delete_memory`: removes one key of memory.
+
+use drawloom_contract::{caller::Scope, failure::Failure};
+use drawloom_substrate::memory::rules::{Ask, Change};
+use drawloom_wire::memory::{self, MemoryDeleted};
+
+use crate::{
+    memory::{answer, by, failure, place},
+    operation::{Answer, Call, Card, Operation},
+};
+
+pub(crate) struct DeleteMemory;
+
+impl Operation for DeleteMemory {
+    type Input = memory::DeleteMemory;
+
+    fn card(&self) -> Card {
+        Card::of::<Self::Input>("Remove one key of memory.", Scope::MemoryWrite)
+            .toolset("memory")
+            .destructive()
+            .stores_key()
+    }
+
+    async fn call(&self, call: &Call<'_>, input: Self::Input) -> Result<Answer<MemoryDeleted>, Failure> {
+        let (place, by) = (place(call, &input).await?, by(call, &input));
+        let ask = Ask { change: Change::Delete, if_revision: input.if_revision, ttl_seconds: None };
+        answer(call.app.memory.change(&place, &input.key, &ask, &by).await.map_err(failure)?)
+    }
+}

@@ -1,0 +1,37 @@
+//! `get_memory`: one key of memory.
+
+use drawloom_contract::{caller::Scope, failure::Failure};
+use drawloom_wire::memory::{self, MemoryValue};
+use serde_json::Value;
+
+use crate::{
+    memory::{failure, place, provenance},
+    operation::{Answer, Call, Card, Operation},
+};
+
+pub(crate) struct GetMemory;
+
+impl Operation for GetMemory {
+    type Input = memory::GetMemory;
+
+    fn card(&self) -> Card {
+        Card::of::<Self::Input>("Read one key of memory.", Scope::MemoryRead)
+            .toolset("memory")
+            .advice("The scope says who shares it: user (you), agent, run (a tree of runs) or tenant (everybody here).")
+    }
+
+    async fn call(&self, call: &Call<'_>, input: Self::Input) -> Result<Answer<MemoryValue>, Failure> {
+        let place = place(call, &input).await?;
+        let found = call.app.memory.get(&place, &input.key).await.map_err(failure)?;
+        Ok(Answer::Value(match found {
+            None => MemoryValue { found: false, value: Value::Null, revision: 0, expires_at: None, provenance: None },
+            Some(entry) => MemoryValue {
+                found: true,
+                provenance: Some(provenance(&entry)),
+                revision: entry.revision,
+                expires_at: entry.expires_at.map(|time| time.to_rfc3339()),
+                value: entry.value,
+            },
+        }))
+    }
+}

@@ -1,0 +1,30 @@
+//! `set_memory`: sets one key of memory.
+
+use drawloom_contract::{caller::Scope, failure::Failure};
+use drawloom_substrate::memory::rules::{Ask, Change};
+use drawloom_wire::memory::{self, MemorySet};
+
+use crate::{
+    memory::{answer, by, failure, place},
+    operation::{Answer, Call, Card, Operation},
+};
+
+pub(crate) struct SetMemory;
+
+impl Operation for SetMemory {
+    type Input = memory::SetMemory;
+
+    fn card(&self) -> Card {
+        Card::of::<Self::Input>("Set one key of memory.", Scope::MemoryWrite)
+            .toolset("memory")
+            .advice("With if_revision it changes the key only when nobody else did since you read it.")
+            .stores_key()
+    }
+
+    async fn call(&self, call: &Call<'_>, input: Self::Input) -> Result<Answer<MemorySet>, Failure> {
+        let (place, by) = (place(call, &input).await?, by(call, &input));
+        let change = Change::Set(input.value);
+        let ask = Ask { change, if_revision: input.if_revision, ttl_seconds: input.ttl_seconds };
+        answer(call.app.memory.change(&place, &input.key, &ask, &by).await.map_err(failure)?)
+    }
+}

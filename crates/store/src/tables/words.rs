@@ -1,0 +1,126 @@
+//! Full-text search of values. A row's id is the revision of the value that it is about; the index keeps no text of its own.
+
+use drawloom_contract::{
+    ids::Tenant,
+    time::Timestamp,
+    values::{Kept, Space, ValueKey},
+};
+
+use super::{Step, values};
+use crate::sqlite::{Connection, Result, Value};
+
+pub(crate) const STEPS: &[Step] = &[(
+    8,
+    "CREATE VIRTUAL TABLE value_words USING fts5 (
+        key, text, content = '', contentless_delete = 1, tokenize = 'unicode61 remove_diacritics 2'
+    );",
+)];
+
+pub(super) const ADD: &str = "INSERT INTO value_words (rowid, key, text) VALUES ($1, $2, $3)";
+pub(super) const REMOVE: &str = "DELETE FROM value_words WHERE rowid = $1";
+
+/// What to look for.
+#[derive(Debug, Clone)]
+pub struct Search {
+    pub tenant: Tenant,
+    pub space: Space,
+    /// Only values of these owners.
+    pub owners: Vec<String>,
+    /// Only keys that begin with this.
+    pub prefix: String,
+    pub terms: Vec<Term>,
+    pub needs: Needs,
+    /// At most this many hits.
+    pub limit: usize,
+}
+
+/// One or more words that follow each other.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Term {
+    pub words: String,
+    /// Whether the last word may go on.
+    pub is_prefix: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Needs {
+    EveryTerm,
+    AnyTerm,
+}
+
+#[derive(Debug, Clone)]
+pub struct Hit {
+    pub key: ValueKey,
+    pub kept: Kept,
+    /// How well it fits, in millionths; higher is better.
+    pub score: i64,
+}
+
+/// Hits, best first, without values whose time is over at `now`.
+pub(crate) fn search(connection: &Connection, search: &Search, now: Timestamp) -> Result<Vec<Hit>> {
+    let Some(query) = query(&search.terms, search.needs) else { return Ok(Vec::new()) };
+    if search.owners.is_empty() || search.limit == 0 {
+        return Ok(Vec::new());
+    }
+    // The index of revisions has everything of a value's key, so values are read only for hits that are shown. The
+    // join's order is fixed: the words come first.
+    let owners: Vec<String> = (0..search.owners.len()).map(|number| format!("${}", number + 4)).collect();
+    let text = format!(
+        "SELECT k.owner, k.key, CAST(-1000000 * bm25(value_words, 2.0, 1.0) AS INTEGER) AS score \
+         FROM value_words CROSS JOIN key_values AS k INDEXED BY key_values_by_revision ON k.revision = value_words.rowid \
+         WHERE value_words MATCH $1 AND k.space = $2 AND k.tenant = $3 AND k.owner IN ({}) \
+         ORDER BY score DESC, k.key, k.owner",
+        owners.join(", ")
+    );
+    let mut parameters: Vec<Value<'_>> = vec![query.into(), search.space.as_str().into(), (&search.tenant).into()];
+    parameters.extend(search.owners.iter().map(Value::from));
+    let mut left = search.limit;
+    let rows = connection.prepare(&text)?.while_some(&parameters, |row| {
+        if left == 0 {
+            return Ok(None);
+        }
+        let key = ValueKey {
+            tenant: search.tenant.clone(),
+            space: search.space.clone(),
+            owner: row.get(0)?,
+            key: row.get(1)?,
+        };
+        if !key.key.starts_with(&search.prefix) {
+            return Ok(Some(None));
+        }
+        let score = row.get(2)?;
+        let Some(kept) = values::find(connection, &key, now)? else { return Ok(Some(None)) };
+        left -= 1;
+        Ok(Some(Some(Hit { key, kept, score })))
+    })?;
+    Ok(rows.into_iter().flatten().collect())
+}
+
+/// The terms in the index's own language. Each is quoted, so nothing in it is an operator; one without letters or digits has
+/// no words, and is left out.
+fn query(terms: &[Term], needs: Needs) -> Option<String> {
+    let quoted = terms.iter().filter(|term| term.words.chars().any(char::is_alphanumeric)).map(|term| {
+        let plain: String =
+            term.words.chars().map(|sign| if sign == '"' || sign.is_control() { ' ' } else { sign }).collect();
+        format!("\"{}\"{}", plain, if term.is_prefix { " *" } else { "" })
+    });
+    let quoted: Vec<String> = quoted.collect();
+    let operator = match needs {
+        Needs::EveryTerm => " AND ",
+        Needs::AnyTerm => " OR ",
+    };
+    (!quoted.is_empty()).then(|| quoted.join(operator))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn terms_are_quoted_and_those_without_words_are_left_out() {
+        let term = |words: &str, is_prefix| Term { words: words.into(), is_prefix };
+        let terms = [term("say \"hi\" OR", false), term("--", false), term("walk", true)];
+        assert_eq!(query(&terms, Needs::EveryTerm).as_deref(), Some("\"say  hi  OR\" AND \"walk\" *"));
+        assert_eq!(query(&terms[1..2], Needs::AnyTerm), None);
+    }
+}

@@ -1,0 +1,71 @@
+//! `set_memory`: sets one key of memory.
+
+use drawloom_contract::{
+    definition::MemoryScope,
+    ids::{AgentName, RunId, UserId},
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{
+    memory::{Named, Placed},
+    request::{Changes, Request, Route},
+};
+
+/// Sets one key of memory, whatever it held; with `if_revision` only when it is at that revision.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SetMemory {
+    /// Who shares the memory.
+    pub scope: MemoryScope,
+    /// The agent whose memory it is; only with the scope `agent`, which needs it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<AgentName>,
+    /// A run of the tree whose memory it is; only with the scope `run`, which needs it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_id: Option<RunId>,
+    /// The user whose memory it is; only with the scope `user`. The caller, when absent; a principal's token has no other.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user_id: Option<UserId>,
+    /// The key: 1 to 512 bytes, without control characters.
+    #[schemars(length(min = 1, max = 512), regex(pattern = r"^[^\x00-\x1f\x7f]*$"))]
+    pub key: String,
+    /// The value: any JSON, at most 64 KiB unless the config says otherwise.
+    pub value: Value,
+    /// How many seconds the value is kept from now on. Absent, the config's default for `set` and for new keys; other changes
+    /// leave the time of an existing value as it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 3_153_600_000_u64), extend("x-aliases" = ["ttl"]))]
+    pub ttl_seconds: Option<u64>,
+    /// Change the key only when it is at this revision; 0 means that it must not exist. Otherwise the answer is a conflict.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub if_revision: Option<u64>,
+    /// Your key of this request: the same key and body gets the first answer again, another body is a conflict. Also the header
+    /// `Idempotency-Key`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 255))]
+    pub idempotency_key: Option<String>,
+}
+
+/// A key that was set.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct MemorySet {
+    /// Always true.
+    pub ok: bool,
+    /// The revision of the key now.
+    pub revision: u64,
+}
+
+impl Request for SetMemory {
+    const NAME: &'static str = "set_memory";
+    const ROUTES: &'static [Route] = &[Route::put("/v1/memory/{scope}/keys/{key...}")];
+    const CHANGES: Changes = Changes::Once;
+    type Output = MemorySet;
+}
+
+impl Placed for SetMemory {
+    fn named(&self) -> Named {
+        Named::new(self.scope, &self.agent, &self.run_id, &self.user_id)
+    }
+}
