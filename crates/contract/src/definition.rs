@@ -66,6 +66,9 @@ pub struct Definition {
     /// Gate: hosts it may reach: exact names, `*.suffix`, or `*` for all that the operator allows.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<String>,
+    /// Gate: skills it may load, each with its description.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub skills: BTreeMap<String, String>,
     /// The models it may ask, by the caller's user tier. Without user tiers it is `provider` and `model` alone.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub choices: BTreeMap<String, Choice>,
@@ -134,5 +137,6 @@ impl Texts for Definition {
         for mate in self.team.iter_mut().flatten() {
             visit(&mut mate.description);
         }
+        self.skills.values_mut().for_each(visit);
     }
 }

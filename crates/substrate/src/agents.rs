@@ -35,7 +35,7 @@ pub struct Budget {
 #[serde(default, deny_unknown_fields)]
 #[schemars(extend("x-not-built" = [
     "unbounded_iterations", "max_concurrent_children",
-    "compaction", "code", "skills", "inject_tool_guide", "disable_context", "internal", "executor",
+    "compaction", "code", "inject_tool_guide", "disable_context", "internal", "executor",
     "memory_scopes", "memory_quota_bytes", "memory_backend", "sql_scopes", "sql_quota_bytes", "core_blocks",
     "inherit_core_blocks", "memory_inject_max_tokens", "memory_protocol", "memory_consolidation",
     "memory_index_max_bytes", "memory_roots", "channels", "evaluation_scopes", "interruption", "agent_def_scopes",
@@ -74,6 +74,10 @@ pub struct AgentConfig {
     pub volumes: Option<Vec<String>>,
     /// Gate: hosts it may reach: exact names, `*.suffix`, or `*` for all that the operator allows. None, when absent.
     pub hosts: Option<Vec<String>>,
+    /// Gate: skills it may load with the tool `Skill`: exact names or `prefix*`. None, when absent.
+    pub skills: Option<Vec<String>>,
+    /// Skills whose instructions are part of its system prompt.
+    pub bundled_skills: Vec<String>,
     /// Most model turns of a run, retries not counted.
     #[schemars(range(min = 1, max = 10_000))]
     pub max_iterations: u32,
@@ -108,6 +112,8 @@ impl Default for AgentConfig {
             agents: None,
             volumes: None,
             hosts: None,
+            skills: None,
+            bundled_skills: Vec::new(),
             max_iterations: 16,
             max_tokens: None,
             retry_attempts: 2,

@@ -27,6 +27,7 @@ pub fn definition(name: &str, provider: &str, model: &str) -> Definition {
         effort: None,
         sampling: Sampling::default(),
         hosts: Vec::new(),
+        skills: BTreeMap::new(),
         choices: BTreeMap::new(),
     }
 }
