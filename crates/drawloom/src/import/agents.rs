@@ -308,9 +308,9 @@ impl Mapper<'_, '_> {
         let mut listed = match given {
             Some((key, entries)) => {
                 let listed = tools::translate(key, &entries, &find, &servers);
-                self.notes.push(match listed.notes.is_empty() && key == "tools" {
-                    true => Note::mapped("tools", listed.tools.join(", ")),
-                    false => Note::translated(key, entries.join(", "), listed.tools.join(", "), "entry by entry, see the others"),
+                self.notes.push(match key {
+                    "tools" => Note::mapped(key, listed.tools.join(", ")),
+                    _ => Note::translated(key, entries.join(", "), "tools", "the list is called `tools`"),
                 });
                 listed
             }

@@ -287,13 +287,13 @@ impl Writing<'_> {
 
     /// Lists the directory that skills are copied to.
     fn skill_directory(&mut self, request: &Request, loaded: &Loaded, also: &mut Vec<String>) -> Result<(), String> {
-        let folder = request.into.parent().map(|folder| folder.to_owned()).unwrap_or_default();
+        let folder = request.into.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         let wanted = absolute(&request.skills);
         if loaded.config.skills.directories.iter().any(|known| absolute(known) == wanted) {
             return Ok(());
         }
-        let shown = wanted.strip_prefix(absolute(&folder)).unwrap_or(&wanted);
+        let shown = wanted.strip_prefix(absolute(folder)).unwrap_or(&wanted);
         let shown = json!(shown.to_string_lossy());
         also.push(format!("skills.directories: {}", super::emit::flow(&shown)));
         match self.root.get("skills").and_then(|skills| skills.get("directories")) {

@@ -76,7 +76,10 @@ pub(super) fn parse(text: &str) -> Result<Option<Span>, String> {
                     *key = Some((value.into_owned(), range));
                     continue;
                 }
-                Span { range: trimmed(text, range), shape: Shape::Scalar }
+                // Blank lines at the end count only where the text keeps them (`|+`).
+                let keeps_blanks = value.ends_with("\n\n") || value == "\n";
+                let range = if keeps_blanks { range } else { trimmed(text, range) };
+                Span { range, shape: Shape::Scalar }
             }
             Event::Alias(_) | Event::UnresolvedAlias(_) => Span { range, shape: Shape::Alias },
             Event::SequenceStart(style, ..) => {

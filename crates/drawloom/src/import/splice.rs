@@ -84,6 +84,23 @@ impl<'a> Editor<'a> {
         self.text[at..].find('\n').map_or(self.text.len(), |end| at + end + 1)
     }
 
+    /// Past the comments that follow the line that ends at `at` and are indented as deep as `indent`: a text that is inserted
+    /// before them could take them in.
+    fn past_comments(&self, at: usize, indent: usize) -> usize {
+        let mut end = at;
+        let mut next = at;
+        for line in self.text[at..].split_inclusive('\n') {
+            let said = line.trim_start_matches(' ');
+            next += line.len();
+            match said.starts_with('#') && line.len() - said.len() >= indent {
+                true => end = next,
+                false if said.trim().is_empty() => {}
+                false => break,
+            }
+        }
+        end
+    }
+
     fn indent(&self, pair: &Pair) -> usize {
         pair.at.start - self.line_start(pair.at.start)
     }
@@ -95,6 +112,13 @@ impl<'a> Editor<'a> {
         }
         let flow = new.iter().map(flow_entry).collect::<Vec<_>>().join(", ");
         self.put(path, &|indent| lines(new, indent), &flow)
+    }
+
+    /// Whether the value at `path` stands inside braces, where only more of the same can stand.
+    fn is_in_flow(&self, path: &[&str]) -> bool {
+        let is_flow = |span: &Span| matches!(span.shape, Shape::Map { style: Style::Flow, .. });
+        let above = (1..path.len()).filter_map(|length| self.find(&path[..length]).map(|pair| &pair.value));
+        self.root.iter().chain(above).any(is_flow)
     }
 
     /// Adds text at the end of the map at `path`: `block` with its indentation, or `flow` inside braces.
@@ -110,18 +134,24 @@ impl<'a> Editor<'a> {
             }
             (Some(Span { shape: Shape::Map { entries, style }, range }), _) => match (entries.first(), entries.last(), style) {
                 (Some(first), Some(last), Style::Block) => {
-                    let (indent, end) = (self.indent(first), self.line_end(end_of(last)));
+                    let indent = self.indent(first);
+                    let end = self.past_comments(self.line_end(end_of(last)), indent);
                     let gap = if path.is_empty() { "\n" } else { "" };
                     self.insert_lines(end, depth, &format!("{gap}{}", block(indent)));
                 }
                 (_, Some(last), Style::Flow) => self.edit(end_of(last)..end_of(last), depth, format!(", {flow}")),
                 _ if path.is_empty() => self.edit(range, depth, block(0).trim_end().to_owned()),
-                _ => self.replace_by_block(range, depth, &block(indent)),
+                _ if self.is_in_flow(path) => self.edit(range, depth, format!("{{ {flow} }}")),
+                _ => self.replace_by_block(range, depth, indent, &block(indent)),
             },
             (Some(Span { shape: Shape::Scalar, range }), above) if is_null(&self.text[range.clone()]) => match above {
                 None if range.is_empty() => self.insert_lines(self.end_of_empty(), depth, &block(0)),
                 None => self.edit(range, depth, block(0).trim_end().to_owned()),
-                Some(_) => self.replace_by_block(range, depth, &block(indent)),
+                Some(_) if self.is_in_flow(path) => {
+                    let gap = if range.is_empty() { " " } else { "" };
+                    self.edit(range, depth, format!("{gap}{{ {flow} }}"));
+                }
+                Some(_) => self.replace_by_block(range, depth, indent, &block(indent)),
             },
             _ => return Err(format!("`{}` is not a map that entries can be added to", path.join("."))),
         }
@@ -213,7 +243,12 @@ impl<'a> Editor<'a> {
     /// Replaces the value of a field. A comment on its line stays.
     fn set(&mut self, field: &Pair, depth: usize, value: &Value) {
         let range = field.value.range.clone();
-        let written = emit::after_key(value, self.indent(field));
+        let indent = self.indent(field);
+        let next = self.line_end(range.end);
+        let written = match self.past_comments(next, indent + 2) == next {
+            true => emit::after_key(value, indent),
+            false => format!(" {}", emit::flow(value)),
+        };
         let colon = match range.is_empty() {
             true => range.start,
             false => self.text[field.at.end..range.start].find(':').map_or(field.at.end, |at| field.at.end + at + 1),
@@ -247,8 +282,8 @@ impl<'a> Editor<'a> {
     }
 
     /// Takes an empty value away and puts lines below its key.
-    fn replace_by_block(&mut self, range: Range<usize>, depth: usize, lines: &str) {
-        let end = self.line_end(range.end);
+    fn replace_by_block(&mut self, range: Range<usize>, depth: usize, indent: usize, lines: &str) {
+        let end = self.past_comments(self.line_end(range.end), indent);
         if !range.is_empty() {
             let blanks = self.text[..range.start].len() - self.text[..range.start].trim_end_matches(' ').len();
             self.edit(range.start - blanks..range.end, depth, String::new());

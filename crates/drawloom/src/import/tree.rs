@@ -86,7 +86,7 @@ impl Tree {
         let is_claude = own.file_name().is_some_and(|name| name == ".claude");
         let beside = match (is_project, is_claude) {
             (true, _) => Some(from.to_owned()),
-            (false, true) => std::path::absolute(from).ok().and_then(|own| own.parent().map(Path::to_owned)),
+            (false, true) => from.parent().map(Path::to_owned),
             (false, false) => None,
         };
         if let Some(beside) = beside {
@@ -341,7 +341,10 @@ impl Tree {
             }
             let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
             if path.is_dir() {
-                if depth == MOST_DEPTH {
+                let above = path.canonicalize().ok().filter(|_| path.is_symlink());
+                if above.is_some_and(|above| folder.canonicalize().is_ok_and(|folder| folder.starts_with(above))) {
+                    self.leave(&path, "a link to a folder above");
+                } else if depth == MOST_DEPTH {
                     self.leave(&path, format!("more than {MOST_DEPTH} folders deep"));
                 } else if path.join(drawloom_substrate::SKILL_FILE).is_file() {
                     self.leave(&path, "a skill in a folder of other files; move it to `skills`");

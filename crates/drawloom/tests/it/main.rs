@@ -15,6 +15,7 @@ mod gone;
 mod help;
 mod house;
 mod idempotency;
+mod import;
 mod init;
 mod limits;
 mod looks;

@@ -48,12 +48,17 @@ fn an_agent_is_added_to_every_form_of_a_config() {
         "agents:\n    a:\n        tools: [Read] # why\n        # the end of a\n\n# volumes\nvolumes: {}\n",
         "agents:\n  a:\n    system_prompt: |\n      text\n\n      more\n\n\nvolumes: {}\n",
         "agents:\n  a:\n    system_prompt: |+\n      text\n\n\n# c\nvolumes: {}\n",
+        "agents:\n      # deep\n\n# low\nvolumes: {}\n",
+        "agents: {}\n          # deep\nvolumes: {}\n",
+        "listen: x\n        # deep and last",
         "agents:\n  a: { tools: [] }   # short\n  b:\n",
         "agents: { a: { tools: [] }, }\nlisten: x\n",
         "agents:\n  {\n    a: {}\n  }\n",
         "{ agents: { a: {} }, listen: x }\n",
         "{\"agents\": {}, \"listen\": \"x\"}\n",
         "{ listen: x }",
+        "{ agents: , listen: x }",
+        "{ agents: null }",
         "{}",
         "\"agents\":\n  'a': {}\n",
         "agents:\r\n  a:\r\n    tools: []\r\nlisten: x\r\n",
@@ -166,7 +171,7 @@ fn any_config() -> impl Strategy<Value = String> {
         Just("{ x: 1 }".to_owned()),
         Just(String::new()),
     ];
-    let comment = prop_oneof![Just(""), Just("  # why"), Just("  # ünï")];
+    let comment = prop_oneof![Just(""), Just("  # why"), Just("  # ünï"), Just("\n          # deep"), Just("\n# low")];
     let field = ("[a-z]{2,5}", scalar, comment, prop::bool::ANY).prop_map(|(key, value, comment, above)| {
         let above = if above { "    # above\n\n" } else { "" };
         let comment = if value.starts_with('|') { "" } else { comment };
