@@ -111,12 +111,13 @@ fn name(
     let said = document.text("name");
     let wanted = said.as_deref().and_then(names::slug).or_else(|| names::slug(stem)).unwrap_or_else(|| "agent".into());
     let mut groups: Vec<String> = Vec::new();
-    if let Some(group) = entry.groups.last().and_then(|group| names::slug(group)) {
+    if let Some(group) = entry.groups.last().and_then(|group| names::group(group)) {
         groups.push(group);
     }
-    if let Some(plugin) = &entry.plugin {
-        groups.push(plugin.clone());
-        groups.extend(groups.first().filter(|first| *first != plugin).map(|first| format!("{plugin}/{first}")));
+    if let Some(plugin) = entry.plugin.as_deref().and_then(names::group) {
+        let both = groups.first().filter(|first| **first != plugin).map(|first| format!("{plugin}/{first}"));
+        groups.push(plugin);
+        groups.extend(both);
     }
     let name = names::unique(&wanted, "/", &groups, &mut mapping.taken_agents);
     notes.push(match &said {

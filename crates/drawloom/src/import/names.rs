@@ -22,6 +22,12 @@ pub(super) fn slug(text: &str) -> Option<String> {
     (!name.is_empty()).then_some(name)
 }
 
+/// A text as the name of a group, short enough that names below it stay names.
+pub(super) fn group(text: &str) -> Option<String> {
+    let name: String = slug(text)?.chars().take(30).collect();
+    Some(name.trim_matches(['-', '.']).to_owned()).filter(|name| !name.is_empty())
+}
+
 /// A text as the name of an MCP server.
 pub(super) fn server(text: &str) -> Option<String> {
     let mut name = String::new();

@@ -94,6 +94,16 @@ pub(crate) fn plan(request: Request) -> Result<Plan, CommandError> {
             .with_hint("write that part of the file in the usual block style, with one key a line")
     })?;
     let after = format!("{mark}{}", writing.editor.finish());
+    if after.len() as u64 > yaml::FILE_LIMIT {
+        let message = format!(
+            "{} would have {} bytes, and a config file may have {}; nothing was changed",
+            request.into.display(),
+            after.len(),
+            yaml::FILE_LIMIT
+        );
+        return Err(CommandError::usage("too_large", message)
+            .with_hint("import a part with --from, or read the folder at every start with `sources`"));
+    }
     for (kind, name, action, reason) in states {
         let found = mapped.items.iter_mut().find(|item| {
             item.kind == kind && item.name == name && item.action != Action::Dropped

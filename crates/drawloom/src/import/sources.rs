@@ -288,8 +288,8 @@ pub(crate) fn digest(files: &[PathBuf]) -> Option<Digest> {
         let sources = value.get("sources").and_then(Value::as_array).into_iter().flatten();
         for folder in sources.filter_map(|source| source.get("claude").and_then(Value::as_str)) {
             let folder = file.parent().unwrap_or(Path::new("")).join(folder);
-            for path in Tree::read(&folder).files() {
-                all.extend(path.to_string_lossy().as_bytes());
+            for (shown, path) in Tree::read(&folder).files() {
+                all.extend(shown.as_bytes());
                 all.extend(Digest::of(&std::fs::read(&path).unwrap_or_default()).as_bytes());
             }
         }

@@ -98,8 +98,8 @@ impl Tree {
         tree
     }
 
-    /// The files that decide what the folder means, sorted.
-    pub(crate) fn files(&self) -> Vec<PathBuf> {
+    /// The files that decide what the folder means, each with its path for people, sorted.
+    pub(crate) fn files(&self) -> Vec<(String, PathBuf)> {
         let all = self.agents.iter().chain(&self.commands).map(|entry| entry.path.clone());
         let skills = self.skills.iter().map(|entry| entry.path.join(drawloom_substrate::SKILL_FILE));
         let json = self.settings.iter().chain(&self.hooks).map(|(entry, _)| entry.path.clone());
@@ -107,7 +107,7 @@ impl Tree {
         let mut files: Vec<PathBuf> = all.chain(skills).chain(json).chain(servers).collect();
         files.sort();
         files.dedup();
-        files
+        files.into_iter().map(|path| (self.shown(&path), path)).collect()
     }
 
     fn shown(&self, path: &Path) -> String {

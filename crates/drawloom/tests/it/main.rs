@@ -29,6 +29,8 @@ mod projects;
 mod run;
 mod runs;
 mod sandbox;
+mod skills;
+mod sources;
 mod support;
 mod terminal;
 mod trust;

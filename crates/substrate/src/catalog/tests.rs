@@ -137,7 +137,7 @@ fn every_name_that_does_not_exist_is_reported_at_once() {
              `provider`)",
             "agents.b.system_prompt_file: `system_prompt` and `system_prompt_file` are both given (keep one of them)",
             "agents.b.tools.0: there is no tool \"Raed\" (did you mean \"Read\"?)",
-            "agents.b.tools.1: there is no tool \"Zsh\" (there are Read, Write, Agent, Bash, mcp__files__*, mcp__search__*)",
+            "agents.b.tools.1: there is no tool \"Zsh\" (there are Read, Write, Agent, Skill, Bash, mcp__files__*, mcp__search__*)",
             "agents.b.volumes.0: there is no volume \"shelve\" (did you mean \"shelf\"?)",
             "agents.b.volumes.2: volumes \"work\" and \"work/sub\" overlap, so that one file would have two answers (let \
              an agent touch only one of them)",

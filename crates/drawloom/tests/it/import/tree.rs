@@ -9,7 +9,7 @@ use super::{config, import, said};
 use crate::support::Home;
 
 /// How many agents the tree has; skills and commands come beside them.
-const AGENTS: usize = 240;
+const AGENTS: usize = 160;
 
 /// The items of one kind, by their source.
 fn by_source<'a>(report: &'a Value, kind: &str) -> BTreeMap<&'a str, &'a Value> {
