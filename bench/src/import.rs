@@ -24,10 +24,14 @@ pub(crate) fn measure(drawloom: &Path) -> Result<Duration> {
     let scratch = tempfile::tempdir()?;
     let agents = scratch.path().join(".claude/agents");
     fs::create_dir_all(&agents)?;
-    let body = "You review one part of a code base. Read every file of it, and say what is wrong with file and line.\n\n".repeat(40);
+    let body =
+        "You review one part of a code base. Read every file of it, and say what is wrong with file and line.\n\n"
+            .repeat(40);
     for index in 0..AGENTS {
         let model = ["opus", "sonnet", "haiku"][index % 3];
-        let head = format!("name: agent-{index}\ndescription: Reviews part {index}: all of it\ntools: Read, Grep, Glob, Bash(git:*)");
+        let head = format!(
+            "name: agent-{index}\ndescription: Reviews part {index}: all of it\ntools: Read, Grep, Glob, Bash(git:*)"
+        );
         fs::write(agents.join(format!("agent-{index}.md")), format!("---\n{head}\nmodel: {model}\n---\n{body}"))?;
     }
     let (mut floor, mut first, mut again) = (Vec::new(), Vec::new(), Vec::new());

@@ -38,7 +38,9 @@ impl Document {
         let mut document = Self { body: body.trim_matches(['\n', ' ', '\t']).to_owned(), ..Self::default() };
         let Some(head) = head else {
             if text.trim_start_matches(['\u{feff}', '\n', ' ']).starts_with("---\n") {
-                document.faults.push((1, "the frontmatter has no closing `---`; the whole file is taken as text".into()));
+                document
+                    .faults
+                    .push((1, "the frontmatter has no closing `---`; the whole file is taken as text".into()));
             }
             return document;
         };
@@ -132,7 +134,9 @@ mod tests {
 
     #[test]
     fn valid_yaml_is_read_as_yaml_with_lines() {
-        let document = Document::parse("---\nname: a\ntools:\n  - Read\n  - Grep\ndescription: |\n  One.\n  Two.\n---\n\nBody.\n\n");
+        let document = Document::parse(
+            "---\nname: a\ntools:\n  - Read\n  - Grep\ndescription: |\n  One.\n  Two.\n---\n\nBody.\n\n",
+        );
         assert_eq!(document.fields["name"], Field { line: 2, value: json!("a") });
         assert_eq!(document.fields["tools"], Field { line: 3, value: json!(["Read", "Grep"]) });
         assert_eq!(document.fields["description"].value, json!("One.\nTwo.\n"));

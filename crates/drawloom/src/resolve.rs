@@ -251,9 +251,9 @@ fn tool_parts(
 
 /// Skills that no agent may load: read at every start, for nothing.
 fn unused_skills(skills: &SkillTable, config: &Config) -> Option<Finding> {
-    let patterns = || config.agents.values().flat_map(|agent| agent.skills.iter().flatten().chain(&agent.bundled_skills));
-    let unused: Vec<&str> =
-        skills.names().filter(|skill| !patterns().any(|pattern| matches(pattern, skill))).collect();
+    let patterns =
+        || config.agents.values().flat_map(|agent| agent.skills.iter().flatten().chain(&agent.bundled_skills));
+    let unused: Vec<&str> = skills.names().filter(|skill| !patterns().any(|pattern| matches(pattern, skill))).collect();
     let shown = unused.iter().take(8).copied().collect::<Vec<_>>().join(", ");
     let more = if unused.len() > 8 { format!(" and {} more", unused.len() - 8) } else { String::new() };
     (!unused.is_empty()).then(|| Finding {

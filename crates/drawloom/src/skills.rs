@@ -75,7 +75,8 @@ impl Found {
                     Ok(Ok(())) => {}
                     Ok(Err(skill)) => {
                         let first = self.table.find(&skill.name).map(|first| first.folder.display().to_string());
-                        let message = format!("skill {:?} exists already, in {}", skill.name, first.unwrap_or_default());
+                        let message =
+                            format!("skill {:?} exists already, in {}", skill.name, first.unwrap_or_default());
                         self.say(at, Weight::Warning, place(folder, 1, &message));
                     }
                     Err(error) => self.say(at, Weight::Warning, place(folder, 1, &error.to_string())),

@@ -17,8 +17,6 @@ pub use agents::{AgentConfig, Budget, ModelChoice};
 pub use catalog::{Catalog, Inputs, PROMPT_FILE_LIMIT};
 pub use lint::{Finding, Weight};
 pub use problem::Problem;
-pub use skills::{
-    SKILL_FILE, SKILL_FILE_LIMIT, SKILL_LIMIT, Skill, SkillTable, SkillTool, SkillsConfig, frontmatter,
-};
+pub use skills::{SKILL_FILE, SKILL_FILE_LIMIT, SKILL_LIMIT, Skill, SkillTable, SkillTool, SkillsConfig, frontmatter};
 pub use tiers::{Candidate, Tier, Tiers, UserTier};
 pub use volumes::{VolumeConfig, VolumeMode, VolumeTable};

@@ -87,11 +87,10 @@ impl Skill {
         }
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
-        let opened = openat2(&*self.handle, file, flags, Mode::empty(), resolve)
-            .map_err(|error| match error {
-                Errno::LOOP => format!("{file:?} of skill {:?} is a link, or below one", self.name),
-                error => explain(error.into()),
-            })?;
+        let opened = openat2(&*self.handle, file, flags, Mode::empty(), resolve).map_err(|error| match error {
+            Errno::LOOP => format!("{file:?} of skill {:?} is a link, or below one", self.name),
+            error => explain(error.into()),
+        })?;
         let stat = fstat(&opened).map_err(|error| explain(error.into()))?;
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
             return Err(format!("{file:?} of skill {:?} is not a regular file", self.name));

@@ -104,7 +104,10 @@ impl VolumeTable {
             let path = volume.spellings.last().map_or(Path::new("/"), |path| path);
             for folder in folders.iter().filter(|_| volume.mode == Mode::ReadWrite) {
                 if guarded::contains(&File::open(folder)?, path)? {
-                    let message = format!("volume {name} is inside the source folder {}, which agents may not change", folder.display());
+                    let message = format!(
+                        "volume {name} is inside the source folder {}, which agents may not change",
+                        folder.display()
+                    );
                     problems.push(Problem::new(["volumes", name, "mode"], message).with_hint("write `mode: ro`"));
                 }
             }

@@ -60,8 +60,18 @@ const TOOLS: &[&str] = &[
 ];
 
 const MODELS: &[&str] = &[
-    "model: opus", "model: sonnet", "model: haiku", "model: inherit", "model: claude-opus-4-5-20251101", "model: gpt-5", "model: sonnet[1m]",
-    "model:", "model: {a: b}", "model: \"Opus\"", "model: opusplan", "",
+    "model: opus",
+    "model: sonnet",
+    "model: haiku",
+    "model: inherit",
+    "model: claude-opus-4-5-20251101",
+    "model: gpt-5",
+    "model: sonnet[1m]",
+    "model:",
+    "model: {a: b}",
+    "model: \"Opus\"",
+    "model: opusplan",
+    "",
 ];
 
 const EXTRAS: &[&str] = &[
@@ -196,7 +206,9 @@ impl Writer<'_> {
     fn skill(&mut self, index: usize) -> io::Result<()> {
         let head = match index % 4 {
             0 => format!("name: code-review-{index}\ndescription: How to review: well\n"),
-            1 => format!("name: code-review-{index}\ndescription: |\n  Many\n  lines\nlicense: MIT\nallowed-tools: Read Grep\n"),
+            1 => format!(
+                "name: code-review-{index}\ndescription: |\n  Many\n  lines\nlicense: MIT\nallowed-tools: Read Grep\n"
+            ),
             2 => "description: no name\nmetadata: {a: 1}\nmodel: opus\ncontext: fork\n".to_owned(),
             _ => format!("name: Skill Of Words {index}\nunknown-field: x\n"),
         };
@@ -216,7 +228,9 @@ impl Writer<'_> {
         let head = match index % 3 {
             0 => String::new(),
             1 => "description: A command: short\nargument-hint: [file] [line]\n".to_owned(),
-            _ => "description: x\nallowed-tools: Bash(git add:*), Bash(git commit:*)\nmodel: haiku\nodd: y\n".to_owned(),
+            _ => {
+                "description: x\nallowed-tools: Bash(git add:*), Bash(git commit:*)\nmodel: haiku\nodd: y\n".to_owned()
+            }
         };
         let folder = match index % 3 {
             0 => ".claude/commands".to_owned(),
@@ -259,9 +273,9 @@ impl Writer<'_> {
     fn rest(&mut self) -> io::Result<()> {
         self.put(
             ".mcp.json",
-            "{\n  // servers\n  \"mcpServers\": {\n    \"github\": {\"command\": \"npx\", \"args\": [\"-y\", \"gh\"], \"env\": {\"TOKEN\": \"${GH_TOKEN}\", \"MODE\": \"x\"}},\n    \
-             \"my server\": {\"type\": \"http\", \"url\": \"https://example.com/mcp\", \"headers\": {\"Authorization\": \"Bearer ${T}\"}},\n    \
-             \"sse\": {\"type\": \"sse\", \"url\": \"https://example.com/sse\"},\n    \"broken\": 7,\n  }\n}\n",
+            "{\n  // servers\n  \"mcpServers\": {\n    \"github\": {\"command\": \"false\", \"args\": [\"-y\", \"gh\"], \"env\": {\"TOKEN\": \"${GH_TOKEN}\", \"MODE\": \"x\"}},\n    \
+             \"my server\": {\"type\": \"http\", \"url\": \"http://127.0.0.1:9/mcp\", \"headers\": {\"Authorization\": \"Bearer ${T}\"}},\n    \
+             \"sse\": {\"type\": \"sse\", \"url\": \"http://127.0.0.1:9/sse\"},\n    \"broken\": 7,\n  }\n}\n",
         )?;
         self.put(
             ".claude/settings.json",
@@ -280,7 +294,10 @@ impl Writer<'_> {
             };
             self.put(&format!("plugins/plugin-{plugin}/.claude-plugin/plugin.json"), manifest)?;
         }
-        self.put("plugins/plugin-2/hooks/own.json", "{\"hooks\": {\"Stop\": [{\"hooks\": [{\"type\": \"command\", \"command\": \"x\"}]}]}}")?;
+        self.put(
+            "plugins/plugin-2/hooks/own.json",
+            "{\"hooks\": {\"Stop\": [{\"hooks\": [{\"type\": \"command\", \"command\": \"x\"}]}]}}",
+        )?;
         self.put("plugins/plugin-3/.mcp.json", "{\"files\": {\"command\": \"${CLAUDE_PLUGIN_ROOT}/serve\"}}")?;
         self.put(
             ".claude-plugin/marketplace.json",

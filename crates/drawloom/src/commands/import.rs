@@ -218,7 +218,8 @@ fn show(output: &Output, report: &Report, is_new: bool) {
         wrapped(&mut lines, &format!("{place}: {}", proposal.line), &format!("  # {}", proposal.reason));
     }
     section("Gates stay closed; to open them, write", lines);
-    let sum = |action: Action| counts.iter().filter(|((_, of), _)| *of == action).map(|(_, count)| count).sum::<usize>();
+    let sum =
+        |action: Action| counts.iter().filter(|((_, of), _)| *of == action).map(|(_, count)| count).sum::<usize>();
     let actions = [Action::Add, Action::Update, Action::Unchanged, Action::Kept, Action::Dropped];
     let said: Vec<String> = actions
         .into_iter()

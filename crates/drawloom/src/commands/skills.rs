@@ -1,10 +1,7 @@
 //! `drawloom skills`: the skills that agents can load.
 
 use clap::Subcommand;
-use drawloom_contract::{
-    definition::Definitions as _,
-    ids::Tenant,
-};
+use drawloom_contract::{definition::Definitions as _, ids::Tenant};
 use drawloom_substrate::Skill;
 use serde_json::json;
 

@@ -200,9 +200,8 @@ pub fn join(texts: Vec<(PathBuf, Vec<u8>)>, lookup: Lookup<'_>) -> Result<Loaded
     if mistakes.is_empty() {
         match serde_json::from_value::<Config>(value) {
             Ok(mut config) => {
-                let sourced = import::apply(&mut config, lookup).map_err(|problems| {
-                    problems.iter().map(|problem| sources.of(problem)).collect::<Vec<_>>()
-                })?;
+                let sourced = import::apply(&mut config, lookup)
+                    .map_err(|problems| problems.iter().map(|problem| sources.of(problem)).collect::<Vec<_>>())?;
                 env_names.extend(sourced.variables.iter().cloned());
                 let files: Vec<PathBuf> = texts.into_iter().map(|(path, _)| path).collect();
                 let first = files.first().and_then(|first| std::path::absolute(first).ok());

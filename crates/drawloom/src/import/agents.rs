@@ -36,7 +36,11 @@ pub(crate) struct Wants {
 
 impl Agent {
     pub(crate) fn value(&self) -> Value {
-        self.fields.iter().map(|(key, value)| ((*key).to_owned(), value.clone())).collect::<serde_json::Map<_, _>>().into()
+        self.fields
+            .iter()
+            .map(|(key, value)| ((*key).to_owned(), value.clone()))
+            .collect::<serde_json::Map<_, _>>()
+            .into()
     }
 
     pub(crate) fn get(&self, key: &str) -> Option<&Value> {
@@ -50,8 +54,14 @@ const DROPPED: &[(&str, &str)] = &[
     ("colour", "a colour of Claude Code's own screen"),
     ("icon", "a part of Claude Code's own screen"),
     ("hooks", "hooks run commands of Claude Code; there are none here"),
-    ("permissionMode", "there is nobody to ask for permission: gates (`tools`, `volumes`, `hosts`, `agents`) decide beforehand"),
-    ("permission-mode", "there is nobody to ask for permission: gates (`tools`, `volumes`, `hosts`, `agents`) decide beforehand"),
+    (
+        "permissionMode",
+        "there is nobody to ask for permission: gates (`tools`, `volumes`, `hosts`, `agents`) decide beforehand",
+    ),
+    (
+        "permission-mode",
+        "there is nobody to ask for permission: gates (`tools`, `volumes`, `hosts`, `agents`) decide beforehand",
+    ),
     ("memory", "folders of memory are a part of Claude Code"),
     ("background", "who starts a run decides whether to wait for it (`mode: detach`)"),
     ("isolation", "agents work in their volumes; there are no worktrees"),
@@ -89,25 +99,20 @@ pub(super) fn map(entry: &Entry, read: Result<Read, String>, mapping: &mut Mappi
     let mut item = Item::new(Kind::Agent, String::new(), entry.shown.clone());
     item.notes.extend(read.repairs.into_iter().map(|repair| Note::translated("file", "", "text", repair)));
     let faults = document.faults.iter();
-    item.notes.extend(faults.map(|(line, fault)| {
-        Note::translated("frontmatter", "", "fields", format!("line {line}: {fault}"))
-    }));
+    item.notes.extend(
+        faults.map(|(line, fault)| Note::translated("frontmatter", "", "fields", format!("line {line}: {fault}"))),
+    );
     let name = name(&document, &stem, entry, mapping, &mut item.notes);
     item.name.clone_from(&name);
-    let mut agent = Agent { name, source: entry.shown.clone(), fields: Vec::new(), proposals: Vec::new(), wants: Wants::default() };
+    let mut agent =
+        Agent { name, source: entry.shown.clone(), fields: Vec::new(), proposals: Vec::new(), wants: Wants::default() };
     Mapper { document: &document, mapping, agent: &mut agent, notes: &mut item.notes }.fields();
     mapping.items.push(item);
     mapping.agents.push(agent);
 }
 
 /// The agent's name: what its file says, or the file's own, below its folder when that is taken.
-fn name(
-    document: &Document,
-    stem: &str,
-    entry: &Entry,
-    mapping: &mut Mapping<'_>,
-    notes: &mut Vec<Note>,
-) -> String {
+fn name(document: &Document, stem: &str, entry: &Entry, mapping: &mut Mapping<'_>, notes: &mut Vec<Note>) -> String {
     let said = document.text("name");
     let wanted = said.as_deref().and_then(names::slug).or_else(|| names::slug(stem)).unwrap_or_else(|| "agent".into());
     let mut groups: Vec<String> = Vec::new();
@@ -143,7 +148,11 @@ impl Mapper<'_, '_> {
                 self.notes.push(Note::mapped("description", "description"));
                 self.agent.fields.push(("description", json!(text)));
             }
-            None => self.notes.push(Note::dropped("description", "", "there is none: models that could spawn it cannot know what it is for")),
+            None => self.notes.push(Note::dropped(
+                "description",
+                "",
+                "there is none: models that could spawn it cannot know what it is for",
+            )),
         }
         let said = self.document.text("model");
         let chosen = models::choose(said.as_deref(), self.mapping.target, &mut self.mapping.tiers);
@@ -220,7 +229,12 @@ impl Mapper<'_, '_> {
             match field.value.as_f64().filter(|number| (0.0..=most).contains(number)) {
                 Some(_) => {
                     sampling.insert(key.to_owned(), field.value.clone());
-                    self.notes.push(Note::translated(key, shown(&field.value), format!("sampling.{key}"), "`sampling` has it"));
+                    self.notes.push(Note::translated(
+                        key,
+                        shown(&field.value),
+                        format!("sampling.{key}"),
+                        "`sampling` has it",
+                    ));
                 }
                 None => {
                     let reason = format!("not a number from 0 to {most}");
@@ -240,7 +254,12 @@ impl Mapper<'_, '_> {
             match number.filter(|number| (1..=10_000).contains(number)) {
                 Some(number) if !self.agent.fields.iter().any(|(name, _)| *name == "max_iterations") => {
                     self.agent.fields.push(("max_iterations", json!(number)));
-                    self.notes.push(Note::translated(key, number.to_string(), format!("max_iterations: {number}"), "the same limit"));
+                    self.notes.push(Note::translated(
+                        key,
+                        number.to_string(),
+                        format!("max_iterations: {number}"),
+                        "the same limit",
+                    ));
                 }
                 _ => self.notes.push(Note::dropped(key, shown(&field.value), "not a number from 1 to 10,000")),
             }
@@ -257,7 +276,9 @@ impl Mapper<'_, '_> {
                     .iter()
                     .flat_map(|item| match item {
                         Value::String(name) => vec![(name.clone(), None)],
-                        Value::Object(map) => map.iter().map(|(name, value)| (name.clone(), Some(value.clone()))).collect(),
+                        Value::Object(map) => {
+                            map.iter().map(|(name, value)| (name.clone(), Some(value.clone()))).collect()
+                        }
                         other => vec![(other.to_string(), None)],
                     })
                     .collect(),
@@ -266,11 +287,18 @@ impl Mapper<'_, '_> {
             for (name, value) in parts {
                 let known = self.mapping.find_server(&name);
                 let note = match (known, value) {
-                    (Some(known), _) => {
-                        Note::translated(key, &name, format!("mcp_servers.{known}"), "servers are defined for all agents; `tools` names their tools")
+                    (Some(known), _) => Note::translated(
+                        key,
+                        &name,
+                        format!("mcp_servers.{known}"),
+                        "servers are defined for all agents; `tools` names their tools",
+                    ),
+                    (None, Some(_)) => {
+                        Note::dropped(key, &name, "the server could not be brought over; see its own line")
                     }
-                    (None, Some(_)) => Note::dropped(key, &name, "the server could not be brought over; see its own line"),
-                    (None, None) => Note::dropped(key, &name, "there is no MCP server of this name in this folder or in the config"),
+                    (None, None) => {
+                        Note::dropped(key, &name, "there is no MCP server of this name in this folder or in the config")
+                    }
                 };
                 self.notes.push(note);
             }
@@ -294,7 +322,11 @@ impl Mapper<'_, '_> {
                         found.push(name);
                     }
                 }
-                None => self.notes.push(Note::dropped("skills", &said, "there is no such skill in this folder or in the config")),
+                None => self.notes.push(Note::dropped(
+                    "skills",
+                    &said,
+                    "there is no such skill in this folder or in the config",
+                )),
             }
         }
         found

@@ -37,8 +37,20 @@ pub(super) fn after_key(value: &Value, indent: usize) -> String {
 /// Keys in the order in which people look for them; others stay in theirs.
 fn ordered(map: &Map<String, Value>) -> impl Iterator<Item = (&String, &Value)> {
     const FIRST: [&str; 14] = [
-        "description", "argument_hint", "driver", "command", "url", "tier", "provider", "model", "tools", "agents",
-        "hosts", "skills", "bundled_skills", "directories",
+        "description",
+        "argument_hint",
+        "driver",
+        "command",
+        "url",
+        "tier",
+        "provider",
+        "model",
+        "tools",
+        "agents",
+        "hosts",
+        "skills",
+        "bundled_skills",
+        "directories",
     ];
     const LAST: [&str; 2] = ["system_prompt", "text"];
     let mut entries: Vec<_> = map.iter().collect();
@@ -71,7 +83,9 @@ pub(super) fn flow(value: &Value) -> String {
 /// A text on one line: as it is when nothing in it means anything to YAML, else quoted.
 fn scalar(text: &str) -> String {
     let begins = text.starts_with(|sign: char| sign.is_ascii_alphabetic() || sign == '_');
-    let plain = |sign: char| sign.is_ascii_alphanumeric() || "_-./@() ;!?".contains(sign) || (sign > '\u{a0}' && is_printable(sign));
+    let plain = |sign: char| {
+        sign.is_ascii_alphanumeric() || "_-./@() ;!?".contains(sign) || (sign > '\u{a0}' && is_printable(sign))
+    };
     let is_word = !matches!(
         text.to_ascii_lowercase().as_str(),
         "null" | "true" | "false" | "yes" | "no" | "on" | "off" | "y" | "n" | "nan" | "inf"

@@ -103,7 +103,8 @@ impl Mapping<'_> {
         // Servers of plugins are called `plugin_NAME_SERVER` in the names of tools.
         let is_meant = |server: &Server| {
             let original = names::in_tools(&server.original);
-            let of_plugin = server.plugin.as_ref().map(|plugin| format!("plugin_{}_{original}", names::in_tools(plugin)));
+            let of_plugin =
+                server.plugin.as_ref().map(|plugin| format!("plugin_{}_{original}", names::in_tools(plugin)));
             original == wanted || server.name == wanted || of_plugin.as_deref() == Some(&*wanted)
         };
         let found = self.servers.iter().find(|server| is_meant(server)).map(|server| server.name.clone());
@@ -178,7 +179,9 @@ fn inline(value: &Value) -> Option<Value> {
         Value::Array(items) => items.iter().collect(),
         other => vec![other],
     };
-    for (name, server) in maps.into_iter().filter_map(Value::as_object).flatten().filter(|(_, server)| server.is_object()) {
+    for (name, server) in
+        maps.into_iter().filter_map(Value::as_object).flatten().filter(|(_, server)| server.is_object())
+    {
         servers.insert(name.clone(), server.clone());
     }
     (!servers.is_empty()).then(|| json!({ "mcpServers": servers }))

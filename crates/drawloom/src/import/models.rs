@@ -45,11 +45,21 @@ pub(super) fn choose(model: Option<&str>, target: &Target, tiers: &mut BTreeSet<
         return usual(target, tiers, Some((said, reason)));
     }
     if target.aliases.contains(said) {
-        return Chosen { fields: vec![("model", json!(said))], note: Some(Note::mapped("model", format!("model: {said}"))) };
+        return Chosen {
+            fields: vec![("model", json!(said))],
+            note: Some(Note::mapped("model", format!("model: {said}"))),
+        };
     }
     let family = FAMILIES.iter().find(|(family, _)| name == *family || name == "opusplan" && *family == "opus");
     if let Some((_, tier)) = family {
-        return with_tier(tier, said, "model", "a name of Claude Code; `tiers` says which model that is", target, tiers);
+        return with_tier(
+            tier,
+            said,
+            "model",
+            "a name of Claude Code; `tiers` says which model that is",
+            target,
+            tiers,
+        );
     }
     let maker = MAKERS.iter().find(|(begin, _)| name.starts_with(begin)).map(|(_, driver)| *driver);
     let provider = maker.and_then(|driver| target.drivers.iter().find(|(_, known)| **known == driver));

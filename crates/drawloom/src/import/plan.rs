@@ -58,16 +58,17 @@ impl Plan {
 
 /// Reads, maps and compares; writes nothing.
 pub(crate) fn plan(request: Request) -> Result<Plan, CommandError> {
-    let before = match std::fs::read(&request.into) {
-        Ok(bytes) => Some(String::from_utf8(bytes).map_err(|_| {
-            CommandError::usage("bad_config", format!("{} is not UTF-8 text", request.into.display()))
-        })?),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
-        Err(error) => {
-            let message = format!("cannot read {}: {error}", request.into.display());
-            return Err(CommandError::usage("bad_config", message));
-        }
-    };
+    let before =
+        match std::fs::read(&request.into) {
+            Ok(bytes) => Some(String::from_utf8(bytes).map_err(|_| {
+                CommandError::usage("bad_config", format!("{} is not UTF-8 text", request.into.display()))
+            })?),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+            Err(error) => {
+                let message = format!("cannot read {}: {error}", request.into.display());
+                return Err(CommandError::usage("bad_config", message));
+            }
+        };
     let (mark, text) = match &before {
         Some(text) => text.split_at(if text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 }),
         None => ("", ""),
@@ -105,16 +106,18 @@ pub(crate) fn plan(request: Request) -> Result<Plan, CommandError> {
             .with_hint("import a part with --from, or read the folder at every start with `sources`"));
     }
     for (kind, name, action, reason) in states {
-        let found = mapped.items.iter_mut().find(|item| {
-            item.kind == kind && item.name == name && item.action != Action::Dropped
-        });
+        let found = mapped
+            .items
+            .iter_mut()
+            .find(|item| item.kind == kind && item.name == name && item.action != Action::Dropped);
         if let Some(item) = found {
             (item.action, item.reason) = (action, reason);
         }
     }
-    let adds_servers = mapped.items.iter().any(|item| {
-        item.kind == Kind::McpServer && matches!(item.action, Action::Add | Action::Update)
-    });
+    let adds_servers = mapped
+        .items
+        .iter()
+        .any(|item| item.kind == Kind::McpServer && matches!(item.action, Action::Add | Action::Update));
     let report = report(&request, mapped, also);
     Ok(Plan { report, before, after, copies, request, adds_servers })
 }
@@ -174,7 +177,8 @@ fn with_providers(
         also.push(format!("{section}: the config has no provider yet"));
     }
     let text = editor.finish();
-    let with = config::join(vec![(PathBuf::from("drawloom.yaml"), text.as_bytes().to_vec())], &environment::exact_variable);
+    let with =
+        config::join(vec![(PathBuf::from("drawloom.yaml"), text.as_bytes().to_vec())], &environment::exact_variable);
     if let Ok(with) = with {
         let next = Target::of(&with.config);
         (target.drivers, target.aliases, target.tiers) = (next.drivers, next.aliases, next.tiers);
@@ -202,7 +206,8 @@ impl Writing<'_> {
         also: &mut Vec<String>,
     ) -> Result<(Vec<State>, Vec<(Skill, Copied)>), String> {
         let mut states = Vec::new();
-        let servers: Vec<_> = mapped.servers.iter().map(|server| (&server.name, &server.source, server.value())).collect();
+        let servers: Vec<_> =
+            mapped.servers.iter().map(|server| (&server.name, &server.source, server.value())).collect();
         states.extend(self.section("mcp_servers", Kind::McpServer, &servers)?);
         self.variables(mapped, also)?;
         let mut tiers = Vec::new();
@@ -242,7 +247,12 @@ impl Writing<'_> {
     }
 
     /// Adds and updates the entries of a section.
-    fn section(&mut self, section: &str, kind: Kind, entries: &[(&String, &String, Value)]) -> Result<Vec<State>, String> {
+    fn section(
+        &mut self,
+        section: &str,
+        kind: Kind,
+        entries: &[(&String, &String, Value)],
+    ) -> Result<Vec<State>, String> {
         let mut states = Vec::new();
         let mut new = Vec::new();
         for (name, source, value) in entries {

@@ -16,7 +16,11 @@ pub(crate) struct Prompt {
 
 impl Prompt {
     pub(crate) fn value(&self) -> Value {
-        self.fields.iter().map(|(key, value)| ((*key).to_owned(), value.clone())).collect::<serde_json::Map<_, _>>().into()
+        self.fields
+            .iter()
+            .map(|(key, value)| ((*key).to_owned(), value.clone()))
+            .collect::<serde_json::Map<_, _>>()
+            .into()
     }
 }
 

@@ -213,7 +213,8 @@ impl Report {
 
     /// Notes that say the same, each once, with the names of what they are about.
     pub(crate) fn grouped_notes(&self) -> Vec<(Kind, &Note, Vec<&str>)> {
-        let mut groups: BTreeMap<(Kind, Outcome, &str, Option<&str>, Option<&str>), (&Note, Vec<&str>)> = BTreeMap::new();
+        let mut groups: BTreeMap<(Kind, Outcome, &str, Option<&str>, Option<&str>), (&Note, Vec<&str>)> =
+            BTreeMap::new();
         for item in self.items.iter().filter(|item| item.action != Action::Dropped) {
             for note in item.notes.iter().filter(|note| note.outcome != Outcome::Mapped) {
                 let key =
@@ -230,7 +231,9 @@ impl Report {
         for proposal in proposals {
             let name = proposal.at.get(1).map_or("", String::as_str);
             let same = groups.iter_mut().find(|(first, _)| {
-                first.at.first() == proposal.at.first() && first.line == proposal.line && first.reason == proposal.reason
+                first.at.first() == proposal.at.first()
+                    && first.line == proposal.line
+                    && first.reason == proposal.reason
             });
             match same {
                 Some((_, names)) => names.push(name),

@@ -74,12 +74,14 @@ pub(super) fn map(
                 continue;
             };
             let mut item = Item::new(Kind::McpServer, wanted.clone(), entry.shown.clone());
-            let mut reading = Reading { entry, lookup, name: &wanted, notes: &mut item.notes, variables: BTreeSet::new() };
+            let mut reading =
+                Reading { entry, lookup, name: &wanted, notes: &mut item.notes, variables: BTreeSet::new() };
             match reading.fields(server) {
                 Ok(fields) => {
                     let variables = reading.variables;
                     // The same server may be in several files: of equal ones only the first counts.
-                    let same = mapping.servers.iter().find(|known| known.original == *original && known.fields == fields);
+                    let same =
+                        mapping.servers.iter().find(|known| known.original == *original && known.fields == fields);
                     if let Some(same) = same {
                         mapping.items.push(leave(format!("the same as mcp_servers.{}", same.name)));
                         continue;
@@ -88,13 +90,21 @@ pub(super) fn map(
                     let name = names::unique(&wanted, "-", &groups, &mut taken);
                     let name = names::server(&name).unwrap_or(name);
                     if name != *original {
-                        let reason = "a server's name has at most 32 letters, digits, `-` and `_`, and each is used once";
+                        let reason =
+                            "a server's name has at most 32 letters, digits, `-` and `_`, and each is used once";
                         item.notes.push(Note::translated("name", original, &name, reason));
                     }
                     item.name.clone_from(&name);
                     mapping.items.push(item);
                     let (plugin, source) = (entry.plugin.clone(), entry.shown.clone());
-                    mapping.servers.push(Server { name, original: original.clone(), plugin, source, fields, variables });
+                    mapping.servers.push(Server {
+                        name,
+                        original: original.clone(),
+                        plugin,
+                        source,
+                        fields,
+                        variables,
+                    });
                 }
                 Err(reason) => {
                     let notes = item.notes;
@@ -133,7 +143,8 @@ impl Reading<'_> {
         if server.get("disabled") == Some(&Value::Bool(true)) {
             return Err("it is disabled where it was found".into());
         }
-        let kind = server.get("type").or_else(|| server.get("transport")).and_then(Value::as_str).map(str::to_lowercase);
+        let kind =
+            server.get("type").or_else(|| server.get("transport")).and_then(Value::as_str).map(str::to_lowercase);
         let mut fields = match (server.get("command"), server.get("url").or_else(|| server.get("httpUrl"))) {
             (Some(_), Some(_)) => return Err("it has both `command` and `url`".into()),
             (None, None) => return Err("it has neither `command` nor `url`".into()),
@@ -149,7 +160,12 @@ impl Reading<'_> {
                     Some(time) => {
                         let time = if time < 1_000 { time * 1_000 } else { time };
                         fields.push(("timeout_ms", json!(time)));
-                        self.notes.push(Note::translated(key, shown(value), format!("timeout_ms: {time}"), "in milliseconds"));
+                        self.notes.push(Note::translated(
+                            key,
+                            shown(value),
+                            format!("timeout_ms: {time}"),
+                            "in milliseconds",
+                        ));
                     }
                     None => self.notes.push(Note::dropped(key, shown(value), "not a number from 1 to 86,400,000")),
                 },
@@ -161,7 +177,8 @@ impl Reading<'_> {
                 }
             }
         }
-        let value: Value = fields.iter().map(|(key, value)| ((*key).to_owned(), value.clone())).collect::<Map<_, _>>().into();
+        let value: Value =
+            fields.iter().map(|(key, value)| ((*key).to_owned(), value.clone())).collect::<Map<_, _>>().into();
         let config: McpServerConfig = serde_json::from_value(value).map_err(|error| error.to_string())?;
         match refusal(self.name, &config) {
             Some(reason) => Err(reason),
@@ -188,7 +205,9 @@ impl Reading<'_> {
                 other => return Err(format!("{} in its command is not text", shown(other))),
             };
             if Redactor::new([""; 0]).mask(&mut word.clone()) {
-                return Err("an argument looks like a secret, which a config must not hold; give it as a variable".into());
+                return Err(
+                    "an argument looks like a secret, which a config must not hold; give it as a variable".into()
+                );
             }
             line.push(self.expanded("args", &word)?);
         }
@@ -205,7 +224,9 @@ impl Reading<'_> {
                     given.insert(child.clone(), variable.clone());
                     self.notes.push(match default {
                         false => Note::mapped("env", format!("{child}: {variable}")),
-                        true => Note::translated("env", "", format!("{child}: {variable}"), "the default value is left out"),
+                        true => {
+                            Note::translated("env", "", format!("{child}: {variable}"), "the default value is left out")
+                        }
                     });
                 }
                 None => {
@@ -223,7 +244,11 @@ impl Reading<'_> {
             self.notes.push(Note::mapped("cwd", "cwd"));
         }
         if let Some(headers) = server.get("headers") {
-            self.notes.push(Note::dropped("headers", "", format!("a program takes no headers ({} given)", count(headers))));
+            self.notes.push(Note::dropped(
+                "headers",
+                "",
+                format!("a program takes no headers ({} given)", count(headers)),
+            ));
         }
         Ok(fields)
     }
@@ -269,7 +294,10 @@ impl Reading<'_> {
             let (variable, is_kept) = match only_variable(text) {
                 Some((variable, _)) => (variable, true),
                 None => {
-                    let word: String = header.chars().map(|sign| if sign.is_ascii_alphanumeric() { sign.to_ascii_uppercase() } else { '_' }).collect();
+                    let word: String = header
+                        .chars()
+                        .map(|sign| if sign.is_ascii_alphanumeric() { sign.to_ascii_uppercase() } else { '_' })
+                        .collect();
                     (format!("{prefix}_{word}"), false)
                 }
             };
@@ -287,7 +315,11 @@ impl Reading<'_> {
             fields.push(("headers_env", json!(headers)));
         }
         if let Some(env) = server.get("env").filter(|env| count(env) > 0) {
-            self.notes.push(Note::dropped("env", "", format!("a server at an address has no environment ({} given)", count(env))));
+            self.notes.push(Note::dropped(
+                "env",
+                "",
+                format!("a server at an address has no environment ({} given)", count(env)),
+            ));
         }
         if server.contains_key("args") {
             self.notes.push(Note::dropped("args", "", "a server at an address takes no arguments"));
@@ -315,12 +347,22 @@ impl Reading<'_> {
                 "CLAUDE_PLUGIN_ROOT" => {
                     let root = std::path::absolute(&self.entry.root).unwrap_or_else(|_| self.entry.root.clone());
                     out.push_str(&root.to_string_lossy());
-                    self.notes.push(Note::translated(field, "${CLAUDE_PLUGIN_ROOT}", root.to_string_lossy(), "the plugin's folder"));
+                    self.notes.push(Note::translated(
+                        field,
+                        "${CLAUDE_PLUGIN_ROOT}",
+                        root.to_string_lossy(),
+                        "the plugin's folder",
+                    ));
                     continue;
                 }
                 "CLAUDE_PROJECT_DIR" | "PWD" => {
                     out.push('.');
-                    self.notes.push(Note::translated(field, format!("${{{name}}}"), ".", "servers run in the config's folder"));
+                    self.notes.push(Note::translated(
+                        field,
+                        format!("${{{name}}}"),
+                        ".",
+                        "servers run in the config's folder",
+                    ));
                     continue;
                 }
                 _ => {}
@@ -336,10 +378,17 @@ impl Reading<'_> {
                 }
                 (None, Some(default)) => {
                     out.push_str(default);
-                    self.notes.push(Note::translated(field, format!("${{{name}:-…}}"), default, "the variable is not set"));
+                    self.notes.push(Note::translated(
+                        field,
+                        format!("${{{name}:-…}}"),
+                        default,
+                        "the variable is not set",
+                    ));
                 }
                 (None, None) => {
-                    return Err(format!("its `{field}` needs the variable {name}, which is not set; set it and import again"));
+                    return Err(format!(
+                        "its `{field}` needs the variable {name}, which is not set; set it and import again"
+                    ));
                 }
             }
         }

@@ -4,7 +4,11 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::{Item, Kind, report::{short, shown}, tree::Entry};
+use super::{
+    Item, Kind,
+    report::{short, shown},
+    tree::Entry,
+};
 
 /// What settings say that matters for other files.
 #[derive(Debug, Default)]
@@ -62,7 +66,8 @@ pub(super) fn read(settings: &[(Entry, Value)], hooks: &[(Entry, Value)]) -> Set
 impl Settings {
     /// One item for each command of a hook.
     fn hooks(&mut self, entry: &Entry, value: &Value) {
-        let reason = "hooks run commands of Claude Code; there are none here. What it checks belongs into gates or `Bash`";
+        let reason =
+            "hooks run commands of Claude Code; there are none here. What it checks belongs into gates or `Bash`";
         let Some(events) = value.as_object() else {
             return self.items.push(Item::dropped(Kind::Hook, "hooks", &*entry.shown, reason));
         };

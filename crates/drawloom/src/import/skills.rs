@@ -59,7 +59,8 @@ pub(super) fn map(entries: &[Entry], mapping: &mut Mapping<'_>) {
         let document = Document::parse(&text);
         let original = document.text("name").unwrap_or_else(|| folder.clone());
         let wanted = names::slug(&original).or_else(|| names::slug(&folder)).unwrap_or_else(|| "skill".into());
-        let groups: Vec<String> = entry.groups.last().and_then(|group| names::slug(group)).into_iter().chain(entry.plugin.clone()).collect();
+        let groups: Vec<String> =
+            entry.groups.last().and_then(|group| names::slug(group)).into_iter().chain(entry.plugin.clone()).collect();
         let name = names::unique(&wanted, "-", &groups, &mut taken);
         let mut item = Item::new(Kind::Skill, name.clone(), source.clone());
         item.notes.push(match (document.text("name"), name == original) {

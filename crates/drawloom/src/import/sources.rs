@@ -70,7 +70,8 @@ pub(crate) fn apply(config: &mut Config, lookup: &dyn Fn(&str) -> Option<String>
         if !source.claude.is_dir() {
             let at = at.iter().cloned().chain(["claude".to_owned()]);
             let message = format!("{} is not a directory", source.claude.display());
-            problems.push(Problem::new(at, message).with_hint("give the path of the folder, relative to the config file"));
+            problems
+                .push(Problem::new(at, message).with_hint("give the path of the folder, relative to the config file"));
             continue;
         }
         let target = Target::of(config);
@@ -80,7 +81,13 @@ pub(crate) fn apply(config: &mut Config, lookup: &dyn Fn(&str) -> Option<String>
         add_agents(config, source, &mut mapped, &own);
         for skill in &mapped.skills {
             match sourced.skills.iter().any(|known| known.name == skill.name) {
-                true => settle(&mut mapped.items, Kind::Skill, &skill.name, Action::Kept, "another source has a skill of this name"),
+                true => settle(
+                    &mut mapped.items,
+                    Kind::Skill,
+                    &skill.name,
+                    Action::Kept,
+                    "another source has a skill of this name",
+                ),
                 false => sourced.skills.push(skill.clone()),
             }
         }
@@ -113,7 +120,13 @@ fn add_servers(
 ) {
     for server in &mapped.servers {
         if config.mcp_servers.contains_key(&server.name) {
-            settle(&mut mapped.items, Kind::McpServer, &server.name, Action::Kept, "the config has a server of this name");
+            settle(
+                &mut mapped.items,
+                Kind::McpServer,
+                &server.name,
+                Action::Kept,
+                "the config has a server of this name",
+            );
             continue;
         }
         if !source.grant.mcp_servers.contains(&server.name) {
@@ -132,9 +145,11 @@ fn add_servers(
 /// A value with the variables in it filled in.
 fn filled(value: &Value, variables: &BTreeSet<String>, lookup: &dyn Fn(&str) -> Option<String>) -> Value {
     match value {
-        Value::String(text) => Value::String(variables.iter().fold(text.clone(), |text, name| {
-            text.replace(&format!("${{{name}}}"), &lookup(name).unwrap_or_default())
-        })),
+        Value::String(text) => {
+            Value::String(variables.iter().fold(text.clone(), |text, name| {
+                text.replace(&format!("${{{name}}}"), &lookup(name).unwrap_or_default())
+            }))
+        }
         Value::Array(items) => items.iter().map(|item| filled(item, variables, lookup)).collect::<Vec<_>>().into(),
         other => other.clone(),
     }
@@ -226,7 +241,11 @@ fn common(asked: &str, granted: &[String]) -> Vec<String> {
         return vec![asked.to_owned()];
     }
     // The grant may be narrower than what is asked for.
-    granted.iter().filter(|grant| asked.ends_with('*') && matches(asked, grant.trim_end_matches('*'))).cloned().collect()
+    granted
+        .iter()
+        .filter(|grant| asked.ends_with('*') && matches(asked, grant.trim_end_matches('*')))
+        .cloned()
+        .collect()
 }
 
 /// What a start says about a source.
@@ -254,7 +273,10 @@ fn findings(at: &[String], source: &SourceConfig, items: Vec<Item>) -> Vec<Findi
     for item in report.items.iter().filter(|item| matches!(item.action, Action::Dropped | Action::Kept)) {
         let weight = if item.kind == Kind::Agent { Weight::Warning } else { Weight::Note };
         let reason = item.reason.as_deref().unwrap_or_default();
-        lines.push(say(weight, format!("{shown}/{}: {} {} {}: {reason}", item.source, item.kind.word(), item.name, item.action.word())));
+        lines.push(say(
+            weight,
+            format!("{shown}/{}: {} {} {}: {reason}", item.source, item.kind.word(), item.name, item.action.word()),
+        ));
     }
     for (kind, note, names) in report.grouped_notes() {
         let reason = note.reason.as_deref().unwrap_or_default();
@@ -264,14 +286,22 @@ fn findings(at: &[String], source: &SourceConfig, items: Vec<Item>) -> Vec<Findi
         let others = if names.len() > 1 { format!(" and {} more", names.len() - 1) } else { String::new() };
         lines.push(say(
             Weight::Note,
-            format!("{shown}: {} {name}{others}: `{}` {}{becomes}: {reason}", kind.word(), note.field, note.outcome.word()),
+            format!(
+                "{shown}: {} {name}{others}: `{}` {}{becomes}: {reason}",
+                kind.word(),
+                note.field,
+                note.outcome.word()
+            ),
         ));
     }
     let left = lines.len().saturating_sub(MOST_LINES);
     lines.truncate(MOST_LINES);
     findings.append(&mut lines);
     if left > 0 {
-        findings.push(say(Weight::Note, format!("{shown}: {left} more; `drawloom import claude-code --from {shown}` shows all")));
+        findings.push(say(
+            Weight::Note,
+            format!("{shown}: {left} more; `drawloom import claude-code --from {shown}` shows all"),
+        ));
     }
     findings
 }
@@ -281,7 +311,8 @@ fn findings(at: &[String], source: &SourceConfig, items: Vec<Item>) -> Vec<Findi
 pub(crate) fn digest(files: &[PathBuf]) -> Option<Digest> {
     let mut all = Vec::new();
     for file in files {
-        let Ok((node, _)) = std::fs::read(file).map_err(drop).and_then(|bytes| yaml::parse(0, &bytes).map_err(drop)) else {
+        let Ok((node, _)) = std::fs::read(file).map_err(drop).and_then(|bytes| yaml::parse(0, &bytes).map_err(drop))
+        else {
             continue;
         };
         let value = node.to_value();

@@ -18,8 +18,14 @@ pub(super) enum Shape {
     Scalar,
     /// It stands for a value elsewhere, so it cannot be edited here.
     Alias,
-    List { items: Vec<Span>, style: Style },
-    Map { entries: Vec<Pair>, style: Style },
+    List {
+        items: Vec<Span>,
+        style: Style,
+    },
+    Map {
+        entries: Vec<Pair>,
+        style: Style,
+    },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -132,18 +132,20 @@ impl<'a> Editor<'a> {
                 let within = |indent: usize| format!("{}{key}:\n{}", " ".repeat(indent), block(indent + 2));
                 return self.put(above, &within, &format!("{key}: {{ {flow} }}"));
             }
-            (Some(Span { shape: Shape::Map { entries, style }, range }), _) => match (entries.first(), entries.last(), style) {
-                (Some(first), Some(last), Style::Block) => {
-                    let indent = self.indent(first);
-                    let end = self.past_comments(self.line_end(end_of(last)), indent);
-                    let gap = if path.is_empty() { "\n" } else { "" };
-                    self.insert_lines(end, depth, &format!("{gap}{}", block(indent)));
+            (Some(Span { shape: Shape::Map { entries, style }, range }), _) => {
+                match (entries.first(), entries.last(), style) {
+                    (Some(first), Some(last), Style::Block) => {
+                        let indent = self.indent(first);
+                        let end = self.past_comments(self.line_end(end_of(last)), indent);
+                        let gap = if path.is_empty() { "\n" } else { "" };
+                        self.insert_lines(end, depth, &format!("{gap}{}", block(indent)));
+                    }
+                    (_, Some(last), Style::Flow) => self.edit(end_of(last)..end_of(last), depth, format!(", {flow}")),
+                    _ if path.is_empty() => self.edit(range, depth, block(0).trim_end().to_owned()),
+                    _ if self.is_in_flow(path) => self.edit(range, depth, format!("{{ {flow} }}")),
+                    _ => self.replace_by_block(range, depth, indent, &block(indent)),
                 }
-                (_, Some(last), Style::Flow) => self.edit(end_of(last)..end_of(last), depth, format!(", {flow}")),
-                _ if path.is_empty() => self.edit(range, depth, block(0).trim_end().to_owned()),
-                _ if self.is_in_flow(path) => self.edit(range, depth, format!("{{ {flow} }}")),
-                _ => self.replace_by_block(range, depth, indent, &block(indent)),
-            },
+            }
             (Some(Span { shape: Shape::Scalar, range }), above) if is_null(&self.text[range.clone()]) => match above {
                 None if range.is_empty() => self.insert_lines(self.end_of_empty(), depth, &block(0)),
                 None => self.edit(range, depth, block(0).trim_end().to_owned()),
@@ -188,11 +190,19 @@ impl<'a> Editor<'a> {
     }
 
     /// Makes the entry at `path`, a map, say exactly `value`. Fields that stay the same are not touched.
-    pub(super) fn update(&mut self, path: &[&str], before: &Value, value: &Value, marker: &Marker) -> Result<(), String> {
+    pub(super) fn update(
+        &mut self,
+        path: &[&str],
+        before: &Value,
+        value: &Value,
+        marker: &Marker,
+    ) -> Result<(), String> {
         let Some(pair) = self.find(path).cloned() else { return Err(format!("there is no `{}`", path.join("."))) };
         let depth = path.len();
         let fields = match (&pair.value.shape, value, before) {
-            (Shape::Map { style: Style::Block, .. }, Value::Object(value), Value::Object(before)) => Some((value, before)),
+            (Shape::Map { style: Style::Block, .. }, Value::Object(value), Value::Object(before)) => {
+                Some((value, before))
+            }
             _ => None,
         };
         let Some((after, before)) = fields else {

@@ -125,7 +125,10 @@ fn tools_are_translated_and_never_widened() {
 
 #[test]
 fn gates_are_proposed_and_stay_closed() {
-    let mapped = mapped(&[("agents/a.md", "---\nname: a\ntools: Task(b, c), WebFetch(domain:x.com), Bash(git:*), Skill\n---\nx")]);
+    let mapped = mapped(&[(
+        "agents/a.md",
+        "---\nname: a\ntools: Task(b, c), WebFetch(domain:x.com), Bash(git:*), Skill\n---\nx",
+    )]);
     let value = mapped.agents[0].value();
     assert_eq!((&value["agents"], &value["hosts"]), (&json!([]), &json!([])));
     assert!(value.get("skills").is_none() && value.get("volumes").is_none());
@@ -216,7 +219,12 @@ fn servers_keep_the_names_of_variables_and_no_values() {
         "__edge__": { "command": "x", "timeout": 30, "autoApprove": ["a"], "novel": 1 }
     } });
     let mapped = mapped(&[(".mcp.json", &servers.to_string())]);
-    let all: Value = mapped.servers.iter().map(|server| (server.name.clone(), server.value())).collect::<serde_json::Map<_, _>>().into();
+    let all: Value = mapped
+        .servers
+        .iter()
+        .map(|server| (server.name.clone(), server.value()))
+        .collect::<serde_json::Map<_, _>>()
+        .into();
     assert_eq!(
         all,
         json!({
@@ -239,7 +247,10 @@ fn servers_keep_the_names_of_variables_and_no_values() {
 fn agents_name_servers_as_they_are_called_here() {
     let mapped = mapped(&[
         (".mcp.json", "{\"mcpServers\": {\"git hub\": {\"command\": \"x\"}, \"db\": {\"command\": \"y\"}}}"),
-        ("agents/a.md", "---\nname: a\ntools: mcp__git_hub__get_*, mcp__db, mcp__db__*, mcp__other__x, mcp__db__*_all\n---\nx"),
+        (
+            "agents/a.md",
+            "---\nname: a\ntools: mcp__git_hub__get_*, mcp__db, mcp__db__*, mcp__other__x, mcp__db__*_all\n---\nx",
+        ),
         ("agents/b.md", "---\nname: b\ntools: mcp__*\nmcpServers:\n  own:\n    command: z\n---\nx"),
     ]);
     assert_eq!(mapped.agents[0].get("tools"), Some(&json!(["mcp__git_hub__get_*", "mcp__db__*"])));
@@ -249,7 +260,10 @@ fn agents_name_servers_as_they_are_called_here() {
 #[test]
 fn commands_become_prompts_with_their_arguments() {
     let mapped = mapped(&[
-        ("commands/fix.md", "---\ndescription: Fix it\nargument-hint: [issue]\nallowed-tools: Bash(git:*)\nmodel: haiku\n---\nFix $ARGUMENTS\n!`git status`"),
+        (
+            "commands/fix.md",
+            "---\ndescription: Fix it\nargument-hint: [issue]\nallowed-tools: Bash(git:*)\nmodel: haiku\n---\nFix $ARGUMENTS\n!`git status`",
+        ),
         ("commands/front/test.md", "Run the tests for $1."),
         ("commands/empty.md", "---\ndescription: nothing\n---\n"),
     ]);
@@ -257,7 +271,10 @@ fn commands_become_prompts_with_their_arguments() {
     assert_eq!(
         all,
         [
-            ("fix", json!({ "argument_hint": "[issue]", "description": "Fix it", "text": "Fix $ARGUMENTS\n!`git status`" })),
+            (
+                "fix",
+                json!({ "argument_hint": "[issue]", "description": "Fix it", "text": "Fix $ARGUMENTS\n!`git status`" })
+            ),
             ("front:test", json!({ "text": "Run the tests for $1." }))
         ]
     );
@@ -275,7 +292,8 @@ fn settings_hooks_and_memory_are_reported() {
         ("CLAUDE.md", "Rules."),
         (".claude/output-styles/x.md", "x"),
     ]);
-    let said: Vec<String> = mapped.items.iter().map(|item| format!("{} {} {}", item.kind.word(), item.name, item.action.word())).collect();
+    let said: Vec<String> =
+        mapped.items.iter().map(|item| format!("{} {} {}", item.kind.word(), item.name, item.action.word())).collect();
     assert_eq!(
         said,
         [
@@ -296,8 +314,14 @@ fn settings_hooks_and_memory_are_reported() {
 fn plugins_and_marketplaces_are_read_in_every_layout() {
     let agent = |name: &str| format!("---\nname: {name}\n---\nx");
     let home = folder(&[
-        (".claude-plugin/marketplace.json", "{\"plugins\": [{\"name\": \"one\", \"source\": \"./packs/one\"}, {\"name\": \"far\", \"source\": {\"source\": \"github\"}}, {\"name\": \"bad\", \"source\": \"../../etc\"}]}"),
-        ("packs/one/.claude-plugin/plugin.json", "{\"name\": \"one\", \"agents\": [\"./more/x.md\"], \"mcpServers\": {\"s\": {\"command\": \"${CLAUDE_PLUGIN_ROOT}/run\"}}}"),
+        (
+            ".claude-plugin/marketplace.json",
+            "{\"plugins\": [{\"name\": \"one\", \"source\": \"./packs/one\"}, {\"name\": \"far\", \"source\": {\"source\": \"github\"}}, {\"name\": \"bad\", \"source\": \"../../etc\"}]}",
+        ),
+        (
+            "packs/one/.claude-plugin/plugin.json",
+            "{\"name\": \"one\", \"agents\": [\"./more/x.md\"], \"mcpServers\": {\"s\": {\"command\": \"${CLAUDE_PLUGIN_ROOT}/run\"}}}",
+        ),
         ("packs/one/agents/a.md", &agent("a")),
         ("packs/one/more/x.md", &agent("x")),
         ("plugins/two/agents/b.md", &agent("b")),
@@ -331,11 +355,13 @@ fn broken_files_are_left_out_with_a_reason_and_never_stop_the_rest() {
     ]);
     fs::write(home.path().join("agents/raw.md"), b"---\nname: raw\ndescription: caf\xe9\n---\nx\xff").expect("a file");
     fs::write(home.path().join("agents/large.md"), vec![b'x'; FILE_LIMIT as usize + 1]).expect("a file");
-    let wide: Vec<u8> = [0xff, 0xfe].into_iter().chain("---\nname: wide\n---\nx".encode_utf16().flat_map(u16::to_le_bytes)).collect();
+    let wide: Vec<u8> =
+        [0xff, 0xfe].into_iter().chain("---\nname: wide\n---\nx".encode_utf16().flat_map(u16::to_le_bytes)).collect();
     fs::write(home.path().join("agents/wide.md"), wide).expect("a file");
     std::os::unix::fs::symlink("../agents", home.path().join("agents/loop")).expect("a link");
     std::os::unix::fs::symlink("/nowhere", home.path().join("agents/gone.md")).expect("a link");
-    rustix::fs::mkfifoat(rustix::fs::CWD, home.path().join("agents/pipe.md"), rustix::fs::Mode::from_raw_mode(0o600)).expect("a pipe");
+    rustix::fs::mkfifoat(rustix::fs::CWD, home.path().join("agents/pipe.md"), rustix::fs::Mode::from_raw_mode(0o600))
+        .expect("a pipe");
     let mapped = map(&Tree::read(home.path()), &target(PLAIN), &|_| None);
     let names: Vec<&str> = mapped.agents.iter().map(|agent| agent.name.as_str()).collect();
     assert_eq!(names, ["good", "list", "raw", "wide"]);

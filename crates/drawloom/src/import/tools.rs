@@ -75,10 +75,15 @@ pub(super) fn entries(value: &Value) -> Option<Vec<String>> {
         Value::Null => None,
         Value::String(text) if text.trim().is_empty() => None,
         Value::String(text) => Some(split(text)),
-        Value::Array(items) => Some(items.iter().flat_map(|item| match item {
-            Value::String(text) => split(text),
-            other => vec![other.to_string()],
-        }).collect()),
+        Value::Array(items) => Some(
+            items
+                .iter()
+                .flat_map(|item| match item {
+                    Value::String(text) => split(text),
+                    other => vec![other.to_string()],
+                })
+                .collect(),
+        ),
         Value::Object(map) => {
             // `tools: {Read: true, Bash: false}`, as other programs write it.
             let on = map.iter().filter(|(_, value)| !matches!(value, Value::Bool(false) | Value::Null));
@@ -230,7 +235,10 @@ pub(super) fn deny(field: &str, denied: &[String], listed: &mut Listed, find: Fi
         let name = entry.split_once('(').map_or(entry.as_str(), |(name, _)| name).trim();
         let translated = translate(field, &[name.to_owned()], find, servers);
         let is_denied = |tool: &String| {
-            translated.tools.iter().any(|denied| drawloom_contract::definition::matches(denied, tool) || covers(tool, denied))
+            translated
+                .tools
+                .iter()
+                .any(|denied| drawloom_contract::definition::matches(denied, tool) || covers(tool, denied))
         };
         let (gone, kept) = listed.tools.drain(..).partition::<Vec<_>, _>(is_denied);
         listed.tools = kept;

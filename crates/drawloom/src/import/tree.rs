@@ -233,13 +233,17 @@ impl Tree {
             self.json_file(root, name, Kind::Setting);
         }
         self.json_file(root, "hooks/hooks.json", Kind::Hook);
-        if let Some(path) = root.manifest.get("hooks").and_then(Value::as_str).filter(|path| is_inside(Path::new(path))) {
+        if let Some(path) = root.manifest.get("hooks").and_then(Value::as_str).filter(|path| is_inside(Path::new(path)))
+        {
             self.json_file(root, path.trim_start_matches("./"), Kind::Hook);
         }
         self.memory_files(root);
         for (name, reason) in [
             ("output-styles", "an output style changes Claude Code's own answers; agents have a `system_prompt`"),
-            ("rules", "rules are instructions for Claude Code itself; put what an agent needs into its `system_prompt`"),
+            (
+                "rules",
+                "rules are instructions for Claude Code itself; put what an agent needs into its `system_prompt`",
+            ),
             ("workflows", "workflows of Claude Code have no counterpart"),
             ("statusline.sh", "a status line is a part of Claude Code's own screen"),
         ] {
@@ -314,7 +318,9 @@ impl Tree {
                         _ => self.commands.push(entry),
                     }
                 }
-                _ => self.leave(&path, format!("not a Markdown file; Claude Code does not read it as {}", article(kind))),
+                _ => {
+                    self.leave(&path, format!("not a Markdown file; Claude Code does not read it as {}", article(kind)))
+                }
             }
         }
     }
@@ -384,8 +390,11 @@ impl Tree {
             let mut seen = BTreeSet::new();
             list.retain(|entry| seen.insert(entry.path.canonicalize().unwrap_or_else(|_| entry.path.clone())));
             list.sort_by(|left, right| {
-                (left.plugin.is_some(), left.groups.len(), &left.shown)
-                    .cmp(&(right.plugin.is_some(), right.groups.len(), &right.shown))
+                (left.plugin.is_some(), left.groups.len(), &left.shown).cmp(&(
+                    right.plugin.is_some(),
+                    right.groups.len(),
+                    &right.shown,
+                ))
             });
         }
     }
@@ -425,7 +434,8 @@ fn same(left: &Path, right: &Path) -> bool {
 }
 
 fn sorted(folder: &Path) -> Vec<PathBuf> {
-    let mut paths: Vec<PathBuf> = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
+    let mut paths: Vec<PathBuf> =
+        fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
     paths.sort();
     paths
 }

@@ -135,9 +135,12 @@ pub(crate) fn write(plan: &Plan) -> Result<(), CommandError> {
         CommandError::failed("cannot_write", format!("cannot write {}: {error}; nothing was changed", what.display()))
     };
     // Beside the destination, so that a rename is enough.
-    let made = if plan.copies.is_empty() { None } else { Some(make_folders(parent).map_err(|error| explain(parent, error))?) };
+    let made =
+        if plan.copies.is_empty() { None } else { Some(make_folders(parent).map_err(|error| explain(parent, error))?) };
     let staged = match &made {
-        Some(_) => Some(tempfile::Builder::new().prefix(".import-").tempdir_in(parent).map_err(|error| explain(parent, error))?),
+        Some(_) => Some(
+            tempfile::Builder::new().prefix(".import-").tempdir_in(parent).map_err(|error| explain(parent, error))?,
+        ),
         None => None,
     };
     let written = stage(plan, staged.as_ref().map(tempfile::TempDir::path)).and_then(|()| {
@@ -156,7 +159,11 @@ pub(crate) fn write(plan: &Plan) -> Result<(), CommandError> {
 
 /// Makes a folder and those above it; answers those that were new, the innermost first.
 fn make_folders(folder: &Path) -> io::Result<Vec<PathBuf>> {
-    let new: Vec<PathBuf> = folder.ancestors().take_while(|above| !above.as_os_str().is_empty() && !above.exists()).map(Path::to_owned).collect();
+    let new: Vec<PathBuf> = folder
+        .ancestors()
+        .take_while(|above| !above.as_os_str().is_empty() && !above.exists())
+        .map(Path::to_owned)
+        .collect();
     fs::create_dir_all(folder)?;
     Ok(new)
 }

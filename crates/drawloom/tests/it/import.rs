@@ -17,7 +17,11 @@ fn small(home: &Home) {
          skills: code-review\n---\n\nYou review ${HOME} code.\n\n- carefully\n",
     );
     put(home, ".claude/agents/helper.md", "---\nname: helper\n---\nYou help.\n");
-    put(home, ".claude/skills/code-review/SKILL.md", "---\nname: code-review\ndescription: How to review.\n---\nLook twice.\n");
+    put(
+        home,
+        ".claude/skills/code-review/SKILL.md",
+        "---\nname: code-review\ndescription: How to review.\n---\nLook twice.\n",
+    );
     put(home, ".claude/skills/code-review/scripts/count.sh", "#!/bin/sh\nwc -l\n");
     let script = home.path().join(".claude/skills/code-review/scripts/count.sh");
     fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).expect("rights");
@@ -25,7 +29,7 @@ fn small(home: &Home) {
     put(
         home,
         ".mcp.json",
-        "{\"mcpServers\": {\"git hub\": {\"command\": \"npx\", \"args\": [\"-y\", \"server\"], \"env\": {\"TOKEN\": \"${GH_TOKEN}\"}}}}",
+        "{\"mcpServers\": {\"git hub\": {\"command\": \"false\", \"args\": [\"-y\", \"server\"], \"env\": {\"TOKEN\": \"${GH_TOKEN}\"}}}}",
     );
     put(home, ".claude/settings.json", "{\"permissions\": {\"deny\": [\"Read(.env)\"]}}");
     put(home, "CLAUDE.md", "Be kind.\n");
@@ -136,12 +140,18 @@ fn comments_stay_and_edits_are_kept_unless_forced() {
     // Of the two agents one is edited here, and the file of the other changes.
     let edited = text.replace("tools: [Read, Grep, mcp__git_hub__get, Skill]", "tools: [Read]  # enough");
     assert_ne!(edited, text);
-    home.write("drawloom.yaml", &edited.replace("    system_prompt: You help.", "    # my comment\n    system_prompt: You help."));
+    home.write(
+        "drawloom.yaml",
+        &edited.replace("    system_prompt: You help.", "    # my comment\n    system_prompt: You help."),
+    );
     put(&home, ".claude/agents/helper.md", "---\nname: helper\n---\nYou help much.\n");
     put(&home, ".claude/agents/reviewer.md", "---\nname: reviewer\n---\nOther.\n");
     let report = import(&home, &["--write", "--json"]).exits(0).json();
     let said = said(&report);
-    assert!(said.contains(&"agent reviewer kept".to_owned()) && said.contains(&"agent helper update".to_owned()), "{said:?}");
+    assert!(
+        said.contains(&"agent reviewer kept".to_owned()) && said.contains(&"agent helper update".to_owned()),
+        "{said:?}"
+    );
     let text = config(&home);
     assert!(text.contains("tools: [Read]  # enough") && text.contains("carefully"), "{text}");
     assert!(text.contains("    # my comment\n    system_prompt: You help much.\n"), "{text}");

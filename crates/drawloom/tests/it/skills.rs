@@ -40,7 +40,8 @@ fn put(home: &Home, name: &str, text: &str) {
 #[test]
 fn a_model_loads_a_skill_and_its_files() {
     let home = home();
-    let run = |prompt: &str| home.run(&["run", "weaver", prompt, "--embedded", "--config", "drawloom.yaml"]).exits(0).stdout;
+    let run =
+        |prompt: &str| home.run(&["run", "weaver", prompt, "--embedded", "--config", "drawloom.yaml"]).exits(0).stdout;
     let loaded = run("load it");
     assert!(loaded.contains("Over, under.") && loaded.contains("notes/extra.md"), "{loaded}");
     assert!(run("file it").contains("Extra."));
@@ -65,7 +66,10 @@ fn broken_skills_are_findings_with_file_and_line_and_unknown_names_are_mistakes(
     ] {
         assert!(findings.contains(part), "{part:?} is not in {findings}");
     }
-    home.write("drawloom.yaml", &CONFIG.replace("skills: [weave], agents", "skills: [waeve], agents").replace("[shelf]", "[shelf, none]"));
+    home.write(
+        "drawloom.yaml",
+        &CONFIG.replace("skills: [weave], agents", "skills: [waeve], agents").replace("[shelf]", "[shelf, none]"),
+    );
     let wrong = home.run(&["validate"]).exits(2).stderr;
     assert!(wrong.contains("there is no skill \"waeve\" (did you mean \"weave\"?)"), "{wrong}");
     assert!(wrong.contains("none is not a directory"), "{wrong}");

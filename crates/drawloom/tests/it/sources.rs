@@ -30,12 +30,17 @@ volumes:
 fn home(grant: &str) -> Home {
     let home = Home::new();
     home.write("drawloom.yaml", &format!("{CONFIG}sources:\n  - claude: project/.claude\n    grant: {grant}\n"));
-    put(&home, "agents/reviewer.md", "---\nname: reviewer\ndescription: d\ntools: Read, Write, Bash, Task(helper), mcp__db__get\n---\nReview.");
+    put(
+        &home,
+        "agents/reviewer.md",
+        "---\nname: reviewer\ndescription: d\ntools: Read, Write, Bash, Task(helper), mcp__db__get\n---\nReview.",
+    );
     put(&home, "agents/helper.md", "---\nname: helper\nskills: weave\ncolor: red\n---\nHelp.");
     put(&home, "agents/own.md", "---\nname: own\n---\nTheirs.");
     put(&home, "skills/weave/SKILL.md", "---\nname: weave\ndescription: How to weave.\n---\nOver, under.");
     put(&home, "commands/fix.md", "Fix $ARGUMENTS");
-    fs::write(home.path().join("project/.mcp.json"), "{\"mcpServers\": {\"db\": {\"command\": \"./db\"}}}").expect("a file");
+    fs::write(home.path().join("project/.mcp.json"), "{\"mcpServers\": {\"db\": {\"command\": \"./db\"}}}")
+        .expect("a file");
     home
 }
 
@@ -53,7 +58,9 @@ fn agent(home: &Home, name: &str) -> Value {
 
 #[test]
 fn the_grant_is_the_ceiling_and_the_folder_narrows_it() {
-    let home = home("{ tools: [Read, Write, Agent, Skill, \"mcp__*\"], volumes: [notes], agents: [helper, own], hosts: [x.com] }");
+    let home = home(
+        "{ tools: [Read, Write, Agent, Skill, \"mcp__*\"], volumes: [notes], agents: [helper, own], hosts: [x.com] }",
+    );
     let reviewer = agent(&home, "reviewer");
     assert_eq!(reviewer["tools"], json!(["Read", "Write", "Agent"]), "no Bash: not granted; no server: off");
     assert_eq!(reviewer["gates"]["agents"], json!(["helper"]), "the file asks for less than the grant");
@@ -88,7 +95,9 @@ fn without_a_grant_there_is_nothing_to_use_and_servers_stay_off() {
     assert!(!powers.stdout.contains("./db"), "{powers:?}");
     home.write(
         "drawloom.yaml",
-        &format!("{CONFIG}sources:\n  - claude: project/.claude\n    grant: {{ tools: [\"mcp__*\"], mcp_servers: [db] }}\n"),
+        &format!(
+            "{CONFIG}sources:\n  - claude: project/.claude\n    grant: {{ tools: [\"mcp__*\"], mcp_servers: [db] }}\n"
+        ),
     );
     assert_eq!(agent(&home, "reviewer")["tools"], json!(["mcp__db__get"]));
     let powers = home.run(&["trust", "--json", "--config", "drawloom.yaml"]);
@@ -125,8 +134,16 @@ fn a_change_in_the_folder_is_a_change_of_the_config() {
 fn a_folder_that_is_missing_and_an_unknown_key_are_mistakes_with_their_place() {
     let home = home("{ tool: [Read] }");
     let wrong = home.run(&["validate"]).exits(2);
-    assert!(wrong.stderr.contains("sources[0].grant.tool: is not a known key (did you mean tools?)"), "{}", wrong.stderr);
+    assert!(
+        wrong.stderr.contains("sources[0].grant.tool: is not a known key (did you mean tools?)"),
+        "{}",
+        wrong.stderr
+    );
     home.write("drawloom.yaml", &format!("{CONFIG}sources: [{{ claude: nowhere }}]\n"));
     let wrong = home.run(&["validate"]).exits(2);
-    assert!(wrong.stderr.contains("nowhere is not a directory") && wrong.stderr.contains("drawloom.yaml:"), "{}", wrong.stderr);
+    assert!(
+        wrong.stderr.contains("nowhere is not a directory") && wrong.stderr.contains("drawloom.yaml:"),
+        "{}",
+        wrong.stderr
+    );
 }

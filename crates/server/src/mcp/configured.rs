@@ -7,8 +7,8 @@ use rmcp::{
     ErrorData,
     model::{
         CallToolRequestParams, CompleteRequestParams, CompletionInfo, GetPromptRequestParams, GetPromptResponse,
-        GetPromptResult, Prompt, PromptArgument, PromptMessage, ReadResourceRequestParams, ReadResourceResponse, Resource,
-        ResourceTemplate, Role, Tool,
+        GetPromptResult, Prompt, PromptArgument, PromptMessage, ReadResourceRequestParams, ReadResourceResponse,
+        Resource, ResourceTemplate, Role, Tool,
     },
 };
 use serde_json::Value;

@@ -62,7 +62,8 @@ fn skills(home: &std::path::Path) -> SkillTable {
     for name in ["weave", "weave-fast"] {
         let folder = home.join("skills").join(name);
         std::fs::create_dir_all(&folder).expect("a folder");
-        std::fs::write(folder.join("SKILL.md"), format!("---\nname: {name}\n---\nOver, under: {name}.\n")).expect("a file");
+        std::fs::write(folder.join("SKILL.md"), format!("---\nname: {name}\n---\nOver, under: {name}.\n"))
+            .expect("a file");
         table.add(Skill::open(name.into(), format!("How to {name}."), &folder).expect("a skill")).expect("a new one");
     }
     table
@@ -384,11 +385,15 @@ fn a_skill_gate_without_its_tool_and_the_reverse_are_warnings() {
         let warnings = findings.into_iter().filter(|finding| finding.weight == Weight::Warning);
         warnings.map(|finding| finding.message).collect()
     };
-    let agent = |tools: &[&str], skills: &[&str]| {
-        json!({ "provider": "script", "model": "m", "tools": tools, "skills": skills, "agents": [], "hosts": [] })
-    };
+    let agent = |tools: &[&str], skills: &[&str]| json!({ "provider": "script", "model": "m", "tools": tools, "skills": skills, "agents": [], "hosts": [] });
     assert_eq!(said(agent(&["Skill"], &["weave"])), Vec::<String>::new());
-    assert_eq!(said(agent(&["Skill"], &[]))[0], "agent a lists the tool Skill but its gate `skills` is empty: its model is not offered it");
-    assert_eq!(said(agent(&[], &["weave"]))[0], "agent a has a gate `skills` but does not list the tool Skill: it can load no skill");
+    assert_eq!(
+        said(agent(&["Skill"], &[]))[0],
+        "agent a lists the tool Skill but its gate `skills` is empty: its model is not offered it"
+    );
+    assert_eq!(
+        said(agent(&[], &["weave"]))[0],
+        "agent a has a gate `skills` but does not list the tool Skill: it can load no skill"
+    );
     assert_eq!(said(agent(&["Skill"], &["weave", "dye*"]))[0], "no skill has a name like \"dye*\"");
 }

@@ -80,7 +80,20 @@ async fn nothing_outside_the_folder_and_no_other_skill_is_read() {
     table.add(skill(home.path(), "dye", "other")).expect("another");
     let tool = SkillTool::new(Arc::new(table));
     let definition = agent(&["weave"], &["Skill"]);
-    for file in ["link", "../secret", "/etc/passwd", "../dye/SKILL.md", "none", "pipe", ".", "raw", "large", "a\0b", ".env", "inside"] {
+    for file in [
+        "link",
+        "../secret",
+        "/etc/passwd",
+        "../dye/SKILL.md",
+        "none",
+        "pipe",
+        ".",
+        "raw",
+        "large",
+        "a\0b",
+        ".env",
+        "inside",
+    ] {
         let refused = call(&tool, &definition, json!({ "name": "weave", "file": file })).await;
         assert!(refused.is_err(), "{file}: {refused:?}");
     }

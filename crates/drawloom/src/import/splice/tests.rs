@@ -68,7 +68,11 @@ fn an_agent_is_added_to_every_form_of_a_config() {
     ] {
         let after = added(text);
         let value = value_of(&after);
-        assert_eq!(value["agents"]["new"], json!({ "tools": ["Read"], "system_prompt": "One.\nTwo." }), "{text:?}\n{after}");
+        assert_eq!(
+            value["agents"]["new"],
+            json!({ "tools": ["Read"], "system_prompt": "One.\nTwo." }),
+            "{text:?}\n{after}"
+        );
         let mut left = value;
         left["agents"].as_object_mut().expect("agents").remove("new");
         let mut before = if text.trim().is_empty() { json!({}) } else { value_of(text) };
@@ -78,7 +82,10 @@ fn an_agent_is_added_to_every_form_of_a_config() {
         assert_eq!(left, before, "{text:?}\n{after}");
         let comments = |text: &str| text.matches('#').count();
         assert!(comments(&after) >= comments(text), "{text:?}\n{after}");
-        assert!(text.contains("{}") || text.contains('~') || text.contains("null") || is_kept(text, &after), "{text:?}\n{after}");
+        assert!(
+            text.contains("{}") || text.contains('~') || text.contains("null") || is_kept(text, &after),
+            "{text:?}\n{after}"
+        );
     }
 }
 
@@ -178,11 +185,13 @@ fn any_config() -> impl Strategy<Value = String> {
         format!("{above}    {key}: {value}{comment}\n")
     });
     let agent = ("[a-z]{1,4}", prop::collection::btree_map("[a-z]{6}", field, 1..4)).prop_map(|(name, fields)| {
-        let fields: String = fields.into_iter().map(|(key, field)| field.replacen(": ", &format!("_{key}: "), 1)).collect();
+        let fields: String =
+            fields.into_iter().map(|(key, field)| field.replacen(": ", &format!("_{key}: "), 1)).collect();
         format!("  {name}:\n{fields}")
     });
     let agents = prop::collection::vec(agent, 0..4).prop_map(|agents| {
-        let all: String = agents.iter().enumerate().map(|(index, agent)| agent.replacen(':', &format!("{index}:"), 1)).collect();
+        let all: String =
+            agents.iter().enumerate().map(|(index, agent)| agent.replacen(':', &format!("{index}:"), 1)).collect();
         format!("agents:\n{all}")
     });
     (agents, prop::bool::ANY, prop::bool::ANY, prop::bool::ANY).prop_map(|(agents, first, returns, end)| {

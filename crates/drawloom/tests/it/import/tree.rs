@@ -51,12 +51,15 @@ fn check_report(report: &Value, made: &ClaudeFolder) {
 /// Runs every agent of the config once.
 fn run_all(home: &Home) {
     let listed = home.run(&["agents", "list", "--json", "--config", "drawloom.yaml"]).exits(0).json();
-    let names: Vec<&str> = listed["agents"].as_array().expect("agents").iter().filter_map(|agent| agent["name"].as_str()).collect();
+    let names: Vec<&str> =
+        listed["agents"].as_array().expect("agents").iter().filter_map(|agent| agent["name"].as_str()).collect();
     assert!(names.len() > AGENTS, "{}", names.len());
     for part in names.chunks(32) {
-        let runs: Vec<Value> = part.iter().map(|name| json!({ "agent": name, "prompt": format!("hello {name}") })).collect();
+        let runs: Vec<Value> =
+            part.iter().map(|name| json!({ "agent": name, "prompt": format!("hello {name}") })).collect();
         home.write("runs.json", &json!(runs).to_string());
-        let ran = home.run(&["batch", "runs.json", "--embedded", "--json", "--config", "drawloom.yaml"]).exits(0).json();
+        let ran =
+            home.run(&["batch", "runs.json", "--embedded", "--json", "--config", "drawloom.yaml"]).exits(0).json();
         let results = ran["results"].as_array().unwrap_or_else(|| panic!("{ran:#}"));
         assert_eq!(results.len(), part.len());
         for (name, result) in part.iter().zip(results) {
@@ -81,7 +84,12 @@ fn a_tree_of_every_shape_comes_over_whole_and_every_agent_runs() {
     check_prompts(&home, &made, &report);
     run_all(&home);
     let again = import(&home, &["--from", ".", "--write", "--json"]).exits(0).json();
-    assert_eq!(again["written"], false, "{:?}", said(&again).into_iter().filter(|line| !line.ends_with("unchanged")).collect::<Vec<_>>());
+    assert_eq!(
+        again["written"],
+        false,
+        "{:?}",
+        said(&again).into_iter().filter(|line| !line.ends_with("unchanged")).collect::<Vec<_>>()
+    );
     assert_eq!(config(&home), text);
 }
 
