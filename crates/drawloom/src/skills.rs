@@ -133,7 +133,7 @@ fn head(name: &str, folder: &Path) -> Result<Head, (usize, String)> {
 /// Whether a text can be the name of a skill.
 fn is_name(name: &str) -> bool {
     let plain = |sign: char| sign.is_ascii_alphanumeric() || "-_.".contains(sign);
-    !name.is_empty() && name.len() <= LONGEST_NAME && name.chars().all(plain) && name.trim_matches('.') != ""
+    !name.is_empty() && name.len() <= LONGEST_NAME && name.chars().all(plain) && !name.trim_matches('.').is_empty()
 }
 
 /// The folders with a `SKILL.md` below a directory, itself included, sorted. What is inside a skill is not looked at.

@@ -83,6 +83,7 @@ pub(crate) fn plan(request: Request) -> Result<Plan, CommandError> {
     let mut also = Vec::new();
     let base = with_providers(&base, &loaded, &mut target, &mut also)?;
     let mut mapped = map(&tree, &target, &environment::exact_variable);
+    place_servers(&mut mapped, &tree.project(), &request.into);
     let root = yaml::parse(0, base.as_bytes()).map(|(node, _)| node.to_value()).unwrap_or_default();
     let mut writing = Writing {
         editor: Editor::new(&base).map_err(|error| CommandError::usage("bad_config", error))?,
@@ -120,6 +121,23 @@ pub(crate) fn plan(request: Request) -> Result<Plan, CommandError> {
         .any(|item| item.kind == Kind::McpServer && matches!(item.action, Action::Add | Action::Update));
     let report = report(&request, mapped, also);
     Ok(Plan { report, before, after, copies, request, adds_servers })
+}
+
+/// Programs run in the project that they came from, also when the config is elsewhere.
+fn place_servers(mapped: &mut Mapped, project: &Path, config: &Path) {
+    let folder = config.parent().unwrap_or(Path::new(""));
+    let absolute = |path: &Path| std::path::absolute(Path::new(".").join(path)).unwrap_or_else(|_| path.to_owned());
+    let real = |path: &Path| absolute(path).canonicalize().unwrap_or_else(|_| absolute(path));
+    if real(project) == real(folder) {
+        return;
+    }
+    let place = real(project);
+    for server in &mut mapped.servers {
+        let has = |key: &str| server.fields.iter().any(|(name, _)| *name == key);
+        if has("command") && !has("cwd") {
+            server.fields.push(("cwd", json!(place.to_string_lossy())));
+        }
+    }
 }
 
 fn report(request: &Request, mapped: Mapped, also: Vec<String>) -> Report {
@@ -187,6 +205,9 @@ fn with_providers(
     Ok(text)
 }
 
+/// What becomes of each thing, and the skills that are copied.
+type Edited = (Vec<State>, Vec<(Skill, Copied)>);
+
 type State = (Kind, String, Action, Option<String>);
 
 struct Writing<'a> {
@@ -204,7 +225,7 @@ impl Writing<'_> {
         request: &Request,
         loaded: &Loaded,
         also: &mut Vec<String>,
-    ) -> Result<(Vec<State>, Vec<(Skill, Copied)>), String> {
+    ) -> Result<Edited, String> {
         let mut states = Vec::new();
         let servers: Vec<_> =
             mapped.servers.iter().map(|server| (&server.name, &server.source, server.value())).collect();

@@ -106,6 +106,11 @@ pub(crate) struct Note {
 }
 
 impl Note {
+    /// What notes that say the same have in common.
+    fn key(&self) -> (Outcome, &str, Option<&str>, Option<&str>) {
+        (self.outcome, &self.field, self.becomes.as_deref(), self.reason.as_deref())
+    }
+
     pub(crate) fn mapped(field: &str, becomes: impl Into<String>) -> Self {
         Self { field: field.into(), outcome: Outcome::Mapped, value: None, becomes: Some(becomes.into()), reason: None }
     }
@@ -213,16 +218,20 @@ impl Report {
 
     /// Notes that say the same, each once, with the names of what they are about.
     pub(crate) fn grouped_notes(&self) -> Vec<(Kind, &Note, Vec<&str>)> {
-        let mut groups: BTreeMap<(Kind, Outcome, &str, Option<&str>, Option<&str>), (&Note, Vec<&str>)> =
-            BTreeMap::new();
+        let mut all: Vec<(Kind, &Note, &str)> = Vec::new();
         for item in self.items.iter().filter(|item| item.action != Action::Dropped) {
-            for note in item.notes.iter().filter(|note| note.outcome != Outcome::Mapped) {
-                let key =
-                    (item.kind, note.outcome, note.field.as_str(), note.becomes.as_deref(), note.reason.as_deref());
-                groups.entry(key).or_insert_with(|| (note, Vec::new())).1.push(&item.name);
+            let notes = item.notes.iter().filter(|note| note.outcome != Outcome::Mapped);
+            all.extend(notes.map(|note| (item.kind, note, item.name.as_str())));
+        }
+        all.sort_by_key(|(kind, note, _)| (*kind, note.key()));
+        let mut groups: Vec<(Kind, &Note, Vec<&str>)> = Vec::new();
+        for (kind, note, name) in all {
+            match groups.last_mut().filter(|(last, first, _)| *last == kind && first.key() == note.key()) {
+                Some((_, _, names)) => names.push(name),
+                None => groups.push((kind, note, vec![name])),
             }
         }
-        groups.into_iter().map(|((kind, ..), (note, names))| (kind, note, names)).collect()
+        groups
     }
 
     /// Proposals that say the same, each once, with what they are for.

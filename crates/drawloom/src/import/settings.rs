@@ -147,7 +147,7 @@ fn plain(text: &str) -> String {
             '/' if !in_text && signs.peek() == Some(&'*') => {
                 signs.next();
                 let mut last = ' ';
-                while let Some(sign) = signs.next() {
+                for sign in signs.by_ref() {
                     if last == '*' && sign == '/' {
                         break;
                     }

@@ -53,7 +53,7 @@ pub struct Grant {
 pub(crate) struct Sourced {
     /// Skills, read where they are.
     pub(crate) skills: Vec<Skill>,
-    /// The folders, which agents may not change.
+    /// The folders, and files that belong to them, which agents may not change.
     pub(crate) folders: Vec<PathBuf>,
     pub(crate) findings: Vec<Finding>,
     /// Variables that servers of the folders name.
@@ -75,8 +75,10 @@ pub(crate) fn apply(config: &mut Config, lookup: &dyn Fn(&str) -> Option<String>
             continue;
         }
         let target = Target::of(config);
-        let mut mapped = map(&Tree::read(&source.claude), &target, lookup);
-        add_servers(config, source, &mut mapped, lookup, &mut sourced);
+        let tree = Tree::read(&source.claude);
+        let mut mapped = map(&tree, &target, lookup);
+        let project = std::path::absolute(Path::new(".").join(tree.project())).unwrap_or_default();
+        add_servers(config, source, &mut mapped, &project, lookup, &mut sourced);
         add_prompts(config, &mut mapped);
         add_agents(config, source, &mut mapped, &own);
         for skill in &mapped.skills {
@@ -91,7 +93,7 @@ pub(crate) fn apply(config: &mut Config, lookup: &dyn Fn(&str) -> Option<String>
                 false => sourced.skills.push(skill.clone()),
             }
         }
-        sourced.folders.push(source.claude.clone());
+        sourced.folders.extend(guarded(source));
         sourced.findings.extend(findings(&at, source, mapped.items));
     }
     for name in config.sources.iter().flat_map(|source| &source.grant.mcp_servers) {
@@ -102,6 +104,14 @@ pub(crate) fn apply(config: &mut Config, lookup: &dyn Fn(&str) -> Option<String>
         }
     }
     if problems.is_empty() { Ok(sourced) } else { Err(problems) }
+}
+
+/// What agents may not change: the folder, and the file of MCP servers beside it. That file need not exist where a server is
+/// granted: an agent that makes it would say which program is started.
+fn guarded(source: &SourceConfig) -> impl Iterator<Item = PathBuf> {
+    let servers = source.claude.parent().map(|beside| beside.join(".mcp.json"));
+    let servers = servers.filter(|file| file.exists() || !source.grant.mcp_servers.is_empty());
+    [source.claude.clone()].into_iter().chain(servers)
 }
 
 fn settle(items: &mut [Item], kind: Kind, name: &str, action: Action, reason: &str) {
@@ -115,6 +125,7 @@ fn add_servers(
     config: &mut Config,
     source: &SourceConfig,
     mapped: &mut Mapped,
+    project: &Path,
     lookup: &dyn Fn(&str) -> Option<String>,
     sourced: &mut Sourced,
 ) {
@@ -135,7 +146,11 @@ fn add_servers(
             continue;
         }
         let value = filled(&server.value(), &server.variables, lookup);
-        if let Ok(server_config) = serde_json::from_value::<McpServerConfig>(value) {
+        if let Ok(mut server_config) = serde_json::from_value::<McpServerConfig>(value) {
+            if !server_config.command.is_empty() {
+                // Its relative names mean files of the project that it came from.
+                server_config.cwd = Some(project.join(server_config.cwd.take().unwrap_or_default()));
+            }
             config.mcp_servers.insert(server.name.clone(), server_config);
             sourced.variables.extend(server.variables.iter().cloned());
         }

@@ -98,6 +98,14 @@ impl Tree {
         tree
     }
 
+    /// The folder that Claude Code runs in: the one with `.claude` in it, or the folder that was read.
+    pub(crate) fn project(&self) -> PathBuf {
+        match self.from.file_name().is_some_and(|name| name == ".claude") {
+            true => self.from.parent().map(Path::to_owned).unwrap_or_default(),
+            false => self.from.clone(),
+        }
+    }
+
     /// The files that decide what the folder means, each with its path for people, sorted.
     pub(crate) fn files(&self) -> Vec<(String, PathBuf)> {
         let all = self.agents.iter().chain(&self.commands).map(|entry| entry.path.clone());

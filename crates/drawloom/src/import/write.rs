@@ -143,6 +143,7 @@ pub(crate) fn write(plan: &Plan) -> Result<(), CommandError> {
         ),
         None => None,
     };
+    let is_new = !request.skills.exists();
     let written = stage(plan, staged.as_ref().map(tempfile::TempDir::path)).and_then(|()| {
         let mut renamed = Renamed::default();
         let done = rename_all(plan, staged.as_ref().map(tempfile::TempDir::path), &mut renamed);
@@ -150,7 +151,8 @@ pub(crate) fn write(plan: &Plan) -> Result<(), CommandError> {
     });
     if written.is_err() {
         // Folders that were made for the skills are empty again.
-        for folder in made.iter().flatten() {
+        let own = is_new.then_some(&request.skills);
+        for folder in own.into_iter().chain(made.iter().flatten()) {
             drop(fs::remove_dir(folder));
         }
     }

@@ -15,6 +15,8 @@ providers:
       rules:
         - when: { contains: plant, turn: 1 }
           calls: [{ tool: Write, input: { path: .claude/agents/evil.md, content: x } }]
+        - when: { contains: swap, turn: 1 }
+          calls: [{ tool: Write, input: { path: .mcp.json, content: x } }]
         - when: { contains: load, turn: 1 }
           calls: [{ tool: Skill, input: { name: weave } }]
         - when: { turn: 2 }
@@ -110,6 +112,8 @@ fn agents_cannot_write_the_folder_and_volumes_inside_it_must_be_read_only() {
     let ran = home.run(&["run", "reviewer", "plant it", "--embedded", "--config", "drawloom.yaml"]);
     assert!(ran.stdout.contains("agents may read it but not change it"), "{ran:?}");
     assert!(!home.path().join("project/.claude/agents/evil.md").exists());
+    let ran = home.run(&["run", "reviewer", "swap it", "--embedded", "--config", "drawloom.yaml"]);
+    assert!(ran.stdout.contains("agents may read it but not change it"), "{ran:?}");
     let inside = format!(
         "{CONFIG}  inside: {{ path: project/.claude/agents, mode: rw }}\nsources:\n  - claude: project/.claude\n"
     );
