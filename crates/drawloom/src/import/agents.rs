@@ -1,6 +1,6 @@
 //! An agent's file as an agent of the config.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
@@ -78,6 +78,30 @@ const DROPPED: &[(&str, &str)] = &[
     ("examples", "for people only; put examples into the body"),
     ("priority", "runs are admitted in the order of their start"),
     ("timeout", "the unit is not known; see `run_timeout_seconds`"),
+];
+
+/// Fields that have a note of their own.
+const TAKEN: [&str; 20] = [
+    "name",
+    "description",
+    "model",
+    "effort",
+    "temperature",
+    "top_p",
+    "skills",
+    "maxTurns",
+    "max-turns",
+    "max_turns",
+    "mcpServers",
+    "mcp-servers",
+    "mcp_servers",
+    "tools",
+    "allowed-tools",
+    "allowed_tools",
+    "allowedTools",
+    "disallowedTools",
+    "disallowed-tools",
+    "disallowed_tools",
 ];
 
 const UNKNOWN: &str = "not a field that Claude Code or this version knows";
@@ -284,6 +308,9 @@ impl Mapper<'_, '_> {
                     .collect(),
                 other => split_names(other).into_iter().map(|name| (name, None)).collect(),
             };
+            if parts.is_empty() {
+                self.notes.push(Note::dropped(key, "", "it names no server"));
+            }
             for (name, value) in parts {
                 let known = self.mapping.find_server(&name);
                 let note = match (known, value) {
@@ -308,7 +335,11 @@ impl Mapper<'_, '_> {
     fn skills(&mut self) -> Vec<String> {
         let mut found = Vec::new();
         let Some(field) = self.document.fields.get("skills") else { return found };
-        for said in split_names(&field.value) {
+        let named = split_names(&field.value);
+        if named.is_empty() {
+            self.notes.push(Note::dropped("skills", shown(&field.value), "it names no skill"));
+        }
+        for said in named {
             let wanted = said.rsplit(':').next().unwrap_or(&said);
             let known = [said.as_str(), wanted].into_iter().find_map(|name| self.mapping.find_skill(name));
             match known {
@@ -396,15 +427,10 @@ impl Mapper<'_, '_> {
 
     /// Every field that no other function took.
     fn rest(&mut self) {
-        let taken: BTreeSet<&str> = self.notes.iter().map(|note| note.field.as_str()).collect();
         let reasons: BTreeMap<&str, &str> = DROPPED.iter().copied().collect();
-        let mut left = Vec::new();
-        for (key, field) in &self.document.fields {
-            if !taken.contains(key.as_str()) {
-                let reason = reasons.get(key.as_str()).copied().unwrap_or(UNKNOWN);
-                left.push(Note::dropped(key, shown(&field.value), reason));
-            }
+        for (key, field) in self.document.fields.iter().filter(|(key, _)| !TAKEN.contains(&key.as_str())) {
+            let reason = reasons.get(key.as_str()).copied().unwrap_or(UNKNOWN);
+            self.notes.push(Note::dropped(key, shown(&field.value), reason));
         }
-        self.notes.append(&mut left);
     }
 }

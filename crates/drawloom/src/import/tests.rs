@@ -149,7 +149,7 @@ fn gates_are_proposed_and_stay_closed() {
 fn every_field_is_in_the_report() {
     let fields = "name: a\ndescription: d\ncolor: red\npermissionMode: plan\nmaxTurns: 5\nhooks: {}\nmemory: user\nbackground: true\n\
                   isolation: worktree\neffort: max\ntemperature: 0.2\ntop_p: 7\nversion: 1\nwhatever: x\nskills: [none]\nmodel: {a: b}\n\
-                  mcpServers: [ghost]\ndisallowedTools: []\ntools: [Read]";
+                  mcpServers: [ghost]\ndisallowedTools: []\ntools: [Read]\nbody: b\nfile: f\nfrontmatter: g\nmcp-servers:";
     let (value, notes) = agent(fields);
     let said: BTreeSet<&str> = notes.iter().map(|note| note.field.as_str()).collect();
     for line in fields.lines() {
@@ -161,6 +161,24 @@ fn every_field_is_in_the_report() {
     assert_eq!(value["effort"], json!("high"));
     assert_eq!(value["sampling"], json!({ "temperature": 0.2 }));
     assert_eq!(reasons(&notes, "top_p"), ["dropped: -"]);
+}
+
+#[test]
+fn of_the_plugins_of_a_user_only_installed_ones_are_read() {
+    let agent = |name: &str| format!("---\nname: {name}\n---\nx");
+    let home = folder(&[
+        (".claude/plugins/marketplaces/m/plugins/a/agents/a.md", &agent("a")),
+        (".claude/plugins/marketplaces/m/plugins/b/agents/b.md", &agent("b")),
+        (".claude/plugins/cache/m/a/1.0/agents/a.md", &agent("a")),
+    ]);
+    let place = home.path().join(".claude/plugins/cache/m/a/1.0");
+    let installed = json!({ "version": 2, "plugins": { "a@m": [{ "installPath": place }], "gone@m": [{ "installPath": "/nowhere" }] } });
+    fs::write(home.path().join(".claude/plugins/installed_plugins.json"), installed.to_string()).expect("a file");
+    let tree = Tree::read(&home.path().join(".claude"));
+    let names: Vec<&str> = tree.agents.iter().map(|entry| entry.shown.as_str()).collect();
+    assert_eq!(names, ["plugins/cache/m/a/1.0/agents/a.md"]);
+    assert_eq!(tree.agents[0].plugin.as_deref(), Some("a"));
+    assert_eq!(tree.left.len(), 1, "{:?}", tree.left);
 }
 
 #[test]

@@ -149,7 +149,36 @@ impl Tree {
                 Err(reason) => self.leave(&market, reason),
             }
         }
-        self.below_plugins(&folder.join("plugins"), 0, roots, seen);
+        let plugins = folder.join("plugins");
+        match read_json(&plugins.join("installed_plugins.json")) {
+            Ok(value) => self.installed(&plugins, &value, roots, seen),
+            Err(_) => self.below_plugins(&plugins, 0, roots, seen),
+        }
+    }
+
+    /// The plugins that a user installed: beside them are whole catalogues, which are not meant.
+    fn installed(&mut self, plugins: &Path, value: &Value, roots: &mut Vec<Root>, seen: &mut BTreeSet<PathBuf>) {
+        for (name, installed) in value.get("plugins").and_then(Value::as_object).into_iter().flatten() {
+            let every = installed.as_array().map_or_else(|| std::slice::from_ref(installed), Vec::as_slice);
+            for place in every.iter().filter_map(|one| one.get("installPath").and_then(Value::as_str)) {
+                match Path::new(place).is_dir() {
+                    true => {
+                        let before = roots.len();
+                        self.plugin(Path::new(place), roots, seen);
+                        // The folder is called after the version.
+                        let own = name.split('@').next().and_then(super::names::slug);
+                        if let Some(root) = roots.get_mut(before).filter(|root| root.manifest.get("name").is_none()) {
+                            root.plugin = own.or(root.plugin.take());
+                        }
+                    }
+                    false => {
+                        let shown = self.shown(&plugins.join("installed_plugins.json"));
+                        let reason = format!("{place} is not a directory");
+                        self.left.push(Item::dropped(Kind::Plugin, name, shown, reason));
+                    }
+                }
+            }
+        }
     }
 
     fn plugin(&mut self, folder: &Path, roots: &mut Vec<Root>, seen: &mut BTreeSet<PathBuf>) {
