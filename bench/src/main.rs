@@ -9,6 +9,7 @@ mod beside;
 mod floor;
 mod grep;
 mod http;
+mod import;
 mod load;
 mod mcp;
 mod memory;
@@ -87,6 +88,8 @@ enum Section {
     Grep,
     /// What the tool `Bash` adds to a bare shell
     Bash,
+    /// `drawloom import claude-code` of 200 agents beside reading their files
+    Import,
     /// What MCP adds to REST, the thin client, and calls that wait
     Mcp,
     /// Memory: idle, a parked run, a run in flight
@@ -152,6 +155,9 @@ async fn measure(arguments: &Arguments) -> Result<()> {
     }
     if wants(Section::Bash) {
         figures.bash_added = Some(bash::measure(bench.program())?);
+    }
+    if wants(Section::Import) {
+        figures.import = Some(import::measure(bench.program())?);
     }
     if wants(Section::Mcp) {
         mcp::measure(&bench, &mut figures).await?;

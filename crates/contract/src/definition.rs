@@ -71,6 +71,9 @@ pub struct Definition {
     /// Gate: scopes of memory that it may read and write.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub memory_scopes: Vec<MemoryScope>,
+    /// Gate: skills it may load, each with its description.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub skills: BTreeMap<String, String>,
     /// The models it may ask, by the caller's user tier. Without user tiers it is `provider` and `model` alone.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub choices: BTreeMap<String, Choice>,
@@ -156,5 +159,6 @@ impl Texts for Definition {
         for mate in self.team.iter_mut().flatten() {
             visit(&mut mate.description);
         }
+        self.skills.values_mut().for_each(visit);
     }
 }

@@ -11,6 +11,7 @@ const NEXT_STEPS: &str = "\
 First steps:
   drawloom demo                      a small fan-out with a scripted model: no key, no network
   drawloom init                      a first config, with the keys that the environment has
+  drawloom import claude-code        agents, skills, commands and MCP servers of Claude Code
   drawloom run AGENT PROMPT          one run, followed to its end
   drawloom serve                     a server for the agents of the config
   drawloom mcp install               connect Claude Code, Codex, opencode or another MCP host
@@ -104,6 +105,9 @@ pub struct Look {
 pub enum Command {
     /// Write a first config that works at once
     Init(commands::init::Init),
+    /// Bring agents, skills, commands and MCP servers of another program over
+    #[command(subcommand)]
+    Import(commands::import::Import),
     /// Serve the agents of the config over HTTP until stopped
     Serve(commands::serve::Serve),
     /// Show the project of this folder, its data and its server; it starts nothing
@@ -137,6 +141,9 @@ pub enum Command {
     /// The agents that can be run
     #[command(subcommand)]
     Agents(commands::agents::Agents),
+    /// The skills that agents can load
+    #[command(subcommand)]
+    Skills(commands::skills::Skills),
     /// The models that agents can ask
     #[command(subcommand)]
     Models(commands::models::Models),

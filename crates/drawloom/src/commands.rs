@@ -10,6 +10,7 @@ pub mod completions;
 pub mod config;
 pub mod demo;
 pub mod doctor;
+pub mod import;
 pub mod init;
 pub mod logs;
 pub mod man;
@@ -22,6 +23,7 @@ pub mod restore;
 pub mod run;
 pub mod runs;
 pub mod serve;
+pub mod skills;
 pub mod status;
 pub mod stop;
 pub mod trust;
@@ -83,6 +85,8 @@ fn appearance(globals: &Globals) -> Appearance {
 fn wants_json(command: &Command) -> bool {
     match command {
         Command::Init(init) => init.look.json,
+        Command::Import(import) => import.look().json,
+        Command::Skills(skills) => skills.look().json,
         Command::Serve(serve) => serve.look.json,
         Command::Run(run) => run.look.json,
         Command::Batch(batch) => batch.look.json,
@@ -117,6 +121,8 @@ fn perform(session: &Session, command: Command) -> Result<Exit, CommandError> {
     logging::start(filter, globals.log_format, appearance(globals))?;
     match command {
         Command::Init(init) => return init.perform(session),
+        Command::Import(import) => return import.perform(session),
+        Command::Skills(skills) => return skills.perform(session),
         Command::Status(status) => return status.perform(session),
         Command::Man(man) => return man.perform(session),
         Command::Mcp(mcp) => return mcp.perform(session),
@@ -152,6 +158,8 @@ fn perform(session: &Session, command: Command) -> Result<Exit, CommandError> {
             Command::Restart(restart) => restart.perform(session).await,
             Command::Logs(logs) => logs.perform(session).await,
             Command::Init(_)
+            | Command::Import(_)
+            | Command::Skills(_)
             | Command::Status(_)
             | Command::Man(_)
             | Command::Mcp(_)

@@ -18,15 +18,15 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use drawloom_models::ProviderConfig;
-use drawloom_server::config::{AuthConfig, DEFAULT_LISTEN, PrincipalConfig};
-use drawloom_substrate::{AgentConfig, ModelChoice, Tiers, UserTier, VolumeConfig, memory::MemoryConfig};
+use drawloom_server::config::{AuthConfig, DEFAULT_LISTEN, PrincipalConfig, PromptConfig};
+use drawloom_substrate::{AgentConfig, ModelChoice, SkillsConfig, Tiers, UserTier, VolumeConfig, memory::MemoryConfig};
 use drawloom_tools::McpServerConfig;
 
 pub use load::{Loaded, Mistake, join, schema};
 pub use pricing::{ModelPrice, Pricing};
 pub use retention::Retention;
 
-use crate::{environment, exit::CommandError, trust};
+use crate::{environment, exit::CommandError, import::SourceConfig, trust};
 
 /// The file that is looked for.
 const FILE_NAME: &str = "drawloom.yaml";
@@ -35,7 +35,7 @@ const FILE_NAME: &str = "drawloom.yaml";
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(extend("x-not-built" = [
-    "skills", "channels", "interruption", "budgets", "webhooks", "schedules", "fleet", "store", "bus", "telemetry",
+    "channels", "interruption", "budgets", "webhooks", "schedules", "fleet", "store", "bus", "telemetry",
     "memory_backends", "document_sources", "change_subscriptions", "hooks", "context_plugins", "search_providers",
     "search_priority", "scheduled_runs", "a2a_server_cards", "a2a_agents", "storage", "cache", "local_api"
 ]))]
@@ -59,6 +59,12 @@ pub struct Config {
     pub pricing: Pricing,
     /// Agents, by name.
     pub agents: BTreeMap<String, AgentConfig>,
+    /// Folders of instructions that agents load when a task needs them.
+    pub skills: SkillsConfig,
+    /// Texts that a person can pick in an MCP host, by name.
+    pub prompts: BTreeMap<String, PromptConfig>,
+    /// Folders of Claude Code that agents, skills and prompts are read from at every start.
+    pub sources: Vec<SourceConfig>,
     /// Directories that agents may touch, by name.
     pub volumes: BTreeMap<String, VolumeConfig>,
     /// What tools may do on this machine.
@@ -93,6 +99,9 @@ impl Default for Config {
             provider_priority: Vec::new(),
             pricing: Pricing::default(),
             agents: BTreeMap::new(),
+            skills: SkillsConfig::default(),
+            prompts: BTreeMap::new(),
+            sources: Vec::new(),
             volumes: BTreeMap::new(),
             tools: drawloom_tools::Config::default(),
             mcp_servers: BTreeMap::new(),
@@ -130,14 +139,19 @@ pub fn find(given: &[PathBuf]) -> Result<Vec<PathBuf>, CommandError> {
     if !given.is_empty() {
         return Ok(given.to_vec());
     }
+    let found = find_project().or_else(|| user_file().filter(|path| path.exists()));
+    found.map(|path| vec![path]).ok_or_else(missing)
+}
+
+/// The nearest `drawloom.yaml` in this directory or above it, if there is one.
+pub(crate) fn find_project() -> Option<PathBuf> {
     let here = PathBuf::from(FILE_NAME);
     if here.exists() {
-        return Ok(vec![here]);
+        return Some(here);
     }
     let current = std::env::current_dir().unwrap_or_default();
     let mut above = current.ancestors().skip(1).map(|above| above.join(FILE_NAME));
-    let found = above.find(|path| path.exists()).or_else(|| user_file().filter(|path| path.exists()));
-    found.map(|path| vec![path]).ok_or_else(missing)
+    above.find(|path| path.exists())
 }
 
 /// The error of a command that found no config file.

@@ -238,6 +238,7 @@ errors! {
         "needs_server": "What was asked needs a server, and a command without one executes the run.", "Wait for that command.";
         "no_agent": "Several prompts need an agent to go to.", "Add --agent.";
         "no_answer": "The command could not ask for confirmation: stdin has ended or is not a terminal.", "Pass --yes.";
+        "not_found": "What was named does not exist, or holds nothing to bring over.", "See the message.";
         "no_config": "There is no config.", "`drawloom init` writes one.";
         "no_data_dir": "There is no home directory to keep data in.", "Pass --data-dir.";
         "no_home": "There is no home directory in which hosts keep their config.", "Set HOME.";

@@ -13,7 +13,9 @@ mod embedded;
 mod environment;
 pub mod errors;
 pub mod exit;
+mod frontmatter;
 mod idle;
+pub mod import;
 mod interrupts;
 mod leftovers;
 pub mod limits;
@@ -31,6 +33,7 @@ mod resolve;
 mod retention;
 mod server_config;
 mod signals;
+mod skills;
 mod start;
 mod trust;
 

@@ -10,7 +10,7 @@ use std::{
 
 use drawloom_contract::{
     choice::ModelName,
-    definition::{Definitions as _, may_mean},
+    definition::{Definitions as _, matches, may_mean},
     executor::{Executor, MODEL},
     failure::Explain as _,
     ids::Tenant,
@@ -23,7 +23,7 @@ use drawloom_models::Secret;
 use drawloom_net::guarded::{SystemDialer, SystemResolver};
 use drawloom_process::Launcher;
 use drawloom_server::AnyOperation;
-use drawloom_substrate::{Catalog, Finding, Inputs, Problem, STORE_TOOLS, VolumeTable, Weight};
+use drawloom_substrate::{Catalog, Finding, Inputs, Problem, STORE_TOOLS, SkillTable, SkillTool, VolumeTable, Weight};
 
 use crate::{
     clock::SystemClock,
@@ -32,6 +32,7 @@ use crate::{
     environment,
     exit::CommandError,
     parts::secret_names,
+    skills,
 };
 
 /// The hidden argument with which this program is the launcher of a command.
@@ -54,6 +55,8 @@ pub struct Resolved {
     pub executors: BTreeMap<String, Arc<dyn Executor>>,
     /// The tools, without those that need the store: they are made when it is open.
     pub tools: Vec<Arc<dyn Tool>>,
+    /// The skills.
+    pub skills: Arc<SkillTable>,
     /// Tools that are off, of which an earlier process may have left calls that still run.
     pub turned_off: BTreeMap<String, Arc<dyn Outlives>>,
     /// The outside servers, by name, none of them started.
@@ -91,8 +94,17 @@ pub(crate) struct Directories {
 pub(crate) fn resolve_in(directories: &Directories, loaded: &Loaded, extra: &Extra) -> Result<Resolved, Vec<Mistake>> {
     let config = &loaded.config;
     let mut problems = Vec::new();
-    let tool_parts = tool_parts(&config.tools, directories);
+    let sourced = &loaded.sourced;
+    let in_place: Vec<_> = sourced.skills.iter().map(|skill| (skill.name.as_str(), skill.folder.as_path())).collect();
+    let skills = skills::read(&config.skills, &in_place);
+    problems.extend(skills.problems);
+    let skill_table = Arc::new(skills.table);
+    let tool_parts = tool_parts(&config.tools, directories, &skill_table);
     let mut tools = drawloom_tools::builtin(&tool_parts);
+    tools.push(Arc::new(match config.tools.bash.enabled {
+        true => SkillTool::with_commands(skill_table.clone()),
+        false => SkillTool::new(skill_table.clone()),
+    }));
     tools.extend(extra.tools.iter().cloned());
     let providers: Vec<String> = config.providers.keys().cloned().collect();
     let unusable = keyless(config);
@@ -124,8 +136,12 @@ pub(crate) fn resolve_in(directories: &Directories, loaded: &Loaded, extra: &Ext
         problems.extend(found);
         VolumeTable::default()
     });
-    if let Err(error) = volumes.guard(&config::guarded(&loaded.files)) {
-        problems.push(Problem::new(["volumes"], format!("cannot protect the config files from agents: {error}")));
+    let guarded = config::guarded(&loaded.files);
+    match volumes.guard(&guarded, &sourced.folders) {
+        Ok(found) => problems.extend(found),
+        Err(error) => {
+            problems.push(Problem::new(["volumes"], format!("cannot protect the config files from agents: {error}")));
+        }
     }
     let volumes_open = volumes.names().count() == config.volumes.len();
     let inputs = Inputs {
@@ -146,6 +162,7 @@ pub(crate) fn resolve_in(directories: &Directories, loaded: &Loaded, extra: &Ext
         off: &drawloom_tools::off(&config.tools).iter().map(|off| (off.name.into(), off.switch.into())).collect(),
         servers: &servers.keys().cloned().collect::<Vec<_>>(),
         volumes: &volumes,
+        skills: &skill_table,
     };
     match Catalog::resolve(&inputs) {
         Ok((catalog, mut findings)) if problems.is_empty() => {
@@ -154,6 +171,9 @@ pub(crate) fn resolve_in(directories: &Directories, loaded: &Loaded, extra: &Ext
                 at: ["providers", id, "api_key_env"].map(str::to_owned).to_vec(),
                 message: format!("provider {id} has no key: its variable is not set, so its models cannot be asked"),
             }));
+            findings.extend(sourced.findings.iter().cloned());
+            findings.extend(skills.findings);
+            findings.extend(unused_skills(&skill_table, config));
             findings.extend(bash::findings(&config.tools, &catalog));
             findings.extend(servers.iter().flat_map(|(name, server)| server_findings(name, server, &catalog)));
             let sources = drawloom_tools::outside(servers, &outside_parts(loaded));
@@ -164,6 +184,7 @@ pub(crate) fn resolve_in(directories: &Directories, loaded: &Loaded, extra: &Ext
                 prices,
                 executors: extra.executors.clone(),
                 tools,
+                skills: skill_table,
                 turned_off: drawloom_tools::turned_off(&tool_parts),
                 servers: servers.keys().cloned().zip(sources).collect(),
                 findings,
@@ -213,18 +234,37 @@ pub(crate) fn keep_apart(loaded: &Loaded, resolved: &Resolved, data: &DataDir) -
 }
 
 /// What the built-in tools are made of.
-fn tool_parts(config: &drawloom_tools::Config, directories: &Directories) -> drawloom_tools::Parts {
+fn tool_parts(
+    config: &drawloom_tools::Config,
+    directories: &Directories,
+    skills: &SkillTable,
+) -> drawloom_tools::Parts {
     let variable = |name: &str| Some((name.to_owned(), environment::variable(name)?));
     drawloom_tools::Parts {
         config: config.clone(),
         launcher: Launcher::this_program(&[LAUNCHER]),
         temporary: directories.temporary.clone(),
         staged: directories.staged.clone(),
+        skills: skills.all().map(|skill| (skill.name.clone(), skill.folder.clone())).collect(),
         environment: drawloom_tools::variables(config).filter_map(variable).collect(),
         clock: Arc::new(SystemClock),
         resolve: Arc::new(SystemResolver),
         dial: Arc::new(SystemDialer),
     }
+}
+
+/// Skills that no agent may load: read at every start, for nothing.
+fn unused_skills(skills: &SkillTable, config: &Config) -> Option<Finding> {
+    let patterns =
+        || config.agents.values().flat_map(|agent| agent.skills.iter().flatten().chain(&agent.bundled_skills));
+    let unused: Vec<&str> = skills.names().filter(|skill| !patterns().any(|pattern| matches(pattern, skill))).collect();
+    let shown = unused.iter().take(8).copied().collect::<Vec<_>>().join(", ");
+    let more = if unused.len() > 8 { format!(" and {} more", unused.len() - 8) } else { String::new() };
+    (!unused.is_empty()).then(|| Finding {
+        weight: Weight::Note,
+        at: vec!["skills".into()],
+        message: format!("no agent may load these skills: {shown}{more} (name them under `skills` of an agent)"),
+    })
 }
 
 /// What the outside servers are reached with.

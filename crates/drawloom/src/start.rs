@@ -32,7 +32,7 @@ use drawloom_contract::{
 };
 use drawloom_engine::{Engine, Provider, ResumeReport, StopReport};
 use drawloom_models::{Driver, ProviderConfig};
-use drawloom_server::{App, Limits, Monitor, auth::Auth};
+use drawloom_server::{App, Limits, Monitor, auth::Auth, mcp::Configured};
 use drawloom_store::{Found, Opened, Previous, Store};
 use drawloom_substrate::{
     STORE_TOOLS, StoreParts, Weight,
@@ -184,6 +184,8 @@ pub async fn start(parts: Parts) -> Result<Running, CommandError> {
         currency: parts.loaded.config.pricing.currency.clone(),
         started: parts.clock.wall(),
     };
+    let mut tables = parts.tables;
+    tables.push(Arc::new(Configured::new(parts.loaded.config.prompts.clone())));
     let app = App::new(drawloom_server::Parts {
         runs,
         definitions: parts.resolved.catalog.clone(),
@@ -196,7 +198,7 @@ pub async fn start(parts: Parts) -> Result<Running, CommandError> {
         memory,
         answers: store.clone(),
         operations: parts.operations,
-        tables: parts.tables,
+        tables,
         redactor,
         auth,
         limits: Limits::default(),

@@ -1,4 +1,4 @@
-//! Config of the surfaces: the sections `listen`, `auth` and `principals`.
+//! Config of the surfaces: the sections `listen`, `auth`, `principals` and `prompts`.
 
 use drawloom_contract::{
     caller::Scope,
@@ -43,4 +43,19 @@ pub struct PrincipalConfig {
     /// Name of the environment variable with their token.
     #[schemars(length(min = 1))]
     pub token_env: String,
+}
+
+/// A text that a person can pick in an MCP host, such as a slash command.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PromptConfig {
+    /// What it is for, for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// What its arguments are, for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub argument_hint: Option<String>,
+    /// The text. `$ARGUMENTS` stands for all that the person typed, `$1` to `$9` for its words.
+    #[schemars(length(min = 1))]
+    pub text: String,
 }

@@ -7,6 +7,7 @@
 mod calls;
 mod cancel;
 mod clients;
+mod configured;
 mod endpoint;
 mod handler;
 mod limits;
@@ -25,6 +26,7 @@ mod standing;
 mod table;
 mod wait;
 
+pub use configured::Configured;
 pub use limits::LIMITS;
 pub use rmcp;
 pub use table::{Ask, Change, Outcome, Pending, Progress, Table, Terms, View};

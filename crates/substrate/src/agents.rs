@@ -36,7 +36,7 @@ pub struct Budget {
 #[serde(default, deny_unknown_fields)]
 #[schemars(extend("x-not-built" = [
     "unbounded_iterations", "max_concurrent_children",
-    "compaction", "code", "skills", "inject_tool_guide", "disable_context", "internal", "executor",
+    "compaction", "code", "inject_tool_guide", "disable_context", "internal", "executor",
     "memory_quota_bytes", "memory_backend", "sql_scopes", "sql_quota_bytes", "core_blocks",
     "inherit_core_blocks", "memory_inject_max_tokens", "memory_protocol", "memory_consolidation",
     "memory_index_max_bytes", "memory_roots", "channels", "evaluation_scopes", "interruption", "agent_def_scopes",
@@ -78,6 +78,10 @@ pub struct AgentConfig {
     /// Gate: scopes of memory that it may use with the tool `Memory`: `agent`, `user`, `tenant` (also `global`), `run`. None,
     /// when absent.
     pub memory_scopes: Option<Vec<MemoryScope>>,
+    /// Gate: skills it may load with the tool `Skill`: exact names or `prefix*`. None, when absent.
+    pub skills: Option<Vec<String>>,
+    /// Skills whose instructions are part of its system prompt.
+    pub bundled_skills: Vec<String>,
     /// Most model turns of a run, retries not counted.
     #[schemars(range(min = 1, max = 10_000))]
     pub max_iterations: u32,
@@ -113,6 +117,8 @@ impl Default for AgentConfig {
             volumes: None,
             hosts: None,
             memory_scopes: None,
+            skills: None,
+            bundled_skills: Vec::new(),
             max_iterations: 16,
             max_tokens: None,
             retry_attempts: 2,

@@ -16,6 +16,7 @@ use crate::{
     lint::{self, Finding},
     memory,
     problem::Problem,
+    skills::SkillTable,
     tiers::{self, Tiers, UserTier},
     volumes::VolumeTable,
 };
@@ -25,6 +26,9 @@ pub const PROMPT_FILE_LIMIT: u64 = 256 * 1024;
 
 /// Most agents that a model is told it may spawn.
 const MOST_TEAM: usize = 256;
+
+/// What to do about a skill that does not exist when there are none at all.
+const NO_SKILLS: &str = "list the directory that holds its folder under `skills.directories`";
 
 /// What agents are resolved against. Paths in it are absolute, or relative to the current directory.
 pub struct Inputs<'a> {
@@ -54,6 +58,8 @@ pub struct Inputs<'a> {
     pub servers: &'a [String],
     /// The volumes.
     pub volumes: &'a VolumeTable,
+    /// The skills.
+    pub skills: &'a SkillTable,
 }
 
 /// The agents that there are. They come from the config, never change, and are the same for every tenant.
@@ -196,11 +202,14 @@ impl Resolving<'_> {
             true => self.models(),
             false => self.no_models(&executor),
         };
-        let system_prompt = self.system_prompt();
+        let mut system_prompt = self.system_prompt();
+        self.bundle(&mut system_prompt);
         let known: Vec<String> = self.inputs.tools.iter().chain(self.inputs.off.keys()).cloned().collect();
         let tools = self.tools(&known);
         let agents: Vec<String> = self.inputs.agents.keys().cloned().collect();
         let agents = self.names("agents", self.config.agents.as_deref(), "agent", &agents);
+        let skills: Vec<String> = self.inputs.skills.names().map(str::to_owned).collect();
+        let skills = self.names("skills", self.config.skills.as_deref(), "skill", &skills);
         let (volumes, table) = (self.volumes(), self.inputs.volumes);
         Some(Definition {
             name: name?,
@@ -224,6 +233,7 @@ impl Resolving<'_> {
             sampling: self.config.sampling.clone(),
             hosts: self.config.hosts.clone().unwrap_or_default(),
             memory_scopes: self.memory_scopes(),
+            skills: self.inputs.skills.allowed(&skills),
             choices,
         })
     }
@@ -324,6 +334,26 @@ impl Resolving<'_> {
         }
     }
 
+    /// Adds the instructions of the bundled skills, so that they are pinned with the definition.
+    fn bundle(&mut self, prompt: &mut String) {
+        let table = self.inputs.skills;
+        for (index, name) in self.config.bundled_skills.iter().enumerate() {
+            let at = ["bundled_skills", &index.to_string()];
+            let Some(skill) = table.find(name) else {
+                let hint = did_you_mean(name, table.names()).unwrap_or_else(|| NO_SKILLS.into());
+                self.report(&at, format!("there is no skill {name:?}"), Some(hint));
+                continue;
+            };
+            match skill.instructions() {
+                Ok(text) => {
+                    let gap = if prompt.is_empty() { "" } else { "\n\n" };
+                    prompt.push_str(&format!("{gap}<skill name={name:?}>\n{text}\n</skill>"));
+                }
+                Err(message) => self.report(&at, message, None),
+            }
+        }
+    }
+
     /// The names under `tools`, after a check that each exact one exists, and so does every server that one names.
     fn tools(&mut self, known: &[String]) -> Vec<String> {
         let servers = self.inputs.servers;
@@ -354,6 +384,7 @@ impl Resolving<'_> {
         for (index, name) in listed.iter().enumerate() {
             if !name.ends_with('*') && !known.contains(name) {
                 let hint = did_you_mean(name, known.iter().map(String::as_str));
+                let hint = hint.or_else(|| (what == "skill").then(|| NO_SKILLS.into()));
                 self.report(&[key, &index.to_string()], format!("there is no {what} {name:?}"), hint);
             }
         }

@@ -1,4 +1,4 @@
-//! Who may touch what: agent definitions, their gates, lint, volumes; artifacts, and what a run may know about itself.
+//! Who may touch what: agent definitions, their gates, lint, skills, volumes; memory, artifacts, and what a run may know about itself.
 //!
 //! Config comes in, decisions go out. The catalog answers which agents there are and what each may use; the volume table
 //! answers which directory a path belongs to. File I/O inside a volume is done by tools alone, through the handle that
@@ -13,6 +13,7 @@ mod hint;
 mod lint;
 pub mod memory;
 mod problem;
+mod skills;
 mod store_tools;
 mod tiers;
 mod volumes;
@@ -21,6 +22,7 @@ pub use agents::{AgentConfig, Budget, ModelChoice};
 pub use catalog::{Catalog, Inputs, PROMPT_FILE_LIMIT};
 pub use lint::{Finding, Weight};
 pub use problem::Problem;
+pub use skills::{SKILL_FILE, SKILL_FILE_LIMIT, SKILL_LIMIT, Skill, SkillTable, SkillTool, SkillsConfig, frontmatter};
 pub use store_tools::{STORE_TOOLS, StoreParts, StoreTool};
 pub use tiers::{Candidate, Tier, Tiers, UserTier};
 pub use volumes::{VolumeConfig, VolumeMode, VolumeTable};

@@ -107,6 +107,25 @@ pub(crate) fn agent(config: &AgentConfig, definition: &Definition, inputs: &Inpu
         ),
         _ => {}
     }
+    if lists("Skill") && definition.skills.is_empty() {
+        find(
+            Weight::Warning,
+            Some("skills"),
+            format!("agent {name} lists the tool Skill but its gate `skills` is empty: its model is not offered it"),
+        );
+    }
+    if !definition.skills.is_empty() && !lists("Skill") {
+        find(
+            Weight::Warning,
+            Some("skills"),
+            format!("agent {name} has a gate `skills` but does not list the tool Skill: it can load no skill"),
+        );
+    }
+    for pattern in config.skills.iter().flatten().filter(|pattern| pattern.ends_with('*')) {
+        if !inputs.skills.names().any(|skill| matches(pattern, skill)) {
+            find(Weight::Warning, Some("skills"), format!("no skill has a name like {pattern:?}"));
+        }
+    }
     for tool in FILE_TOOLS.into_iter().filter(|tool| lists(tool)) {
         if definition.volumes.is_empty() {
             find(

@@ -93,14 +93,26 @@ impl VolumeTable {
         if problems.is_empty() { Ok(table) } else { Err(problems) }
     }
 
-    /// Protects the server's config `files`, and the `.env` beside each of them, from agents in every volume. A file whose
-    /// directory does not exist is left out: there is nothing to protect.
-    pub fn guard(&mut self, files: &[PathBuf]) -> std::io::Result<()> {
-        let found = guarded::find(files)?;
-        for volume in self.volumes.values_mut() {
+    /// Protects the server's config `files`, the `.env` beside each of them, and `folders` with all that is in them (or other
+    /// files), from agents in every volume. A file whose directory does not exist is left out: there is nothing to protect. Answers what cannot be
+    /// protected: volumes inside such a folder that agents may write.
+    pub fn guard(&mut self, files: &[PathBuf], folders: &[PathBuf]) -> std::io::Result<Vec<Problem>> {
+        let found = guarded::find(files, folders)?;
+        let mut problems = Vec::new();
+        for (name, volume) in &mut self.volumes {
             volume.guarded = guarded::seen_from(&volume.root, &found)?;
+            let path = volume.spellings.last().map_or(Path::new("/"), |path| path);
+            for folder in folders.iter().filter(|folder| volume.mode == Mode::ReadWrite && folder.is_dir()) {
+                if guarded::contains(&File::open(folder)?, path)? {
+                    let message = format!(
+                        "volume {name} is inside the source folder {}, which agents may not change",
+                        folder.display()
+                    );
+                    problems.push(Problem::new(["volumes", name, "mode"], message).with_hint("write `mode: ro`"));
+                }
+            }
         }
-        Ok(())
+        Ok(problems)
     }
 
     /// The volume marked `default`.

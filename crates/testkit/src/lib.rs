@@ -2,6 +2,7 @@
 //! call, points at which the process is killed, the mistakes that our tests must be able to catch,
 //! model servers that are as strict as the real ones, and suites of what each seam promises.
 
+pub mod claude;
 mod clock;
 mod definitions;
 mod faults;

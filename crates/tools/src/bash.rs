@@ -4,6 +4,7 @@ mod outcome;
 mod rules;
 
 use std::{
+    collections::BTreeMap,
     fs::{self, File},
     os::fd::AsRawFd,
     path::PathBuf,
@@ -61,6 +62,8 @@ pub(crate) struct Bash {
     config: BashConfig,
     readable: Vec<ListedPath>,
     writable: Vec<ListedPath>,
+    /// The folders of skills, by name.
+    skills: BTreeMap<String, ListedPath>,
     launcher: Launcher,
     temporary: PathBuf,
     environment: Vec<(String, String)>,
@@ -81,6 +84,7 @@ impl Bash {
         Self {
             readable: resolve(&parts.config.bash.readable_paths),
             writable: resolve(&parts.config.bash.writable_paths),
+            skills: parts.skills.iter().map(|(name, path)| (name.clone(), ListedPath::resolve(path.clone()))).collect(),
             config: parts.config.bash.clone(),
             launcher: parts.launcher.clone(),
             temporary: parts.temporary.clone(),
@@ -189,7 +193,8 @@ impl Bash {
 
     fn command(&self, context: &ToolContext, input: &Input, seconds: u32) -> Result<Command, ToolError> {
         let place = context.volumes.locate(&context.definition, input.volume.as_deref(), ".")?;
-        let guarded = self.guarded(&place)?;
+        let readable = self.readable(context);
+        let guarded = self.guarded(&place, &readable)?;
         Ok(Command {
             program: "/bin/sh".into(),
             args: vec!["-c".into(), input.command.clone()],
@@ -198,7 +203,7 @@ impl Bash {
                 Mode::ReadOnly => Access::ReadOnly,
                 Mode::ReadWrite => Access::ReadWrite,
             },
-            readable: self.readable.clone(),
+            readable,
             writable: self.writable.clone(),
             guarded,
             network: self.network(context),
@@ -216,12 +221,20 @@ impl Bash {
         })
     }
 
+    /// What the operator lists, and the folders of the skills that the agent may load. One that is gone is left out: the tool
+    /// `Skill` says so.
+    fn readable(&self, context: &ToolContext) -> Vec<ListedPath> {
+        let skills = context.definition.skills.keys().filter_map(|name| self.skills.get(name));
+        let skills = skills.filter(|folder| folder.real().is_dir());
+        self.readable.iter().chain(skills).cloned().collect()
+    }
+
     /// The guarded files that lie in what the command may use. A hidden file that does not exist needs no guard: drawloom does
     /// not read it.
-    fn guarded(&self, place: &Place) -> Result<Vec<Guarded>, ToolError> {
+    fn guarded(&self, place: &Place, readable: &[ListedPath]) -> Result<Vec<Guarded>, ToolError> {
         let mut guarded = Vec::new();
         let volume = path_of(&place.root)?;
-        let listed = self.readable.iter().chain(&self.writable);
+        let listed = readable.iter().chain(&self.writable);
         let used: Vec<&PathBuf> = listed.map(ListedPath::real).chain([&volume]).collect();
         let mut files = Vec::new();
         for file in place.guarded.iter() {

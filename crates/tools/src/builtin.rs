@@ -25,6 +25,8 @@ pub struct Parts {
     pub temporary: PathBuf,
     /// The directory for notes about staged files, inside the data directory; see [`crate::leftovers`].
     pub staged: PathBuf,
+    /// The folders of skills, by name: commands of agents that may load one can read it.
+    pub skills: BTreeMap<String, PathBuf>,
     /// The values of the environment variables that [`variables`] names, as far as they are set.
     pub environment: BTreeMap<String, String>,
     /// The clock.

@@ -9,9 +9,12 @@ use std::{
 };
 
 use drawloom_contract::tool::{Guard, Guarded, ToolError};
-use rustix::fs::{AtFlags, fstat, statat};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, fstat, openat, statat};
 
 use crate::files::{Opened, failed};
+
+/// How many directories above a file are looked at.
+const MOST_DEPTH: usize = 256;
 
 /// What tells a file from all others while it exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,6 +78,7 @@ pub(crate) fn check_write(
         return Ok(());
     }
     let parent = Identity::of(directory).map_err(|error| failed(path, &error))?;
+    check_folders(guarded, path, directory)?;
     let existing = Identity::of_entry(directory, name, AtFlags::SYMLINK_NOFOLLOW);
     for guarded in guarded {
         let holds = Identity::of(&guarded.directory).is_ok_and(|holder| holder == parent);
@@ -85,6 +89,41 @@ pub(crate) fn check_write(
         }
     }
     Ok(())
+}
+
+/// Refuses to change what is in a protected folder, wherever links led: the directories above are compared one by one.
+fn check_folders(guarded: &[Guarded], path: &Path, directory: impl AsFd) -> Result<(), ToolError> {
+    let folders: Vec<Identity> = guarded.iter().filter_map(folder).collect();
+    if folders.is_empty() {
+        return Ok(());
+    }
+    let explain = |error: rustix::io::Errno| failed(path, &error.into());
+    let open = |from: &dyn AsFd, name: &str| {
+        openat(from.as_fd(), name, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).map_err(explain)
+    };
+    let mut here = open(&directory, ".")?;
+    for _ in 0..MOST_DEPTH {
+        let identity = Identity::of(&here).map_err(|error| failed(path, &error))?;
+        if folders.contains(&identity) {
+            return Err(ToolError::Denied(format!(
+                "{}: the server reads its agents from this folder; agents may read it but not change it",
+                path.display()
+            )));
+        }
+        let above = open(&here, "..")?;
+        if Identity::of(&above).is_ok_and(|above| above == identity) {
+            return Ok(());
+        }
+        here = above;
+    }
+    Err(ToolError::Denied(format!("{}: more than {MOST_DEPTH} directories deep", path.display())))
+}
+
+/// A protected folder, as it is now.
+fn folder(guarded: &Guarded) -> Option<Identity> {
+    let stat = statat(&guarded.directory, &guarded.name, AtFlags::empty()).ok()?;
+    let is_folder = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
+    is_folder.then_some(Identity { device: stat.st_dev, inode: stat.st_ino })
 }
 
 /// Refuses to write the file at `path` when it, or a directory that would be made on the way, is protected.

@@ -117,8 +117,19 @@ impl Init {
     }
 }
 
+/// The makers of models that `init` knows: the provider's name, and models for high, middle and low.
+pub(crate) fn makers() -> Vec<(&'static str, [&'static str; 3])> {
+    text::MAKERS.iter().map(|maker| (maker.provider, maker.models)).collect()
+}
+
+/// A config without agents, for those that are imported: with the keys that are set, or a script in place of a model.
+pub(crate) fn base(with_volume: bool) -> String {
+    let used: Vec<&text::Maker> = text::MAKERS.iter().filter(|maker| has_key(maker.key_env)).collect();
+    text::base(&used, with_volume)
+}
+
 /// The data directory, when the folder of the config contains it: a volume there would be refused at the first run.
-fn exposed(file: &Path, session: &Session) -> Result<Option<PathBuf>, CommandError> {
+pub(crate) fn exposed(file: &Path, session: &Session) -> Result<Option<PathBuf>, CommandError> {
     let folder = file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let data = Project::of(&session.globals, &[file.to_owned()])?.data.path().to_owned();
     let (Ok(folder), Ok(data)) = (folder.canonicalize(), std::path::absolute(data)) else { return Ok(None) };

@@ -20,6 +20,7 @@ use super::{
     tree::{Node, Position, Tree},
     yaml::{self, Fault},
 };
+use crate::import::{self, Sourced};
 
 /// A mistake in the config, and where.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,8 +58,10 @@ pub struct Loaded {
     pub config: Config,
     /// Its files, in order.
     pub files: Vec<PathBuf>,
-    /// Names that any of the files lists under `env`.
+    /// Names that any of the files lists under `env`, and those of variables that MCP servers of sources name.
     pub env_names: BTreeSet<String>,
+    /// What `sources` brought beside what is in the config.
+    pub(crate) sourced: Sourced,
     sources: Sources,
 }
 
@@ -72,9 +75,7 @@ struct Sources {
 impl Loaded {
     /// A mistake that the config's form does not show, with its position.
     pub fn mistake(&self, problem: &Problem) -> Mistake {
-        let steps = problem.at.iter().map(String::as_str);
-        let position = self.sources.root.position_of_value(&problem.at);
-        self.sources.mistake(position, path_text(steps), problem.message.clone(), problem.hint.clone())
+        self.sources.of(problem)
     }
 
     /// The position of what is at `path`, as `file:line:col`.
@@ -85,6 +86,12 @@ impl Loaded {
 }
 
 impl Sources {
+    fn of(&self, problem: &Problem) -> Mistake {
+        let steps = problem.at.iter().map(String::as_str);
+        let position = self.root.position_of_value(&problem.at);
+        self.mistake(position, path_text(steps), problem.message.clone(), problem.hint.clone())
+    }
+
     fn mistake(&self, position: Position, path: String, message: String, hint: Option<String>) -> Mistake {
         Mistake {
             position: Some((self.names[position.file].clone(), position.line, position.column)),
@@ -193,6 +200,9 @@ pub fn join(texts: Vec<(PathBuf, Vec<u8>)>, lookup: Lookup<'_>) -> Result<Loaded
     if mistakes.is_empty() {
         match serde_json::from_value::<Config>(value) {
             Ok(mut config) => {
+                let sourced = import::apply(&mut config, lookup)
+                    .map_err(|problems| problems.iter().map(|problem| sources.of(problem)).collect::<Vec<_>>())?;
+                env_names.extend(sourced.variables.iter().cloned());
                 let files: Vec<PathBuf> = texts.into_iter().map(|(path, _)| path).collect();
                 let first = files.first().and_then(|first| std::path::absolute(first).ok());
                 let folder = first.as_deref().and_then(Path::parent);
@@ -200,7 +210,7 @@ pub fn join(texts: Vec<(PathBuf, Vec<u8>)>, lookup: Lookup<'_>) -> Result<Loaded
                 for server in config.mcp_servers.values_mut().filter(|server| !server.command.is_empty()) {
                     server.cwd = server.cwd.take().or_else(|| folder.map(Path::to_owned));
                 }
-                return Ok(Loaded { config, files, env_names, sources });
+                return Ok(Loaded { config, files, env_names, sourced, sources });
             }
             Err(error) => mistakes.push(Mistake {
                 position: None,
@@ -222,12 +232,35 @@ fn anchor_paths(root: &mut Node, directory: &Path) {
         let Some(Tree::Map(entries)) = sections.get_mut(section).map(|entry| &mut entry.node.tree) else { continue };
         for entry in entries.values_mut() {
             let Tree::Map(fields) = &mut entry.node.tree else { continue };
-            if let Some(Tree::Text(path)) = fields.get_mut(key).map(|entry| &mut entry.node.tree)
-                && !path.is_empty()
-            {
-                *path = directory.join(&*path).to_string_lossy().into_owned();
+            if let Some(entry) = fields.get_mut(key) {
+                anchor(&mut entry.node, directory);
             }
         }
+    }
+    let Tree::Map(sections) = &mut root.tree else { return };
+    if let Some(Tree::Map(skills)) = sections.get_mut("skills").map(|entry| &mut entry.node.tree)
+        && let Some(Tree::List(directories)) = skills.get_mut("directories").map(|entry| &mut entry.node.tree)
+    {
+        for path in directories.iter_mut() {
+            anchor(path, directory);
+        }
+    }
+    if let Some(Tree::List(sources)) = sections.get_mut("sources").map(|entry| &mut entry.node.tree) {
+        for source in sources.iter_mut() {
+            let Tree::Map(fields) = &mut source.tree else { continue };
+            if let Some(entry) = fields.get_mut("claude") {
+                anchor(&mut entry.node, directory);
+            }
+        }
+    }
+}
+
+/// Makes a path relative to the file's directory.
+fn anchor(node: &mut Node, directory: &Path) {
+    if let Tree::Text(path) = &mut node.tree
+        && !path.is_empty()
+    {
+        *path = directory.join(&*path).to_string_lossy().into_owned();
     }
 }
 

@@ -56,7 +56,7 @@ agents:
     tools: Agent
   other:
     description: again
-skills: {}
+webhooks: {}
 concurrency: 4
 volumes:
   work: { mode: rx }
@@ -71,7 +71,7 @@ volumes:
             "a.yaml:9:5: agents.lead.channels: is not built in this version (leave channels out)",
             "a.yaml:10:17: agents.lead.max_tokens: is 0; 1 is the least",
             "a.yaml:13:3: agents.other: key \"other\" stands here a second time; first in line 11 (keep one of them)",
-            "a.yaml:15:1: skills: is not built in this version (leave skills out)",
+            "a.yaml:15:1: webhooks: is not built in this version (leave webhooks out)",
             "a.yaml:16:14: concurrency: must be an object, not 4",
             "a.yaml:18:9: volumes.work.path: is missing",
             "a.yaml:18:17: volumes.work.mode: is \"rx\"; it must be one of: rw, ro (did you mean rw?)",

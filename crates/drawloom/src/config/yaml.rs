@@ -10,14 +10,14 @@ use serde_saphyr::granit_parser::{self, Event, Marker, Parser, ScalarStyle};
 
 use super::tree::{Entry, Node, Position, Tree};
 
-/// The largest file that is read, in bytes.
-pub(crate) const FILE_LIMIT: u64 = 1024 * 1024;
+/// The largest file that is read, in bytes: enough for some hundred agents with their prompts.
+pub(crate) const FILE_LIMIT: u64 = 8 * 1024 * 1024;
 /// How deep values may stand in values.
 pub(crate) const DEPTH_LIMIT: usize = 64;
 /// How many values a file may hold, anchors expanded.
 pub(crate) const NODE_LIMIT: usize = 50_000;
 /// How many bytes of text a file may hold, anchors expanded.
-pub(crate) const TEXT_LIMIT: usize = 4 * FILE_LIMIT as usize;
+pub(crate) const TEXT_LIMIT: usize = 2 * FILE_LIMIT as usize;
 
 /// A mistake in a file's text.
 #[derive(Debug, Clone, PartialEq, Eq)]

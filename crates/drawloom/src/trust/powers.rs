@@ -39,6 +39,7 @@ impl Powers {
         }
         lines.extend(words.volumes(config));
         lines.extend(words.prompts(config));
+        lines.extend(words.folders(config));
         lines.extend(words.commands(config));
         lines.extend(words.requests(config));
         if !listen_address(&config.listen).is_some_and(|address| address.ip().is_loopback()) {
@@ -150,6 +151,14 @@ impl Words {
             let is_outside = !real(file).starts_with(&self.folder);
             is_outside.then(|| format!("reads {} (agents.{}.system_prompt_file)", self.path(file), self.text(name)))
         })
+    }
+
+    /// Sources and skills outside the config's folder: their text goes to the providers.
+    fn folders(&self, config: &Config) -> impl Iterator<Item = String> {
+        let sources = config.sources.iter().map(|source| (&source.claude, "takes agents from", "sources"));
+        let skills = config.skills.directories.iter().map(|path| (path, "takes skills from", "skills.directories"));
+        let outside = sources.chain(skills).filter(|(path, ..)| !real(path).starts_with(&self.folder));
+        outside.map(|(path, what, key)| format!("{what} {} ({key})", self.path(path)))
     }
 
     /// The tool Bash: whose commands are run, and what they get besides the volumes.

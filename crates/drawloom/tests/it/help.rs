@@ -15,6 +15,8 @@ fn every_command_has_help() {
     let mut all = String::new();
     for command in [
         "init",
+        "import claude-code",
+        "skills ls",
         "serve",
         "mcp",
         "mcp install",

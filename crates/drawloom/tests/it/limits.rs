@@ -23,7 +23,7 @@ fn config(text: &str, says: &str) -> String {
 
 fn cross(limit: &Limit) -> String {
     match limit.name {
-        "config_file_bytes" => config(&format!("#{}", "x".repeat(most(limit))), "longer than 1048576 bytes"),
+        "config_file_bytes" => config(&format!("#{}", "x".repeat(most(limit))), "longer than 8388608 bytes"),
         "config_depth" => {
             config(&format!("a: {}{}", "[".repeat(most(limit) + 1), "]".repeat(most(limit) + 1)), "recursion limit")
         }

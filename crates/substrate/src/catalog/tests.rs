@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use drawloom_contract::tool::Mode;
 
-use crate::{Weight, volumes::VolumeConfig};
+use crate::{Skill, Weight, volumes::VolumeConfig};
 
 use super::*;
 
@@ -39,10 +39,11 @@ fn resolve(config: Value) -> Result<(Catalog, Vec<Finding>), Vec<String>> {
             .unwrap_or_default(),
         unusable: &["keyless".to_owned()],
         providers: &["script", "anthropic", "deepseek", "keyless"].map(str::to_owned),
-        tools: &["Read".to_owned(), "Write".to_owned(), "Agent".to_owned()],
+        tools: &["Read".to_owned(), "Write".to_owned(), "Agent".to_owned(), "Skill".to_owned()],
         off: &BTreeMap::from([("Bash".to_owned(), "set tools.bash.enabled: true".to_owned())]),
         servers: &["files".to_owned(), "search".to_owned()],
         volumes: &volumes,
+        skills: &skills(directory.path()),
     };
     Catalog::resolve(&inputs).map_err(|problems| {
         problems
@@ -53,6 +54,19 @@ fn resolve(config: Value) -> Result<(Catalog, Vec<Finding>), Vec<String>> {
             })
             .collect()
     })
+}
+
+/// The skills `weave` and `weave-fast`.
+fn skills(home: &std::path::Path) -> SkillTable {
+    let mut table = SkillTable::default();
+    for name in ["weave", "weave-fast"] {
+        let folder = home.join("skills").join(name);
+        std::fs::create_dir_all(&folder).expect("a folder");
+        std::fs::write(folder.join("SKILL.md"), format!("---\nname: {name}\n---\nOver, under: {name}.\n"))
+            .expect("a file");
+        table.add(Skill::open(name.into(), format!("How to {name}."), &folder).expect("a skill")).expect("a new one");
+    }
+    table
 }
 
 fn one(config: Value) -> Arc<Definition> {
@@ -124,7 +138,7 @@ fn every_name_that_does_not_exist_is_reported_at_once() {
              `provider`)",
             "agents.b.system_prompt_file: `system_prompt` and `system_prompt_file` are both given (keep one of them)",
             "agents.b.tools.0: there is no tool \"Raed\" (did you mean \"Read\"?)",
-            "agents.b.tools.1: there is no tool \"Zsh\" (there are Read, Write, Agent, Bash, mcp__files__*, mcp__search__*)",
+            "agents.b.tools.1: there is no tool \"Zsh\" (there are Read, Write, Agent, Skill, Bash, mcp__files__*, mcp__search__*)",
             "agents.b.volumes.0: there is no volume \"shelve\" (did you mean \"shelf\"?)",
             "agents.b.volumes.2: volumes \"work\" and \"work/sub\" overlap, so that one file would have two answers (let \
              an agent touch only one of them)",
@@ -340,4 +354,46 @@ fn a_team_is_listed_unless_it_is_too_large_for_a_model() {
     assert_eq!(find("all").team, None);
     assert!(find("all").may_spawn(&"w000".parse().expect("a name")));
     assert!(findings.iter().any(|finding| finding.message.contains("may spawn 258 agents")), "{findings:?}");
+}
+
+#[test]
+fn skills_are_a_gate_with_names_and_descriptions_or_part_of_the_prompt() {
+    let agent = one(json!({ "agents": { "a": {
+        "provider": "script", "model": "m", "tools": ["Skill"], "skills": ["weave*"], "bundled_skills": ["weave"],
+        "system_prompt": "You weave."
+    } } }));
+    let skills: Vec<(&str, &str)> =
+        agent.skills.iter().map(|(name, description)| (name.as_str(), description.as_str())).collect();
+    assert_eq!(skills, [("weave", "How to weave."), ("weave-fast", "How to weave-fast.")]);
+    assert_eq!(agent.system_prompt, "You weave.\n\n<skill name=\"weave\">\nOver, under: weave.\n</skill>");
+    let problems = resolve(json!({ "agents": { "a": {
+        "provider": "script", "model": "m", "skills": ["waeve", "none*"], "bundled_skills": ["dye"]
+    } } }));
+    assert_eq!(
+        problems.err().expect("problems"),
+        [
+            "agents.a.bundled_skills.0: there is no skill \"dye\" (there are weave, weave-fast)",
+            "agents.a.skills.0: there is no skill \"waeve\" (did you mean \"weave\"?)"
+        ]
+    );
+}
+
+#[test]
+fn a_skill_gate_without_its_tool_and_the_reverse_are_warnings() {
+    let said = |agent: Value| -> Vec<String> {
+        let (_, findings) = resolve(json!({ "agents": { "a": agent } })).expect("no mistakes");
+        let warnings = findings.into_iter().filter(|finding| finding.weight == Weight::Warning);
+        warnings.map(|finding| finding.message).collect()
+    };
+    let agent = |tools: &[&str], skills: &[&str]| json!({ "provider": "script", "model": "m", "tools": tools, "skills": skills, "agents": [], "hosts": [] });
+    assert_eq!(said(agent(&["Skill"], &["weave"])), Vec::<String>::new());
+    assert_eq!(
+        said(agent(&["Skill"], &[]))[0],
+        "agent a lists the tool Skill but its gate `skills` is empty: its model is not offered it"
+    );
+    assert_eq!(
+        said(agent(&[], &["weave"]))[0],
+        "agent a has a gate `skills` but does not list the tool Skill: it can load no skill"
+    );
+    assert_eq!(said(agent(&["Skill"], &["weave", "dye*"]))[0], "no skill has a name like \"dye*\"");
 }

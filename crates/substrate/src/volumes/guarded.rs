@@ -26,12 +26,14 @@ pub(super) struct Protected {
     rule: Guard,
 }
 
-/// Every name that leads to one of the config files or to the `.env` beside it.
-pub(super) fn find(files: &[PathBuf]) -> io::Result<Vec<Protected>> {
+/// Every name that leads to one of the config files, to the `.env` beside it, or to one of the folders.
+pub(super) fn find(files: &[PathBuf], folders: &[PathBuf]) -> io::Result<Vec<Protected>> {
     let mut found: Vec<Protected> = Vec::new();
-    for file in files {
+    let with_hidden = files.iter().map(|file| (file, true)).chain(folders.iter().map(|folder| (folder, false)));
+    for (file, has_hidden) in with_hidden {
         let names = names_of(file)?;
-        let hidden = names.iter().map(|(directory, _)| names_of(&directory.join(ENVIRONMENT_FILE)));
+        let beside: &[_] = if has_hidden { &names } else { &[] };
+        let hidden = beside.iter().map(|(directory, _)| names_of(&directory.join(ENVIRONMENT_FILE)));
         let hidden: Vec<_> = hidden.collect::<io::Result<Vec<_>>>()?.into_iter().flatten().collect();
         let names = names.into_iter().map(|name| (name, Guard::ReadOnly));
         for ((directory, name), rule) in names.chain(hidden.into_iter().map(|name| (name, Guard::Hidden))) {

@@ -57,6 +57,7 @@ pub(crate) fn tool(
         launcher,
         temporary: place.join("temporary"),
         staged: place.join("staged"),
+        skills: Default::default(),
         environment: Default::default(),
         clock: Arc::new(NoClock),
         resolve: Arc::new(SystemResolver),

@@ -228,3 +228,30 @@ async fn a_listed_path_cannot_be_pointed_elsewhere() {
         assert!(!std::path::Path::new(&format!("{outside}/cache/new")).exists());
     }
 }
+
+/// A skill may lie in a volume that the command can write: its folder is read-only all the same.
+#[tokio::test]
+async fn the_folder_of_a_skill_can_be_read_and_run_but_not_changed_and_other_folders_are_not_there() {
+    let mut room = Room::new();
+    let shelf = tempfile::tempdir().expect("a directory");
+    for name in ["weave", "dye"] {
+        std::fs::create_dir(shelf.path().join(name)).expect("a folder");
+        std::fs::write(shelf.path().join(name).join("say.sh"), format!("echo {name}\n")).expect("a file");
+    }
+    let (weave, dye) = (shelf.path().join("weave"), shelf.path().join("dye"));
+    room.put("own/say.sh", "echo own\n");
+    let own = room.volume.path().join("own");
+    room.skills = [("weave".to_owned(), weave.clone()), ("own".to_owned(), own.clone())].into();
+    for (folder, says) in [(&weave, "weave"), (&own, "own")] {
+        let script = folder.join("say.sh").display().to_string();
+        let said = room.done("Bash", json!({ "command": format!("sh {script}") })).await;
+        assert_eq!(said, format!("{says}\n[exit code 0]"));
+        let command = format!("echo x > {script} || echo x > {}/new || mv {script} /tmp/", folder.display());
+        room.fails("Bash", json!({ "command": command })).await;
+        assert_eq!(std::fs::read_to_string(&script).expect("the file"), format!("echo {says}\n"));
+    }
+    room.fails("Bash", json!({ "command": format!("ls {}", dye.display()) })).await;
+    std::fs::remove_dir_all(&weave).expect("a folder");
+    let after = room.done("Bash", json!({ "command": "echo on" })).await;
+    assert_eq!(after, "on\n[exit code 0]", "a skill that is gone does not stop commands");
+}

@@ -91,3 +91,51 @@ async fn an_environment_file_that_does_not_exist_cannot_be_made() {
     assert_eq!(std::fs::read_dir(room.volume.path().join("conf")).expect("the directory").count(), 2);
     room.done("Write", json!({ "path": "elsewhere/.env", "content": "x" })).await;
 }
+
+/// A folder that the server reads agents from, in a volume that agents may change.
+#[tokio::test]
+async fn nothing_in_a_protected_folder_is_changed_or_made_by_any_way_there() {
+    let mut room = Room::new();
+    room.put("proj/.claude/agents/a.md", "text\n");
+    room.put("proj/other.txt", "text\n");
+    let root = room.volume.path().to_owned();
+    room.guarded = [Guarded {
+        directory: Arc::new(File::open(root.join("proj")).expect("the directory")),
+        name: ".claude".into(),
+        path: Some("proj/.claude".into()),
+        rule: Guard::ReadOnly,
+    }]
+    .into();
+    symlink("proj/.claude/agents", root.join("link")).expect("a link");
+    symlink("proj/.claude", root.join("whole")).expect("a link");
+    for path in [
+        "proj/.claude/agents/a.md",
+        "proj/.claude/agents/new.md",
+        "proj/.claude/skills/new/SKILL.md",
+        "link/a.md",
+        "link/new.md",
+        "whole/deep/er/new.md",
+    ] {
+        let refused = room.fails("Write", json!({ "path": path, "content": "x" })).await;
+        assert!(refused.contains("agents may read it but not change it"), "{path}: {refused}");
+    }
+    let edit = json!({ "path": "link/a.md", "old_string": "text", "new_string": "x" });
+    assert!(room.fails("Edit", edit).await.contains("not change it"));
+    for command in [
+        "echo x > proj/.claude/agents/a.md",
+        "echo x > proj/.claude/agents/new.md",
+        "mkdir proj/.claude/skills",
+        "rm -r proj/.claude",
+        "mv proj/.claude proj/moved",
+        "mv proj gone",
+        "echo x > link/new.md",
+    ] {
+        room.fails("Bash", json!({ "command": command })).await;
+    }
+    assert_eq!(room.get("proj/.claude/agents/a.md"), "text\n");
+    assert_eq!(std::fs::read_dir(root.join("proj/.claude/agents")).expect("the folder").count(), 1);
+    assert_eq!(std::fs::read_dir(root.join("proj/.claude")).expect("the folder").count(), 1);
+    assert_eq!(room.done("Read", json!({ "path": "link/a.md" })).await.trim_end().lines().count(), 1);
+    room.done("Write", json!({ "path": "proj/other.txt", "content": "x" })).await;
+    room.done("Bash", json!({ "command": "echo y > proj/other.txt && cat proj/.claude/agents/a.md" })).await;
+}

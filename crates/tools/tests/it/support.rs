@@ -1,6 +1,7 @@
 //! A volume, the parts of the tools, and a way to call one.
 
 use std::{
+    collections::BTreeMap,
     fs::File,
     io,
     net::{IpAddr, SocketAddr},
@@ -96,6 +97,8 @@ pub(crate) struct Room {
     pub(crate) config: Config,
     pub(crate) hosts: Vec<String>,
     pub(crate) network: Arc<Network>,
+    /// Folders of skills; the agent may load all of them.
+    pub(crate) skills: BTreeMap<String, PathBuf>,
     calls: AtomicU64,
 }
 
@@ -114,6 +117,7 @@ impl Room {
             config,
             hosts: vec!["*".into()],
             network: Arc::default(),
+            skills: BTreeMap::new(),
             calls: AtomicU64::new(1),
         }
     }
@@ -126,6 +130,7 @@ impl Room {
             launcher: Launcher::new(program, &[]),
             temporary: self.temporary.path().to_owned(),
             staged: self.temporary.path().join("staged"),
+            skills: self.skills.clone(),
             environment: [("PATH".to_owned(), "/usr/bin:/bin".to_owned()), ("SECRET".to_owned(), "s3cret".to_owned())]
                 .into(),
             clock: Arc::new(TestClock::default()),
@@ -143,7 +148,10 @@ impl Room {
             root: RunId::from_bytes([1; 16]),
             user: UserId::default_user(),
             depth: 0,
-            definition: Arc::new(drawloom_testkit::definition("tester", "p", "m")),
+            definition: Arc::new(Definition {
+                skills: self.skills.keys().map(|name| (name.clone(), String::new())).collect(),
+                ..drawloom_testkit::definition("tester", "p", "m")
+            }),
             hosts: self.hosts.clone().into(),
             volumes: Arc::new(Open { path, root, mode: self.mode, guarded: self.guarded.clone() }),
             redactor: self.redactor.clone(),

@@ -43,8 +43,8 @@ pub struct Agent {
     pub model: String,
     /// Tools it may use.
     pub tools: Vec<String>,
-    /// What it may touch, by gate: which agents it may spawn (`agents`), which hosts it may reach (`hosts`), and which
-    /// volumes it sees (`volumes`).
+    /// What it may touch, by gate: which agents it may spawn (`agents`), which hosts it may reach (`hosts`), which
+    /// skills it may load (`skills`), and which volumes it sees (`volumes`).
     pub gates: BTreeMap<String, Vec<String>>,
     /// Most model turns of a run.
     pub max_iterations: u32,
@@ -80,6 +80,7 @@ impl Agent {
                 ("agents".to_owned(), definition.agents.clone()),
                 ("hosts".to_owned(), definition.hosts.clone()),
                 ("memory_scopes".to_owned(), scopes.collect()),
+                ("skills".to_owned(), definition.skills.keys().cloned().collect()),
                 ("volumes".to_owned(), definition.volumes.clone()),
             ]),
             max_iterations: definition.max_iterations,

@@ -14,7 +14,7 @@ pub(super) struct Maker {
     /// The variable that holds the key.
     pub(super) key_env: &'static str,
     /// Models by tier: high, middle, low.
-    models: [&'static str; 3],
+    pub(super) models: [&'static str; 3],
 }
 
 /// In order of preference.
@@ -88,10 +88,25 @@ pub(super) fn config(makers: &[&Maker]) -> String {
     text
 }
 
-/// A provider that needs no key; returns how each agent names its model.
-fn script(text: &mut String) -> [String; 2] {
-    text.push_str(
-        "
+/// The config for these makers without any agent. Its volume is read only: who imports agents has not said that they may write.
+pub(super) fn base(makers: &[&Maker], with_volume: bool) -> String {
+    let mut text = HEAD.to_owned();
+    match makers.is_empty() {
+        true => {
+            text.push_str(SCRIPT);
+            text.push_str("\n# The model of agents that name none.\ndefaults: { provider: script, model: demo }\n");
+        }
+        false => drop(real(&mut text, makers)),
+    }
+    if with_volume {
+        text.push_str(
+            "\n# Directories that agents may touch. `mode: rw` lets them write.\nvolumes:\n  here: { path: ., mode: ro, default: true }\n",
+        );
+    }
+    text
+}
+
+const SCRIPT: &str = "
 # A script plays the model, so that everything can be tried without a key. For a real one, set a key and run
 # `drawloom init --force`, or write: anthropic: { driver: anthropic, api_key_env: ANTHROPIC_API_KEY }
 providers:
@@ -100,12 +115,12 @@ providers:
     options:
       rules:
         - text: \"A script plays the model here, and it can only repeat what you said: {{prompt}}\"
+";
 
-# Short names for models.
-models:
-  main: { provider: script, model: demo }
-",
-    );
+/// A provider that needs no key; returns how each agent names its model.
+fn script(text: &mut String) -> [String; 2] {
+    text.push_str(SCRIPT);
+    text.push_str("\n# Short names for models.\nmodels:\n  main: { provider: script, model: demo }\n");
     ["model: main".into(), "model: main".into()]
 }
 

@@ -8,7 +8,7 @@ use std::{
 };
 
 use rustix::{
-    fs::{CWD, Mode, OFlags, ResolveFlags, fstat, openat2},
+    fs::{CWD, FileType, Mode, OFlags, ResolveFlags, fstat, openat2},
     io::Errno,
     mount::{MoveMountFlags, OpenTreeFlags, move_mount, open_tree},
 };
@@ -52,8 +52,9 @@ fn guard(part: &Path, relative: &Path, rule: Guard, empty: &Path) -> Result<bool
         Err(Errno::LOOP) => return Err("a link leads to it".into()),
         Err(error) => return Err(error.to_string()),
     };
-    let links = fstat(&found).map_err(|error| error.to_string())?.st_nlink;
-    if links > 1 {
+    let stat = fstat(&found).map_err(|error| error.to_string())?;
+    // A directory has a link for each directory in it, and no second name.
+    if stat.st_nlink > 1 && FileType::from_raw_mode(stat.st_mode) != FileType::Directory {
         return Err("it has a second name (a hard link)".into());
     }
     // A directory that something is mounted on cannot be renamed, so that none on the way can be exchanged for another.

@@ -1,0 +1,57 @@
+//! Agents, skills, commands and MCP servers of Claude Code, brought over.
+//!
+//! Everything here but `write` is a function of files and a config: `tree` reads a folder, `map` turns it into what a config
+//! can hold, `plan` compares that with a config file and edits its text, `report` says what became of every field. The command
+//! `import` writes the result; `sources` of the config uses the same mapping at every start and writes nothing.
+
+mod agents;
+mod document;
+mod emit;
+mod map;
+mod models;
+mod names;
+mod plan;
+mod prompts;
+mod report;
+mod servers;
+mod settings;
+mod skills;
+pub mod sources;
+mod spans;
+mod splice;
+mod tools;
+mod tree;
+mod write;
+
+use std::{fs::File, io::Read as _, path::Path};
+
+pub(crate) use map::{Mapped, Target, map};
+pub(crate) use plan::{Plan, Request, plan};
+pub(crate) use report::{Action, Item, Kind, Note, Outcome, Proposal, Report};
+pub(crate) use sources::{SourceConfig, Sourced, apply, digest};
+pub(crate) use tree::Tree;
+pub(crate) use write::write;
+
+/// The largest agent, command or settings file that is read, in bytes.
+pub(crate) const FILE_LIMIT: u64 = 256 * 1024;
+
+/// The content of a regular file within a limit, or why there is none.
+pub(crate) fn read_limited(path: &Path, limit: u64) -> Result<Vec<u8>, String> {
+    // A pipe would never end; nothing but a file is opened.
+    match std::fs::metadata(path) {
+        Ok(found) if !found.is_file() => return Err("this is not a regular file".into()),
+        Ok(found) if found.len() > limit => return Err(format!("it has {} bytes, more than {limit}", found.len())),
+        Ok(_) => {}
+        Err(error) => return Err(format!("cannot be read: {error}")),
+    }
+    let mut bytes = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(limit + 1).read_to_end(&mut bytes));
+    match read {
+        Ok(_) if bytes.len() as u64 > limit => Err(format!("it has more than {limit} bytes")),
+        Ok(_) => Ok(bytes),
+        Err(error) => Err(format!("cannot be read: {error}")),
+    }
+}
+
+#[cfg(test)]
+mod tests;

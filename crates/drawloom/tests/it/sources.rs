@@ -1,0 +1,153 @@
+//! `sources`: a folder of Claude Code is read at every start, within what the operator grants.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use crate::support::Home;
+
+const CONFIG: &str = "\
+listen: 127.0.0.1:0
+providers:
+  script:
+    driver: script
+    options:
+      rules:
+        - when: { contains: plant, turn: 1 }
+          calls: [{ tool: Write, input: { path: .claude/agents/evil.md, content: x } }]
+        - when: { contains: swap, turn: 1 }
+          calls: [{ tool: Write, input: { path: .mcp.json, content: x } }]
+        - when: { contains: load, turn: 1 }
+          calls: [{ tool: Skill, input: { name: weave } }]
+        - when: { turn: 2 }
+          text: \"{{last}}\"
+        - text: \"{{prompt}}\"
+defaults: { provider: script, model: test }
+agents:
+  own: { tools: [], agents: [], hosts: [] }
+volumes:
+  notes: { path: project, mode: rw }
+";
+
+fn home(grant: &str) -> Home {
+    let home = Home::new();
+    home.write("drawloom.yaml", &format!("{CONFIG}sources:\n  - claude: project/.claude\n    grant: {grant}\n"));
+    put(
+        &home,
+        "agents/reviewer.md",
+        "---\nname: reviewer\ndescription: d\ntools: Read, Write, Bash, Task(helper), mcp__db__get\n---\nReview.",
+    );
+    put(&home, "agents/helper.md", "---\nname: helper\nskills: weave\ncolor: red\n---\nHelp.");
+    put(&home, "agents/own.md", "---\nname: own\n---\nTheirs.");
+    put(&home, "skills/weave/SKILL.md", "---\nname: weave\ndescription: How to weave.\n---\nOver, under.");
+    put(&home, "commands/fix.md", "Fix $ARGUMENTS");
+    fs::write(home.path().join("project/.mcp.json"), "{\"mcpServers\": {\"db\": {\"command\": \"./db\"}}}")
+        .expect("a file");
+    home
+}
+
+fn put(home: &Home, name: &str, text: &str) {
+    let path = home.path().join("project/.claude").join(name);
+    fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+    fs::write(path, text).expect("a file");
+}
+
+fn agent(home: &Home, name: &str) -> Value {
+    let listed = home.run(&["agents", "list", "--json", "--config", "drawloom.yaml"]).exits(0).json();
+    let found = listed["agents"].as_array().expect("agents").iter().find(|agent| agent["name"] == name).cloned();
+    found.unwrap_or_else(|| panic!("{name} is not in {listed:#}"))
+}
+
+#[test]
+fn the_grant_is_the_ceiling_and_the_folder_narrows_it() {
+    let home = home(
+        "{ tools: [Read, Write, Agent, Skill, \"mcp__*\"], volumes: [notes], agents: [helper, own], hosts: [x.com] }",
+    );
+    let reviewer = agent(&home, "reviewer");
+    assert_eq!(reviewer["tools"], json!(["Read", "Write", "Agent"]), "no Bash: not granted; no server: off");
+    assert_eq!(reviewer["gates"]["agents"], json!(["helper"]), "the file asks for less than the grant");
+    assert_eq!(reviewer["gates"]["hosts"], json!([]), "it lists no tool that reaches hosts");
+    assert_eq!(reviewer["gates"]["volumes"], json!(["notes"]));
+    let helper = agent(&home, "helper");
+    assert_eq!(helper["tools"], json!(["Read", "Write", "Skill"]));
+    assert_eq!(helper["gates"]["skills"], json!(["weave"]));
+    assert_eq!(agent(&home, "own")["tools"], json!([]), "the config's own agent counts");
+    let validated = home.run(&["validate", "--json"]).exits(0).json();
+    let said = validated["findings"].to_string();
+    for part in [
+        "2 agents, 1 skill, 1 prompt",
+        "agent own kept: the config has an agent of this name",
+        "mcp server db dropped: it stays off: `grant.mcp_servers` does not name it",
+        "`tools` dropped: `grant.tools` does not name it",
+        "`color` dropped: a colour of Claude Code's own screen",
+    ] {
+        assert!(said.contains(part), "{part:?} is not in {said}");
+    }
+    let ran = home.run(&["run", "helper", "load it", "--embedded", "--config", "drawloom.yaml"]).exits(0);
+    assert!(ran.stdout.contains("Over, under."), "{ran:?}");
+}
+
+#[test]
+fn without_a_grant_there_is_nothing_to_use_and_servers_stay_off() {
+    let home = home("{}");
+    let reviewer = agent(&home, "reviewer");
+    assert_eq!(reviewer["tools"], json!([]));
+    assert_eq!(reviewer["gates"], json!({ "agents": [], "hosts": [], "skills": [], "volumes": [] }));
+    let powers = home.run(&["trust", "--json", "--config", "drawloom.yaml"]);
+    assert!(!powers.stdout.contains("./db"), "{powers:?}");
+    home.write(
+        "drawloom.yaml",
+        &format!(
+            "{CONFIG}sources:\n  - claude: project/.claude\n    grant: {{ tools: [\"mcp__*\"], mcp_servers: [db] }}\n"
+        ),
+    );
+    assert_eq!(agent(&home, "reviewer")["tools"], json!(["mcp__db__get"]));
+    let powers = home.run(&["trust", "--json", "--config", "drawloom.yaml"]);
+    assert!(powers.stdout.contains("starts the program `./db`"), "a server that is granted is a power: {powers:?}");
+}
+
+#[test]
+fn agents_cannot_write_the_folder_and_volumes_inside_it_must_be_read_only() {
+    let home = home("{ tools: [Write], volumes: [notes] }");
+    let ran = home.run(&["run", "reviewer", "plant it", "--embedded", "--config", "drawloom.yaml"]);
+    assert!(ran.stdout.contains("agents may read it but not change it"), "{ran:?}");
+    assert!(!home.path().join("project/.claude/agents/evil.md").exists());
+    let ran = home.run(&["run", "reviewer", "swap it", "--embedded", "--config", "drawloom.yaml"]);
+    assert!(ran.stdout.contains("agents may read it but not change it"), "{ran:?}");
+    let inside = format!(
+        "{CONFIG}  inside: {{ path: project/.claude/agents, mode: rw }}\nsources:\n  - claude: project/.claude\n"
+    );
+    home.write("drawloom.yaml", &inside);
+    let refused = home.run(&["validate", "--json"]).exits(2).json();
+    assert!(refused.to_string().contains("volume inside is inside the source folder"), "{refused:#}");
+}
+
+#[test]
+fn a_change_in_the_folder_is_a_change_of_the_config() {
+    let home = home("{ tools: [Read], volumes: [notes] }");
+    home.run(&["trust", "--yes"]).exits(0);
+    let _server = home.serve();
+    let quiet = home.run(&["run", "helper", "hello"]).exits(0);
+    assert!(!quiet.stderr.contains("older version"), "{quiet:?}");
+    put(&home, "agents/helper.md", "---\nname: helper\n---\nHelp more.");
+    let told = home.run(&["run", "helper", "hello"]).exits(0);
+    assert!(told.stderr.contains("the server runs an older version of"), "{told:?}");
+}
+
+#[test]
+fn a_folder_that_is_missing_and_an_unknown_key_are_mistakes_with_their_place() {
+    let home = home("{ tool: [Read] }");
+    let wrong = home.run(&["validate"]).exits(2);
+    assert!(
+        wrong.stderr.contains("sources[0].grant.tool: is not a known key (did you mean tools?)"),
+        "{}",
+        wrong.stderr
+    );
+    home.write("drawloom.yaml", &format!("{CONFIG}sources: [{{ claude: nowhere }}]\n"));
+    let wrong = home.run(&["validate"]).exits(2);
+    assert!(
+        wrong.stderr.contains("nowhere is not a directory") && wrong.stderr.contains("drawloom.yaml:"),
+        "{}",
+        wrong.stderr
+    );
+}

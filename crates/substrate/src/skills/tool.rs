@@ -1,0 +1,134 @@
+//! `Skill`: returns the instructions of a skill, or one of its files.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use drawloom_contract::{
+    definition::matches,
+    tool::{Gates, Repeat, Step, Tool, ToolCard, ToolContext, ToolError},
+};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::hint::did_you_mean;
+
+use super::{Skill, SkillTable};
+
+/// Why an agent without skills is not offered the tool.
+const EMPTY_GATE: &str = "this agent may load no skill: the gate `skills` of its definition is empty";
+
+/// Most characters of a description that a model is told.
+const MOST_DESCRIPTION: usize = 1024;
+
+/// The tool `Skill`.
+pub struct SkillTool {
+    skills: Arc<SkillTable>,
+    commands: Commands,
+}
+
+/// Whether agents with the tool `Bash` can read the folders of their skills.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Commands {
+    On,
+    Off,
+}
+
+impl SkillTool {
+    /// For agents whose commands do not see the folders.
+    pub fn new(skills: Arc<SkillTable>) -> Self {
+        Self { skills, commands: Commands::Off }
+    }
+
+    /// For agents whose commands see the folders of their skills, read-only and under their own paths.
+    pub fn with_commands(skills: Arc<SkillTable>) -> Self {
+        Self { skills, commands: Commands::On }
+    }
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Input {
+    /// The skill.
+    name: String,
+    /// A file of the skill, by its path in the skill's folder; the skill's instructions, when absent.
+    file: Option<String>,
+}
+
+#[async_trait]
+impl Tool for SkillTool {
+    fn card(&self) -> ToolCard {
+        ToolCard::new::<Input>(
+            "Skill",
+            "Load a skill: instructions for a kind of task, and files that belong to them. Load the skill that fits the task \
+             before you begin it. The answer names the skill's files; read one with `file`.",
+        )
+    }
+
+    /// The card with the skills that may be loaded.
+    fn card_for(&self, card: &ToolCard, gates: Gates<'_>) -> Result<ToolCard, String> {
+        let skills = &gates.definition.skills;
+        if skills.is_empty() {
+            return Err(EMPTY_GATE.into());
+        }
+        let lines = skills.iter().map(|(name, description)| format!("\n- {name}: {}", one_line(description)));
+        let mut card = card.clone();
+        card.description = format!("{}\nSkills:{}", card.description, lines.collect::<String>());
+        let names: Vec<&String> = skills.keys().collect();
+        if let Some(name) = card.input_schema.pointer_mut("/properties/name") {
+            *name = json!({ "type": "string", "enum": names, "description": name["description"] });
+        }
+        Ok(card)
+    }
+
+    fn repeat(&self) -> Repeat<'_> {
+        Repeat::Safe
+    }
+
+    async fn call(&self, context: &ToolContext, input: Value) -> Result<Step, ToolError> {
+        let Input { name, file } = serde_json::from_value(input)?;
+        let allowed = &context.definition.skills;
+        if !allowed.contains_key(&name) {
+            let hint = did_you_mean(&name, allowed.keys().map(String::as_str)).unwrap_or_else(|| EMPTY_GATE.into());
+            return Err(ToolError::Denied(format!(
+                "agent {} may not load a skill {name:?}; {hint}",
+                context.definition.name
+            )));
+        }
+        let Some(skill) = self.skills.find(&name) else {
+            return Err(ToolError::Failed(format!("skill {name:?} is no longer in a directory of `skills`")));
+        };
+        let text = match file {
+            None => skill.instructions().map(|text| self.with_files(context, skill, text)),
+            Some(file) => skill.read(&file),
+        };
+        text.map(Step::done).map_err(ToolError::Failed)
+    }
+}
+
+impl SkillTool {
+    /// The instructions, and what belongs to them.
+    fn with_files(&self, context: &ToolContext, skill: &Skill, mut text: String) -> String {
+        let (files, cut) = skill.files();
+        if !files.is_empty() {
+            let more = if cut { ", and more" } else { "" };
+            text.push_str(&format!("\n\n[files of this skill, read with `file`: {}{more}]", files.join(", ")));
+        }
+        let runs_commands = context.definition.tools.iter().any(|pattern| matches(pattern, "Bash"));
+        if runs_commands && self.commands == Commands::On {
+            let folder = skill.folder.display();
+            text.push_str(&format!("\n\n[Bash can read and run these files, but not change them, in {folder}]"));
+        }
+        text
+    }
+}
+
+/// A description on one line, cut when it is long.
+fn one_line(text: &str) -> String {
+    let mut line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    if let Some((end, _)) = line.char_indices().nth(MOST_DESCRIPTION) {
+        line.truncate(end);
+        line.push('…');
+    }
+    line
+}
