@@ -61,8 +61,8 @@ fn missing(field: &str, scope: MemoryScope) -> Failure {
 }
 
 /// Who changes something, with the request's idempotency key.
-pub(crate) fn by<'a, R: Request>(call: &Call<'a>, request: &R) -> By<'a> {
-    let key: Option<RequestKey> = dispatch::request_key(call.caller, request);
+pub(crate) fn by<'a, R: Request>(call: &Call<'a>, request: &R, key: &Option<String>) -> By<'a> {
+    let key: Option<RequestKey> = key.as_ref().and_then(|_| dispatch::request_key(call.caller, request));
     By::Request { caller: call.caller, operation: R::NAME, key }
 }
 

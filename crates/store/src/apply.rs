@@ -50,7 +50,7 @@ pub(crate) fn apply(
 ) -> Result<Committed> {
     // With one run and nothing else that can be refused, the check is the entry's first write: no savepoint is needed.
     let is_plain = work.once.is_none() && work.batch.is_none() && work.values.is_empty() && work.logs.is_empty();
-    if work.runs.len() <= 1 && is_plain {
+    if (work.runs.len() <= 1 && is_plain) || is_one_value(work) {
         return write(connection, writes, work);
     }
     transactions.savepoint()?;
@@ -63,6 +63,17 @@ pub(crate) fn apply(
     }
     transactions.release()?;
     written
+}
+
+/// Whether it changes one value and nothing else. What can be refused of it is refused before anything is written, apart from the
+/// removal of values whose time is over.
+fn is_one_value(work: &Work) -> bool {
+    work.values.len() == 1
+        && work.runs.is_empty()
+        && work.waits.is_empty()
+        && work.batch.is_none()
+        && work.definitions.is_empty()
+        && work.logs.is_empty()
 }
 
 fn write(connection: &Connection, writes: &mut Writes<'_>, work: &Work) -> Result<Committed> {

@@ -9,6 +9,7 @@ mod entry;
 mod error;
 mod limits;
 mod place;
+mod recent;
 pub mod rules;
 mod search;
 mod tool;
@@ -24,7 +25,7 @@ use drawloom_contract::{
     redact::Redactor,
     time::{Clock, Timestamp},
     tool::ToolContext,
-    values::{ChangeError, Expect, KeyValue, NewValue, Quota, Seen, ValueChange, ValueKey, WatchFrom},
+    values::{ChangeError, Expect, Kept, KeyValue, NewValue, Quota, Seen, ValueChange, ValueKey, WatchFrom},
 };
 use futures::{StreamExt as _, future, stream::BoxStream};
 use serde_json::{Value, json};
@@ -39,6 +40,7 @@ pub use search::{Asked, Fit, Hit, Hits, Search, Term, Terms};
 pub use tool::TOOL;
 
 pub(crate) use place::plain;
+use recent::Recent;
 use rules::{Ask, Current, Next, apply};
 
 /// Maximum bytes of a key.
@@ -68,6 +70,7 @@ pub struct MemoryParts {
 pub struct Memory {
     parts: MemoryParts,
     locks: Vec<Mutex<()>>,
+    recent: Recent,
 }
 
 /// Who changes something.
@@ -141,7 +144,7 @@ impl By<'_> {
 
 impl Memory {
     pub fn new(parts: MemoryParts) -> Arc<Self> {
-        Arc::new(Self { parts, locks: (0..LOCKS).map(|_| Mutex::default()).collect() })
+        Arc::new(Self { parts, locks: (0..LOCKS).map(|_| Mutex::default()).collect(), recent: Recent::default() })
     }
 
     pub fn config(&self) -> &MemoryConfig {
@@ -160,13 +163,23 @@ impl Memory {
         let _alone = self.lock(&key).await;
         for _ in 0..TRIES {
             let now = self.parts.clock.wall();
-            let before = self.find(&key, now).await?;
+            let recent = self.recent.find(&key, now);
+            let is_recent = recent.is_some();
+            let before = match recent {
+                Some(entry) => Some(entry),
+                None => self.find(&key, now).await?,
+            };
             let current = before.as_ref().map(|entry| Current {
                 value: entry.value.clone(),
                 revision: entry.revision,
                 expires_at: entry.expires_at,
             });
             let (next, mut answer) = match apply(ask, current.as_ref(), now, self.parts.config.bounds()) {
+                // Only what is written is compared with the store; the rest is decided from the store itself.
+                Err(_) | Ok((Next::Same, _)) if is_recent => {
+                    self.recent.forget(&key);
+                    continue;
+                }
                 Ok(decided) => decided,
                 // What was done before under the same key is still done.
                 Err(refusal) => return self.first_answer(key, by, now).await?.ok_or(refusal.into()),
@@ -321,7 +334,17 @@ impl Memory {
             return Ok(answer);
         }
         let is_keyed = once.is_some();
-        let Applied { result, answer: first, .. } = self.parts.values.change(changes, once).await?;
+        // Forgotten before, because this future may be dropped when the change is made.
+        changes.iter().for_each(|change| self.recent.forget(&change.key));
+        let written = match changes.as_slice() {
+            [ValueChange { key, to: Some(new), .. }] => Some((key.clone(), new.clone())),
+            _ => None,
+        };
+        let Applied { result, answer: first, repeated } = self.parts.values.change(changes, once).await?;
+        if let (Some((key, new)), [revision], false) = (written, result.as_slice(), repeated) {
+            let (value, revision) = (new.value.into_inner(), *revision);
+            self.recent.keep(key, Kept { value, revision, at: now, expires_at: new.expires_at });
+        }
         let mut answer = if is_keyed { first } else { self.parts.redactor.clean(answer).into_inner() };
         if let Some(revision) = result.first() {
             answer["revision"] = (*revision).into();

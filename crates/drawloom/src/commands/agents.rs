@@ -60,7 +60,8 @@ impl Agents {
                         gate("agents"),
                         gate("volumes"),
                         gate("hosts"),
-                        gate("memory_scopes"),
+                        // Without an agent that has memory there is no column.
+                        Text::new(agent.gates.get("memory_scopes").map(|scopes| scopes.join(", ")).unwrap_or_default()),
                         Text::new(first_line(&agent.description, 60)),
                     ]
                 }),

@@ -128,9 +128,12 @@ impl Writes<'_> {
                 None => Ok(Ok(0)),
             };
         };
-        self.remove_old(key, *at)?;
-        // It may have been among the old ones.
-        let found = found.filter(|found| found.expires_at.is_none_or(|time| time > *at));
+        // What is over is removed with others that are.
+        let (found, over) = match found {
+            Some(found) if found.expires_at.is_some_and(|time| time <= *at) => (None, Some(found)),
+            found => (found, None),
+        };
+        self.remove_old(key, over, *at)?;
         let written = self.put(key, new, text, words.is_some(), found.as_ref(), *at)?;
         if let (Ok(revision), Some(words)) = (&written, words) {
             self.add_words.execute(values![*revision, &key.key, words])?;
@@ -198,12 +201,11 @@ impl Writes<'_> {
         Ok(None)
     }
 
-    /// Removes some of what is over in the space.
-    fn remove_old(&mut self, key: &ValueKey, at: Timestamp) -> Result<()> {
+    /// Removes some of what is over in the space, and the key's own value when that is over.
+    fn remove_old(&mut self, key: &ValueKey, over: Option<Found>, at: Timestamp) -> Result<()> {
         let values = values![key.space.as_str(), at, REMOVED_AT_ONCE];
         let mut old = self.old.all(values, |row| read_old(row, &key.space))?;
-        if let Some(found) = self.find.first(&place(key), read_found)?
-            && found.expires_at.is_some_and(|time| time <= at)
+        if let Some(found) = over
             && old.iter().all(|(other, _)| other != key)
         {
             old.push((key.clone(), found));

@@ -15,7 +15,7 @@ use drawloom_contract::{
     limits::{Amount, Limit},
     time::Instant,
     tool::{Gates, Step, Tool, ToolError},
-    values::{Kept, Within},
+    values::Within,
 };
 use drawloom_testkit::{Memory as FakeValues, definition};
 
@@ -547,4 +547,34 @@ async fn a_search_shows_values_within_its_bytes_and_says_what_it_left_out() {
     assert_eq!(shown, [(false, 14), (false, 14), (true, 14)]);
     assert!(hits.truncated && hits.fit == Fit::All);
     assert_eq!(hits.hits[2].entry.value, Value::Null);
+}
+
+#[tokio::test]
+async fn what_this_process_remembers_is_never_believed_against_the_store() {
+    let values = Arc::new(FakeValues::default());
+    let open = || {
+        Memory::new(MemoryParts {
+            config: MemoryConfig::default(),
+            values: values.clone(),
+            search: Arc::new(Mirror),
+            clock: Arc::new(SetClock::default()),
+            redactor: Arc::new(Redactor::new([SECRET])),
+        })
+    };
+    // Two of them over one store: each is another process to the other.
+    let (one, other, caller, here) = (open(), open(), caller(), place(ann()));
+    let change =
+        async |memory: &Memory, change: Change| memory.change(&here, "k", &ask(change), &by(&caller, None)).await;
+    change(&one, Change::Set(json!("text"))).await.expect("set");
+    change(&other, Change::Set(json!(5))).await.expect("set");
+    // To the first it is still a text.
+    assert_eq!(change(&one, Change::Incr(1.into())).await.expect("a number")["value"], 6);
+    change(&other, Change::Incr(1.into())).await.expect("a number");
+    assert_eq!(change(&one, Change::Incr(1.into())).await.expect("a number")["value"], 8, "no update is lost");
+    change(&other, Change::Delete).await.expect("removed");
+    assert_eq!(change(&one, Change::AppendDedupe(json!(1))).await.expect("a list")["appended"], true);
+    change(&other, Change::Set(json!([2]))).await.expect("set");
+    assert_eq!(change(&one, Change::AppendDedupe(json!(1))).await.expect("a list")["value"], json!([2, 1]));
+    let stale = Ask { if_revision: Some(1), ..ask(Change::Set(json!(1))) };
+    assert_eq!(one.change(&here, "k", &stale, &by(&caller, None)).await.expect_err("stale").code(), "stale");
 }

@@ -128,17 +128,41 @@ fn what_every_tool_answers_fits_its_schema_and_has_no_null() {
         check("replay_run", json!({ "run_id": run }));
     }
     check("read_artifact", json!({ "run_id": ended, "grep": "(?i)HELLO" }));
+    let wrote = id(&check("spawn_run", json!({ "agent": "writer", "prompt": "a note" })), "run_id");
+    check("list_artifacts", json!({ "run_id": wrote }));
+    check("list_artifacts", json!({ "run_id": ended }));
+    check("get_artifact", json!({ "run_id": wrote, "name": "notes.md" }));
+    check("read_artifact", json!({ "run_id": wrote, "name": "notes.md", "grep": "note" }));
+    let long = id(&check("spawn_run", json!({ "agent": "writer", "prompt": "long ".repeat(6_000) })), "run_id");
+    let refused = client.call("get_artifact", json!({ "run_id": long, "name": "notes.md" }));
+    assert_eq!(refused["isError"], true, "30,000 bytes do not fit: {refused}");
+    assert!(refused.to_string().contains("read it in parts with read_artifact"), "{refused}");
     check("follow_run", json!({ "run_id": ended }));
     check("list_runs", json!({}));
     for tool in ["list_agents", "list_models", "get_load", "whoami"] {
         check(tool, json!({}));
     }
+    let key = json!({ "scope": "user", "key": "notes/one" });
+    let with = |fields: Value| {
+        let mut input = key.clone();
+        input.as_object_mut().expect("an object").extend(fields.as_object().expect("an object").clone());
+        input
+    };
+    check("get_memory", key.clone());
+    check("set_memory", with(json!({ "value": "words to find", "ttl_seconds": 600 })));
+    check("get_memory", key.clone());
+    check("search_memory", json!({ "scope": "user", "query": "find" }));
+    check("list_memory", json!({ "scope": "user", "include_provenance": true }));
+    check("watch_memory", json!({ "scope": "user" }));
+    check("delete_memory", key.clone());
+    check("change_memory", with(json!({ "op": "incr" })));
+    check("import_memory", json!({ "scope": "run", "run_id": ended, "entries": [{ "key": "k", "value": 1 }] }));
     check("cancel_batch", json!({ "batch_id": batch }));
     check("cancel_run", json!({ "run_id": going, "reason": "enough" }));
     assert_eq!(run(&server.url, &going)["status"], "cancelled");
     check("get_run", json!({ "run_id": going }));
     let pruned = check("prune_runs", json!({ "older_than_seconds": 0 }));
-    assert_eq!(pruned["structuredContent"]["runs"], 6, "{pruned}");
+    assert_eq!(pruned["structuredContent"]["runs"], 8, "{pruned}");
     check("list_runs", json!({}));
 
     let operations = drawloom_server::Operations::builtin();
@@ -146,7 +170,7 @@ fn what_every_tool_answers_fits_its_schema_and_has_no_null() {
     assert_eq!(called, all);
     let destructive = tools.iter().filter(|tool| tool["annotations"]["destructiveHint"] == true);
     let destructive: BTreeSet<&str> = destructive.filter_map(|tool| tool["name"].as_str()).collect();
-    assert_eq!(destructive, BTreeSet::from(["cancel_batch", "cancel_run", "prune_runs"]));
+    assert_eq!(destructive, BTreeSet::from(["cancel_batch", "cancel_run", "delete_memory", "prune_runs"]));
     let follow = tools.iter().find(|tool| tool["name"] == "follow_run").expect("it is listed");
     assert!(follow["description"].as_str().is_some_and(|words| words.contains("answers once")), "{follow}");
 }

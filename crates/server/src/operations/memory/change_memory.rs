@@ -25,7 +25,7 @@ impl Operation for ChangeMemory {
     }
 
     async fn call(&self, call: &Call<'_>, input: Self::Input) -> Result<Answer<MemoryChanged>, Failure> {
-        let (place, by) = (place(call, &input).await?, by(call, &input));
+        let (place, by) = (place(call, &input).await?, by(call, &input, &input.idempotency_key));
         let ask = Ask { change: change_of(&input)?, if_revision: input.if_revision, ttl_seconds: input.ttl_seconds };
         answer(call.app.memory.change(&place, &input.key, &ask, &by).await.map_err(failure)?)
     }

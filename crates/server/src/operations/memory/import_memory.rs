@@ -25,7 +25,7 @@ impl Operation for ImportMemory {
     }
 
     async fn call(&self, call: &Call<'_>, input: Self::Input) -> Result<Answer<MemoryImported>, Failure> {
-        let (place, by) = (place(call, &input).await?, by(call, &input));
+        let (place, by) = (place(call, &input).await?, by(call, &input, &input.idempotency_key));
         let entries = input.entries.into_iter().map(read).collect::<Result<_, _>>()?;
         answer(call.app.memory.import(&place, entries, &by).await.map_err(failure)?)
     }

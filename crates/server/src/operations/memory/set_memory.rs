@@ -22,7 +22,7 @@ impl Operation for SetMemory {
     }
 
     async fn call(&self, call: &Call<'_>, input: Self::Input) -> Result<Answer<MemorySet>, Failure> {
-        let (place, by) = (place(call, &input).await?, by(call, &input));
+        let (place, by) = (place(call, &input).await?, by(call, &input, &input.idempotency_key));
         let change = Change::Set(input.value);
         let ask = Ask { change, if_revision: input.if_revision, ttl_seconds: input.ttl_seconds };
         answer(call.app.memory.change(&place, &input.key, &ask, &by).await.map_err(failure)?)

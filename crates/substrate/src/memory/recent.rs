@@ -1,0 +1,49 @@
+//! What keys held after the last changes of this process, so that the next change of a key need not read it first. Nothing relies on
+//! it: a write that is based on it is a compare-and-swap, and a refusal that is based on it is decided again from the store.
+
+use std::{
+    collections::HashMap,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use drawloom_contract::{
+    time::Timestamp,
+    values::{Kept, ValueKey},
+};
+
+use super::Entry;
+
+/// How many keys are remembered; when there are more, it starts again.
+const MOST_KEYS: usize = 8_192;
+
+/// Larger values are not remembered.
+const MOST_BYTES: usize = 1_024;
+
+#[derive(Default)]
+pub(super) struct Recent(Mutex<HashMap<ValueKey, Entry>>);
+
+impl Recent {
+    fn lock(&self) -> MutexGuard<'_, HashMap<ValueKey, Entry>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn find(&self, key: &ValueKey, now: Timestamp) -> Option<Entry> {
+        self.lock().get(key).filter(|entry| entry.expires_at.is_none_or(|time| time > now)).cloned()
+    }
+
+    pub(super) fn keep(&self, key: ValueKey, kept: Kept) {
+        if let Ok(entry) = Entry::read(key.key.clone(), kept)
+            && entry.value.to_string().len() <= MOST_BYTES
+        {
+            let mut recent = self.lock();
+            if recent.len() >= MOST_KEYS {
+                recent.clear();
+            }
+            recent.insert(key, entry);
+        }
+    }
+
+    pub(super) fn forget(&self, key: &ValueKey) {
+        self.lock().remove(key);
+    }
+}
