@@ -40,6 +40,8 @@ providers:
           calls: [{ tool: Read, input: { path: \"{{prompt}}\", bytes: true } }]
         - when: { agent: teller }
           text: \"{{last}}{{last}}{{last}}{{last}}{{last}}{{last}}\"
+        - when: { agent: writer, turn: 1 }
+          calls: [{ tool: Artifact, input: { op: write, name: notes.md, text: \"{{prompt}}\" } }]
         - text: \"you said {{prompt}}\"
 defaults: { provider: script, model: test }
 concurrency: { max_concurrent_runs: 4 }
@@ -49,6 +51,7 @@ agents:
   never: { description: Never says it., tools: [], agents: [], hosts: [] }
   reader: { description: Reads a file and counts its lines., tools: [Read], agents: [], hosts: [] }
   teller: { description: Reads a file and says what is in it., tools: [Read], agents: [], hosts: [] }
+  writer: { description: Writes it down., tools: [Artifact], agents: [], hosts: [] }
 volumes:
   notes: { path: notes, mode: ro, default: true }
 ";

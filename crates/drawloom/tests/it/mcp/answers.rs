@@ -128,6 +128,15 @@ fn what_every_tool_answers_fits_its_schema_and_has_no_null() {
         check("replay_run", json!({ "run_id": run }));
     }
     check("read_artifact", json!({ "run_id": ended, "grep": "(?i)HELLO" }));
+    let wrote = id(&check("spawn_run", json!({ "agent": "writer", "prompt": "a note" })), "run_id");
+    check("list_artifacts", json!({ "run_id": wrote }));
+    check("list_artifacts", json!({ "run_id": ended }));
+    check("get_artifact", json!({ "run_id": wrote, "name": "notes.md" }));
+    check("read_artifact", json!({ "run_id": wrote, "name": "notes.md", "grep": "note" }));
+    let long = id(&check("spawn_run", json!({ "agent": "writer", "prompt": "long ".repeat(6_000) })), "run_id");
+    let refused = client.call("get_artifact", json!({ "run_id": long, "name": "notes.md" }));
+    assert_eq!(refused["isError"], true, "30,000 bytes do not fit: {refused}");
+    assert!(refused.to_string().contains("read it in parts with read_artifact"), "{refused}");
     check("follow_run", json!({ "run_id": ended }));
     check("list_runs", json!({}));
     for tool in ["list_agents", "list_models", "get_load", "whoami"] {
@@ -153,7 +162,7 @@ fn what_every_tool_answers_fits_its_schema_and_has_no_null() {
     assert_eq!(run(&server.url, &going)["status"], "cancelled");
     check("get_run", json!({ "run_id": going }));
     let pruned = check("prune_runs", json!({ "older_than_seconds": 0 }));
-    assert_eq!(pruned["structuredContent"]["runs"], 6, "{pruned}");
+    assert_eq!(pruned["structuredContent"]["runs"], 8, "{pruned}");
     check("list_runs", json!({}));
 
     let operations = drawloom_server::Operations::builtin();
