@@ -28,7 +28,9 @@ fn run(kill: Option<&str>) -> (Vec<Value>, Value, Vec<String>) {
     let case = Case::new(CONFIG);
     let mut server = case.start(&json!({ "points": case.path("points"), "kill": kill }));
     let ask = json!({ "agent": "writer", "prompt": "go", "agent_id": "writer", "mode": "detach" });
-    post(&server.url, "/v1/runs", &ask).expect("it is accepted");
+    let answer = post(&server.url, "/v1/runs", &ask);
+    // A server that is killed may be killed before its answer is read; the run is durable by then.
+    assert!(answer.is_ok() || kill.is_some(), "{answer:?}");
     if kill.is_some() {
         server.ended();
         server = case.start(&json!({}));

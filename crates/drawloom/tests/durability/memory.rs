@@ -45,7 +45,9 @@ fn run(kill: Option<&str>) -> (Value, Value, Vec<String>) {
     let case = Case::new(CONFIG);
     let mut server = case.start(&json!({ "points": case.path("points"), "kill": kill }));
     let ask = json!({ "agent": "keeper", "prompt": "go", "agent_id": "keeper", "mode": "detach" });
-    crate::http::post(&server.url, "/v1/runs", &ask).expect("it is accepted");
+    let answer = crate::http::post(&server.url, "/v1/runs", &ask);
+    // A server that is killed may be killed before its answer is read; the run is durable by then.
+    assert!(answer.is_ok() || kill.is_some(), "{answer:?}");
     let (values, text) = match kill {
         None => outcome(&server.url),
         Some(_) => {
