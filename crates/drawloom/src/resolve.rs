@@ -41,6 +41,14 @@ pub const LAUNCHER: &str = "__launch";
 /// The argument that makes this program start itself detached.
 pub const LEAVE: &str = "__leave";
 
+/// Tools that are made here, beside those of `drawloom_tools`.
+const OWN_TOOLS: [&str; 1] = ["Skill"];
+
+/// The names of all tools, on or off, but those of outside servers.
+pub(crate) fn tool_names() -> impl Iterator<Item = &'static str> {
+    drawloom_tools::BUILT_IN.iter().map(|tool| tool.name).chain(OWN_TOOLS)
+}
+
 /// What a config means.
 pub struct Resolved {
     /// The agents.
