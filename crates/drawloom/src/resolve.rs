@@ -41,6 +41,12 @@ pub const LAUNCHER: &str = "__launch";
 /// The argument that makes this program start itself detached.
 pub const LEAVE: &str = "__leave";
 
+/// The names of all tools, on or off, but those of outside servers.
+pub(crate) fn tool_names() -> impl Iterator<Item = &'static str> {
+    let of_store = STORE_TOOLS.iter().map(|tool| tool.name);
+    drawloom_tools::BUILT_IN.iter().map(|tool| tool.name).chain([SkillTool::NAME]).chain(of_store)
+}
+
 /// What a config means.
 pub struct Resolved {
     /// The agents.

@@ -369,9 +369,10 @@ impl Mapper<'_, '_> {
         let given = first.and_then(|key| Some((*key, tools::entries(&self.document.fields.get(*key)?.value)?)));
         let servers = self.mapping.server_names();
         let find = |name: &str| self.mapping.find_server(name);
+        let known = tools::Known { find: &find, servers: &servers, tools: &self.mapping.target.tools };
         let mut listed = match given {
             Some((key, entries)) => {
-                let listed = tools::translate(key, &entries, &find, &servers);
+                let listed = tools::translate(key, &entries, &known);
                 self.notes.push(match key {
                     "tools" => Note::mapped(key, listed.tools.join(", ")),
                     _ => Note::translated(key, entries.join(", "), "tools", "the list is called `tools`"),
@@ -394,7 +395,7 @@ impl Mapper<'_, '_> {
             if denied.is_empty() {
                 self.notes.push(Note::mapped(key, "nothing is denied"));
             }
-            tools::deny(key, &denied, &mut listed, &find, &servers);
+            tools::deny(key, &denied, &mut listed, &known);
         }
         listed
     }
@@ -417,6 +418,9 @@ impl Mapper<'_, '_> {
         if has("Skill") && skills.is_empty() {
             let skills = if listed.skills.is_empty() { vec!["*".to_owned()] } else { listed.skills.clone() };
             propose(format!("skills: {}", json!(skills)), "Skill loads only skills that the gate names");
+        }
+        if has("Memory") {
+            propose("memory_scopes: [\"agent\"]".to_owned(), "Memory reaches only scopes that the gate names");
         }
         if !listed.limited.is_empty() {
             let all: Vec<&String> = listed.tools.iter().chain(&listed.limited).collect();

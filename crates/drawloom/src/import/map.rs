@@ -17,7 +17,7 @@ use super::{
     skills::{self, Skill},
     tree::{Servers, Tree},
 };
-use crate::config::Config;
+use crate::{config::Config, resolve};
 
 /// What the config has already, as far as it matters.
 #[derive(Debug, Default)]
@@ -33,6 +33,8 @@ pub(crate) struct Target {
     pub(crate) defaults: Option<Value>,
     pub(crate) servers: BTreeSet<String>,
     pub(crate) skills: BTreeSet<String>,
+    /// The names of all tools, on or off, but those of MCP servers.
+    pub(crate) tools: Vec<String>,
     /// Whether commands and requests of agents are on at all.
     pub(crate) has_bash: bool,
     pub(crate) has_http: bool,
@@ -64,6 +66,7 @@ impl Target {
             defaults: named,
             servers: config.mcp_servers.keys().cloned().collect(),
             skills: crate::skills::read(&config.skills, &[]).table.names().map(str::to_owned).collect(),
+            tools: resolve::tool_names().map(str::to_owned).collect(),
             has_bash: config.tools.bash.enabled,
             has_http: !config.tools.http.hosts.is_empty(),
             default_volume: volume.map(|volume| volume.mode.unwrap_or(VolumeMode::Ro)),

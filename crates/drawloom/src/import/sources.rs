@@ -96,6 +96,7 @@ pub(crate) fn apply(config: &mut Config, lookup: &dyn Fn(&str) -> Option<String>
         sourced.folders.extend(guarded(source));
         sourced.findings.extend(findings(&at, source, mapped.items));
     }
+    sourced.findings.extend(prune(config, &own, &sourced.skills));
     for name in config.sources.iter().flat_map(|source| &source.grant.mcp_servers) {
         if !config.mcp_servers.contains_key(name) {
             let message = format!("`grant.mcp_servers` names {name:?}, which no source has");
@@ -104,6 +105,31 @@ pub(crate) fn apply(config: &mut Config, lookup: &dyn Fn(&str) -> Option<String>
         }
     }
     if problems.is_empty() { Ok(sourced) } else { Err(problems) }
+}
+
+/// Takes names out of the gates of sourced agents that mean nothing here: a folder's mistake must not stop a server.
+fn prune(config: &mut Config, own: &BTreeSet<String>, sourced: &[Skill]) -> Vec<Finding> {
+    let agents: BTreeSet<String> = config.agents.keys().cloned().collect();
+    let mut skills: BTreeSet<String> = sourced.iter().map(|skill| skill.name.clone()).collect();
+    skills.extend(crate::skills::read(&config.skills, &[]).table.names().map(str::to_owned));
+    let mut findings = Vec::new();
+    for (name, agent) in config.agents.iter_mut().filter(|(name, _)| !own.contains(*name)) {
+        for (gate, list, known) in [("agents", &mut agent.agents, &agents), ("skills", &mut agent.skills, &skills)] {
+            list.iter_mut().for_each(|list| {
+                let (kept, gone) =
+                    list.drain(..).partition::<Vec<_>, _>(|one| one.ends_with('*') || known.contains(one));
+                *list = kept;
+                findings.extend(gone.into_iter().map(|one| Finding {
+                    weight: Weight::Warning,
+                    at: vec!["sources".to_owned()],
+                    message: format!(
+                        "agent {name} of a source names {one:?} for its gate `{gate}`, which does not exist"
+                    ),
+                }));
+            });
+        }
+    }
+    findings
 }
 
 /// What agents may not change: the folder, and the file of MCP servers beside it. That file need not exist where a server is

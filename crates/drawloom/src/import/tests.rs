@@ -164,6 +164,16 @@ fn every_field_is_in_the_report() {
 }
 
 #[test]
+fn a_folder_of_agents_alone_is_read_too() {
+    let home =
+        folder(&[("README.md", "# x"), ("core/a.md", "---\nname: a\n---\nx"), ("core/b.md", "---\nname: b\n---\nx")]);
+    let mapped = map(&Tree::read(home.path()), &target(PLAIN), &|_| None);
+    assert_eq!(mapped.agents.len(), 2);
+    let plain = folder(&[("README.md", "# x"), ("docs/a.md", "text")]);
+    assert!(map(&Tree::read(plain.path()), &target(PLAIN), &|_| None).items.is_empty());
+}
+
+#[test]
 fn of_the_plugins_of_a_user_only_installed_ones_are_read() {
     let agent = |name: &str| format!("---\nname: {name}\n---\nx");
     let home = folder(&[

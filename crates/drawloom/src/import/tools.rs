@@ -11,9 +11,6 @@ use super::report::{Note, short};
 /// them; neither are tools of MCP servers.
 pub(super) const INHERITED: [&str; 7] = ["Bash", "Edit", "Glob", "Grep", "Read", "WebFetch", "Write"];
 
-/// Built-in tools that have the same name here.
-const SAME: [&str; 9] = ["Agent", "Bash", "Edit", "Glob", "Grep", "Read", "Skill", "WebFetch", "Write"];
-
 /// Tools that another tool does the work of.
 const OTHER: &[(&str, &str, &str)] = &[
     ("Task", "Agent", "`Agent` starts other agents"),
@@ -66,8 +63,15 @@ pub(super) struct Listed {
     pub(super) notes: Vec<Note>,
 }
 
-/// Which MCP servers there are, by the names that tools use for them.
-pub(super) type FindServer<'a> = &'a dyn Fn(&str) -> Option<String>;
+/// What there is here.
+pub(super) struct Known<'a> {
+    /// The MCP server that tools call by a name.
+    pub(super) find: &'a dyn Fn(&str) -> Option<String>,
+    /// The names of all MCP servers.
+    pub(super) servers: &'a [String],
+    /// The names of all tools but those of MCP servers.
+    pub(super) tools: &'a [String],
+}
 
 /// The entries of a list of tools: a list, or a text with commas or blanks between them. Nothing, when it says nothing.
 pub(super) fn entries(value: &Value) -> Option<Vec<String>> {
@@ -119,10 +123,10 @@ fn clean(piece: &str) -> String {
 }
 
 /// Translates the entries of `field`.
-pub(super) fn translate(field: &str, listed: &[String], find: FindServer<'_>, servers: &[String]) -> Listed {
+pub(super) fn translate(field: &str, listed: &[String], known: &Known<'_>) -> Listed {
     let mut result = Listed::default();
     for entry in listed {
-        result.take(field, entry, find, servers);
+        result.take(field, entry, known);
     }
     result
 }
@@ -134,14 +138,14 @@ impl Listed {
         }
     }
 
-    fn take(&mut self, field: &str, entry: &str, find: FindServer<'_>, servers: &[String]) {
+    fn take(&mut self, field: &str, entry: &str, known: &Known<'_>) {
         if entry == "*" || entry.eq_ignore_ascii_case("all") {
             INHERITED.into_iter().for_each(|tool| self.add(tool));
             let reason = "all tools, written out; tools of MCP servers are not added";
             return self.notes.push(Note::translated(field, entry, INHERITED.join(", "), reason));
         }
         if let Some(rest) = entry.strip_prefix("mcp__") {
-            return self.take_outside(field, entry, rest, find, servers);
+            return self.take_outside(field, entry, rest, known);
         }
         let (name, limit) = match entry.split_once('(') {
             Some((name, limit)) => (name.trim(), Some(limit.trim_end().trim_end_matches(')').trim())),
@@ -149,7 +153,7 @@ impl Listed {
         };
         let limit = limit.filter(|limit| !matches!(*limit, "" | "*" | ":*" | "**"));
         let plain = |known: &str| known.eq_ignore_ascii_case(name);
-        let same = SAME.iter().find(|known| plain(known)).copied();
+        let same = known.tools.iter().find(|known| plain(known)).map(String::as_str);
         let other = OTHER.iter().find(|(known, ..)| plain(known));
         let Some(tool) = same.or(other.map(|(_, tool, _)| *tool)) else {
             let reason = NONE.iter().find(|(known, _)| plain(known)).map(|(_, reason)| *reason);
@@ -198,19 +202,19 @@ impl Listed {
     }
 
     /// A tool of an MCP server: `mcp__SERVER__TOOL`, `mcp__SERVER`, `mcp__SERVER__*` or `mcp__*`.
-    fn take_outside(&mut self, field: &str, entry: &str, rest: &str, find: FindServer<'_>, servers: &[String]) {
+    fn take_outside(&mut self, field: &str, entry: &str, rest: &str, known: &Known<'_>) {
         if matches!(rest, "*" | "") {
-            if servers.is_empty() {
+            if known.servers.is_empty() {
                 return self.notes.push(Note::dropped(field, entry, "there is no MCP server"));
             }
-            let patterns: Vec<String> = servers.iter().map(|server| format!("mcp__{server}__*")).collect();
+            let patterns: Vec<String> = known.servers.iter().map(|server| format!("mcp__{server}__*")).collect();
             let note = Note::translated(field, entry, patterns.join(", "), "the servers that there are, written out");
             patterns.iter().for_each(|pattern| self.add(pattern));
             return self.notes.push(note);
         }
         // A server's name may have two underscores in it; the longest name that exists is meant.
         let cuts = rest.rmatch_indices("__").map(|(at, _)| (&rest[..at], &rest[at + 2..]));
-        let found = cuts.chain([(rest, "*")]).find_map(|(server, tool)| Some((find(server)?, tool)));
+        let found = cuts.chain([(rest, "*")]).find_map(|(server, tool)| Some(((known.find)(server)?, tool)));
         let Some((server, tool)) = found else {
             let server = rest.split("__").next().unwrap_or(rest);
             let reason = format!("there is no MCP server {server:?} in this folder or in the config");
@@ -230,10 +234,10 @@ impl Listed {
 }
 
 /// Takes denied tools out of a list. A denied pattern takes the whole tool: what it would leave cannot be told apart.
-pub(super) fn deny(field: &str, denied: &[String], listed: &mut Listed, find: FindServer<'_>, servers: &[String]) {
+pub(super) fn deny(field: &str, denied: &[String], listed: &mut Listed, known: &Known<'_>) {
     for entry in denied {
         let name = entry.split_once('(').map_or(entry.as_str(), |(name, _)| name).trim();
-        let translated = translate(field, &[name.to_owned()], find, servers);
+        let translated = translate(field, &[name.to_owned()], known);
         let is_denied = |tool: &String| {
             translated
                 .tools

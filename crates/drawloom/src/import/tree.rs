@@ -17,6 +17,9 @@ const MOST_DEPTH: usize = 8;
 /// Most files of one kind.
 const MOST_FILES: usize = 4_000;
 
+/// How many files are looked at to find out whether a folder holds agents.
+const MOST_LOOKED_AT: usize = 50;
+
 /// The largest JSON file that is read, in bytes.
 pub(super) const JSON_LIMIT: u64 = 1024 * 1024;
 
@@ -94,8 +97,17 @@ impl Tree {
             tree.server_files(&root, &[".mcp.json"]);
             tree.memory_files(&root);
         }
+        if tree.is_empty() && !is_project && looks_like_agents(from) {
+            let root = Root { folder: from.to_owned(), plugin: None, manifest: Value::Null };
+            tree.markdown(&root, from, Vec::new(), Kind::Agent);
+        }
         tree.settle();
         tree
+    }
+
+    /// Whether there is nothing that could be brought over.
+    fn is_empty(&self) -> bool {
+        self.agents.is_empty() && self.skills.is_empty() && self.commands.is_empty() && self.servers.is_empty()
     }
 
     /// The folder that Claude Code runs in: the one with `.claude` in it, or the folder that was read.
@@ -435,6 +447,16 @@ impl Tree {
             });
         }
     }
+}
+
+/// Whether a folder holds agents itself, or in folders of it: a Markdown file with a name in its frontmatter.
+fn looks_like_agents(folder: &Path) -> bool {
+    let below = sorted(folder).into_iter().flat_map(|path| if path.is_dir() { sorted(&path) } else { vec![path] });
+    let is_markdown = |path: &PathBuf| path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("md"));
+    below.filter(is_markdown).take(MOST_LOOKED_AT).any(|path| {
+        let text = read_limited(&path, super::FILE_LIMIT).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+        text.is_ok_and(|text| drawloom_substrate::frontmatter(&text).0.is_some_and(|head| head.contains("name:")))
+    })
 }
 
 fn article(kind: Kind) -> &'static str {

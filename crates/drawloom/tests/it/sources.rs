@@ -35,7 +35,7 @@ fn home(grant: &str) -> Home {
     put(
         &home,
         "agents/reviewer.md",
-        "---\nname: reviewer\ndescription: d\ntools: Read, Write, Bash, Task(helper), mcp__db__get\n---\nReview.",
+        "---\nname: reviewer\ndescription: d\ntools: Read, Write, Bash, Task(helper, ghost), mcp__db__get\n---\nReview.",
     );
     put(&home, "agents/helper.md", "---\nname: helper\nskills: weave\ncolor: red\n---\nHelp.");
     put(&home, "agents/own.md", "---\nname: own\n---\nTheirs.");
@@ -61,7 +61,7 @@ fn agent(home: &Home, name: &str) -> Value {
 #[test]
 fn the_grant_is_the_ceiling_and_the_folder_narrows_it() {
     let home = home(
-        "{ tools: [Read, Write, Agent, Skill, \"mcp__*\"], volumes: [notes], agents: [helper, own], hosts: [x.com] }",
+        "{ tools: [Read, Write, Agent, Skill, \"mcp__*\"], volumes: [notes], agents: [helper, own, \"g*\"], hosts: [x.com] }",
     );
     let reviewer = agent(&home, "reviewer");
     assert_eq!(reviewer["tools"], json!(["Read", "Write", "Agent"]), "no Bash: not granted; no server: off");
@@ -79,6 +79,7 @@ fn the_grant_is_the_ceiling_and_the_folder_narrows_it() {
         "agent own kept: the config has an agent of this name",
         "mcp server db dropped: it stays off: `grant.mcp_servers` does not name it",
         "`tools` dropped: `grant.tools` does not name it",
+        "agent reviewer of a source names \\\"ghost\\\" for its gate `agents`, which does not exist",
         "`color` dropped: a colour of Claude Code's own screen",
     ] {
         assert!(said.contains(part), "{part:?} is not in {said}");

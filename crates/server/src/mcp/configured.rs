@@ -43,8 +43,9 @@ fn fill(text: &str, arguments: &str) -> String {
         filled.push_str(&rest[..at]);
         let after = &rest[at + 1..];
         let digit = after.chars().next().and_then(|sign| sign.to_digit(10)).filter(|digit| *digit > 0);
-        // `$10` is an amount, not a word and a zero.
-        let is_number = after.chars().nth(1).is_some_and(|sign| sign.is_ascii_digit() || sign == '.' || sign == ',');
+        // `$10` and `$5.50` are amounts, not a word and more digits.
+        let next = after.get(1..).unwrap_or_default();
+        let is_number = next.trim_start_matches(['.', ',']).starts_with(|sign: char| sign.is_ascii_digit());
         if let Some(after) = after.strip_prefix("ARGUMENTS") {
             filled.push_str(arguments);
             (rest, is_used) = (after, true);

@@ -370,7 +370,7 @@ fn skills_are_a_gate_with_names_and_descriptions_or_part_of_the_prompt() {
         "provider": "script", "model": "m", "skills": ["waeve", "none*"], "bundled_skills": ["dye"]
     } } }));
     assert_eq!(
-        problems.map(drop).expect_err("mistakes"),
+        problems.expect_err("problems"),
         [
             "agents.a.bundled_skills.0: there is no skill \"dye\" (there are weave, weave-fast)",
             "agents.a.skills.0: there is no skill \"waeve\" (did you mean \"weave\"?)"
