@@ -45,7 +45,9 @@ fn run(kill: Option<&str>) -> (Vec<Value>, Value, Vec<String>) {
     for artifact in kept.as_array_mut().into_iter().flatten() {
         assert_eq!(artifact["run_id"], run["run_id"]);
         artifact["replaced"]["run_id"].take();
-        ["run_id", "at", "call"].map(|field| artifact[field].take());
+        for field in ["run_id", "at", "call"] {
+            artifact[field].take();
+        }
     }
     (told.collect(), kept, case.lines("points"))
 }
