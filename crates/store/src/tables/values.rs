@@ -76,22 +76,25 @@ const OLD: &str = "SELECT tenant, owner, key, revision, bytes, expires_at, searc
 const OF_OWNER: &str = "SELECT tenant, owner, key, revision, bytes, expires_at, searched FROM key_values \
     WHERE space = $1 AND tenant = $2 AND owner = $3 LIMIT $4";
 
+// No statement here has a journal of its own (as `ON CONFLICT … DO UPDATE` and `RETURNING` have): when one begins, FTS5 writes all
+// words that wait in the transaction to disk, which takes longer than everything else.
 statements! {
     find: "SELECT revision, bytes, expires_at, searched FROM key_values \
         WHERE space = $1 AND tenant = $2 AND owner = $3 AND key = $4";
-    put: "INSERT INTO key_values (space, tenant, owner, key, value, bytes, revision, at, expires_at, searched) \
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT (space, tenant, owner, key) DO UPDATE SET \
-        value = excluded.value, bytes = excluded.bytes, revision = excluded.revision, at = excluded.at, \
-        expires_at = excluded.expires_at, searched = excluded.searched";
+    insert: "INSERT INTO key_values (space, tenant, owner, key, value, bytes, revision, at, expires_at, searched) \
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
+    update: "UPDATE key_values SET value = $5, bytes = $6, revision = $7, at = $8, expires_at = $9, searched = $10 \
+        WHERE space = $1 AND tenant = $2 AND owner = $3 AND key = $4";
     remove: "DELETE FROM key_values WHERE space = $1 AND tenant = $2 AND owner = $3 AND key = $4";
-    next_revision: "UPDATE value_revisions SET revision = revision + 1 WHERE one = 1 RETURNING revision";
+    last_revision: REVISION;
+    set_revision: "UPDATE value_revisions SET revision = $1 WHERE one = 1";
     old: OLD;
     old_of_owner: "SELECT tenant, owner, key, revision, bytes, expires_at, searched FROM key_values \
         WHERE space = $1 AND tenant = $2 AND owner = $3 AND expires_at <= $4";
     find_owner: "SELECT keys, bytes FROM value_owners WHERE space = $1 AND tenant = $2 AND owner = $3";
     forget_owner: "DELETE FROM value_owners WHERE space = $1 AND tenant = $2 AND owner = $3 AND keys <= 0";
-    count: "INSERT INTO value_owners (space, tenant, owner, keys, bytes) VALUES ($1, $2, $3, $4, $5) \
-        ON CONFLICT (space, tenant, owner) DO UPDATE SET keys = keys + excluded.keys, bytes = bytes + excluded.bytes";
+    begin_owner: "INSERT INTO value_owners (space, tenant, owner, keys, bytes) VALUES ($1, $2, $3, $4, $5)";
+    count: "UPDATE value_owners SET keys = keys + $4, bytes = bytes + $5 WHERE space = $1 AND tenant = $2 AND owner = $3";
     add_words: words::ADD;
     remove_words: words::REMOVE;
 }
@@ -166,7 +169,11 @@ impl Writes<'_> {
         let rest = [text.into(), bytes_value, revision_value, at.into(), new.expires_at.into()];
         let [value, size, numbered, made, until] = rest;
         let searched = Value::from(u32::from(is_searched));
-        self.put.execute(&[space, tenant, owner, name, value, size, numbered, made, until, searched])?;
+        let values = [space, tenant, owner, name, value, size, numbered, made, until, searched];
+        match found {
+            Some(_) => self.update.execute(&values)?,
+            None => self.insert.execute(&values)?,
+        };
         self.count(key, 1 - old_keys as i64, bytes as i64 - old_bytes as i64)?;
         Ok(Ok(revision))
     }
@@ -229,7 +236,10 @@ impl Writes<'_> {
         if key.owner.is_empty() || (keys == 0 && bytes == 0) {
             return Ok(());
         }
-        self.count.execute(values![key.space.as_str(), &key.tenant, &key.owner, keys, bytes])?;
+        let values = values![key.space.as_str(), &key.tenant, &key.owner, keys, bytes];
+        if self.count.execute(values)? == 0 {
+            self.begin_owner.execute(values)?;
+        }
         if keys < 0 {
             self.forget_owner.execute(values![key.space.as_str(), &key.tenant, &key.owner])?;
         }
@@ -237,7 +247,9 @@ impl Writes<'_> {
     }
 
     fn next(&mut self) -> Result<u64> {
-        Ok(self.next_revision.first(&[], |row| row.get(0))?.expect("the table has one row"))
+        let last: u64 = self.last_revision.first(&[], |row| row.get(0))?.expect("the table has one row");
+        self.set_revision.execute(values![last + 1])?;
+        Ok(last + 1)
     }
 }
 
