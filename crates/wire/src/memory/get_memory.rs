@@ -35,11 +35,14 @@ pub struct GetMemory {
 pub struct MemoryValue {
     /// Whether the key exists.
     pub found: bool,
-    /// The value; null when the key does not exist.
-    pub value: Value,
+    /// The value; absent when the key does not exist.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "given")]
+    #[schemars(with = "Option<Value>")]
+    pub value: Option<Value>,
     /// Increases with every change; 0 when the key does not exist.
     pub revision: u64,
-    /// When the value expires (RFC 3339, UTC); null when it does not.
+    /// When the value expires (RFC 3339, UTC); absent when it does not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<String>,
     /// Who wrote it, when, and what it replaced.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -70,7 +70,8 @@ pub struct MemoryEntry {
     pub value: Option<Value>,
     /// Increases with every change.
     pub revision: u64,
-    /// When the value expires (RFC 3339, UTC); null when it does not.
+    /// When the value expires (RFC 3339, UTC); absent when it does not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<String>,
     /// Who wrote it, when, and what it replaced.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -45,7 +45,7 @@ impl Get {
             Format::Json => output.json(&value),
             Format::Human if !value.found => output.note(format!("there is no key {:?}", self.key)),
             Format::Human => {
-                output.line(line_of(&value.value));
+                output.line(value.value.as_ref().map(line_of).unwrap_or_default());
                 if let Some(provenance) = value.provenance.filter(|_| self.provenance) {
                     let until = value.expires_at.map(|time| format!(", expires {time}")).unwrap_or_default();
                     output.note(output.beside(Style::Dim, &format!("revision {}{until}", value.revision)));

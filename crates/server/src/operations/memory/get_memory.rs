@@ -2,7 +2,6 @@
 
 use drawloom_contract::{caller::Scope, failure::Failure};
 use drawloom_wire::memory::{self, MemoryValue};
-use serde_json::Value;
 
 use crate::{
     memory::{failure, place, provenance},
@@ -24,13 +23,13 @@ impl Operation for GetMemory {
         let place = place(call, &input).await?;
         let found = call.app.memory.get(&place, &input.key).await.map_err(failure)?;
         Ok(Answer::Value(match found {
-            None => MemoryValue { found: false, value: Value::Null, revision: 0, expires_at: None, provenance: None },
+            None => MemoryValue { found: false, value: None, revision: 0, expires_at: None, provenance: None },
             Some(entry) => MemoryValue {
                 found: true,
                 provenance: Some(provenance(&entry)),
                 revision: entry.revision,
                 expires_at: entry.expires_at.map(|time| time.to_rfc3339()),
-                value: entry.value,
+                value: Some(entry.value),
             },
         }))
     }
