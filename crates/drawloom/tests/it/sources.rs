@@ -93,7 +93,10 @@ fn without_a_grant_there_is_nothing_to_use_and_servers_stay_off() {
     let home = home("{}");
     let reviewer = agent(&home, "reviewer");
     assert_eq!(reviewer["tools"], json!([]));
-    assert_eq!(reviewer["gates"], json!({ "agents": [], "hosts": [], "skills": [], "volumes": [] }));
+    assert_eq!(
+        reviewer["gates"],
+        json!({ "agents": [], "hosts": [], "memory_scopes": [], "skills": [], "volumes": [] })
+    );
     let powers = home.run(&["trust", "--json", "--config", "drawloom.yaml"]);
     assert!(!powers.stdout.contains("./db"), "{powers:?}");
     home.write(

@@ -35,6 +35,8 @@ pub(crate) enum Commands {
 }
 
 impl SkillTool {
+    pub const NAME: &str = "Skill";
+
     /// For agents whose commands do not see the folders.
     pub fn new(skills: Arc<SkillTable>) -> Self {
         Self { skills, commands: Commands::Off }
@@ -59,7 +61,7 @@ struct Input {
 impl Tool for SkillTool {
     fn card(&self) -> ToolCard {
         ToolCard::new::<Input>(
-            "Skill",
+            Self::NAME,
             "Load a skill: instructions for a kind of task, and files that belong to them. Load the skill that fits the task \
              before you begin it. The answer names the skill's files; read one with `file`.",
         )
