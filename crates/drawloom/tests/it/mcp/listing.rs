@@ -204,3 +204,23 @@ fn who_subscribes_to_a_text_of_a_run_hears_of_its_end() {
         assert_eq!(text["result"]["contents"][0]["text"], "later: x");
     }
 }
+
+#[test]
+fn prompts_of_the_config_are_offered_beside_the_recipes() {
+    let home = home();
+    let config = std::fs::read_to_string(home.path().join("drawloom.yaml")).expect("the config");
+    let prompt =
+        "prompts:\n  front:fix: { description: Fix it, argument_hint: \"[issue]\", text: \"Fix $ARGUMENTS now\" }\n";
+    home.write("drawloom.yaml", &format!("{config}{prompt}"));
+    let server = home.serve();
+    for era in [Era::Sessions, Era::Stateless] {
+        let client = Client::open(&server.url, era);
+        let listed = client.ask("prompts/list", json!({}));
+        let last = listed["result"]["prompts"].as_array().and_then(|all| all.last()).expect("a prompt");
+        assert_eq!((&last["name"], &last["arguments"][0]["description"]), (&json!("front:fix"), &json!("[issue]")));
+        let filled = client.ask("prompts/get", json!({ "name": "front:fix", "arguments": { "arguments": "issue 7" } }));
+        assert_eq!(filled["result"]["messages"][0]["content"]["text"], "Fix issue 7 now", "{filled}");
+        let wrong = client.ask("prompts/get", json!({ "name": "front:fix", "arguments": { "issue": "7" } }));
+        assert!(wrong["error"]["message"].as_str().is_some_and(|said| said.contains("has no argument")), "{wrong}");
+    }
+}
