@@ -99,7 +99,7 @@ impl Engine {
         }
     }
 
-    /// Puts a run in the queue and lets go whoever can.
+    /// Queues a run, and gives out the slots that are free.
     pub(crate) fn enqueue(self: &Arc<Self>, mut ticket: Ticket, promised: bool) {
         let mut admission = self.admission();
         if let Some(time) = admission.count_patience(&mut ticket, self.parts.clock.now()) {

@@ -241,7 +241,7 @@ fn help(topic: Option<&str>) -> Result<String, ToolError> {
         Some((_, text)) => Ok(text.trim_end().to_owned()),
         None => {
             let hint = did_you_mean(topic, help::TOPICS.iter().map(|(name, _)| *name)).unwrap_or_default();
-            Err(ToolError::Invalid(format!("there is no topic {topic:?}; {hint}")))
+            Err(ToolError::Invalid(format!("unknown topic {topic:?}; {hint}")))
         }
     }
 }
@@ -271,7 +271,7 @@ mod tests {
             assert_eq!(help(Some(name)).as_deref(), Ok(text.trim_end()));
         }
         let unknown = help(Some("artefacts")).expect_err("no such topic").to_string();
-        assert_eq!(unknown, "there is no topic \"artefacts\"; did you mean \"artifacts\"?");
+        assert_eq!(unknown, "unknown topic \"artefacts\"; did you mean \"artifacts\"?");
     }
 
     #[test]

@@ -98,7 +98,7 @@ fn show(session: &Session, resolved: &Resolved, name: &str) -> Result<(), Comman
             Some(meant) => format!("did you mean {meant:?}?"),
             None => format!("there are: {}", names.join(", ")),
         };
-        return Err(CommandError::usage("not_found", format!("there is no skill {name:?}")).with_hint(hint));
+        return Err(CommandError::usage("not_found", format!("unknown skill {name:?}")).with_hint(hint));
     };
     let text = skill.instructions().map_err(|message| CommandError::failed("bad_file", message))?;
     match session.output.format() {

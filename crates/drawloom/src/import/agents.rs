@@ -56,11 +56,11 @@ const DROPPED: &[(&str, &str)] = &[
     ("hooks", "hooks run commands of Claude Code; there are none here"),
     (
         "permissionMode",
-        "there is nobody to ask for permission: gates (`tools`, `volumes`, `hosts`, `agents`) decide beforehand",
+        "Drawloom asks for no permission: gates (`tools`, `volumes`, `hosts`, `agents`) decide beforehand",
     ),
     (
         "permission-mode",
-        "there is nobody to ask for permission: gates (`tools`, `volumes`, `hosts`, `agents`) decide beforehand",
+        "Drawloom asks for no permission: gates (`tools`, `volumes`, `hosts`, `agents`) decide beforehand",
     ),
     ("memory", "folders of memory are a part of Claude Code"),
     ("background", "who starts a run decides whether to wait for it (`mode: detach`)"),

@@ -36,11 +36,11 @@ impl Server {
 
 const DROPPED: &[(&str, &str)] = &[
     ("disabled", "a server is started when an agent that lists its tools runs"),
-    ("autoApprove", "there is nobody to ask for permission; `tools` of an agent decides"),
-    ("alwaysAllow", "there is nobody to ask for permission; `tools` of an agent decides"),
-    ("trust", "there is nobody to ask for permission; `tools` of an agent decides"),
-    ("oauth", "there is no login in a browser; give a token with `bearer_env`"),
-    ("auth", "there is no login in a browser; give a token with `bearer_env`"),
+    ("autoApprove", "Drawloom asks for no permission; `tools` of an agent decides"),
+    ("alwaysAllow", "Drawloom asks for no permission; `tools` of an agent decides"),
+    ("trust", "Drawloom asks for no permission; `tools` of an agent decides"),
+    ("oauth", "no login in a browser; give a token with `bearer_env`"),
+    ("auth", "no login in a browser; give a token with `bearer_env`"),
     ("headersHelper", "headers come from environment variables; see `headers_env`"),
     ("description", "for people only"),
     ("note", "for people only"),

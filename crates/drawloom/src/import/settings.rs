@@ -94,8 +94,8 @@ impl Settings {
         };
         for (list, rules) in lists {
             let reason = match list.as_str() {
-                "allow" => "there is nobody to ask: an agent may use what its `tools` and gates name",
-                "ask" => "there is nobody to ask: an agent may use what its `tools` and gates name, and nothing else",
+                "allow" => "Drawloom asks for no permission: an agent may use what its `tools` and gates name",
+                "ask" => "Drawloom asks for no permission: an agent may use what its `tools` and gates name, and nothing else",
                 "deny" => "what an agent's `tools` and gates do not name is denied already",
                 "additionalDirectories" => "directories that agents may touch are `volumes`",
                 "defaultMode" | "disableBypassPermissionsMode" => "there are no modes: gates decide beforehand",

@@ -93,7 +93,7 @@ fn what_a_tree_wrote_is_listed_read_searched_and_downloaded_also_without_a_serve
     assert_eq!(listed.as_array().map(Vec::len), Some(2));
     // The tree itself, and no other, may read it.
     let spy = spawn(&home, "spy");
-    assert!(spy["final_text"].as_str().is_some_and(|text| text.contains("there is no artifact")), "{spy}");
+    assert!(spy["final_text"].as_str().is_some_and(|text| text.contains("unknown artifact")), "{spy}");
     drop(server);
     looks_right(&home);
 }

@@ -83,7 +83,7 @@ fn keys_are_set_listed_and_removed_by_commands() {
     let shown = home.run(&["memory", "get", "style", "--provenance"]).exits(0);
     assert!(shown.stderr.contains("by user default with set_memory"), "{shown:?}");
     home.run(&["memory", "rm", "style", "numbers"]).exits(0);
-    assert!(home.run(&["memory", "rm", "style"]).exits(1).stderr.contains("there is no key \"style\""));
+    assert!(home.run(&["memory", "rm", "style"]).exits(1).stderr.contains("no such key: \"style\""));
     home.run(&["memory", "get", "a", "--agent", "reviewer", "--tenant"]).exits(2);
     let bad = home.run(&["memory", "set", "", "x"]).exits(2);
     assert!(bad.stderr.starts_with("error: "), "{bad:?}");

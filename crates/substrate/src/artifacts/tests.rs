@@ -82,7 +82,7 @@ async fn runs_of_one_tree_share_artifacts_and_others_see_none() {
 
     let stranger = context(STRANGER, STRANGER, 7);
     let refused = case.call(&stranger, read).await.expect_err("another tree");
-    assert_eq!(refused, "there is no artifact \"review/a.md\" in this tree; op=list shows them");
+    assert_eq!(refused, "unknown artifact \"review/a.md\" in this tree; op=list shows them");
     assert_eq!(case.call(&stranger, json!({ "op": "list" })).await.expect("a list")["artifacts"], json!([]));
 }
 
@@ -189,7 +189,7 @@ async fn what_does_not_belong_together_is_refused_with_what_does() {
     let context = context(CHILD, ROOT, 5);
     for (input, wanted) in [
         (json!({ "op": "write", "name": "a" }), "op=write takes `name` and `text`"),
-        (json!({ "op": "grep", "name": "a" }), "there is no artifact \"a\""),
+        (json!({ "op": "grep", "name": "a" }), "unknown artifact \"a\""),
         (json!({ "op": "read" }), "op=read takes `name`"),
         (json!({ "op": "list", "name": "a" }), "`name` does not belong to op=list, which takes prefix, after"),
         (json!({ "op": "read", "nme": "a" }), "unknown field `nme`"),

@@ -162,7 +162,7 @@ impl ArtifactTool {
         };
         let found = self.artifacts.find(tree, name).await.map_err(failed)?;
         found
-            .ok_or_else(|| ToolError::Failed(format!("there is no artifact {name:?} in this tree; op=list shows them")))
+            .ok_or_else(|| ToolError::Failed(format!("unknown artifact {name:?} in this tree; op=list shows them")))
     }
 
     async fn grep(&self, artifact: Artifact, input: Input) -> Result<Value, ToolError> {

@@ -43,7 +43,7 @@ impl Get {
         let exit = if value.found { Exit::Done } else { Exit::Failed };
         match output.format() {
             Format::Json => output.json(&value),
-            Format::Human if !value.found => output.note(format!("there is no key {:?}", self.key)),
+            Format::Human if !value.found => output.note(format!("no such key: {:?}", self.key)),
             Format::Human => {
                 output.line(value.value.as_ref().map(line_of).unwrap_or_default());
                 if let Some(provenance) = value.provenance.filter(|_| self.provenance) {

@@ -57,7 +57,7 @@ impl Remove {
                 match output.format() {
                     Format::Json => output.json_line(&serde_json::json!({ "key": key, "deleted": deleted.deleted })),
                     Format::Human if deleted.deleted => output.line(format!("{key} is removed")),
-                    Format::Human => output.note(format!("there is no key {key:?}")),
+                    Format::Human => output.note(format!("no such key: {key:?}")),
                 }
             }
             Ok(exit)

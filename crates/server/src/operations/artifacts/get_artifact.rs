@@ -43,7 +43,7 @@ impl Operation for GetArtifact {
 pub(crate) async fn find(call: &Call<'_>, view: &RunView, name: &str) -> Result<Artifact, Failure> {
     let found = call.app.artifacts.find(&tree(view), name).await.map_err(|error| Failure::of(&error))?;
     found.ok_or_else(|| {
-        let message = format!("there is no artifact {name:?} in the tree of run {}", view.run);
+        let message = format!("unknown artifact {name:?} in the tree of run {}", view.run);
         Failure::new(FailureKind::NotFound, "no_artifact", message).with_hint("list_artifacts shows what there is")
     })
 }
