@@ -1,4 +1,4 @@
-//! The reins of a run that a task holds: how others ask that task to stop.
+//! How others tell the task of a run to stop, to drain or to look again.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

@@ -7,12 +7,12 @@ use std::{
 
 use drawloom_contract::{
     definition::Definition,
-    ids::{AgentName, Digest, Tenant},
+    ids::{AgentName, Digest, RunKey, Tenant},
     redact::{Redacted, Redactor},
     tool::{Gates, ToolCard},
 };
 
-use crate::toolbox::Toolbox;
+use crate::{Engine, toolbox::Toolbox};
 
 /// A definition that runs keep.
 pub(crate) struct Pinned {
@@ -88,5 +88,20 @@ impl Pins {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         known.by_digest.insert(digest, pinned.clone());
         pinned
+    }
+}
+
+impl Engine {
+    /// The definition that a run was accepted with.
+    pub(crate) async fn load_pinned(&self, key: &RunKey, digest: &Digest) -> Option<Arc<Pinned>> {
+        if let Some(pinned) = self.pins.find(digest) {
+            return Some(pinned);
+        }
+        let found = self.read(|| self.parts.reader.find_definition(&key.tenant, digest)).await;
+        let Some(Some(definition)) = found else {
+            tracing::error!(run = %key.run, %digest, "the definition that the run pinned is missing");
+            return None;
+        };
+        Some(self.pins.remember(*digest, Arc::new(definition), &self.parts.redactor, &self.toolbox))
     }
 }

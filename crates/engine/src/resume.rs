@@ -4,8 +4,8 @@ use std::{sync::Arc, time::Duration};
 
 use drawloom_contract::{
     failure::{Failure, RunError},
-    ids::{Digest, RunKey},
-    record::{Body, CallDone, Notice, RepeatClass, Resumed, Seq, Status, Stop, TurnFailed},
+    ids::RunKey,
+    record::{Body, CallDone, RepeatClass, Resumed, Seq, Status, Stop, TurnFailed},
     run::OpenCall,
     tool::{Over, Repeat, Verdict},
     view::RunView,
@@ -15,7 +15,6 @@ use crate::{
     Engine,
     admission::Class,
     control::{Claim, Order},
-    pins::Pinned,
     run_task::{RunTask, Task},
     slots::ticket,
     timers::Due,
@@ -116,26 +115,6 @@ impl RunTask {
             && let Order::Stop(stop) = task.claim.control().order()
         {
             task.end_by(stop).await;
-        }
-    }
-
-    /// Sees to it that the tools that it was accepted with are at hand, as far as they are there today.
-    pub(crate) async fn gather_tools(&mut self) {
-        let toolbox = &self.engine.toolbox;
-        toolbox.ask(&[(&*self.run.accepted.tools, None)]).await;
-        self.cards = toolbox.cards(&self.run.accepted.tools, self.gates());
-    }
-
-    /// Says which of the tools that it was accepted with are not there any more.
-    pub(crate) fn tell_missing_tools(&mut self) {
-        let is_missing = |name: &&String| self.engine.toolbox.find(name).is_none();
-        let missing: Vec<String> = self.accepted().tools.iter().filter(is_missing).take(20).cloned().collect();
-        if !missing.is_empty() {
-            let mut text = format!("not there any more: {}", missing.join(", "));
-            for why in self.engine.toolbox.missing(&missing, None) {
-                text.push_str(&format!("; {why}"));
-            }
-            self.push(Body::Notice { notice: Notice::ToolsMissing, text });
         }
     }
 
@@ -241,20 +220,5 @@ impl RunTask {
         let cost = open.and_then(|open| open.started.reserved_cost);
         self.settle_call(call, cost);
         self.push(Body::CallDone(CallDone { call, text, is_error: true, in_doubt: true, cost }));
-    }
-}
-
-impl Engine {
-    /// The definition that a run was accepted with.
-    pub(crate) async fn load_pinned(&self, key: &RunKey, digest: &Digest) -> Option<Arc<Pinned>> {
-        if let Some(pinned) = self.pins.find(digest) {
-            return Some(pinned);
-        }
-        let found = self.read(|| self.parts.reader.find_definition(&key.tenant, digest)).await;
-        let Some(Some(definition)) = found else {
-            tracing::error!(run = %key.run, %digest, "the definition that the run pinned is missing");
-            return None;
-        };
-        Some(self.pins.remember(*digest, Arc::new(definition), &self.parts.redactor, &self.toolbox))
     }
 }

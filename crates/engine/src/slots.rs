@@ -1,4 +1,4 @@
-//! The round trip of a parked run, in the order in which it happens: it parks, rests without a slot, is woken by a cause or
+//! Slots, and the round trip of a parked run, in the order in which it happens: it parks, rests without a slot, is woken by a cause or
 //! its time, queues for a slot, and is taken up from its journal.
 
 use std::{sync::Arc, time::Duration};
@@ -171,6 +171,7 @@ impl RunTask {
             task.engine.timers.clear(&key, Due::Wake);
             task.waits.push(WaitChange::End { run: key, call });
         }
+        // Of calls that wait; without one these three do nothing.
         task.register_waits();
         task.ask_again();
         if task.collect_children().await.is_none() {

@@ -10,8 +10,11 @@ use std::{
 
 use drawloom_contract::{
     definition::{matches, may_mean},
+    record::{Body, Notice},
     tool::{Gates, Offer, Tool, ToolCard, ToolSource},
 };
+
+use crate::run_task::RunTask;
 
 /// Most remarks of one source that a run is told.
 const MOST_REMARKS: usize = 8;
@@ -177,6 +180,28 @@ fn missing(patterns: &[String], prefix: &str, offer: &Offer, kept: bool) -> Vec<
         warnings.push(format!("tools: {more} more remarks about `{prefix}*`; `drawloom doctor` shows more of them"));
     }
     warnings
+}
+
+impl RunTask {
+    /// Sees to it that the tools that it was accepted with are at hand, as far as they are there today.
+    pub(crate) async fn gather_tools(&mut self) {
+        let toolbox = &self.engine.toolbox;
+        toolbox.ask(&[(&*self.run.accepted.tools, None)]).await;
+        self.cards = toolbox.cards(&self.run.accepted.tools, self.gates());
+    }
+
+    /// Says which of the tools that it was accepted with are not there any more.
+    pub(crate) fn tell_missing_tools(&mut self) {
+        let is_missing = |name: &&String| self.engine.toolbox.find(name).is_none();
+        let missing: Vec<String> = self.accepted().tools.iter().filter(is_missing).take(20).cloned().collect();
+        if !missing.is_empty() {
+            let mut text = format!("not there any more: {}", missing.join(", "));
+            for why in self.engine.toolbox.missing(&missing, None) {
+                text.push_str(&format!("; {why}"));
+            }
+            self.push(Body::Notice { notice: Notice::ToolsMissing, text });
+        }
+    }
 }
 
 #[cfg(test)]

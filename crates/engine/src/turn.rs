@@ -275,7 +275,8 @@ impl RunTask {
         let maybe_paid = matches!(error, TurnError::Cut { .. });
         self.settle(if maybe_paid { reserved } else { Spent::default() });
         let (mut retry_at, counted) = self.retry(error);
-        // Those who say "slow down" are left alone; others get their tries first.
+        // A provider that says "slow down" is left alone at once; others get their retries first. Without other models to fall
+        // back on the decision is `Stay`, and only the time of the next try counts.
         let way = match error {
             TurnError::Throttled { .. } | TurnError::Overloaded { .. } => self.fallback(error),
             _ if retry_at.is_none() => self.fallback(error),

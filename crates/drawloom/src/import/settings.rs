@@ -95,7 +95,9 @@ impl Settings {
         for (list, rules) in lists {
             let reason = match list.as_str() {
                 "allow" => "Drawloom asks for no permission: an agent may use what its `tools` and gates name",
-                "ask" => "Drawloom asks for no permission: an agent may use what its `tools` and gates name, and nothing else",
+                "ask" => {
+                    "Drawloom asks for no permission: an agent may use what its `tools` and gates name, and nothing else"
+                }
                 "deny" => "what an agent's `tools` and gates do not name is denied already",
                 "additionalDirectories" => "directories that agents may touch are `volumes`",
                 "defaultMode" | "disableBypassPermissionsMode" => "there are no modes: gates decide beforehand",

@@ -161,8 +161,7 @@ impl ArtifactTool {
             return Err(ToolError::Invalid(format!("op={} takes `name`", input.op.name())));
         };
         let found = self.artifacts.find(tree, name).await.map_err(failed)?;
-        found
-            .ok_or_else(|| ToolError::Failed(format!("unknown artifact {name:?} in this tree; op=list shows them")))
+        found.ok_or_else(|| ToolError::Failed(format!("unknown artifact {name:?} in this tree; op=list shows them")))
     }
 
     async fn grep(&self, artifact: Artifact, input: Input) -> Result<Value, ToolError> {
