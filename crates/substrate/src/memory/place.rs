@@ -1,4 +1,5 @@
-//! Whose memory it is: a scope, and the server's own id of who shares it. No caller and no model names an id.
+//! Whose memory it is: a scope, and the id of who shares it. A model names no id: it comes from the run. A caller names an agent, a run
+//! or a user, and the server checks that the caller may see it.
 
 use drawloom_contract::{
     definition::MemoryScope,
