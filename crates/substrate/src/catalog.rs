@@ -341,7 +341,7 @@ impl Resolving<'_> {
             let at = ["bundled_skills", &index.to_string()];
             let Some(skill) = table.find(name) else {
                 let hint = did_you_mean(name, table.names()).unwrap_or_else(|| NO_SKILLS.into());
-                self.report(&at, format!("unknown skill {name:?}"), Some(hint));
+                self.report(&at, format!("there is no skill {name:?}"), Some(hint));
                 continue;
             };
             match skill.instructions() {

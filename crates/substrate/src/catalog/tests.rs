@@ -372,8 +372,8 @@ fn skills_are_a_gate_with_names_and_descriptions_or_part_of_the_prompt() {
     assert_eq!(
         problems.expect_err("problems"),
         [
-            "agents.a.bundled_skills.0: unknown skill \"dye\" (there are weave, weave-fast)",
-            "agents.a.skills.0: unknown skill \"waeve\" (did you mean \"weave\"?)"
+            "agents.a.bundled_skills.0: there is no skill \"dye\" (there are weave, weave-fast)",
+            "agents.a.skills.0: there is no skill \"waeve\" (did you mean \"weave\"?)"
         ]
     );
 }
