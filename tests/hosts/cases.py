@@ -1,4 +1,4 @@
-"""The five cases, and three more that run only when named. Each says in a sentence what was seen, or raises `Failed`."""
+"""The five cases, and four more that run only when named. Each says in a sentence what was seen, or raises `Failed`."""
 
 import json
 import re
@@ -260,7 +260,7 @@ def install(cell):
     """The host's settings are those that `drawloom mcp install --write` made."""
     model = cell.model(lambda results: Say(f"Agents: {results[0]}") if results else Call("list_agents"))
     model.open()
-    cell.start_host(install=True)
+    cell.start_host(install=("--write", "--yes"))
     cell.finish_host()
     check(
         model.results(), f"the model saw no result, of these tools: {model.tools()}; the host said: {cell.last_words()}"
@@ -268,6 +268,40 @@ def install(cell):
     agents = [agent["name"] for agent in (value_in(model.results()[0]) or {}).get("agents", [])]
     check(agents == ["reader", "weaver"], f"the model was told: {model.results()[0][:400]}")
     return "connected by `drawloom mcp install --write`; the agents were listed"
+
+
+def plugin(cell):
+    """The host loads the folder that `drawloom mcp install --plugin` wrote: it is valid, its skill is offered, both commands work
+    and may use the tools that they name without asking, and no other."""
+    model = cell.model(lambda results: Say("Reviewed.") if results else Call("list_agents"))
+    model.open()
+    cell.start_host(install=["--plugin"], prompt="/drawloom:review the loom")
+    cell.finish_host()
+    folder = cell.host.connection.plugin
+    is_valid, words = cell.host.validate(folder)
+    check(is_valid, f"the host refuses the plugin: {words[-400:]}")
+    asked = model.conversation()[:1]
+    check(asked and "The request: the loom" in asked[0].prompt, f"no /drawloom:review; the host said: {cell.last_words()}")
+    offered = [tool for tool in TOOLS if asked[0].offered(tool)]
+    check(offered == TOOLS, f"of our tools the model was offered {offered}, among {model.tools()}")
+    check("drawloom:delegate" in (cell.home / "model.jsonl").read_text(), "the skill is not offered to the model")
+    agents = [agent["name"] for agent in (value_in("".join(model.results())) or {}).get("agents", [])]
+    check(agents == ["reader", "weaver"], f"the model was told: {model.results()}")
+
+    model.requests.clear()
+    steps = [Call("spawn_runs", threads(3)), Call("cancel_run", {"run_id": "r_" + "0" * 32})]
+    model.play = lambda results: steps[len(results)] if len(results) < len(steps) else Say(f"Report: {results[0]}")
+    cell.start_host(install=["--plugin"], prompt="/drawloom:fanout three threads")
+    cell.finish_host()
+    check("agents: three threads" in model.conversation()[0].prompt, f"no /drawloom:fanout: {cell.last_words()}")
+    results = model.results()
+    check(len(results) == 2, f"the model saw {len(results)} results; the host said: {cell.last_words()}")
+    check(woven(results[0], 3) == 3, f"{woven(results[0], 3)} of 3 results by index in: {results[0][:400]}")
+    denials = json.loads(cell.host.output().strip().splitlines()[-1])["permission_denials"]
+    denied = [denial["tool_name"].rpartition("__")[2] for denial in denials]
+    check(denied == ["cancel_run"], f"denied were {denied}, and the model was told: {results[1][:400]}")
+    check_runs(cell.loom.settled(5000), 3)
+    return "the plugin is valid and its skill is offered; both commands ran with their tools, and cancel_run, which they do not name, was denied"
 
 
 def short(text):
@@ -284,5 +318,6 @@ CASES = {
     "restart": restart,
     "canary": canary,
     "install": install,
+    "plugin": plugin,
     "default": default,
 }

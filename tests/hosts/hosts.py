@@ -25,6 +25,9 @@ class Connection:
     written: bool = False
     """Whether `drawloom mcp install --write` has put it into the host's own settings: then we say nothing of it, and `env` is
     what the user's shell has."""
+    plugin: str | None = None
+    """The plugin folder that `drawloom mcp install --plugin` has written: the host loads it, and asks for every permission that
+    the plugin does not give."""
 
 
 class Host:
@@ -142,8 +145,19 @@ class Claude(Host):
         (self.home / "mcp.json").write_text(json.dumps({"mcpServers": {SERVER: server}}))
 
     def command(self, prompt):
+        start = ["claude", "-p", prompt, "--output-format", "json"]
+        if self.connection.plugin:
+            return [*start, "--plugin-dir", self.connection.plugin]
         ours = [] if self.connection.written else ["--mcp-config", str(self.home / "mcp.json"), "--strict-mcp-config"]
-        return ["claude", "-p", prompt, "--output-format", "json", *ours, "--dangerously-skip-permissions"]
+        return [*start, *ours, "--dangerously-skip-permissions"]
+
+    def validate(self, plugin):
+        """What the host itself says of a plugin folder: whether it is valid, and its words."""
+        command = ["claude", "plugin", "validate", "--strict", plugin]
+        done = subprocess.run(
+            command, env=self.environment(), cwd=self.work, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60
+        )  # fmt: skip
+        return done.returncode == 0, done.stdout + done.stderr
 
     def start_cancellable(self, prompt):
         flags = self.command(prompt)[3:]

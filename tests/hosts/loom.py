@@ -75,8 +75,8 @@ class Loom:
         command = [str(self.binary), "mcp", "--config", str(self.config), "--data-dir", str(self.data)]
         return Connection(command=command, env=self.secrets())
 
-    def install(self, host, transport):
-        """Has `drawloom mcp install` write the host's own settings, as a user would."""
+    def install(self, host, transport, what=("--write", "--yes")):
+        """Has `drawloom mcp install` write the host's own settings, or with `--plugin` its plugin, as a user would."""
         connection = self.connection(transport)
         connection.written, connection.env = True, self.secrets()
         command = [
@@ -86,14 +86,15 @@ class Loom:
             *connection.command[2:],
             "--client",
             host.name,
-            "--write",
-            "--yes",
+            "--json",
+            *what,
         ]
         done = subprocess.run(
             command, env=host.environment(), capture_output=True, text=True, timeout=30, cwd=self.home
         )
         if done.returncode != 0:
             raise RuntimeError(f"install failed: {done.stdout} {done.stderr}")
+        connection.plugin = json.loads(done.stdout).get("plugin")
         return connection
 
     def found(self):

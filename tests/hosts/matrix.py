@@ -52,12 +52,12 @@ class Cell:
             self.loom.start()
         return self.scripted
 
-    def start_host(self, limit=None, cancellable=False, install=False):
+    def start_host(self, limit=None, cancellable=False, install=None, prompt="Please weave."):
         connection = self.loom.connection(self.transport)
         self.host = self.kind(self.options.installed, self.home / "host", self.scripted.port, connection, limit)
         if install:
-            self.host.connection = self.loom.install(self.host, self.transport)
-        (self.host.start_cancellable if cancellable else self.host.start)("Please weave.")
+            self.host.connection = self.loom.install(self.host, self.transport, install)
+        (self.host.start_cancellable if cancellable else self.host.start)(prompt)
 
     def finish_host(self):
         if self.host.finish(PATIENCE) is None:
@@ -153,7 +153,7 @@ def main():
         "--transport", action="append", choices=TRANSPORTS, help="only this transport; may be given again"
     )
     parser.add_argument(
-        "--case", action="append", choices=CASES, help="only this case; `canary`, `install` and `default` (80 s) only when named"
+        "--case", action="append", choices=CASES, help="only this case; `canary`, `install`, `plugin` and `default` (80 s) only when named"
     )
     parser.add_argument("--record", action="store_true", help="write what was seen to MATRIX.md")
     parser.add_argument("--at-once", type=int, default=2, help="how many cells run at once (2)")
@@ -167,7 +167,8 @@ def main():
         for host in options.host or HOSTS
         for transport in options.transport or TRANSPORTS
         for case in options.case or FIVE
-        if (case, transport) not in (("install", "http"), ("canary", "stdio"))
+        if (case, transport) not in (("install", "http"), ("plugin", "http"), ("canary", "stdio"))
+        if case != "plugin" or host == "claude"
     ]
     with ThreadPoolExecutor(options.at_once) as pool:
         results = list(pool.map(lambda cell: run(options, *cell), cells))

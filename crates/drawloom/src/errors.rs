@@ -243,6 +243,7 @@ errors! {
         "no_data_dir": "There is no home directory to keep data in.", "Pass --data-dir.";
         "no_home": "There is no home directory in which hosts keep their config.", "Set HOME.";
         "no_pipe": "The process was started without stdin or stdout.", "Start it as an MCP host does, with pipes.";
+        "no_plugin": "Only Claude Code takes the plugin.", "Use --client claude, or --write for another client.";
         "no_prompt": "There is no prompt.", "Give one, or pipe one.";
         "no_remote_backup": "A backup is made beside the data, not over the network.", "Run it on the server's machine.";
         "no_runtime": "The process cannot start its threads.", "Look at its limits.";

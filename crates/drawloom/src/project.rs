@@ -85,6 +85,11 @@ impl Project {
         self.files.first().map_or_else(|| self.data.path().display().to_string(), |first| name(first))
     }
 
+    /// A name for a folder of its own, below one that all projects share.
+    pub(crate) fn folder_name(&self) -> String {
+        self.files.first().map_or_else(|| USER.into(), |first| directory_name(first))
+    }
+
     /// Takes ownership of the data for `command`.
     pub(crate) fn lock(&self, command: &str) -> Result<Lock, CommandError> {
         let lock = self.data.lock(command)?;
@@ -174,9 +179,14 @@ fn folder() -> Result<PathBuf, CommandError> {
 }
 
 fn directory_name(first: &Path) -> String {
+    folder_name(&name(first), first.as_os_str().as_encoded_bytes())
+}
+
+/// A name for a folder: `name` as far as it is plain, and a part of the digest of what tells it apart from others.
+pub(crate) fn folder_name(name: &str, identity: &[u8]) -> String {
     let plain = |letter: char| if letter.is_ascii_alphanumeric() || "._-".contains(letter) { letter } else { '-' };
-    let name: String = name(first).chars().map(plain).take(LONGEST_NAME).collect();
-    let digest = Digest::of(first.as_os_str().as_encoded_bytes()).to_string();
+    let name: String = name.chars().map(plain).take(LONGEST_NAME).collect();
+    let digest = Digest::of(identity).to_string();
     format!("{}-{}", name.trim_start_matches('.'), &digest[..DIGITS])
 }
 

@@ -9,6 +9,7 @@ use std::{
 use serde_json::Value;
 
 /// An answer whose head was read.
+#[derive(Debug)]
 pub(crate) struct Response {
     pub(crate) status: u16,
     pub(crate) headers: Vec<(String, String)>,

@@ -23,6 +23,7 @@ mod limits;
 mod looks;
 mod mcp;
 mod mcp_install;
+mod mcp_plugin;
 mod mcp_proxy;
 mod memory;
 mod one_server;

@@ -3,6 +3,7 @@
 mod clients;
 mod edit;
 mod mask;
+mod plugin;
 
 use std::{
     collections::BTreeSet,
@@ -41,6 +42,12 @@ pub(crate) struct Install {
     /// Write without asking
     #[arg(long, requires = "write")]
     yes: bool,
+    /// Write a plugin for Claude Code in place of its config: the MCP server, a skill and two commands [default: a folder for each project in the XDG data directory]
+    #[arg(long, value_name = "DIR", num_args = 0..=1, requires = "client", conflicts_with = "write")]
+    plugin: Option<Option<PathBuf>>,
+    /// Replace files of the plugin that were edited
+    #[arg(long, requires = "plugin")]
+    force: bool,
     /// The format of the output.
     #[command(flatten)]
     pub(super) look: Look,
@@ -99,11 +106,24 @@ impl Install {
     pub(crate) fn perform(self, session: &Session, connection: &Connection) -> Result<Exit, CommandError> {
         let places = Places::of_this_machine()?;
         let server = server(session, connection, self.scope)?;
+        if let Some(folder) = &self.plugin {
+            return self.write_plugin(session, &server, folder.as_deref());
+        }
         match self.client.map(clients::of) {
             None => self.list(session, &places, &server),
             Some(client) if self.write => self.write(session, client, &places, &server),
             Some(client) => self.show(session, client, &places, &server),
         }
+    }
+
+    fn write_plugin(&self, session: &Session, server: &Server, folder: Option<&Path>) -> Result<Exit, CommandError> {
+        if let Some(client) = self.client.filter(|name| *name != Name::Claude).map(clients::of) {
+            let message = format!("--plugin is for Claude Code, and the client is {}", client.title);
+            return Err(CommandError::usage("no_plugin", message)
+                .with_hint(format!("use --client claude, or `--client {} --write`", client.word())));
+        }
+        let edited = if self.force { plugin::Edited::Replace } else { plugin::Edited::Keep };
+        plugin::install(session, server, folder, self.scope, edited)
     }
 
     fn plan(&self, client: &Client, places: &Places, server: &Server) -> Result<Plan, CommandError> {
@@ -179,7 +199,7 @@ impl Install {
         }
         output.line(snippet.trim_end());
         output.line("");
-        if server.has_upstream {
+        if server.upstream.is_some() {
             output.line("The token is taken from DRAWLOOM_TOKEN in the environment of the client.");
         } else if server.variables.len() > 1 {
             let names = server.variables[1..].join(", ");
@@ -261,9 +281,10 @@ fn server(session: &Session, connection: &Connection, scope: Scope) -> Result<Se
         None => {
             let found = config::find(&globals.config).unwrap_or_default();
             variables.extend(needed_variables(&found));
-            // A host of the user may be started anywhere, so the config of this directory is named.
-            let is_here = |path: &&PathBuf| path.is_relative() && scope == Scope::User;
-            for config in found.iter().filter(|path| !globals.config.is_empty() || is_here(path)) {
+            // A host of the user may be started anywhere, so the config of this project is named.
+            let of_project = config::find_project().filter(|_| scope == Scope::User);
+            let is_named = |path: &&PathBuf| !globals.config.is_empty() || of_project.as_ref() == Some(*path);
+            for config in found.iter().filter(is_named) {
                 args.extend(["--config".to_owned(), absolute(config)?]);
             }
             if let Some(directory) = &globals.data_dir {
@@ -282,7 +303,7 @@ fn server(session: &Session, connection: &Connection, scope: Scope) -> Result<Se
         refuse_credentials(&connection.headers()?)?;
         args.extend(connection.headers.iter().flat_map(|header| ["--header".to_owned(), header.clone()]));
     }
-    Ok(Server { program: program(), args, variables, has_upstream: upstream.is_some() })
+    Ok(Server { program: program(), args, variables, upstream: upstream.cloned() })
 }
 
 /// Refuses an address with a name or a password in it. It is not shown.

@@ -14,8 +14,8 @@ pub(super) struct Server {
     pub(super) args: Vec<String>,
     /// Variables of the host's environment that it needs: the token, and the keys of models.
     pub(super) variables: Vec<String>,
-    /// Whether it is another machine's server, which likely wants a token.
-    pub(super) has_upstream: bool,
+    /// The address of another machine's server, which likely wants a token.
+    pub(super) upstream: Option<String>,
 }
 
 /// The directories of this machine.
