@@ -41,7 +41,7 @@ pub use tool::TOOL;
 
 pub(crate) use place::plain;
 use recent::Recent;
-use rules::{Ask, Current, Next, apply};
+use rules::{Ask, Change, Current, Next, apply};
 
 /// Maximum bytes of a key.
 pub const MOST_KEY_BYTES: usize = 512;
@@ -159,6 +159,7 @@ impl Memory {
     /// Makes a change, once. The answer has the revision of the key afterwards.
     pub async fn change(&self, place: &Place, key: &str, ask: &Ask, by: &By<'_>) -> Result<Value, MemoryError> {
         self.check_key(key)?;
+        let ask = &self.masked(ask);
         let key = place.key(key);
         let _alone = self.lock(&key).await;
         for _ in 0..TRIES {
@@ -194,7 +195,8 @@ impl Memory {
         Err(MemoryError::Busy(key.key))
     }
 
-    /// Writes entries, all or none, whatever the keys had before. Those whose time is over are left out, and counted.
+    /// Writes entries, all or none, whatever the keys had before. Those whose time is over are left out, and counted; one that the
+    /// key holds already is not written again.
     pub async fn import(&self, place: &Place, entries: Vec<NewEntry>, by: &By<'_>) -> Result<Value, MemoryError> {
         if entries.len() > MOST_IMPORTED {
             return Err(MemoryError::TooMany(entries.len()));
@@ -221,17 +223,23 @@ impl Memory {
         }
         for _ in 0..TRIES {
             let now = self.parts.clock.wall();
-            let mut changes = Vec::with_capacity(entries.len());
+            let (mut changes, mut expired) = (Vec::with_capacity(entries.len()), 0);
             for entry in &entries {
                 if entry.expires_at.is_some_and(|time| time <= now) {
+                    expired += 1;
                     continue;
                 }
+                let expires_at = rules::imported_expiry(entry.expires_at, now, self.parts.config.bounds())?;
                 let key = place.key(&entry.key);
                 let before = self.find(&key, now).await?;
-                let next = Next::Put { value: entry.value.clone(), expires_at: entry.expires_at };
+                let is_same = |kept: &Entry| kept.value == entry.value && kept.expires_at == expires_at;
+                if before.as_ref().is_some_and(is_same) {
+                    continue;
+                }
+                let next = Next::Put { value: entry.value.clone(), expires_at };
                 changes.extend(self.change_of(&key, before.as_ref(), next, by, now));
             }
-            let answer = json!({ "imported": changes.len(), "expired": entries.len() - changes.len() });
+            let answer = json!({ "imported": entries.len() - expired, "expired": expired });
             match self.write(changes, answer, by, now).await {
                 Err(MemoryError::Change(ChangeError::Stale { .. })) => {}
                 Ok(mut answer) => {
@@ -376,6 +384,15 @@ impl Memory {
                 Some(Once::Request { key, made: Made::Answer { answer: self.parts.redactor.clean(answer), at: now } })
             }
         }
+    }
+
+    /// The change with the entry that is compared as it would be kept. Other values are masked when they are written.
+    fn masked(&self, ask: &Ask) -> Ask {
+        let mut ask = ask.clone();
+        if let Change::AppendDedupe(value) = ask.change {
+            ask.change = Change::AppendDedupe(self.parts.redactor.clean(value).into_inner());
+        }
+        ask
     }
 
     async fn lock(&self, key: &ValueKey) -> MutexGuard<'_, ()> {

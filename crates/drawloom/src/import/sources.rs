@@ -15,7 +15,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{Action, Item, Kind, Mapped, Note, Outcome, Report, Target, Tree, agents::Agent, map, skills::Skill};
+use super::{
+    Action, FILE_LIMIT, Item, Kind, Mapped, Note, Outcome, Report, Target, Tree, agents::Agent, map, read_limited,
+    skills::Skill,
+};
 use crate::config::{Config, yaml};
 
 /// Most lines about one source that a command shows; `drawloom import claude-code --from DIR` shows all.
@@ -362,7 +365,8 @@ pub(crate) fn digest(files: &[PathBuf]) -> Option<Digest> {
             let folder = file.parent().unwrap_or(Path::new("")).join(folder);
             for (shown, path) in Tree::read(&folder).files() {
                 all.extend(shown.as_bytes());
-                all.extend(Digest::of(&std::fs::read(&path).unwrap_or_default()).as_bytes());
+                // A pipe would never end, and a device may not: what is not read at start is not read here.
+                all.extend(Digest::of(&read_limited(&path, FILE_LIMIT).unwrap_or_default()).as_bytes());
             }
         }
     }

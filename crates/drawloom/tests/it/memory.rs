@@ -90,7 +90,7 @@ fn keys_are_set_listed_and_removed_by_commands() {
 }
 
 #[test]
-fn what_was_exported_is_imported_once() {
+fn a_file_that_was_exported_can_be_imported_again_and_changes_only_what_differs() {
     let home = home();
     for number in 0..3 {
         home.run(&["memory", "set", &format!("k{number}"), &number.to_string()]).exits(0);
@@ -104,7 +104,12 @@ fn what_was_exported_is_imported_once() {
     home.run(&["memory", "set", "k0", "changed", "--tenant"]).exits(0);
     home.run(&["memory", "import", "memory.jsonl", "--tenant"]).exits(0);
     let kept = home.run(&["memory", "get", "k0", "--tenant"]).exits(0).stdout;
-    assert_eq!(kept, "changed\n", "the same file again changes nothing");
+    assert_eq!(kept, "0\n", "the file again restores what changed since");
+    let revision =
+        |home: &Home| home.run(&["memory", "get", "k0", "--tenant", "--json"]).exits(0).json()["revision"].clone();
+    let before = revision(&home);
+    home.run(&["memory", "import", "memory.jsonl", "--tenant"]).exits(0);
+    assert_eq!(revision(&home), before, "what is there already is not written again");
     home.write("broken.jsonl", &format!("{exported}not json\n"));
     let broken = home.run(&["memory", "import", "broken.jsonl", "--agent", "reviewer"]).exits(2);
     assert!(broken.stderr.contains("line 4 is not an entry"), "{broken:?}");

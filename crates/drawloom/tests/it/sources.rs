@@ -155,3 +155,13 @@ fn a_folder_that_is_missing_and_an_unknown_key_are_mistakes_with_their_place() {
         wrong.stderr
     );
 }
+
+#[test]
+fn a_pipe_in_the_folder_does_not_hold_the_server_up() {
+    let home = home("{}");
+    let pipe = home.path().join("project/.claude/agents/pipe.md");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status().expect("mkfifo runs");
+    assert!(made.success());
+    home.run(&["run", "helper", "load it", "--config", "drawloom.yaml"]).exits(0);
+    home.run(&["stop", "--config", "drawloom.yaml"]).exits(0);
+}

@@ -73,7 +73,7 @@ pub enum Refusal {
     WrongType { change: &'static str, needed: &'static str, found: &'static str },
     #[error("{change} needs {needed} as its value, not {given}")]
     WrongValue { change: &'static str, needed: &'static str, given: &'static str },
-    #[error("{from} plus {delta} is too large for a number")]
+    #[error("{from} plus {delta} is too large to be exact")]
     Overflow { from: Number, delta: Number },
     #[error("the value would have {bytes} bytes; {most} are allowed")]
     TooLarge { bytes: u64, most: u64 },
@@ -190,6 +190,18 @@ fn expiry(ask: &Ask, current: Option<&Current>, now: Timestamp, bounds: Bounds) 
     Ok(ttl.map(|seconds| now.after(Duration::from_secs(seconds))))
 }
 
+/// Until when an imported entry is kept: its own time, which the config may not allow, or the config's default.
+pub fn imported_expiry(asked: Option<Timestamp>, now: Timestamp, bounds: Bounds) -> Result<Option<Timestamp>, Refusal> {
+    let Some(time) = asked else {
+        return Ok(bounds.usual_ttl.map(|seconds| now.after(Duration::from_secs(seconds))));
+    };
+    let seconds = time.since(now).as_secs();
+    match bounds.longest_ttl.is_some_and(|most| seconds > most) {
+        true => Err(Refusal::BadTtl { asked: seconds, most: bounds.longest_ttl }),
+        false => Ok(Some(time)),
+    }
+}
+
 fn add(before: Option<&Value>, delta: &Number) -> Result<Number, Refusal> {
     let from = match before {
         None => Number::from(0),
@@ -198,9 +210,17 @@ fn add(before: Option<&Value>, delta: &Number) -> Result<Number, Refusal> {
             return Err(Refusal::WrongType { change: "incr", needed: "a number", found: kind(other) });
         }
     };
-    let sum = match (from.as_i64(), delta.as_i64()) {
-        (Some(left), Some(right)) => left.checked_add(right).map(Number::from),
-        _ => from.as_f64().zip(delta.as_f64()).and_then(|(left, right)| Number::from_f64(left + right)),
+    let whole = |number: &Number| number.as_i64().map(i128::from).or_else(|| number.as_u64().map(i128::from));
+    let sum = match (whole(&from), whole(delta)) {
+        (Some(left), Some(right)) => {
+            let sum = left + right;
+            i64::try_from(sum).map(Number::from).or_else(|_| u64::try_from(sum).map(Number::from)).ok()
+        }
+        // A sum that is too coarse to show what was added would lose it.
+        _ => from.as_f64().zip(delta.as_f64()).and_then(|(left, right)| {
+            let sum = left + right;
+            Number::from_f64(sum).filter(|_| right == 0.0 || sum != left)
+        }),
     };
     sum.ok_or_else(|| Refusal::Overflow { from, delta: delta.clone() })
 }

@@ -3,11 +3,12 @@
 use std::{io::Read as _, path::PathBuf};
 
 use clap::Args;
-use drawloom_contract::ids::Digest;
+use drawloom_contract::time::Entropy as _;
 use drawloom_wire::memory::{ImportEntry, ImportMemory, MemoryEntry};
 
 use crate::{
     cli::Look,
+    clock::SystemEntropy,
     commands::{
         Session,
         memory::{Fields, Whose},
@@ -45,7 +46,12 @@ pub struct Import {
 impl Import {
     pub(crate) async fn perform(self, session: &Session) -> Result<Exit, CommandError> {
         let text = self.read()?;
-        let digest = Digest::of(text.as_bytes());
+        // New for each command: a file that is imported again restores what changed since.
+        let mut id = [0; 16];
+        SystemEntropy::default()
+            .fill(&mut id)
+            .map_err(|error| CommandError::failed("no_entropy", error.to_string()))?;
+        let id = u128::from_le_bytes(id);
         // All lines are read before anything is written.
         let entries = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
         let entries = entries.map(|(number, line)| entry(number + 1, line)).collect::<Result<Vec<_>, _>>()?;
@@ -59,7 +65,7 @@ impl Import {
                     run_id,
                     user_id: user_id.clone(),
                     entries: batch,
-                    idempotency_key: Some(format!("import-{digest}-{number}")),
+                    idempotency_key: Some(format!("import-{id:032x}-{number}")),
                 };
                 let done = it.backend.call(&ask).await?;
                 imported += done.imported;

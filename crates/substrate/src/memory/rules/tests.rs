@@ -34,8 +34,8 @@ fn a_number_is_added_to_and_nothing_else_is() {
     assert_eq!(incr(json!(1), None), Ok((Some(json!(1)), json!({ "value": 1 }))));
     assert_eq!(incr(json!(-5), Some(json!(3))).map(|made| made.0), Ok(Some(json!(-2))));
     assert_eq!(incr(json!(0.5), Some(json!(2))).map(|made| made.0), Ok(Some(json!(2.5))));
-    let full = incr(json!(1), Some(json!(i64::MAX)));
-    assert_eq!(full, Err(Refusal::Overflow { from: i64::MAX.into(), delta: 1.into() }));
+    let full = incr(json!(1), Some(json!(u64::MAX)));
+    assert_eq!(full, Err(Refusal::Overflow { from: u64::MAX.into(), delta: 1.into() }));
     let text = incr(json!(1), Some(json!("3")));
     assert_eq!(text, Err(Refusal::WrongType { change: "incr", needed: "a number", found: "a text" }));
     // A value that is null is there, and is no number.
@@ -205,4 +205,30 @@ proptest! {
             }
         }
     }
+}
+
+#[test]
+fn whole_numbers_are_added_exactly_and_a_sum_that_would_hide_what_was_added_is_refused() {
+    let add = |from: Value, delta: Value| {
+        let current = Current { value: from, revision: 1, expires_at: None };
+        let delta = serde_json::from_value(delta).expect("a number");
+        let ask = Ask { change: Change::Incr(delta), if_revision: None, ttl_seconds: None };
+        let bounds = Bounds { value_bytes: 1_000, usual_ttl: None, longest_ttl: None };
+        apply(&ask, Some(&current), Timestamp::from_millis(0), bounds).map(|(_, answer)| answer["value"].clone())
+    };
+    assert_eq!(add(json!(9_223_372_036_854_775_807_u64), json!(1)), Ok(json!(9_223_372_036_854_775_808_u64)));
+    assert_eq!(add(json!(0.5), json!(1)), Ok(json!(1.5)));
+    assert!(matches!(add(json!(u64::MAX), json!(1)), Err(Refusal::Overflow { .. })));
+    assert!(matches!(add(json!(9_007_199_254_740_992.0), json!(1)), Err(Refusal::Overflow { .. })));
+}
+
+#[test]
+fn an_imported_entry_gets_the_config_s_time_and_none_beyond_its_longest() {
+    let now = Timestamp::from_millis(1_000_000);
+    let at = |seconds: u64| now.after(Duration::from_secs(seconds));
+    let bounds = Bounds { value_bytes: 1_000, usual_ttl: Some(60), longest_ttl: Some(100) };
+    assert_eq!(imported_expiry(None, now, bounds), Ok(Some(at(60))));
+    assert_eq!(imported_expiry(Some(at(100)), now, bounds), Ok(Some(at(100))));
+    let refused = imported_expiry(Some(at(101)), now, bounds);
+    assert_eq!(refused, Err(Refusal::BadTtl { asked: 101, most: Some(100) }));
 }
