@@ -45,7 +45,12 @@ pub(super) fn map(entries: &[Entry], mapping: &mut Mapping<'_>) {
         let folder = entry.path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         let source = format!("{}/{SKILL_FILE}", entry.shown);
         let leave = |reason: String| Item::dropped(Kind::Skill, folder.clone(), source.clone(), reason);
-        let bytes = match read_limited(&entry.path.join(SKILL_FILE), SKILL_FILE_LIMIT) {
+        let file = entry.path.join(SKILL_FILE);
+        if file.is_symlink() {
+            mapping.items.push(leave("this is a link; a skill is read from its own folder".into()));
+            continue;
+        }
+        let bytes = match read_limited(&file, SKILL_FILE_LIMIT) {
             Ok(bytes) => bytes,
             Err(reason) => {
                 mapping.items.push(leave(reason));

@@ -56,6 +56,8 @@ pub(super) fn compare(skill: &Skill, destination: &Path, force: bool) -> Copied 
     let recorded = fs::read_to_string(to.join(RECORD)).ok();
     match (recorded, theirs) {
         _ if force => Copied::Changed(files),
+        // What an import does not copy was put there since, and a new copy would remove it.
+        (Some(_), _) if has_uncopied(&to) => Copied::Edited,
         (Some(recorded), Some(theirs)) if recorded.trim() == theirs.to_string() => Copied::Changed(files),
         (Some(_), _) => Copied::Edited,
         (None, _) => Copied::Foreign,
@@ -74,7 +76,7 @@ fn files(folder: &Path) -> Result<Vec<PathBuf>, String> {
             let name = entry.file_name();
             let kind = entry.file_type().map_err(|error| format!("cannot read its folder: {error}"))?;
             let shown = name.to_string_lossy();
-            if shown == RECORD || shown == ".git" || shown == ".DS_Store" || shown.starts_with(".env") {
+            if shown == RECORD || is_uncopied(&shown) || shown == ".DS_Store" {
                 continue;
             }
             if kind.is_dir() {
@@ -90,6 +92,24 @@ fn files(folder: &Path) -> Result<Vec<PathBuf>, String> {
     }
     found.sort();
     Ok(found)
+}
+
+/// Repositories and files of secrets are not copied.
+fn is_uncopied(name: &str) -> bool {
+    name == ".git" || name.starts_with(".env")
+}
+
+/// Whether a folder holds anything that an import does not copy. A folder that cannot be read may.
+fn has_uncopied(folder: &Path) -> bool {
+    let Ok(entries) = fs::read_dir(folder) else { return true };
+    entries.into_iter().any(|entry| {
+        let Ok((entry, kind)) = entry.and_then(|entry| entry.file_type().map(|kind| (entry, kind))) else {
+            return true;
+        };
+        is_uncopied(&entry.file_name().to_string_lossy())
+            || kind.is_symlink()
+            || kind.is_dir() && has_uncopied(&entry.path())
+    })
 }
 
 /// Names what the files hold.

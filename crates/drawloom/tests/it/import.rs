@@ -185,6 +185,32 @@ fn a_skill_that_was_edited_is_kept_and_one_whose_source_changed_is_copied_again(
 }
 
 #[test]
+fn a_copied_skill_with_secrets_or_links_of_its_own_is_not_replaced() {
+    let home = Home::new();
+    small(&home);
+    import(&home, &["--write"]).exits(0);
+    put(&home, "skills/code-review/scripts/.env", "KEY=value\n");
+    put(&home, ".claude/skills/code-review/SKILL.md", "---\nname: code-review\n---\nTheirs.\n");
+    let report = import(&home, &["--write", "--json"]).exits(0).json();
+    assert!(said(&report).contains(&"skill code-review kept".to_owned()), "{report:#}");
+    assert!(home.path().join("skills/code-review/scripts/.env").exists());
+}
+
+#[test]
+fn a_skill_whose_file_is_a_link_is_dropped_and_stops_nothing() {
+    let home = Home::new();
+    small(&home);
+    put(&home, "elsewhere.md", "---\nname: linked\ndescription: How.\n---\nLook.\n");
+    fs::create_dir_all(home.path().join(".claude/skills/linked")).expect("a folder");
+    std::os::unix::fs::symlink(home.path().join("elsewhere.md"), home.path().join(".claude/skills/linked/SKILL.md"))
+        .expect("a link");
+    put(&home, ".claude/agents/user.md", "---\nname: user\ndescription: d\nskills: linked\n---\nUse it.\n");
+    let report = import(&home, &["--write", "--json"]).exits(0).json();
+    assert!(said(&report).contains(&"skill linked dropped".to_owned()), "{report:#}");
+    assert!(said(&report).contains(&"agent user add".to_owned()), "{report:#}");
+}
+
+#[test]
 fn without_a_config_one_is_made_that_validates_and_runs() {
     let home = Home::new();
     fs::remove_file(home.path().join("drawloom.yaml")).expect("the config");
