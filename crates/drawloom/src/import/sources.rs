@@ -78,7 +78,7 @@ pub(crate) fn apply(config: &mut Config, lookup: &dyn Fn(&str) -> Option<String>
             continue;
         }
         let target = Target::of(config);
-        let tree = Tree::read(&source.claude);
+        let tree = Tree::read_in_place(&source.claude);
         let mut mapped = map(&tree, &target, lookup);
         let project = std::path::absolute(Path::new(".").join(tree.project())).unwrap_or_default();
         add_servers(config, source, &mut mapped, &project, lookup, &mut sourced);
@@ -363,7 +363,7 @@ pub(crate) fn digest(files: &[PathBuf]) -> Option<Digest> {
         let sources = value.get("sources").and_then(Value::as_array).into_iter().flatten();
         for folder in sources.filter_map(|source| source.get("claude").and_then(Value::as_str)) {
             let folder = file.parent().unwrap_or(Path::new("")).join(folder);
-            for (shown, path) in Tree::read(&folder).files() {
+            for (shown, path) in Tree::read_in_place(&folder).files() {
                 all.extend(shown.as_bytes());
                 // A pipe would never end, and a device may not: what is not read at start is not read here.
                 all.extend(Digest::of(&read_limited(&path, FILE_LIMIT).unwrap_or_default()).as_bytes());

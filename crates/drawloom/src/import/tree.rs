@@ -105,6 +105,35 @@ impl Tree {
         tree
     }
 
+    /// Reads a folder that is used where it is. What links and the places of plugins lead to outside it is left out, because agents
+    /// may be able to change that; only the servers' file beside it is read.
+    pub(crate) fn read_in_place(from: &Path) -> Self {
+        let mut tree = Self::read(from);
+        let Ok(base) = from.canonicalize() else { return tree };
+        let beside = base.parent().map(|parent| parent.join(".mcp.json"));
+        let is_inside = |entry: &Entry| {
+            let real = entry.path.canonicalize().unwrap_or_default();
+            real.starts_with(&base) || beside.as_ref() == Some(&real)
+        };
+        let mut left = Vec::new();
+        let mut keeps = |kind: Kind, entry: &Entry| {
+            let inside = is_inside(entry);
+            if !inside {
+                let name = entry.path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+                let reason =
+                    "it lies outside the folder, where agents may change it; copy it, or name its folder as a source";
+                left.push(Item::dropped(kind, name, entry.shown.clone(), reason));
+            }
+            inside
+        };
+        tree.agents.retain(|entry| keeps(Kind::Agent, entry));
+        tree.skills.retain(|entry| keeps(Kind::Skill, entry));
+        tree.commands.retain(|entry| keeps(Kind::Prompt, entry));
+        tree.servers.retain(|servers| keeps(Kind::McpServer, &servers.entry));
+        tree.left.append(&mut left);
+        tree
+    }
+
     /// Whether there is nothing that could be brought over.
     fn is_empty(&self) -> bool {
         self.agents.is_empty() && self.skills.is_empty() && self.commands.is_empty() && self.servers.is_empty()

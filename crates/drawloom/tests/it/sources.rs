@@ -165,3 +165,21 @@ fn a_pipe_in_the_folder_does_not_hold_the_server_up() {
     home.run(&["run", "helper", "load it", "--config", "drawloom.yaml"]).exits(0);
     home.run(&["stop", "--config", "drawloom.yaml"]).exits(0);
 }
+
+#[test]
+fn what_a_link_leads_to_outside_the_folder_is_left_out() {
+    let home = home("{}");
+    fs::create_dir_all(home.path().join("project/real")).expect("a folder");
+    fs::write(home.path().join("project/real/far.md"), "---\nname: far\n---\nFar.").expect("a file");
+    let agents = home.path().join("project/.claude/agents");
+    std::os::unix::fs::symlink("../../real/far.md", agents.join("far.md")).expect("a link");
+    std::os::unix::fs::symlink("../../real", agents.join("more")).expect("a link");
+    std::os::unix::fs::symlink("helper.md", agents.join("near.md")).expect("a link");
+    let listed = home.run(&["agents", "list", "--json", "--config", "drawloom.yaml"]).exits(0).json();
+    let names: Vec<&str> =
+        listed["agents"].as_array().expect("agents").iter().filter_map(|agent| agent["name"].as_str()).collect();
+    assert!(names.contains(&"helper"), "{names:?}");
+    assert!(!names.iter().any(|name| name.contains("far")), "{names:?}");
+    let said = home.run(&["validate", "--json", "--config", "drawloom.yaml"]).exits(0).stdout;
+    assert!(said.contains("it lies outside the folder"), "{said}");
+}
