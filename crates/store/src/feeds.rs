@@ -98,6 +98,8 @@ impl<K, T: Clone + Send + Sync + 'static> Subscribers<K, T> {
         stream::unfold((receiver, missed, gap), |(mut receiver, missed, gap)| async move {
             let next = loop {
                 if missed.flag.swap(false, Ordering::SeqCst) {
+                    // A subscriber reads again after a gap, and must not be told of older changes then.
+                    while receiver.try_recv().is_ok() {}
                     break Some(gap.clone());
                 }
                 tokio::select! {
@@ -142,9 +144,6 @@ mod tests {
             feed.send(|()| true, || number);
         }
         assert_eq!(slow.next().await, Some(u32::MAX), "the gap comes first, also for one that never catches up");
-        for number in 0..QUEUE as u32 {
-            assert_eq!(slow.next().await, Some(number));
-        }
         feed.send(|()| true, || 7);
         assert_eq!(slow.next().await, Some(7));
         drop(slow);

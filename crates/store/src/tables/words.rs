@@ -69,7 +69,7 @@ pub(crate) fn search(connection: &Connection, search: &Search, now: Timestamp) -
         "SELECT k.owner, k.key, CAST(-1000000 * bm25(value_words, 2.0, 1.0) AS INTEGER) AS score \
          FROM value_words CROSS JOIN key_values AS k INDEXED BY key_values_by_revision ON k.revision = value_words.rowid \
          WHERE value_words MATCH $1 AND k.space = $2 AND k.tenant = $3 AND k.owner IN ({}) \
-         ORDER BY score DESC, k.key, k.owner",
+         ORDER BY bm25(value_words, 2.0, 1.0), k.key, k.owner",
         owners.join(", ")
     );
     let mut parameters: Vec<Value<'_>> = vec![query.into(), search.space.as_str().into(), (&search.tenant).into()];

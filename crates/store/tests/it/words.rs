@@ -48,6 +48,15 @@ impl Bench {
 }
 
 #[tokio::test]
+async fn a_word_that_every_value_has_still_ranks_them() {
+    let bench = Bench::new();
+    bench.set("user/ann", "a", json!("widget one")).await;
+    bench.set("user/ann", "b", json!("widget widget widget")).await;
+    bench.set("user/ann", "c", json!("widget two")).await;
+    assert_eq!(bench.keys(ask(&["widget"]), 1).await, ["b", "a", "c"]);
+}
+
+#[tokio::test]
 async fn hits_come_best_first_and_follow_every_change_of_a_value() {
     let bench = Bench::new();
     bench.set("user/ann", "short", json!("the lock is held")).await;
