@@ -60,7 +60,7 @@ impl Agents {
                         gate("agents"),
                         gate("volumes"),
                         gate("hosts"),
-                        // Without an agent that has memory there is no column.
+                        // The column is left out when no agent has memory.
                         Text::new(agent.gates.get("memory_scopes").map(|scopes| scopes.join(", ")).unwrap_or_default()),
                         Text::new(first_line(&agent.description, 60)),
                     ]

@@ -72,7 +72,7 @@ fn list(session: &Session, resolved: &Resolved) {
             output.json(&json!({ "skills": skills.collect::<Vec<_>>() }));
         }
         Format::Human if skills.is_empty() => {
-            output.line("there are no skills; list their directories under `skills.directories` in the config");
+            output.line("no skills found; list their directories under `skills.directories` in the config");
         }
         Format::Human => output.table(
             [

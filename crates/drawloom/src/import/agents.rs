@@ -53,7 +53,7 @@ const DROPPED: &[(&str, &str)] = &[
     ("color", "a colour of Claude Code's own screen"),
     ("colour", "a colour of Claude Code's own screen"),
     ("icon", "a part of Claude Code's own screen"),
-    ("hooks", "hooks run commands of Claude Code; there are none here"),
+    ("hooks", "hooks run commands of Claude Code; Drawloom has no hooks"),
     (
         "permissionMode",
         "Drawloom asks for no permission: gates (`tools`, `volumes`, `hosts`, `agents`) decide beforehand",
@@ -64,7 +64,7 @@ const DROPPED: &[(&str, &str)] = &[
     ),
     ("memory", "folders of memory are a part of Claude Code"),
     ("background", "who starts a run decides whether to wait for it (`mode: detach`)"),
-    ("isolation", "agents work in their volumes; there are no worktrees"),
+    ("isolation", "agents work in their volumes; Drawloom makes no worktrees"),
     ("initialPrompt", "the caller gives the prompt of a run"),
     ("output_style", "the body is the whole prompt"),
     ("outputStyle", "the body is the whole prompt"),
@@ -324,7 +324,7 @@ impl Mapper<'_, '_> {
                         Note::dropped(key, &name, "the server could not be brought over; see its own line")
                     }
                     (None, None) => {
-                        Note::dropped(key, &name, "there is no MCP server of this name in this folder or in the config")
+                        Note::dropped(key, &name, "unknown MCP server: neither this folder nor the config has it")
                     }
                 };
                 self.notes.push(note);
@@ -356,7 +356,7 @@ impl Mapper<'_, '_> {
                 None => self.notes.push(Note::dropped(
                     "skills",
                     &said,
-                    "there is no such skill in this folder or in the config",
+                    "unknown skill: neither this folder nor the config has it",
                 )),
             }
         }

@@ -39,8 +39,8 @@ pub(super) fn choose(model: Option<&str>, target: &Target, tiers: &mut BTreeSet<
     let name = name.strip_prefix("anthropic/").or_else(|| name.strip_prefix("anthropic.")).unwrap_or(&name);
     if matches!(name, "inherit" | "default" | "auto" | "") {
         let reason = match target.has_defaults {
-            true => "the model of `defaults`; there is no session to inherit one from",
-            false => "there is no session to inherit a model from, and the config has no `defaults`",
+            true => "the model of `defaults`; a run inherits no model from a session",
+            false => "a run inherits no model from a session, and the config has no `defaults`",
         };
         return usual(target, tiers, Some((said, reason)));
     }

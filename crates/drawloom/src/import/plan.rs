@@ -50,7 +50,7 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// Whether there is nothing to write.
+    /// Whether nothing would be written.
     pub(crate) fn is_nothing(&self) -> bool {
         self.before.as_deref() == Some(&*self.after) && self.copies.is_empty()
     }

@@ -31,7 +31,7 @@ const DROPPED: &[(&str, &str)] = &[
     ("disable-model-invocation", "prompts are picked by people only"),
     ("context", "a prompt is answered in the host's own conversation"),
     ("agent", "a prompt is answered in the host's own conversation"),
-    ("hooks", "hooks run commands of Claude Code; there are none here"),
+    ("hooks", "hooks run commands of Claude Code; Drawloom has no hooks"),
 ];
 
 pub(super) fn map(entries: &[Entry], items: &mut Vec<Item>) -> Vec<Prompt> {

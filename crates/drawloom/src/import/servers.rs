@@ -55,7 +55,7 @@ pub(super) fn map(
     let mut taken = BTreeSet::new();
     for Servers { entry, value } in places {
         let Some(servers) = listed(value) else {
-            let reason = "there is no object of servers in it";
+            let reason = "it has no object `mcpServers`";
             mapping.items.push(Item::dropped(Kind::File, entry.shown.clone(), entry.shown.clone(), reason));
             continue;
         };

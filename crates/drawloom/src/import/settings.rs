@@ -67,7 +67,7 @@ impl Settings {
     /// One item for each command of a hook.
     fn hooks(&mut self, entry: &Entry, value: &Value) {
         let reason =
-            "hooks run commands of Claude Code; there are none here. What it checks belongs into gates or `Bash`";
+            "hooks run commands of Claude Code; Drawloom has no hooks. What it checks belongs into gates or `Bash`";
         let Some(events) = value.as_object() else {
             return self.items.push(Item::dropped(Kind::Hook, "hooks", &*entry.shown, reason));
         };
@@ -100,7 +100,7 @@ impl Settings {
                 }
                 "deny" => "what an agent's `tools` and gates do not name is denied already",
                 "additionalDirectories" => "directories that agents may touch are `volumes`",
-                "defaultMode" | "disableBypassPermissionsMode" => "there are no modes: gates decide beforehand",
+                "defaultMode" | "disableBypassPermissionsMode" => "Drawloom has no permission modes: gates decide",
                 _ => "a rule of Claude Code's own",
             };
             match rules {

@@ -28,7 +28,7 @@ const DROPPED: &[(&str, &str)] = &[
     ("disallowed-tools", "a skill takes no tools away: those of the agent hold"),
     ("model", "a skill has no model: that of the agent holds"),
     ("effort", "a skill has no effort: that of the agent holds"),
-    ("hooks", "hooks run commands of Claude Code; there are none here"),
+    ("hooks", "hooks run commands of Claude Code; Drawloom has no hooks"),
     ("context", "a skill is loaded into the agent that asks for it; use an agent for a context of its own"),
     ("agent", "a skill is loaded into the agent that asks for it"),
     ("disable-model-invocation", "the gate `skills` of an agent decides whether it may load a skill"),

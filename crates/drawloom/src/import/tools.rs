@@ -30,9 +30,9 @@ const NONE: &[(&str, &str)] = &[
     ("WebSearch", "no web search; an MCP server can offer one (`mcp_servers`)"),
     ("TodoWrite", "no list of tasks; the run's own history is kept"),
     ("TodoRead", "no list of tasks; the run's own history is kept"),
-    ("BashOutput", "a command ends with its call, so there is no later output"),
-    ("KillShell", "a command ends with its call, so there is nothing to stop"),
-    ("KillBash", "a command ends with its call, so there is nothing to stop"),
+    ("BashOutput", "a command ends with its call and has no later output"),
+    ("KillShell", "a command ends with its call"),
+    ("KillBash", "a command ends with its call"),
     ("ExitPlanMode", "no plan mode"),
     ("EnterPlanMode", "no plan mode"),
     ("exit_plan_mode", "no plan mode"),
@@ -45,7 +45,7 @@ const NONE: &[(&str, &str)] = &[
     ("LSP", "no language server; `Grep` searches"),
     ("ToolSearch", "all tools of an agent are offered at once"),
     ("StructuredOutput", "answers are text"),
-    ("Monitor", "there are no background commands to watch"),
+    ("Monitor", "Drawloom runs no background commands"),
     ("EnterWorktree", "agents work in their volumes"),
     ("ExitWorktree", "agents work in their volumes"),
 ];
@@ -157,7 +157,7 @@ impl Listed {
         let other = OTHER.iter().find(|(known, ..)| plain(known));
         let Some(tool) = same.or(other.map(|(_, tool, _)| *tool)) else {
             let reason = NONE.iter().find(|(known, _)| plain(known)).map(|(_, reason)| *reason);
-            let reason = reason.unwrap_or("there is no such tool; an MCP server may offer one");
+            let reason = reason.unwrap_or("unknown tool; an MCP server may offer it");
             return self.notes.push(Note::dropped(field, entry, reason));
         };
         match limit {
@@ -205,7 +205,7 @@ impl Listed {
     fn take_outside(&mut self, field: &str, entry: &str, rest: &str, known: &Known<'_>) {
         if matches!(rest, "*" | "") {
             if known.servers.is_empty() {
-                return self.notes.push(Note::dropped(field, entry, "there is no MCP server"));
+                return self.notes.push(Note::dropped(field, entry, "the pattern names no MCP server"));
             }
             let patterns: Vec<String> = known.servers.iter().map(|server| format!("mcp__{server}__*")).collect();
             let note = Note::translated(field, entry, patterns.join(", "), "the servers that there are, written out");
@@ -217,7 +217,7 @@ impl Listed {
         let found = cuts.chain([(rest, "*")]).find_map(|(server, tool)| Some(((known.find)(server)?, tool)));
         let Some((server, tool)) = found else {
             let server = rest.split("__").next().unwrap_or(rest);
-            let reason = format!("there is no MCP server {server:?} in this folder or in the config");
+            let reason = format!("unknown MCP server {server:?}: neither this folder nor the config has it");
             return self.notes.push(Note::dropped(field, entry, reason));
         };
         let tool = if tool.is_empty() { "*" } else { tool };

@@ -134,7 +134,7 @@ impl Tree {
         tree
     }
 
-    /// Whether there is nothing that could be brought over.
+    /// Whether the folder holds nothing to import.
     fn is_empty(&self) -> bool {
         self.agents.is_empty() && self.skills.is_empty() && self.commands.is_empty() && self.servers.is_empty()
     }

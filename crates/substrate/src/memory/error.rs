@@ -7,7 +7,7 @@ use drawloom_contract::{
     values::ChangeError,
 };
 
-use super::{MOST_IMPORTED, MOST_KEY_BYTES, rules::Refusal};
+use super::{MOST_IMPORTED, MOST_KEY_BYTES, rules::Refusal, search::MOST_TERMS};
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MemoryError {
@@ -27,12 +27,16 @@ pub enum MemoryError {
     Busy(String),
     #[error("the query {0:?} has no word to search for")]
     NoWords(String),
+    #[error("the query has {0} words and phrases; {MOST_TERMS} are allowed")]
+    TooManyWords(usize),
 }
 
 impl Explain for MemoryError {
     fn kind(&self) -> FailureKind {
         match self {
-            Self::BadKey { .. } | Self::Twice(_) | Self::TooMany(_) | Self::NoWords(_) => FailureKind::Invalid,
+            Self::BadKey { .. } | Self::Twice(_) | Self::TooMany(_) | Self::NoWords(_) | Self::TooManyWords(_) => {
+                FailureKind::Invalid
+            }
             Self::Refused(refusal) => refusal.kind(),
             Self::Change(error) => error.kind(),
             Self::Store(error) => error.kind(),
@@ -44,7 +48,7 @@ impl Explain for MemoryError {
         match self {
             Self::BadKey { .. } => "bad_key",
             Self::Twice(_) => "repeated_key",
-            Self::TooMany(_) => "too_long",
+            Self::TooMany(_) | Self::TooManyWords(_) => "too_long",
             Self::NoWords(_) => "empty_query",
             Self::Refused(refusal) => refusal.code(),
             Self::Change(error) => error.code(),
@@ -61,6 +65,7 @@ impl Explain for MemoryError {
             Self::Twice(_) => Some("keep one entry for each key".into()),
             Self::TooMany(_) => Some("split them over several requests".into()),
             Self::NoWords(_) => Some("name a word with letters or digits".into()),
+            Self::TooManyWords(_) => Some("search for fewer words".into()),
             Self::Refused(refusal) => refusal.hint(),
             Self::Change(ChangeError::OverQuota { .. }) => {
                 Some("delete keys of this scope, keep less, or raise memory.max_keys or memory.max_bytes".into())

@@ -91,13 +91,17 @@ impl Import {
         let fail = |error: std::io::Error| CommandError::usage("bad_file", format!("cannot read {shown}: {error}"));
         let mut text = String::new();
         match self.file.to_str() {
-            Some("-") => std::io::stdin().take(MOST_BYTES).read_to_string(&mut text).map_err(fail)?,
+            Some("-") => std::io::stdin().take(MOST_BYTES + 1).read_to_string(&mut text).map_err(fail)?,
             _ => std::fs::File::open(&self.file)
                 .map_err(fail)?
-                .take(MOST_BYTES)
+                .take(MOST_BYTES + 1)
                 .read_to_string(&mut text)
                 .map_err(fail)?,
         };
+        if text.len() as u64 > MOST_BYTES {
+            let message = format!("{shown} has more than {MOST_BYTES} bytes; nothing was imported");
+            return Err(CommandError::usage("bad_file", message).with_hint("split it at line ends"));
+        }
         Ok(text)
     }
 }

@@ -132,7 +132,7 @@ fn default_folder(session: &Session, server: &Server, scope: Scope) -> Result<Pa
         None => Project::find(&session.globals)?.folder_name(),
     };
     let data = environment::default_data_dir().ok_or_else(|| {
-        CommandError::usage("no_home", "there is no home directory to keep the plugin in")
+        CommandError::usage("no_home", "HOME is not set, so the plugin has no default folder")
             .with_hint("name a folder with --plugin DIR, or set HOME")
     })?;
     Ok(data.join(FOLDER).join(name))
