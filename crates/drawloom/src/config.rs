@@ -22,7 +22,7 @@ use drawloom_server::config::{AuthConfig, DEFAULT_LISTEN, PrincipalConfig, Promp
 use drawloom_substrate::{AgentConfig, ModelChoice, SkillsConfig, Tiers, UserTier, VolumeConfig, memory::MemoryConfig};
 use drawloom_tools::McpServerConfig;
 
-pub use load::{Loaded, Mistake, join, schema};
+pub use load::{Loaded, Mistake, join, made_schema, schema};
 pub use pricing::{ModelPrice, Pricing};
 pub use retention::Retention;
 

@@ -1,8 +1,9 @@
 //! The redactor, and `Redacted`, which only it makes.
 
 use std::{
+    iter,
     ops::{Deref, Range},
-    sync::LazyLock,
+    sync::{LazyLock, OnceLock},
 };
 
 use aho_corasick::AhoCorasick;
@@ -43,28 +44,57 @@ impl<T> Deref for Redacted<T> {
     }
 }
 
-/// Shapes of tokens that are secrets wherever they stand, and a literal that each of them contains, so that most texts
-/// are passed after one quick scan.
-const PATTERNS: &[(&str, &str)] = &[
-    ("sk-", r"\bsk-(?:ant-|proj-|or-)?[A-Za-z0-9_-]{20,}"),
-    ("gh", r"\bgh[pousr]_[A-Za-z0-9]{36,}"),
-    ("github_pat_", r"\bgithub_pat_[A-Za-z0-9_]{40,}"),
-    ("glpat-", r"\bglpat-[A-Za-z0-9_-]{20,}"),
-    ("xox", r"\bxox[abeoprs]-[A-Za-z0-9-]{10,}"),
-    ("AKIA", r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b"),
-    ("ASIA", r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b"),
-    ("AIza", r"\bAIza[A-Za-z0-9_-]{35}"),
-    ("eyJ", r"\beyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}"),
-    ("npm_", r"\bnpm_[A-Za-z0-9]{36}"),
-    ("-----BEGIN", r"-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|\z)"),
+/// The shape of a token that is a secret wherever it stands.
+struct Shape {
+    /// Every such token contains one of these.
+    hints: &'static [&'static str],
+    pattern: &'static str,
+    /// Compiled once a hint is found, because most processes never need it.
+    regex: OnceLock<Regex>,
+}
+
+impl Shape {
+    const fn new(hints: &'static [&'static str], pattern: &'static str) -> Self {
+        Self { hints, pattern, regex: OnceLock::new() }
+    }
+
+    fn regex(&self) -> &Regex {
+        self.regex.get_or_init(|| Regex::new(self.pattern).expect("constant pattern"))
+    }
+}
+
+static SHAPES: [Shape; 10] = [
+    Shape::new(&["sk-"], r"\bsk-(?:ant-|proj-|or-)?[A-Za-z0-9_-]{20,}"),
+    Shape::new(&["ghp_", "gho_", "ghu_", "ghs_", "ghr_"], r"\bgh[pousr]_[A-Za-z0-9]{36,}"),
+    Shape::new(&["github_pat_"], r"\bgithub_pat_[A-Za-z0-9_]{40,}"),
+    Shape::new(&["glpat-"], r"\bglpat-[A-Za-z0-9_-]{20,}"),
+    Shape::new(&["xox"], r"\bxox[abeoprs]-[A-Za-z0-9-]{10,}"),
+    Shape::new(&["AKIA", "ASIA"], r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b"),
+    Shape::new(&["AIza"], r"\bAIza[A-Za-z0-9_-]{35}"),
+    Shape::new(&["eyJ"], r"\beyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}"),
+    Shape::new(&["npm_"], r"\bnpm_[A-Za-z0-9]{36}"),
+    Shape::new(&["-----BEGIN"], r"-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|\z)"),
 ];
 
+/// Finds the hints of all shapes in one quick scan, which most texts pass.
 static HINTS: LazyLock<AhoCorasick> =
-    LazyLock::new(|| AhoCorasick::new(PATTERNS.iter().map(|(hint, _)| hint)).expect("constant literals"));
+    LazyLock::new(|| AhoCorasick::new(SHAPES.iter().flat_map(|shape| shape.hints)).expect("constant literals"));
 
-/// Compiled once a hint is found: that takes a millisecond, and most processes never need them.
-static SHAPES: LazyLock<Vec<Regex>> =
-    LazyLock::new(|| PATTERNS.iter().map(|(_, pattern)| Regex::new(pattern).expect("constant pattern")).collect());
+/// The shapes of which `text` has a hint.
+fn hinted(text: &str) -> impl Iterator<Item = &'static Shape> + use<> {
+    let mut found = [false; SHAPES.len()];
+    if HINTS.is_match(text) {
+        let owners: Vec<usize> = SHAPES
+            .iter()
+            .enumerate()
+            .flat_map(|(shape, Shape { hints, .. })| iter::repeat_n(shape, hints.len()))
+            .collect();
+        for hint in HINTS.find_overlapping_iter(text) {
+            found[owners[hint.pattern().as_usize()]] = true;
+        }
+    }
+    SHAPES.iter().zip(found).filter(|(_, found)| *found).map(|(shape, _)| shape)
+}
 
 /// Masks secrets in texts: values that are known, and tokens of common shapes.
 #[derive(Debug)]
@@ -129,8 +159,7 @@ impl Redactor {
     /// Where the secrets in `text` are.
     fn found<'a>(&'a self, text: &'a str) -> impl Iterator<Item = Range<usize>> + 'a {
         let known = self.known.iter().flat_map(move |known| known.find_iter(text).map(|found| found.range()));
-        let shapes: &[Regex] = if HINTS.is_match(text) { &SHAPES } else { &[] };
-        let shaped = shapes.iter().flat_map(move |pattern| pattern.find_iter(text).map(|found| found.range()));
+        let shaped = hinted(text).flat_map(move |shape| shape.regex().find_iter(text).map(|found| found.range()));
         known.chain(shaped)
     }
 
@@ -172,12 +201,10 @@ impl Redactor {
             *text = known.replace_all(text, &vec![MASK; known.patterns_len()]);
             masked = true;
         }
-        if HINTS.is_match(text.as_str()) {
-            for pattern in &*SHAPES {
-                if pattern.is_match(text) {
-                    *text = pattern.replace_all(text, MASK).into_owned();
-                    masked = true;
-                }
+        for shape in hinted(text) {
+            if shape.regex().is_match(text) {
+                *text = shape.regex().replace_all(text, MASK).into_owned();
+                masked = true;
             }
         }
         masked
@@ -198,6 +225,37 @@ mod tests {
         let mut plain = "a sketch of task-lists and ghosts in the shell".to_owned();
         assert!(!redactor.mask(&mut plain));
         assert_eq!(plain, "a sketch of task-lists and ghosts in the shell");
+    }
+
+    #[test]
+    fn a_token_of_every_shape_is_masked_alone_and_right_behind_another() {
+        let body = |length: usize| "Ab3".repeat(length).chars().take(length).collect::<String>();
+        let mut tokens = ["sk-ant-", "sk-", "github_pat_", "glpat-", "xoxb-", "AIza", "npm_"]
+            .map(|start| {
+                format!(
+                    "{start}{}",
+                    body(if start == "AIza" {
+                        35
+                    } else if start == "npm_" {
+                        36
+                    } else {
+                        44
+                    })
+                )
+            })
+            .to_vec();
+        tokens.extend(["ghp_", "gho_", "ghu_", "ghs_", "ghr_"].map(|start| format!("{start}{}", body(36))));
+        tokens.extend(["AKIA", "ASIA"].map(|start| format!("{start}{}", "A1B2".repeat(4))));
+        tokens.push(format!("eyJ{0}.eyJ{0}.{0}", body(12)));
+        tokens.push("-----BEGIN RSA PRIVATE KEY-----\nabc\n-----END RSA PRIVATE KEY-----".into());
+        let redactor = Redactor::new([""; 0]);
+        for token in &tokens {
+            for (before, after) in [("", ""), ("xAKIAI ", " eyJ")] {
+                let mut text = format!("{before}{token}{after}");
+                assert!(redactor.mask(&mut text), "{token}");
+                assert_eq!(text, format!("{before}{MASK}{after}"));
+            }
+        }
     }
 
     #[test]

@@ -56,8 +56,8 @@ macro_rules! tables {
 
 // Tables that no commit of an entry writes have no prepared statements: they are among the others.
 tables! {
-    written: boots, records, runs, waits, batches, sessions, definitions, blobs, keys, effects, values, logs;
-    others: pruned, words
+    written: boots, records, runs, waits, batches, sessions, definitions, blobs, keys, effects, values, words, logs;
+    others: pruned
 }
 
 /// The format that this version writes.

@@ -116,8 +116,18 @@ fn kind_of_items(schema: &Value) -> String {
 }
 
 #[test]
+fn the_program_contains_the_schema_of_its_config() {
+    let made = drawloom::config::made_schema();
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        let text = format!("{}\n", serde_json::to_string_pretty(&made).expect("JSON"));
+        return fs::write(workspace().join("crates/drawloom/src/config/schema.json"), text).expect("a writable file");
+    }
+    assert!(drawloom::config::schema() == made, "config/schema.json is not what the types say; run with UPDATE_DOCS=1");
+}
+
+#[test]
 fn the_config_is_described() {
-    let schema = drawloom::config::schema();
+    let schema = drawloom::config::made_schema();
     let mut text = String::from(
         "# Config\n\n`drawloom.yaml`, or the files that `--config` names, laid over each other. `drawloom config schema` prints the JSON Schema that this page is made from; `drawloom validate` checks a file.\n",
     );
@@ -187,7 +197,7 @@ fn limits_are_described() {
     let mut text = String::from(
         "# Limits\n\nEverything that could grow has a limit. What crosses a limit is refused with the error code shown, or cut with a notice; `tool_error` is the result that a model gets for a failed tool call, and `truncated` means that the text says what is missing, `warnings` that the run has a warning, and `closed` that the connection is closed. A limit with a key can be changed in the [config](config.md).\n",
     );
-    let schema = drawloom::config::schema();
+    let schema = drawloom::config::made_schema();
     let mut names = std::collections::BTreeSet::new();
     for (title, limits) in drawloom::limits::LIMITS {
         write!(text, "\n## {title}\n\n| limit | default | key | code | says |\n|---|---|---|---|---|\n").expect("text");

@@ -20,7 +20,7 @@ use crate::{
     prepare::Work,
     retention::{self, Removal, Removed},
     store::Shared,
-    tables::{self, boots},
+    tables::{self, boots, words},
 };
 
 /// Entries that wait for the writer. When it is full, callers wait for a place.
@@ -189,13 +189,14 @@ impl<'c> Writer<'c> {
         let owner = self.writes.boots.owner()?;
         let mut outcomes = Vec::with_capacity(group.len());
         let (mut entries, mut records) = (0, 0);
+        let mut index = words::Changes::default();
         for (work, _) in group {
             if work.epoch != owner || owner != self.shared.epoch {
                 let mine = if work.epoch == owner { self.shared.epoch } else { work.epoch };
                 outcomes.push(Err(CommitError::LostOwnership { mine, current: owner }));
                 continue;
             }
-            outcomes.push(match apply(self.connection, &mut self.transactions, &mut self.writes, work) {
+            outcomes.push(match apply(self.connection, &mut self.transactions, &mut self.writes, &mut index, work) {
                 Ok(committed) => {
                     entries += 1;
                     records += work.records() as u64;
@@ -209,6 +210,7 @@ impl<'c> Writer<'c> {
         if entries == 0 {
             self.transactions.roll_back()?;
         } else {
+            index.write(&mut self.writes.words)?;
             self.transactions.commit()?;
             self.count(entries, records);
         }

@@ -76,8 +76,6 @@ const OLD: &str = "SELECT tenant, owner, key, revision, bytes, expires_at, searc
 const OF_OWNER: &str = "SELECT tenant, owner, key, revision, bytes, expires_at, searched FROM key_values \
     WHERE space = $1 AND tenant = $2 AND owner = $3 LIMIT $4";
 
-// No statement here has a journal of its own (as `ON CONFLICT … DO UPDATE` and `RETURNING` have): when one begins, FTS5 writes all
-// words that wait in the transaction to disk, which takes longer than everything else.
 statements! {
     find: "SELECT revision, bytes, expires_at, searched FROM key_values \
         WHERE space = $1 AND tenant = $2 AND owner = $3 AND key = $4";
@@ -95,8 +93,6 @@ statements! {
     forget_owner: "DELETE FROM value_owners WHERE space = $1 AND tenant = $2 AND owner = $3 AND keys <= 0";
     begin_owner: "INSERT INTO value_owners (space, tenant, owner, keys, bytes) VALUES ($1, $2, $3, $4, $5)";
     count: "UPDATE value_owners SET keys = keys + $4, bytes = bytes + $5 WHERE space = $1 AND tenant = $2 AND owner = $3";
-    add_words: words::ADD;
-    remove_words: words::REMOVE;
 }
 
 /// A value's row, without the value.
@@ -109,8 +105,12 @@ struct Found {
 
 impl Writes<'_> {
     /// Makes a change; the revision, or why it is refused.
-    pub(crate) fn change(&mut self, changed: &ChangedValue) -> Result<std::result::Result<u64, ChangeError>> {
-        let ChangedValue { change: ValueChange { key, expect, to, at }, text, words } = changed;
+    pub(crate) fn change<'w>(
+        &mut self,
+        changed: &'w ChangedValue,
+        index: &mut words::Changes<'w>,
+    ) -> Result<std::result::Result<u64, ChangeError>> {
+        let ChangedValue { change: ValueChange { key, expect, to, at }, text, .. } = changed;
         let found = self.find.first(&place(key), read_found)?;
         let live = found.as_ref().filter(|found| found.expires_at.is_none_or(|time| time > *at));
         let live_revision = live.map(|found| found.revision);
@@ -124,7 +124,7 @@ impl Writes<'_> {
         }
         let Some((new, text)) = to.as_ref().zip(text.as_deref()) else {
             if let Some(found) = found {
-                self.remove(key, &found)?;
+                self.remove(key, &found, index)?;
             }
             return match live_revision {
                 Some(_) => self.next().map(Ok),
@@ -136,49 +136,52 @@ impl Writes<'_> {
             Some(found) if found.expires_at.is_some_and(|time| time <= *at) => (None, Some(found)),
             found => (found, None),
         };
-        self.remove_old(key, over, *at)?;
-        let written = self.put(key, new, text, words.is_some(), found.as_ref(), *at)?;
-        if let (Ok(revision), Some(words)) = (&written, words) {
-            self.add_words.execute(values![*revision, &key.key, words])?;
-        }
-        Ok(written)
+        self.remove_old(key, over, *at, index)?;
+        self.put(changed, new, text, found.as_ref(), index)
     }
 
-    fn put(
+    fn put<'w>(
         &mut self,
-        key: &ValueKey,
+        changed: &'w ChangedValue,
         new: &NewValue,
         text: &str,
-        is_searched: bool,
         found: Option<&Found>,
-        at: Timestamp,
+        index: &mut words::Changes<'w>,
     ) -> Result<std::result::Result<u64, ChangeError>> {
+        let ChangedValue { change: ValueChange { key, at, .. }, words, .. } = changed;
         let bytes = (key.key.len() + text.len()) as u64;
         let (old_keys, old_bytes) = found.map_or((0, 0), |found| (1, found.bytes));
         if let Some(quota) = new.quota
-            && let Some(refused) = self.over_quota(key, quota, 1 - old_keys, bytes, old_bytes, at)?
+            && self.over_quota(key, quota, 1 - old_keys, bytes, old_bytes)?.is_some()
         {
-            return Ok(Err(refused));
-        }
-        if let Some(found) = found.filter(|found| found.is_searched) {
-            self.remove_words.execute(values![found.revision])?;
+            // What is over does not count.
+            self.remove_old_of_owner(key, *at, index)?;
+            if let Some(refused) = self.over_quota(key, quota, 1 - old_keys, bytes, old_bytes)? {
+                return Ok(Err(refused));
+            }
         }
         let revision = self.next()?;
         let [space, tenant, owner, name] = place(key);
         let (revision_value, bytes_value) = (Value::from(revision), Value::from(bytes));
-        let rest = [text.into(), bytes_value, revision_value, at.into(), new.expires_at.into()];
+        let rest = [text.into(), bytes_value, revision_value, (*at).into(), new.expires_at.into()];
         let [value, size, numbered, made, until] = rest;
-        let searched = Value::from(u32::from(is_searched));
+        let searched = Value::from(u32::from(words.is_some()));
         let values = [space, tenant, owner, name, value, size, numbered, made, until, searched];
         match found {
             Some(_) => self.update.execute(&values)?,
             None => self.insert.execute(&values)?,
         };
         self.count(key, 1 - old_keys as i64, bytes as i64 - old_bytes as i64)?;
+        if let Some(found) = found.filter(|found| found.is_searched) {
+            index.remove(found.revision);
+        }
+        if let Some(words) = words {
+            index.add(revision, &key.key, words);
+        }
         Ok(Ok(revision))
     }
 
-    /// Whether the owner would have too much. What is over does not count, so it is removed before anything is refused.
+    /// Whether the owner would have too much.
     fn over_quota(
         &mut self,
         key: &ValueKey,
@@ -186,30 +189,33 @@ impl Writes<'_> {
         new_keys: u64,
         bytes: u64,
         old_bytes: u64,
-        at: Timestamp,
     ) -> Result<Option<ChangeError>> {
-        for is_clean in [false, true] {
-            let values = values![key.space.as_str(), &key.tenant, &key.owner];
-            let owned = self.find_owner.first(values, |row| Ok((row.get::<u64>(0)?, row.get::<u64>(1)?)))?;
-            let (keys, all) = owned.unwrap_or_default();
-            let (keys, all) = (keys + new_keys, (all + bytes).saturating_sub(old_bytes));
-            if keys <= quota.keys && all <= quota.bytes {
-                return Ok(None);
-            }
-            if is_clean {
-                return Ok(Some(ChangeError::OverQuota { owner: key.owner.clone(), keys, bytes: all, quota }));
-            }
-            let values = values![key.space.as_str(), &key.tenant, &key.owner, at];
-            let old = self.old_of_owner.all(values, |row| read_old(row, &key.space))?;
-            for (old, found) in old.into_iter().filter(|(old, _)| old != key) {
-                self.remove(&old, &found)?;
-            }
+        let values = values![key.space.as_str(), &key.tenant, &key.owner];
+        let owned = self.find_owner.first(values, |row| Ok((row.get::<u64>(0)?, row.get::<u64>(1)?)))?;
+        let (keys, all) = owned.unwrap_or_default();
+        let (keys, all) = (keys + new_keys, (all + bytes).saturating_sub(old_bytes));
+        let is_over = keys > quota.keys || all > quota.bytes;
+        Ok(is_over.then(|| ChangeError::OverQuota { owner: key.owner.clone(), keys, bytes: all, quota }))
+    }
+
+    /// Removes everything else of the key's owner whose time is over.
+    fn remove_old_of_owner(&mut self, key: &ValueKey, at: Timestamp, index: &mut words::Changes<'_>) -> Result<()> {
+        let values = values![key.space.as_str(), &key.tenant, &key.owner, at];
+        let old = self.old_of_owner.all(values, |row| read_old(row, &key.space))?;
+        for (old, found) in old.into_iter().filter(|(old, _)| old != key) {
+            self.remove(&old, &found, index)?;
         }
-        Ok(None)
+        Ok(())
     }
 
     /// Removes some of what is over in the space, and the key's own value when that is over.
-    fn remove_old(&mut self, key: &ValueKey, over: Option<Found>, at: Timestamp) -> Result<()> {
+    fn remove_old(
+        &mut self,
+        key: &ValueKey,
+        over: Option<Found>,
+        at: Timestamp,
+        index: &mut words::Changes<'_>,
+    ) -> Result<()> {
         let values = values![key.space.as_str(), at, REMOVED_AT_ONCE];
         let mut old = self.old.all(values, |row| read_old(row, &key.space))?;
         if let Some(found) = over
@@ -218,15 +224,15 @@ impl Writes<'_> {
             old.push((key.clone(), found));
         }
         for (key, found) in old {
-            self.remove(&key, &found)?;
+            self.remove(&key, &found, index)?;
         }
         Ok(())
     }
 
-    fn remove(&mut self, key: &ValueKey, found: &Found) -> Result<()> {
+    fn remove(&mut self, key: &ValueKey, found: &Found, index: &mut words::Changes<'_>) -> Result<()> {
         self.remove.execute(&place(key))?;
         if found.is_searched {
-            self.remove_words.execute(values![found.revision])?;
+            index.remove(found.revision);
         }
         self.count(key, -1, -(found.bytes as i64))
     }
@@ -356,9 +362,11 @@ pub(crate) fn remove_owned(
 fn remove_all(connection: &Connection, values: &[(ValueKey, Found)]) -> Result<usize> {
     if !values.is_empty() {
         let mut writes = Writes::prepare(connection)?;
+        let mut index = words::Changes::default();
         for (key, found) in values {
-            writes.remove(key, found)?;
+            writes.remove(key, found, &mut index)?;
         }
+        index.write(&mut words::Writes::prepare(connection)?)?;
     }
     Ok(values.len())
 }

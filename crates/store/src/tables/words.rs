@@ -6,8 +6,8 @@ use drawloom_contract::{
     values::{Kept, Space, ValueKey},
 };
 
-use super::{Step, values};
-use crate::sqlite::{Connection, Result, Value};
+use super::{Step, values as key_values};
+use crate::sqlite::{Connection, Result, Value, values};
 
 pub(crate) const STEPS: &[Step] = &[(
     8,
@@ -16,8 +16,60 @@ pub(crate) const STEPS: &[Step] = &[(
     );",
 )];
 
-pub(super) const ADD: &str = "INSERT INTO value_words (rowid, key, text) VALUES ($1, $2, $3)";
-pub(super) const REMOVE: &str = "DELETE FROM value_words WHERE rowid = $1";
+statements! {
+    add: "INSERT INTO value_words (rowid, key, text) VALUES ($1, $2, $3)";
+    remove: "DELETE FROM value_words WHERE rowid = $1";
+}
+
+/// What a transaction changes in the index. It is written at the transaction's end and in order, because FTS5 writes everything
+/// that it holds to disk when a smaller id follows a larger one, which takes longer than all other writes together.
+#[derive(Default)]
+pub(crate) struct Changes<'w> {
+    removed: Vec<u64>,
+    /// Revisions, keys and texts.
+    added: Vec<(u64, &'w str, &'w str)>,
+}
+
+/// How far changes had come.
+pub(crate) struct Mark {
+    removed: usize,
+    added: usize,
+}
+
+impl<'w> Changes<'w> {
+    pub(super) fn add(&mut self, revision: u64, key: &'w str, text: &'w str) {
+        self.added.push((revision, key, text));
+    }
+
+    pub(super) fn remove(&mut self, revision: u64) {
+        self.removed.push(revision);
+    }
+
+    pub(crate) fn mark(&self) -> Mark {
+        Mark { removed: self.removed.len(), added: self.added.len() }
+    }
+
+    /// Takes back what came after the mark.
+    pub(crate) fn back_to(&mut self, mark: &Mark) {
+        self.removed.truncate(mark.removed);
+        self.added.truncate(mark.added);
+    }
+
+    pub(crate) fn write(mut self, writes: &mut Writes<'_>) -> Result<()> {
+        self.removed.sort_unstable();
+        for &revision in &self.removed {
+            // What was added in the same transaction is in order of its revisions, and not yet in the index.
+            match self.added.binary_search_by_key(&revision, |(added, ..)| *added) {
+                Ok(place) => _ = self.added.remove(place),
+                Err(_) => _ = writes.remove.execute(values![revision])?,
+            }
+        }
+        for (revision, key, text) in self.added {
+            writes.add.execute(values![revision, key, text])?;
+        }
+        Ok(())
+    }
+}
 
 /// What to look for.
 #[derive(Debug, Clone)]
@@ -89,7 +141,7 @@ pub(crate) fn search(connection: &Connection, search: &Search, now: Timestamp) -
             return Ok(Some(None));
         }
         let score = row.get(2)?;
-        let Some(kept) = values::find(connection, &key, now)? else { return Ok(Some(None)) };
+        let Some(kept) = key_values::find(connection, &key, now)? else { return Ok(Some(None)) };
         left -= 1;
         Ok(Some(Some(Hit { key, kept, score })))
     })?;

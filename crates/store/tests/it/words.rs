@@ -83,6 +83,37 @@ async fn hits_come_best_first_and_follow_every_change_of_a_value() {
 }
 
 #[tokio::test]
+async fn changes_of_one_commit_leave_the_words_of_the_last_one() {
+    let bench = Bench::new();
+    bench.set("user/ann", "kept", json!("first")).await;
+    bench.set("user/ann", "gone", json!("first")).await;
+    let stale = ValueChange { expect: Expect::Revision(99), ..put(key("user/ann", "kept"), json!("stale"), None) };
+    let refused = vec![put(key("user/ann", "new"), json!("refused"), None), stale];
+    // Asked for together, so that one commit has all of them.
+    let (written, refused, removed) = tokio::join!(
+        bench.store.change(
+            vec![
+                put(key("user/ann", "kept"), json!("second"), None),
+                put(key("user/ann", "gone"), json!("second"), None),
+                put(key("user/ann", "kept"), json!("third"), None),
+            ],
+            None
+        ),
+        bench.store.change(refused, None),
+        bench.store.change(vec![ValueChange::remove(key("user/ann", "gone"), at(1))], None),
+    );
+    written.expect("room");
+    removed.expect("room");
+    refused.expect_err("it is stale");
+    for (word, wanted) in [("first", None), ("second", None), ("third", Some("kept")), ("refused", None)] {
+        assert_eq!(bench.keys(ask(&[word]), 1).await, Vec::from_iter(wanted), "{word}");
+    }
+    bench.set("user/ann", "kept", json!("fourth")).await;
+    assert_eq!(bench.keys(ask(&["third"]), 1).await, [""; 0]);
+    assert_eq!(bench.store.integrity().await, Ok(()));
+}
+
+#[tokio::test]
 async fn no_query_is_an_error() {
     let bench = Bench::new();
     bench.set("user/ann", "k", json!("plain words")).await;
