@@ -60,6 +60,16 @@ pub(crate) fn read(config: &SkillsConfig, sourced: &[(&str, &Path)]) -> Found {
     found
 }
 
+/// The folders that agents may not change: those of `sources`, the directories of `skills`, and the folders of skills that a
+/// link leads to from there.
+pub(crate) fn guarded(sources: &[PathBuf], config: &SkillsConfig, table: &SkillTable) -> Vec<PathBuf> {
+    let mut folders = [sources, &config.directories].concat();
+    let real: Vec<PathBuf> = folders.iter().filter_map(|folder| folder.canonicalize().ok()).collect();
+    let linked = table.all().filter(|skill| !real.iter().any(|directory| skill.folder.starts_with(directory)));
+    folders.extend(linked.map(|skill| skill.folder.clone()));
+    folders
+}
+
 impl Found {
     fn say(&mut self, at: &[String], weight: Weight, message: String) {
         self.findings.push(Finding { weight, at: at.to_vec(), message });

@@ -17,14 +17,18 @@ providers:
           calls: [{ tool: Write, input: { path: .claude/agents/evil.md, content: x } }]
         - when: { contains: swap, turn: 1 }
           calls: [{ tool: Write, input: { path: .mcp.json, content: x } }]
+        - when: { contains: shell, turn: 1 }
+          calls: [{ tool: Bash, input: { command: \"cat prompt.sh | sh; echo done\" } }]
         - when: { contains: load, turn: 1 }
           calls: [{ tool: Skill, input: { name: weave } }]
         - when: { turn: 2 }
           text: \"{{last}}\"
         - text: \"{{prompt}}\"
 defaults: { provider: script, model: test }
+tools: { bash: { enabled: true } }
 agents:
   own: { tools: [], agents: [], hosts: [] }
+  worker: { tools: [Bash], volumes: [notes], agents: [], hosts: [] }
 volumes:
   notes: { path: project, mode: rw }
 ";
@@ -123,7 +127,57 @@ fn agents_cannot_write_the_folder_and_volumes_inside_it_must_be_read_only() {
     );
     home.write("drawloom.yaml", &inside);
     let refused = home.run(&["validate", "--json"]).exits(2).json();
-    assert!(refused.to_string().contains("volume inside is inside the source folder"), "{refused:#}");
+    assert!(refused.to_string().contains("volume inside is inside "), "{refused:#}");
+}
+
+/// Runs a script with the Bash of an agent, in the volume around the source folder.
+fn shell(home: &Home, script: &str) -> String {
+    home.write("project/prompt.sh", script);
+    let ran = home.run(&["run", "worker", "shell"]).exits(0);
+    assert!(ran.stdout.contains("done"), "the command runs: {ran:?}");
+    ran.stdout
+}
+
+#[test]
+fn commands_run_where_the_file_of_granted_servers_is_missing_and_what_they_make_there_waits_for_the_operator() {
+    let home = home("{ tools: [\"mcp__*\"], mcp_servers: [db] }");
+    fs::remove_file(home.path().join("project/.mcp.json")).expect("removed");
+    home.run(&["trust", "--yes"]).exits(0);
+    let server = home.serve();
+    let planted = "{\"mcpServers\": {\"db\": {\"command\": \"./planted\"}, \"x\": {\"command\": \"./x\"}}}";
+    shell(&home, &format!("echo '{planted}' > .mcp.json; echo x > .claude/agents/evil.md"));
+    assert!(!home.path().join("project/.claude/agents/evil.md").exists(), "the folder is guarded as ever");
+    let before = home.run(&["call", "list_agents"]).exits(0).stdout;
+    assert!(!before.contains("mcp__db__get"), "a running server does not read the file: {before}");
+    server.stop();
+    let asked = home.run(&["run", "own", "hello"]).exits(3);
+    assert!(asked.stderr.contains("new: starts the program `./planted`"), "a new power asks again: {asked:?}");
+    assert!(!asked.stderr.contains("./x"), "the grant does not name it: {asked:?}");
+}
+
+#[test]
+fn a_source_folder_that_is_a_link_is_guarded_as_a_link_and_where_it_leads() {
+    let home = home("{ tools: [Read], volumes: [notes] }");
+    home.run(&["trust", "--yes"]).exits(0);
+    let project = home.path().join("project");
+    fs::rename(project.join(".claude"), project.join("dotfiles")).expect("renamed");
+    std::os::unix::fs::symlink("dotfiles", project.join(".claude")).expect("a link");
+    let said = shell(
+        &home,
+        "ls .claude/agents; echo x > dotfiles/agents/evil.md; echo x > .claude/agents/evil.md; rm .claude;\
+         mv .claude elsewhere; mkdir new; ln -s new link; mv -T link .claude; mv dotfiles old",
+    );
+    assert!(said.contains("helper.md"), "it can be read through the link: {said}");
+    assert_eq!(fs::read_link(project.join(".claude")).expect("still a link"), std::path::Path::new("dotfiles"));
+    assert!(!project.join("dotfiles/agents/evil.md").exists(), "{said}");
+    // A link that leads out of the volume is guarded alone.
+    home.run(&["stop"]).exits(0);
+    fs::rename(project.join("dotfiles"), home.path().join("dotfiles")).expect("renamed");
+    fs::remove_file(project.join(".claude")).expect("removed");
+    std::os::unix::fs::symlink("../dotfiles", project.join(".claude")).expect("a link");
+    shell(&home, "rm .claude; ln -sfn new .claude");
+    home.run(&["stop"]).exits(0);
+    assert_eq!(fs::read_link(project.join(".claude")).expect("still a link"), std::path::Path::new("../dotfiles"));
 }
 
 #[test]
