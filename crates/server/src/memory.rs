@@ -37,7 +37,11 @@ pub(crate) enum Access {
 
 /// The memory that a request means: the caller's own, or that of an agent, a run that the caller may see, or the tenant. Fields
 /// that mean nothing for the scope are refused, so that no request changes other memory than it says.
-pub(crate) async fn meant(call: &Call<'_>, request: &impl Placed, access: Access) -> Result<Meant, Failure> {
+pub(crate) async fn meant<R: Placed + Request>(
+    call: &Call<'_>,
+    request: &R,
+    access: Access,
+) -> Result<Meant, Failure> {
     let Named { scope, agent, run_id, user_id } = request.named();
     let given = [("agent", agent.is_some()), ("run_id", run_id.is_some()), ("user_id", user_id.is_some())];
     let wanted = match scope {
@@ -68,7 +72,7 @@ pub(crate) async fn meant(call: &Call<'_>, request: &impl Placed, access: Access
                 true => found.status,
                 false => call.app.runs.load(call.caller, root).await?.status,
             };
-            if access == Access::Write && status.is_terminal() {
+            if access == Access::Write && status.is_terminal() && !was_answered(call, request).await? {
                 return Err(failure(ChangeError::RunEnded(root)));
             }
             Owner::Run(root)
@@ -80,6 +84,12 @@ pub(crate) async fn meant(call: &Call<'_>, request: &impl Placed, access: Access
         }
     };
     Ok(Meant { place: Place::new(call.caller.tenant.clone(), owner), warnings })
+}
+
+/// Whether the request was carried out before under its key: then it gets its first answer.
+async fn was_answered<R: Request>(call: &Call<'_>, request: &R) -> Result<bool, Failure> {
+    let Some(key) = dispatch::request_key(call.caller, request) else { return Ok(false) };
+    Ok(call.app.answers.find_answer(&key).await.map_err(failure)?.is_some())
 }
 
 fn missing(field: &str, scope: MemoryScope) -> Failure {

@@ -93,6 +93,26 @@ fn the_grant_is_the_ceiling_and_the_folder_narrows_it() {
 }
 
 #[test]
+fn granted_hosts_and_scopes_of_memory_are_a_ceiling() {
+    let home = home("{ tools: [WebFetch, Memory], hosts: [\"*.x.com\", y.org], memory_scopes: [agent, global] }");
+    put(
+        &home,
+        "agents/web.md",
+        "---\nname: web\ntools: Memory, WebFetch(domain:docs.x.com), WebFetch(domain:evil.org), WebFetch(domain:notx.com)\n---\nRead.",
+    );
+    put(&home, "agents/wide.md", "---\nname: wide\ntools: WebFetch(domain:*.org), WebFetch(domain:*.x.com)\n---\nRead.");
+    let web = agent(&home, "web");
+    assert_eq!(web["gates"]["hosts"], json!(["docs.x.com"]), "{web:#}");
+    assert_eq!(web["gates"]["memory_scopes"], json!(["agent", "tenant"]));
+    let wide = agent(&home, "wide");
+    assert_eq!(wide["gates"]["hosts"], json!(["y.org", "*.x.com"]), "{wide:#}");
+    assert_eq!(wide["gates"]["memory_scopes"], json!([]), "it does not list Memory");
+    let none = self::home("{ tools: [Memory] }");
+    put(&none, "agents/web.md", "---\nname: web\ntools: Memory\n---\nRead.");
+    assert_eq!(agent(&none, "web")["gates"]["memory_scopes"], json!([]), "what is absent is not granted");
+}
+
+#[test]
 fn without_a_grant_there_is_nothing_to_use_and_servers_stay_off() {
     let home = home("{}");
     let reviewer = agent(&home, "reviewer");
