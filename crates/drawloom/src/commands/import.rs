@@ -82,6 +82,7 @@ impl ClaudeCode {
                 .with_hint("name the folder of Claude Code with --from DIR"));
         }
         let files = if given.contains(&into) { given.clone() } else { vec![into.clone()] };
+        let _lock = self.write.then(|| import::lock(&folder, &into)).transpose()?;
         let new_volume = into.exists() || init::exposed(&into, session)?.is_none();
         let is_new = !into.exists();
         let skills = self.skills_dest.clone().unwrap_or_else(|| folder.join("skills"));
