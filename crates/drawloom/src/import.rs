@@ -21,8 +21,8 @@ pub mod sources;
 mod spans;
 mod splice;
 mod tools;
-mod tree;
-mod write;
+pub(crate) mod tree;
+pub(crate) mod write;
 
 use std::{
     fs::{File, TryLockError},

@@ -22,7 +22,7 @@ pub(crate) const MOST_FILES: usize = 4_000;
 const MOST_LOOKED_AT: usize = 50;
 
 /// The largest JSON file that is read, in bytes.
-pub(super) const JSON_LIMIT: u64 = 1024 * 1024;
+pub(crate) const JSON_LIMIT: u64 = 1024 * 1024;
 
 /// A file that was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
