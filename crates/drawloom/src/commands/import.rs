@@ -6,7 +6,10 @@ use clap::{Args, Subcommand};
 
 use crate::{
     cli::Look,
-    commands::{Session, init},
+    commands::{
+        Session,
+        init::{self, NewVolume},
+    },
     config,
     exit::{CommandError, Exit},
     import::{self, Action, Kind, Plan, Report, Request},
@@ -83,7 +86,10 @@ impl ClaudeCode {
         }
         let files = if given.contains(&into) { given.clone() } else { vec![into.clone()] };
         let _lock = self.write.then(|| import::lock(&folder, &into)).transpose()?;
-        let new_volume = into.exists() || init::exposed(&into, session)?.is_none();
+        let new_volume = match into.exists() || init::exposed(&into, session)?.is_none() {
+            true => NewVolume::ReadOnly,
+            false => NewVolume::None,
+        };
         let is_new = !into.exists();
         let skills = self.skills_dest.clone().unwrap_or_else(|| folder.join("skills"));
         let force = self.force;

@@ -12,7 +12,7 @@ use super::{
     write::{self, Copied},
 };
 use crate::{
-    commands::init,
+    commands::init::{self, NewVolume},
     config::{self, Loaded, Mistake, yaml},
     environment,
     exit::CommandError,
@@ -30,8 +30,8 @@ pub(crate) struct Request {
     pub(crate) files: Vec<PathBuf>,
     /// Where skills are copied to.
     pub(crate) skills: PathBuf,
-    /// Whether a new config gets a volume: not where it would contain the data directory.
-    pub(crate) new_volume: bool,
+    /// What a new config gets: no volume where it would contain the data directory.
+    pub(crate) new_volume: NewVolume,
     /// Whether entries that were edited, or do not come from an import, are replaced.
     pub(crate) force: bool,
 }
@@ -190,7 +190,7 @@ fn with_providers(
     if !loaded.config.providers.is_empty() {
         return Ok(base.to_owned());
     }
-    let parsed = yaml::parse(0, init::base(false).as_bytes());
+    let parsed = yaml::parse(0, init::base(NewVolume::None).as_bytes());
     let usual = parsed.map(|(node, _)| node.to_value()).unwrap_or_default();
     let mut editor = Editor::new(base).map_err(|error| CommandError::usage("bad_config", error))?;
     for section in ["providers", "models", "defaults", "tiers"] {
