@@ -49,7 +49,9 @@ impl Document {
         let offset = text[..text.find(head).unwrap_or_default()].matches('\n').count();
         let parsed = yaml::parse(0, head.as_bytes()).map_err(|fault| (fault.at.line, fault.message));
         let parsed = parsed.map(|(node, faults)| {
-            let faults = faults.into_iter().map(|fault| (offset + fault.at.line, format!("{}; the last one counts", fault.message)));
+            let faults = faults
+                .into_iter()
+                .map(|fault| (offset + fault.at.line, format!("{}; the last one counts", fault.message)));
             document.faults.extend(faults);
             node.to_value()
         });
@@ -70,7 +72,11 @@ impl Document {
                         Entry::Vacant(place) => drop(place.insert(field)),
                         Entry::Occupied(first) => document.faults.push((
                             field.line,
-                            format!("key {:?} stands here a second time; the first one, in line {}, counts", piece.key, first.get().line),
+                            format!(
+                                "key {:?} stands here a second time; the first one, in line {}, counts",
+                                piece.key,
+                                first.get().line
+                            ),
                         )),
                     }
                 }
@@ -175,7 +181,10 @@ mod tests {
         assert!(document.faults[0].0 == 4 && document.faults[0].1.contains("the last one counts"), "{document:?}");
         let broken = Document::parse("---\nname: a\ntools: Read: x: y\nname: b\n---\n");
         assert_eq!(broken.text("name").as_deref(), Some("a"));
-        assert!(broken.faults.iter().any(|(line, fault)| *line == 4 && fault.contains("in line 2, counts")), "{broken:?}");
+        assert!(
+            broken.faults.iter().any(|(line, fault)| *line == 4 && fault.contains("in line 2, counts")),
+            "{broken:?}"
+        );
     }
 
     #[test]

@@ -37,11 +37,7 @@ pub(crate) enum Access {
 
 /// The memory that a request means: the caller's own, or that of an agent, a run that the caller may see, or the tenant. Fields
 /// that mean nothing for the scope are refused, so that no request changes other memory than it says.
-pub(crate) async fn meant<R: Placed + Request>(
-    call: &Call<'_>,
-    request: &R,
-    access: Access,
-) -> Result<Meant, Failure> {
+pub(crate) async fn meant<R: Placed + Request>(call: &Call<'_>, request: &R, access: Access) -> Result<Meant, Failure> {
     let Named { scope, agent, run_id, user_id } = request.named();
     let given = [("agent", agent.is_some()), ("run_id", run_id.is_some()), ("user_id", user_id.is_some())];
     let wanted = match scope {

@@ -246,7 +246,9 @@ impl Memory {
             let masked: Vec<String> = changes
                 .iter()
                 .filter(|change| is_masked_change(change))
-                .map(|change| format!("the value of {:?} contains a secret, which is masked in what is kept", change.key.key))
+                .map(|change| {
+                    format!("the value of {:?} contains a secret, which is masked in what is kept", change.key.key)
+                })
                 .collect();
             if !masked.is_empty() {
                 answer["warnings"] = masked.into();

@@ -151,15 +151,17 @@ impl<'a> Editor<'a> {
                     _ => self.replace_by_block(range, depth, indent, &block(indent)),
                 }
             }
-            (Some(Span { shape: Shape::Scalar, range, .. }), above) if is_null(&self.text[range.clone()]) => match above {
-                None if range.is_empty() => self.insert_lines(self.end_of_empty(), depth, &block(0)),
-                None => self.edit(range, depth, block(0).trim_end().to_owned()),
-                Some(_) if self.is_in_flow(path) => {
-                    let gap = if range.is_empty() { " " } else { "" };
-                    self.edit(range, depth, format!("{gap}{{ {flow} }}"));
+            (Some(Span { shape: Shape::Scalar, range, .. }), above) if is_null(&self.text[range.clone()]) => {
+                match above {
+                    None if range.is_empty() => self.insert_lines(self.end_of_empty(), depth, &block(0)),
+                    None => self.edit(range, depth, block(0).trim_end().to_owned()),
+                    Some(_) if self.is_in_flow(path) => {
+                        let gap = if range.is_empty() { " " } else { "" };
+                        self.edit(range, depth, format!("{gap}{{ {flow} }}"));
+                    }
+                    Some(_) => self.replace_by_block(range, depth, indent, &block(indent)),
                 }
-                Some(_) => self.replace_by_block(range, depth, indent, &block(indent)),
-            },
+            }
             _ => return Err(format!("`{}` is not a map that entries can be added to", path.join("."))),
         }
         Ok(())

@@ -85,15 +85,20 @@ fn cross_skills(limit: &Limit) -> &'static str {
     let most = most(limit);
     let (said, part, code) = match limit.name {
         "skills" => {
-            let many = |shelf: &std::path::Path| (0..=most).for_each(|number| skill(&shelf.join(format!("s{number}")), SMALL));
+            let many =
+                |shelf: &std::path::Path| (0..=most).for_each(|number| skill(&shelf.join(format!("s{number}")), SMALL));
             (skills(many), "more than 512 skills: 1 in", "left_out")
         }
-        "skill_file_bytes" => {
-            (skills(|shelf| skill(&shelf.join("s"), &format!("{SMALL}{}", "x".repeat(most)))), "more than 262144", "left_out")
-        }
-        "skill_name_characters" => {
-            (skills(|shelf| skill(&shelf.join("x".repeat(most + 1)), SMALL)), "cannot be the name of a skill", "left_out")
-        }
+        "skill_file_bytes" => (
+            skills(|shelf| skill(&shelf.join("s"), &format!("{SMALL}{}", "x".repeat(most)))),
+            "more than 262144",
+            "left_out",
+        ),
+        "skill_name_characters" => (
+            skills(|shelf| skill(&shelf.join("x".repeat(most + 1)), SMALL)),
+            "cannot be the name of a skill",
+            "left_out",
+        ),
         "skill_description_characters" => {
             let text = format!("---\ndescription: {}\n---\ntext\n", "x".repeat(most + 1));
             (skills(|shelf| skill(&shelf.join("s"), &text)), "the description is cut after 1024 characters", "cut")

@@ -96,7 +96,10 @@ fn a_plugin_is_written_whole_and_says_how_to_load_it() {
     assert_eq!(all.keys().map(String::as_str).collect::<Vec<_>>(), FILES);
     let manifest: Value = serde_json::from_str(&all[".claude-plugin/plugin.json"]).expect("JSON");
     let market: Value = serde_json::from_str(&all[".claude-plugin/marketplace.json"]).expect("JSON");
-    assert!(market["name"].as_str().is_some_and(|name| name.starts_with("drawloom-") && name != "drawloom-"), "{market}");
+    assert!(
+        market["name"].as_str().is_some_and(|name| name.starts_with("drawloom-") && name != "drawloom-"),
+        "{market}"
+    );
     assert_eq!((&market["plugins"][0]["name"], &market["plugins"][0]["source"]), (&manifest["name"], &"./".into()));
     assert_eq!((&manifest["name"], &manifest["version"]), (&"drawloom".into(), &env!("CARGO_PKG_VERSION").into()));
     let config = home.path().join("drawloom.yaml");

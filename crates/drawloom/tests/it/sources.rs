@@ -100,7 +100,11 @@ fn granted_hosts_and_scopes_of_memory_are_a_ceiling() {
         "agents/web.md",
         "---\nname: web\ntools: Memory, WebFetch(domain:docs.x.com), WebFetch(domain:evil.org), WebFetch(domain:notx.com)\n---\nRead.",
     );
-    put(&home, "agents/wide.md", "---\nname: wide\ntools: WebFetch(domain:*.org), WebFetch(domain:*.x.com)\n---\nRead.");
+    put(
+        &home,
+        "agents/wide.md",
+        "---\nname: wide\ntools: WebFetch(domain:*.org), WebFetch(domain:*.x.com)\n---\nRead.",
+    );
     let web = agent(&home, "web");
     assert_eq!(web["gates"]["hosts"], json!(["docs.x.com"]), "{web:#}");
     assert_eq!(web["gates"]["memory_scopes"], json!(["agent", "tenant"]));

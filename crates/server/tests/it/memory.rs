@@ -175,7 +175,9 @@ async fn the_memory_of_a_tree_that_has_ended_is_read_and_not_written() {
 #[tokio::test]
 async fn the_memory_of_a_tree_needs_a_run_that_the_caller_may_see() {
     let server = server().await;
-    server.at("ann-token", Method::Post, "/v1/runs", Some(json!({"agent": "slow", "prompt": "go", "wait_ms": 0}))).await;
+    server
+        .at("ann-token", Method::Post, "/v1/runs", Some(json!({"agent": "slow", "prompt": "go", "wait_ms": 0})))
+        .await;
     let run = server.fake.run_ids()[0];
     let body = json!({"value": 1, "run_id": run});
     assert_eq!(server.at("ann-token", Method::Put, "/v1/memory/run/keys/k", Some(body.clone())).await.status, 200);

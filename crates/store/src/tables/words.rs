@@ -118,10 +118,8 @@ fn rank(connection: &Connection, search: &Search, whole: &str) -> Result<Vec<Can
     if candidates.is_empty() {
         return Ok(Vec::new());
     }
-    let known = Owners {
-        entries: entries(connection, search)?,
-        length: tokens.values().sum::<f64>() / tokens.len() as f64,
-    };
+    let known =
+        Owners { entries: entries(connection, search)?, length: tokens.values().sum::<f64>() / tokens.len() as f64 };
     let ids = format!("[{}]", candidates.keys().map(u64::to_string).collect::<Vec<_>>().join(","));
     for term in search.terms.iter().filter_map(|term| query(std::slice::from_ref(term), Needs::AnyTerm)) {
         let occurrences = score::occurrences(connection, &term, &ids, &tokens)?;

@@ -91,7 +91,9 @@ fn files_of_a_skill_that_are_left_out_and_keys_that_stand_twice_are_reported() {
     ] {
         assert!(report.contains(part), "{part:?} is not in {report}");
     }
-    assert!(!home.path().join("skills/weave/.env.local").exists() && !home.path().join("skills/weave/notes.md").exists());
+    assert!(
+        !home.path().join("skills/weave/.env.local").exists() && !home.path().join("skills/weave/notes.md").exists()
+    );
 }
 
 #[test]
@@ -122,7 +124,8 @@ fn an_imported_entry_with_an_anchor_is_kept_because_its_aliases_would_change() {
     put(&home, ".claude/agents/a.md", "---\nname: a\ntools: Read\n---\nA.\n");
     import(&home, &["--write"]).exits(0);
     let text = config(&home);
-    let anchored = text.replace("tools: [Read]", "tools: &mine [Read]").replace("tools:\n      - Read", "tools: &mine [Read]");
+    let anchored =
+        text.replace("tools: [Read]", "tools: &mine [Read]").replace("tools:\n      - Read", "tools: &mine [Read]");
     assert_ne!(anchored, text, "{text}");
     let anchored = anchored.replace("volumes:\n", "  other: { tools: *mine, agents: [], hosts: [] }\nvolumes:\n");
     home.write("drawloom.yaml", &anchored);

@@ -23,7 +23,9 @@ impl Operation for GetMemory {
         let Meant { place, warnings } = meant(call, &input, Access::Read).await?;
         let found = call.app.memory.get(&place, &input.key).await.map_err(failure)?;
         Ok(Answer::Value(match found {
-            None => MemoryValue { found: false, value: None, revision: 0, expires_at: None, provenance: None, warnings },
+            None => {
+                MemoryValue { found: false, value: None, revision: 0, expires_at: None, provenance: None, warnings }
+            }
             Some(entry) => MemoryValue {
                 found: true,
                 provenance: Some(provenance(&entry)),

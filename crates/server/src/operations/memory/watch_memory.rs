@@ -40,7 +40,9 @@ impl Operation for WatchMemory {
         let Meant { place, warnings } = meant(call, &input, Access::Read).await?;
         match call.interest {
             Interest::Events => Ok(Answer::Events(events(call, &place, &input, warnings))),
-            Interest::Outcome | Interest::None => Ok(Answer::Value(MemoryChanges { warnings, ..changes(call, &place, &input).await? })),
+            Interest::Outcome | Interest::None => {
+                Ok(Answer::Value(MemoryChanges { warnings, ..changes(call, &place, &input).await? }))
+            }
         }
     }
 }
