@@ -110,7 +110,7 @@ fn rank(connection: &Connection, search: &Search, whole: &str) -> Result<Vec<Can
     let text = format!("SELECT k.revision, k.owner, k.key, {sizes} FROM {join}");
     for (id, candidate, length) in connection.prepare(&text)?.all(&parameters(whole), |row| {
         let candidate = Candidate { owner: row.get(1)?, key: row.get(2)?, score: 0.0 };
-        Ok((row.get::<u64>(0)?, candidate, score::tokens(row.get(3)?)))
+        Ok((row.get::<u64>(0)?, candidate, row.get::<Option<&[u8]>>(3)?.map_or(0.0, score::tokens)))
     })? {
         candidates.insert(id, candidate);
         tokens.insert(id, length);
