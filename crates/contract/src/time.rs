@@ -33,7 +33,8 @@ impl Timestamp {
 
     /// As people and JSON write it: `2026-11-16T09:30:00.125Z`.
     pub fn to_rfc3339(self) -> String {
-        jiff::Timestamp::from_millisecond(self.0).map_or_else(|_| self.0.to_string(), |time| format!("{time:.3}"))
+        let time = jiff::civil::date(1970, 1, 1).at(0, 0, 0, 0).checked_add(jiff::SignedDuration::from_millis(self.0));
+        time.map_or_else(|_| self.0.to_string(), |time| format!("{time:.3}Z"))
     }
 }
 

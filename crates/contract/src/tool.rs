@@ -273,6 +273,9 @@ pub enum Mode {
 pub enum Guard {
     /// Read it; never change, replace, rename or remove it. The server's config files.
     ReadOnly,
+    /// As `ReadOnly`, and the file did not exist at the start. While it does not, write tools refuse to create it, but a command
+    /// may: it counts only after a restart, and within what the operator granted.
+    Absent,
     /// Nothing: not read it, not change it, and not create it while it does not exist. The `.env` beside a config file.
     Hidden,
 }

@@ -75,6 +75,16 @@ pub struct Holder {
     pub command: String,
 }
 
+impl Holder {
+    /// The process, for people.
+    pub(crate) fn about(&self) -> String {
+        match self.command == LOCK_GONE {
+            true => format!("process {} {LOCK_GONE}", self.pid),
+            false => format!("process {} (`drawloom {}`)", self.pid, self.command),
+        }
+    }
+}
+
 /// Why the directory cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -259,8 +269,11 @@ impl DataDir {
 
     /// The process that owns the directory now, as far as this machine shows it. It only looks.
     pub fn owner(&self) -> Option<Holder> {
-        let holder = read_holder(&mut File::open(self.path.join(LOCK_FILE)).ok()?)?;
-        self.is_open_in(holder.pid).then_some(holder)
+        let named = File::open(self.path.join(LOCK_FILE)).ok().and_then(|mut file| read_holder(&mut file));
+        named.filter(|holder| self.is_open_in(holder.pid)).or_else(|| {
+            let pid = Claim::holder(&self.path)?;
+            Some(Holder { pid, command: LOCK_GONE.to_owned() })
+        })
     }
 
     /// Whether this process has the lock open, as the owner has for as long as it lives. It only looks, so it is in

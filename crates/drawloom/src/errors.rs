@@ -110,7 +110,6 @@ errors! {
         "conflict": "Another writer changed the run.", "Ask again.";
         "contradiction": "The path and the body say different things.", "Leave one of them out.";
         "empty_query": "A search names no word.", "Name a word with letters or digits.";
-        "foreign_user": "The token belongs to another user than the one whose memory was named.", "Leave user_id out.";
         "host_denied": "The Host header names no address of this server.", "Use the address that the server announced.";
         "idempotency_key_reused": "The key was used before with a different request.", "Use a new key for a new request.";
         "insufficient_scope": "The token may not do this.", "Add the scope to the principal, or use another token.";
@@ -223,6 +222,7 @@ errors! {
         "bad_prompt": "The prompt cannot be read, or is too long.", "See the message.";
         "bad_toolsets": "A toolset's name is none.", "Write it like --toolsets core,runs.";
         "bad_trust_file": "The file with the configs that you trust cannot be used.", "See the message; delete the file to begin anew.";
+        "import_running": "Another import into the same config is running.", "Run the command again when it has ended.";
         "cannot_write": "A file cannot be written.", "Choose a directory that can be.";
         "exists": "The file exists, and is not replaced.", "Choose another, or pass --force where there is one.";
         "no_data": "The directory given to `drawloom adopt` contains no store.", "See what can be adopted with `drawloom status`.";

@@ -3,7 +3,7 @@
 //! A text that is valid YAML is read as YAML. Any other is read field by field, because one unquoted colon must not lose the
 //! rest: each line that begins a field starts a piece, each piece is read as YAML, and a piece that is not YAML is taken as text.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, btree_map::Entry};
 
 use serde_json::Value;
 
@@ -48,7 +48,14 @@ impl Document {
         // Lines before the fields: blank ones, and the opening `---`.
         let offset = text[..text.find(head).unwrap_or_default()].matches('\n').count();
         let parsed = yaml::parse(0, head.as_bytes()).map_err(|fault| (fault.at.line, fault.message));
-        match parsed.map(|(node, _)| node.to_value()) {
+        let parsed = parsed.map(|(node, faults)| {
+            let faults = faults
+                .into_iter()
+                .map(|fault| (offset + fault.at.line, format!("{}; the last one counts", fault.message)));
+            document.faults.extend(faults);
+            node.to_value()
+        });
+        match parsed {
             Ok(Value::Object(map)) => {
                 let lines: BTreeMap<&str, usize> = pieces(head).map(|piece| (piece.key, piece.line)).collect();
                 document.fields.extend(map.into_iter().map(|(key, value)| {
@@ -61,7 +68,17 @@ impl Document {
                 document.faults.push((offset + line, format!("{message}; the frontmatter was read field by field")));
                 for piece in pieces(head) {
                     let field = Field { line: offset + piece.line, value: piece.value() };
-                    document.fields.entry(piece.key.to_owned()).or_insert(field);
+                    match document.fields.entry(piece.key.to_owned()) {
+                        Entry::Vacant(place) => drop(place.insert(field)),
+                        Entry::Occupied(first) => document.faults.push((
+                            field.line,
+                            format!(
+                                "key {:?} stands here a second time; the first one, in line {}, counts",
+                                piece.key,
+                                first.get().line
+                            ),
+                        )),
+                    }
                 }
             }
         }
@@ -154,6 +171,20 @@ mod tests {
         assert_eq!(document.fields["tools"].line, 4);
         assert_eq!(document.faults.len(), 1);
         assert_eq!(document.body, "Body");
+    }
+
+    #[test]
+    fn a_key_that_stands_there_twice_is_said() {
+        let document = Document::parse("---\nname: a\ntools: Read\nname: b\n---\n");
+        assert_eq!(document.text("name").as_deref(), Some("b"));
+        assert_eq!(document.faults.len(), 1, "{document:?}");
+        assert!(document.faults[0].0 == 4 && document.faults[0].1.contains("the last one counts"), "{document:?}");
+        let broken = Document::parse("---\nname: a\ntools: Read: x: y\nname: b\n---\n");
+        assert_eq!(broken.text("name").as_deref(), Some("a"));
+        assert!(
+            broken.faults.iter().any(|(line, fault)| *line == 4 && fault.contains("in line 2, counts")),
+            "{broken:?}"
+        );
     }
 
     #[test]

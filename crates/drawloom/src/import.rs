@@ -5,6 +5,7 @@
 //! `import` writes the result; `sources` of the config uses the same mapping at every start and writes nothing.
 
 mod agents;
+mod clashes;
 mod document;
 mod emit;
 mod map;
@@ -20,10 +21,14 @@ pub mod sources;
 mod spans;
 mod splice;
 mod tools;
-mod tree;
-mod write;
+pub(crate) mod tree;
+pub(crate) mod write;
 
-use std::{fs::File, io::Read as _, path::Path};
+use std::{
+    fs::{File, TryLockError},
+    io::Read as _,
+    path::Path,
+};
 
 pub(crate) use map::{Mapped, Target, map};
 pub(crate) use plan::{Plan, Request, plan};
@@ -32,8 +37,27 @@ pub(crate) use sources::{SourceConfig, Sourced, apply, digest};
 pub(crate) use tree::Tree;
 pub(crate) use write::write;
 
+use crate::exit::CommandError;
+
 /// The largest agent, command or settings file that is read, in bytes.
 pub(crate) const FILE_LIMIT: u64 = 256 * 1024;
+
+/// Keeps other imports into the same config away until it is dropped. The folder of the config is locked, so nothing is left.
+pub(crate) fn lock(folder: &Path, into: &Path) -> Result<Option<File>, CommandError> {
+    // A folder that does not exist is made by the import; no other can have edited its config.
+    let Ok(file) = File::open(folder) else { return Ok(None) };
+    match file.try_lock() {
+        Ok(()) => Ok(Some(file)),
+        Err(TryLockError::WouldBlock) => {
+            let message = format!("another import into {} is running; nothing was changed", into.display());
+            Err(CommandError::failed("import_running", message).with_hint("run the command again when it has ended"))
+        }
+        Err(TryLockError::Error(error)) => {
+            let message = format!("cannot lock {}: {error}; nothing was changed", folder.display());
+            Err(CommandError::failed("cannot_write", message))
+        }
+    }
+}
 
 /// The content of a regular file within a limit, or why there is none.
 pub(crate) fn read_limited(path: &Path, limit: u64) -> Result<Vec<u8>, String> {

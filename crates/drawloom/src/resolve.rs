@@ -143,7 +143,7 @@ pub(crate) fn resolve_in(directories: &Directories, loaded: &Loaded, extra: &Ext
         VolumeTable::default()
     });
     let guarded = config::guarded(&loaded.files);
-    match volumes.guard(&guarded, &sourced.folders) {
+    match volumes.guard(&guarded, &skills::guarded(&sourced.folders, &config.skills, &skill_table)) {
         Ok(found) => problems.extend(found),
         Err(error) => {
             problems.push(Problem::new(["volumes"], format!("cannot protect the config files from agents: {error}")));

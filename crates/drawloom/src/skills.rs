@@ -10,14 +10,15 @@ use drawloom_substrate::{
 
 use crate::{frontmatter::Document, import::read_limited};
 
-/// How deep folders of skills are looked for below a directory.
-const MOST_DEPTH: usize = 4;
+/// How deep folders of skills are looked for below a directory, and in how many folders.
+pub(crate) const MOST_DEPTH: usize = 4;
+pub(crate) const MOST_FOLDERS: usize = 20_000;
 
 /// The longest name of a skill, in characters.
 pub(crate) const LONGEST_NAME: usize = 64;
 
 /// Most characters of a description.
-const LONGEST_DESCRIPTION: usize = 1024;
+pub(crate) const LONGEST_DESCRIPTION: usize = 1024;
 
 /// What the directories of `skills` hold.
 #[derive(Default)]
@@ -39,7 +40,10 @@ pub(crate) fn read(config: &SkillsConfig, sourced: &[(&str, &Path)]) -> Found {
             );
             continue;
         }
-        let mut folders = folders(directory);
+        let Folders { found: mut folders, left, .. } = folders(directory);
+        for (path, reason) in left {
+            found.say(&at, Weight::Warning, format!("{}: {reason}", path.display()));
+        }
         if folders.is_empty() {
             found.say(&at, Weight::Note, format!("{} holds no folder with a {SKILL_FILE}", directory.display()));
         }
@@ -58,6 +62,16 @@ pub(crate) fn read(config: &SkillsConfig, sourced: &[(&str, &Path)]) -> Found {
         found.take(&["sources".to_owned()], name, folder);
     }
     found
+}
+
+/// The folders that agents may not change: those of `sources`, the directories of `skills`, and the folders of skills that a
+/// link leads to from there.
+pub(crate) fn guarded(sources: &[PathBuf], config: &SkillsConfig, table: &SkillTable) -> Vec<PathBuf> {
+    let mut folders = [sources, &config.directories].concat();
+    let real: Vec<PathBuf> = folders.iter().filter_map(|folder| folder.canonicalize().ok()).collect();
+    let linked = table.all().filter(|skill| !real.iter().any(|directory| skill.folder.starts_with(directory)));
+    folders.extend(linked.map(|skill| skill.folder.clone()));
+    folders
 }
 
 impl Found {
@@ -136,25 +150,59 @@ fn is_name(name: &str) -> bool {
     !name.is_empty() && name.len() <= LONGEST_NAME && name.chars().all(plain) && !name.trim_matches('.').is_empty()
 }
 
-/// The folders with a `SKILL.md` below a directory, itself included, sorted. What is inside a skill is not looked at.
-pub(crate) fn folders(directory: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    collect(directory, 0, &mut found);
-    found
+/// The folders of skills below a directory.
+#[derive(Debug, Default)]
+pub(crate) struct Folders {
+    /// Those with a `SKILL.md`, sorted.
+    pub(crate) found: Vec<PathBuf>,
+    /// What was not looked at, and why.
+    pub(crate) left: Vec<(PathBuf, String)>,
+    /// How many folders may still be looked at.
+    room: usize,
 }
 
-fn collect(directory: &Path, depth: usize, found: &mut Vec<PathBuf>) {
-    if directory.join(SKILL_FILE).is_file() {
-        found.push(directory.to_owned());
-        return;
+/// The folders with a `SKILL.md` below a directory, itself included. What is inside a skill is not looked at, nor are hidden folders:
+/// an import that was killed may have left one.
+pub(crate) fn folders(directory: &Path) -> Folders {
+    let mut folders = Folders { room: MOST_FOLDERS, ..Folders::default() };
+    folders.collect(directory, 0);
+    if folders.room == 0 {
+        folders.left.push((directory.to_owned(), format!("more than {MOST_FOLDERS} folders; the rest is not read")));
     }
-    if depth == MOST_DEPTH || found.len() > SKILL_LIMIT {
-        return;
+    folders
+}
+
+impl Folders {
+    fn collect(&mut self, directory: &Path, depth: usize) {
+        if directory.join(SKILL_FILE).is_file() {
+            self.found.push(directory.to_owned());
+            return;
+        }
+        if depth == MOST_DEPTH || self.found.len() > SKILL_LIMIT {
+            return;
+        }
+        let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+        let is_hidden = |path: &Path| path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
+        let mut below: Vec<PathBuf> =
+            entries.map(|entry| entry.path()).filter(|path| !is_hidden(path) && path.is_dir()).collect();
+        below.sort();
+        for path in below {
+            if leads_above(&path) {
+                self.left.push((path, "a link to a folder above".to_owned()));
+                continue;
+            }
+            let Some(room) = self.room.checked_sub(1) else { return };
+            self.room = room;
+            self.collect(&path, depth + 1);
+        }
     }
-    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
-    let mut below: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(|path| path.is_dir()).collect();
-    below.sort();
-    for path in below {
-        collect(&path, depth + 1, found);
-    }
+}
+
+/// Whether a path is a link to a folder that it lies in, such as the root of the file system.
+pub(crate) fn leads_above(path: &Path) -> bool {
+    path.is_symlink()
+        && match (path.canonicalize(), path.parent().map(Path::canonicalize)) {
+            (Ok(to), Some(Ok(folder))) => folder.starts_with(to),
+            _ => false,
+        }
 }

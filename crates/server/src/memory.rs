@@ -1,10 +1,10 @@
 //! What operations about memory share: whose memory a request means, and entries as callers see them.
 
 use drawloom_contract::{
-    caller::Proof,
     definition::MemoryScope,
     failure::{Explain, Failure, FailureKind},
     once::RequestKey,
+    values::ChangeError,
 };
 use drawloom_substrate::memory::{By, Entry, Owner, Place};
 use drawloom_wire::{
@@ -16,13 +16,28 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::{
+    auth::on_behalf,
     dispatch,
     operation::{Answer, Call},
 };
 
+/// The memory that a request means, and what the caller should know about that.
+pub(crate) struct Meant {
+    pub(crate) place: Place,
+    pub(crate) warnings: Vec<String>,
+}
+
+/// What a request does with memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Access {
+    Read,
+    /// A tree that has ended keeps what it has, as it does for tools.
+    Write,
+}
+
 /// The memory that a request means: the caller's own, or that of an agent, a run that the caller may see, or the tenant. Fields
 /// that mean nothing for the scope are refused, so that no request changes other memory than it says.
-pub(crate) async fn place(call: &Call<'_>, request: &impl Placed) -> Result<Place, Failure> {
+pub(crate) async fn meant<R: Placed + Request>(call: &Call<'_>, request: &R, access: Access) -> Result<Meant, Failure> {
     let Named { scope, agent, run_id, user_id } = request.named();
     let given = [("agent", agent.is_some()), ("run_id", run_id.is_some()), ("user_id", user_id.is_some())];
     let wanted = match scope {
@@ -35,24 +50,42 @@ pub(crate) async fn place(call: &Call<'_>, request: &impl Placed) -> Result<Plac
         let message = format!("{field} means nothing with the scope {}", scope.as_str());
         return Err(Failure::new(FailureKind::Invalid, "unexpected_field", message).with_hint("leave it out"));
     }
+    let mut warnings = Vec::new();
     let owner = match scope {
-        MemoryScope::Agent => Owner::Agent(agent.ok_or_else(|| missing("agent", scope))?),
+        MemoryScope::Agent => {
+            let agent = agent.ok_or_else(|| missing("agent", scope))?;
+            if access == Access::Write && call.app.definitions.find(&call.caller.tenant, &agent).is_none() {
+                warnings.push(format!("there is no agent {agent} now, so no run reads this memory"));
+            }
+            Owner::Agent(agent)
+        }
         MemoryScope::Tenant | MemoryScope::Global => Owner::Tenant,
         MemoryScope::Run => {
             let run = run_id.ok_or_else(|| missing("run_id", scope))?;
-            Owner::Run(call.app.runs.load(call.caller, run).await?.root)
-        }
-        MemoryScope::User => match (user_id, call.caller.proof) {
-            (Some(user), Proof::Principal) if user != call.caller.subject => {
-                let message =
-                    format!("the token belongs to {}, which cannot use the memory of {user}", call.caller.subject);
-                return Err(Failure::new(FailureKind::Denied, "foreign_user", message).with_hint("leave user_id out"));
+            let found = call.app.runs.load(call.caller, run).await?;
+            let root = found.root;
+            let status = match root == run {
+                true => found.status,
+                false => call.app.runs.load(call.caller, root).await?.status,
+            };
+            if access == Access::Write && status.is_terminal() && !was_answered(call, request).await? {
+                return Err(failure(ChangeError::RunEnded(root)));
             }
-            (Some(user), _) => Owner::User(user),
-            (None, _) => Owner::User(call.caller.subject.clone()),
-        },
+            Owner::Run(root)
+        }
+        MemoryScope::User => {
+            let (caller, overridden) = on_behalf(call.caller, user_id.as_ref(), None);
+            warnings.extend(overridden);
+            Owner::User(caller.subject)
+        }
     };
-    Ok(Place::new(call.caller.tenant.clone(), owner))
+    Ok(Meant { place: Place::new(call.caller.tenant.clone(), owner), warnings })
+}
+
+/// Whether the request was carried out before under its key: then it gets its first answer.
+async fn was_answered<R: Request>(call: &Call<'_>, request: &R) -> Result<bool, Failure> {
+    let Some(key) = dispatch::request_key(call.caller, request) else { return Ok(false) };
+    Ok(call.app.answers.find_answer(&key).await.map_err(failure)?.is_some())
 }
 
 fn missing(field: &str, scope: MemoryScope) -> Failure {
@@ -87,7 +120,12 @@ pub(crate) fn provenance(entry: &Entry) -> Provenance {
 }
 
 /// The answer of a change, which the substrate gives as JSON because it is stored under the request's key.
-pub(crate) fn answer<T: DeserializeOwned>(value: Value) -> Result<Answer<T>, Failure> {
+pub(crate) fn answer<T: DeserializeOwned>(mut value: Value, mut warnings: Vec<String>) -> Result<Answer<T>, Failure> {
+    if !warnings.is_empty() {
+        let known = value["warnings"].as_array().into_iter().flatten().filter_map(Value::as_str);
+        warnings.extend(known.map(str::to_owned));
+        value["warnings"] = warnings.into();
+    }
     let answer = serde_json::from_value(value);
     answer.map(Answer::Value).map_err(|error| Failure::new(FailureKind::Bug, "bug", error.to_string()))
 }

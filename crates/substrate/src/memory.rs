@@ -159,7 +159,7 @@ impl Memory {
     /// Makes a change, once. The answer has the revision of the key afterwards.
     pub async fn change(&self, place: &Place, key: &str, ask: &Ask, by: &By<'_>) -> Result<Value, MemoryError> {
         self.check_key(key)?;
-        let ask = &self.masked(ask);
+        let (ask, is_masked) = &self.masked(ask);
         let key = place.key(key);
         let _alone = self.lock(&key).await;
         for _ in 0..TRIES {
@@ -187,6 +187,9 @@ impl Memory {
             };
             answer["revision"] = current.as_ref().map_or(0, |current| current.revision).into();
             let change = self.change_of(&key, before.as_ref(), next, by, now);
+            if *is_masked || change.iter().any(is_masked_change) {
+                answer["warnings"] = json!(["the value contains a secret, which is masked in what is kept"]);
+            }
             match self.write(change.into_iter().collect(), answer, by, now).await {
                 Err(MemoryError::Change(ChangeError::Stale { .. })) => {}
                 written => return written,
@@ -239,7 +242,17 @@ impl Memory {
                 let next = Next::Put { value: entry.value.clone(), expires_at };
                 changes.extend(self.change_of(&key, before.as_ref(), next, by, now));
             }
-            let answer = json!({ "imported": entries.len() - expired, "expired": expired });
+            let mut answer = json!({ "imported": entries.len() - expired, "expired": expired });
+            let masked: Vec<String> = changes
+                .iter()
+                .filter(|change| is_masked_change(change))
+                .map(|change| {
+                    format!("the value of {:?} contains a secret, which is masked in what is kept", change.key.key)
+                })
+                .collect();
+            if !masked.is_empty() {
+                answer["warnings"] = masked.into();
+            }
             match self.write(changes, answer, by, now).await {
                 Err(MemoryError::Change(ChangeError::Stale { .. })) => {}
                 Ok(mut answer) => {
@@ -386,13 +399,17 @@ impl Memory {
         }
     }
 
-    /// The change with the entry that is compared as it would be kept. Other values are masked when they are written.
-    fn masked(&self, ask: &Ask) -> Ask {
+    /// The change with the entry that is compared as it would be kept, and whether that was masked. Other values are masked when
+    /// they are written.
+    fn masked(&self, ask: &Ask) -> (Ask, bool) {
         let mut ask = ask.clone();
+        let mut is_masked = false;
         if let Change::AppendDedupe(value) = ask.change {
-            ask.change = Change::AppendDedupe(self.parts.redactor.clean(value).into_inner());
+            let clean = self.parts.redactor.clean(value);
+            is_masked = clean.is_masked();
+            ask.change = Change::AppendDedupe(clean.into_inner());
         }
-        ask
+        (ask, is_masked)
     }
 
     async fn lock(&self, key: &ValueKey) -> MutexGuard<'_, ()> {
@@ -413,6 +430,11 @@ impl Memory {
         }
         Ok(())
     }
+}
+
+/// Whether the value that is written held a secret.
+fn is_masked_change(change: &ValueChange) -> bool {
+    change.to.as_ref().is_some_and(|new| new.value.is_masked())
 }
 
 fn stripe(key: &ValueKey) -> usize {

@@ -105,7 +105,7 @@ impl VolumeTable {
             for folder in folders.iter().filter(|folder| volume.mode == Mode::ReadWrite && folder.is_dir()) {
                 if guarded::contains(&File::open(folder)?, path)? {
                     let message = format!(
-                        "volume {name} is inside the source folder {}, which agents may not change",
+                        "volume {name} is inside {}, which the server reads agents or skills from, so that agents may not change it",
                         folder.display()
                     );
                     problems.push(Problem::new(["volumes", name, "mode"], message).with_hint("write `mode: ro`"));

@@ -230,7 +230,7 @@ impl Bash {
     }
 
     /// The guarded files that lie in what the command may use. A hidden file that does not exist needs no guard: drawloom does
-    /// not read it.
+    /// not read it. Nor does one that was absent at the start and still is.
     fn guarded(&self, place: &Place, readable: &[ListedPath]) -> Result<Vec<Guarded>, ToolError> {
         let mut guarded = Vec::new();
         let volume = path_of(&place.root)?;
@@ -245,7 +245,8 @@ impl Bash {
         files.dedup();
         for (rule, path) in files {
             let rule = match rule {
-                Guard::ReadOnly => drawloom_process::Guard::ReadOnly,
+                Guard::Absent if path.symlink_metadata().is_err() => continue,
+                Guard::ReadOnly | Guard::Absent => drawloom_process::Guard::ReadOnly,
                 Guard::Hidden if !path.exists() => continue,
                 Guard::Hidden => drawloom_process::Guard::Hidden,
             };

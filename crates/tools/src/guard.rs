@@ -106,7 +106,7 @@ fn check_folders(guarded: &[Guarded], path: &Path, directory: impl AsFd) -> Resu
         let identity = Identity::of(&here).map_err(|error| failed(path, &error))?;
         if folders.contains(&identity) {
             return Err(ToolError::Denied(format!(
-                "{}: the server reads its agents from this folder; agents may read it but not change it",
+                "{}: the server reads agents or skills from this folder; agents may read it but not change it",
                 path.display()
             )));
         }
@@ -149,7 +149,9 @@ fn identities(guarded: &Guarded) -> impl Iterator<Item = Identity> + use<> {
 fn refusal(path: &Path, rule: Guard) -> ToolError {
     let path = path.display();
     ToolError::Denied(match rule {
-        Guard::ReadOnly => format!("{path}: this is a config file of the server; agents may read it but not change it"),
+        Guard::ReadOnly | Guard::Absent => {
+            format!("{path}: this is a config file of the server; agents may read it but not change it")
+        }
         Guard::Hidden => format!(
             "{path}: agents may neither read nor write this file: it is the .env beside a config file of the server"
         ),

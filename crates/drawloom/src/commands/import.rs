@@ -6,7 +6,10 @@ use clap::{Args, Subcommand};
 
 use crate::{
     cli::Look,
-    commands::{Session, init},
+    commands::{
+        Session,
+        init::{self, NewVolume},
+    },
     config,
     exit::{CommandError, Exit},
     import::{self, Action, Kind, Plan, Report, Request},
@@ -82,7 +85,11 @@ impl ClaudeCode {
                 .with_hint("name the folder of Claude Code with --from DIR"));
         }
         let files = if given.contains(&into) { given.clone() } else { vec![into.clone()] };
-        let new_volume = into.exists() || init::exposed(&into, session)?.is_none();
+        let _lock = self.write.then(|| import::lock(&folder, &into)).transpose()?;
+        let new_volume = match into.exists() || init::exposed(&into, session)?.is_none() {
+            true => NewVolume::ReadOnly,
+            false => NewVolume::None,
+        };
         let is_new = !into.exists();
         let skills = self.skills_dest.clone().unwrap_or_else(|| folder.join("skills"));
         let force = self.force;

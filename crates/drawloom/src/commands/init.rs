@@ -123,9 +123,17 @@ pub(crate) fn makers() -> Vec<(&'static str, [&'static str; 3])> {
 }
 
 /// A config without agents, for those that are imported: with the keys that are set, or a script in place of a model.
-pub(crate) fn base(with_volume: bool) -> String {
+pub(crate) fn base(volume: NewVolume) -> String {
     let used: Vec<&text::Maker> = text::MAKERS.iter().filter(|maker| has_key(maker.key_env)).collect();
-    text::base(&used, with_volume)
+    text::base(&used, volume)
+}
+
+/// Whether a new config gets a volume of its folder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NewVolume {
+    ReadOnly,
+    /// Such as where the folder contains the data directory.
+    None,
 }
 
 /// The data directory, when the folder of the config contains it: a volume there would be refused at the first run.

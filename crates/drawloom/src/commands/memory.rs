@@ -22,6 +22,7 @@ use crate::{
     commands::{Session, runs::Handle},
     connect::Connection,
     exit::{CommandError, Exit},
+    output::{Format, Style},
 };
 
 /// Shown below the help.
@@ -125,6 +126,13 @@ impl Whose {
             (None, None, false) => MemoryScope::User,
         };
         Ok(Fields { scope, agent: self.agent.clone(), run_id, user_id: self.user.clone() })
+    }
+}
+
+/// Tells people what an answer warns of; programs read it in the answer.
+pub(crate) fn warn(session: &Session, warnings: &[String]) {
+    for warning in warnings.iter().filter(|_| session.output.format() == Format::Human) {
+        session.output.note(session.output.beside(Style::Notice, &format!("warning: {warning}")));
     }
 }
 

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::{
     cli::Look,
     commands::Session,
-    data_dir::{DataDir, ServerFile},
+    data_dir::{DataDir, Holder, ServerFile},
     exit::{CommandError, Exit},
     output::{Column, Format, Style, Text},
     project::{self, Project},
@@ -36,9 +36,15 @@ pub(crate) fn server_of(data: &DataDir) -> Option<ServerFile> {
     data.read_server().filter(|server| data.is_open_in(server.pid))
 }
 
+/// The process that owns a data directory although no server of it can be reached.
+pub(crate) fn holder_of(data: &DataDir, server: Option<&ServerFile>) -> Option<Holder> {
+    data.owner().filter(|_| server.is_none())
+}
+
 fn show_one(session: &Session) -> Result<Exit, CommandError> {
     let project = Project::find_data(&session.globals)?;
     let server = server_of(&project.data);
+    let holder = holder_of(&project.data, server.as_ref());
     let left = left_behind(&project)?;
     let output = &session.output;
     if output.format() == Format::Json {
@@ -48,6 +54,7 @@ fn show_one(session: &Session) -> Result<Exit, CommandError> {
             "data_dir": project.data.path(),
             "has_data": has_data(project.data.path()),
             "server": server,
+            "held_by": holder,
             "left_behind": left.iter().map(|left| json!({ "data_dir": left.data.path(), "config": left.config }))
                 .collect::<Vec<Value>>(),
         }));
@@ -62,6 +69,9 @@ fn show_one(session: &Session) -> Result<Exit, CommandError> {
     let empty = if has_data(project.data.path()) { "" } else { " (nothing in it yet)" };
     row("data", format!("{}{empty}", project.data.path().display()));
     row("server", server.as_ref().map_or_else(|| output.styled(Style::Dim, "none is running"), about));
+    if let Some(holder) = &holder {
+        row("held by", format!("{}, at which no server can be reached", holder.about()));
+    }
     for left in &left {
         let what = match &left.config {
             Some(config) => format!("{} is gone; its data is in {}", config.display(), left.data.path().display()),

@@ -5,7 +5,10 @@ use serde_json::json;
 
 use crate::{
     cli::Look,
-    commands::{Session, status::server_of},
+    commands::{
+        Session,
+        status::{holder_of, server_of},
+    },
     config, connect,
     data_dir::{DataDir, ServerFile},
     exit::{CommandError, Exit},
@@ -28,12 +31,19 @@ impl Stop {
     pub(crate) async fn perform(self, session: &Session) -> Result<Exit, CommandError> {
         let project = Project::find_data(&session.globals)?;
         let stopped = stop(session, &project.data).await?;
+        let holder = holder_of(&project.data, stopped.as_ref());
         match (session.output.format(), &stopped) {
-            (Format::Json, _) => session.output.json(&json!({ "stopped": stopped })),
+            (Format::Json, _) => session.output.json(&json!({ "stopped": stopped, "held_by": holder })),
             (Format::Human, Some(server)) => {
                 session.output.line(format!("the server at {} (process {}) has stopped", server.url, server.pid));
             }
-            (Format::Human, None) => session.output.line(format!("{} has no server that runs", project.name())),
+            (Format::Human, None) => {
+                session.output.line(format!("{} has no server that runs", project.name()));
+                if let Some(holder) = holder {
+                    let held = format!("{} holds its data directory: wait until it has ended", holder.about());
+                    session.output.note(format!("{held}, or end it with `kill {}`", holder.pid));
+                }
+            }
         }
         Ok(Exit::Done)
     }

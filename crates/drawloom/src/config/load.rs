@@ -62,12 +62,12 @@ pub struct Loaded {
     pub env_names: BTreeSet<String>,
     /// What `sources` brought beside what is in the config.
     pub(crate) sourced: Sourced,
-    sources: Sources,
+    places: Places,
 }
 
 /// Where everything stands.
 #[derive(Debug)]
-struct Sources {
+struct Places {
     names: Vec<String>,
     root: Node,
 }
@@ -75,17 +75,17 @@ struct Sources {
 impl Loaded {
     /// A mistake that the config's form does not show, with its position.
     pub fn mistake(&self, problem: &Problem) -> Mistake {
-        self.sources.of(problem)
+        self.places.of(problem)
     }
 
     /// The position of what is at `path`, as `file:line:col`.
     pub fn position(&self, path: &[String]) -> String {
-        let position = self.sources.root.position_of_value(path);
-        format!("{}:{}:{}", self.sources.names[position.file], position.line, position.column)
+        let position = self.places.root.position_of_value(path);
+        format!("{}:{}:{}", self.places.names[position.file], position.line, position.column)
     }
 }
 
-impl Sources {
+impl Places {
     fn of(&self, problem: &Problem) -> Mistake {
         let steps = problem.at.iter().map(String::as_str);
         let position = self.root.position_of_value(&problem.at);
@@ -172,7 +172,7 @@ pub(super) fn load(paths: &[PathBuf], lookup: Lookup<'_>) -> Result<Loaded, Vec<
 /// Joins texts that were read, or came with the program.
 pub fn join(texts: Vec<(PathBuf, Vec<u8>)>, lookup: Lookup<'_>) -> Result<Loaded, Vec<Mistake>> {
     let start = Position { file: 0, line: 1, column: 1 };
-    let mut sources = Sources {
+    let mut places = Places {
         names: texts.iter().map(|(path, _)| path.display().to_string()).collect(),
         root: Node { at: start, tree: Tree::Map(BTreeMap::new()) },
     };
@@ -181,27 +181,27 @@ pub fn join(texts: Vec<(PathBuf, Vec<u8>)>, lookup: Lookup<'_>) -> Result<Loaded
     for (index, (path, bytes)) in texts.iter().enumerate() {
         match yaml::parse(index, bytes) {
             Ok((mut node, faults)) => {
-                mistakes.extend(faults.into_iter().map(|fault| sources.fault(fault)));
+                mistakes.extend(faults.into_iter().map(|fault| places.fault(fault)));
                 env_names.extend(expand::listed(&node));
-                mistakes.extend(expand::expand(&mut node, lookup).into_iter().map(|fault| sources.fault(fault)));
+                mistakes.extend(expand::expand(&mut node, lookup).into_iter().map(|fault| places.fault(fault)));
                 anchor_paths(&mut node, path.parent().unwrap_or(Path::new("")));
                 match index {
-                    0 => sources.root = node,
-                    _ => sources.root.merge(node),
+                    0 => places.root = node,
+                    _ => places.root.merge(node),
                 }
             }
-            Err(fault) => mistakes.push(sources.fault(fault)),
+            Err(fault) => mistakes.push(places.fault(fault)),
         }
     }
-    let mut value = sources.root.to_value();
+    let mut value = places.root.to_value();
     if let Err(problems) = validator().check(&mut value) {
-        mistakes.extend(problems.into_iter().map(|problem| sources.problem(problem)));
+        mistakes.extend(problems.into_iter().map(|problem| places.problem(problem)));
     }
     if mistakes.is_empty() {
         match serde_json::from_value::<Config>(value) {
             Ok(mut config) => {
                 let sourced = import::apply(&mut config, lookup)
-                    .map_err(|problems| problems.iter().map(|problem| sources.of(problem)).collect::<Vec<_>>())?;
+                    .map_err(|problems| problems.iter().map(|problem| places.of(problem)).collect::<Vec<_>>())?;
                 env_names.extend(sourced.variables.iter().cloned());
                 let files: Vec<PathBuf> = texts.into_iter().map(|(path, _)| path).collect();
                 let first = files.first().and_then(|first| std::path::absolute(first).ok());
@@ -210,11 +210,11 @@ pub fn join(texts: Vec<(PathBuf, Vec<u8>)>, lookup: Lookup<'_>) -> Result<Loaded
                 for server in config.mcp_servers.values_mut().filter(|server| !server.command.is_empty()) {
                     server.cwd = server.cwd.take().or_else(|| folder.map(Path::to_owned));
                 }
-                return Ok(Loaded { config, files, env_names, sourced, sources });
+                return Ok(Loaded { config, files, env_names, sourced, places });
             }
             Err(error) => mistakes.push(Mistake {
                 position: None,
-                path: sources.names.join(", "),
+                path: places.names.join(", "),
                 message: error.to_string(),
                 hint: None,
             }),
@@ -285,10 +285,10 @@ pub(super) fn read_value(path: &Path) -> Result<Value, Mistake> {
         hint: None,
     })?;
     let start = Position { file: 0, line: 1, column: 1 };
-    let sources = Sources { names: vec![name], root: Node { at: start, tree: Tree::Null } };
-    let (node, faults) = yaml::parse(0, &bytes).map_err(|fault| sources.fault(fault))?;
+    let places = Places { names: vec![name], root: Node { at: start, tree: Tree::Null } };
+    let (node, faults) = yaml::parse(0, &bytes).map_err(|fault| places.fault(fault))?;
     match faults.into_iter().next() {
-        Some(fault) => Err(sources.fault(fault)),
+        Some(fault) => Err(places.fault(fault)),
         None => Ok(node.to_value()),
     }
 }

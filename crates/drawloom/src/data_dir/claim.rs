@@ -29,6 +29,13 @@ pub(super) struct Claim {
 }
 
 impl Claim {
+    /// The process of this user that has the claim now, if any. It only looks.
+    pub(super) fn holder(directory: &Path) -> Option<u32> {
+        let address = SocketAddr::from_abstract_name(name(directory).ok()?).ok()?;
+        let peer = socket_peercred(UnixStream::connect_addr(&address).ok()?).ok()?;
+        (peer.uid == geteuid()).then(|| peer.pid.as_raw_nonzero().get().unsigned_abs())
+    }
+
     /// Claims a directory that exists, or says which process of this user has it. `None` when another user has taken the name,
     /// which must not keep this one out.
     pub(super) fn take(directory: &Path) -> io::Result<Result<Option<Self>, u32>> {

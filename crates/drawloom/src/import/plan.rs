@@ -6,13 +6,13 @@ use drawloom_contract::ids::Digest;
 use serde_json::{Value, json};
 
 use super::{
-    Action, Kind, Mapped, Report, Target, Tree, map, models,
+    Action, Kind, Mapped, Note, Report, Target, Tree, clashes, map, models,
     skills::Skill,
     splice::{Editor, Marker, New},
     write::{self, Copied},
 };
 use crate::{
-    commands::init,
+    commands::init::{self, NewVolume},
     config::{self, Loaded, Mistake, yaml},
     environment,
     exit::CommandError,
@@ -30,8 +30,8 @@ pub(crate) struct Request {
     pub(crate) files: Vec<PathBuf>,
     /// Where skills are copied to.
     pub(crate) skills: PathBuf,
-    /// Whether a new config gets a volume: not where it would contain the data directory.
-    pub(crate) new_volume: bool,
+    /// What a new config gets: no volume where it would contain the data directory.
+    pub(crate) new_volume: NewVolume,
     /// Whether entries that were edited, or do not come from an import, are replaced.
     pub(crate) force: bool,
 }
@@ -84,12 +84,18 @@ pub(crate) fn plan(request: Request) -> Result<Plan, CommandError> {
     let base = with_providers(&base, &loaded, &mut target, &mut also)?;
     let mut mapped = map(&tree, &target, &environment::exact_variable);
     place_servers(&mut mapped, &tree.project(), &request.into);
+    for skill in &mapped.skills {
+        let item = mapped.items.iter_mut().find(|item| item.kind == Kind::Skill && item.name == skill.name);
+        let Some(item) = item else { continue };
+        item.notes.extend(write::left_out(&skill.folder).iter().map(|(path, why)| Note::dropped("files", path, *why)));
+    }
     let root = yaml::parse(0, base.as_bytes()).map(|(node, _)| node.to_value()).unwrap_or_default();
     let mut writing = Writing {
         editor: Editor::new(&base).map_err(|error| CommandError::usage("bad_config", error))?,
         root: &root,
         force: request.force,
     };
+    clashes::settle(&mut mapped, &writing.editor);
     let edited = writing.all(&mapped, &target, &request, &loaded, &mut also);
     let (states, copies) = edited.map_err(|error| {
         CommandError::usage("bad_config", format!("{}: {error}", request.into.display()))
@@ -184,7 +190,7 @@ fn with_providers(
     if !loaded.config.providers.is_empty() {
         return Ok(base.to_owned());
     }
-    let parsed = yaml::parse(0, init::base(false).as_bytes());
+    let parsed = yaml::parse(0, init::base(NewVolume::None).as_bytes());
     let usual = parsed.map(|(node, _)| node.to_value()).unwrap_or_default();
     let mut editor = Editor::new(base).map_err(|error| CommandError::usage("bad_config", error))?;
     for section in ["providers", "models", "defaults", "tiers"] {
@@ -285,6 +291,11 @@ impl Writing<'_> {
                     (Action::Add, None)
                 }
                 Some(same) if same == value => (Action::Unchanged, None),
+                Some(_) if self.editor.is_anchored(&path) => {
+                    let reason = "the config has an anchor (`&name`) in it, and an edit would change what its aliases mean; \
+                                  edit it by hand";
+                    (Action::Kept, Some(reason.to_owned()))
+                }
                 Some(before) => {
                     let earlier = self.editor.marker(&path);
                     let is_ours = earlier.as_ref().is_some_and(|marker| marker.digest == digest(before));

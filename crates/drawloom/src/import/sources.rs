@@ -8,7 +8,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use drawloom_contract::{definition::matches, ids::Digest};
+use drawloom_contract::{
+    definition::{MemoryScope, matches},
+    ids::Digest,
+};
 use drawloom_substrate::{AgentConfig, Finding, Problem, Weight};
 use drawloom_tools::McpServerConfig;
 use schemars::JsonSchema;
@@ -47,6 +50,8 @@ pub struct Grant {
     pub agents: Vec<String>,
     /// Hosts that they may reach: exact names, `*.suffix`, or `*`.
     pub hosts: Vec<String>,
+    /// Scopes of memory, for those that have the tool `Memory`.
+    pub memory_scopes: Vec<MemoryScope>,
     /// MCP servers of the folder that are used; all others stay off.
     pub mcp_servers: Vec<String>,
 }
@@ -250,7 +255,8 @@ fn narrow(agent: &Agent, grant: &Grant, config: &Config) -> (Value, Vec<Note>) {
         tools.extend(given);
     }
     let has = |tool: &str| tools.iter().any(|listed: &String| matches(listed, tool));
-    let gate = |wants: bool, asked: &[String], granted: &[String]| -> Vec<String> {
+    type Common = fn(&str, &[String]) -> Vec<String>;
+    let gate = |wants: bool, asked: &[String], granted: &[String], common: Common| -> Vec<String> {
         match (wants, asked.is_empty()) {
             (false, _) => Vec::new(),
             (true, true) => granted.to_vec(),
@@ -258,8 +264,11 @@ fn narrow(agent: &Agent, grant: &Grant, config: &Config) -> (Value, Vec<Note>) {
         }
     };
     // Only agents that exist: what a file calls an agent may not be one here.
-    value["agents"] = json!(gate(has("Agent"), &agent.wants.agents, &grant.agents));
-    value["hosts"] = json!(gate(has("WebFetch") || has("HTTP"), &agent.wants.hosts, &grant.hosts));
+    value["agents"] = json!(gate(has("Agent"), &agent.wants.agents, &grant.agents, common));
+    value["hosts"] = json!(gate(has("WebFetch") || has("HTTP"), &agent.wants.hosts, &grant.hosts, common_hosts));
+    if has("Memory") {
+        value["memory_scopes"] = json!(grant.memory_scopes);
+    }
     value["volumes"] = json!(grant.volumes);
     if !has("Skill") && value.get("skills").is_some() {
         value["skills"] = json!([]);
@@ -290,6 +299,21 @@ fn common(asked: &str, granted: &[String]) -> Vec<String> {
         .filter(|grant| asked.ends_with('*') && matches(asked, grant.trim_end_matches('*')))
         .cloned()
         .collect()
+}
+
+/// What a host or pattern and the granted ones have in common: patterns begin with `*.`, or are `*`.
+fn common_hosts(asked: &str, granted: &[String]) -> Vec<String> {
+    let within = |host: &str, pattern: &str| {
+        let (host, pattern) = (host.to_ascii_lowercase(), pattern.to_ascii_lowercase());
+        match pattern.strip_prefix('*') {
+            Some(suffix) => host == pattern || host.ends_with(suffix),
+            None => host == pattern,
+        }
+    };
+    if granted.iter().any(|grant| within(asked, grant)) {
+        return vec![asked.to_owned()];
+    }
+    granted.iter().filter(|grant| within(grant, asked)).cloned().collect()
 }
 
 /// What a start says about a source.

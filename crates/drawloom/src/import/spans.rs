@@ -11,6 +11,8 @@ use crate::config::yaml::DEPTH_LIMIT;
 pub(super) struct Span {
     pub(super) range: Range<usize>,
     pub(super) shape: Shape,
+    /// Whether it has an anchor, so that aliases elsewhere may stand for it.
+    pub(super) is_anchored: bool,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -43,6 +45,16 @@ pub(super) struct Pair {
 }
 
 impl Span {
+    /// Whether it, or anything in it, has an anchor.
+    pub(super) fn has_anchor(&self) -> bool {
+        self.is_anchored
+            || match &self.shape {
+                Shape::Scalar | Shape::Alias => false,
+                Shape::List { items, .. } => items.iter().any(Self::has_anchor),
+                Shape::Map { entries, .. } => entries.iter().any(|pair| pair.value.has_anchor()),
+            }
+    }
+
     pub(super) fn pair(&self, key: &str) -> Option<&Pair> {
         match &self.shape {
             Shape::Map { entries, .. } => entries.iter().find(|pair| pair.key == key),
@@ -56,6 +68,7 @@ struct Open {
     start: usize,
     end: usize,
     style: Style,
+    is_anchored: bool,
     parts: Parts,
 }
 
@@ -77,7 +90,7 @@ pub(super) fn parse(text: &str) -> Result<Option<Span>, String> {
         let (event, span) = event.map_err(|error| error.info().to_owned())?;
         let range = span.byte_range().ok_or("the parser does not say where values are")?;
         let done = match event {
-            Event::Scalar(value, ..) => {
+            Event::Scalar(value, _, anchor, _) => {
                 if let Some(Open { parts: Parts::Map(_, key @ None), .. }) = stack.last_mut() {
                     *key = Some((value.into_owned(), range));
                     continue;
@@ -85,15 +98,15 @@ pub(super) fn parse(text: &str) -> Result<Option<Span>, String> {
                 // Blank lines at the end count only where the text keeps them (`|+`).
                 let keeps_blanks = value.ends_with("\n\n") || value == "\n";
                 let range = if keeps_blanks { range } else { trimmed(text, range) };
-                Span { range, shape: Shape::Scalar }
+                Span { range, shape: Shape::Scalar, is_anchored: anchor != 0 }
             }
-            Event::Alias(_) | Event::UnresolvedAlias(_) => Span { range, shape: Shape::Alias },
-            Event::SequenceStart(style, ..) => {
-                stack.push(open(style, range, Parts::List(Vec::new())));
+            Event::Alias(_) | Event::UnresolvedAlias(_) => Span { range, shape: Shape::Alias, is_anchored: false },
+            Event::SequenceStart(style, anchor, _) => {
+                stack.push(open(style, range, anchor != 0, Parts::List(Vec::new())));
                 continue;
             }
-            Event::MappingStart(style, ..) => {
-                stack.push(open(style, range, Parts::Map(Vec::new(), None)));
+            Event::MappingStart(style, anchor, _) => {
+                stack.push(open(style, range, anchor != 0, Parts::Map(Vec::new(), None)));
                 continue;
             }
             Event::SequenceEnd | Event::MappingEnd => {
@@ -103,7 +116,7 @@ pub(super) fn parse(text: &str) -> Result<Option<Span>, String> {
                     Parts::List(items) => Shape::List { items, style: closed.style },
                     Parts::Map(entries, _) => Shape::Map { entries, style: closed.style },
                 };
-                Span { range: closed.start..end, shape }
+                Span { range: closed.start..end, shape, is_anchored: closed.is_anchored }
             }
             _ => continue,
         };
@@ -139,9 +152,9 @@ fn placed(text: &str, parts: &Parts, done: Span) -> Span {
     }
 }
 
-fn open(style: StructureStyle, range: Range<usize>, parts: Parts) -> Open {
+fn open(style: StructureStyle, range: Range<usize>, is_anchored: bool, parts: Parts) -> Open {
     let style = if style == StructureStyle::Flow { Style::Flow } else { Style::Block };
-    Open { start: range.start, end: range.start, style, parts }
+    Open { start: range.start, end: range.start, style, is_anchored, parts }
 }
 
 /// The range without blanks at its end: a block's lines end with the last that says something.

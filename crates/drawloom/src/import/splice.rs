@@ -70,6 +70,11 @@ impl<'a> Editor<'a> {
         Marker::read(&self.text[line])
     }
 
+    /// Whether the entry, or a part of it, has an anchor: an edit would change what its aliases elsewhere mean.
+    pub(super) fn is_anchored(&self, path: &[&str]) -> bool {
+        self.find(path).is_some_and(|pair| pair.value.has_anchor())
+    }
+
     fn line_above(&self, pair: &Pair) -> Option<Range<usize>> {
         let end = self.line_start(pair.at.start).checked_sub(1)?;
         Some(self.line_start(end)..end)
@@ -132,7 +137,7 @@ impl<'a> Editor<'a> {
                 let within = |indent: usize| format!("{}{key}:\n{}", " ".repeat(indent), block(indent + 2));
                 return self.put(above, &within, &format!("{key}: {{ {flow} }}"));
             }
-            (Some(Span { shape: Shape::Map { entries, style }, range }), _) => {
+            (Some(Span { shape: Shape::Map { entries, style }, range, .. }), _) => {
                 match (entries.first(), entries.last(), style) {
                     (Some(first), Some(last), Style::Block) => {
                         let indent = self.indent(first);
@@ -146,15 +151,17 @@ impl<'a> Editor<'a> {
                     _ => self.replace_by_block(range, depth, indent, &block(indent)),
                 }
             }
-            (Some(Span { shape: Shape::Scalar, range }), above) if is_null(&self.text[range.clone()]) => match above {
-                None if range.is_empty() => self.insert_lines(self.end_of_empty(), depth, &block(0)),
-                None => self.edit(range, depth, block(0).trim_end().to_owned()),
-                Some(_) if self.is_in_flow(path) => {
-                    let gap = if range.is_empty() { " " } else { "" };
-                    self.edit(range, depth, format!("{gap}{{ {flow} }}"));
+            (Some(Span { shape: Shape::Scalar, range, .. }), above) if is_null(&self.text[range.clone()]) => {
+                match above {
+                    None if range.is_empty() => self.insert_lines(self.end_of_empty(), depth, &block(0)),
+                    None => self.edit(range, depth, block(0).trim_end().to_owned()),
+                    Some(_) if self.is_in_flow(path) => {
+                        let gap = if range.is_empty() { " " } else { "" };
+                        self.edit(range, depth, format!("{gap}{{ {flow} }}"));
+                    }
+                    Some(_) => self.replace_by_block(range, depth, indent, &block(indent)),
                 }
-                Some(_) => self.replace_by_block(range, depth, indent, &block(indent)),
-            },
+            }
             _ => return Err(format!("`{}` is not a map that entries can be added to", path.join("."))),
         }
         Ok(())

@@ -10,18 +10,19 @@ use std::{
 use serde_json::Value;
 
 use super::{Item, Kind, read_limited, settings::json};
+use crate::skills::{Folders, leads_above};
 
 /// How deep folders are searched.
-const MOST_DEPTH: usize = 8;
+pub(crate) const MOST_DEPTH: usize = 8;
 
-/// Most files of one kind.
-const MOST_FILES: usize = 4_000;
+/// Most files of one kind, and most folders that are looked at for them.
+pub(crate) const MOST_FILES: usize = 4_000;
 
 /// How many files are looked at to find out whether a folder holds agents.
 const MOST_LOOKED_AT: usize = 50;
 
 /// The largest JSON file that is read, in bytes.
-pub(super) const JSON_LIMIT: u64 = 1024 * 1024;
+pub(crate) const JSON_LIMIT: u64 = 1024 * 1024;
 
 /// A file that was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -276,6 +277,10 @@ impl Tree {
             return;
         }
         for path in sorted(folder).into_iter().filter(|path| path.is_dir()) {
+            if path.is_symlink() && !stays_in(&self.from, &path) {
+                self.leave(&path, "a link that leads out of the folder; import its own folder with --from");
+                continue;
+            }
             let has = |name: &str| path.join(name).exists();
             if has(".claude-plugin/plugin.json")
                 || ["agents", "skills", "commands", ".mcp.json"].iter().any(|name| has(name))
@@ -377,6 +382,9 @@ impl Tree {
 
     /// The Markdown files below a folder.
     fn markdown(&mut self, root: &Root, folder: &Path, groups: Vec<String>, kind: Kind) {
+        if leads_above(folder) {
+            return self.leave(folder, "a link to a folder above");
+        }
         let mut found = Vec::new();
         let mut seen = BTreeSet::new();
         if folder.is_file() {
@@ -420,13 +428,12 @@ impl Tree {
             return self.leave(folder, format!("cannot be read: {error}"));
         }
         for path in sorted(folder) {
-            if found.len() == MOST_FILES {
-                return self.leave(folder, format!("more than {MOST_FILES} files; the rest is not read"));
+            if found.len() >= MOST_FILES || seen.len() >= MOST_FILES {
+                return self.leave(folder, format!("more than {MOST_FILES} files or folders; the rest is not read"));
             }
             let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
             if path.is_dir() {
-                let above = path.canonicalize().ok().filter(|_| path.is_symlink());
-                if above.is_some_and(|above| folder.canonicalize().is_ok_and(|folder| folder.starts_with(above))) {
+                if leads_above(&path) {
                     self.leave(&path, "a link to a folder above");
                 } else if depth == MOST_DEPTH {
                     self.leave(&path, format!("more than {MOST_DEPTH} folders deep"));
@@ -443,14 +450,21 @@ impl Tree {
     }
 
     fn skill_folders(&mut self, root: &Root, folder: &Path) {
-        let mut found = crate::skills::folders(folder);
+        if leads_above(folder) {
+            return self.leave(folder, "a link to a folder above");
+        }
+        let Folders { mut found, left, .. } = crate::skills::folders(folder);
+        for (path, reason) in &left {
+            self.leave(path, reason.as_str());
+        }
         if found.len() > drawloom_substrate::SKILL_LIMIT {
             found.truncate(drawloom_substrate::SKILL_LIMIT);
             self.leave(folder, format!("more than {} skills; the rest is not read", drawloom_substrate::SKILL_LIMIT));
         }
         for path in sorted(folder) {
-            if !found.iter().any(|skill| skill.starts_with(&path)) {
-                self.leave(&path, format!("not a folder with a {}", drawloom_substrate::SKILL_FILE));
+            let is_known = left.iter().any(|(known, _)| *known == path);
+            if !is_known && !found.iter().any(|skill| skill.starts_with(&path)) {
+                self.leave(&path, format!("not a folder with a {}, or hidden", drawloom_substrate::SKILL_FILE));
             }
         }
         for path in found {
@@ -512,6 +526,14 @@ fn folders(root: &Root, name: &str) -> Vec<(PathBuf, Vec<String>)> {
 /// Whether a path of a manifest stays inside its plugin.
 fn is_inside(path: &Path) -> bool {
     path.components().all(|part| matches!(part, Component::CurDir | Component::Normal(_)))
+}
+
+/// Whether a path leads to something below a folder.
+fn stays_in(folder: &Path, path: &Path) -> bool {
+    match (folder.canonicalize(), path.canonicalize()) {
+        (Ok(folder), Ok(path)) => path != folder && path.starts_with(folder),
+        _ => false,
+    }
 }
 
 fn same(left: &Path, right: &Path) -> bool {

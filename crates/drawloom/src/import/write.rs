@@ -3,6 +3,8 @@
 //! Skills are copied beside their destination first, and the new config is checked with them by the loader that `serve` uses.
 //! Then folders are renamed, and the config file last. A step that fails puts everything back.
 
+mod staging;
+
 use std::{
     fs::{self, File},
     io::{self, Write as _},
@@ -12,12 +14,16 @@ use std::{
 
 use drawloom_contract::ids::Digest;
 
+use self::staging::Staging;
 use super::{Plan, plan, skills::Skill};
 use crate::{config, exit::CommandError, resolve};
 
 /// Most files of a skill, and most bytes of all of them.
-const MOST_FILES: usize = 2_000;
-const MOST_BYTES: u64 = 64 * 1024 * 1024;
+pub(crate) const MOST_FILES: usize = 2_000;
+pub(crate) const MOST_BYTES: u64 = 64 * 1024 * 1024;
+
+/// Most files of a skill that a report lists as left out.
+const MOST_LEFT_OUT: usize = 20;
 
 /// The file in a copied skill that says what was copied.
 const RECORD: &str = ".imported";
@@ -99,6 +105,38 @@ fn is_uncopied(name: &str) -> bool {
     name == ".git" || name.starts_with(".env")
 }
 
+/// What of a skill's folder is not copied, with the reason; the first few.
+pub(super) fn left_out(folder: &Path) -> Vec<(String, &'static str)> {
+    let mut found = Vec::new();
+    let mut open = vec![PathBuf::new()];
+    while let Some(below) = open.pop() {
+        let mut entries: Vec<_> = fs::read_dir(folder.join(&below)).into_iter().flatten().flatten().collect();
+        entries.sort_by_key(fs::DirEntry::file_name);
+        for entry in entries {
+            let name = entry.file_name();
+            let path = below.join(&name);
+            let Ok(kind) = entry.file_type() else { continue };
+            let reason = match name.to_string_lossy() {
+                name if name == RECORD || name == ".DS_Store" => continue,
+                name if name == ".git" => "a repository is not copied",
+                name if is_uncopied(&name) => "a file of secrets is not copied",
+                _ if kind.is_dir() => {
+                    open.push(path);
+                    continue;
+                }
+                _ if kind.is_file() => continue,
+                _ if kind.is_symlink() => "a link is not copied",
+                _ => "not a regular file",
+            };
+            if found.len() == MOST_LEFT_OUT || open.len() > MOST_FILES {
+                return found;
+            }
+            found.push((path.to_string_lossy().into_owned(), reason));
+        }
+    }
+    found
+}
+
 /// Whether a folder holds anything that an import does not copy. A folder that cannot be read may.
 fn has_uncopied(folder: &Path) -> bool {
     let Ok(entries) = fs::read_dir(folder) else { return true };
@@ -157,16 +195,15 @@ pub(crate) fn write(plan: &Plan) -> Result<(), CommandError> {
     // Beside the destination, so that a rename is enough.
     let made =
         if plan.copies.is_empty() { None } else { Some(make_folders(parent).map_err(|error| explain(parent, error))?) };
+    staging::clean(parent);
     let staged = match &made {
-        Some(_) => Some(
-            tempfile::Builder::new().prefix(".import-").tempdir_in(parent).map_err(|error| explain(parent, error))?,
-        ),
+        Some(_) => Some(Staging::new(parent, &request.skills).map_err(|error| explain(parent, error))?),
         None => None,
     };
     let is_new = !request.skills.exists();
-    let written = stage(plan, staged.as_ref().map(tempfile::TempDir::path)).and_then(|()| {
+    let written = stage(plan, staged.as_ref()).and_then(|()| {
         let mut renamed = Renamed::default();
-        let done = rename_all(plan, staged.as_ref().map(tempfile::TempDir::path), &mut renamed);
+        let done = rename_all(plan, staged.as_ref(), &mut renamed);
         done.inspect_err(|_| renamed.put_back())
     });
     if written.is_err() {
@@ -191,11 +228,11 @@ fn make_folders(folder: &Path) -> io::Result<Vec<PathBuf>> {
 }
 
 /// Copies the skills and checks the new config with them.
-fn stage(plan: &Plan, staged: Option<&Path>) -> Result<(), CommandError> {
+fn stage(plan: &Plan, staged: Option<&Staging>) -> Result<(), CommandError> {
     if let Some(staged) = staged {
         for (skill, copied) in &plan.copies {
             let (Copied::New(files) | Copied::Changed(files)) = copied else { continue };
-            copy(skill, files, &staged.join(&skill.name)).map_err(|error| {
+            copy(skill, files, &staged.new_skills().join(&skill.name)).map_err(|error| {
                 let folder = skill.folder.display();
                 CommandError::failed("cannot_write", format!("cannot copy {folder}: {error}; nothing was changed"))
             })?;
@@ -207,7 +244,7 @@ fn stage(plan: &Plan, staged: Option<&Path>) -> Result<(), CommandError> {
     let mut seen = Vec::new();
     for directory in directories.drain(..) {
         let is_destination = std::path::absolute(&directory).ok() == wanted;
-        seen.extend(staged.filter(|_| is_destination).map(Path::to_owned));
+        seen.extend(staged.filter(|_| is_destination).map(Staging::new_skills));
         if !is_destination || directory.is_dir() {
             seen.push(directory);
         }
@@ -235,7 +272,7 @@ fn copy(skill: &Skill, files: &[PathBuf], to: &Path) -> io::Result<()> {
 }
 
 /// Puts the skills in their places, and the config file last.
-fn rename_all(plan: &Plan, staged: Option<&Path>, renamed: &mut Renamed) -> Result<(), CommandError> {
+fn rename_all(plan: &Plan, staged: Option<&Staging>, renamed: &mut Renamed) -> Result<(), CommandError> {
     let request = &plan.request;
     let failed = |what: &Path, error: io::Error| {
         CommandError::failed("cannot_write", format!("cannot write {}: {error}; nothing was changed", what.display()))
@@ -245,9 +282,9 @@ fn rename_all(plan: &Plan, staged: Option<&Path>, renamed: &mut Renamed) -> Resu
         for (skill, _) in &plan.copies {
             let to = request.skills.join(&skill.name);
             if fs::symlink_metadata(&to).is_ok() {
-                renamed.rename(&to, &staged.join(format!("{}.old", skill.name))).map_err(|error| failed(&to, error))?;
+                renamed.rename(&to, &staged.old_skills().join(&skill.name)).map_err(|error| failed(&to, error))?;
             }
-            renamed.rename(&staged.join(&skill.name), &to).map_err(|error| failed(&to, error))?;
+            renamed.rename(&staged.new_skills().join(&skill.name), &to).map_err(|error| failed(&to, error))?;
         }
     }
     if plan.before.as_deref() == Some(&*plan.after) {
@@ -270,7 +307,7 @@ fn rename_all(plan: &Plan, staged: Option<&Path>, renamed: &mut Renamed) -> Resu
 /// Replaces a file whole, with the rights that it has.
 fn replace(file: &Path, bytes: &[u8]) -> io::Result<()> {
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut beside = tempfile::Builder::new().prefix(".drawloom-import-").tempfile_in(folder)?;
+    let mut beside = tempfile::Builder::new().prefix(staging::PREFIX).tempfile_in(folder)?;
     beside.write_all(bytes)?;
     let rights = fs::metadata(file).map_or_else(|_| fs::Permissions::from_mode(0o644), |found| found.permissions());
     beside.as_file().set_permissions(rights)?;

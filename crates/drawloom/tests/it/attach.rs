@@ -60,6 +60,26 @@ fn the_address_is_in_the_data_directory_while_the_server_runs() {
 }
 
 #[test]
+fn status_and_stop_name_the_process_that_holds_the_directory_when_no_server_can_be_reached() {
+    let home = Home::new();
+    let server = home.serve();
+    let pid = server.child.id();
+    // What it announced is gone, and then its lock file too.
+    for file in ["server.json", "drawloom.lock"] {
+        std::fs::remove_file(home.data().join(file)).expect("removed");
+        for command in ["status", "stop"] {
+            let said = home.run(&[command]).exits(0);
+            let all = format!("{}{}", said.stdout, said.stderr);
+            assert!(all.contains(&format!("process {pid}")), "{command} without {file}: {all}");
+            assert_eq!(home.run(&[command, "--json"]).exits(0).json()["held_by"]["pid"], pid);
+        }
+    }
+    server.stop();
+    let after = home.run(&["status", "--json"]).exits(0).json();
+    assert_eq!(after["held_by"], Value::Null, "{after}");
+}
+
+#[test]
 fn after_a_crash_commands_say_what_is_unfinished_and_leave_it_to_the_next_server() {
     let home = Home::new();
     let server = home.serve();

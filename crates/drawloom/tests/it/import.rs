@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use crate::support::{Home, Ran};
 
+mod repeated;
 mod tree;
 
 /// A folder with one of everything.

@@ -1,6 +1,8 @@
 //! Every limit of the config and of commands is crossed.
 
-use drawloom::limits::OWN;
+use std::fs;
+
+use drawloom::limits::{IMPORT, OWN, SKILLS};
 use drawloom_contract::limits::{Amount, Limit};
 
 use crate::support::Home;
@@ -59,5 +61,122 @@ fn every_limit_is_crossed_and_told() {
         assert_eq!(cross(limit), limit.code, "{}", limit.name);
     }
     let report = format_args!("limits: {} limits of the config and of commands crossed\n", OWN.len());
+    std::io::Write::write_fmt(&mut std::io::stderr(), report).expect("stderr");
+}
+
+/// What `validate` says of skills in `shelf`.
+fn skills(prepare: impl Fn(&std::path::Path)) -> String {
+    let home = Home::new();
+    home.write("drawloom.yaml", "providers: { s: { driver: script } }\nskills: { directories: [shelf] }\nagents: {}\n");
+    let shelf = home.path().join("shelf");
+    fs::create_dir(&shelf).expect("a folder");
+    prepare(&shelf);
+    home.run(&["validate", "--json"]).exits(0).stdout
+}
+
+fn skill(folder: &std::path::Path, text: &str) {
+    fs::create_dir_all(folder).expect("a folder");
+    fs::write(folder.join("SKILL.md"), text).expect("a file");
+}
+
+const SMALL: &str = "---\ndescription: d\n---\ntext\n";
+
+fn cross_skills(limit: &Limit) -> &'static str {
+    let most = most(limit);
+    let (said, part, code) = match limit.name {
+        "skills" => {
+            let many =
+                |shelf: &std::path::Path| (0..=most).for_each(|number| skill(&shelf.join(format!("s{number}")), SMALL));
+            (skills(many), "more than 512 skills: 1 in", "left_out")
+        }
+        "skill_file_bytes" => (
+            skills(|shelf| skill(&shelf.join("s"), &format!("{SMALL}{}", "x".repeat(most)))),
+            "more than 262144",
+            "left_out",
+        ),
+        "skill_name_characters" => (
+            skills(|shelf| skill(&shelf.join("x".repeat(most + 1)), SMALL)),
+            "cannot be the name of a skill",
+            "left_out",
+        ),
+        "skill_description_characters" => {
+            let text = format!("---\ndescription: {}\n---\ntext\n", "x".repeat(most + 1));
+            (skills(|shelf| skill(&shelf.join("s"), &text)), "the description is cut after 1024 characters", "cut")
+        }
+        "skill_folders" => {
+            let many = |shelf: &std::path::Path| {
+                (0..=most).for_each(|number| fs::create_dir(shelf.join(number.to_string())).expect("a folder"));
+            };
+            (skills(many), "more than 20000 folders; the rest is not read", "left_out")
+        }
+        other => panic!("no test crosses the limit `{other}`: add one here"),
+    };
+    assert!(said.contains(part), "{}: {said}", limit.name);
+    code
+}
+
+/// What an import reports.
+fn import(prepare: impl Fn(&std::path::Path)) -> String {
+    let home = Home::new();
+    let folder = home.path().join(".claude");
+    fs::create_dir_all(folder.join("agents")).expect("a folder");
+    fs::write(folder.join("agents/a.md"), "---\nname: a\n---\nA.\n").expect("a file");
+    prepare(&folder);
+    home.run(&["import", "claude-code", "--json"]).exits(0).stdout
+}
+
+fn cross_import(limit: &Limit) -> &'static str {
+    let most = most(limit);
+    let (said, part) = match limit.name {
+        "import_file_bytes" => {
+            let large = format!("---\nname: b\n---\n{}", "x".repeat(most));
+            (import(|folder| fs::write(folder.join("agents/b.md"), &large).expect("a file")), "more than 262144")
+        }
+        "import_json_bytes" => {
+            let large = format!("{{\"a\": \"{}\"}}", "x".repeat(most));
+            (import(|folder| fs::write(folder.join("settings.json"), &large).expect("a file")), "more than 1048576")
+        }
+        "import_files" => {
+            let many = |folder: &std::path::Path| {
+                (0..most).for_each(|number| fs::write(folder.join(format!("agents/x{number}")), "").expect("a file"));
+            };
+            (import(many), "more than 4000 files or folders; the rest is not read")
+        }
+        "import_depth" => {
+            let deep = |folder: &std::path::Path| {
+                fs::create_dir_all(folder.join("agents").join("d/".repeat(most + 1))).expect("folders");
+            };
+            (import(deep), "more than 8 folders deep")
+        }
+        "import_skill_files" => {
+            let many = |folder: &std::path::Path| {
+                skill(&folder.join("skills/s"), SMALL);
+                (0..most).for_each(|number| fs::write(folder.join(format!("skills/s/{number}")), "").expect("a file"));
+            };
+            (import(many), "it has more than 2000 files or 64 MiB")
+        }
+        "import_skill_bytes" => {
+            let large = |folder: &std::path::Path| {
+                skill(&folder.join("skills/s"), SMALL);
+                let file = fs::File::create(folder.join("skills/s/large")).expect("a file");
+                file.set_len(most as u64).expect("a length");
+            };
+            (import(large), "it has more than 2000 files or 64 MiB")
+        }
+        other => panic!("no test crosses the limit `{other}`: add one here"),
+    };
+    assert!(said.contains(part), "{}: {said}", limit.name);
+    "left_out"
+}
+
+#[test]
+fn every_limit_of_skills_and_of_an_import_is_crossed_and_told() {
+    for limit in SKILLS {
+        assert_eq!(cross_skills(limit), limit.code, "{}", limit.name);
+    }
+    for limit in IMPORT {
+        assert_eq!(cross_import(limit), limit.code, "{}", limit.name);
+    }
+    let report = format_args!("limits: {} limits of skills and of an import crossed\n", SKILLS.len() + IMPORT.len());
     std::io::Write::write_fmt(&mut std::io::stderr(), report).expect("stderr");
 }

@@ -19,6 +19,7 @@ mod house;
 mod idempotency;
 mod import;
 mod init;
+mod known_mistakes;
 mod limits;
 mod looks;
 mod mcp;

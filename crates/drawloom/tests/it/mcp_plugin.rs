@@ -12,7 +12,8 @@ use serde_json::{Value, json};
 
 use crate::support::{Home, Ran};
 
-const FILES: [&str; 6] = [
+const FILES: [&str; 7] = [
+    ".claude-plugin/marketplace.json",
     ".claude-plugin/plugin.json",
     ".drawloom.json",
     ".mcp.json",
@@ -81,6 +82,7 @@ fn a_plugin_is_written_whole_and_says_how_to_load_it() {
     insta::assert_snapshot!(shown.stdout, @"
     Wrote the plugin drawloom to <home>/the plugin:
 
+      add        .claude-plugin/marketplace.json
       add        .claude-plugin/plugin.json
       add        .mcp.json
       add        commands/fanout.md
@@ -93,6 +95,12 @@ fn a_plugin_is_written_whole_and_says_how_to_load_it() {
     let all = files(&home.path().join("the plugin"));
     assert_eq!(all.keys().map(String::as_str).collect::<Vec<_>>(), FILES);
     let manifest: Value = serde_json::from_str(&all[".claude-plugin/plugin.json"]).expect("JSON");
+    let market: Value = serde_json::from_str(&all[".claude-plugin/marketplace.json"]).expect("JSON");
+    assert!(
+        market["name"].as_str().is_some_and(|name| name.starts_with("drawloom-") && name != "drawloom-"),
+        "{market}"
+    );
+    assert_eq!((&market["plugins"][0]["name"], &market["plugins"][0]["source"]), (&manifest["name"], &"./".into()));
     assert_eq!((&manifest["name"], &manifest["version"]), (&"drawloom".into(), &env!("CARGO_PKG_VERSION").into()));
     let config = home.path().join("drawloom.yaml");
     let expected = json!({

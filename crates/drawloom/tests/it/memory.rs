@@ -142,6 +142,20 @@ fn changes_are_watched_as_they_happen() {
 }
 
 #[test]
+fn a_line_without_a_value_is_refused_with_its_number_and_nothing_is_written() {
+    let home = home();
+    home.write("kept.jsonl", "{\"key\": \"a\", \"value\": null}\n\n{\"key\": \"b\", \"revision\": 3}\n");
+    let refused = home.run(&["memory", "import", "kept.jsonl", "--embedded"]).exits(2);
+    assert!(refused.stderr.contains("line 3") && refused.stderr.contains("missing field `value`"), "{refused:?}");
+    home.run(&["memory", "get", "a"]).exits(1);
+    home.write("kept.jsonl", "{\"key\": \"a\", \"value\": null}\n");
+    home.run(&["memory", "import", "kept.jsonl", "--embedded"]).exits(0);
+    assert_eq!(home.run(&["memory", "get", "a"]).exits(0).stdout, "null\n", "null is a value");
+    let unknown = home.run(&["memory", "set", "k", "1", "--agent", "reveiwer", "--embedded"]).exits(0);
+    assert!(unknown.stderr.contains("warning: there is no agent reveiwer now"), "{unknown:?}");
+}
+
+#[test]
 fn a_tool_without_its_gate_and_a_gate_without_its_tool_are_told() {
     let home = home();
     let config = CONFIG.replace("memory_scopes: [agent, user]", "memory_scopes: []").replace(

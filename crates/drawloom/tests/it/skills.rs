@@ -12,6 +12,14 @@ providers:
       rules:
         - when: { contains: load, turn: 1 }
           calls: [{ tool: Skill, input: { name: weave } }]
+        - when: { contains: plant, turn: 1 }
+          calls: [{ tool: Write, input: { path: shelf/weave/SKILL.md, content: planted } }]
+        - when: { contains: another, turn: 1 }
+          calls: [{ tool: Write, input: { path: shelf/evil/SKILL.md, content: planted } }]
+        - when: { contains: linked, turn: 1 }
+          calls: [{ tool: Write, input: { path: far/SKILL.md, content: planted } }]
+        - when: { contains: shell, turn: 1 }
+          calls: [{ tool: Bash, input: { command: \"echo x >> shelf/weave/SKILL.md; mkdir shelf/evil; mv shelf new; echo x >> far/SKILL.md; ls shelf; echo done\" } }]
         - when: { contains: file, turn: 1 }
           calls: [{ tool: Skill, input: { name: weave, file: notes/extra.md } }]
         - when: { turn: 2 }
@@ -45,6 +53,36 @@ fn a_model_loads_a_skill_and_its_files() {
     let loaded = run("load it");
     assert!(loaded.contains("Over, under.") && loaded.contains("notes/extra.md"), "{loaded}");
     assert!(run("file it").contains("Extra."));
+}
+
+#[test]
+fn agents_cannot_change_the_folders_of_skills() {
+    let home = home();
+    let around = CONFIG.replace("[shelf]", "[lib/shelf]").replace(
+        "agents:\n",
+        "tools: { bash: { enabled: true } }\nvolumes: { lib: { path: lib, mode: rw } }\nagents:\n  \
+         writer: { tools: [Write, Bash], volumes: [lib], agents: [], hosts: [] }\n",
+    );
+    home.write("drawloom.yaml", &around);
+    fs::create_dir_all(home.path().join("lib/far")).expect("a folder");
+    fs::rename(home.path().join("shelf"), home.path().join("lib/shelf")).expect("renamed");
+    home.write("lib/far/SKILL.md", "---\nname: far\ndescription: Far.\n---\nFar.\n");
+    std::os::unix::fs::symlink("../far", home.path().join("lib/shelf/far")).expect("a link");
+    let run =
+        |prompt: &str| home.run(&["run", "writer", prompt, "--embedded", "--config", "drawloom.yaml"]).exits(0).stdout;
+    for prompt in ["plant", "another", "linked"] {
+        let said = run(prompt);
+        assert!(said.contains("agents may read it but not change it"), "{prompt}: {said}");
+    }
+    let said = run("shell");
+    assert!(said.contains("done") && said.contains("weave"), "{said}");
+    let text = |name: &str| fs::read_to_string(home.path().join(name)).expect("a file");
+    assert!(text("lib/shelf/weave/SKILL.md").ends_with("Over, under.\n"), "{said}");
+    assert!(text("lib/far/SKILL.md").ends_with("Far.\n"), "{said}");
+    assert!(!home.path().join("lib/shelf/evil").exists() && home.path().join("lib/shelf").is_dir(), "{said}");
+    home.write("drawloom.yaml", &around.replace("volumes: {", "volumes: { in: { path: lib/shelf/weave, mode: rw },"));
+    let refused = home.run(&["validate"]).exits(2);
+    assert!(refused.stderr.contains("volume in is inside"), "{}", refused.stderr);
 }
 
 #[test]

@@ -17,14 +17,18 @@ providers:
           calls: [{ tool: Write, input: { path: .claude/agents/evil.md, content: x } }]
         - when: { contains: swap, turn: 1 }
           calls: [{ tool: Write, input: { path: .mcp.json, content: x } }]
+        - when: { contains: shell, turn: 1 }
+          calls: [{ tool: Bash, input: { command: \"cat prompt.sh | sh; echo done\" } }]
         - when: { contains: load, turn: 1 }
           calls: [{ tool: Skill, input: { name: weave } }]
         - when: { turn: 2 }
           text: \"{{last}}\"
         - text: \"{{prompt}}\"
 defaults: { provider: script, model: test }
+tools: { bash: { enabled: true } }
 agents:
   own: { tools: [], agents: [], hosts: [] }
+  worker: { tools: [Bash], volumes: [notes], agents: [], hosts: [] }
 volumes:
   notes: { path: project, mode: rw }
 ";
@@ -89,6 +93,30 @@ fn the_grant_is_the_ceiling_and_the_folder_narrows_it() {
 }
 
 #[test]
+fn granted_hosts_and_scopes_of_memory_are_a_ceiling() {
+    let home = home("{ tools: [WebFetch, Memory], hosts: [\"*.x.com\", y.org], memory_scopes: [agent, global] }");
+    put(
+        &home,
+        "agents/web.md",
+        "---\nname: web\ntools: Memory, WebFetch(domain:docs.x.com), WebFetch(domain:evil.org), WebFetch(domain:notx.com)\n---\nRead.",
+    );
+    put(
+        &home,
+        "agents/wide.md",
+        "---\nname: wide\ntools: WebFetch(domain:*.org), WebFetch(domain:*.x.com)\n---\nRead.",
+    );
+    let web = agent(&home, "web");
+    assert_eq!(web["gates"]["hosts"], json!(["docs.x.com"]), "{web:#}");
+    assert_eq!(web["gates"]["memory_scopes"], json!(["agent", "tenant"]));
+    let wide = agent(&home, "wide");
+    assert_eq!(wide["gates"]["hosts"], json!(["y.org", "*.x.com"]), "{wide:#}");
+    assert_eq!(wide["gates"]["memory_scopes"], json!([]), "it does not list Memory");
+    let none = self::home("{ tools: [Memory] }");
+    put(&none, "agents/web.md", "---\nname: web\ntools: Memory\n---\nRead.");
+    assert_eq!(agent(&none, "web")["gates"]["memory_scopes"], json!([]), "what is absent is not granted");
+}
+
+#[test]
 fn without_a_grant_there_is_nothing_to_use_and_servers_stay_off() {
     let home = home("{}");
     let reviewer = agent(&home, "reviewer");
@@ -123,7 +151,57 @@ fn agents_cannot_write_the_folder_and_volumes_inside_it_must_be_read_only() {
     );
     home.write("drawloom.yaml", &inside);
     let refused = home.run(&["validate", "--json"]).exits(2).json();
-    assert!(refused.to_string().contains("volume inside is inside the source folder"), "{refused:#}");
+    assert!(refused.to_string().contains("volume inside is inside "), "{refused:#}");
+}
+
+/// Runs a script with the Bash of an agent, in the volume around the source folder.
+fn shell(home: &Home, script: &str) -> String {
+    home.write("project/prompt.sh", script);
+    let ran = home.run(&["run", "worker", "shell"]).exits(0);
+    assert!(ran.stdout.contains("done"), "the command runs: {ran:?}");
+    ran.stdout
+}
+
+#[test]
+fn commands_run_where_the_file_of_granted_servers_is_missing_and_what_they_make_there_waits_for_the_operator() {
+    let home = home("{ tools: [\"mcp__*\"], mcp_servers: [db] }");
+    fs::remove_file(home.path().join("project/.mcp.json")).expect("removed");
+    home.run(&["trust", "--yes"]).exits(0);
+    let server = home.serve();
+    let planted = "{\"mcpServers\": {\"db\": {\"command\": \"./planted\"}, \"x\": {\"command\": \"./x\"}}}";
+    shell(&home, &format!("echo '{planted}' > .mcp.json; echo x > .claude/agents/evil.md"));
+    assert!(!home.path().join("project/.claude/agents/evil.md").exists(), "the folder is guarded as ever");
+    let before = home.run(&["call", "list_agents"]).exits(0).stdout;
+    assert!(!before.contains("mcp__db__get"), "a running server does not read the file: {before}");
+    server.stop();
+    let asked = home.run(&["run", "own", "hello"]).exits(3);
+    assert!(asked.stderr.contains("new: starts the program `./planted`"), "a new power asks again: {asked:?}");
+    assert!(!asked.stderr.contains("./x"), "the grant does not name it: {asked:?}");
+}
+
+#[test]
+fn a_source_folder_that_is_a_link_is_guarded_as_a_link_and_where_it_leads() {
+    let home = home("{ tools: [Read], volumes: [notes] }");
+    home.run(&["trust", "--yes"]).exits(0);
+    let project = home.path().join("project");
+    fs::rename(project.join(".claude"), project.join("dotfiles")).expect("renamed");
+    std::os::unix::fs::symlink("dotfiles", project.join(".claude")).expect("a link");
+    let said = shell(
+        &home,
+        "ls .claude/agents; echo x > dotfiles/agents/evil.md; echo x > .claude/agents/evil.md; rm .claude;\
+         mv .claude elsewhere; mkdir new; ln -s new link; mv -T link .claude; mv dotfiles old",
+    );
+    assert!(said.contains("helper.md"), "it can be read through the link: {said}");
+    assert_eq!(fs::read_link(project.join(".claude")).expect("still a link"), std::path::Path::new("dotfiles"));
+    assert!(!project.join("dotfiles/agents/evil.md").exists(), "{said}");
+    // A link that leads out of the volume is guarded alone.
+    home.run(&["stop"]).exits(0);
+    fs::rename(project.join("dotfiles"), home.path().join("dotfiles")).expect("renamed");
+    fs::remove_file(project.join(".claude")).expect("removed");
+    std::os::unix::fs::symlink("../dotfiles", project.join(".claude")).expect("a link");
+    shell(&home, "rm .claude; ln -sfn new .claude");
+    home.run(&["stop"]).exits(0);
+    assert_eq!(fs::read_link(project.join(".claude")).expect("still a link"), std::path::Path::new("../dotfiles"));
 }
 
 #[test]

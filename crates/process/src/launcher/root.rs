@@ -16,7 +16,10 @@ use std::{
 };
 
 use rustix::{
-    fs::{CWD, FileType, Mode, OFlags, ResolveFlags, StatVfsMountFlags, fstat, mkdirat, openat, openat2, statvfs},
+    fs::{
+        CWD, FileType, Mode, OFlags, ResolveFlags, StatVfsMountFlags, fstat, fstatvfs, mkdirat, openat, openat2,
+        statvfs,
+    },
     io::Errno,
     mount::{
         MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags, mount, mount_change,
@@ -87,7 +90,10 @@ fn separate_mounts() -> Result<(), String> {
 
 /// The first of these files that is not guarded any more: it was replaced or removed outside, which takes a mount off it.
 pub(super) fn unguarded(guarded: &[PathBuf]) -> Option<&PathBuf> {
-    let is_held = |path: &&PathBuf| statvfs(*path).is_ok_and(|mount| mount.f_flag.contains(StatVfsMountFlags::RDONLY));
+    // A guarded link is looked at, not followed.
+    let look =
+        |path: &PathBuf| fstatvfs(openat(CWD, path, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?);
+    let is_held = |path: &&PathBuf| look(path).is_ok_and(|mount| mount.f_flag.contains(StatVfsMountFlags::RDONLY));
     guarded.iter().find(|path| !is_held(path))
 }
 

@@ -153,3 +153,50 @@ async fn a_guarded_file_is_guarded_under_every_path() {
     assert!(matches!(finished.end, End::Exited(1..)) && !finished.output.into_text().contains("s3cret"));
     assert_eq!(std::fs::read_to_string(room.volume.path().join("sub/config")).expect("a file"), "kept");
 }
+
+/// Ways to make the link `dotfiles` lead elsewhere; each must fail.
+const REPLACEMENTS: &[&str] = &[
+    "rm dotfiles",
+    "mv dotfiles elsewhere",
+    "mkdir new && ln -sfn new dotfiles",
+    "mkdir new && ln -s new link && mv -T link dotfiles",
+    "rm -rf dotfiles; test ! -L dotfiles",
+    "umount dotfiles",
+];
+
+#[tokio::test]
+async fn a_guarded_link_leads_where_it_did_and_cannot_be_replaced() {
+    for target in ["sub", "../nowhere-in-sight"] {
+        for script in REPLACEMENTS {
+            let room = Room::new();
+            let mut command = room.command(&format!("cat dotfiles/config; {script}"));
+            command.guarded = project(&room);
+            let volume = room.volume.path().canonicalize().expect("a path");
+            std::os::unix::fs::symlink(target, volume.join("dotfiles")).expect("a link");
+            command.guarded.push(Guarded { path: volume.join("dotfiles"), rule: Guard::ReadOnly });
+            if target == "sub" {
+                command.guarded.push(Guarded { path: volume.join("sub"), rule: Guard::ReadOnly });
+            }
+            let finished = room.run(&command).await.expect("it runs");
+            let output = finished.output.into_text();
+            assert!(matches!(finished.end, End::Exited(1..)), "{script} to {target}: {:?} {output}", finished.end);
+            assert_eq!(output.contains("kept"), target == "sub", "it is read through the link: {output}");
+            let leads = std::fs::read_link(volume.join("dotfiles")).expect("still a link");
+            assert_eq!(leads, std::path::Path::new(target), "{script}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_guarded_link_to_something_that_the_command_could_change_is_refused() {
+    let room = Room::new();
+    let mut command = room.command("true");
+    let volume = room.volume.path().canonicalize().expect("a path");
+    std::fs::create_dir(volume.join("open")).expect("a directory");
+    std::os::unix::fs::symlink("open", volume.join("dotfiles")).expect("a link");
+    command.guarded = vec![Guarded { path: volume.join("dotfiles"), rule: Guard::ReadOnly }];
+    match room.run(&command).await {
+        Err(Error::Refused { reason }) => assert!(reason.contains("open, which is not guarded"), "{reason}"),
+        other => panic!("{other:?}"),
+    }
+}

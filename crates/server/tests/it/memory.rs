@@ -100,8 +100,18 @@ async fn a_principal_reaches_its_own_memory_and_its_tenants_and_no_other() {
         let listed = server.at("eve-token", Method::Get, &format!("/v1/memory/{scope}/keys{query}"), None).await;
         assert_eq!(listed.body["entries"], json!([]));
     }
+    // As for runs, a token fixes the user; another one in the request is overridden, and the answer says so.
+    let warned = json!(["user_id bob was overridden: the token belongs to ann"]);
     let foreign = server.at("ann-token", Method::Get, "/v1/memory/user/keys/k?user_id=bob", None).await;
-    assert_eq!((foreign.status, foreign.code()), (403, "foreign_user"));
+    assert_eq!((foreign.status, &foreign.body["value"], &foreign.body["warnings"]), (200, &json!("canary"), &warned));
+    let body = json!({"value": "hers", "user_id": "bob"});
+    let set = server.at("ann-token", Method::Put, "/v1/memory/user/keys/k2", Some(body)).await;
+    assert_eq!((set.status, &set.body["warnings"]), (200, &warned), "{}", set.body);
+    assert_eq!(server.at("ann-token", Method::Get, "/v1/memory/user/keys/k2", None).await.body["value"], "hers");
+    for path in ["keys?user_id=bob", "search?user_id=bob&query=canary", "watch?user_id=bob"] {
+        let answer = server.at("ann-token", Method::Get, &format!("/v1/memory/user/{path}"), None).await;
+        assert_eq!((answer.status, &answer.body["warnings"]), (200, &warned), "{path}: {}", answer.body);
+    }
     let own = server.at("ann-token", Method::Get, "/v1/memory/user/keys/k?user_id=ann", None).await;
     assert_eq!(own.body["found"], true);
     // Bob's token has no scope of memory.
@@ -110,9 +120,64 @@ async fn a_principal_reaches_its_own_memory_and_its_tenants_and_no_other() {
 }
 
 #[tokio::test]
+async fn what_is_kept_otherwise_than_asked_is_said() {
+    let server = Setup::default().start().await;
+    let secret = format!("sk-ant-api03-{}", "A1b2C3d4".repeat(8));
+    let masked = "which is masked in what is kept";
+    let path = "/v1/memory/tenant/keys/k";
+    let put = json!({"value": {"token": secret}}).to_string();
+    let set = server.send(Method::Put, path, &[], Some(put.as_bytes())).await;
+    assert!(set.body["warnings"].to_string().contains(masked), "{}", set.body);
+    assert!(!server.get(path).await.body.to_string().contains(&secret));
+    for body in [
+        json!({"op": "merge", "value": {"other": secret}}),
+        json!({"op": "merge", "value": {"other": "plain"}}),
+        json!({"op": "append_dedupe", "value": secret}),
+        json!({"op": "bounded_list", "value": secret, "limit": 3}),
+    ] {
+        let op = body["op"].as_str().expect("an op").to_owned();
+        let path = if op == "merge" { path.to_owned() } else { format!("/v1/memory/tenant/keys/{op}") };
+        let is_secret = body.to_string().contains(&secret);
+        let changed = server.post(&path, body).await.body;
+        assert_eq!(changed["warnings"].to_string().contains(masked), is_secret, "{op}: {changed}");
+    }
+    let entries = json!({"entries": [{"key": "a", "value": secret}, {"key": "b", "value": 2}]});
+    let imported = server.post("/v1/memory/tenant/import", entries).await.body;
+    assert_eq!(imported["warnings"].as_array().map(Vec::len), Some(1), "{imported}");
+    assert!(imported["warnings"][0].as_str().is_some_and(|warning| warning.contains("\"a\"")), "{imported}");
+    let body = br#"{"value": 1, "agent": "qiuck"}"#;
+    let unknown = server.send(Method::Put, "/v1/memory/agent/keys/k", &[], Some(body)).await.body;
+    assert_eq!(unknown["warnings"], json!(["there is no agent qiuck now, so no run reads this memory"]));
+    let body = br#"{"value": 1, "agent": "quick"}"#;
+    let known = server.send(Method::Put, "/v1/memory/agent/keys/k", &[], Some(body)).await.body;
+    assert_eq!(known.get("warnings"), None, "{known}");
+    let far = json!({"entries": [{"key": "far", "value": 1, "expires_at": "9999-12-31T23:59:59Z"}]});
+    assert_eq!(server.post("/v1/memory/tenant/import", far).await.body["imported"], 1);
+    let kept = server.get("/v1/memory/tenant/keys/far").await.body;
+    assert_eq!(kept["expires_at"], "9999-12-31T23:59:59.000Z");
+}
+
+#[tokio::test]
+async fn the_memory_of_a_tree_that_has_ended_is_read_and_not_written() {
+    let server = Setup::default().start().await;
+    let ended = server.post("/v1/runs", json!({"agent": "quick", "prompt": "go"})).await.body;
+    assert_eq!(ended["status"], "completed", "{ended}");
+    let run = &ended["run_id"];
+    let body = json!({"value": 1, "run_id": run}).to_string();
+    let refused = server.send(Method::Put, "/v1/memory/run/keys/k", &[], Some(body.as_bytes())).await;
+    assert_eq!((refused.status, refused.code()), (409, "run_ended"), "{}", refused.body);
+    let import = json!({"entries": [{"key": "a", "value": 1}], "run_id": run});
+    assert_eq!(server.post("/v1/memory/run/import", import).await.code(), "run_ended");
+    let read = server.get(&format!("/v1/memory/run/keys/k?run_id={}", run.as_str().expect("an id"))).await;
+    assert_eq!((read.status, &read.body["found"]), (200, &json!(false)));
+}
+
+#[tokio::test]
 async fn the_memory_of_a_tree_needs_a_run_that_the_caller_may_see() {
     let server = server().await;
-    server.at("ann-token", Method::Post, "/v1/runs", Some(json!({"agent": "quick", "prompt": "go"}))).await;
+    server
+        .at("ann-token", Method::Post, "/v1/runs", Some(json!({"agent": "slow", "prompt": "go", "wait_ms": 0})))
+        .await;
     let run = server.fake.run_ids()[0];
     let body = json!({"value": 1, "run_id": run});
     assert_eq!(server.at("ann-token", Method::Put, "/v1/memory/run/keys/k", Some(body.clone())).await.status, 200);

@@ -27,7 +27,7 @@ fn input(name: &str, run: RunId, batch: &Value) -> Value {
         "prune_runs" => json!({"older_than_seconds": 60}),
         "get_memory" | "delete_memory" => json!({"scope": "user", "key": "k/one"}),
         "set_memory" => json!({"scope": "user", "key": "k/one", "value": null}),
-        "change_memory" => json!({"scope": "run", "run_id": run, "key": "n", "op": "incr"}),
+        "change_memory" => json!({"scope": "tenant", "key": "n", "op": "incr"}),
         "list_memory" | "watch_memory" => json!({"scope": "tenant"}),
         "search_memory" => json!({"scope": "global", "query": "word"}),
         "import_memory" => json!({"scope": "agent", "agent": "quick", "entries": [{"key": "k", "value": 1}]}),

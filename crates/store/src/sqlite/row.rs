@@ -13,6 +13,7 @@ pub(crate) struct Row<'r>(pub(super) &'r rusqlite::Row<'r>);
 pub(crate) enum Cell<'r> {
     Null,
     Integer(i64),
+    Real(f64),
     Text(&'r str),
     Blob(&'r [u8]),
 }
@@ -32,7 +33,7 @@ impl<'r> Row<'r> {
                 Cell::Text(std::str::from_utf8(text).map_err(|_| self.wrong(column, "a text that is not UTF-8"))?)
             }
             ValueRef::Blob(bytes) => Cell::Blob(bytes),
-            ValueRef::Real(_) => return Err(self.wrong(column, "a fraction")),
+            ValueRef::Real(number) => Cell::Real(number),
         };
         T::from_cell(cell).map_err(|found| self.wrong(column, found))
     }
@@ -68,6 +69,7 @@ impl<'r> Cell<'r> {
         match self {
             Self::Null => format!("nothing instead of {wanted}"),
             Self::Integer(number) => format!("{number} instead of {wanted}"),
+            Self::Real(number) => format!("{number} instead of {wanted}"),
             Self::Text(_) => format!("a text instead of {wanted}"),
             Self::Blob(_) => format!("bytes instead of {wanted}"),
         }
@@ -79,6 +81,15 @@ impl<'r> FromCell<'r> for i64 {
         match cell {
             Cell::Integer(number) => Ok(number),
             other => Err(other.is_not("a number")),
+        }
+    }
+}
+
+impl<'r> FromCell<'r> for f64 {
+    fn from_cell(cell: Cell<'r>) -> std::result::Result<Self, String> {
+        match cell {
+            Cell::Real(number) => Ok(number),
+            other => Err(other.is_not("a fraction")),
         }
     }
 }

@@ -1,11 +1,16 @@
 //! Full-text search of values. A row's id is the revision of the value that it is about; the index keeps no text of its own.
 
+mod score;
+
+use std::collections::BTreeMap;
+
 use drawloom_contract::{
     ids::Tenant,
     time::Timestamp,
     values::{Kept, Space, ValueKey},
 };
 
+use self::score::Owners;
 use super::{Step, values as key_values};
 use crate::sqlite::{Connection, Result, Value, values};
 
@@ -108,44 +113,96 @@ pub struct Hit {
     pub score: i64,
 }
 
-/// Hits, best first, without values whose time is over at `now`.
+/// An entry that fits, before it is read.
+struct Candidate {
+    owner: String,
+    key: String,
+    score: f64,
+}
+
+/// Hits, best first, without values whose time is over at `now`. A score depends on nothing but entries of the owners.
 pub(crate) fn search(connection: &Connection, search: &Search, now: Timestamp) -> Result<Vec<Hit>> {
     let Some(query) = query(&search.terms, search.needs) else { return Ok(Vec::new()) };
     if search.owners.is_empty() || search.limit == 0 {
         return Ok(Vec::new());
     }
+    let mut candidates: Vec<Candidate> = rank(connection, search, &query)?;
+    candidates.sort_by(|left, right| {
+        let rest = || (&left.key, &left.owner).cmp(&(&right.key, &right.owner));
+        right.score.total_cmp(&left.score).then_with(rest)
+    });
+    let mut hits = Vec::new();
+    for Candidate { owner, key, score } in candidates.into_iter().filter(|one| one.key.starts_with(&search.prefix)) {
+        let key = ValueKey { tenant: search.tenant.clone(), space: search.space.clone(), owner, key };
+        let Some(kept) = key_values::find(connection, &key, now)? else { continue };
+        hits.push(Hit { key, kept, score: (score * 1e6).round() as i64 });
+        if hits.len() == search.limit {
+            break;
+        }
+    }
+    Ok(hits)
+}
+
+/// Every entry of the owners that fits `whole`, with its score.
+fn rank(connection: &Connection, search: &Search, whole: &str) -> Result<Vec<Candidate>> {
     // The index of revisions has everything of a value's key, so values are read only for hits that are shown. The
     // join's order is fixed: the words come first.
-    let owners: Vec<String> = (0..search.owners.len()).map(|number| format!("${}", number + 4)).collect();
-    let text = format!(
-        "SELECT k.owner, k.key, CAST(-1000000 * bm25(value_words, 2.0, 1.0) AS INTEGER) AS score \
-         FROM value_words CROSS JOIN key_values AS k INDEXED BY key_values_by_revision ON k.revision = value_words.rowid \
-         WHERE value_words MATCH $1 AND k.space = $2 AND k.tenant = $3 AND k.owner IN ({}) \
-         ORDER BY bm25(value_words, 2.0, 1.0), k.key, k.owner",
-        owners.join(", ")
+    let owners = numbered(4, search.owners.len());
+    let join = format!(
+        "value_words CROSS JOIN key_values AS k INDEXED BY key_values_by_revision ON k.revision = value_words.rowid \
+         WHERE value_words MATCH $1 AND k.space = $2 AND k.tenant = $3 AND k.owner IN ({owners})"
     );
-    let mut parameters: Vec<Value<'_>> = vec![query.into(), search.space.as_str().into(), (&search.tenant).into()];
-    parameters.extend(search.owners.iter().map(Value::from));
-    let mut left = search.limit;
-    let rows = connection.prepare(&text)?.while_some(&parameters, |row| {
-        if left == 0 {
-            return Ok(None);
-        }
-        let key = ValueKey {
-            tenant: search.tenant.clone(),
-            space: search.space.clone(),
-            owner: row.get(0)?,
-            key: row.get(1)?,
+    let parameters = |query: &str| {
+        let start = [query.to_owned().into(), search.space.as_str().into(), (&search.tenant).into()];
+        start.into_iter().chain(search.owners.iter().map(Value::from)).collect::<Vec<Value<'_>>>()
+    };
+    let sizes = "(SELECT sz FROM value_words_docsize WHERE id = k.revision)";
+    let mut candidates = BTreeMap::new();
+    let mut tokens = BTreeMap::new();
+    let text = format!("SELECT k.revision, k.owner, k.key, {sizes} FROM {join}");
+    for (id, candidate, length) in connection.prepare(&text)?.all(&parameters(whole), |row| {
+        let candidate = Candidate { owner: row.get(1)?, key: row.get(2)?, score: 0.0 };
+        Ok((row.get::<u64>(0)?, candidate, row.get::<Option<&[u8]>>(3)?.map_or(0.0, score::tokens)))
+    })? {
+        candidates.insert(id, candidate);
+        tokens.insert(id, length);
+    }
+    if candidates.is_empty() {
+        return Ok(Vec::new());
+    }
+    let known =
+        Owners { entries: entries(connection, search)?, length: tokens.values().sum::<f64>() / tokens.len() as f64 };
+    let ids = format!("[{}]", candidates.keys().map(u64::to_string).collect::<Vec<_>>().join(","));
+    for term in search.terms.iter().filter_map(|term| query(std::slice::from_ref(term), Needs::AnyTerm)) {
+        let occurrences = score::occurrences(connection, &term, &ids, &tokens)?;
+        let entries = match search.needs {
+            Needs::EveryTerm if search.terms.len() > 1 => score::count(connection, &join, &parameters(&term))?,
+            Needs::EveryTerm | Needs::AnyTerm => occurrences.len() as f64,
         };
-        if !key.key.starts_with(&search.prefix) {
-            return Ok(Some(None));
+        let weight = known.weight(entries);
+        for (id, occurrences) in occurrences {
+            if let Some((candidate, length)) = candidates.get_mut(&id).zip(tokens.get(&id)) {
+                candidate.score += known.score(weight, occurrences, *length);
+            }
         }
-        let score = row.get(2)?;
-        let Some(kept) = key_values::find(connection, &key, now)? else { return Ok(Some(None)) };
-        left -= 1;
-        Ok(Some(Some(Hit { key, kept, score })))
-    })?;
-    Ok(rows.into_iter().flatten().collect())
+    }
+    Ok(candidates.into_values().collect())
+}
+
+/// How many entries the owners have.
+fn entries(connection: &Connection, search: &Search) -> Result<f64> {
+    let owners = numbered(3, search.owners.len());
+    let text = format!(
+        "SELECT coalesce(sum(keys), 0) FROM value_owners WHERE space = $1 AND tenant = $2 AND owner IN ({owners})"
+    );
+    let mut parameters: Vec<Value<'_>> = vec![search.space.as_str().into(), (&search.tenant).into()];
+    parameters.extend(search.owners.iter().map(Value::from));
+    Ok(connection.prepare(&text)?.first(&parameters, |row| row.get::<u64>(0))?.unwrap_or(0) as f64)
+}
+
+/// Parameters `$first` and so on, for a list in a statement.
+fn numbered(first: usize, count: usize) -> String {
+    (first..first + count).map(|number| format!("${number}")).collect::<Vec<_>>().join(", ")
 }
 
 /// The terms in the index's own language. Each is quoted, so nothing in it is an operator; one without letters or digits has

@@ -126,6 +126,52 @@ async fn no_query_is_an_error() {
     assert_eq!(bench.keys(ask(&["\"plain\" words", "--"]), 1).await, ["k"]);
 }
 
+/// BM25 over the whole index would tell how often others use a word.
+#[tokio::test]
+async fn scores_depend_only_on_entries_of_the_owners() {
+    let bench = Bench::new();
+    let mine = [
+        ("a", json!("the lock is held by the writer and the reader")),
+        ("b", json!("the lock lock lock")),
+        ("lock:c", json!("unrelated")),
+        ("d", json!("the writer waits")),
+        ("e", json!("x ".repeat(300))),
+    ];
+    for (name, value) in &mine {
+        bench.set("user/ann", name, value.clone()).await;
+    }
+    let searches = || {
+        let any = Search { needs: Needs::AnyTerm, ..ask(&["lock", "writer", "the writer"]) };
+        let two = Search { owners: vec!["user/ann".into(), "user/cid".into()], ..ask(&["lock"]) };
+        [ask(&["lock"]), ask(&["the", "lock"]), ask(&["wri*"]), ask(&["x"]), any, two]
+    };
+    let scores = async || {
+        let mut found = Vec::new();
+        for search in searches() {
+            let hits = bench.store.search(search, at(1)).await.expect("a readable store");
+            found.push(hits.into_iter().map(|hit| (hit.key.key, hit.score)).collect::<Vec<_>>());
+        }
+        found
+    };
+    let alone = scores().await;
+    assert!(alone.iter().all(|hits| !hits.is_empty() && hits.iter().all(|(_, score)| *score > 0)), "{alone:?}");
+    let foreign = |name: &str| ValueKey { tenant: "other".parse().expect("a tenant"), ..key("user/ann", name) };
+    for number in 0..200 {
+        let (text, name) = (format!("lock writer {}", "the ".repeat(number)), format!("k{number}"));
+        bench.set("user/bob", &name, json!(text)).await;
+        bench.store.change(vec![put(foreign(&name), json!(text), None)], None).await.expect("room");
+    }
+    assert_eq!(scores().await, alone, "others write the same words");
+    // Rewritten and removed entries leave no trace either.
+    for number in 0..200 {
+        let removal = ValueChange::remove(key("user/bob", &format!("k{number}")), at(1));
+        bench.store.change(vec![removal], None).await.expect("room");
+    }
+    assert_eq!(scores().await, alone);
+    bench.set("user/ann", "f", json!("lock")).await;
+    assert_ne!(scores().await[0], alone[0], "an entry of the owner counts");
+}
+
 #[tokio::test]
 async fn others_and_what_is_over_are_not_found() {
     let bench = Bench::new();

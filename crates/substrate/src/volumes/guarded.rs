@@ -1,4 +1,5 @@
-//! Files that the server protects from agents: its config files and the `.env` beside each of them.
+//! Files that the server protects from agents: its config files, the `.env` beside each of them, and the folders that it reads
+//! agents and skills from.
 
 use std::{
     ffi::OsString,
@@ -31,14 +32,18 @@ pub(super) fn find(files: &[PathBuf], folders: &[PathBuf]) -> io::Result<Vec<Pro
     let mut found: Vec<Protected> = Vec::new();
     let with_hidden = files.iter().map(|file| (file, true)).chain(folders.iter().map(|folder| (folder, false)));
     for (file, has_hidden) in with_hidden {
+        let rule = match has_hidden || file.exists() {
+            true => Guard::ReadOnly,
+            false => Guard::Absent,
+        };
         let names = names_of(file)?;
         let beside: &[_] = if has_hidden { &names } else { &[] };
         let hidden = beside.iter().map(|(directory, _)| names_of(&directory.join(ENVIRONMENT_FILE)));
         let hidden: Vec<_> = hidden.collect::<io::Result<Vec<_>>>()?.into_iter().flatten().collect();
-        let names = names.into_iter().map(|name| (name, Guard::ReadOnly));
+        let names = names.into_iter().map(|name| (name, rule));
         for ((directory, name), rule) in names.chain(hidden.into_iter().map(|name| (name, Guard::Hidden))) {
             match found.iter_mut().find(|known| known.directory == directory && known.name == name) {
-                Some(known) if rule == Guard::Hidden => known.rule = rule,
+                Some(known) if rule == Guard::Hidden || known.rule == Guard::Absent => known.rule = rule,
                 Some(_) => {}
                 None => {
                     let handle = Arc::new(File::open(&directory)?);

@@ -86,6 +86,9 @@ pub struct MemoryChanged {
     /// `bounded_list`: how many of the oldest entries went.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dropped: Option<u64>,
+    /// What the caller should know, such as a secret that was masked.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
 }
 
 impl Request for ChangeMemory {

@@ -47,6 +47,9 @@ pub struct MemoryDeleted {
     pub deleted: bool,
     /// The revision of the removal; 0 when the key did not exist.
     pub revision: u64,
+    /// What the caller should know, such as a secret that was masked.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
 }
 
 impl Request for DeleteMemory {

@@ -47,6 +47,9 @@ pub struct MemoryValue {
     /// Who wrote it, when, and what it replaced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provenance: Option<Provenance>,
+    /// What the caller should know, such as a secret that was masked.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
 }
 
 /// Who wrote an entry: the call of a run's agent, or a user by an operation.

@@ -59,6 +59,9 @@ pub struct MemoryImported {
     pub imported: u64,
     /// Entries that were left out, because their time is over.
     pub expired: u64,
+    /// What the caller should know, such as a secret that was masked.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
 }
 
 impl Request for ImportMemory {

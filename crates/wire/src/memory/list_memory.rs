@@ -58,6 +58,9 @@ pub struct MemoryPage {
     /// `after` of the next page, when there are more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
+    /// What the caller should know, such as a secret that was masked.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
 }
 
 /// An entry of memory.

@@ -54,6 +54,9 @@ pub struct MemoryHits {
     pub truncated: bool,
     /// Whether every hit has all words of the query; not, when no entry has.
     pub all_words: bool,
+    /// What the caller should know, such as a secret that was masked.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
 }
 
 /// A hit of a search.

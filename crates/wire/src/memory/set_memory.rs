@@ -55,6 +55,9 @@ pub struct MemorySet {
     pub ok: bool,
     /// The revision of the key now.
     pub revision: u64,
+    /// What the caller should know, such as a secret that was masked.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
 }
 
 impl Request for SetMemory {

@@ -54,6 +54,9 @@ pub struct MemoryChanges {
     pub gap: bool,
     /// Whether there are more changes after `next` already.
     pub truncated: bool,
+    /// What the caller should know, such as a secret that was masked.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
 }
 
 /// A key that was written or removed.

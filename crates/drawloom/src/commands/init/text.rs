@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use super::NewVolume;
+
 /// The agents of a first config.
 pub(super) const AGENTS: [&str; 2] = ["assistant", "coder"];
 
@@ -89,7 +91,7 @@ pub(super) fn config(makers: &[&Maker]) -> String {
 }
 
 /// The config for these makers without any agent. Its volume is read only: who imports agents has not said that they may write.
-pub(super) fn base(makers: &[&Maker], with_volume: bool) -> String {
+pub(super) fn base(makers: &[&Maker], volume: NewVolume) -> String {
     let mut text = HEAD.to_owned();
     match makers.is_empty() {
         true => {
@@ -98,7 +100,7 @@ pub(super) fn base(makers: &[&Maker], with_volume: bool) -> String {
         }
         false => drop(real(&mut text, makers)),
     }
-    if with_volume {
+    if volume == NewVolume::ReadOnly {
         text.push_str(
             "\n# Directories that agents may touch. `mode: rw` lets them write.\nvolumes:\n  here: { path: ., mode: ro, default: true }\n",
         );

@@ -40,6 +40,7 @@ impl Get {
         })
         .await?;
         let output = &session.output;
+        super::warn(session, &value.warnings);
         let exit = if value.found { Exit::Done } else { Exit::Failed };
         match output.format() {
             Format::Json => output.json(&value),

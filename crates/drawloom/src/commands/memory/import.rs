@@ -4,7 +4,9 @@ use std::{io::Read as _, path::PathBuf};
 
 use clap::Args;
 use drawloom_contract::time::Entropy as _;
-use drawloom_wire::memory::{ImportEntry, ImportMemory, MemoryEntry};
+use drawloom_wire::memory::{ImportEntry, ImportMemory};
+use serde::Deserialize;
+use serde_json::Value;
 
 use crate::{
     cli::Look,
@@ -55,7 +57,7 @@ impl Import {
         // All lines are read before anything is written.
         let entries = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
         let entries = entries.map(|(number, line)| entry(number + 1, line)).collect::<Result<Vec<_>, _>>()?;
-        let (mut imported, mut expired) = (0, 0);
+        let (mut imported, mut expired, mut warnings) = (0, 0, Vec::new());
         connect::with(session, "memory import", Need::Engine(self.execution), async |it| {
             let Fields { scope, agent, run_id, user_id } = self.whose.fields(it).await?;
             for (number, batch) in batches(entries).into_iter().enumerate() {
@@ -68,6 +70,7 @@ impl Import {
                     idempotency_key: Some(format!("import-{id:032x}-{number}")),
                 };
                 let done = it.backend.call(&ask).await?;
+                warnings.extend(done.warnings);
                 imported += done.imported;
                 expired += done.expired;
             }
@@ -75,9 +78,16 @@ impl Import {
         })
         .await?;
         match session.output.format() {
-            Format::Json => session.output.json(&serde_json::json!({ "imported": imported, "expired": expired })),
+            Format::Json => {
+                let mut said = serde_json::json!({ "imported": imported, "expired": expired });
+                if !warnings.is_empty() {
+                    said["warnings"] = warnings.into();
+                }
+                session.output.json(&said);
+            }
             Format::Human => {
                 session.output.line(format!("{} entries are imported", count(imported)));
+                super::warn(session, &warnings);
                 if expired > 0 {
                     session.output.note(format!("{} entries were left out: their time is over", count(expired)));
                 }
@@ -106,13 +116,22 @@ impl Import {
     }
 }
 
+/// What is read of a line. A line without a value, such as a list of keys has, is a mistake; `null` is a value.
+#[derive(Deserialize)]
+struct Line {
+    key: String,
+    value: Value,
+    #[serde(default)]
+    expires_at: Option<String>,
+}
+
 /// A line of the file. What `export` says beside key, value and time is not written again.
 fn entry(number: usize, line: &str) -> Result<ImportEntry, CommandError> {
-    let entry: MemoryEntry = serde_json::from_str(line).map_err(|error| {
+    let entry: Line = serde_json::from_str(line).map_err(|error| {
         CommandError::usage("bad_line", format!("line {number} is not an entry: {error}"))
             .with_hint("each line is an object with key, value, revision and expires_at, as `memory export` writes it")
     })?;
-    Ok(ImportEntry { key: entry.key, value: entry.value.unwrap_or_default(), expires_at: entry.expires_at })
+    Ok(ImportEntry { key: entry.key, value: entry.value, expires_at: entry.expires_at })
 }
 
 /// Batches, the same for the same file.

@@ -53,6 +53,7 @@ impl List {
         })
         .await?;
         let output = &session.output;
+        super::warn(session, &page.warnings);
         match output.format() {
             Format::Json => output.json(&page),
             Format::Human if page.entries.is_empty() => output.line("no keys"),

@@ -51,6 +51,7 @@ impl Remove {
                     idempotency_key: None,
                 };
                 let deleted = it.backend.call(&ask).await?;
+                super::warn(session, &deleted.warnings);
                 if !deleted.deleted {
                     exit = Exit::Failed;
                 }

@@ -45,6 +45,7 @@ impl Search {
         })
         .await?;
         let output = &session.output;
+        super::warn(session, &hits.warnings);
         match output.format() {
             Format::Json => output.json(&hits),
             Format::Human if hits.entries.is_empty() => output.line("nothing found"),

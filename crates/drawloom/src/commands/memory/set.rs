@@ -71,7 +71,10 @@ impl Set {
         .await?;
         match session.output.format() {
             Format::Json => session.output.json(&set),
-            Format::Human => session.output.line(format!("{} is at revision {}", self.key, set.revision)),
+            Format::Human => {
+                session.output.line(format!("{} is at revision {}", self.key, set.revision));
+                super::warn(session, &set.warnings);
+            }
         }
         Ok(Exit::Done)
     }

@@ -83,6 +83,7 @@ fn show(session: &Session, event: &Event) {
             };
             output.line(format!("{revision}  {}  {value}", output.styled(Style::Bold, &text("key"))));
         }
+        "warning" => output.note(output.beside(Style::Notice, &format!("warning: {}", text("message")))),
         "gap" => output.note(output.beside(Style::Notice, &format!("gap: {}", text("reason")))),
         _ => {}
     }

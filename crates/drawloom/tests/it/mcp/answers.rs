@@ -156,7 +156,7 @@ fn what_every_tool_answers_fits_its_schema_and_has_no_null() {
     check("watch_memory", json!({ "scope": "user" }));
     check("delete_memory", key.clone());
     check("change_memory", with(json!({ "op": "incr" })));
-    check("import_memory", json!({ "scope": "run", "run_id": ended, "entries": [{ "key": "k", "value": 1 }] }));
+    check("import_memory", json!({ "scope": "run", "run_id": going, "entries": [{ "key": "k", "value": 1 }] }));
     check("cancel_batch", json!({ "batch_id": batch }));
     check("cancel_run", json!({ "run_id": going, "reason": "enough" }));
     assert_eq!(run(&server.url, &going)["status"], "cancelled");

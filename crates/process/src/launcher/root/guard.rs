@@ -1,14 +1,18 @@
 //! Files that a command must not change or see, although they lie in a directory that it may use.
 
 use std::{
+    ffi::OsStr,
     fs::{self, File},
     io,
-    os::fd::{AsRawFd, OwnedFd},
+    os::{
+        fd::{AsRawFd, OwnedFd},
+        unix::ffi::OsStrExt as _,
+    },
     path::{Path, PathBuf},
 };
 
 use rustix::{
-    fs::{CWD, FileType, Mode, OFlags, ResolveFlags, fstat, openat2},
+    fs::{CWD, FileType, Mode, OFlags, ResolveFlags, fstat, openat2, readlinkat},
     io::Errno,
     mount::{MoveMountFlags, OpenTreeFlags, move_mount, open_tree},
 };
@@ -28,7 +32,11 @@ pub(super) fn all(root: &Path, parts: &[Part], guarded: &[Guarded]) -> Result<Ve
                 continue;
             }
             let at = inside(root, &part.target);
-            let covered = guard(&at, relative, *rule, &empty).map_err(|reason| {
+            let covered = guard(&at, relative, *rule, &empty).and_then(|covered| {
+                check_target(&covered, path, parts, guarded)?;
+                Ok(covered != Covered::Nothing)
+            });
+            let covered = covered.map_err(|reason| {
                 let what = match rule {
                     Guard::ReadOnly => "must not be changed",
                     Guard::Hidden => "must not be read",
@@ -42,14 +50,40 @@ pub(super) fn all(root: &Path, parts: &[Part], guarded: &[Guarded]) -> Result<Ve
     Ok(held)
 }
 
-/// Mounts over a guarded file. Returns false when the file does not exist.
-fn guard(part: &Path, relative: &Path, rule: Guard, empty: &Path) -> Result<bool, String> {
+/// What was mounted over.
+#[derive(PartialEq, Eq)]
+enum Covered {
+    /// The file does not exist.
+    Nothing,
+    File,
+    /// A link, with the path in it.
+    Link(PathBuf),
+}
+
+/// Refuses a link that leads to something the command could change: whoever changes that changes the guarded file.
+fn check_target(covered: &Covered, link: &Path, parts: &[Part], guarded: &[Guarded]) -> Result<(), String> {
+    let (Covered::Link(to), Some(folder)) = (covered, link.parent()) else { return Ok(()) };
+    let to = folder.join(to);
+    let (Some(parent), Some(name)) = (to.parent(), to.file_name()) else {
+        return Err(format!("it is a link to {}", to.display()));
+    };
+    let Ok(parent) = parent.canonicalize() else { return Ok(()) };
+    let to = parent.join(name);
+    let is_reachable = parts.iter().any(|part| part.access == Access::ReadWrite && to.starts_with(&part.real));
+    match is_reachable && !guarded.iter().any(|guarded| guarded.path == to) {
+        true => Err(format!("it is a link to {}, which is not guarded", to.display())),
+        false => Ok(()),
+    }
+}
+
+/// Mounts over a guarded file. A link is mounted on itself: it still leads where it did, and cannot be replaced.
+fn guard(part: &Path, relative: &Path, rule: Guard, empty: &Path) -> Result<Covered, String> {
     let found = match open(part, relative) {
         Ok(found) => found,
         // drawloom does not read it, so that a command may make one.
-        Err(Errno::NOENT) if rule == Guard::Hidden => return Ok(false),
+        Err(Errno::NOENT) if rule == Guard::Hidden => return Ok(Covered::Nothing),
         Err(Errno::NOENT) => return Err("it is not there any more".into()),
-        Err(Errno::LOOP) => return Err("a link leads to it".into()),
+        Err(Errno::LOOP) => return Err("a link is on the way to it".into()),
         Err(error) => return Err(error.to_string()),
     };
     let stat = fstat(&found).map_err(|error| error.to_string())?;
@@ -73,7 +107,13 @@ fn guard(part: &Path, relative: &Path, rule: Guard, empty: &Path) -> Result<bool
     cover(part, relative, over).map_err(|error| error.to_string())?;
     let covered = open(part, relative).map_err(|error| error.to_string())?;
     remount_read_only(&by_descriptor(&covered)).map_err(|error| error.to_string())?;
-    Ok(true)
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::Symlink if rule == Guard::ReadOnly => {
+            let to = readlinkat(&found, "", Vec::new()).map_err(|error| error.to_string())?;
+            Ok(Covered::Link(OsStr::from_bytes(to.as_bytes()).into()))
+        }
+        _ => Ok(Covered::File),
+    }
 }
 
 /// Mounts `over` on the path `relative`, or the path itself when `over` is absent.
@@ -88,11 +128,11 @@ fn cover(part: &Path, relative: &Path, over: Option<&Path>) -> io::Result<()> {
     Ok(move_mount(&tree, "", &here, "", flags)?)
 }
 
-/// What is at `relative` in a part, with no link on the way.
+/// What is at `relative` in a part, which may be a link, with no link on the way.
 fn open(part: &Path, relative: &Path) -> rustix::io::Result<OwnedFd> {
     let root = openat2(CWD, part, OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), ResolveFlags::empty())?;
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
-    openat2(&root, relative, OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), resolve)
+    openat2(&root, relative, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty(), resolve)
 }
 
 fn by_descriptor(file: &OwnedFd) -> PathBuf {

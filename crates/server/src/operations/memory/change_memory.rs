@@ -8,7 +8,7 @@ use drawloom_substrate::memory::rules::{Ask, Change};
 use drawloom_wire::memory::{self, MemoryChanged, MemoryOp};
 
 use crate::{
-    memory::{answer, by, failure, place},
+    memory::{Access, Meant, answer, by, failure, meant},
     operation::{Answer, Call, Card, Operation},
 };
 
@@ -25,9 +25,10 @@ impl Operation for ChangeMemory {
     }
 
     async fn call(&self, call: &Call<'_>, input: Self::Input) -> Result<Answer<MemoryChanged>, Failure> {
-        let (place, by) = (place(call, &input).await?, by(call, &input, &input.idempotency_key));
+        let Meant { place, warnings } = meant(call, &input, Access::Write).await?;
+        let by = by(call, &input, &input.idempotency_key);
         let ask = Ask { change: change_of(&input)?, if_revision: input.if_revision, ttl_seconds: input.ttl_seconds };
-        answer(call.app.memory.change(&place, &input.key, &ask, &by).await.map_err(failure)?)
+        answer(call.app.memory.change(&place, &input.key, &ask, &by).await.map_err(failure)?, warnings)
     }
 }
 

@@ -4,7 +4,7 @@ use drawloom_contract::{caller::Scope, failure::Failure};
 use drawloom_wire::memory::{self, MemoryValue};
 
 use crate::{
-    memory::{failure, place, provenance},
+    memory::{Access, Meant, failure, meant, provenance},
     operation::{Answer, Call, Card, Operation},
 };
 
@@ -20,16 +20,19 @@ impl Operation for GetMemory {
     }
 
     async fn call(&self, call: &Call<'_>, input: Self::Input) -> Result<Answer<MemoryValue>, Failure> {
-        let place = place(call, &input).await?;
+        let Meant { place, warnings } = meant(call, &input, Access::Read).await?;
         let found = call.app.memory.get(&place, &input.key).await.map_err(failure)?;
         Ok(Answer::Value(match found {
-            None => MemoryValue { found: false, value: None, revision: 0, expires_at: None, provenance: None },
+            None => {
+                MemoryValue { found: false, value: None, revision: 0, expires_at: None, provenance: None, warnings }
+            }
             Some(entry) => MemoryValue {
                 found: true,
                 provenance: Some(provenance(&entry)),
                 revision: entry.revision,
                 expires_at: entry.expires_at.map(|time| time.to_rfc3339()),
                 value: Some(entry.value),
+                warnings,
             },
         }))
     }

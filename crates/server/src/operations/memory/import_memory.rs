@@ -9,7 +9,7 @@ use drawloom_substrate::memory::NewEntry;
 use drawloom_wire::memory::{self, ImportEntry, MemoryImported};
 
 use crate::{
-    memory::{answer, by, failure, place},
+    memory::{Access, Meant, answer, by, failure, meant},
     operation::{Answer, Call, Card, Operation},
 };
 
@@ -25,21 +25,53 @@ impl Operation for ImportMemory {
     }
 
     async fn call(&self, call: &Call<'_>, input: Self::Input) -> Result<Answer<MemoryImported>, Failure> {
-        let (place, by) = (place(call, &input).await?, by(call, &input, &input.idempotency_key));
+        let Meant { place, warnings } = meant(call, &input, Access::Write).await?;
+        let by = by(call, &input, &input.idempotency_key);
         let entries = input.entries.into_iter().map(read).collect::<Result<_, _>>()?;
-        answer(call.app.memory.import(&place, entries, &by).await.map_err(failure)?)
+        answer(call.app.memory.import(&place, entries, &by).await.map_err(failure)?, warnings)
     }
 }
 
 fn read(entry: ImportEntry) -> Result<NewEntry, Failure> {
     let ImportEntry { key, value, expires_at } = entry;
     let time = expires_at.map(|text| -> Result<Timestamp, Failure> {
-        let time: jiff::Timestamp = text.parse().map_err(|_| {
+        time_of(&text).ok_or_else(|| {
             let message = format!("expires_at of the key {key:?} is not a time: {text:?}");
             Failure::new(FailureKind::Invalid, "bad_time", message).with_hint("write it like 2026-11-16T09:30:00Z")
-        })?;
-        Ok(Timestamp::from_millis(time.as_millisecond()))
+        })
     });
     let expires_at = time.transpose()?;
     Ok(NewEntry { key, value, expires_at })
+}
+
+/// A time with its offset. The library's instants end some hours before the year 9999 does, so it is computed from the calendar.
+fn time_of(text: &str) -> Option<Timestamp> {
+    if let Ok(time) = text.parse::<jiff::Timestamp>() {
+        return Some(Timestamp::from_millis(time.as_millisecond()));
+    }
+    let pieces = jiff::fmt::temporal::Pieces::parse(text).ok()?;
+    let offset = pieces.to_numeric_offset()?;
+    let time = pieces.date().to_datetime(pieces.time()?);
+    let since = time.duration_since(jiff::civil::date(1970, 1, 1).at(0, 0, 0, 0));
+    let millis = i64::try_from(since.as_millis()).ok()? - i64::from(offset.seconds()) * 1_000;
+    Some(Timestamp::from_millis(millis))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_time_of_four_digits_is_read_and_shown_again() {
+        for (text, shown) in [
+            ("2026-11-16T09:30:00Z", "2026-11-16T09:30:00.000Z"),
+            ("9999-12-31T23:59:59.999Z", "9999-12-31T23:59:59.999Z"),
+            ("9999-12-31T23:59:59+02:00", "9999-12-31T21:59:59.000Z"),
+        ] {
+            assert_eq!(time_of(text).map(Timestamp::to_rfc3339).as_deref(), Some(shown), "{text}");
+        }
+        for text in ["soon", "9999-12-31", "9999-12-31T23:59:59", "10000-01-01T00:00:00Z", "9999-13-01T00:00:00Z"] {
+            assert_eq!(time_of(text), None, "{text}");
+        }
+    }
 }

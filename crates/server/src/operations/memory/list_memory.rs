@@ -5,7 +5,7 @@ use drawloom_substrate::memory::ListAsked;
 use drawloom_wire::memory::{self, MemoryPage};
 
 use crate::{
-    memory::{failure, place, shown},
+    memory::{Access, Meant, failure, meant, shown},
     operation::{Answer, Call, Card, Operation},
 };
 
@@ -21,7 +21,7 @@ impl Operation for ListMemory {
     }
 
     async fn call(&self, call: &Call<'_>, input: Self::Input) -> Result<Answer<MemoryPage>, Failure> {
-        let place = place(call, &input).await?;
+        let Meant { place, warnings } = meant(call, &input, Access::Read).await?;
         let asked = ListAsked {
             prefix: input.prefix.unwrap_or_default(),
             after: input.after,
@@ -40,7 +40,7 @@ impl Operation for ListMemory {
             entry
         });
         let entries = entries.collect();
-        Ok(Answer::Value(MemoryPage { entries, truncated: listed.next.is_some(), next: listed.next }))
+        Ok(Answer::Value(MemoryPage { entries, truncated: listed.next.is_some(), next: listed.next, warnings }))
     }
 }
 

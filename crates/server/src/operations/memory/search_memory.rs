@@ -5,7 +5,7 @@ use drawloom_substrate::memory::{Asked, Fit};
 use drawloom_wire::memory::{self, MemoryHit, MemoryHits};
 
 use crate::{
-    memory::{failure, place, shown},
+    memory::{Access, Meant, failure, meant, shown},
     operation::{Answer, Call, Card, Operation},
 };
 
@@ -21,7 +21,7 @@ impl Operation for SearchMemory {
     }
 
     async fn call(&self, call: &Call<'_>, input: Self::Input) -> Result<Answer<MemoryHits>, Failure> {
-        let place = place(call, &input).await?;
+        let Meant { place, warnings } = meant(call, &input, Access::Read).await?;
         let memory = &call.app.memory;
         let bytes = input.max_bytes.unwrap_or(memory.config().search_bytes);
         let asked = Asked {
@@ -39,7 +39,7 @@ impl Operation for SearchMemory {
             MemoryHit { entry, score: hit.score, omitted_bytes: hit.omitted.then_some(hit.bytes) }
         });
         let entries = entries.collect();
-        Ok(Answer::Value(MemoryHits { entries, truncated: hits.truncated, all_words: hits.fit == Fit::All }))
+        Ok(Answer::Value(MemoryHits { entries, truncated: hits.truncated, all_words: hits.fit == Fit::All, warnings }))
     }
 }
 

@@ -5,7 +5,7 @@ use drawloom_substrate::memory::rules::{Ask, Change};
 use drawloom_wire::memory::{self, MemorySet};
 
 use crate::{
-    memory::{answer, by, failure, place},
+    memory::{Access, Meant, answer, by, failure, meant},
     operation::{Answer, Call, Card, Operation},
 };
 
@@ -22,9 +22,10 @@ impl Operation for SetMemory {
     }
 
     async fn call(&self, call: &Call<'_>, input: Self::Input) -> Result<Answer<MemorySet>, Failure> {
-        let (place, by) = (place(call, &input).await?, by(call, &input, &input.idempotency_key));
+        let Meant { place, warnings } = meant(call, &input, Access::Write).await?;
+        let by = by(call, &input, &input.idempotency_key);
         let change = Change::Set(input.value);
         let ask = Ask { change, if_revision: input.if_revision, ttl_seconds: input.ttl_seconds };
-        answer(call.app.memory.change(&place, &input.key, &ask, &by).await.map_err(failure)?)
+        answer(call.app.memory.change(&place, &input.key, &ask, &by).await.map_err(failure)?, warnings)
     }
 }

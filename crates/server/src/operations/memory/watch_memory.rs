@@ -16,7 +16,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::{
-    memory::{failure, place, shown},
+    memory::{Access, Meant, failure, meant, shown},
     operation::{Answer, Call, Card, Operation, Precedence},
 };
 
@@ -37,17 +37,24 @@ impl Operation for WatchMemory {
     }
 
     async fn call(&self, call: &Call<'_>, input: Self::Input) -> Result<Answer<MemoryChanges>, Failure> {
-        let place = place(call, &input).await?;
+        let Meant { place, warnings } = meant(call, &input, Access::Read).await?;
         match call.interest {
-            Interest::Events => Ok(Answer::Events(events(call, &place, &input))),
-            Interest::Outcome | Interest::None => Ok(Answer::Value(changes(call, &place, &input).await?)),
+            Interest::Events => Ok(Answer::Events(events(call, &place, &input, warnings))),
+            Interest::Outcome | Interest::None => {
+                Ok(Answer::Value(MemoryChanges { warnings, ..changes(call, &place, &input).await? }))
+            }
         }
     }
 }
 
 /// Events: what is there and every change from then on. After a revision it begins with `gap`, because removals since then are
 /// not known.
-fn events(call: &Call<'_>, place: &Place, input: &memory::WatchMemory) -> BoxStream<'static, Event> {
+fn events(
+    call: &Call<'_>,
+    place: &Place,
+    input: &memory::WatchMemory,
+    warnings: Vec<String>,
+) -> BoxStream<'static, Event> {
     let after = input.after.unwrap_or(0);
     let told = call.app.memory.watch(place, input.prefix.as_deref().unwrap_or_default(), WatchFrom::Start);
     let changes = told.filter_map(move |told| {
@@ -64,7 +71,8 @@ fn events(call: &Call<'_>, place: &Place, input: &memory::WatchMemory) -> BoxStr
     });
     let reason = json!({ "reason": format!("removals after revision {after} and before this stream are not told") });
     let first = (after > 0).then(|| event("gap", None, &reason));
-    stream::iter(first).chain(changes).boxed()
+    let warnings = warnings.into_iter().map(|message| event("warning", None, &json!({ "message": message })));
+    stream::iter(warnings.collect::<Vec<_>>()).chain(stream::iter(first)).chain(changes).boxed()
 }
 
 fn event(name: &'static str, id: Option<u64>, data: &impl Serialize) -> Event {
@@ -107,7 +115,7 @@ async fn changes(call: &Call<'_>, place: &Place, input: &memory::WatchMemory) ->
     let truncated = found.len() > most;
     found.truncate(most);
     let next = found.last().map_or(after, |change| change.revision);
-    Ok(MemoryChanges { changes: found, next, gap, truncated })
+    Ok(MemoryChanges { changes: found, next, gap, truncated, warnings: Vec::new() })
 }
 
 fn change(told: Told) -> Option<MemoryChange> {

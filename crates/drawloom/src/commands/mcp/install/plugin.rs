@@ -34,6 +34,9 @@ const SHARED: &str = "drawloom-plugin";
 const RECORD: &str = ".drawloom.json";
 
 const MANIFEST: &str = include_str!("../../../../plugin/plugin.json");
+const MARKETPLACE: &str = include_str!("../../../../plugin/marketplace.json");
+/// The place of the name in the marketplace.
+const NAME: &str = "NAME";
 /// The place of the version in the manifest.
 const VERSION: &str = "VERSION";
 const TEXTS: [(&str, &str); 3] = [
@@ -105,7 +108,7 @@ pub(super) fn install(
     let folder = std::path::absolute(&folder)
         .map_err(|error| CommandError::usage("bad_file", format!("{}: {error}", folder.display())))?;
     let record = read_record(&folder)?;
-    let items = plan(&folder, record.as_ref(), texts(server), edited)?;
+    let items = plan(&folder, record.as_ref(), texts(server, &folder), edited)?;
     let wanted = record_after(record.as_ref(), &items);
     let is_new_record = record.as_ref() != Some(&wanted);
     for item in items.iter().filter(|item| item.action.writes()) {
@@ -138,11 +141,23 @@ fn default_folder(session: &Session, server: &Server, scope: Scope) -> Result<Pa
     Ok(data.join(FOLDER).join(name))
 }
 
-/// The files of the plugin that starts `server`.
-fn texts(server: &Server) -> Vec<(&'static str, String)> {
+/// The name of the folder as a marketplace. Claude Code knows a marketplace by its name, so that of each project is another one.
+fn marketplace(folder: &Path) -> String {
+    let name = folder.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
+    let plain = |sign: char| if sign.is_ascii_alphanumeric() { sign } else { '-' };
+    let name: String = name.trim_start_matches("drawloom").chars().map(plain).collect();
+    match name.trim_matches('-') {
+        "" => "drawloom".to_owned(),
+        name => format!("drawloom-{name}"),
+    }
+}
+
+/// The files of the plugin that starts `server`. The folder is a marketplace with this one plugin too.
+fn texts(server: &Server, folder: &Path) -> Vec<(&'static str, String)> {
     let claude = clients::of(Name::Claude);
     let (servers, _) = edit::put("", claude.format, &(claude.entry)(server)).expect("an empty file takes a server");
     let mut all = vec![
+        (".claude-plugin/marketplace.json", MARKETPLACE.replace(NAME, &marketplace(folder))),
         (".claude-plugin/plugin.json", MANIFEST.replace(VERSION, env!("CARGO_PKG_VERSION"))),
         (".mcp.json", servers),
     ];
