@@ -112,6 +112,11 @@ class Model(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", port), Handler)
         self.port = self.server_address[1]
 
+    def handle_error(self, request, client_address):
+        """A server that was stopped leaves a broken connection; that is no fault of the model."""
+        if not isinstance(sys.exc_info()[1], OSError):
+            super().handle_error(request, client_address)
+
     def answer(self, path, body):
         """Status, kind and text of the answer to a request."""
         if path != "/v1/messages":

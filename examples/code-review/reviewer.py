@@ -103,12 +103,12 @@ def consolidate(conversation, asked):
     pages = [json.loads(call.answer) for call in conversation.of("Memory", op="list")]
     if not pages or pages[-1]["truncated"]:
         more = {"after": pages[-1]["next"]} if pages else {}
-        return Turn(calls=[("Memory", {"op": "list", "prefix": prefix, **more})])
+        return Turn(calls=[("Memory", {"op": "list", "prefix": prefix, "limit": 6, **more})])
     if not conversation.of("Context", op="time"):
         return Turn(calls=[("Context", {"op": "time"})])
     entries = [entry["value"] for page in pages for entry in page["entries"] if entry["key"].endswith("/findings")]
     time = json.loads(conversation.of("Context", op="time")[0].answer)["utc"]
-    text = report(asked["review"], asked["slices"].split(","), entries, time)
+    text = report(asked, asked["slices"].split(","), entries, time)
     if not conversation.of("Memory", op="set"):
         return Turn(calls=[("Memory", {"op": "set", "key": f"{prefix}report", "value": text})])
     return Turn(text)
@@ -170,7 +170,7 @@ def confirmed(rules, candidates, read):
     return findings
 
 
-def report(review, slices, entries, time):
+def report(asked, slices, entries, time):
     """The report: what was looked at, what was found, what it cost."""
     entries = {entry["slice"]: entry for entry in entries}
     # A file of two slices counts once.
@@ -184,14 +184,14 @@ def report(review, slices, entries, time):
     found = sum(len(names) for _, names in merged.values())
     counts = Counter(finding["severity"] for finding, _ in merged.values())
     missing = [name for name in slices if name not in entries]
-    lines = [f"# Code review {review}", ""]
+    lines = [f"# Code review {asked['review']}", ""]
     lines += [
         f"- Slices: {len(slices) - len(missing)} of {len(slices)}"
         + (f"; nothing was recorded for {', '.join(missing)}" if missing else ""),
         f"- Files: {reviewed} of {present} reviewed",
         f"- Findings: {', '.join(f'{counts[severity]} {severity}' for severity in SEVERITIES)}",
         f"- Duplicates: {found - len(merged)} merged, of {found} findings recorded",
-        f"- Cost: {cost(entries.values())}",
+        f"- Cost: {cost(asked, entries.values())}",
         f"- Time: {time}",
         "",
         "| slice | files reviewed | findings |",
@@ -212,15 +212,13 @@ def report(review, slices, entries, time):
             for finding, names in places:
                 by = f"; found by {' and '.join(names)}" if len(names) > 1 else ""
                 lines.append(f"- `{finding['file']}:{finding['line']}` (confidence {finding['confidence']}{by})")
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines)
 
 
-def cost(entries):
-    """What the reviewers had used when they recorded their findings."""
-    entries = list(entries)
-    tokens = Counter()
-    for entry in entries:
-        tokens.update({key: count for key, count in entry["usage"].items() if isinstance(count, int)})
-    read = sum(count for key, count in tokens.items() if key != "output_tokens")
+def cost(asked, entries):
+    """What the reviewers cost, as the one who asks was told; without that, what they had used when they recorded."""
+    tokens = sum(count for entry in entries for count in entry["usage"].values())
     money = sum(entry["cost"] or 0 for entry in entries)
-    return f"{read:,} tokens read and {tokens['output_tokens']:,} written by {len(entries)} reviewers, {money:.2f} USD"
+    least = "" if "tokens" in asked else "at least "
+    tokens, money = int(asked.get("tokens", tokens)), float(asked.get("cost", money))
+    return f"{least}{tokens:,} tokens by {len(entries)} reviewers, {money:.2f} USD"
