@@ -23,6 +23,10 @@ agents:
 """
 
 
+CALLS = 60
+"""Model calls that a review makes at least; the cut does not count them first."""
+
+
 class Keyed(Review):
     """A review with the providers of the example's own config, at other addresses."""
 
@@ -40,6 +44,7 @@ class Case:
         self.name, self.tree = name, options.tree
 
     def run(self):
+        started = time.monotonic()
         try:
             text = self.review.run(self.name)
             compare(text, expected(self.tree, self.name))
@@ -53,7 +58,29 @@ class Case:
             self.review.close()
             self.anthropic.close()
             self.deepseek.close()
+        print(f"{self.name}: {time.monotonic() - started:.1f} s", flush=True)
         return text
+
+
+def try_strictness():
+    """The strict providers must reject what the real ones reject, else a fallback to them shows nothing."""
+    tools = [{"type": "function", "function": {"name": "Read", "arguments": "{}"}, "id": "toolu_0_0"}]
+    turn = {"role": "assistant", "content": "", "tool_calls": tools}
+    results = [{"role": "tool", "tool_call_id": "toolu_0_0", "content": "x"}]
+    lacking = {"model": "deepseek-reasoner", "messages": [{"role": "user", "content": "x"}, turn, *results]}
+    foreign = {**lacking, "messages": [lacking["messages"][0], {**turn, "reasoning_content": "Another's thought."}, *results]}
+    block = {"type": "thinking", "thinking": "Another's thought.", "signature": "another's"}
+    blocks = [{"role": "user", "content": "x"}, {"role": "assistant", "content": [block, {"type": "text", "text": "x"}]}]
+    unsigned = {"model": "claude-sonnet-4-5", "messages": [*blocks, {"role": "user", "content": "x"}]}
+    for kind, path, body in (
+        (Deepseek, "/chat/completions", lacking),
+        (Deepseek, "/chat/completions", foreign),
+        (Anthropic, "/v1/messages", unsigned),
+    ):
+        provider = kind()
+        status, _, text = provider.answer(path, body)
+        provider.close()
+        check(status == 400, f"{kind.__name__} took what it must reject: {text}")
 
 
 def say(text):
@@ -64,10 +91,12 @@ def plain(options):
     case = Case(options, "plain")
     text = case.run()
     try_comparison(text)
+    try_strictness()
+    check(case.anthropic.thought == case.anthropic.answered, "the model does not think: its thoughts are not tried")
     check(case.deepseek.asked == 0, "the second provider was asked, although the first did not fail")
     head = "; ".join(line.removeprefix("- ") for line in text.splitlines()[2:6])
     say(f"undisturbed: {head}; {case.anthropic.asked} model calls")
-    say("the comparison notices a finding that is lost and one that is doubled")
+    say("controls: the comparison notices a lost finding and a doubled one; the strict providers reject missing and foreign reasoning")
     return case.anthropic.asked
 
 
@@ -82,14 +111,14 @@ def killed(options, calls):
         def kill(number, case=case, moment=moment, pause=pause, done=done):
             if number == moment:
                 threading.Event().wait(pause)
-                done.append(case.review.server())
-                os.kill(done[0], signal.SIGKILL)
+                if server := case.review.server():
+                    os.kill(server, signal.SIGKILL)
+                    done.append(server)
 
         case.anthropic.on_call = kill
         case.run()
         check(len(done) == 1, f"no server was killed at call {moment}")
-        check(case.anthropic.asked > calls or moment == calls, f"nothing was asked again after the kill at call {moment}")
-    say(f"the server was killed in {len(moments)} reviews, once in each, at model calls {', '.join(map(str, moments))} of {calls}: the same report")
+    say(f"the server was killed in {len(moments)} reviews, once in each, at model calls {', '.join(map(str, moments))}: the same report")
 
 
 def killed_again(options, calls):
@@ -142,6 +171,7 @@ def fallen_back(options, calls):
     first, second = case.anthropic, case.deepseek
     check(first.answered > 0 and first.failed > 0, "the first provider did not fail in the middle")
     check(second.carried > 0, "no conversation went on at the second provider")
+    check(second.thought > 0, "the second provider's model never thinks: its reasoning is not tried")
     ended = sum(run["provider"] == "deepseek" for run in case.runs)
     say(
         f"the first provider breaks off at call {first.fails_from} and is overloaded from then on ({first.failed} calls failed): {ended} of "
@@ -156,10 +186,16 @@ def main():
         parser.add_argument(name, type=lambda path: Path(path).resolve(), required=True)
     parser.add_argument("--kills", type=int, default=int(os.environ.get("PROVE_KILLS", "20")))
     parser.add_argument("--seed", type=int, default=int(os.environ.get("PROVE_SEED", "14")))
+    parser.add_argument("--cut", action="store_true", help="only one kill and the fallback, as ./test does")
     options = parser.parse_args()
     options.tree = checkout(options.work / "checkout")
     started = time.monotonic()
     try:
+        if options.cut:
+            options.kills = 1
+            killed(options, CALLS)
+            fallen_back(options, CALLS)
+            return 0
         calls = plain(options)
         killed(options, calls)
         killed_again(options, calls)

@@ -39,7 +39,7 @@ class Provider(Model):
         self.limit, self.fails_from, self.delay = limit, fails_from, delay
         self.lock = threading.Lock()
         self.asked = self.answered = self.in_flight = self.most_in_flight = 0
-        self.throttled = self.failed = 0
+        self.throttled = self.failed = self.thought = 0
         self.rejected = []
         self.seen = set()
         """What `canaries` found in requests."""
@@ -132,6 +132,7 @@ class Anthropic(Provider):
 
     def blocks(self, body, turn):
         thinks = body.get("thinking", {}).get("type") in ("enabled", "adaptive")
+        self.thought += thinks
         thought = f"Turn {turns(body) + 1}: what did the tools say?"
         signed = {"type": "thinking", "thinking": thought, "signature": proof(body["model"], thought)}
         return ([signed] if thinks else []) + content(turn, turns(body))
@@ -196,6 +197,7 @@ class Deepseek(Provider):
 
     def stream(self, body, turn):
         number = turns(body)
+        self.thought += self.thinks(body)
         thought = f"Turn {number + 1}: what did the tools say?"
         reasoning = [{"reasoning_content": f"{thought} [{proof(body['model'], thought)}]"}] if self.thinks(body) else []
         calls = [
