@@ -129,7 +129,12 @@ async fn a_run_goes_elsewhere_without_asking_a_provider_that_refused_others() {
         hold.release.notify_one();
         let ended = tokio::time::timeout(Duration::from_secs(60), house.finish(held)).await;
         let view = ended.expect("it does not wait for the provider");
-        assert_eq!((view.status, view.final_text.as_deref()), (Status::Completed, Some("second 2")), "{:?}", view.error);
+        assert_eq!(
+            (view.status, view.final_text.as_deref()),
+            (Status::Completed, Some("second 2")),
+            "{:?}",
+            view.error
+        );
         assert_eq!(told(&house.journal(&view).await), ["first/deep to second/reasoner for throttled"]);
         let replay = house.engine.replay(&house.caller, view.run).await.expect("a journal");
         assert!(replay.ok, "{replay:?}");
