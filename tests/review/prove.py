@@ -118,7 +118,7 @@ def killed(options, calls):
         case.anthropic.on_call = kill
         case.run()
         check(len(done) == 1, f"no server was killed at call {moment}")
-    say(f"the server was killed in {len(moments)} reviews, once in each, at model calls {', '.join(map(str, moments))}: the same report")
+    say(f"reviews whose server was killed once: {len(moments)}, at model calls {', '.join(map(str, moments))}: the same report each time")
 
 
 def killed_again(options, calls):

@@ -28,14 +28,8 @@ def check(holds, message):
 def checkout(into):
     """A clean checkout of the repository as it is now: no data, nothing built."""
     shutil.rmtree(into, ignore_errors=True)
-    listed = subprocess.run(
-        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=REPOSITORY, capture_output=True, check=True
-    )  # fmt: skip
-    for name in filter(None, listed.stdout.decode().split("\0")):
-        if (REPOSITORY / name).is_file():
-            (into / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(REPOSITORY / name, into / name)
-    return into
+    left_out = shutil.ignore_patterns(".git", "target", "__pycache__", "node_modules")
+    return shutil.copytree(REPOSITORY, into, symlinks=True, ignore=left_out)
 
 
 def slices():
