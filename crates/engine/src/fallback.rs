@@ -7,7 +7,7 @@ use std::{
 };
 
 use drawloom_contract::{
-    choice::ModelName,
+    choice::{Fallback, ModelName},
     failure::RunError,
     message::Block,
     model::{ModelCard, TurnError},
@@ -95,6 +95,29 @@ impl RunTask {
             _ => from.to_string(),
         };
         self.engine.cooldowns.cool(failed, now.after(cooldown));
+        self.decide_fallback(fallback, now)
+    }
+
+    /// Another model with another credential, when the provider accepts no calls now. Other runs were told so: this one would only
+    /// wait for its turn to be told too.
+    pub(crate) fn leave_refusing_provider(&self) -> Option<(u32, Target)> {
+        let fallback = self.accepted().models.fallback?;
+        let now = self.engine.parts.clock.now();
+        let credential = |name: &ModelName| self.engine.parts.providers.get(&name.provider)?.credential.clone();
+        let mine = credential(&self.run.model)?;
+        if self.engine.cooldowns.is_cool(&self.run.model, now) || !self.engine.limiter.is_refusing(&mine, now) {
+            return None;
+        }
+        match self.decide_fallback(fallback, now) {
+            FallbackDecision::Switch { attempt, target } if credential(&target.to) != Some(mine) => {
+                Some((attempt, *target))
+            }
+            FallbackDecision::Switch { .. } | FallbackDecision::Suppressed(_) | FallbackDecision::Stay => None,
+        }
+    }
+
+    fn decide_fallback(&self, fallback: Fallback, now: Instant) -> FallbackDecision {
+        let from = &self.run.model;
         let attempt = self.run.switched.map_or(0, |(attempt, _)| attempt) + 1;
         if attempt > fallback.max_attempts {
             return FallbackDecision::Stay;

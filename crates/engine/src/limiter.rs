@@ -223,6 +223,11 @@ impl Limiter {
         self.lock().get_mut(credential).map(|state| state.next(now)).unwrap_or_default()
     }
 
+    /// Whether the provider accepts no call at all: it says so now, or it accepted none when it was last asked.
+    pub(crate) fn is_refusing(&self, credential: &str, now: Instant) -> bool {
+        self.lock().get(credential).is_some_and(|state| state.is_closed(now) || state.backoffs > 0)
+    }
+
     pub(crate) fn is_queued(&self, run: &RunKey) -> bool {
         self.lock().values().any(|state| state.waiting.contains(run))
     }

@@ -73,8 +73,14 @@ impl Turns {
 
 impl RunTask {
     /// Journals the intent of a turn, or that the run waits for room; says no when a record tells that the budget does
-    /// not allow the turn: then something else comes next.
+    /// not allow the turn, or that another model is asked: then something else comes next.
     pub(crate) async fn begin_turn(&mut self, plan: TurnPlan) -> bool {
+        if let Some((attempt, target)) = self.leave_refusing_provider() {
+            // If it waited for its turn there, that is for somebody else now.
+            self.engine.forget_waiting(&self.key);
+            self.switch(plan.turn, attempt, target, not_made());
+            return false;
+        }
         let Some(permit) = self.permit() else {
             // If it was woken because there is room in the budget, that is for somebody else now.
             for next in self.engine.budgets.pass_on(&self.owners, &self.key) {
@@ -212,8 +218,7 @@ impl RunTask {
     /// The turn was not asked for: the provider's credential was closed before.
     fn postpone_turn(&mut self, turn: u32, attempt: u32) {
         self.settle(Spent::default());
-        let error = RunError::new("throttled", "the provider takes no calls now, so that this one was not made");
-        let retry_at = Some(self.wall());
+        let (error, retry_at) = (not_made(), Some(self.wall()));
         self.push(Body::TurnFailed(TurnFailed { turn, attempt, error, retry_at, counted: false, maybe_paid: false }));
     }
 
@@ -364,6 +369,11 @@ impl RunTask {
             reservation.settle(spent);
         }
     }
+}
+
+/// Why a turn was not asked for at a provider that accepts no calls.
+fn not_made() -> RunError {
+    RunError::new("throttled", "the provider takes no calls now, so that this one was not made")
 }
 
 /// The turn, unless it has more parts than a conversation can carry.

@@ -133,6 +133,7 @@ impl Context {
                 .map(|model| format!("{}/{}", model.provider, model.model)).collect::<Vec<_>>(),
             "accepted_at": view.accepted_at.to_rfc3339(),
             "usage": view.usage,
+            "cost": view.cost.map(Amount),
             "warnings": accepted.warnings,
             "server_version": VERSION,
         }))

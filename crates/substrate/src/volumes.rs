@@ -151,7 +151,11 @@ impl VolumeTable {
                 () if data.exists() && guarded::contains(&File::open(data)?, path)? => "is inside the data directory",
                 () => continue,
             };
-            let message = format!("volume {name} {how} {}: its agents could change every run", data.display());
+            let could = match volume.mode {
+                Mode::ReadOnly => "read",
+                Mode::ReadWrite => "change",
+            };
+            let message = format!("volume {name} {how} {}: its agents could {could} every run", data.display());
             let hint = "use another directory for the volume, or move the data directory with --data-dir";
             problems.push(Problem::new(["volumes", name, "path"], message).with_hint(hint));
         }

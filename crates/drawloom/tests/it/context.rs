@@ -21,6 +21,7 @@ providers:
           calls: [{ tool: Context, input: { op: help, topic: artefacts } }]
         - text: "{{last}}"
 defaults: { provider: script, model: test }
+pricing: { models: { script/test: { input: 1, output: 1 } } }
 agents:
   asker:
     description: Looks itself up.
@@ -59,6 +60,8 @@ fn a_model_learns_what_it_is_and_what_it_may_do() {
     assert_eq!((&told["agent"], &told["description"]), (&json!("asker"), &json!("Looks itself up.")));
     assert_eq!((&told["user_id"], &told["depth"], &told["model"]), (&json!("ada"), &json!(0), &json!("test")));
     assert_eq!((&told["root_run_id"], &told["parent"]), (&told["run_id"], &Value::Null));
+    // The first turn read some thousand characters at a dollar a million tokens.
+    assert!(told["cost"].as_f64().is_some_and(|cost| cost > 0.0 && cost < 0.01), "{told}");
 
     let told = ask(&home, "tools");
     let names: Vec<&Value> = told["tools"].as_array().expect("tools").iter().map(|tool| &tool["name"]).collect();

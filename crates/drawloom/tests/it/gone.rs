@@ -68,21 +68,21 @@ fn a_volume_around_or_inside_the_data_directory_is_refused() {
     let home = Home::new();
     fs::create_dir_all(home.data().join("inside")).expect("a directory");
     std::os::unix::fs::symlink(home.data(), home.path().join("link")).expect("a link");
-    for (path, how) in [
-        (".", "contains the data directory"),
-        ("data", "contains the data directory"),
-        ("link", "contains the data directory"),
-        ("data/inside", "is inside the data directory"),
+    for (path, mode, how, could) in [
+        (".", "rw", "contains the data directory", "change"),
+        ("data", "ro", "contains the data directory", "read"),
+        ("link", "rw", "contains the data directory", "change"),
+        ("data/inside", "ro", "is inside the data directory", "read"),
     ] {
-        home.write("more.yaml", &format!("volumes: {{ bad: {{ path: {path:?} }} }}\n"));
+        home.write("more.yaml", &format!("volumes: {{ bad: {{ path: {path:?}, mode: {mode} }} }}\n"));
         let layers = ["--config", "drawloom.yaml", "--config", "more.yaml"];
         for command in [&["serve"][..], &["run", "echo", "hi"]] {
             let ran = home.run(&[command, &layers].concat()).exits(2);
-            let said = format!("volumes.bad.path: volume bad {how} <home>/data: its agents could change every run");
+            let said = format!("volumes.bad.path: volume bad {how} <home>/data: its agents could {could} every run");
             assert!(ran.stderr.contains(&said), "{path}: {}", ran.stderr);
         }
         // Those who only look say the same.
-        let said = format!("volume bad {how} <home>/data: its agents could change every run");
+        let said = format!("volume bad {how} <home>/data: its agents could {could} every run");
         let ran = home.run(&[&["validate"][..], &layers].concat()).exits(2);
         assert!(ran.stderr.contains(&said), "{path}: {}", ran.stderr);
         let ran = home.run(&[&["doctor", "--json"][..], &layers].concat()).exits(1).json();

@@ -1,5 +1,6 @@
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
+use async_trait::async_trait;
 use drawloom_contract::{
     choice::{Choice, Effort, Fallback, ModelName},
     definition::Definition,
@@ -7,11 +8,14 @@ use drawloom_contract::{
     model::ModelCard,
     record::{Body, Notice, Status},
     runs::{Interest, Runs as _},
+    tool::{Repeat, Step, Tool, ToolCard, ToolContext, ToolError},
 };
-use serde_json::json;
+use drawloom_models::Script;
+use serde_json::{Value, json};
+use tokio::sync::Notify;
 
 use crate::{
-    house::{House, Plan, ask},
+    house::{Hand, House, Plan, ask},
     providers::{Thinker, card},
 };
 
@@ -65,6 +69,76 @@ async fn a_thinking_conversation_goes_to_a_strict_provider_and_back() {
     assert!(replay.ok, "{replay:?}");
     let counts = house.engine.counts();
     assert_eq!((counts.fallbacks, counts.ended["completed"]), (2, 1));
+}
+
+/// Lasts until it is let go.
+#[derive(Default)]
+struct Hold {
+    begun: Notify,
+    release: Notify,
+}
+
+#[async_trait]
+impl Tool for Hold {
+    fn card(&self) -> ToolCard {
+        ToolCard { name: "Hold".into(), description: "Holds.".into(), input_schema: json!({ "type": "object" }) }
+    }
+
+    fn repeat(&self) -> Repeat<'_> {
+        Repeat::Safe
+    }
+
+    async fn call(&self, _: &ToolContext, _: Value) -> Result<Step, ToolError> {
+        self.begun.notify_one();
+        self.release.notified().await;
+        Ok(Step::done("released"))
+    }
+}
+
+fn script(name: &str, rules: Value) -> Arc<Script> {
+    let options = serde_json::from_value(json!({ "rules": rules })).expect("rules of the test");
+    Arc::new(Script::new(name, &options, Hand::new()).expect("rules of the test"))
+}
+
+#[tokio::test]
+async fn a_run_goes_elsewhere_without_asking_a_provider_that_refused_others() {
+    // At once while the provider is closed; and when it may be tried again, but is still in cooldown.
+    for later in [Duration::ZERO, Duration::from_secs(2)] {
+        let (clock, hold) = (Hand::new(), Arc::new(Hold::default()));
+        let held = json!({ "when": { "contains": "held", "turn": 1 }, "calls": [{ "tool": "Hold", "input": {} }] });
+        let first = script("first", json!([held, { "fail": { "kind": "overloaded", "message": "too much" } }]));
+        let fall_back = |agent: &mut Definition| {
+            may_fall_back(agent);
+            agent.tools = vec!["Hold".into()];
+            let choice = agent.choices.get_mut("default").expect("a choice");
+            choice.fallback = Some(Fallback { max_attempts: 3, cooldown_ms: 60_000 });
+        };
+        let plan = Plan::new(json!([]))
+            .clock(clock.clone())
+            .tool(hold.clone())
+            .provider("first", first)
+            .provider("second", script("second", json!([{ "text": "second {{turn}}" }])))
+            .agent("alice", fall_back);
+        let house = House::new(plan);
+        let held = house.start(ask("alice", "held"), Interest::Outcome).await;
+        hold.begun.notified().await;
+        let told_itself = house.run("alice", "told").await;
+        assert_eq!(told(&house.journal(&told_itself).await), ["first/deep to second/reasoner for model_overloaded"]);
+        // The clock stands still from here on: a run that waits for the provider never ends.
+        clock.turn(later);
+        hold.release.notify_one();
+        let ended = tokio::time::timeout(Duration::from_secs(60), house.finish(held)).await;
+        let view = ended.expect("it does not wait for the provider");
+        assert_eq!(
+            (view.status, view.final_text.as_deref()),
+            (Status::Completed, Some("second 2")),
+            "{:?}",
+            view.error
+        );
+        assert_eq!(told(&house.journal(&view).await), ["first/deep to second/reasoner for throttled"]);
+        let replay = house.engine.replay(&house.caller, view.run).await.expect("a journal");
+        assert!(replay.ok, "{replay:?}");
+    }
 }
 
 #[tokio::test]
