@@ -16,11 +16,14 @@ use drawloom_contract::{
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::{events::Event, runs::Amount};
+use crate::{
+    events::{Event, TREE_DONE},
+    runs::Amount,
+};
 
 /// Turns a run's items into events, one record at most one event. It sees the records in order, from the first, and
 /// remembers the little that later events repeat.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Mapper {
     provider: String,
     model: String,
@@ -271,11 +274,32 @@ fn end(view: &Arc<RunView>, seq: Seq) -> Event {
         stop_reason: view.stop_reason,
         usage: view.usage,
         cost: view.cost.map(Amount),
+        assumed_cost: view.assumed.map(Amount),
         error: view.error.as_ref(),
         final_text: view.final_text.as_deref(),
         warnings: &view.warnings,
     };
     event(name, Some(seq), &data)
+}
+
+/// An event of a stream of a tree: with the run and the agent that it is about, and its position as its id.
+pub fn placed(mut event: Event, run: RunId, agent: &AgentName, position: u64) -> Event {
+    let has_run = matches!(&*event.name, "agent" | "done" | "error");
+    event.data.pop();
+    if !has_run {
+        event.data.push_str(&format!(",\"run_id\":\"{run}\""));
+    }
+    if event.name != "agent" {
+        event.data.push_str(&format!(",\"agent\":\"{agent}\""));
+    }
+    event.data.push('}');
+    event.id = event.id.map(|_| position);
+    event
+}
+
+/// The last event of a stream of a tree.
+pub fn tree_done(top: RunId) -> Event {
+    event(TREE_DONE, None, &TreeDone { r#type: TREE_DONE, run_id: top })
 }
 
 /// The event with the time of what it shows, as its last field.
@@ -289,6 +313,12 @@ fn stamped(mut event: Event, at: Timestamp) -> Event {
 fn event(name: &'static str, id: Option<Seq>, data: &impl Serialize) -> Event {
     let data = serde_json::to_string(data).expect("event data has only text keys");
     Event { name: Cow::Borrowed(name), id, data }
+}
+
+#[derive(Serialize)]
+struct TreeDone {
+    r#type: &'static str,
+    run_id: RunId,
 }
 
 #[derive(Serialize)]
@@ -463,6 +493,8 @@ struct End<'a> {
     usage: Usage,
     #[serde(skip_serializing_if = "Option::is_none")]
     cost: Option<Amount>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    assumed_cost: Option<Amount>,
     error: Option<&'a RunError>,
     final_text: Option<&'a str>,
     warnings: &'a [String],
