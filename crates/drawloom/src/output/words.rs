@@ -62,6 +62,15 @@ pub fn money(amount: Amount, currency: &str) -> String {
     }
 }
 
+/// What `~` means before an amount of money.
+pub const ASSUMED: &str = "~ part of this cost is assumed: the provider did not report what was used";
+
+/// Money that was spent, marked with `~` when a part of it is assumed.
+pub fn assumed_money(amount: Amount, assumed: Option<Amount>, currency: &str) -> String {
+    let mark = if assumed.is_some() { "~" } else { "" };
+    format!("{mark}{}", money(amount, currency))
+}
+
 #[cfg(test)]
 mod tests {
     use drawloom_contract::money::Cost;
