@@ -14,6 +14,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use futures::StreamExt as _;
 use serde_json::Value;
+use unicode_width::UnicodeWidthStr as _;
 
 use drawloom_contract::{
     ids::RunId,
@@ -34,7 +35,7 @@ use crate::{
 use screen::Screen;
 use team::{Change, Member};
 
-pub(crate) use describe::{describe, tool_head, tool_line};
+pub(crate) use describe::{describe, mark_of, tool_head, tool_line};
 pub(crate) use team::Team;
 
 /// How much of a tool's input or result is shown, in columns, when the width of a line is unknown.
@@ -179,10 +180,7 @@ impl<'a> Live<'a> {
             }
             "tool_result" => {
                 let head = data["call"].as_u64().and_then(|call| self.calls.remove(&call)).unwrap_or_default();
-                let (mark, style) = match data["is_error"].as_bool() {
-                    Some(true) => ("✗", Style::Bad),
-                    _ => ("✓", Style::Good),
-                };
+                let (mark, style) = mark_of(data);
                 let line = tool_line(&head, data);
                 self.note(&format!("{} {}", self.output.beside(style, mark), self.output.beside(Style::Dim, &line)));
                 if data["is_error"].as_bool() == Some(true) {
@@ -335,8 +333,10 @@ pub(crate) fn summary(output: &Output, result: &RunResult, currency: &str) -> Ex
         (1, 1) => ", but its child run failed".to_owned(),
         (failed, children) => format!(", but {failed} of {children} child runs failed"),
     };
-    let status = output.beside(style, &format!("{mark} {}{over}", result.status.as_str().replace('_', " ")));
-    output.note(format!("{status}  {}", output.beside(Style::Dim, &figures(result, currency))));
+    let status = format!("{mark} {}{over}", result.status.as_str().replace('_', " "));
+    let (first, more) = break_up(&figures(result, currency), status.width() + 2, output.width());
+    output.note(format!("{}  {}", output.beside(style, &status), output.beside(Style::Dim, &first)));
+    more.iter().for_each(|line| output.note(format!("  {}", output.beside(Style::Dim, line))));
     for warning in &result.warnings {
         output.note(format!("{} {}", output.beside(Style::Notice, "warning:"), shown(warning)));
     }
@@ -357,7 +357,7 @@ pub(crate) fn summary(output: &Output, result: &RunResult, currency: &str) -> Ex
 }
 
 /// What a run took: time, tokens, money, and its id for later.
-fn figures(result: &RunResult, currency: &str) -> String {
+fn figures(result: &RunResult, currency: &str) -> Vec<String> {
     let mut parts = Vec::new();
     parts.extend(result.timings.total_ms.map(duration));
     let usage = &result.usage;
@@ -370,5 +370,21 @@ fn figures(result: &RunResult, currency: &str) -> String {
         parts.push(format!("total incl. {children}: {} tokens{}", count(tree.tokens), cost.unwrap_or_default()));
     }
     parts.push(result.run_id.to_string());
-    parts.join(" · ")
+    parts
+}
+
+/// Parts in lines of at most `width` columns, of which the first has `before` columns less.
+fn break_up(parts: &[String], before: usize, width: Option<usize>) -> (String, Vec<String>) {
+    let mut lines = vec![String::new()];
+    for part in parts {
+        let used = if lines.len() == 1 { before } else { 2 };
+        let line = lines.last_mut().expect("there is always a line");
+        let separator = if line.is_empty() { "" } else { " · " };
+        match width.is_none_or(|width| used + line.width() + separator.width() + part.width() <= width) {
+            true => line.extend([separator, part]),
+            false => lines.push(part.clone()),
+        }
+    }
+    let first = lines.remove(0);
+    (first, lines)
 }

@@ -22,9 +22,9 @@ use serde::Serialize;
 use crate::exit::{CommandError, Exit};
 
 pub use table::{Column, INTERRUPTED, Text};
-pub use text::{first_line, fit, shown, wrap};
+pub use text::{first_line, fit, fit_end, shown, wrap};
 pub use times::LocalTime;
-pub use words::{ASSUMED, ago, assumed_money, bytes, count, duration, money};
+pub use words::{ASSUMED, assumed_money, bytes, count, duration, money};
 
 /// The format of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use drawloom_wire::{events::Event, runs::Amount};
 use serde_json::Value;
 
-use crate::output::{LocalTime, bytes, count, duration, first_line, fit, money, shown};
+use crate::output::{LocalTime, Style, bytes, count, duration, first_line, fit, money, shown};
 
 /// Fields of a tool's input that say most of it.
 const TELLING: [&str; 8] = ["command", "path", "pattern", "url", "query", "agent", "prompt", "text"];
@@ -28,7 +28,7 @@ pub(crate) fn describe(event: &Event, currency: &str) -> Option<(&'static str, S
         "usage" => ("·", usage(&data["usage"], currency)),
         "tool_call" => ("→", tool_head(&data["tool_use"], 200)),
         "tool_result" => {
-            let mark = if data["is_error"].as_bool() == Some(true) { "✗" } else { "✓" };
+            let (mark, _) = mark_of(&data);
             let said = first_line(data["text"].as_str().unwrap_or_default(), 200);
             (mark, format!("{}: {said}", tool_line(&text(&data["tool_use"]["name"]), &data)))
         }
@@ -61,7 +61,11 @@ pub(crate) fn describe(event: &Event, currency: &str) -> Option<(&'static str, S
             let (from, to) = (name("failed_provider", "failed_model"), name("new_provider", "new_model"));
             ("⇄", format!("{from} → {to}: {}", text(&change["cause_error"])))
         }
-        "done" => ("✓", format!("completed, {}", usage(&data["usage"], currency))),
+        "done" => {
+            let mut spent = data["usage"].clone();
+            spent["cost"] = data["cost"].clone();
+            ("✓", format!("completed, {}", usage(&spent, currency)))
+        }
         "error" => {
             let error = &data["error"];
             ("✗", format!("{}: {} ({})", text(&data["status"]), text(&error["message"]), text(&error["code"])))
@@ -126,12 +130,33 @@ fn spawns(input: &Value) -> String {
     names.collect::<Vec<_>>().join(", ")
 }
 
+/// The mark of a call that is done, and its style.
+pub(crate) fn mark_of(result: &Value) -> (&'static str, Style) {
+    match result["is_error"].as_bool() {
+        Some(true) => ("✗", Style::Bad),
+        _ if failed_children(result).is_some() => ("!", Style::Notice),
+        _ => ("✓", Style::Good),
+    }
+}
+
+/// How many of the child runs of a call did not complete, and how many there were; nothing when all completed.
+fn failed_children(result: &Value) -> Option<(usize, usize)> {
+    if result["tool_use"]["name"].as_str() != Some("Agent") {
+        return None;
+    }
+    let told: Value = serde_json::from_str(result["text"].as_str()?).ok()?;
+    let children = told["results"].as_array()?;
+    let failed = children.iter().filter(|child| child["ok"].as_bool() == Some(false)).count();
+    (failed > 0).then_some((failed, children.len()))
+}
+
 /// A call that is done: what it was, how long it took and how much it brought.
 pub(crate) fn tool_line(head: &str, result: &Value) -> String {
     let size = bytes(result["text"].as_str().unwrap_or_default().len() as u64);
     let took = result["took_ms"].as_u64().map(|took| format!("{}, ", duration(took))).unwrap_or_default();
     let doubt = if result["in_doubt"].as_bool() == Some(true) { ", in doubt" } else { "" };
-    format!("{head}  {took}{size}{doubt}")
+    let failed = failed_children(result).map(|(failed, all)| format!(", {failed} of {all} failed")).unwrap_or_default();
+    format!("{head}  {took}{size}{doubt}{failed}")
 }
 
 #[cfg(test)]
@@ -158,6 +183,8 @@ mod tests {
             words("tool_call", json!({ "tool_use": { "name": "Agent", "input": { "name": "reader", "prompt": "go" } } })),
             words("tool_call", json!({ "tool_use": { "name": "Agent", "input": { "spawns": [{ "name": "a" }, { "name": "b" }, { "name": "a" }] } } })),
             words("tool_result", result),
+            words("tool_result", json!({ "tool_use": { "name": "Agent" }, "text": r#"{"results":[{"ok":true},{"ok":false}]}"# })),
+            words("done", json!({ "usage": { "input_tokens": 2, "output_tokens": 1 }, "cost": 0.25 })),
             words("message", json!({ "text": "", "tool_uses": [1, 2] })),
             words("usage", usage),
             words("usage", json!({ "usage": { "input_tokens": 9, "output_tokens": 1, "cost": 0.5, "assumed": true } })),

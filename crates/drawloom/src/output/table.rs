@@ -5,7 +5,7 @@ use unicode_width::UnicodeWidthStr as _;
 
 use super::{
     Style,
-    text::{fit, shown},
+    text::{fit, fit_end, shown},
 };
 
 /// Between two columns.
@@ -20,12 +20,14 @@ pub struct Column<'a> {
     shrinks_to: Option<usize>,
     /// Left out when the line is too narrow: the highest first.
     leave_out: Option<u8>,
+    /// Cut at its beginning, not at its end.
+    keeps_end: bool,
 }
 
 impl<'a> Column<'a> {
     /// A column that is shown whole.
     pub const fn new(title: &'a str) -> Self {
-        Self { title, right: false, shrinks_to: None, leave_out: None }
+        Self { title, right: false, shrinks_to: None, leave_out: None, keeps_end: false }
     }
 
     /// A column of numbers.
@@ -39,6 +41,13 @@ impl<'a> Column<'a> {
     #[must_use]
     pub const fn shrinks_to(mut self, least: usize) -> Self {
         self.shrinks_to = Some(least);
+        self
+    }
+
+    /// A column of paths, which are cut at their beginning.
+    #[must_use]
+    pub const fn keeps_end(mut self) -> Self {
+        self.keeps_end = true;
         self
     }
 
@@ -185,7 +194,7 @@ fn line(
     let mut line = String::new();
     for (at, column) in columns.iter().enumerate() {
         let Text { text, style } = cell(column);
-        let text = fit(&text, column.2);
+        let text = if column.1.keeps_end { fit_end(&text, column.2) } else { fit(&text, column.2) };
         let padding = " ".repeat(column.2.saturating_sub(text.width()));
         let text = style.map_or_else(|| text.clone(), |style| paint(style, &text));
         if at > 0 {

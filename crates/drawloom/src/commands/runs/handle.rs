@@ -3,21 +3,13 @@
 
 use std::{convert::Infallible, str::FromStr};
 
-use drawloom_contract::{
-    ids::{BatchId, RunId},
-    time::{Clock as _, Timestamp},
-};
+use drawloom_contract::ids::{BatchId, RunId};
 use drawloom_wire::{
     batches::GetBatch,
     runs::{GetRun, Include, ListRuns, RunResult},
 };
 
-use crate::{
-    clock::SystemClock,
-    connect::Connection,
-    exit::CommandError,
-    output::{ago, first_line},
-};
+use crate::{connect::Connection, exit::CommandError, output::first_line};
 
 /// Candidates of an ambiguous prefix that are shown.
 const SHOWN: usize = 8;
@@ -133,7 +125,6 @@ async fn matches(connection: &Connection, prefix: String) -> Result<Vec<Candidat
     let include = if is_batch { Vec::new() } else { vec![Include::Prompt] };
     let ask = ListRuns { id_prefix: Some(prefix), limit: Some(limit), include, ..ListRuns::default() };
     let runs = connection.backend.call(&ask).await?.runs;
-    let now = SystemClock.wall();
     let mut found: Vec<Candidate> = Vec::new();
     for run in runs {
         let named = match run.batch_id.filter(|_| is_batch) {
@@ -141,21 +132,19 @@ async fn matches(connection: &Connection, prefix: String) -> Result<Vec<Candidat
             None => Named::Run(run.run_id),
         };
         if found.iter().all(|known| known.named != named) {
-            found.push(Candidate { named, about: about(&run, named, now) });
+            found.push(Candidate { named, about: about(&run, named) });
         }
     }
     Ok(found)
 }
 
-fn about(run: &RunResult, named: Named, now: Timestamp) -> String {
-    let accepted = run.timings.accepted_at.parse::<jiff::Timestamp>().ok();
-    let age = accepted.map(|time| now.since(Timestamp::from_millis(time.as_millisecond())).as_millis());
-    let age = ago(age.and_then(|age| u64::try_from(age).ok()).unwrap_or_default());
+/// A line of at most 80 columns, with its indentation.
+fn about(run: &RunResult, named: Named) -> String {
     match named {
-        Named::Batch(batch) => format!("{batch}  batch, {age}"),
+        Named::Batch(batch) => format!("{batch}  batch"),
         Named::Run(id) => {
-            let prompt = first_line(run.prompt.as_deref().unwrap_or_default(), 40);
-            format!("{id}  {}, {}, {age}  {prompt}", run.agent, run.status.as_str()).trim_end().to_owned()
+            let asked = format!("{}: {}", run.agent, run.prompt.as_deref().unwrap_or_default());
+            format!("{id}  {:<9}  {}", run.status.as_str(), first_line(&asked, 29))
         }
     }
 }

@@ -37,6 +37,9 @@ Examples:
 /// The width of a line, when the terminal does not say.
 const USUAL_WIDTH: usize = 120;
 
+/// A shorter time in the queue is not worth a word, in milliseconds.
+const NOTABLE_MS: u64 = 100;
+
 /// Lines of a prompt that are shown.
 const PROMPT_LINES: usize = 8;
 
@@ -259,11 +262,10 @@ impl Shown {
         let timings = &self.run.timings;
         let accepted = LocalTime::parse(&timings.accepted_at);
         line("started", accepted.map_or_else(|| timings.accepted_at.clone(), |time| self.local.whole(time)));
-        let queued = timings.queued_ms.map(|queued| format!("{} queued", duration(queued)));
-        let ran = timings.run_ms.map(|ran| format!("{} running", duration(ran)));
-        let times: Vec<String> = [queued, ran].into_iter().flatten().collect();
-        if !times.is_empty() {
-            line("took", times.join(", "));
+        let queued = timings.queued_ms.filter(|queued| *queued >= NOTABLE_MS);
+        let queued = queued.map(|queued| format!(" ({} in the queue)", duration(queued))).unwrap_or_default();
+        if let Some(took) = timings.total_ms {
+            line("took", format!("{}{queued}", duration(took)));
         }
     }
 

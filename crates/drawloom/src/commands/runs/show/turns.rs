@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{Calls, USUAL_WIDTH};
 use crate::{
-    live::{describe, tool_head, tool_line},
+    live::{describe, mark_of, tool_head, tool_line},
     output::{Output, Style, first_line, fit, shown, wrap},
 };
 
@@ -55,7 +55,7 @@ pub(super) fn show(output: &Output, events: &[Event], currency: &str, calls: Cal
 
 fn call_lines(output: &Output, asked: &Value, result: &Value, width: usize, calls: Calls, lines: &mut Vec<String>) {
     let has_failed = result["is_error"].as_bool() == Some(true);
-    let (mark, style) = if has_failed { ("✗", Style::Bad) } else { ("✓", Style::Good) };
+    let (mark, style) = mark_of(result);
     let head = fit(&tool_line(&tool_head(asked, width), result), width);
     lines.push(format!("     {} {}", output.styled(style, mark), output.styled(Style::Dim, &head)));
     let text = result["text"].as_str().unwrap_or_default();
@@ -71,9 +71,17 @@ fn call_lines(output: &Output, asked: &Value, result: &Value, width: usize, call
             lines.extend(shown(&input).lines().map(|line| format!("         {line}")));
             lines.push(format!("       {}", output.styled(Style::Dim, if has_failed { "error" } else { "output" })));
             let paint = |line: &str| if has_failed { output.styled(Style::Bad, line) } else { line.to_owned() };
-            lines.extend(shown(text).lines().map(|line| format!("         {}", paint(line))));
+            lines.extend(shown(&readable(text)).lines().map(|line| format!("         {}", paint(line))));
         }
     }
+}
+
+/// JSON with its fields on lines of their own; other text as it is.
+fn readable(text: &str) -> String {
+    let value = Some(text)
+        .filter(|text| text.starts_with(['{', '[']))
+        .and_then(|text| serde_json::from_str::<Value>(text).ok());
+    value.and_then(|value| serde_json::to_string_pretty(&value).ok()).unwrap_or_else(|| text.to_owned())
 }
 
 /// The first lines of why something failed, in `width` columns.
