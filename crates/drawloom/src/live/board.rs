@@ -14,7 +14,7 @@ use crate::output::{Style, count, fit, money, shown};
 /// Frames of what moves, ten a second.
 const FRAMES: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
 
-/// Columns of an indented name.
+/// Columns of an indented name, at most; a narrow terminal gives it a quarter.
 const NAME: usize = 24;
 
 /// The fewest columns of what a run is doing; figures go before that.
@@ -59,17 +59,18 @@ pub(crate) fn lines(team: &Team, size: Size, now: Timestamp, currency: &str) -> 
     let folded = usize::from(!ended.is_empty());
     let room = size.rows.saturating_sub(2).max(3);
     let (shown, left_out) = choose(&working, room.saturating_sub(folded));
-    let mut rows: Vec<Row> = shown.iter().map(|member| row(team, member, now, currency)).collect();
+    // The last column stays free: some terminals break a line that fills it.
+    let columns = size.columns.saturating_sub(1);
+    let name = (columns / 4).clamp(8, NAME);
+    let mut rows: Vec<Row> = shown.iter().map(|member| row(team, member, name, now, currency)).collect();
     if !ended.is_empty() {
         rows.push(fold(&ended, currency));
     }
-    // The last column stays free: some terminals break a line that fills it.
-    let columns = size.columns.saturating_sub(1);
     let mut lines = lay_out(&rows, columns);
     if left_out > 0 {
         let mut line = Line::default();
         line.push(fit(&format!("  + {left_out} more"), columns), Some(Style::Dim));
-        lines.push(line);
+        lines.insert(shown.len(), line);
     }
     lines
 }
@@ -88,7 +89,7 @@ fn choose<'a>(working: &[&'a Member], room: usize) -> (Vec<&'a Member>, usize) {
     (ranked.iter().map(|place| working[*place]).collect(), working.len() - ranked.len())
 }
 
-fn row(team: &Team, member: &Member, now: Timestamp, currency: &str) -> Row {
+fn row(team: &Team, member: &Member, name: usize, now: Timestamp, currency: &str) -> Row {
     let frame = usize::try_from(now.as_millis().rem_euclid(1_000) / 100).unwrap_or_default();
     let mark = match member.is_queued() {
         true => ("·".to_owned(), Some(Style::Dim)),
@@ -96,7 +97,7 @@ fn row(team: &Team, member: &Member, now: Timestamp, currency: &str) -> Row {
     };
     Row {
         mark,
-        name: fit(&format!("{}{}", "  ".repeat(member.depth.min(4)), shown(&member.agent)), NAME),
+        name: fit(&format!("{}{}", "  ".repeat(member.depth.min(4)), shown(&member.agent)), name),
         doing: shown(&team.doing(member)).replace('\n', " "),
         tokens: tokens(member.tokens),
         cost: cost(member.cost, member.is_assumed, currency),
@@ -166,10 +167,8 @@ fn lay_out(rows: &[Row], columns: usize) -> Vec<Line> {
         .map(|row| {
             let mut line = Line::default();
             line.push(row.mark.0.clone(), row.mark.1);
-            line.push(format!(" {:<name$}", row.name), Some(Style::Bold));
-            let text = fit(&row.doing, space);
-            let padding = " ".repeat(space.saturating_sub(text.width()));
-            line.push(format!("  {text}{padding}"), None);
+            line.push(format!(" {}", padded(&row.name, name)), Some(Style::Bold));
+            line.push(format!("  {}", padded(&fit(&row.doing, space), space)), None);
             let mut last = String::new();
             for (text, width) in [&row.tokens, &row.cost, &row.time].into_iter().zip(figures) {
                 if width > 0 {
@@ -181,6 +180,11 @@ fn lay_out(rows: &[Row], columns: usize) -> Vec<Line> {
             cut(line, columns)
         })
         .collect()
+}
+
+/// The text with spaces behind it, `width` columns wide.
+fn padded(text: &str, width: usize) -> String {
+    format!("{text}{}", " ".repeat(width.saturating_sub(text.width())))
 }
 
 /// A line that is still too wide, such as on a terminal of ten columns, is cut.

@@ -201,13 +201,16 @@ mod tests {
         → Agent reader: go
         → Agent 2 × a, b
         ✓ Read  12 ms, 17 B: remember…
-        » asks for 2 calls
+        ! Agent  38 B, 1 of 2 failed: {"results":[{"ok":true},{"ok":false}]}
+        ✓ completed, 2 tokens in, 1 out, $0.250
+        » requests 2 tool calls
         · 1,200 tokens in, 34 out, $0.012
-        … waits for the provider's rate limit until 04:00:01.500
-        … waits for its children
+        · 9 tokens in, 1 out, ~$0.500 (assumed: the provider did not report it)
+        … waiting for the provider's rate limit, at most 1.5 s
+        … waiting for its calls
         ⇄ a/x → b/y: too busy
-        ↻ turn 1, try 2 after 500 ms
-        ! turn 1 came to nothing; it may be charged: cut
+        ↻ retrying the model call (attempt 2) after 500 ms
+        ! model call failed (attempt 3): cut; it may be charged; no retries left
         ✗ failed: m (c)
         ! asked another
         "#);

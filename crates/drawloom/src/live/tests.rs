@@ -110,10 +110,10 @@ fn the_board_has_a_line_for_each_run_at_work_and_folds_the_others() {
 fn a_run_without_children_has_one_line() {
     let mut story = Story::default();
     story.starts(1, None, "echo");
-    insta::assert_snapshot!(story.board(60, 30), @"");
+    insta::assert_snapshot!(story.board(60, 30), @"· echo  queued                                          0 s");
     story.is_admitted(1);
     story.seconds = 3_725;
-    insta::assert_snapshot!(story.board(60, 30), @"");
+    insta::assert_snapshot!(story.board(60, 30), @"⠋ echo  asking the model                           1 h 02 m");
 }
 
 #[test]
@@ -132,7 +132,7 @@ fn a_board_that_is_too_tall_says_how_many_more_there_are_and_hides_queued_runs_f
     // The lead, nine of the twelve that work, the rest, and one that has ended.
     assert_eq!(board.lines().count(), 12, "{board}");
     assert_eq!(board.matches("asking the model").count(), 9, "{board}");
-    assert!(!board.contains("queued") && board.contains("+ 28 more\n") && board.contains("1 completed"), "{board}");
+    assert!(!board.contains("queued") && board.contains("+ 29 more\n") && board.contains("1 completed"), "{board}");
     // A terminal of three rows shows something all the same.
     assert!(story.board(80, 1).lines().count() <= 3);
 }
