@@ -131,7 +131,9 @@ impl<'a> Live<'a> {
         let line = match change {
             Change::Started(_) if self.output.shows_progress() => return,
             Change::Started(_) => {
-                format!("▶ {}", self.output.beside(Style::Dim, &format!("{} started as {run}", shown(&member.agent))))
+                let prompt = if member.prompt.is_empty() { String::new() } else { format!(": {}", member.prompt) };
+                let said = format!("{} started as {run}{prompt}", shown(&member.agent));
+                format!("▶ {}", self.output.beside(Style::Dim, &said))
             }
             Change::Ended(_) if member.has_failed() => self.failure(&member, self.width()),
             Change::Ended(_) if self.output.shows_progress() => return,

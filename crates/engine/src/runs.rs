@@ -80,7 +80,9 @@ impl Runs for Engine {
     async fn load_by_agent_id(&self, caller: &Caller, agent_id: &AgentId) -> Result<RunView, Failure> {
         let found = self.parts.reader.find_by_agent_id(&caller.visible(), agent_id).await;
         found.map_err(|error| self.unreadable(&error))?.ok_or_else(|| {
-            Failure::new(FailureKind::NotFound, "unknown_agent_id", format!("no run has the agent_id {agent_id}"))
+            let message = format!("no run matches \"{agent_id}\"");
+            Failure::new(FailureKind::NotFound, "unknown_agent_id", message)
+                .with_hint("list_runs (`GET /v1/runs`, `drawloom runs list`) lists the runs")
         })
     }
 

@@ -13,7 +13,7 @@ use drawloom_contract::record::Seq;
 use serde_json::Value;
 
 pub use list::{EVENTS, EventCard, Field};
-pub use mapper::{Mapper, placed, tree_done};
+pub use mapper::{Mapper, placed, tree_done, with_prompt};
 pub(crate) use parser::LIMITS;
 pub use parser::{MAX_EVENT, Parser};
 pub use rebuild::Rebuilder;

@@ -30,6 +30,8 @@ pub(crate) struct Member {
     pub(crate) run: RunId,
     pub(crate) parent: Option<RunId>,
     pub(crate) agent: String,
+    /// The beginning of what it was asked, on one line.
+    pub(crate) prompt: String,
     /// How many runs of the team are above it.
     pub(crate) depth: usize,
     pub(crate) tokens: u64,
@@ -80,6 +82,7 @@ impl Team {
                 run,
                 parent,
                 agent: data["agent"].as_str().unwrap_or_default().to_owned(),
+                prompt: first_line(data["prompt"].as_str().unwrap_or_default(), GLIMPSE),
                 depth: above.unwrap_or(0),
                 tokens: 0,
                 cost: None,
@@ -135,13 +138,13 @@ impl Team {
             (Some(end), _) => end.status.as_str().replace('_', " "),
             (None, _) if open == 1 => "waiting for 1 child run".to_owned(),
             (None, _) if open > 1 => format!("waiting for {open} child runs"),
-            (None, State::Queued) => "queued".to_owned(),
+            (None, State::Queued) => member.about("queued"),
             (None, _) if !member.calls.is_empty() => {
                 let heads: Vec<&str> = member.calls.values().map(String::as_str).collect();
                 heads.join("; ")
             }
             (None, State::Waiting) => "waiting".to_owned(),
-            (None, State::Doing(what)) => what.clone(),
+            (None, State::Doing(what)) => member.about(what),
         }
     }
 }
@@ -203,6 +206,14 @@ impl Member {
         }
         self.cost = amount(&data["cost"]).or(self.cost);
         self.is_assumed |= data["assumed_cost"].is_number();
+    }
+
+    /// What it does, and for a child what it was asked: several may have the same agent.
+    fn about(&self, doing: &str) -> String {
+        match self.depth > 0 && !self.prompt.is_empty() {
+            true => format!("{doing} · {}", self.prompt),
+            false => doing.to_owned(),
+        }
     }
 
     /// How long it took, or takes until `now`, in milliseconds.

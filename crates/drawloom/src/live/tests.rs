@@ -36,7 +36,8 @@ impl Story {
 
     fn starts(&mut self, run: u8, parent: Option<u8>, agent: &str) {
         let parent = parent.map(|parent| id(parent).to_string());
-        let change = self.event(run, "agent", json!({ "agent": agent, "parent_run_id": parent }));
+        let prompt = format!("part {run} of the work");
+        let change = self.event(run, "agent", json!({ "agent": agent, "parent_run_id": parent, "prompt": prompt }));
         assert_eq!(change, Some(Change::Started(id(run))));
     }
 

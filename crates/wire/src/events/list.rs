@@ -74,6 +74,7 @@ pub static EVENTS: &[EventCard] = &[
             field("batch_id", "the batch that it is part of"),
             field("index", "its place there"),
             field("warnings", "what was narrowed, overridden or defaulted"),
+            field("prompt", "in a stream of a tree: the first 200 bytes of what it was asked"),
             AT,
         ],
     },

@@ -5,6 +5,7 @@ use std::{borrow::Cow, collections::HashMap, sync::Arc};
 use drawloom_contract::{
     failure::RunError,
     ids::{AgentId, AgentName, BatchId, RunId, SessionId},
+    message::{Block, Role, Segment},
     model::DeltaKind,
     record::{Accepted, BatchPlace, Body, Parent, Record, Seq, Status, StopReason, TurnDone, TurnFailed},
     runs::{Delta, Item},
@@ -20,6 +21,9 @@ use crate::{
     events::{Event, TREE_DONE},
     runs::Amount,
 };
+
+/// Bytes of a prompt in an event.
+const EXCERPT: usize = 200;
 
 /// Turns a run's items into events, one record at most one event. It sees the records in order, from the first, and
 /// remembers the little that later events repeat.
@@ -294,6 +298,21 @@ pub fn placed(mut event: Event, run: RunId, agent: &AgentName, position: u64) ->
     }
     event.data.push('}');
     event.id = event.id.map(|_| position);
+    event
+}
+
+/// The event `agent` of a stream of a tree, with the beginning of what the run was asked.
+pub fn with_prompt(mut event: Event, segments: &[Segment]) -> Event {
+    let mut texts = segments.iter().filter(|segment| segment.role == Role::User).flat_map(|segment| &segment.content);
+    let text = texts.find_map(|block| match block {
+        Block::TrustedText { text } | Block::UntrustedBlock { text, .. } => Some(text),
+        Block::Image { .. } => None,
+    });
+    if let Some(text) = text {
+        let text = serde_json::to_string(&text[..text.floor_char_boundary(EXCERPT)]).expect("a string is always JSON");
+        event.data.pop();
+        event.data.push_str(&format!(",\"prompt\":{text}}}"));
+    }
     event
 }
 

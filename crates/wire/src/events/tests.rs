@@ -343,6 +343,11 @@ fn an_event_of_a_tree_says_which_run_and_agent_it_is_about() {
         let data = placed.json();
         assert_eq!((&data["run_id"], &data["agent"]), (&view.run.to_string().into(), &view.agent.as_str().into()));
         assert_eq!(placed.id, has_id.then_some(77));
+        if placed.name == "agent" {
+            let asked = super::with_prompt(placed.clone(), &[Segment::user(format!("\"{}", "é".repeat(150)))]);
+            assert_eq!(asked.json()["prompt"], format!("\"{}", "é".repeat(99)), "a character is never cut in two");
+            assert_eq!(super::with_prompt(placed.clone(), &[]), placed);
+        }
         assert_eq!(placed.data.matches("\"run_id\"").count(), 1, "{}", placed.data);
     }
 }

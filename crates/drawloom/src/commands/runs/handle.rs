@@ -92,8 +92,12 @@ impl Handle {
         if let Ok(agent_id) = text.parse() {
             match connection.backend.call(&GetRun { agent_id: Some(agent_id), ..GetRun::default() }).await {
                 Ok(run) => return Ok(Named::Run(run.run_id)),
-                Err(error) if error.code != "unknown_agent_id" => return Err(error),
-                Err(_) => {}
+                // The server's words: it masks secrets.
+                Err(error) if error.code == "unknown_agent_id" => {
+                    let message = format!("{}; see `drawloom runs list`", error.message);
+                    return Err(CommandError::usage("unknown_run", message));
+                }
+                Err(error) => return Err(error),
             }
         }
         Err(CommandError::usage("unknown_run", format!("no run matches {text:?}; see `drawloom runs list`")))

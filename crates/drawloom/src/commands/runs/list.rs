@@ -167,10 +167,10 @@ pub(super) fn show(output: &Output, runs: &[RunResult], executing: Executing, lo
         Column::new("run"),
         Column::new("agent").shrinks_to(6),
         Column::new("status"),
-        Column::new(&started),
+        Column::new(&started).optional(3),
         Column::new("took").right().optional(5),
         Column::new("tokens").right().optional(6),
-        Column::new("cost").right(),
+        Column::new("cost").right().optional(2),
         Column::new("prompt").shrinks_to(16),
         Column::new("error").shrinks_to(20).optional(4),
     ];
@@ -185,7 +185,7 @@ pub(super) fn show(output: &Output, runs: &[RunResult], executing: Executing, lo
 fn row(run: &RunResult, digits: usize, executing: Executing, local: &LocalTime, currency: &str) -> [Text; 9] {
     let status = match run.position {
         _ if executing.is_interrupted(run) => Text::interrupted(),
-        Some(position) => Text::new(format!("queued, place {position}")).style(Style::Dim),
+        Some(position) => Text::new(format!("queued #{position}")).style(Style::Dim),
         None => Text::status(run.status),
     };
     let accepted = LocalTime::parse(&run.timings.accepted_at).map(|time| local.brief(time));

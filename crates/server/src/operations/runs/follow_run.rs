@@ -12,7 +12,7 @@ use drawloom_contract::{
     view::RunView,
 };
 use drawloom_wire::{
-    events::{Event, Mapper, placed, tree_done},
+    events::{Event, Mapper, placed, tree_done, with_prompt},
     runs::{self, How, RunResult},
 };
 use futures::{
@@ -121,7 +121,12 @@ impl Tree {
             self.runs.insert(*run, (Mapper::default(), accepted.agent.clone()));
         }
         let (mapper, agent) = self.runs.get_mut(run)?;
-        let event = placed(mapper.map(it)?, *run, agent, *position);
+        let mut event = placed(mapper.map(it)?, *run, agent, *position);
+        if let Item::Record(record) = it
+            && let Body::Accepted(accepted) = &record.body
+        {
+            event = with_prompt(event, &accepted.segments);
+        }
         if matches!(it, Item::Ended(_)) {
             // A large tree has many runs that ended long ago.
             self.runs.remove(run);
