@@ -26,17 +26,7 @@ pub enum FailureKind {
 impl FailureKind {
     /// Whether the same request may work later.
     pub fn is_retryable(self) -> bool {
-        match self {
-            Self::Throttled | Self::Unavailable => true,
-            Self::Invalid
-            | Self::TooLarge
-            | Self::Unauthenticated
-            | Self::Denied
-            | Self::NotFound
-            | Self::Conflict
-            | Self::Broken
-            | Self::Bug => false,
-        }
+        matches!(self, Self::Throttled | Self::Unavailable)
     }
 }
 

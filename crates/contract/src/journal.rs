@@ -11,7 +11,7 @@ use crate::{
     failure::{Explain, FailureKind},
     ids::{AgentId, AgentName, BatchId, Digest, RunId, RunKey, SessionId, Tenant, UserId},
     log::{LogChange, LogChanged},
-    money::Spent,
+    money::TreeTotal,
     once::{Answered, Once, RequestKey},
     record::{Epoch, Record, Seq, Status},
     redact::Redacted,
@@ -133,17 +133,7 @@ pub enum StoreError {
 
 impl Explain for StoreError {
     fn kind(&self) -> FailureKind {
-        match self {
-            Self::Gone { .. } => FailureKind::Broken,
-            Self::Full { .. }
-            | Self::NoRoomForCopy { .. }
-            | Self::ReadOnly { .. }
-            | Self::Corrupt { .. }
-            | Self::TooNew { .. }
-            | Self::Locked { .. }
-            | Self::Failed { .. }
-            | Self::Closed => FailureKind::Unavailable,
-        }
+        if matches!(self, Self::Gone { .. }) { FailureKind::Broken } else { FailureKind::Unavailable }
     }
 
     fn code(&self) -> &'static str {
@@ -163,13 +153,9 @@ impl Explain for StoreError {
         Some(match self {
             Self::Full { .. } => "free some space there; runs go on by themselves after that".into(),
             Self::NoRoomForCopy { .. } => "free that much space there and start again; the store is as it was".into(),
-            Self::ReadOnly { .. } => {
-                "make the data directory and all that is in it writable for this user, or pass --data-dir".into()
-            }
+            Self::ReadOnly { .. } => "make the data directory and its files writable, or pass --data-dir".into(),
             Self::Corrupt { .. } => "stop drawloom, keep a copy of the store, and restore a backup".into(),
-            Self::Gone { .. } => {
-                "stop the server, put the store back or restore a backup, and start the server again".into()
-            }
+            Self::Gone { .. } => "stop the server, restore the store or a backup, and start the server again".into(),
             Self::TooNew { .. } => "use a newer drawloom, or another --data-dir".into(),
             Self::Locked { .. } => "wait for it to end, or pass another --data-dir".into(),
             Self::Failed { .. } => "see the server's log; `drawloom doctor` checks the data directory".into(),
@@ -181,15 +167,11 @@ impl Explain for StoreError {
 impl Explain for CommitError {
     fn kind(&self) -> FailureKind {
         match self {
-            Self::Conflict { .. }
-            | Self::Repeated(_)
-            | Self::ChildExists { .. }
-            | Self::AgentIdInUse { .. }
-            | Self::SessionBusy { .. } => FailureKind::Conflict,
             Self::UnknownSession(_) => FailureKind::NotFound,
             Self::Refused(error) => error.kind(),
             Self::LostOwnership { .. } => FailureKind::Unavailable,
             Self::Store(error) => error.kind(),
+            _ => FailureKind::Conflict,
         }
     }
 
@@ -214,7 +196,7 @@ impl Explain for CommitError {
             Self::SessionBusy { .. } => Some("wait for that run, cancel it, or leave session_id out".into()),
             Self::UnknownSession(_) => Some("leave session_id out to begin a new session".into()),
             Self::Store(error) => error.hint(),
-            Self::Conflict { .. } | Self::Repeated(_) | Self::ChildExists { .. } | Self::LostOwnership { .. } => None,
+            _ => None,
         }
     }
 }
@@ -241,11 +223,35 @@ pub struct RunFilter {
     pub session: Option<SessionId>,
     pub batch: Option<BatchId>,
     pub parent: Option<RunId>,
+    /// Only runs with an id in this range, both ends included. Ids begin with the time of accept. The same for batches.
+    pub ids: Option<(RunId, RunId)>,
+    pub batches: Option<(BatchId, BatchId)>,
+    /// Only runs that no other run spawned.
+    pub roots: bool,
     /// Only runs older than this one (the last of the page before).
     pub before: Option<RunId>,
     /// At most this many, newest first.
     pub limit: u32,
 }
+
+/// What tables of runs show and rows do not have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Label {
+    /// The beginning of what the run was asked.
+    pub prompt: String,
+    /// How many hex digits of its id no other run of the tenant begins with.
+    pub digits: usize,
+}
+
+/// Something of a run of a tree, with its position in the journal of all runs; 0 for what is not in the journal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Placed<T> {
+    pub position: u64,
+    pub run: RunId,
+    pub it: T,
+}
+
+pub type TreePart = (Vec<Placed<Record>>, u64);
 
 /// A wait for a time that has not come, or a run's deadline.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -291,6 +297,13 @@ pub trait RunReader: Send + Sync {
     /// long it is, so that an empty answer means that there are no more.
     async fn read_journal_part(&self, key: &RunKey, after: Seq, bytes: usize) -> Result<Vec<Record>, StoreError>;
 
+    /// Records of all runs of a tree after position `after`, in the order of the journal, as many as `read_journal_part`
+    /// would answer, and the position up to which there are no others.
+    async fn read_tree_part(&self, root: &RunKey, after: u64, bytes: usize) -> Result<TreePart, StoreError>;
+
+    /// The label of each run, with at most `bytes` of its prompt. Runs that do not exist have an empty one.
+    async fn label_runs(&self, tenant: &Tenant, runs: &[RunId], bytes: usize) -> Result<Vec<Label>, StoreError>;
+
     /// The children of one call, by index.
     async fn list_children(&self, parent: &RunKey, call: Seq) -> Result<Vec<RunView>, StoreError>;
 
@@ -300,8 +313,8 @@ pub trait RunReader: Send + Sync {
     /// How many runs the tree of `root` has, the root included.
     async fn tree_size(&self, root: &RunKey) -> Result<u64, StoreError>;
 
-    /// What a run and everything below it have spent.
-    async fn tree_spent(&self, top: &RunKey) -> Result<Spent, StoreError>;
+    /// The sums over a run and everything below it.
+    async fn tree_total(&self, top: &RunKey) -> Result<TreeTotal, StoreError>;
 
     /// Whether there is such a session and all its runs are visible.
     async fn sees_session(&self, visible: &Visible, session: SessionId) -> Result<bool, StoreError>;

@@ -2,7 +2,6 @@
 
 pub mod caller;
 pub mod choice;
-mod defaults;
 pub mod definition;
 pub mod executor;
 pub mod failure;

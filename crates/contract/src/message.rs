@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{defaults::is_default, redact::Texts};
+use crate::{record::is_default, redact::Texts};
 
 /// Who speaks in a segment of the input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -96,13 +96,9 @@ impl TurnError {
 
     pub fn hint(&self) -> Option<&'static str> {
         match self {
-            Self::Auth { .. } => {
-                Some("check the variable that `api_key_env` names; `drawloom doctor --keys` asks the provider")
-            }
+            Self::Auth { .. } => Some("check the variable that `api_key_env` names; `drawloom doctor --keys` tests it"),
             Self::ContextTooLong { .. } => Some("ask for less, or use a model with a larger context"),
-            Self::Unavailable { .. } => {
-                Some("`drawloom doctor --keys` asks the provider; `user_tiers` can name others to fall back on")
-            }
+            Self::Unavailable { .. } => Some("`drawloom doctor --keys` tests it; `user_tiers` can name a fallback"),
             Self::BadRequest { .. } => Some("check the model's name and the agent's settings"),
             Self::Throttled { .. } | Self::Overloaded { .. } | Self::Cut { .. } | Self::Refused { .. } => None,
         }

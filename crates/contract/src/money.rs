@@ -54,6 +54,17 @@ impl Add for Spent {
     }
 }
 
+/// Sums over a run and everything below it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct TreeTotal {
+    pub spent: Spent,
+    /// Runs below the run, and how many of them ended without completing.
+    pub below: u64,
+    pub failed: u64,
+    /// How much of `spent.cost` is assumed, when a part of what was spent is.
+    pub assumed: Option<Cost>,
+}
+
 /// What a million tokens of each kind cost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Price {

@@ -11,7 +11,6 @@ use serde_json::Value;
 
 use crate::{
     choice::ModelPlan,
-    defaults::is_default,
     definition::{is_model_executor, model_executor},
     failure::RunError,
     ids::{AgentId, AgentName, BatchId, Digest, RunId, SessionId, Tenant, UserId},
@@ -328,6 +327,11 @@ pub struct Outcome {
     pub cost: Option<Cost>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
+}
+
+/// For fields that are not written while they have their default.
+pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 impl Texts for Record {

@@ -13,10 +13,10 @@ use crate::{
     choice::Sampling,
     failure::Failure,
     ids::{AgentId, AgentName, BatchId, Digest, RunId, RunKey, SessionId, UserId},
-    journal::RunFilter,
+    journal::{Label, Placed, RunFilter},
     message::Segment,
     model::DeltaKind,
-    money::{Cost, Spent},
+    money::{Cost, TreeTotal},
     once::HandleId,
     record::{Record, Seq},
     time::Instant,
@@ -124,6 +124,9 @@ pub struct Delta {
     pub text: Arc<str>,
 }
 
+/// Items of a tree in the order of the journal, until all its runs have ended.
+pub type LiveTree = BoxStream<'static, Result<Placed<Item>, Failure>>;
+
 /// Items in order, until `Item::Ended`.
 pub type Live = BoxStream<'static, Result<Item, Failure>>;
 
@@ -228,8 +231,11 @@ pub trait Runs: Send + Sync {
     /// The run with this `agent_id`, or `not_found`.
     async fn load_by_agent_id(&self, caller: &Caller, agent_id: &AgentId) -> Result<RunView, Failure>;
 
-    /// What the run and all below it have spent so far.
-    async fn spent(&self, caller: &Caller, run: RunId) -> Result<Spent, Failure>;
+    /// The sums over the run and all below it so far.
+    async fn total(&self, caller: &Caller, run: RunId) -> Result<TreeTotal, Failure>;
+
+    /// The labels of runs that the caller has seen, with at most `bytes` of their prompts.
+    async fn label(&self, views: &[RunView], bytes: usize) -> Result<Vec<Label>, Failure>;
 
     /// Runs, newest first, without their final texts.
     async fn list(&self, caller: &Caller, filter: RunFilter) -> Result<Vec<RunView>, Failure>;
@@ -242,6 +248,9 @@ pub trait Runs: Send + Sync {
 
     /// Records after `after` and then what happens, until the end.
     async fn follow(&self, caller: &Caller, run: RunId, after: Seq, interest: Interest) -> Result<Live, Failure>;
+
+    /// The records of a run and all runs below it, from the first, and then what happens. Pieces of turns are the run's own.
+    async fn follow_tree(&self, caller: &Caller, run: RunId) -> Result<LiveTree, Failure>;
 
     /// The row when the run has ended, or as it is at `until`.
     async fn wait(&self, caller: &Caller, run: RunId, until: Option<Instant>) -> Result<Arc<RunView>, Failure>;

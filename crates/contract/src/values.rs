@@ -199,8 +199,8 @@ impl Explain for ChangeError {
             Self::OverQuota { .. } => Some("delete something first, or keep less".into()),
             Self::TooLarge { .. } => Some("split it, or keep a reference to it".into()),
             Self::KeyReused => Some("use a new idempotency_key for a new request".into()),
-            Self::RunEnded(_) => None,
             Self::Store(error) => error.hint(),
+            Self::RunEnded(_) => None,
         }
     }
 }

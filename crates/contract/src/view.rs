@@ -41,6 +41,8 @@ pub struct RunView {
     pub error: Option<RunError>,
     pub usage: Usage,
     pub cost: Option<Cost>,
+    /// How much of the cost is assumed: reserved, because it is not known. Nothing, when all of the usage is known.
+    pub assumed: Option<Cost>,
     pub warnings: Vec<String>,
     pub strikes: u32,
 }
@@ -58,6 +60,7 @@ pub struct Patch {
     pub error: Option<RunError>,
     pub usage: Usage,
     pub cost: Option<Cost>,
+    pub assumed: Option<Cost>,
     pub model: Option<ModelName>,
     /// Warnings, all of them, when the run ended.
     pub warnings: Option<Vec<String>>,
@@ -80,13 +83,15 @@ impl Patch {
                     patch.final_text = Some(done.text.clone());
                     patch.strikes = Some(0);
                 }
-                Body::Usage { usage, cost, .. } => {
+                Body::Usage { usage, cost, assumed, .. } => {
                     patch.usage += *usage;
                     patch.cost = add(patch.cost, *cost);
+                    patch.assumed = add(patch.assumed, assumed.then(|| cost.unwrap_or_default()));
                 }
                 Body::Switched(switched) => patch.model = Some(switched.to.clone()),
                 Body::CallDone(done) => {
                     patch.cost = add(patch.cost, done.cost);
+                    patch.assumed = add(patch.assumed, done.cost.filter(|_| done.in_doubt));
                     patch.strikes = Some(0);
                 }
                 Body::TurnFailed(_) | Body::CallWaiting { .. } => patch.strikes = Some(0),
@@ -145,6 +150,7 @@ impl RunView {
             error: None,
             usage: Usage::default(),
             cost: None,
+            assumed: None,
             warnings: accepted.warnings.clone(),
             strikes: 0,
         }
@@ -162,6 +168,7 @@ impl RunView {
         self.error = patch.error.or(self.error.take());
         self.usage += patch.usage;
         self.cost = add(self.cost, patch.cost);
+        self.assumed = add(self.assumed, patch.assumed);
         if let Some(ModelName { provider, model }) = patch.model {
             (self.provider, self.model) = (provider, model);
         }

@@ -32,13 +32,16 @@ pub mod validate;
 use std::process::ExitCode;
 
 use clap::CommandFactory as _;
+use drawloom_contract::time::Clock as _;
+use jiff::tz::TimeZone;
 
 use crate::{
     cli::{Cli, Command, Globals},
+    clock::SystemClock,
     environment,
     exit::{CommandError, Exit},
     logging,
-    output::{Appearance, Format, Output},
+    output::{Appearance, Format, LocalTime, Output},
 };
 
 /// What every command gets: where things are, and where its words go.
@@ -47,6 +50,15 @@ pub struct Session {
     pub globals: Globals,
     /// Where its words go.
     pub output: Output,
+    /// The zone in which people are told times.
+    pub zone: TimeZone,
+}
+
+impl Session {
+    /// The user's zone as it is now.
+    pub(crate) fn local_time(&self) -> LocalTime {
+        LocalTime::at(SystemClock.wall(), &self.zone)
+    }
 }
 
 /// Reads the command line and does what it says.
@@ -57,7 +69,7 @@ pub fn main() -> ExitCode {
     };
     let format = if cli.command.as_ref().is_some_and(wants_json) { Format::Json } else { Format::Human };
     let look = appearance(&cli.globals);
-    let session = Session { globals: cli.globals, output: Output::new(format, look) };
+    let session = Session { globals: cli.globals, output: Output::new(format, look), zone: environment::time_zone() };
     let ended = match cli.command {
         Some(command) => perform(&session, command),
         None => {

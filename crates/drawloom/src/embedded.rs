@@ -58,7 +58,7 @@ impl Backend for Embedded {
 
     async fn follow(&self, run: RunId, after: Seq) -> Result<Events, CommandError> {
         let id = self.app.request_id();
-        let ask = FollowRun { run_id: run, from_seq: Some(after) };
+        let ask = FollowRun { run_id: run, from_seq: Some(after), tree: false };
         let input = serde_json::to_value(ask).expect("requests have only text keys");
         let request = self.request(&id, input, Interest::Events);
         let answer = self.find(FollowRun::NAME)?.dispatch(request).await?;
@@ -69,6 +69,16 @@ impl Backend for Embedded {
         let mapper = Mapper::new(&run.view);
         let live = run.live.unwrap_or_else(|| stream::empty().boxed());
         Ok(stream::unfold((mapper, live, after), next_event).boxed())
+    }
+
+    async fn follow_tree(&self, run: RunId, after: u64) -> Result<Events, CommandError> {
+        let id = self.app.request_id();
+        let ask = FollowRun { run_id: run, from_seq: Some(after), tree: true };
+        let input = serde_json::to_value(ask).expect("requests have only text keys");
+        match self.find(FollowRun::NAME)?.dispatch(self.request(&id, input, Interest::Events)).await? {
+            Answer::Events(events) => Ok(events.map(Ok).boxed()),
+            Answer::Value(_) | Answer::Handle(_) => Err(CommandError::failed("bug", "follow_run answers events")),
+        }
     }
 
     async fn watch(&self, request: &WatchMemory) -> Result<Events, CommandError> {

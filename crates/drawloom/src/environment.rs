@@ -31,6 +31,11 @@ pub(crate) fn columns() -> Option<usize> {
     variable("COLUMNS")?.parse().ok().filter(|columns| *columns > 0)
 }
 
+/// The user's time zone: `TZ`, else the machine's; UTC, when neither is known.
+pub(crate) fn time_zone() -> jiff::tz::TimeZone {
+    jiff::tz::TimeZone::try_system().unwrap_or(jiff::tz::TimeZone::UTC)
+}
+
 /// The values of all variables whose names sound like a secret.
 pub(crate) fn secret_values() -> Vec<String> {
     env::vars_os()

@@ -216,7 +216,9 @@ errors! {
         "bad_data_dir": "The data directory cannot be used.", "Make it writable, or pass --data-dir.";
         "bad_field": "A field is not of the form key=value.", "Write it so, or pass --json FILE.";
         "bad_file": "A file cannot be read.", "See the message.";
-        "bad_id": "What was given is neither a run's id nor a handle.", "`drawloom runs list` shows the ids.";
+        "ambiguous_id": "Several runs or batches have an id that starts like this.", "Add more characters of the id; the message lists them.";
+        "not_a_batch": "A run was given where a batch is needed.", "Give the id of a batch.";
+        "not_a_run": "A batch was given where one run is needed.", "List its runs with `drawloom runs list --batch`.";
         "bad_line": "A line of a file to import is not an entry.", "Each line is an object as `memory export` writes it.";
         "bad_log_filter": "The log filter cannot be read.", "Write a level such as `info`.";
         "bad_prompt": "The prompt cannot be read, or is too long.", "See the message.";

@@ -1,29 +1,51 @@
-//! A run's events, shown to people as they come: the model's words on stdout, everything else beside them.
+//! The events of a run and its children, shown to people as they come: the model's words on stdout, everything else beside them.
+//!
+//! On a terminal a board below the text has a line for each run that works. It is pure (`team.rs` folds events, `board.rs` makes
+//! lines); `screen.rs` draws it.
 
+mod board;
 mod describe;
+mod screen;
+mod team;
+#[cfg(test)]
+mod tests;
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use futures::StreamExt as _;
-use indicatif::ProgressBar;
 use serde_json::Value;
+use unicode_width::UnicodeWidthStr as _;
 
-use drawloom_contract::record::Status;
+use drawloom_contract::{
+    ids::RunId,
+    record::Status,
+    time::{Clock as _, Timestamp},
+};
 use drawloom_wire::{
     events::{Event, Rebuilder},
-    runs::RunResult,
+    runs::{Amount, RunResult},
 };
 
 use crate::{
     backend::Events,
+    clock::SystemClock,
     exit::{CommandError, Exit},
-    output::{Format, Output, Style, count, duration, first_line, money, shown},
+    output::{ASSUMED, Format, Output, Style, assumed_money, count, duration, first_line, shown},
 };
+use screen::Screen;
+use team::{Change, Member};
 
-pub(crate) use describe::{clock_of, describe, tool_head, tool_line};
+pub(crate) use describe::{describe, mark_of, tool_head, tool_line};
+pub(crate) use team::Team;
 
 /// How much of a tool's input or result is shown, in columns, when the width of a line is unknown.
 const GLIMPSE: usize = 100;
+
+/// How often the board is drawn.
+const TICK: Duration = Duration::from_millis(100);
+
+/// Failed children that the summary of a run names.
+const NAMED_FAILURES: usize = 8;
 
 /// What of the model's words is shown while it speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,11 +73,14 @@ enum Line {
     OfThought,
 }
 
-/// Shows the events of one run.
+/// Shows the events of a run and of all runs below it.
 pub(crate) struct Live<'a> {
     output: &'a Output,
+    /// The run whose words are shown.
+    lead: RunId,
     words: Words,
     thinking: Thinking,
+    currency: String,
     rebuilder: Rebuilder,
     /// Bytes of the turn's text that are on the screen.
     shown: usize,
@@ -63,35 +88,79 @@ pub(crate) struct Live<'a> {
     thought: usize,
     /// In the middle of which line the cursor stands.
     line: Line,
-    /// Calls that are being made, by number.
+    /// Calls of the lead that are being made, by number.
     calls: BTreeMap<u64, String>,
-    spinner: Option<ProgressBar>,
+    team: Team,
+    screen: Screen<'a>,
 }
 
 impl<'a> Live<'a> {
-    /// Before the first event.
-    pub(crate) fn new(output: &'a Output, words: Words, thinking: Thinking) -> Self {
+    /// Before the first event of the run `lead`.
+    pub(crate) fn new(output: &'a Output, lead: RunId, words: Words, thinking: Thinking, currency: String) -> Self {
         Self {
             output,
+            lead,
             words,
             thinking,
+            currency,
             rebuilder: Rebuilder::new(),
             shown: 0,
             thought: 0,
             line: Line::None,
             calls: BTreeMap::new(),
-            spinner: None,
+            team: Team::default(),
+            screen: Screen::new(output),
         }
     }
 
-    /// Shows one event.
-    pub(crate) fn show(&mut self, event: &Event) {
-        self.rebuilder.apply(event);
+    /// Shows one event of the tree.
+    pub(crate) fn show(&mut self, event: &Event, now: Timestamp) {
         let data = event.json();
+        let change = self.team.apply(event, &data, now);
+        if data["run_id"].as_str().and_then(|run| run.parse().ok()) == Some(self.lead) {
+            self.show_lead(event, &data);
+        } else if let Some(change) = change {
+            self.show_child(change, now);
+        }
+    }
+
+    /// Shows what became of a child. On a terminal the board has the others.
+    fn show_child(&mut self, change: Change, now: Timestamp) {
+        let (Change::Started(run) | Change::Ended(run)) = change;
+        let Some(member) = self.team.find(run).cloned() else { return };
+        let line = match change {
+            Change::Started(_) if self.output.shows_progress() => return,
+            Change::Started(_) => {
+                let prompt = if member.prompt.is_empty() { String::new() } else { format!(": {}", member.prompt) };
+                let said = format!("{} started as {run}{prompt}", shown(&member.agent));
+                format!("▶ {}", self.output.beside(Style::Dim, &said))
+            }
+            Change::Ended(_) if member.has_failed() => self.failure(&member, self.width()),
+            Change::Ended(_) if self.output.shows_progress() => return,
+            Change::Ended(_) => {
+                let mut figures = vec![duration(member.took(now)), format!("{} tokens", count(member.tokens))];
+                let assumed = member.is_assumed.then(Amount::default);
+                figures.extend(member.cost.map(|cost| assumed_money(Amount(cost), assumed, &self.currency)));
+                let said = format!("{} completed  {}", shown(&member.agent), figures.join(", "));
+                format!("{} {}", self.output.beside(Style::Good, "✓"), self.output.beside(Style::Dim, &said))
+            }
+        };
+        self.note(&line);
+    }
+
+    /// A child that failed, with its reason.
+    fn failure(&self, member: &Member, width: usize) -> String {
+        let end = member.end.as_ref();
+        let status = end.map_or("failed", |end| end.status.as_str()).replace('_', " ");
+        let reason = end.and_then(|end| end.reason.as_deref()).map(|reason| format!(": {reason}")).unwrap_or_default();
+        let said = format!("✗ {} {status}{reason}", shown(&member.agent));
+        self.output.beside(Style::Bad, &first_line(&said, width))
+    }
+
+    fn show_lead(&mut self, event: &Event, data: &Value) {
+        self.rebuilder.apply(event);
         match &*event.name {
-            "started" | "retry" => self.busy("asking the model"),
             "thinking" if self.thinking == Thinking::Shown => self.show_thought(),
-            "thinking" => self.busy("the model thinks"),
             "text" if self.words == Words::AsTheyCome => self.show_text(),
             "message" => {
                 if self.thinking == Thinking::Shown {
@@ -110,21 +179,16 @@ impl<'a> Live<'a> {
             "tool_call" => {
                 let call = data["call"].as_u64().unwrap_or_default();
                 self.calls.insert(call, tool_head(&data["tool_use"], self.width()));
-                self.busy_with_calls();
             }
             "tool_result" => {
                 let head = data["call"].as_u64().and_then(|call| self.calls.remove(&call)).unwrap_or_default();
-                let (mark, style) = match data["is_error"].as_bool() {
-                    Some(true) => ("✗", Style::Bad),
-                    _ => ("✓", Style::Good),
-                };
-                let line = tool_line(&head, &data);
+                let (mark, style) = mark_of(data);
+                let line = tool_line(&head, data);
                 self.note(&format!("{} {}", self.output.beside(style, mark), self.output.beside(Style::Dim, &line)));
                 if data["is_error"].as_bool() == Some(true) {
                     let said = first_line(data["text"].as_str().unwrap_or_default(), self.width());
                     self.note(&format!("  {}", self.output.beside(Style::Bad, &said)));
                 }
-                self.busy_with_calls();
             }
             _ => {}
         }
@@ -142,20 +206,41 @@ impl<'a> Live<'a> {
                 self.output.beside(Style::Dim, &text)
             ));
         }
-        if event.name == "waiting" {
-            let text = describe(event, "").map(|(_, text)| text).unwrap_or_default();
-            self.busy(&text);
+    }
+
+    /// Draws the board, unless the model is in the middle of a line.
+    pub(crate) fn draw(&mut self, now: Timestamp) {
+        if self.line == Line::None && self.output.shows_progress() && self.team.lead().is_some() {
+            let lines = board::lines(&self.team, self.screen.size(), now, &self.currency);
+            self.screen.draw(&lines);
         }
     }
 
     /// Lets go of the screen.
     pub(crate) fn end(&mut self) {
         self.end_line();
-        self.clear();
+        self.screen.erase();
+    }
+
+    /// The child runs that did not complete, each with its reason and its id.
+    pub(crate) fn tell_failures(&self) {
+        let failed: Vec<&Member> = self.team.children().filter(|member| member.has_failed()).collect();
+        for member in failed.iter().take(NAMED_FAILURES) {
+            self.output.note(format!("  {}", self.failure(member, self.width().saturating_sub(2))));
+            self.output.note(self.output.beside(Style::Dim, &format!("    drawloom runs show {}", member.run)));
+        }
+        if failed.len() > NAMED_FAILURES {
+            let more = failed.len() - NAMED_FAILURES;
+            self.output.note(format!("  + {more} more"));
+        }
     }
 
     fn width(&self) -> usize {
-        self.output.width().map_or(GLIMPSE, |width| width.saturating_sub(2))
+        let columns = match self.output.shows_progress() {
+            true => Some(self.screen.size().columns),
+            false => self.output.width(),
+        };
+        columns.map_or(GLIMPSE, |width| width.saturating_sub(2))
     }
 
     fn show_text(&mut self) {
@@ -167,7 +252,7 @@ impl<'a> Live<'a> {
             if self.line == Line::OfThought {
                 self.end_line();
             }
-            self.clear();
+            self.screen.erase();
             self.output.write(&new);
             self.line = if new.ends_with('\n') { Line::None } else { Line::OfText };
             self.shown = length;
@@ -178,7 +263,7 @@ impl<'a> Live<'a> {
         let text = self.rebuilder.thinking();
         if let Some(new) = text.get(self.thought..).filter(|new| !new.is_empty()) {
             let (new, length) = (shown(new), text.len());
-            self.clear();
+            self.screen.erase();
             self.line = if self.output.think(&new) { Line::OfThought } else { Line::None };
             self.thought = length;
         }
@@ -194,44 +279,28 @@ impl<'a> Live<'a> {
 
     fn note(&mut self, text: &str) {
         self.end_line();
-        self.clear();
+        self.screen.erase();
         self.output.note(text);
-    }
-
-    fn busy_with_calls(&mut self) {
-        match self.calls.len() {
-            0 => self.busy("asking the model"),
-            1 => {
-                let head = self.calls.values().next().cloned().unwrap_or_default();
-                self.busy(&head);
-            }
-            more => {
-                let heads: Vec<&str> = self.calls.values().map(String::as_str).collect();
-                let text = format!("{more} calls: {}", heads.join("; "));
-                self.busy(&text);
-            }
-        }
-    }
-
-    fn busy(&mut self, with: &str) {
-        if self.line != Line::None || !self.output.shows_progress() {
-            return;
-        }
-        let output = self.output;
-        self.spinner.get_or_insert_with(|| output.spinner()).set_message(with.to_owned());
-    }
-
-    fn clear(&mut self) {
-        if let Some(spinner) = self.spinner.take() {
-            spinner.finish_and_clear();
-        }
     }
 }
 
 /// Shows every event until the last one, or until the output is closed.
 pub(crate) async fn show_all(live: &mut Live<'_>, mut events: Events) -> Result<(), CommandError> {
-    while let Some(event) = events.next().await {
-        live.show(&event?);
+    let clock = SystemClock;
+    let mut due = clock.now();
+    loop {
+        let event = tokio::select! {
+            // A board that is due is drawn also while events come without a pause.
+            biased;
+            () = clock.sleep_until(due), if live.output.shows_progress() => {
+                live.draw(clock.wall());
+                due = clock.now().after(TICK);
+                continue;
+            }
+            event = events.next() => event,
+        };
+        let Some(event) = event else { break };
+        live.show(&event?, clock.wall());
         if live.output.is_closed() {
             break;
         }
@@ -251,7 +320,9 @@ pub(crate) fn event_json(event: &Event) -> Value {
 
 /// How a run ended, in one line beside its text, and the exit code that it means.
 pub(crate) fn summary(output: &Output, result: &RunResult, currency: &str) -> Exit {
+    let failed = result.tree.map_or(0, |tree| tree.failed_children);
     let (mark, style, exit) = match result.status {
+        Status::Completed if failed > 0 => ("!", Style::Notice, Exit::Done),
         Status::Completed => ("✓", Style::Good, Exit::Done),
         Status::Cancelled => ("✗", Style::Notice, Exit::Failed),
         _ => ("✗", Style::Bad, Exit::Failed),
@@ -259,8 +330,15 @@ pub(crate) fn summary(output: &Output, result: &RunResult, currency: &str) -> Ex
     if output.format() == Format::Json {
         return exit;
     }
-    let status = output.beside(style, &format!("{mark} {}", result.status.as_str()));
-    output.note(format!("{status}  {}", output.beside(Style::Dim, &figures(result, currency))));
+    let over = match (failed, result.tree.map_or(0, |tree| tree.children)) {
+        (0, _) => String::new(),
+        (1, 1) => ", but its child run failed".to_owned(),
+        (failed, children) => format!(", but {failed} of {children} child runs failed"),
+    };
+    let status = format!("{mark} {}{over}", result.status.as_str().replace('_', " "));
+    let (first, more) = break_up(&figures(result, currency), status.width() + 2, output.width());
+    output.note(format!("{}  {}", output.beside(style, &status), output.beside(Style::Dim, &first)));
+    more.iter().for_each(|line| output.note(format!("  {}", output.beside(Style::Dim, line))));
     for warning in &result.warnings {
         output.note(format!("{} {}", output.beside(Style::Notice, "warning:"), shown(warning)));
     }
@@ -270,20 +348,45 @@ pub(crate) fn summary(output: &Output, result: &RunResult, currency: &str) -> Ex
             output.note(format!("{} {}", output.beside(Style::Notice, "hint:"), shown(hint)));
         }
     }
+    let is_marked = |cost: Option<Amount>, assumed: Option<Amount>| cost.is_some() && assumed.is_some();
+    let tree = result.tree;
+    if is_marked(result.cost, result.assumed_cost)
+        || tree.is_some_and(|tree| is_marked(Some(tree.cost), tree.assumed_cost))
+    {
+        output.note(output.beside(Style::Dim, ASSUMED));
+    }
     exit
 }
 
 /// What a run took: time, tokens, money, and its id for later.
-fn figures(result: &RunResult, currency: &str) -> String {
+fn figures(result: &RunResult, currency: &str) -> Vec<String> {
     let mut parts = Vec::new();
     parts.extend(result.timings.total_ms.map(duration));
     let usage = &result.usage;
     parts.push(format!("{} tokens ({} out)", count(usage.total()), count(usage.output_tokens)));
-    parts.extend(result.cost.map(|cost| money(cost, currency)));
-    if let Some(tree) = result.tree.filter(|tree| tree.tokens > usage.total()) {
-        parts.push(format!("with all below it {} tokens", count(tree.tokens)));
-        parts.extend(Some(tree.cost).filter(|cost| cost.0.0 > 0).map(|cost| money(cost, currency)));
+    parts.extend(result.cost.map(|cost| assumed_money(cost, result.assumed_cost, currency)));
+    if let Some(tree) = result.tree.filter(|tree| tree.children > 0) {
+        let children = if tree.children == 1 { "1 child".to_owned() } else { format!("{} children", tree.children) };
+        let cost = Some(tree.cost).filter(|cost| cost.0.0 > 0);
+        let cost = cost.map(|cost| format!(", {}", assumed_money(cost, tree.assumed_cost, currency)));
+        parts.push(format!("total incl. {children}: {} tokens{}", count(tree.tokens), cost.unwrap_or_default()));
     }
     parts.push(result.run_id.to_string());
-    parts.join(" · ")
+    parts
+}
+
+/// Parts in lines of at most `width` columns, of which the first has `before` columns less.
+fn break_up(parts: &[String], before: usize, width: Option<usize>) -> (String, Vec<String>) {
+    let mut lines = vec![String::new()];
+    for part in parts {
+        let used = if lines.len() == 1 { before } else { 2 };
+        let line = lines.last_mut().expect("there is always a line");
+        let separator = if line.is_empty() { "" } else { " · " };
+        match width.is_none_or(|width| used + line.width() + separator.width() + part.width() <= width) {
+            true => line.extend([separator, part]),
+            false => lines.push(part.clone()),
+        }
+    }
+    let first = lines.remove(0);
+    (first, lines)
 }

@@ -6,6 +6,7 @@
 mod progress;
 mod table;
 mod text;
+mod times;
 mod words;
 
 use std::{
@@ -21,8 +22,9 @@ use serde::Serialize;
 use crate::exit::{CommandError, Exit};
 
 pub use table::{Column, INTERRUPTED, Text};
-pub use text::{first_line, fit, shown, wrap};
-pub use words::{ago, bytes, count, duration, money};
+pub use text::{first_line, fit, fit_end, shown, wrap};
+pub use times::LocalTime;
+pub use words::{ASSUMED, assumed_money, bytes, count, duration, money};
 
 /// The format of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,6 +65,7 @@ pub struct Output {
     colour_beside: bool,
     progress: bool,
     width: Option<usize>,
+    given_width: Option<usize>,
     closed: AtomicBool,
     stdout: Mutex<Box<dyn Write + Send>>,
     stderr: Mutex<Box<dyn Write + Send>>,
@@ -111,6 +114,7 @@ impl Output {
             colour_beside: coloured(io::stderr().is_terminal()),
             progress: human && io::stderr().is_terminal(),
             width: look.width.or_else(terminal_width),
+            given_width: look.width,
             closed: AtomicBool::new(false),
             stdout: Mutex::new(Box::new(io::stdout())),
             stderr: Mutex::new(Box::new(io::stderr())),
@@ -174,6 +178,20 @@ impl Output {
         drop(writeln!(stderr, "{}", text.as_ref()));
     }
 
+    /// Something that is drawn beside the answer, with what moves the cursor. Only for a terminal: ask `shows_progress`.
+    pub fn draw(&self, text: &str) {
+        let mut stderr = self.stderr.lock().expect("no panic while printing");
+        // A closed stderr is not an error: the answer goes to stdout.
+        drop(write!(stderr, "{text}").and_then(|()| stderr.flush()));
+    }
+
+    /// Columns and rows of the terminal as it is now; the columns that were given, when some were.
+    pub fn terminal_size(&self) -> Option<(usize, usize)> {
+        let size =
+            rustix::termios::tcgetwinsize(io::stderr()).ok().filter(|size| size.ws_col > 0 && size.ws_row > 0)?;
+        Some((self.given_width.unwrap_or_else(|| usize::from(size.ws_col)), usize::from(size.ws_row)))
+    }
+
     /// A question beside the answer, without a line end: what is typed stands behind it.
     pub fn prompt(&self, text: &str) {
         let mut stderr = self.stderr.lock().expect("no panic while printing");
@@ -214,7 +232,7 @@ impl Output {
     }
 
     /// A table for people.
-    pub fn table<const N: usize>(&self, columns: [Column; N], rows: impl IntoIterator<Item = [Text; N]>) {
+    pub fn table<const N: usize>(&self, columns: [Column<'_>; N], rows: impl IntoIterator<Item = [Text; N]>) {
         let rows: Vec<Vec<Text>> = rows.into_iter().map(Vec::from).collect();
         let paint = |style: Style, text: &str| self.styled(style, text);
         for line in table::lay_out(&columns, &rows, self.width, &paint) {

@@ -24,7 +24,8 @@ impl RunTask {
                 false => {
                     let key = RunKey { tenant: self.key.tenant.clone(), run: *owner };
                     let all = Spent { tokens: u64::MAX, cost: Cost(u64::MAX) };
-                    self.engine.read(|| self.engine.parts.reader.tree_spent(&key)).await.unwrap_or(all)
+                    let total = self.engine.read(|| self.engine.parts.reader.tree_total(&key)).await;
+                    total.map_or(all, |total| total.spent)
                 }
             };
             self.engine.budgets.open(*owner, limits_of(self.accepted(), *owner), spent);

@@ -291,8 +291,10 @@ impl Engine {
         let append = Append { key: key.clone(), expected, records: records.clone(), exclusive_session: false };
         match self.parts.journal.commit(Entry::append(self.parts.epoch, append)).await {
             Ok(committed) => {
+                let view = Arc::new(view);
                 story::tell(key, &records);
-                self.feed.publish(key, &records, Some(&Arc::new(view)));
+                story::tell_end(&view);
+                self.feed.publish(key, view.root, &records, Some(&view));
                 for woken in committed.woken {
                     self.bring_back(&woken).await;
                 }

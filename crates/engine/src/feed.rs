@@ -11,14 +11,14 @@ use std::{
 };
 
 use drawloom_contract::{
-    ids::RunKey,
+    ids::{RunId, RunKey},
     record::{Body, Record},
     redact::Redacted,
     runs::{Delta, Item},
     view::RunView,
 };
 use serde_json::Value;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 
 /// Items that a subscriber may be behind.
 pub(crate) const BACKLOG: usize = 256;
@@ -51,10 +51,35 @@ impl Queue {
     }
 }
 
-/// The subscribers of each run.
+/// The subscribers of each run, and those of each tree.
 #[derive(Default)]
 pub(crate) struct Feed {
     subscribers: Mutex<HashMap<RunKey, Vec<Subscriber>>>,
+    trees: Mutex<HashMap<RunId, watch::Sender<u64>>>,
+}
+
+/// Says that something was committed in a tree. Dropping it unsubscribes.
+pub(crate) struct TreeSignal {
+    receiver: watch::Receiver<u64>,
+    feed: Arc<Feed>,
+    root: RunId,
+}
+
+impl TreeSignal {
+    /// Returns after a commit since the last call, or since the subscription. False when there will be no more.
+    pub(crate) async fn changed(&mut self) -> bool {
+        self.receiver.changed().await.is_ok()
+    }
+}
+
+impl Drop for TreeSignal {
+    fn drop(&mut self) {
+        let mut trees = self.feed.trees();
+        // This one is still counted.
+        if trees.get(&self.root).is_some_and(|sender| sender.receiver_count() <= 1) {
+            trees.remove(&self.root);
+        }
+    }
 }
 
 /// The receiving end of a subscription. Dropping it unsubscribes.
@@ -104,6 +129,16 @@ impl Feed {
         Subscription { receiver: Some(Items { receiver, queued }), feed: self.clone(), key: key.clone() }
     }
 
+    /// Subscribes to commits of all runs of a tree.
+    pub(crate) fn tree(self: &Arc<Self>, root: RunId) -> TreeSignal {
+        let receiver = self.trees().entry(root).or_insert_with(|| watch::channel(0).0).subscribe();
+        TreeSignal { receiver, feed: self.clone(), root }
+    }
+
+    fn trees(&self) -> MutexGuard<'_, HashMap<RunId, watch::Sender<u64>>> {
+        self.trees.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Removes subscribers that are gone.
     fn sweep(&self, key: &RunKey) {
         let mut map = self.lock();
@@ -126,10 +161,20 @@ impl Feed {
     /// Drops all subscribers, so that they read the store.
     pub(crate) fn forget_all(&self) {
         self.lock().clear();
+        self.trees().clear();
     }
 
-    /// Sends a commit.
-    pub(crate) fn publish(&self, key: &RunKey, records: &[Redacted<Record>], ended: Option<&Arc<RunView>>) {
+    /// Sends a commit of a run in the tree of `root`.
+    pub(crate) fn publish(
+        &self,
+        key: &RunKey,
+        root: RunId,
+        records: &[Redacted<Record>],
+        ended: Option<&Arc<RunView>>,
+    ) {
+        if let Some(tree) = self.trees().get(&root) {
+            tree.send_modify(|commits| *commits = commits.wrapping_add(1));
+        }
         let mut map = self.lock();
         let Some(subscribers) = map.get_mut(key) else { return };
         // One copy for all subscribers, made for the first.

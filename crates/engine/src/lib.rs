@@ -22,6 +22,7 @@ mod executors;
 mod fallback;
 mod feed;
 mod follow;
+mod follow_tree;
 mod hosts;
 mod jumps;
 mod limiter;

@@ -431,7 +431,7 @@ impl RunTask {
         self.committed(&records);
         for (key, records) in &born {
             story::tell(key, records);
-            self.engine.feed.publish(key, records, None);
+            self.engine.feed.publish(key, self.run.view.root, records, None);
         }
         for (child, (_, records)) in children.iter().zip(&born) {
             self.engine.meters.accepted();
@@ -454,7 +454,9 @@ impl RunTask {
         let ended = self.run.view.status.is_terminal().then(|| Arc::new(self.run.view.clone()));
         self.count(records);
         story::tell(&self.key, records);
-        self.engine.feed.publish(&self.key, records, ended.as_ref());
+        story::tell_start(&self.run.view, records);
+        ended.iter().for_each(|view| story::tell_end(view));
+        self.engine.feed.publish(&self.key, self.run.view.root, records, ended.as_ref());
         match self.run.view.status {
             Status::Running | Status::Queued => {}
             Status::Waiting => self.rest(),

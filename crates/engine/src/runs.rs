@@ -7,11 +7,11 @@ use drawloom_contract::{
     caller::Caller,
     failure::{Failure, FailureKind},
     ids::{AgentId, BatchId, RunId, RunKey},
-    journal::RunFilter,
-    money::Spent,
+    journal::{Label, RunFilter},
+    money::TreeTotal,
     once::HandleId,
     record::{Seq, Stop},
-    runs::{Cancelled, Idempotency, Interest, Item, Live, Load, Replay, Runs, Start, Started, StartedBatch},
+    runs::{Cancelled, Idempotency, Interest, Item, Live, LiveTree, Load, Replay, Runs, Start, Started, StartedBatch},
     time::Instant,
     view::RunView,
 };
@@ -80,13 +80,23 @@ impl Runs for Engine {
     async fn load_by_agent_id(&self, caller: &Caller, agent_id: &AgentId) -> Result<RunView, Failure> {
         let found = self.parts.reader.find_by_agent_id(&caller.visible(), agent_id).await;
         found.map_err(|error| self.unreadable(&error))?.ok_or_else(|| {
-            Failure::new(FailureKind::NotFound, "unknown_agent_id", format!("no run has the agent_id {agent_id}"))
+            let message = format!("no run matches \"{agent_id}\"");
+            Failure::new(FailureKind::NotFound, "unknown_agent_id", message)
+                .with_hint("list_runs (`GET /v1/runs`, `drawloom runs list`) lists the runs")
         })
     }
 
-    async fn spent(&self, caller: &Caller, run: RunId) -> Result<Spent, Failure> {
-        let spent = self.parts.reader.tree_spent(&self.seen(caller, run).await?.key()).await;
-        spent.map_err(|error| self.unreadable(&error))
+    async fn total(&self, caller: &Caller, run: RunId) -> Result<TreeTotal, Failure> {
+        let total = self.parts.reader.tree_total(&self.seen(caller, run).await?.key()).await;
+        total.map_err(|error| self.unreadable(&error))
+    }
+
+    async fn label(&self, views: &[RunView], bytes: usize) -> Result<Vec<Label>, Failure> {
+        let Some(first) = views.first() else { return Ok(Vec::new()) };
+        // What a caller sees is of one tenant.
+        let runs: Vec<RunId> = views.iter().map(|view| view.run).collect();
+        let labels = self.parts.reader.label_runs(&first.tenant, &runs, bytes).await;
+        labels.map_err(|error| self.unreadable(&error))
     }
 
     async fn list(&self, caller: &Caller, filter: RunFilter) -> Result<Vec<RunView>, Failure> {
@@ -120,6 +130,11 @@ impl Runs for Engine {
             }
             Interest::Events => engine.follower(key, after, None),
         })
+    }
+
+    async fn follow_tree(&self, caller: &Caller, run: RunId) -> Result<LiveTree, Failure> {
+        let view = self.seen(caller, run).await?;
+        Ok(self.shared().tree_follower(view.key(), view.root))
     }
 
     async fn wait(&self, caller: &Caller, run: RunId, until: Option<Instant>) -> Result<Arc<RunView>, Failure> {

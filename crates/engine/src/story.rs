@@ -1,18 +1,53 @@
-//! The story of a run in the log, at level debug: one line for each record, in order, once it is durable.
+//! The story of a run in the log, once it is durable: its start and its end at level info, and at level debug one line for each
+//! record, in order.
 
 use drawloom_contract::{
+    failure::RunError,
     ids::RunKey,
+    money::Cost,
     record::{Body, Record},
     redact::Redacted,
+    time::Timestamp,
+    view::RunView,
     wait::Wait,
 };
-use tracing::{Level, debug};
+use tracing::{Level, debug, info};
 
 /// Logs records that are true now. No texts: they belong to the run.
 pub(crate) fn tell(key: &RunKey, records: &[Redacted<Record>]) {
     if tracing::enabled!(Level::DEBUG) {
         records.iter().for_each(|record| line(key, record));
     }
+}
+
+/// Logs that a run begins to execute: when it got its first slot.
+pub(crate) fn tell_start(view: &RunView, records: &[Redacted<Record>]) {
+    let is_first =
+        |record: &Redacted<Record>| matches!(record.body, Body::Admitted { .. }) && view.started_at == Some(record.at);
+    if records.iter().any(is_first) {
+        let (run, agent, model) = (view.run, &view.agent, &view.model);
+        let parent = view.parent.as_ref().map(|parent| tracing::field::display(parent.run));
+        let queued_ms = millis(view.started_at, view.accepted_at);
+        info!(%run, %agent, parent, model, queued_ms, "run started");
+    }
+}
+
+/// Logs how a run ended, with what it used.
+pub(crate) fn tell_end(view: &RunView) {
+    let (run, agent, status) = (view.run, &view.agent, view.status.as_str());
+    let parent = view.parent.as_ref().map(|parent| tracing::field::display(parent.run));
+    let (duration_ms, tokens) = (millis(view.ended_at, view.accepted_at), view.usage.total());
+    let cost = view.cost.map(Cost::units);
+    match &view.error {
+        None => info!(%run, %agent, parent, status, duration_ms, tokens, cost, "run ended"),
+        Some(RunError { code, message, .. }) => {
+            info!(%run, %agent, parent, status, duration_ms, tokens, cost, code, reason = message, "run failed");
+        }
+    }
+}
+
+fn millis(later: Option<Timestamp>, earlier: Timestamp) -> Option<u64> {
+    later.map(|later| u64::try_from(later.since(earlier).as_millis()).unwrap_or(u64::MAX))
 }
 
 fn line(key: &RunKey, record: &Record) {

@@ -9,6 +9,7 @@ pub mod config;
 mod connections;
 mod dispatch;
 mod handle;
+mod labels;
 mod limits;
 mod locks;
 pub mod mcp;

@@ -4,9 +4,9 @@ use async_trait::async_trait;
 use drawloom_contract::{
     caller::Visible,
     definition::Definition,
-    ids::{AgentId, BatchId, Digest, RunKey, SessionId, Tenant},
-    journal::{RunFilter, RunReader, StoreError, Unfinished},
-    money::Spent,
+    ids::{AgentId, BatchId, Digest, RunId, RunKey, SessionId, Tenant},
+    journal::{Label, RunFilter, RunReader, StoreError, TreePart, Unfinished},
+    money::TreeTotal,
     once::{Answered, RequestKey},
     record::{Record, Seq},
     view::RunView,
@@ -15,8 +15,9 @@ use drawloom_contract::{
 use crate::{
     store::Store,
     tables::{
-        batches, definitions, keys, records,
-        runs::{list::list, read as runs},
+        batches, definitions, keys,
+        records::{self, tree},
+        runs::{labels, list::list, read as runs},
         sessions, waits,
     },
 };
@@ -70,9 +71,19 @@ impl RunReader for Store {
         self.readers.read(move |connection| runs::tree_size(connection, &root)).await
     }
 
-    async fn tree_spent(&self, root: &RunKey) -> Read<Spent> {
+    async fn tree_total(&self, top: &RunKey) -> Read<TreeTotal> {
+        let top = top.clone();
+        self.readers.read(move |connection| runs::tree_total(connection, &top)).await
+    }
+
+    async fn read_tree_part(&self, root: &RunKey, after: u64, bytes: usize) -> Read<TreePart> {
         let root = root.clone();
-        self.readers.read(move |connection| runs::tree_spent(connection, &root)).await
+        self.readers.read(move |connection| tree::read(connection, &root, after, bytes)).await
+    }
+
+    async fn label_runs(&self, tenant: &Tenant, runs: &[RunId], bytes: usize) -> Read<Vec<Label>> {
+        let (tenant, runs) = (tenant.clone(), runs.to_vec());
+        self.readers.read(move |connection| labels::read(connection, &tenant, &runs, bytes)).await
     }
 
     async fn sees_session(&self, visible: &Visible, session: SessionId) -> Read<bool> {

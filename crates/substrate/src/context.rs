@@ -191,7 +191,7 @@ impl Context {
         let mut shown = Vec::new();
         for (run, tokens, cost) in budgets {
             let top = RunKey { tenant: context.run.tenant.clone(), run };
-            let spent = self.reader.tree_spent(&top).await.map_err(failed)?;
+            let spent = self.reader.tree_total(&top).await.map_err(failed)?.spent;
             shown.push(budget(run == accepted.root, tokens, cost, spent));
         }
         let now = self.clock.wall();

@@ -13,10 +13,13 @@ use drawloom_contract::record::Seq;
 use serde_json::Value;
 
 pub use list::{EVENTS, EventCard, Field};
-pub use mapper::Mapper;
+pub use mapper::{Mapper, placed, tree_done, with_prompt};
 pub(crate) use parser::LIMITS;
 pub use parser::{MAX_EVENT, Parser};
 pub use rebuild::Rebuilder;
+
+/// The name of the last event of a stream of a tree.
+pub const TREE_DONE: &str = "tree_done";
 
 /// One event of a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]

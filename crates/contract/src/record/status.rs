@@ -28,10 +28,7 @@ named! {
 
 impl Status {
     pub fn is_terminal(self) -> bool {
-        match self {
-            Self::Completed | Self::Failed | Self::Cancelled | Self::TimedOut => true,
-            Self::Queued | Self::Running | Self::Waiting => false,
-        }
+        !matches!(self, Self::Queued | Self::Running | Self::Waiting)
     }
 }
 

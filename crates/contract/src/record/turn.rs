@@ -2,10 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::StopReason;
+use super::{StopReason, is_default};
 use crate::{
     choice::{Effort, ModelName},
-    defaults::is_default,
     failure::RunError,
     message::{Thought, ToolUse},
     money::Cost,
@@ -72,22 +71,15 @@ pub struct Switched {
 }
 
 named! {
-    /// What changed in a conversation on the way to a model.
+    /// What changed in a conversation on the way to a model. `drawloom_wire::events::EVENTS` describes each.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
     pub enum Notice {
-        /// The provider's cache of the conversation is of no use any more.
         CacheInvalidated = "cache_invalidated",
-        /// Reasoning of another maker is not replayed.
         ReasoningInvalidated = "reasoning_invalidated",
-        /// A model that does not think is asked in place of one that does.
         ModelDowngraded = "model_downgraded",
-        /// No other model was asked, although one is configured.
         FallbackSuppressed = "fallback_suppressed",
-        /// The provider did not say what a turn cost, so what was reserved for it counts as spent.
         UsageAssumed = "usage_assumed",
-        /// A thought held a secret: it was journaled without its text and is not replayed.
         ReasoningMasked = "reasoning_masked",
-        /// Tools that the run was accepted with are not there any more.
         ToolsMissing = "tools_missing",
     }
 }

@@ -5,7 +5,7 @@ use std::io::{IsTerminal as _, Read as _};
 use clap::Args;
 
 use drawloom_contract::ids::{AgentName, RunId, UserId};
-use drawloom_wire::runs::{CancelRun, GetRun, RunResult, SpawnRun, Spawned};
+use drawloom_wire::runs::{Amount, CancelRun, GetRun, RunResult, SpawnRun, Spawned};
 
 use crate::{
     cli::Look,
@@ -115,10 +115,14 @@ impl Watching<'_> {
         }
         // A terminal shows the model at work; a file or a program gets the result and nothing else.
         let words = if output.is_terminal() { Words::AsTheyCome } else { Words::None };
-        let mut live = Live::new(output, words, thinking);
+        let currency = match output.shows_progress() {
+            true => connection.backend.currency([Some(Amount::default())]).await,
+            false => String::new(),
+        };
+        let mut live = Live::new(output, run, words, thinking, currency);
         let to_the_end = async {
             if output.format() == Format::Human {
-                live::show_all(&mut live, connection.backend.follow(run, 0).await?).await?;
+                live::show_all(&mut live, connection.backend.follow_tree(run, 0).await?).await?;
             }
             wait(connection, run).await
         };
@@ -129,6 +133,9 @@ impl Watching<'_> {
                 self.cancel().await?
             }
         };
+        // Sums over the tree are answered to a question about the run, not to a wait for it.
+        let ask = GetRun { run_id: Some(run), ..GetRun::default() };
+        let result = connection.backend.call(&ask).await.unwrap_or(result);
         match output.format() {
             Format::Json => {
                 output.json(&result);
@@ -140,12 +147,11 @@ impl Watching<'_> {
                 {
                     output.line(text);
                 }
-                // What the whole tree came to is told of a run that is looked at, not of one that is waited for.
-                let ask = GetRun { run_id: Some(run), ..GetRun::default() };
-                let result = connection.backend.call(&ask).await.unwrap_or(result);
                 let costs = [result.cost, result.tree.map(|tree| tree.cost).filter(|cost| cost.0.0 > 0)];
                 let currency = connection.backend.currency(costs).await;
-                Ok(live::summary(output, &result, &currency))
+                let exit = live::summary(output, &result, &currency);
+                live.tell_failures();
+                Ok(exit)
             }
         }
     }

@@ -1,35 +1,38 @@
-//! `drawloom runs`: look at runs, follow them, stop them.
+//! `drawloom runs`: list, show, follow and cancel runs.
 
 mod cancel;
+pub(crate) mod handle;
 mod list;
 mod show;
 mod tail;
 
-use std::{convert::Infallible, str::FromStr};
-
 use clap::Subcommand;
 
-use drawloom_contract::ids::RunId;
-use drawloom_wire::runs::{GetRun, RunResult};
+use drawloom_wire::runs::RunResult;
 use serde_json::Value;
 
 use crate::{
     cli::Look,
     commands::Session,
-    connect::{Connection, Executing},
+    connect::Executing,
     exit::{CommandError, Exit},
 };
+
+pub(crate) use handle::{Handle, Named};
 
 /// Look at runs, follow them, stop them
 #[derive(Debug, Subcommand)]
 pub enum Runs {
     /// List runs, newest first
+    #[command(visible_alias = "ls", after_help = list::HELP)]
     List(list::List),
-    /// Show one run
+    /// Show a run or a batch
+    #[command(after_help = show::HELP)]
     Show(show::Show),
-    /// Follow a run: what happened so far, then what happens
+    /// Follow the events of runs, like a log
+    #[command(after_help = tail::HELP)]
     Tail(tail::Tail),
-    /// Stop a run and all that it spawned
+    /// Cancel a run or a batch, with all child runs
     Cancel(cancel::Cancel),
 }
 
@@ -49,41 +52,6 @@ impl Runs {
             Self::Show(show) => show.perform(session).await,
             Self::Tail(tail) => tail.perform(session).await,
             Self::Cancel(cancel) => cancel.perform(session).await,
-        }
-    }
-}
-
-/// A run's id, or the caller's handle of a run.
-#[derive(Debug, Clone)]
-pub struct Handle(String);
-
-impl FromStr for Handle {
-    type Err = Infallible;
-
-    fn from_str(text: &str) -> Result<Self, Infallible> {
-        Ok(Self(text.to_owned()))
-    }
-}
-
-impl Handle {
-    /// What asks for it.
-    pub(crate) fn ask(&self) -> Result<GetRun, CommandError> {
-        if let Ok(run) = self.0.parse::<RunId>() {
-            return Ok(GetRun { run_id: Some(run), ..GetRun::default() });
-        }
-        match self.0.parse() {
-            Ok(agent_id) => Ok(GetRun { agent_id: Some(agent_id), ..GetRun::default() }),
-            Err(_) => Err(CommandError::usage("bad_id", format!("{:?} is neither a run's id nor a handle", self.0))
-                .with_hint("`drawloom runs list` shows the ids")),
-        }
-    }
-
-    /// The run's id.
-    pub(crate) async fn resolve(&self, connection: &Connection) -> Result<RunId, CommandError> {
-        let ask = self.ask()?;
-        match ask.run_id {
-            Some(run) => Ok(run),
-            None => Ok(connection.backend.call(&ask).await?.run_id),
         }
     }
 }

@@ -9,8 +9,9 @@ use crate::{
     cli::Look,
     commands::Session,
     data_dir::{DataDir, Holder, ServerFile},
+    environment,
     exit::{CommandError, Exit},
-    output::{Column, Format, Style, Text},
+    output::{Column, Format, LocalTime, Style, Text},
     project::{self, Project},
 };
 
@@ -68,7 +69,9 @@ fn show_one(session: &Session) -> Result<Exit, CommandError> {
     }
     let empty = if has_data(project.data.path()) { "" } else { " (nothing in it yet)" };
     row("data", format!("{}{empty}", project.data.path().display()));
-    row("server", server.as_ref().map_or_else(|| output.styled(Style::Dim, "none is running"), about));
+    let local = session.local_time();
+    let running = server.as_ref().map(|server| about(server, &local));
+    row("server", running.unwrap_or_else(|| output.styled(Style::Dim, "not running")));
     if let Some(holder) = &holder {
         row("held by", format!("{}, at which no server can be reached", holder.about()));
     }
@@ -94,12 +97,12 @@ fn show_all(session: &Session) -> Result<Exit, CommandError> {
         Format::Human if all.is_empty() => output.line("no project has data yet"),
         Format::Human => output.table(
             [
-                Column::new("config").shrinks_to(20),
+                Column::new("config").shrinks_to(20).keeps_end(),
                 Column::new("server"),
-                Column::new("data").shrinks_to(16).optional(1),
+                Column::new("data").shrinks_to(20).keeps_end(),
             ],
             all.iter().map(|(server, data, note)| {
-                let config = note.config.display().to_string();
+                let config = below_home(&note.config);
                 let config = if note.config.exists() {
                     Text::new(config).style(Style::Bold)
                 } else {
@@ -107,15 +110,25 @@ fn show_all(session: &Session) -> Result<Exit, CommandError> {
                 };
                 let server =
                     server.as_ref().map_or(Text::new("none").style(Style::Dim), |server| Text::new(&server.url));
-                [config, server, Text::new(data.path().display().to_string())]
+                [config, server, Text::new(below_home(data.path()))]
             }),
         ),
     }
     Ok(Exit::Done)
 }
 
-fn about(server: &ServerFile) -> String {
-    format!("{} (process {}, version {}, since {})", server.url, server.pid, server.version, server.started_at)
+fn about(server: &ServerFile, local: &LocalTime) -> String {
+    let started = LocalTime::parse(&server.started_at);
+    let started = started.map_or_else(|| server.started_at.clone(), |time| local.whole(time));
+    format!("{} (process {}, version {}, since {started})", server.url, server.pid, server.version)
+}
+
+/// A path as people write it: `~` for the home directory.
+fn below_home(path: &Path) -> String {
+    match environment::home().and_then(|home| path.strip_prefix(home).ok().map(Path::to_owned)) {
+        Some(rest) => Path::new("~").join(rest).display().to_string(),
+        None => path.display().to_string(),
+    }
 }
 
 /// Data that no project finds any more.

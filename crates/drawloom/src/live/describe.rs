@@ -3,7 +3,7 @@
 use drawloom_wire::{events::Event, runs::Amount};
 use serde_json::Value;
 
-use crate::output::{bytes, count, duration, first_line, fit, money, shown};
+use crate::output::{LocalTime, Style, bytes, count, duration, first_line, fit, money, shown};
 
 /// Fields of a tool's input that say most of it.
 const TELLING: [&str; 8] = ["command", "path", "pattern", "url", "query", "agent", "prompt", "text"];
@@ -13,45 +13,47 @@ pub(crate) fn describe(event: &Event, currency: &str) -> Option<(&'static str, S
     let data = event.json();
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     Some(match &*event.name {
-        "session" | "text" | "thinking" => return None,
+        "session" | "text" | "thinking" | "tree_done" => return None,
         "agent" => ("●", format!("accepted as {}", text(&data["run_id"]))),
-        "started" => ("▶", "has a slot".into()),
+        "started" => ("▶", "started".into()),
         "message" => {
             let calls = data["tool_uses"].as_array().map_or(0, Vec::len);
             let said = text(&data["text"]);
             match (said.trim().is_empty(), calls) {
-                (true, calls) => ("»", format!("asks for {}", calls_in_words(calls))),
+                (true, calls) => ("»", format!("requests {}", calls_in_words(calls))),
                 (false, 0) => ("»", said),
-                (false, calls) => ("»", format!("{} (and asks for {})", first_line(&said, 200), calls_in_words(calls))),
+                (false, calls) => ("»", format!("{} (requests {})", first_line(&said, 200), calls_in_words(calls))),
             }
         }
         "usage" => ("·", usage(&data["usage"], currency)),
         "tool_call" => ("→", tool_head(&data["tool_use"], 200)),
         "tool_result" => {
-            let mark = if data["is_error"].as_bool() == Some(true) { "✗" } else { "✓" };
+            let (mark, _) = mark_of(&data);
             let said = first_line(data["text"].as_str().unwrap_or_default(), 200);
             (mark, format!("{}: {said}", tool_line(&text(&data["tool_use"]["name"]), &data)))
         }
         "waiting" => {
-            let until = data["until"].as_str().map(|until| format!(" until {}", clock_of(until))).unwrap_or_default();
+            let time = |key: &str| data[key].as_str().and_then(LocalTime::parse);
+            let most = time("until").zip(time("at")).map(|(until, at)| until.since(at).as_millis());
+            let most = most.and_then(|most| u64::try_from(most).ok());
+            let most = most.map(|most| format!(", at most {}", duration(most))).unwrap_or_default();
             match data["on"].as_str() {
-                Some("rate_limit") => ("…", format!("waits for the provider's rate limit{until}")),
-                Some("budget") => ("…", format!("waits for the tree's budget{until}")),
-                Some(other) => ("…", format!("waits for {other}{until}")),
-                None if until.is_empty() => ("…", "waits for its children".into()),
-                None => ("…", format!("waits{until}")),
+                Some("rate_limit") => ("…", format!("waiting for the provider's rate limit{most}")),
+                Some("budget") => ("…", format!("waiting for the tree's budget{most}")),
+                Some(other) => ("…", format!("waiting for a {other}{most}")),
+                None if data["until"].is_null() => ("…", "waiting for its calls".into()),
+                None => ("…", format!("waiting{most}")),
             }
         }
         "turn_reset" => {
             let paid = if data["maybe_paid"].as_bool() == Some(true) { "; it may be charged" } else { "" };
-            ("!", format!("turn {} came to nothing{paid}: {}", data["turn"], text(&data["error"]["message"])))
+            let last = if data["will_retry"].as_bool() == Some(false) { "; no retries left" } else { "" };
+            let said = text(&data["error"]["message"]);
+            ("!", format!("model call failed (attempt {}): {said}{paid}{last}", data["attempt"]))
         }
         "retry" => {
             let wait = data["retry"]["wait_ms"].as_u64().map(|wait| format!(" after {}", duration(wait)));
-            (
-                "↻",
-                format!("turn {}, try {}{}", data["retry"]["turn"], data["retry"]["attempt"], wait.unwrap_or_default()),
-            )
+            ("↻", format!("retrying the model call (attempt {}){}", data["retry"]["attempt"], wait.unwrap_or_default()))
         }
         "provider_fallback" => {
             let change = &data["fallback"];
@@ -59,7 +61,11 @@ pub(crate) fn describe(event: &Event, currency: &str) -> Option<(&'static str, S
             let (from, to) = (name("failed_provider", "failed_model"), name("new_provider", "new_model"));
             ("⇄", format!("{from} → {to}: {}", text(&change["cause_error"])))
         }
-        "done" => ("✓", format!("completed, {}", usage(&data["usage"], currency))),
+        "done" => {
+            let mut spent = data["usage"].clone();
+            spent["cost"] = data["cost"].clone();
+            ("✓", format!("completed, {}", usage(&spent, currency)))
+        }
         "error" => {
             let error = &data["error"];
             ("✗", format!("{}: {} ({})", text(&data["status"]), text(&error["message"]), text(&error["code"])))
@@ -69,7 +75,7 @@ pub(crate) fn describe(event: &Event, currency: &str) -> Option<(&'static str, S
 }
 
 fn calls_in_words(calls: usize) -> String {
-    if calls == 1 { "1 call".into() } else { format!("{calls} calls") }
+    if calls == 1 { "1 tool call".into() } else { format!("{calls} tool calls") }
 }
 
 fn usage(usage: &Value, currency: &str) -> String {
@@ -78,10 +84,16 @@ fn usage(usage: &Value, currency: &str) -> String {
         0 => String::new(),
         cached => format!(" and {} from the cache", count(cached)),
     };
+    let assumed = usage["assumed"].as_bool().filter(|assumed| *assumed);
     let cost = serde_json::from_value::<Amount>(usage["cost"].clone())
-        .map(|cost| format!(", {}", money(cost, currency)))
+        .map(|cost| format!(", {}{}", if assumed.is_some() { "~" } else { "" }, money(cost, currency)))
         .unwrap_or_default();
-    format!("{} tokens in{cached}, {} out{cost}", count(tokens("input_tokens")), count(tokens("output_tokens")))
+    let assumed = if assumed.is_some() { " (assumed: the provider did not report it)" } else { "" };
+    format!(
+        "{} tokens in{cached}, {} out{cost}{assumed}",
+        count(tokens("input_tokens")),
+        count(tokens("output_tokens"))
+    )
 }
 
 /// A call: the tool and the most telling part of its input, on one line.
@@ -118,17 +130,33 @@ fn spawns(input: &Value) -> String {
     names.collect::<Vec<_>>().join(", ")
 }
 
+/// The mark of a call that is done, and its style.
+pub(crate) fn mark_of(result: &Value) -> (&'static str, Style) {
+    match result["is_error"].as_bool() {
+        Some(true) => ("✗", Style::Bad),
+        _ if failed_children(result).is_some() => ("!", Style::Notice),
+        _ => ("✓", Style::Good),
+    }
+}
+
+/// How many of the child runs of a call did not complete, and how many there were; nothing when all completed.
+fn failed_children(result: &Value) -> Option<(usize, usize)> {
+    if result["tool_use"]["name"].as_str() != Some("Agent") {
+        return None;
+    }
+    let told: Value = serde_json::from_str(result["text"].as_str()?).ok()?;
+    let children = told["results"].as_array()?;
+    let failed = children.iter().filter(|child| child["ok"].as_bool() == Some(false)).count();
+    (failed > 0).then_some((failed, children.len()))
+}
+
 /// A call that is done: what it was, how long it took and how much it brought.
 pub(crate) fn tool_line(head: &str, result: &Value) -> String {
     let size = bytes(result["text"].as_str().unwrap_or_default().len() as u64);
     let took = result["took_ms"].as_u64().map(|took| format!("{}, ", duration(took))).unwrap_or_default();
     let doubt = if result["in_doubt"].as_bool() == Some(true) { ", in doubt" } else { "" };
-    format!("{head}  {took}{size}{doubt}")
-}
-
-/// The time of day of an RFC 3339 time in UTC.
-pub(crate) fn clock_of(time: &str) -> &str {
-    time.split_once('T').map_or(time, |(_, clock)| clock.trim_end_matches('Z'))
+    let failed = failed_children(result).map(|(failed, all)| format!(", {failed} of {all} failed")).unwrap_or_default();
+    format!("{head}  {took}{size}{doubt}{failed}")
 }
 
 #[cfg(test)]
@@ -155,13 +183,16 @@ mod tests {
             words("tool_call", json!({ "tool_use": { "name": "Agent", "input": { "name": "reader", "prompt": "go" } } })),
             words("tool_call", json!({ "tool_use": { "name": "Agent", "input": { "spawns": [{ "name": "a" }, { "name": "b" }, { "name": "a" }] } } })),
             words("tool_result", result),
+            words("tool_result", json!({ "tool_use": { "name": "Agent" }, "text": r#"{"results":[{"ok":true},{"ok":false}]}"# })),
+            words("done", json!({ "usage": { "input_tokens": 2, "output_tokens": 1 }, "cost": 0.25 })),
             words("message", json!({ "text": "", "tool_uses": [1, 2] })),
             words("usage", usage),
-            words("waiting", json!({ "until": "2026-11-16T04:00:01.500Z", "on": "rate_limit" })),
+            words("usage", json!({ "usage": { "input_tokens": 9, "output_tokens": 1, "cost": 0.5, "assumed": true } })),
+            words("waiting", json!({ "at": "2026-11-16T04:00:00Z", "until": "2026-11-16T04:00:01.500Z", "on": "rate_limit" })),
             words("waiting", json!({})),
             words("provider_fallback", fallback),
             words("retry", json!({ "retry": { "turn": 1, "attempt": 2, "wait_ms": 500 } })),
-            words("turn_reset", json!({ "turn": 1, "maybe_paid": true, "error": { "message": "cut" } })),
+            words("turn_reset", json!({ "turn": 1, "attempt": 3, "maybe_paid": true, "will_retry": false, "error": { "message": "cut" } })),
             words("error", json!({ "status": "failed", "error": { "code": "c", "message": "m" } })),
             words("model_downgraded", json!({ "text": "asked another" })),
         ].join("\n"), @r#"
@@ -170,13 +201,16 @@ mod tests {
         → Agent reader: go
         → Agent 2 × a, b
         ✓ Read  12 ms, 17 B: remember…
-        » asks for 2 calls
+        ! Agent  38 B, 1 of 2 failed: {"results":[{"ok":true},{"ok":false}]}
+        ✓ completed, 2 tokens in, 1 out, $0.250
+        » requests 2 tool calls
         · 1,200 tokens in, 34 out, $0.012
-        … waits for the provider's rate limit until 04:00:01.500
-        … waits for its children
+        · 9 tokens in, 1 out, ~$0.500 (assumed: the provider did not report it)
+        … waiting for the provider's rate limit, at most 1.5 s
+        … waiting for its calls
         ⇄ a/x → b/y: too busy
-        ↻ turn 1, try 2 after 500 ms
-        ! turn 1 came to nothing; it may be charged: cut
+        ↻ retrying the model call (attempt 2) after 500 ms
+        ! model call failed (attempt 3): cut; it may be charged; no retries left
         ✗ failed: m (c)
         ! asked another
         "#);

@@ -5,7 +5,7 @@ use unicode_width::UnicodeWidthStr as _;
 
 use super::{
     Style,
-    text::{fit, shown},
+    text::{fit, fit_end, shown},
 };
 
 /// Between two columns.
@@ -13,19 +13,21 @@ const GAP: usize = 2;
 
 /// A column.
 #[derive(Debug, Clone, Copy)]
-pub struct Column {
-    title: &'static str,
+pub struct Column<'a> {
+    title: &'a str,
     right: bool,
     /// Not narrower than this; not at all, when absent.
     shrinks_to: Option<usize>,
     /// Left out when the line is too narrow: the highest first.
     leave_out: Option<u8>,
+    /// Cut at its beginning, not at its end.
+    keeps_end: bool,
 }
 
-impl Column {
+impl<'a> Column<'a> {
     /// A column that is shown whole.
-    pub const fn new(title: &'static str) -> Self {
-        Self { title, right: false, shrinks_to: None, leave_out: None }
+    pub const fn new(title: &'a str) -> Self {
+        Self { title, right: false, shrinks_to: None, leave_out: None, keeps_end: false }
     }
 
     /// A column of numbers.
@@ -39,6 +41,13 @@ impl Column {
     #[must_use]
     pub const fn shrinks_to(mut self, least: usize) -> Self {
         self.shrinks_to = Some(least);
+        self
+    }
+
+    /// A column of paths, which are cut at their beginning.
+    #[must_use]
+    pub const fn keeps_end(mut self) -> Self {
+        self.keeps_end = true;
         self
     }
 
@@ -97,8 +106,13 @@ pub const INTERRUPTED: &str = "interrupted";
 type Paint<'a> = &'a dyn Fn(Style, &str) -> String;
 
 /// The lines of a table, header included.
-pub(super) fn lay_out(columns: &[Column], rows: &[Vec<Text>], width: Option<usize>, paint: Paint<'_>) -> Vec<String> {
-    let mut columns: Vec<(usize, Column, usize)> = columns
+pub(super) fn lay_out(
+    columns: &[Column<'_>],
+    rows: &[Vec<Text>],
+    width: Option<usize>,
+    paint: Paint<'_>,
+) -> Vec<String> {
+    let mut columns: Vec<(usize, Column<'_>, usize)> = columns
         .iter()
         .enumerate()
         .map(|(place, column)| {
@@ -121,18 +135,18 @@ pub(super) fn lay_out(columns: &[Column], rows: &[Vec<Text>], width: Option<usiz
     lines
 }
 
-fn total(columns: &[(usize, Column, usize)]) -> usize {
+fn total(columns: &[(usize, Column<'_>, usize)]) -> usize {
     columns.iter().map(|(_, _, width)| width + GAP).sum::<usize>().saturating_sub(GAP)
 }
 
 /// Cuts columns, then leaves some out, until the rest fits or nothing more can be done.
-fn make_fit(columns: &mut Vec<(usize, Column, usize)>, width: usize) {
+fn make_fit(columns: &mut Vec<(usize, Column<'_>, usize)>, width: usize) {
     loop {
         let over = total(columns).saturating_sub(width);
         if over == 0 {
             return;
         }
-        let spare = |(_, column, has): &(usize, Column, usize)| {
+        let spare = |(_, column, has): &(usize, Column<'_>, usize)| {
             column.shrinks_to.map_or(0, |least| has.saturating_sub(least.max(column.title.width())))
         };
         if columns.iter().map(spare).sum::<usize>() >= over {
@@ -159,9 +173,9 @@ fn make_fit(columns: &mut Vec<(usize, Column, usize)>, width: usize) {
 }
 
 /// The first column on a line of its own, everything else below it.
-fn stack(columns: &[(usize, Column, usize)], rows: &[Vec<Text>], width: usize, paint: Paint<'_>) -> Vec<String> {
+fn stack(columns: &[(usize, Column<'_>, usize)], rows: &[Vec<Text>], width: usize, paint: Paint<'_>) -> Vec<String> {
     let (first, rest) = columns.split_first().expect("there are several");
-    let mut rest: Vec<(usize, Column, usize)> = rest.to_vec();
+    let mut rest: Vec<(usize, Column<'_>, usize)> = rest.to_vec();
     make_fit(&mut rest, width.saturating_sub(GAP));
     let mut lines = Vec::new();
     for row in rows {
@@ -173,14 +187,14 @@ fn stack(columns: &[(usize, Column, usize)], rows: &[Vec<Text>], width: usize, p
 }
 
 fn line(
-    columns: &[(usize, Column, usize)],
+    columns: &[(usize, Column<'_>, usize)],
     paint: Paint<'_>,
-    cell: &dyn Fn(&(usize, Column, usize)) -> Text,
+    cell: &dyn Fn(&(usize, Column<'_>, usize)) -> Text,
 ) -> String {
     let mut line = String::new();
     for (at, column) in columns.iter().enumerate() {
         let Text { text, style } = cell(column);
-        let text = fit(&text, column.2);
+        let text = if column.1.keeps_end { fit_end(&text, column.2) } else { fit(&text, column.2) };
         let padding = " ".repeat(column.2.saturating_sub(text.width()));
         let text = style.map_or_else(|| text.clone(), |style| paint(style, &text));
         if at > 0 {

@@ -35,6 +35,26 @@ pub fn fit(text: &str, most: usize) -> String {
     cut
 }
 
+/// The end of the text in `most` columns, with `…` for what is left out: of a path, the end says most.
+pub fn fit_end(text: &str, most: usize) -> String {
+    if text.width() <= most {
+        return text.to_owned();
+    }
+    let mut kept: Vec<char> = Vec::new();
+    let mut width = 1;
+    for character in text.chars().rev() {
+        width += character.width().unwrap_or(0);
+        if width > most {
+            break;
+        }
+        kept.push(character);
+    }
+    if most > 0 {
+        kept.push('…');
+    }
+    kept.iter().rev().collect()
+}
+
 /// The text without what is no text: a terminal would obey it.
 pub fn shown(text: &str) -> String {
     let is_safe = |character: char| character == '\n' || !character.is_control();
@@ -77,6 +97,8 @@ mod tests {
         assert_eq!(fit("织机织机", 6), "织机…");
         assert_eq!(fit("织机织机", 5), "织机…");
         assert_eq!(fit("織", 0), "");
+        assert_eq!([fit_end("/a/long/path", 20), fit_end("/a/long/path", 6)], ["/a/long/path", "…/path"]);
+        assert_eq!([fit_end("织机织机", 6), fit_end("织机", 0)], ["…织机", ""]);
         assert_eq!(fit("e\u{301}e\u{301}e\u{301}", 2), "e\u{301}…");
     }
 

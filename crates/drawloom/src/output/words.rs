@@ -12,17 +12,6 @@ pub fn duration(millis: u64) -> String {
     }
 }
 
-/// How long ago something was, so many milliseconds after it.
-pub fn ago(millis: u64) -> String {
-    match millis / 1_000 {
-        0..5 => "just now".to_owned(),
-        seconds @ 5..60 => format!("{seconds} s ago"),
-        seconds @ 60..3_600 => format!("{} min ago", seconds / 60),
-        seconds @ 3_600..172_800 => format!("{} h ago", seconds / 3_600),
-        seconds => format!("{} days ago", seconds / 86_400),
-    }
-}
-
 /// Bytes.
 pub fn bytes(bytes: u64) -> String {
     const UNITS: [(&str, u64); 3] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
@@ -62,6 +51,15 @@ pub fn money(amount: Amount, currency: &str) -> String {
     }
 }
 
+/// What `~` means before an amount of money.
+pub const ASSUMED: &str = "~ part of this cost is assumed: the provider did not report what was used";
+
+/// Money that was spent, marked with `~` when a part of it is assumed.
+pub fn assumed_money(amount: Amount, assumed: Option<Amount>, currency: &str) -> String {
+    let mark = if assumed.is_some() { "~" } else { "" };
+    format!("{mark}{}", money(amount, currency))
+}
+
 #[cfg(test)]
 mod tests {
     use drawloom_contract::money::Cost;
@@ -74,10 +72,6 @@ mod tests {
         assert_eq!(
             [0, 999, 1_250, 61_000, hour + 120_000].map(duration),
             ["0 ms", "999 ms", "1.2 s", "1 min 1 s", "1 h 2 min"]
-        );
-        assert_eq!(
-            [0, 59_000, 61_000, 5 * hour, 72 * hour].map(ago),
-            ["just now", "59 s ago", "1 min ago", "5 h ago", "3 days ago"]
         );
         assert_eq!([12, 1_536, 5 << 20, 3 << 30].map(bytes), ["12 B", "1.5 KiB", "5.0 MiB", "3.0 GiB"]);
         assert_eq!([7, 1_234, 1_234_567].map(count), ["7", "1,234", "1,234,567"]);

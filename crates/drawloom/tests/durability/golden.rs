@@ -23,7 +23,7 @@ struct Golden {
     users: [usize; 3],
 }
 
-const ALL: &[&Golden] = &[&FORMAT_1, &FORMAT_2, &FORMAT_3, &FORMAT_4, &FORMAT_5, &FORMAT_6, &FORMAT_7];
+const ALL: &[&Golden] = &[&FORMAT_1, &FORMAT_2, &FORMAT_3, &FORMAT_4, &FORMAT_5, &FORMAT_6, &FORMAT_7, &FORMAT_8];
 
 const FORMAT_1: Golden = Golden { directory: "0.1.0", last: 1_794_801_892_513, users: [0, 0, 14] };
 const FORMAT_2: Golden = Golden { directory: "format-2", last: 1_794_930_198_993, users: [6, 5, 3] };
@@ -32,6 +32,7 @@ const FORMAT_4: Golden = Golden { directory: "format-4", last: 1_794_929_890_330
 const FORMAT_5: Golden = Golden { directory: "format-5", last: 1_794_909_853_454, users: [6, 5, 3] };
 const FORMAT_6: Golden = Golden { directory: "format-6", last: 1_794_918_741_858, users: [6, 4, 4] };
 const FORMAT_7: Golden = Golden { directory: "format-7", last: 1_794_930_512_582, users: [6, 5, 3] };
+const FORMAT_8: Golden = Golden { directory: "format-8", last: 1_794_940_628_302, users: [6, 5, 3] };
 
 impl Golden {
     fn copy(&self) -> Case {

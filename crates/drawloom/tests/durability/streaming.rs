@@ -176,3 +176,70 @@ fn a_run_whose_server_was_killed_is_followed_to_its_end_and_says_that_the_turn_b
     let result = post(&server.url, "/v1/runs", &body).and_then(|answer| answer.json()).expect("a result");
     assert_eq!((&result["run_id"], &result["final_text"]), (&json!(run), &json!("the last word äöü is rebuilt")));
 }
+
+const TEAM: &str = r#"
+providers:
+  script:
+    driver: script
+    options:
+      rules:
+        - when: { agent: lead, turn: 1 }
+          calls:
+            - tool: Agent
+              input:
+                op: parallel_spawn
+                spawns: [{ name: worker, prompt: a }, { name: worker, prompt: boom }, { name: worker, prompt: b }]
+        - { when: { agent: lead }, text: all are back }
+        - { when: { contains: boom }, fail: { kind: refused } }
+        - { when: { turn: 1 }, calls: [{ tool: Ledger, input: { line: x } }] }
+        - { when: { turn: 2, attempt: 1 }, text: never said, delay_ms: 3600000 }
+        - { text: "did {{prompt}}" }
+defaults: { provider: script, model: m }
+agents:
+  lead: { tools: [Agent], agents: [worker] }
+  worker: { tools: [Ledger] }
+"#;
+
+#[test]
+fn a_tree_whose_server_was_killed_is_followed_to_its_end_without_a_gap_or_a_repeat() {
+    let case = Case::new(TEAM);
+    let mut server = case.start(&json!({}));
+    let body = json!({ "agent": "lead", "prompt": "go", "mode": "detach" });
+    let started = post(&server.url, "/v1/runs", &body).and_then(|answer| answer.json()).expect("an id");
+    let path = format!("/v1/runs/{}/events?tree=true", started["run_id"].as_str().expect("an id"));
+    let stream = [("Accept", "text/event-stream")];
+    let answer = send(&server.url, "GET", &path, &stream, "").expect("a stream");
+    let (mut seen, mut chunks, mut buffer) = (Vec::new(), answer.into_chunks(), [0; 512]);
+    // Until two workers wait for words that never come, and the third has failed.
+    let waits = |seen: &[u8]| {
+        let events = parse(seen);
+        let count = |name: &str| events.iter().filter(|event| event.name == name).count();
+        (count("tool_result"), count("error")) == (2, 1)
+    };
+    while !waits(&seen) {
+        let read = chunks.read(&mut buffer).expect("a live stream");
+        assert!(read > 0, "the stream ended: {}", String::from_utf8_lossy(&seen));
+        seen.extend_from_slice(&buffer[..read]);
+    }
+    server.kill();
+    let mut events = parse(&seen);
+    let after = events.iter().filter_map(|event| event.id).max().expect("an id").to_string();
+    let server = case.start(&json!({}));
+    let rest = send(&server.url, "GET", &path, &[stream[0], ("Last-Event-ID", &after)], "").expect("a stream");
+    events.extend(parse(rest.text().expect("to the end").as_bytes()));
+    assert_eq!(events.last().map(|event| event.name.as_str()), Some("tree_done"));
+    let ids: Vec<u64> = events.iter().filter_map(|event| event.id).collect();
+    assert!(ids.windows(2).all(|pair| pair[0] < pair[1]), "each once, in order: {ids:?}");
+    // Who reads it all afterwards reads the same.
+    let whole = send(&server.url, "GET", &path, &stream, "").expect("a stream");
+    let whole = parse(whole.text().expect("to the end").as_bytes());
+    let journaled =
+        |events: &[Event]| -> Vec<Event> { events.iter().filter(|event| event.id.is_some()).cloned().collect() };
+    assert_eq!(journaled(&events), journaled(&whole));
+    let ends: Vec<&str> = events
+        .iter()
+        .filter(|event| matches!(event.name.as_str(), "done" | "error"))
+        .map(|event| event.name.as_str())
+        .collect();
+    assert_eq!(ends, ["error", "done", "done", "done"]);
+}

@@ -305,7 +305,7 @@ fn a_run_inside_the_command_is_what_the_screen_says() {
         embedded("drawloom run worker 'stream a'", &Moment::AtOnce, press, &[]);
         embedded("drawloom run worker 'stream a'", &Moment::Shows(ASKING), press, ENDS);
         embedded("drawloom run worker 'command a'", &Moment::CommandRuns, press, ENDS);
-        embedded("drawloom run lead 'go'", &Moment::Shows("waits for its children"), press, ENDS);
+        embedded("drawloom run lead 'go'", &Moment::Shows("waiting for 2 child runs"), press, ENDS);
     }
 }
 
@@ -313,7 +313,7 @@ fn a_run_inside_the_command_is_what_the_screen_says() {
 fn a_run_on_a_server_that_the_command_started_is_what_the_screen_says() {
     for press in BOTH {
         started("drawloom run worker 'stream a'", &Moment::Shows(ASKING), press, LEAVES);
-        started("drawloom run lead 'go'", &Moment::Shows("waits for its children"), press, LEAVES);
+        started("drawloom run lead 'go'", &Moment::Shows("waiting for 2 child runs"), press, LEAVES);
     }
     let commands = "drawloom batch --agent worker 'command a' 'stream b'";
     started(commands, &Moment::CommandRuns, Press::Once, &["0 of 2 completed"]);
@@ -337,7 +337,7 @@ fn a_run_on_a_server_is_what_the_screen_says() {
     for press in BOTH {
         served("drawloom run worker 'stream a'", &Moment::Shows(ASKING), press, LEAVES);
         served("drawloom run worker 'command a'", &Moment::CommandRuns, press, LEAVES);
-        served("drawloom run lead 'go'", &Moment::Shows("waits for its children"), press, LEAVES);
+        served("drawloom run lead 'go'", &Moment::Shows("waiting for 2 child runs"), press, LEAVES);
         served("drawloom run worker 'write a'", &Moment::Ended, press, &["✓ completed"]);
     }
 }
@@ -393,13 +393,8 @@ fn watching_a_run_stops_and_the_run_goes_on() {
     let server = home.serve();
     let run = home.run(&["run", "worker", "stream a", "--detach", "--json"]).exits(0).json();
     let run = run["run_id"].as_str().expect("a run");
-    let screen = interrupt(
-        &home,
-        Some(&server),
-        &format!("drawloom runs tail {run}"),
-        &Moment::Shows("has a slot"),
-        Press::Once,
-    );
+    let screen =
+        interrupt(&home, Some(&server), &format!("drawloom runs tail {run}"), &Moment::Shows("▶ started"), Press::Once);
     assert!(screen.contains("stopped watching") && screen.contains("exit 0"), "{screen}");
     assert_eq!(home.run(&["runs", "show", run, "--json"]).exits(0).json()["status"], "running");
     server.kill();
@@ -412,7 +407,7 @@ fn watching_a_run_stops_and_the_run_goes_on() {
     let list = home.run(&["runs", "list"]).exits(0);
     assert!(list.stdout.contains("interrupted") && list.stderr.contains(&how), "{list:?}");
     let tail = home.run(&["runs", "tail", run]).exits(1);
-    assert!(tail.stdout.contains("has a slot"), "{tail:?}");
+    assert!(tail.stdout.contains("▶ started"), "{tail:?}");
     assert!(
         tail.stderr.contains(&format!("run {run} is interrupted: no process executes it\nhint: {how}")),
         "{tail:?}"

@@ -15,9 +15,11 @@ pub(crate) fn normal(text: &str) -> String {
         (r"…[0-9a-f]{6}", "…000000"),
         (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", "2026-01-01T00:00:00.000Z"),
         (r"\d\d:\d\d:\d\d\.\d{3}", "00:00:00.000"),
+        (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC", "2026-01-01 00:00:00 UTC"),
+        (r"\b\d\d:\d\d:\d\d\b", "00:00:00"),
+        (r"\br_[0-9a-f]{13,31}\b", "r_0000000000000"),
+        (r"\br_[0-9a-f]{12}\b", "r_000000000000"),
         (r"\b[rbsa]_[0-9a-f]+…", "id…"),
-        (r"(\b|\[2m)\d s ago(\x1b\[0m)? ", "${1}just now$2"),
-        (r"(\b|\[2m)\d\d s ago", "${1}just now"),
         (r"\b\d\.\d s\b", "N.N s"),
         (r"\b\d+ ms\b", "N ms"),
         (r"\d+\.\d [KMG]iB free", "N GiB free"),
@@ -84,13 +86,14 @@ fn at_widths(home: &Home, arguments: &[&str]) -> String {
     // The doctor names a directory, whose length is the machine's.
     let widths: &[(&str, &str)] = match arguments {
         ["doctor"] => &[("120", "never"), ("120", "always")],
+        ["runs", "tail" | "show", ..] | ["status", ..] => &[("80", "never"), ("140", "never"), ("80", "always")],
         _ => &[("40", "never"), ("80", "never"), ("120", "never"), ("80", "always")],
     };
     for (width, colour) in widths.iter().copied() {
         let ran = home.run(&[arguments, &["--width", width, "--color", colour]].concat());
         let shown = normal(&ran.stdout).replace('\u{1b}', "␛");
         let longest = ran.stdout.lines().map(unicode_width::UnicodeWidthStr::width).max().unwrap_or(0);
-        if colour == "never" && arguments == ["runs", "list"] {
+        if colour == "never" && matches!(arguments, ["runs", ..]) {
             assert!(longest <= width.parse().expect("a number"), "{width}: {longest}\n{shown}");
         }
         all.push_str(&format!("── {width} columns, colours {colour}\n{shown}\n"));
@@ -109,13 +112,79 @@ fn lists_and_trees_fit_the_width() {
     insta::assert_snapshot!("run_beside", normal(&run.stderr));
     let lead = newest(&home, "lead");
     insta::assert_snapshot!("runs_show", at_widths(&home, &["runs", "show", &lead]));
+    insta::assert_snapshot!("runs_show_calls", at_widths(&home, &["runs", "show", "last", "--calls"]));
     insta::assert_snapshot!("runs_tail", at_widths(&home, &["runs", "tail", &lead]));
+    insta::assert_snapshot!("runs_tail_tree", in_one_order(&at_widths(&home, &["runs", "tail", &lead, "--tree"])));
     insta::assert_snapshot!("agents_list", at_widths(&home, &["agents", "list"]));
     insta::assert_snapshot!("models_list", at_widths(&home, &["models", "list"]));
     home.run(&["stop"]).exits(0);
     insta::assert_snapshot!("doctor", at_widths(&home, &["doctor"]));
     let batch = home.run(&["batch", "--agent", "reader", "read it", "boom", "三 words 織機"]).exits(1);
     insta::assert_snapshot!("batch", normal(&format!("{}{}", batch.stdout, batch.stderr)));
+}
+
+/// The lines of a tail of a tree, each part sorted by run: what runs do at the same time comes in any order.
+fn in_one_order(text: &str) -> String {
+    let mut parts: Vec<Vec<&str>> = Vec::new();
+    for line in text.lines() {
+        match parts.last_mut().filter(|_| !line.starts_with("──")) {
+            Some(part) => part.push(line),
+            None => parts.push(vec![line]),
+        }
+    }
+    let run = |line: &&str| {
+        line.trim_start_matches("␛[2m")
+            .get(12..)
+            .map(|rest| rest.trim_start_matches("␛[0m").trim_start().split(' ').next().unwrap_or_default().to_owned())
+    };
+    for part in &mut parts {
+        part[1..].sort_by_key(run);
+    }
+    parts.concat().join("\n")
+}
+
+#[test]
+fn all_projects_fit_the_width() {
+    let home = Home::new();
+    let config = std::fs::read_to_string(home.path().join("drawloom.yaml")).expect("a config");
+    for project in ["alpha", "a/folder/with/a/long/path/to/the/project"] {
+        let folder = home.path().join(project);
+        std::fs::create_dir_all(folder.join("notes")).expect("a directory");
+        std::fs::write(folder.join("drawloom.yaml"), &config).expect("a file");
+        let mut run = home.command(&["run", "echo", "hi"]);
+        assert_eq!(home.finish(run.current_dir(&folder).env_remove("DRAWLOOM_DATA_DIR")).code, 0);
+    }
+    let mut stop = home.command(&["stop"]);
+    assert_eq!(home.finish(stop.current_dir(home.path().join("alpha")).env_remove("DRAWLOOM_DATA_DIR")).code, 0);
+    let mut all = String::new();
+    for width in ["80", "140"] {
+        let mut status = home.command(&["status", "--all", "--width", width]);
+        let shown = home.finish(status.env_remove("DRAWLOOM_DATA_DIR")).exits(0).stdout;
+        let longest = shown.lines().map(unicode_width::UnicodeWidthStr::width).max().unwrap_or(0);
+        assert!(longest <= width.parse().expect("a number"), "{shown}");
+        // A port has four or five digits, and a data directory is named by a digest.
+        let port =
+            Regex::new(r"127\.0\.0\.1:\d+ *").expect("a pattern").replace_all(&shown, "127.0.0.1:N  ").into_owned();
+        let data = Regex::new(r"-[0-9a-f]{8,}").expect("a pattern").replace_all(&port, "-0000").into_owned();
+        all.push_str(&format!("── {width} columns\n{data}\n"));
+    }
+    insta::assert_snapshot!("status_all", all);
+}
+
+#[test]
+fn times_are_told_in_the_zone_of_the_reader() {
+    let home = Home::new();
+    home.run(&["run", "echo", "hi"]).exits(0);
+    let mut list = home.command(&["runs", "list"]);
+    let table = home.finish(list.env("TZ", "XYZ-5:30")).exits(0).stdout;
+    assert!(table.contains("started XYZ"), "{table}");
+    let utc = home.run(&["runs", "show", "last", "--json"]).exits(0).json();
+    let accepted: jiff::Timestamp = utc["timings"]["accepted_at"].as_str().expect("a time").parse().expect("a time");
+    let there = accepted + jiff::SignedDuration::from_mins(330);
+    let mut show = home.command(&["runs", "show", "last"]);
+    let shown = home.finish(show.env("TZ", "XYZ-5:30")).exits(0).stdout;
+    let wanted = format!("started   {} XYZ\n", there.strftime("%Y-%m-%d %H:%M:%S"));
+    assert!(shown.contains(&wanted), "{wanted} in {shown}");
 }
 
 #[test]
@@ -126,6 +195,8 @@ fn errors_say_what_to_do_next() {
         &["run", "eco", "hi"][..],
         &["runs", "show", "r_00000000000000000000000000000000"],
         &["runs", "show", "not a run"],
+        &["runs", "show", "r_01a1"],
+        &["runs", "show", "last"],
         &["run", "echo", "hi", "--embedded"],
         &["--config", "absent.yaml", "validate"],
         &["call", "spawn_rum"],

@@ -180,7 +180,7 @@ fn an_embedded_run_and_other_commands_know_each_other() {
     assert!(home.run(&["runs", "show", id]).exits(0).stdout.contains("running"));
     let process = format!("process {}", embedded.id());
     let tail = home.run(&["runs", "tail", id]).exits(1);
-    assert!(tail.stdout.contains("has a slot") && tail.stderr.contains(&process), "{tail:?}");
+    assert!(tail.stdout.contains("▶ started") && tail.stderr.contains(&process), "{tail:?}");
     for other in [
         &["run", "echo", "hello"][..],
         &["run", "echo", "hello", "--embedded"],

@@ -255,3 +255,25 @@ fn a_hangup_stops_a_server_in_order_unless_it_was_started_to_survive_it() {
     assert!(server.url.starts_with("http://127.0.0.1:"), "{}", server.url);
     assert_eq!(server.stop(), Some(0));
 }
+
+#[test]
+fn a_server_logs_the_start_and_the_end_of_each_run_on_a_line() {
+    let home = Home::new();
+    let mut server = home.serve_with(home.command(&["serve", "--json", "--log-format", "json"]));
+    home.run(&["run", "echo", "hi"]).exits(0);
+    home.run(&["run", "echo", "boom"]).exits(1);
+    let log = server.stop_and_read();
+    let lines: Vec<serde_json::Value> = log.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    let of = |message: &str| -> Vec<&serde_json::Value> {
+        lines.iter().filter(|line| line.to_string().contains(&format!("\"{message}\""))).collect()
+    };
+    assert_eq!((of("run started").len(), of("run ended").len(), of("run failed").len()), (2, 1, 1), "{log}");
+    let (ended, failed) = (of("run ended")[0].to_string(), of("run failed")[0].to_string());
+    for field in ["\"run\":\"r_", "\"agent\":\"echo\"", "\"status\":\"completed\"", "\"duration_ms\":", "\"tokens\":"] {
+        assert!(ended.contains(field), "{field} in {ended}");
+    }
+    assert!(
+        failed.contains("\"reason\":\"the model refused: it went boom\"")
+            && failed.contains("\"code\":\"model_refused\"")
+    );
+}

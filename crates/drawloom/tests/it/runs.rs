@@ -87,7 +87,7 @@ fn a_run_that_has_ended_cannot_be_cancelled() {
     home.run(&["run", "echo", "hello"]).exits(0);
     let run = first_run(&home);
     let ran = home.run(&["runs", "cancel", &run]).exits(0);
-    assert_eq!(ran.stdout, format!("{run} had ended: completed\n"));
+    assert_eq!(ran.stdout, format!("{run} has already ended: completed\n"));
 }
 
 #[test]
@@ -100,4 +100,109 @@ fn a_journal_folds_again_to_the_same_decisions() {
     let shown = home.run(&["replay", &run]).exits(0).stdout;
     assert!(shown.contains("0 of them differ today"), "{shown}");
     home.run(&["replay", "r_00000000000000000000000000000000"]).exits(2);
+}
+
+#[test]
+fn a_run_is_named_by_the_start_of_its_id_by_last_and_by_its_batch() {
+    let home = Home::new();
+    home.run(&["run", "echo", "first"]).exits(0);
+    let first = first_run(&home);
+    let batch = home.run(&["batch", "--agent", "echo", "--json", "one", "two"]).exits(0).json();
+    let batch = batch["batch_id"].as_str().expect("a batch").to_owned();
+    let id_of = |name: &str| home.run(&["runs", "show", name, "--json"]).exits(0).json()["run_id"].clone();
+    // What a table shows is accepted, with and without its kind.
+    let table = home.run(&["runs", "ls", "--search", "FIRST"]).exits(0).stdout;
+    let shown = table.lines().nth(1).and_then(|line| line.split(' ').next()).expect("an id").to_owned();
+    assert!(shown.len() < 34 && first.starts_with(&shown), "{table}");
+    for name in [&shown, &shown[2..], &shown[2..].to_uppercase(), &first] {
+        assert_eq!(id_of(name), first.as_str(), "{name}");
+    }
+    let newest = home.run(&["runs", "list", "--limit", "1", "--json"]).exits(0).json();
+    assert_eq!(id_of("last"), newest["runs"][0]["run_id"]);
+    // All begin with the same digits of their time.
+    let ambiguous = home.run(&["replay", &first[..6]]).exits(2);
+    assert!(ambiguous.stderr.starts_with(&format!("error: {:?} matches 3 ids\n", &first[..6])), "{ambiguous:?}");
+    assert!(ambiguous.stderr.contains(&format!("{first}  completed  echo: first\n")), "{ambiguous:?}");
+    let unknown = home.run(&["runs", "cancel", "r_ffff"]).exits(2);
+    assert_eq!(unknown.stderr, "error: no run matches \"r_ffff\"; see `drawloom runs list`\n");
+    // A batch is taken where a run is.
+    let start = &batch[..20];
+    let shown = home.run(&["runs", "show", start]).exits(0).stdout;
+    assert!(shown.starts_with(&format!("batch {batch}: 2 runs, ")) && shown.contains("one\n"), "{shown}");
+    let tail = home.run(&["runs", "tail", start]).exits(0).stdout;
+    assert!(tail.contains("  echo    ") && tail.contains("  echo#2  ") && tail.contains("» two"), "{tail}");
+    assert_eq!(home.run(&["runs", "cancel", start]).exits(0).stdout, format!("cancelling 0 runs of {batch}\n"));
+    let one = home.run(&["replay", start]).exits(2);
+    assert!(one.stderr.contains("is a batch; this command takes one run"), "{one:?}");
+    let listed = home.run(&["runs", "list", "--batch", start, "--json"]).exits(0).json();
+    assert_eq!(listed["runs"].as_array().map(Vec::len), Some(2));
+}
+
+#[test]
+fn runs_are_found_by_state_age_and_prompt() {
+    let home = Home::new();
+    home.run(&["run", "echo", "Say Invoice 17"]).exits(0);
+    home.run(&["run", "echo", "boom"]).exits(1);
+    let count = |arguments: &[&str]| {
+        let list = home.run(&[&["runs", "list", "--json"], arguments].concat()).exits(0).json();
+        list["runs"].as_array().map(Vec::len)
+    };
+    assert_eq!(count(&["--search", "invoice"]), Some(1));
+    assert_eq!(count(&["--search", "invoice", "--status", "failed"]), Some(0));
+    assert_eq!(count(&["--search", "no such text"]), Some(0));
+    assert_eq!(count(&["--active"]), Some(0));
+    assert_eq!(count(&["--since", "1h", "--agent", "echo"]), Some(2));
+    assert_eq!(count(&["--top-level", "--limit", "1"]), Some(1));
+    let list = home.run(&["runs", "list", "--width", "80"]).exits(0).stdout;
+    assert!(
+        list.contains("Say Invoice 17") && list.lines().next().is_some_and(|head| head.ends_with("prompt")),
+        "{list}"
+    );
+}
+
+#[test]
+fn a_run_is_shown_with_the_reason_of_every_failed_call_and_with_calls_on_demand() {
+    let home = Home::new();
+    std::fs::remove_file(home.path().join("notes/note.txt")).expect("it is there");
+    home.run(&["run", "echo", "read it"]).exits(0);
+    let brief = home.run(&["runs", "show", "last"]).exits(0).stdout;
+    assert!(brief.contains("prompt    read it\n"), "{brief}");
+    assert!(
+        brief.contains("     ✗ Read note.txt  ") && brief.contains("\n       note.txt: there is no such file"),
+        "{brief}"
+    );
+    assert!(!brief.contains("input"), "{brief}");
+    let whole = home.run(&["runs", "show", "last", "--calls"]).exits(0).stdout;
+    assert!(whole.contains("       input\n         {\n") && whole.contains("\"path\": \"note.txt\""), "{whole}");
+    assert!(whole.contains("       error\n         note.txt: there is no such file"), "{whole}");
+    let json = home.run(&["runs", "show", "last", "--calls", "--json"]).exits(0).json();
+    assert_eq!((&json["calls"][0]["tool"], &json["calls"][0]["is_error"]), (&"Read".into(), &true.into()));
+    assert_eq!((&json["prompt"], &json["calls"][0]["input"]["path"]), (&"read it".into(), &"note.txt".into()));
+}
+
+#[test]
+fn costs_that_are_assumed_are_marked_and_the_mark_is_explained() {
+    let home = Home::new();
+    home.write(
+        "drawloom.yaml",
+        "listen: 127.0.0.1:0\n\
+         providers: { script: { driver: script, options: { rules: [\
+         { when: { attempt: 1 }, text: a b c, chunks: 3, fail: { kind: cut, after_chunks: 2 } }, { text: done }] } } }\n\
+         defaults: { provider: script, model: test }\n\
+         pricing: { models: { script/test: { input: 3, output: 15 } } }\n\
+         agents: { echo: { tools: [], agents: [], volumes: [], budget_tokens: 100000 } }\n",
+    );
+    let ran = home.run(&["run", "echo", "hi"]).exits(0);
+    let legend = "~ part of this cost is assumed: the provider did not report what was used\n";
+    assert!(ran.stderr.contains(" · ~$0.") && ran.stderr.ends_with(legend), "{ran:?}");
+    let list = home.run(&["runs", "list"]).exits(0);
+    assert!(list.stdout.contains("  ~$0.") && list.stderr.ends_with(legend), "{list:?}");
+    let shown = home.run(&["runs", "show", "last"]).exits(0);
+    assert!(shown.stdout.contains("\ncost      ~$0.") && shown.stderr.ends_with(legend), "{shown:?}");
+    let json = home.run(&["runs", "show", "last", "--json"]).exits(0).json();
+    assert!(
+        json["assumed_cost"].as_f64().is_some_and(|assumed| assumed > 0.0 && json["cost"].as_f64() >= Some(assumed))
+    );
+    let tail = home.run(&["runs", "tail", "last"]).exits(0).stdout;
+    assert!(tail.contains("(assumed: the provider did not report it)"), "{tail}");
 }

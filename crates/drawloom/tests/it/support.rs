@@ -112,6 +112,7 @@ impl Home {
             .current_dir(self.path())
             .env("HOME", self.path())
             .env("DRAWLOOM_DATA_DIR", self.data())
+            .env("TZ", "UTC")
             .stdin(Stdio::null());
         command
     }

@@ -22,7 +22,7 @@ impl Terminal {
         let binary = env!("CARGO_BIN_EXE_drawloom");
         let folder = std::path::Path::new(binary).parent().expect("a folder").display().to_string();
         let shell = format!(
-            "env -i PATH={folder}:/usr/bin:/bin HOME={home} DRAWLOOM_DATA_DIR={data} LC_ALL=C.UTF-8 TERM=screen-256color PS1='$ ' sh",
+            "env -i PATH={folder}:/usr/bin:/bin HOME={home} DRAWLOOM_DATA_DIR={data} TZ=UTC LC_ALL=C.UTF-8 TERM=screen-256color PS1='$ ' sh",
             home = home.path().display(),
             data = home.data().display()
         );
@@ -74,7 +74,7 @@ impl Terminal {
     }
 
     /// Types a command on a clear screen and returns what it left there, when it has ended.
-    fn command(&self, line: &str) -> String {
+    pub(crate) fn command(&self, line: &str) -> String {
         self.type_line("clear");
         self.wait_until("a clear screen", |screen| screen == "$");
         self.type_line(&format!("{line}; echo \"exit $?\""));
@@ -106,6 +106,102 @@ fn somebody_at_a_terminal_sees_runs_at_work() {
     insta::assert_snapshot!("terminal", session.join("\n\n────────\n\n"));
     let coloured = terminal.tmux(&["capture-pane", "-p", "-e"]);
     assert!(coloured.contains('\u{1b}'), "a terminal has colours: {coloured:?}");
+}
+
+/// A team of which one child fails. The children wait until the test has seen them, for a file that it writes.
+const TEAM: &str = "\
+listen: 127.0.0.1:0
+providers:
+  script:
+    driver: script
+    options:
+      rules:
+        - when: { agent: lead, turn: 1 }
+          text: I ask three colleagues.
+          calls: [{ tool: Agent, input: { op: parallel_spawn, spawns: [{ name: reader, prompt: read one }, { name: checker, prompt: boom }, { name: writer, prompt: write it }] } }]
+        - when: { agent: lead }
+          text: Two of three are back.
+        - when: { contains: boom }
+          fail: { kind: refused, message: it went boom over a text that is too long for one line of a terminal }
+        - when: { turn: 1 }
+          calls: [{ tool: Bash, input: { command: 'until test -e go; do sleep 0.05; done' } }]
+        - text: \"did {{prompt}}\"
+defaults: { provider: script, model: test }
+pricing: { models: { script/test: { input: 3, output: 15 } } }
+tools: { bash: { enabled: true } }
+agents:
+  lead: { description: Hands work out., tools: [Agent], agents: [reader, checker, writer], volumes: [] }
+  reader: { description: Reads., tools: [Bash], agents: [] }
+  checker: { description: Checks., tools: [], agents: [] }
+  writer: { description: Writes., tools: [Bash], agents: [] }
+volumes:
+  notes: { path: notes, mode: rw, default: true }
+";
+
+/// What differs from run to run on the board and in the summary of a run.
+fn calm(screen: &str) -> String {
+    let mut text = normal(screen);
+    for (pattern, with) in [("[⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏]", "⠋"), (r" +\d+ s$", " N s"), (r"\d+ B\b", "N B")] {
+        let pattern = regex::Regex::new(&format!("(?m){pattern}")).expect("a pattern");
+        text = pattern.replace_all(&text, with).into_owned();
+    }
+    text
+}
+
+#[test]
+fn a_team_at_work_is_seen_on_a_terminal_of_80_and_of_140_columns() {
+    let mut shown = String::new();
+    for columns in ["80", "140"] {
+        let home = Home::new();
+        home.write("drawloom.yaml", TEAM);
+        home.run(&["trust", "--yes"]).exits(0);
+        let terminal = Terminal::open(&home, columns);
+        terminal.type_line("clear; drawloom run lead 'Have it done.'; echo \"exit $?\"");
+        let at_work = |screen: &str| screen.contains("✗ checker failed") && screen.matches("Bash until").count() == 2;
+        let screen = terminal.wait_until("a team at work", at_work);
+        shown.push_str(&format!("── {columns} columns, at work\n{}\n\n", calm(&screen)));
+        let coloured = terminal.tmux(&["capture-pane", "-p", "-e"]);
+        let failure = coloured.lines().find(|line| line.contains("✗ checker failed")).expect("a failure");
+        assert!(failure.contains("\u{1b}[31m"), "a failure is red: {failure:?}");
+        if columns == "80" {
+            // A terminal that becomes narrower, and wide again, shows each run once.
+            for narrower in ["50", "80"] {
+                terminal.tmux(&["resize-window", "-x", narrower]);
+                terminal.wait_until("a narrower board", |screen| {
+                    let longest =
+                        screen.lines().filter(|line| line.contains("Bash until")).map(|line| line.chars().count());
+                    let wanted: usize = narrower.parse().expect("a number");
+                    at_work(screen) && longest.max().is_some_and(|longest| longest < wanted && longest > wanted - 5)
+                });
+            }
+        }
+        home.write("notes/go", "");
+        let screen = terminal.wait_until("an end", |screen| screen.contains("\nexit 0"));
+        assert_eq!(screen.matches("waiting for").count(), 0, "the board is gone: {screen}");
+        shown.push_str(&format!("── {columns} columns, ended\n{}\n\n", calm(&screen)));
+    }
+    insta::assert_snapshot!("team", shown);
+}
+
+#[test]
+fn a_team_beside_a_pipe_is_told_in_plain_lines() {
+    let home = Home::new();
+    home.write("drawloom.yaml", TEAM);
+    home.write("notes/go", "");
+    home.run(&["trust", "--yes"]).exits(0);
+    let ran = home.run(&["run", "lead", "Have it done."]).exits(0);
+    assert_eq!(ran.stdout, "Two of three are back.\n");
+    assert!(!ran.stderr.contains(['\u{1b}', '\r']), "{ran:?}");
+    let count = |text: &str| ran.stderr.lines().filter(|line| line.contains(text)).count();
+    assert_eq!(
+        (count("▶ "), count(" started as r_"), count("✓ reader completed"), count("✓ writer completed")),
+        (3, 3, 1, 1)
+    );
+    assert_eq!(count("✗ checker failed: the model refused: it went boom"), 2, "when it fails, and at the end: {ran:?}");
+    assert!(ran.stderr.contains("\n! completed, but 1 of 3 child runs failed  "), "{ran:?}");
+    assert!(ran.stderr.contains(" · total incl. 3 children: "), "{ran:?}");
+    let json = home.run(&["run", "lead", "Have it done.", "--json"]).exits(0).json();
+    assert_eq!((&json["tree"]["children"], &json["tree"]["failed_children"]), (&3.into(), &1.into()));
 }
 
 #[test]

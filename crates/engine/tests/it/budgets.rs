@@ -116,7 +116,7 @@ async fn check_money(house: &House, view: &RunView, children: &[RunView], budget
         total += change;
         assert!(total <= i128::from(budget.0), "{total} at {at:?}");
     }
-    let spent = house.engine.spent(&house.caller, view.run).await.expect("a tree");
+    let spent = house.engine.total(&house.caller, view.run).await.expect("a tree").spent;
     assert_eq!(i128::from(spent.cost.0), total);
 }
 

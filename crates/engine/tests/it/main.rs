@@ -10,6 +10,7 @@ mod evidence;
 mod executors;
 mod falling_back;
 mod following;
+mod following_trees;
 mod house;
 mod limiting;
 mod limits;

@@ -12,9 +12,9 @@ use async_trait::async_trait;
 use drawloom_contract::{
     caller::Visible,
     definition::Definition,
-    ids::{AgentId, BatchId, Digest, RunKey, SessionId, Tenant},
-    journal::{RunFilter, RunReader, StoreError, Unfinished},
-    money::Spent,
+    ids::{AgentId, BatchId, Digest, RunId, RunKey, SessionId, Tenant},
+    journal::{Label, RunFilter, RunReader, StoreError, TreePart, Unfinished},
+    money::TreeTotal,
     once::{Answered, RequestKey},
     record::{Body, Record, Seq, Status},
     runs::{Interest, Runs as _},
@@ -99,8 +99,16 @@ impl RunReader for Damaged {
         if self.children { self.reader.list_live_children(parent).await } else { damaged() }
     }
 
-    async fn tree_spent(&self, root: &RunKey) -> Result<Spent, StoreError> {
-        self.reader.tree_spent(root).await
+    async fn tree_total(&self, top: &RunKey) -> Result<TreeTotal, StoreError> {
+        self.reader.tree_total(top).await
+    }
+
+    async fn read_tree_part(&self, root: &RunKey, after: u64, bytes: usize) -> Result<TreePart, StoreError> {
+        self.reader.read_tree_part(root, after, bytes).await
+    }
+
+    async fn label_runs(&self, tenant: &Tenant, runs: &[RunId], bytes: usize) -> Result<Vec<Label>, StoreError> {
+        self.reader.label_runs(tenant, runs, bytes).await
     }
 
     async fn list_batch(&self, visible: &Visible, batch: BatchId) -> Result<Option<Vec<RunView>>, StoreError> {

@@ -142,7 +142,7 @@ async fn a_call_that_waits_keeps_its_money_while_its_run_is_parked() {
     }
     post(&*house.store, "a", "m", None).await.expect("room");
     let view = house.finish(started).await;
-    let spent = house.engine.spent(&house.caller, view.run).await.expect("a tree");
+    let spent = house.engine.total(&house.caller, view.run).await.expect("a tree").spent;
     assert_eq!(spent.cost, Cost(60), "{:?}", view.final_text);
 }
 

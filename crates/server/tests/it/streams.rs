@@ -189,3 +189,54 @@ async fn the_client_takes_a_stream_up_again_when_the_server_comes_back() {
     assert_eq!(seen.last().map(|(name, _)| name.as_str()), Some("done"));
     assert_eq!(ids.first().copied(), Some(1));
 }
+
+#[tokio::test]
+async fn a_stream_of_a_tree_names_the_run_of_each_event_and_goes_on_after_any_id() {
+    let server = Setup::default().start().await;
+    let run = quick(&server).await;
+    let path = format!("/v1/runs/{run}/events?tree=true");
+    let all = events(&server, &path, &[]).await;
+    assert_eq!((names(&all)[0], all.last().map(|event| &*event.name)), ("agent", Some("tree_done")));
+    for event in &all {
+        assert_eq!(event.json()["run_id"], run.to_string(), "{}", event.name);
+    }
+    let ids: Vec<u64> = all.iter().filter_map(|event| event.id).collect();
+    assert!(ids.windows(2).all(|pair| pair[0] < pair[1]), "{ids:?}");
+    for after in &ids {
+        let rest = events(&server, &path, &[("last-event-id", &after.to_string())]).await;
+        let journaled: Vec<u64> = rest.iter().filter_map(|event| event.id).collect();
+        assert_eq!(journaled, ids.iter().copied().filter(|id| id > after).collect::<Vec<_>>());
+        assert_eq!(rest.last().map(|event| &*event.name), Some("tree_done"));
+    }
+    // Without a stream it is an ordinary answer.
+    let answer = server.send(Method::Get, &path, &[("accept", "application/json")], None).await.body;
+    assert_eq!(answer["run_id"], run.to_string());
+}
+
+#[tokio::test]
+async fn runs_are_found_by_the_beginning_of_their_id_by_age_and_by_their_prompt() {
+    let server = Setup::default().start().await;
+    for prompt in ["Write an INVOICE", "read a book", "write a letter"] {
+        server.post("/v1/runs", json!({ "agent": "quick", "prompt": prompt })).await;
+    }
+    let ids = server.fake.run_ids();
+    let found = async |query: &str| -> Vec<String> {
+        let page = server.get(&format!("/v1/runs?{query}")).await.body;
+        page["runs"].as_array().expect("runs").iter().map(|run| run["run_id"].as_str().expect("an id").into()).collect()
+    };
+    let id = |place: usize| ids[place].to_string();
+    assert_eq!(found(&format!("id_prefix={}", id(1))).await, [id(1)]);
+    assert_eq!(found("id_prefix=r_").await.len(), 3);
+    assert_eq!(found("id_prefix=b_").await.len(), 0);
+    assert_eq!(found("search=invoice").await, [id(0)]);
+    assert_eq!(found("search=write&limit=1").await, [id(2)]);
+    assert_eq!(found(&format!("search=write&before={}", id(2))).await, [id(0)]);
+    assert_eq!(found("search=nothing").await.len(), 0);
+    let page = server.get("/v1/runs?include=prompt,short_id&limit=1").await.body;
+    let row = &page["runs"][0];
+    assert_eq!(row["prompt"], "write a letter");
+    assert!(id(2).starts_with(row["short_id"].as_str().expect("a short id")));
+    assert!(server.get("/v1/runs").await.body["runs"][0].get("prompt").is_none(), "only when it is asked for");
+    let one = server.get(&format!("/v1/runs/{}?include=prompt", id(0))).await.body;
+    assert_eq!(one["prompt"], "Write an INVOICE");
+}

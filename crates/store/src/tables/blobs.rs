@@ -73,19 +73,37 @@ pub(crate) struct Reads<'c> {
     tenant: &'c Tenant,
     text: Statement<'c>,
     length: Statement<'c>,
+    beginning: Statement<'c>,
 }
 
 impl<'c> Reads<'c> {
     pub(crate) fn prepare(connection: &'c Connection, tenant: &'c Tenant) -> Result<Self> {
         let text = connection.prepare("SELECT bytes FROM blobs WHERE tenant = $1 AND digest = $2")?;
         let length = connection.prepare("SELECT length(bytes) FROM blobs WHERE tenant = $1 AND digest = $2")?;
-        Ok(Self { tenant, text, length })
+        let beginning =
+            connection.prepare("SELECT substr(bytes, 1, $3) FROM blobs WHERE tenant = $1 AND digest = $2")?;
+        Ok(Self { tenant, text, length, beginning })
     }
 
     /// A blob's length; 0, when it is missing.
     pub(crate) fn length(&mut self, digest: &Digest) -> Result<usize> {
         let found = self.length.first(values![self.tenant, digest], |row| row.get::<u64>(0))?;
         Ok(usize::try_from(found.unwrap_or_default()).unwrap_or(usize::MAX))
+    }
+
+    /// At most `most` bytes of a blob's text, from its beginning.
+    pub(crate) fn beginning(&mut self, digest: &Digest, most: usize) -> Result<String> {
+        // A character that is cut in two goes.
+        let text = self.beginning.first(values![self.tenant, digest, most], |row| {
+            let bytes: &[u8] = row.get(0)?;
+            let whole = match std::str::from_utf8(bytes) {
+                Ok(text) => text.len(),
+                Err(error) if error.error_len().is_none() => error.valid_up_to(),
+                Err(error) => return Err(row.wrong(0, error)),
+            };
+            Ok(String::from_utf8_lossy(&bytes[..whole]).into_owned())
+        })?;
+        text.ok_or_else(|| Error::Value(format!("blob {digest} is missing")))
     }
 
     pub(crate) fn text(&mut self, digest: &Digest) -> Result<String> {

@@ -1,5 +1,7 @@
 //! The journal: what happened, in global order.
 
+pub(crate) mod tree;
+
 use drawloom_contract::{
     ids::RunKey,
     record::{self, Record, Seq},
@@ -63,21 +65,33 @@ pub(crate) fn read(
         let form = row.get(2)?;
         let form = Form::of(form).ok_or_else(|| row.wrong(2, format_args!("the unknown form {form}")))?;
         let body: &str = row.get(3)?;
-        let mut text = body.len();
-        match form {
-            Form::Inline => {}
-            Form::References => text += referenced_bytes(body),
-            Form::Blob => text += blobs.length(&body.parse().map_err(|_| damaged())?)?,
-        }
+        let text = text_bytes(form, body, &mut blobs)?;
         if !std::mem::take(&mut is_first) && text > bytes {
             return Ok(None);
         }
         bytes = bytes.saturating_sub(text);
-        read_record(row, form, body, &mut blobs).map(Some)
+        read_record(row, [0, 1, 3], form, body, &mut blobs).map(Some)
     })
 }
 
-fn read_record(row: Row<'_>, form: Form, body: &str, blobs: &mut Reads<'_>) -> Result<Record> {
+/// How much text a body has, with the blobs that it refers to.
+fn text_bytes(form: Form, body: &str, blobs: &mut Reads<'_>) -> Result<usize> {
+    Ok(body.len()
+        + match form {
+            Form::Inline => 0,
+            Form::References => referenced_bytes(body),
+            Form::Blob => blobs.length(&body.parse().map_err(|_| damaged())?)?,
+        })
+}
+
+/// The record of a row; `columns` says where `seq`, `at` and `body` are.
+fn read_record(
+    row: Row<'_>,
+    [seq, at, column]: [usize; 3],
+    form: Form,
+    body: &str,
+    blobs: &mut Reads<'_>,
+) -> Result<Record> {
     let body = match form {
         // The usual case is decoded where it lies.
         Form::Inline => serde_json::from_str(body),
@@ -86,11 +100,11 @@ fn read_record(row: Row<'_>, form: Form, body: &str, blobs: &mut Reads<'_>) -> R
             serde_json::from_str(&whole)
         }
     };
-    let body = body.map_err(|error| row.wrong(3, format_args!("another record: {error}")))?;
-    Ok(Record { seq: row.get(0)?, at: row.get(1)?, body })
+    let body = body.map_err(|error| row.wrong(column, format_args!("another record: {error}")))?;
+    Ok(Record { seq: row.get(seq)?, at: row.get(at)?, body })
 }
 
-fn damaged() -> Error {
+pub(crate) fn damaged() -> Error {
     Error::Value("a reference to a blob is damaged".into())
 }
 

@@ -4,6 +4,7 @@
 //! in theirs.
 
 mod columns;
+pub(crate) mod labels;
 pub(crate) mod list;
 pub(crate) mod prune;
 pub(crate) mod read;

@@ -20,7 +20,7 @@ async fn tokens_beyond_counting_stay_at_the_most_that_can_be_kept() {
     bench.append(begin(accepted(1), [admitted(), usage(1, u64::MAX)])).await;
     bench.append(after(key(1), 3, [usage(2, 5)])).await;
     assert_eq!(bench.view(&key(1)).await.usage.input_tokens, i64::MAX as u64);
-    assert_eq!(bench.store.tree_spent(&key(1)).await.map(|spent| spent.tokens), Ok(i64::MAX as u64 + 2));
+    assert_eq!(bench.store.tree_total(&key(1)).await.map(|total| total.spent.tokens), Ok(i64::MAX as u64 + 2));
 }
 
 #[tokio::test]

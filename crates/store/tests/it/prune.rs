@@ -236,6 +236,7 @@ async fn a_store_of_the_format_before_knows_its_large_texts_after_the_step() {
              DROP TABLE logs; DROP TABLE log_messages; DROP INDEX keys_by_age; ALTER TABLE keys DROP COLUMN answer;
              ALTER TABLE keys DROP COLUMN at; DROP TABLE waits; DROP INDEX runs_by_user;
              CREATE TABLE waits (tenant TEXT, run BLOB, call INTEGER, kind TEXT, remaining INTEGER, due INTEGER);
+             ALTER TABLE runs DROP COLUMN assumed_cost;
              ALTER TABLE runs RENAME COLUMN user_id TO user; ALTER TABLE batches RENAME COLUMN user_id TO user;
              ALTER TABLE sessions RENAME COLUMN user_id TO user; PRAGMA user_version = 2;",
         )

@@ -5,11 +5,13 @@ use std::sync::Arc;
 use drawloom_contract::{
     caller::{Caller, Proof, Scope, Visible},
     definition::Definition,
-    ids::{Digest, RunKey, Tenant},
-    journal::{Entry, NewBatch, RunFilter},
-    money::{Cost, Spent},
-    record::{Accepted, Status},
+    ids::{Digest, RunId, RunKey, Tenant},
+    journal::{Entry, Label, NewBatch, RunFilter},
+    message::Segment,
+    money::{Cost, Spent, TreeTotal},
+    record::{Accepted, Body, Status},
     redact::Redactor,
+    usage::Usage,
     view::RunView,
 };
 
@@ -39,6 +41,8 @@ macro_rules! run_reader_suite {
             an_agent_id_finds_its_live_run_or_else_the_newest
             children_are_listed_by_index_and_live_ones_apart
             a_tree_is_counted_and_its_spending_is_summed
+            the_records_of_a_tree_are_read_in_the_order_of_the_journal
+            labels_have_the_prompt_and_tell_ids_apart
             a_batch_shows_its_runs_by_index
             one_tenant_sees_nothing_of_another
             a_user_who_sees_only_their_own_things_sees_no_part_of_others
@@ -183,6 +187,11 @@ pub async fn a_list_shows_what_its_filter_asks_for_newest_first(store: &TestStor
         (RunFilter { session: Some(session_id(4)), ..all.clone() }, vec![5, 4]),
         (RunFilter { batch: Some(batch_id(1)), ..all.clone() }, vec![4]),
         (RunFilter { parent: Some(run_id(1)), ..all.clone() }, vec![3, 2]),
+        (RunFilter { ids: Some((run_id(2), run_id(4))), ..all.clone() }, vec![4, 3, 2]),
+        (RunFilter { batches: Some((batch_id(1), batch_id(1))), ..all.clone() }, vec![4]),
+        (RunFilter { batches: Some((batch_id(2), batch_id(9))), ..all.clone() }, vec![]),
+        (RunFilter { roots: true, ..all.clone() }, vec![6, 5, 4, 1]),
+        (RunFilter { roots: true, status: vec![Status::Running, Status::Queued], ..all.clone() }, vec![6, 5, 1]),
         (
             RunFilter {
                 parent: Some(run_id(1)),
@@ -258,12 +267,86 @@ pub async fn a_tree_is_counted_and_its_spending_is_summed(store: &TestStore) {
     let grandchild = Accepted { root: run_id(1), depth: 2, ..child(5, 2, 2, 0) };
     store.append(begin(grandchild, [usage(1, 10_000)])).await;
     store.append(begin(accepted(6), [usage(1, 77)])).await;
-    assert_eq!(store.reader.tree_spent(&key(1)).await, Ok(Spent { tokens: 11_110 + 4, cost: Cost(40) }));
-    let below = store.reader.tree_spent(&key(2)).await;
-    assert_eq!(below, Ok(Spent { tokens: 11_000 + 2, cost: Cost(20) }), "a run and what is below it");
+    let total = async |number| store.reader.tree_total(&key(number)).await.expect("a readable store");
+    let spent = Spent { tokens: 11_110 + 4, cost: Cost(40) };
+    assert_eq!(total(1).await, TreeTotal { spent, below: 4, failed: 0, assumed: None });
+    let spent = Spent { tokens: 11_000 + 2, cost: Cost(20) };
+    assert_eq!(total(2).await, TreeTotal { spent, below: 1, failed: 0, assumed: None }, "a run and what is below it");
     assert_eq!(store.reader.tree_size(&key(1)).await, Ok(5));
     assert_eq!(store.reader.tree_size(&key(6)).await, Ok(1));
-    assert_eq!(store.reader.tree_spent(&key(6)).await, Ok(Spent { tokens: 78, cost: Cost(10) }));
+    let spent = Spent { tokens: 78, cost: Cost(10) };
+    assert_eq!(total(6).await, TreeTotal { spent, below: 0, failed: 0, assumed: None });
+    // What is assumed or in doubt is marked, and runs that did not complete are counted.
+    let assumed = Body::Usage { turn: 2, usage: Usage::default(), cost: Some(Cost(7)), assumed: true };
+    store.append(after(key(4), 1, [admitted(), assumed, failed()])).await;
+    store.append(after(key(3), 2, [completed()])).await;
+    let (whole, row) = (total(1).await, store.view(&key(4)).await);
+    assert_eq!((whole.failed, whole.assumed, whole.spent.cost), (1, Some(Cost(7)), Cost(47)));
+    assert_eq!((row.assumed, row.cost, total(2).await.assumed), (Some(Cost(7)), Some(Cost(7)), None));
+}
+
+pub async fn the_records_of_a_tree_are_read_in_the_order_of_the_journal(store: &TestStore) {
+    store.append(begin(accepted(1), [admitted()])).await;
+    store.append(begin(accepted(9), [admitted()])).await;
+    store.append(begin(child(2, 1, 2, 0), [])).await;
+    store.append(after(key(1), 2, [usage(1, 1)])).await;
+    store.append(after(key(9), 2, [usage(1, 1)])).await;
+    store.append(after(key(2), 1, [admitted(), completed()])).await;
+    let grandchild = Accepted { root: run_id(1), depth: 2, ..child(3, 2, 2, 0) };
+    store.append(begin(grandchild, [])).await;
+    let all = [(1, 1), (1, 2), (2, 1), (1, 3), (2, 2), (2, 3), (3, 1)];
+    // Whole, and one record at a time.
+    for bytes in [usize::MAX, 1] {
+        let (mut found, mut at, mut last) = (Vec::new(), 0, 0);
+        loop {
+            let (part, up_to) = store.reader.read_tree_part(&key(1), at, bytes).await.expect("a readable store");
+            assert!(up_to >= at && part.iter().all(|placed| placed.position > at && placed.position <= up_to));
+            at = up_to;
+            if part.is_empty() {
+                break;
+            }
+            assert!(bytes > 1 || part.len() == 1, "{part:?}");
+            for placed in part {
+                assert!(std::mem::replace(&mut last, placed.position) < placed.position, "positions increase");
+                found.push((numbers(&[store.view(&key_of(placed.run)).await])[0], placed.it.seq));
+            }
+        }
+        assert_eq!(found, all);
+        // New records of others are passed over.
+        let rest = store.reader.read_tree_part(&key(1), at, bytes).await;
+        assert_eq!(rest, Ok((vec![], at)));
+    }
+    // From the middle.
+    let (whole, _) = store.reader.read_tree_part(&key(1), 0, usize::MAX).await.expect("a readable store");
+    let (rest, _) =
+        store.reader.read_tree_part(&key(1), whole[3].position, usize::MAX).await.expect("a readable store");
+    assert_eq!(rest, whole[4..]);
+    let elsewhere = RunKey { tenant: tenant("theirs"), run: run_id(1) };
+    assert_eq!(store.reader.read_tree_part(&elsewhere, 0, usize::MAX).await.map(|(part, _)| part), Ok(vec![]));
+}
+
+fn key_of(run: RunId) -> RunKey {
+    RunKey { tenant: key(1).tenant, run }
+}
+
+pub async fn labels_have_the_prompt_and_tell_ids_apart(store: &TestStore) {
+    let long = "é".repeat(20_000);
+    let asks = |number, text: &str| Accepted { segments: vec![Segment::user(text)], ..accepted(number) };
+    store.append(begin(asks(1, "read\nit"), [])).await;
+    store.append(begin(asks(2, &long), [])).await;
+    let runs = [run_id(1), run_id(2), run_id(7)];
+    let labels = store.reader.label_runs(&key(1).tenant, &runs, 101).await.expect("a readable store");
+    let prompts: Vec<&str> = labels.iter().map(|label| label.prompt.as_str()).collect();
+    assert_eq!(prompts, ["read\nit", &long[..100], ""], "a character is never cut in two");
+    for (label, run) in labels.iter().zip(&runs) {
+        let digits = &run.to_string()[..2 + label.digits];
+        let same = runs[..2].iter().filter(|other| *other != run && other.to_string().starts_with(digits)).count();
+        assert_eq!(same, 0, "{digits}");
+    }
+    let whole = store.reader.label_runs(&key(1).tenant, &runs[1..2], usize::MAX >> 1).await.expect("a readable store");
+    assert_eq!(whole[0].prompt, long);
+    let theirs = store.reader.label_runs(&tenant("theirs"), &runs[..1], 10).await.expect("a readable store");
+    assert_eq!(theirs, [Label { prompt: String::new(), digits: 0 }], "nothing of another tenant");
 }
 
 pub async fn a_batch_shows_its_runs_by_index(store: &TestStore) {
@@ -285,7 +368,7 @@ pub async fn one_tenant_sees_nothing_of_another(store: &TestStore) {
     assert_eq!(store.reader.read_journal_part(&there, 0, 1_000).await, Ok(vec![]));
     assert_eq!(store.reader.list_children(&there, 2).await, Ok(vec![]));
     assert_eq!(store.reader.list_live_children(&there).await, Ok(vec![]));
-    assert_eq!(store.reader.tree_spent(&there).await, Ok(Spent::default()));
+    assert_eq!(store.reader.tree_total(&there).await, Ok(TreeTotal::default()));
     assert_eq!(store.find_agent_id(&theirs, 1).await, None);
     assert_eq!(store.list(&theirs, &everything()).await, [0; 0]);
     assert_eq!(store.list(&theirs, &RunFilter { parent: Some(run_id(1)), ..everything() }).await, [0; 0]);

@@ -109,7 +109,7 @@ pub async fn unfinished_runs_are_counted_in_the_load(at: &TestRuns) {
 
 pub async fn a_run_spends_what_its_turns_used(at: &TestRuns) {
     let view = at.run("quick").await;
-    let spent = at.runs.spent(&owner(), view.run).await.expect("the run is there");
+    let spent = at.runs.total(&owner(), view.run).await.expect("the run is there").spent;
     assert!(spent.tokens > 0);
     assert_eq!((spent.tokens, spent.cost), (view.usage.total(), view.cost.unwrap_or_default()));
 }
@@ -129,7 +129,8 @@ impl TestRuns {
         vec![
             ("load", runs.load(caller, run).await.err()),
             ("glance", runs.glance(caller, run).await.err()),
-            ("spent", runs.spent(caller, run).await.err()),
+            ("total", runs.total(caller, run).await.err()),
+            ("follow_tree", runs.follow_tree(caller, run).await.err()),
             ("follow", runs.follow(caller, run, 0, Interest::Events).await.err()),
             ("wait", runs.wait(caller, run, Some(self.clock.now())).await.err()),
             ("cancel", runs.cancel(caller, run, None).await.err()),
@@ -177,7 +178,7 @@ pub async fn unknown_things_are_not_found(at: &TestRuns) {
         assert_eq!(failure.kind, FailureKind::NotFound, "{question}");
         failure.code
     });
-    let of_run = ["unknown_run"; 7].into_iter();
+    let of_run = ["unknown_run"; 8].into_iter();
     assert!(codes.eq(of_run.chain(["unknown_agent_id", "unknown_batch", "unknown_session"])));
     assert_eq!(at.runs.find_keyed(&owner(), "spawn_run", "k").await, Ok(None));
 }

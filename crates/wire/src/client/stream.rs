@@ -8,7 +8,7 @@ use futures::StreamExt;
 
 use crate::{
     client::{Call, Client, ClientError, Events},
-    events::{Event, Parser},
+    events::{Event, Parser, TREE_DONE},
     upstream::Address,
 };
 
@@ -25,6 +25,8 @@ const LONGEST_WAIT: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(super) enum Source {
     Run(RunId),
+    /// A run and all runs below it.
+    Tree(RunId),
     /// What this path streams, without an end.
     Path(String),
 }
@@ -33,17 +35,22 @@ impl Source {
     fn path(&self) -> String {
         match self {
             Self::Run(run) => format!("/v1/runs/{run}/events"),
+            Self::Tree(run) => format!("/v1/runs/{run}/events?tree=true"),
             Self::Path(path) => path.clone(),
         }
     }
 
     fn is_last(&self, event: &Event) -> bool {
-        matches!(self, Self::Run(_)) && event.is_terminal()
+        match self {
+            Self::Run(_) => event.is_terminal(),
+            Self::Tree(_) => event.name == TREE_DONE,
+            Self::Path(_) => false,
+        }
     }
 
     fn run(&self) -> Option<RunId> {
         match self {
-            Self::Run(run) => Some(*run),
+            Self::Run(run) | Self::Tree(run) => Some(*run),
             Self::Path(_) => None,
         }
     }

@@ -1,6 +1,8 @@
 //! Every event, for whoever reads a stream: the reference page is made from this list, and a test holds it against the
 //! events that are made.
 
+use crate::events::TREE_DONE;
+
 /// What an event is.
 #[derive(Debug, Clone, Copy)]
 pub struct EventCard {
@@ -42,6 +44,7 @@ const END: &[Field] = &[
     field("stop_reason", "why the model stopped"),
     field("usage", "tokens of the whole run"),
     field("cost", "what they cost, as far as the models have a price"),
+    field("assumed_cost", "how much of that is assumed, when not all usage is known"),
     field("error", "code, message and hint of what went wrong"),
     field("final_text", "the text of the last turn"),
     field("warnings", "what was narrowed, overridden, defaulted or cut short"),
@@ -71,6 +74,7 @@ pub static EVENTS: &[EventCard] = &[
             field("batch_id", "the batch that it is part of"),
             field("index", "its place there"),
             field("warnings", "what was narrowed, overridden or defaulted"),
+            field("prompt", "in a stream of a tree: the first 200 bytes of what it was asked"),
             AT,
         ],
     },
@@ -210,4 +214,10 @@ pub static EVENTS: &[EventCard] = &[
     },
     EventCard { name: "done", has_id: true, when: "Last, when the run completed.", fields: END },
     EventCard { name: "error", has_id: true, when: "Last, when it did not.", fields: END },
+    EventCard {
+        name: TREE_DONE,
+        has_id: false,
+        when: "Last in a stream with `tree=true`: the run and all runs below it have ended.",
+        fields: &[field("run_id", "the run")],
+    },
 ];

@@ -5,6 +5,7 @@ use std::{borrow::Cow, collections::HashMap, sync::Arc};
 use drawloom_contract::{
     failure::RunError,
     ids::{AgentId, AgentName, BatchId, RunId, SessionId},
+    message::{Block, Role, Segment},
     model::DeltaKind,
     record::{Accepted, BatchPlace, Body, Parent, Record, Seq, Status, StopReason, TurnDone, TurnFailed},
     runs::{Delta, Item},
@@ -16,11 +17,17 @@ use drawloom_contract::{
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::{events::Event, runs::Amount};
+use crate::{
+    events::{Event, TREE_DONE},
+    runs::Amount,
+};
+
+/// Bytes of a prompt in an event.
+const EXCERPT: usize = 200;
 
 /// Turns a run's items into events, one record at most one event. It sees the records in order, from the first, and
 /// remembers the little that later events repeat.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Mapper {
     provider: String,
     model: String,
@@ -271,11 +278,47 @@ fn end(view: &Arc<RunView>, seq: Seq) -> Event {
         stop_reason: view.stop_reason,
         usage: view.usage,
         cost: view.cost.map(Amount),
+        assumed_cost: view.assumed.map(Amount),
         error: view.error.as_ref(),
         final_text: view.final_text.as_deref(),
         warnings: &view.warnings,
     };
     event(name, Some(seq), &data)
+}
+
+/// An event of a stream of a tree: with the run and the agent that it is about, and its position as its id.
+pub fn placed(mut event: Event, run: RunId, agent: &AgentName, position: u64) -> Event {
+    let has_run = matches!(&*event.name, "agent" | "done" | "error");
+    event.data.pop();
+    if !has_run {
+        event.data.push_str(&format!(",\"run_id\":\"{run}\""));
+    }
+    if event.name != "agent" {
+        event.data.push_str(&format!(",\"agent\":\"{agent}\""));
+    }
+    event.data.push('}');
+    event.id = event.id.map(|_| position);
+    event
+}
+
+/// The event `agent` of a stream of a tree, with the beginning of what the run was asked.
+pub fn with_prompt(mut event: Event, segments: &[Segment]) -> Event {
+    let mut texts = segments.iter().filter(|segment| segment.role == Role::User).flat_map(|segment| &segment.content);
+    let text = texts.find_map(|block| match block {
+        Block::TrustedText { text } | Block::UntrustedBlock { text, .. } => Some(text),
+        Block::Image { .. } => None,
+    });
+    if let Some(text) = text {
+        let text = serde_json::to_string(&text[..text.floor_char_boundary(EXCERPT)]).expect("a string is always JSON");
+        event.data.pop();
+        event.data.push_str(&format!(",\"prompt\":{text}}}"));
+    }
+    event
+}
+
+/// The last event of a stream of a tree.
+pub fn tree_done(top: RunId) -> Event {
+    event(TREE_DONE, None, &TreeDone { r#type: TREE_DONE, run_id: top })
 }
 
 /// The event with the time of what it shows, as its last field.
@@ -289,6 +332,12 @@ fn stamped(mut event: Event, at: Timestamp) -> Event {
 fn event(name: &'static str, id: Option<Seq>, data: &impl Serialize) -> Event {
     let data = serde_json::to_string(data).expect("event data has only text keys");
     Event { name: Cow::Borrowed(name), id, data }
+}
+
+#[derive(Serialize)]
+struct TreeDone {
+    r#type: &'static str,
+    run_id: RunId,
 }
 
 #[derive(Serialize)]
@@ -463,6 +512,8 @@ struct End<'a> {
     usage: Usage,
     #[serde(skip_serializing_if = "Option::is_none")]
     cost: Option<Amount>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    assumed_cost: Option<Amount>,
     error: Option<&'a RunError>,
     final_text: Option<&'a str>,
     warnings: &'a [String],

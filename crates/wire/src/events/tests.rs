@@ -317,6 +317,7 @@ fn the_list_of_events_is_whole_and_names_every_field() {
         let record = Record { seq: 9, at: Timestamp::from_millis(1), body };
         events.extend(Mapper::new(&view).map(&Item::Record(Arc::new(record))));
     }
+    events.push(super::tree_done(view.run));
     let mut seen = Vec::new();
     for event in &events {
         let card = EVENTS.iter().find(|card| card.name == event.name).unwrap_or_else(|| panic!("{}", event.name));
@@ -328,5 +329,25 @@ fn the_list_of_events_is_whole_and_names_every_field() {
     }
     for card in EVENTS {
         assert!(seen.contains(&card.name), "no run shows {}", card.name);
+    }
+}
+
+#[test]
+fn an_event_of_a_tree_says_which_run_and_agent_it_is_about() {
+    let (view, items) = history();
+    let mut mapper = Mapper::default();
+    for item in &items {
+        let Some(event) = mapper.map(item) else { continue };
+        let has_id = event.id.is_some();
+        let placed = super::placed(event, view.run, &view.agent, 77);
+        let data = placed.json();
+        assert_eq!((&data["run_id"], &data["agent"]), (&view.run.to_string().into(), &view.agent.as_str().into()));
+        assert_eq!(placed.id, has_id.then_some(77));
+        if placed.name == "agent" {
+            let asked = super::with_prompt(placed.clone(), &[Segment::user(format!("\"{}", "é".repeat(150)))]);
+            assert_eq!(asked.json()["prompt"], format!("\"{}", "é".repeat(99)), "a character is never cut in two");
+            assert_eq!(super::with_prompt(placed.clone(), &[]), placed);
+        }
+        assert_eq!(placed.data.matches("\"run_id\"").count(), 1, "{}", placed.data);
     }
 }

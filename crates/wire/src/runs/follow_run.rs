@@ -18,6 +18,10 @@ pub struct FollowRun {
     /// Only events with an id above this one, the same as the header `Last-Event-ID`. All, when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from_seq: Option<u64>,
+    /// Stream the events of all runs below it too, in the order in which they were recorded, until all have ended. Each event has
+    /// `run_id` and `agent`, and its id is a position in the journal of all runs.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub tree: bool,
 }
 
 impl Request for FollowRun {

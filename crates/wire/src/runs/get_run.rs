@@ -1,9 +1,11 @@
 //! `get_run`: looks at a run, or waits for it.
 
+mod include;
+
 use drawloom_contract::{
     failure::RunError,
     ids::{AgentId, AgentName, BatchId, RunId, SessionId, UserId},
-    money::{Amount, Spent},
+    money::{Amount, TreeTotal},
     record::{Status, StopReason},
     time::Timestamp,
     usage::Usage,
@@ -17,6 +19,8 @@ use crate::{
     request::{Changes, Request, Route},
     runs::{Artifact, MAX_RESULT_BYTES, MAX_WAIT_MS},
 };
+
+pub use include::{Include, short_id};
 
 /// Looks at a run, or waits for it. Give `run_id` or `agent_id`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -37,6 +41,9 @@ pub struct GetRun {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(max = MAX_RESULT_BYTES))]
     pub result_bytes: Option<u64>,
+    /// Fields to add, without `wait_ms`: `prompt`, `short_id`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub include: Vec<Include>,
 }
 
 /// A run: how it stands, and what it came to once it ended.
@@ -47,6 +54,9 @@ pub struct RunResult {
     pub index: Option<u32>,
     /// The run.
     pub run_id: RunId,
+    /// The beginning of `run_id` that no other run has, when it was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub short_id: Option<String>,
     /// The caller's own id of the run.
     pub agent_id: AgentId,
     /// Its session.
@@ -55,6 +65,9 @@ pub struct RunResult {
     pub agent: AgentName,
     /// For whom it runs.
     pub user_id: UserId,
+    /// What it was asked, when that was asked for. Lists have the first 200 bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prompt: Option<String>,
     /// Where it stands.
     pub status: Status,
     /// Its place in the queue, from 1, while it is queued.
@@ -74,7 +87,10 @@ pub struct RunResult {
     /// What they cost, as far as their models have a price.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<Amount>,
-    /// What the whole tree of a root has spent so far, in the answer of a single run.
+    /// How much of `cost` is assumed: it was reserved, and what it really was is unknown. Absent when all usage is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub assumed_cost: Option<Amount>,
+    /// The sums over the run and all runs below it so far, in the answer of a single run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tree: Option<TreeSpent>,
     /// What went wrong, unless it completed.
@@ -134,13 +150,22 @@ pub struct Timings {
     pub total_ms: Option<u64>,
 }
 
-/// What a run and all runs below it have spent.
+/// Sums over a run and all runs below it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TreeSpent {
     /// Tokens, read and written.
     pub tokens: u64,
     /// Money, as far as the models have a price.
     pub cost: Amount,
+    /// How much of `cost` is assumed. Absent when all usage is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub assumed_cost: Option<Amount>,
+    /// Runs below it.
+    #[serde(default)]
+    pub children: u64,
+    /// Runs below it that ended without completing.
+    #[serde(default)]
+    pub failed_children: u64,
 }
 
 impl Request for GetRun {
@@ -156,10 +181,12 @@ impl RunResult {
         Self {
             index: view.batch.map(|place| place.index),
             run_id: view.run,
+            short_id: None,
             agent_id: view.agent_id.clone(),
             session_id: view.session,
             agent: view.agent.clone(),
             user_id: view.user.clone(),
+            prompt: None,
             status: view.status,
             position: position.filter(|_| view.status == Status::Queued),
             stop_reason: view.stop_reason,
@@ -167,6 +194,7 @@ impl RunResult {
             artifact: None,
             usage: view.usage,
             cost: view.cost.map(Amount),
+            assumed_cost: view.assumed.map(Amount),
             tree: None,
             error: view.error.clone(),
             warnings: view.warnings.clone(),
@@ -201,8 +229,14 @@ impl Timings {
     }
 }
 
-impl From<Spent> for TreeSpent {
-    fn from(spent: Spent) -> Self {
-        Self { tokens: spent.tokens, cost: Amount(spent.cost) }
+impl From<TreeTotal> for TreeSpent {
+    fn from(total: TreeTotal) -> Self {
+        Self {
+            tokens: total.spent.tokens,
+            cost: Amount(total.spent.cost),
+            assumed_cost: total.assumed.map(Amount),
+            children: total.below,
+            failed_children: total.failed,
+        }
     }
 }

@@ -2,23 +2,26 @@
 
 use clap::Args;
 
-use drawloom_wire::runs::CancelRun;
+use drawloom_wire::{batches::CancelBatch, runs::CancelRun};
 
 use crate::{
     cli::Look,
-    commands::{Session, runs::Handle},
+    commands::{
+        Session,
+        runs::{Handle, Named},
+    },
     connect::{self, Need},
     exit::{CommandError, Exit},
     output::Format,
 };
 
-/// Stop a run and all that it spawned
+/// Cancel a run or a batch, with all child runs
 #[derive(Debug, Args)]
 pub struct Cancel {
-    /// The run, or the caller's handle of it
+    /// A run or a batch: an id, the start of one, `last`, or a handle
     #[arg(value_name = "RUN")]
     run: Handle,
-    /// Why, in your words; it is journaled
+    /// Record why
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
     /// The format of the output.
@@ -28,24 +31,40 @@ pub struct Cancel {
 
 impl Cancel {
     pub(crate) async fn perform(self, session: &Session) -> Result<Exit, CommandError> {
-        let ask = self.run.ask()?;
-        let ask = CancelRun { run_id: ask.run_id, agent_id: ask.agent_id, reason: self.reason, idempotency_key: None };
-        let cancelled =
-            connect::with(session, "runs cancel", Need::Change, async |it| it.backend.call(&ask).await).await?;
+        let Self { run, reason, .. } = self;
         let output = &session.output;
-        match output.format() {
-            Format::Json => output.json(&cancelled),
-            Format::Human if cancelled.cancelled => {
-                let below = match cancelled.cascaded.len() {
-                    0 => String::new(),
-                    count => format!(", and {count} below it"),
-                };
-                output.line(format!("{} is told to stop{below}", cancelled.run_id));
+        connect::with(session, "runs cancel", Need::Change, async |it| {
+            match run.resolve_any(it).await? {
+                Named::Run(run) => {
+                    let ask = CancelRun { run_id: Some(run), reason, ..CancelRun::default() };
+                    let cancelled = it.backend.call(&ask).await?;
+                    match output.format() {
+                        Format::Json => output.json(&cancelled),
+                        Format::Human if cancelled.cancelled => {
+                            let children = match cancelled.cascaded.len() {
+                                0 => String::new(),
+                                1 => " and 1 child run".to_owned(),
+                                count => format!(" and {count} child runs"),
+                            };
+                            output.line(format!("cancelling {}{children}", cancelled.run_id));
+                        }
+                        Format::Human => {
+                            let (run, status) = (cancelled.run_id, cancelled.status.as_str());
+                            output.line(format!("{run} has already ended: {status}"));
+                        }
+                    }
+                }
+                Named::Batch(batch_id) => {
+                    let ask = CancelBatch { batch_id, reason, idempotency_key: None };
+                    let cancelled = it.backend.call(&ask).await?;
+                    match output.format() {
+                        Format::Json => output.json(&cancelled),
+                        Format::Human => output.line(format!("cancelling {} runs of {batch_id}", cancelled.cancelled)),
+                    }
+                }
             }
-            Format::Human => {
-                output.line(format!("{} had ended: {}", cancelled.run_id, cancelled.status.as_str()));
-            }
-        }
-        Ok(Exit::Done)
+            Ok(Exit::Done)
+        })
+        .await
     }
 }

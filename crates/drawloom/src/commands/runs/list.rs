@@ -3,46 +3,69 @@
 use clap::Args;
 
 use drawloom_contract::{
-    ids::{AgentName, BatchId, RunId, SessionId, UserId},
+    ids::{AgentName, SessionId, UserId},
     record::Status,
-    time::{Clock as _, Timestamp},
 };
-use drawloom_wire::runs::{ListRuns, RunResult};
+use drawloom_wire::runs::{Include, ListRuns, RunPage, RunResult};
 
 use crate::{
     cli::Look,
-    clock::SystemClock,
-    commands::Session,
-    connect::{self, Executing, Need},
+    commands::{
+        Session,
+        runs::{Handle, Named},
+    },
+    connect::{self, Connection, Executing, Need},
     exit::{CommandError, Exit},
-    output::{Column, Format, Style, Text, ago, count, duration, first_line, money},
+    output::{ASSUMED, Column, Format, LocalTime, Output, Style, Text, assumed_money, count, duration, first_line},
 };
+
+pub(super) const HELP: &str = "\
+Examples:
+  drawloom runs list --active                   what is going on now
+  drawloom runs list --since 2h --status failed what failed in the last two hours
+  drawloom runs list --search invoice           runs whose prompt contains a text
+  drawloom runs list --batch b_01a1             the runs of a batch";
+
+/// The states of runs that have not ended.
+const ACTIVE: [Status; 3] = [Status::Queued, Status::Running, Status::Waiting];
 
 /// List runs, newest first
 #[derive(Debug, Args)]
 pub struct List {
-    /// Only in these states: queued, running, waiting, completed, failed, cancelled, timed_out
+    /// Show only runs that have not ended
+    #[arg(long, conflicts_with = "status")]
+    active: bool,
+    /// Show only runs in these states: queued, running, waiting, completed, failed, cancelled, timed_out
     #[arg(long, value_name = "STATUS", value_delimiter = ',', value_parser = status)]
     status: Vec<Status>,
-    /// Only of this agent
+    /// Show only runs that started within this time, such as 30s, 15m, 2h or 1d
+    #[arg(long, value_name = "AGE", value_parser = crate::commands::age)]
+    since: Option<u64>,
+    /// Show only runs of this agent
     #[arg(long, value_name = "AGENT")]
     agent: Option<AgentName>,
-    /// Only of this user
+    /// Show only runs whose prompt contains this text, in upper or lower case
+    #[arg(long, value_name = "TEXT")]
+    search: Option<String>,
+    /// Hide runs that other runs started
+    #[arg(long)]
+    top_level: bool,
+    /// Show only runs of this user
     #[arg(long, value_name = "USER")]
     user: Option<UserId>,
-    /// Only of this session
+    /// Show only runs of this session
     #[arg(long, value_name = "SESSION")]
     session: Option<SessionId>,
-    /// Only of this batch
+    /// Show only runs of this batch
     #[arg(long, value_name = "BATCH")]
-    batch: Option<BatchId>,
-    /// Only children of this run
+    batch: Option<Handle>,
+    /// Show only children of this run
     #[arg(long, value_name = "RUN")]
-    parent: Option<RunId>,
-    /// Only runs older than this one
+    parent: Option<Handle>,
+    /// Show only runs older than this one
     #[arg(long, value_name = "RUN")]
-    before: Option<RunId>,
-    /// At most this many
+    before: Option<Handle>,
+    /// Show at most this many
     #[arg(long, value_name = "COUNT", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=200))]
     limit: u32,
     /// The format of the output.
@@ -53,24 +76,14 @@ pub struct List {
 fn status(text: &str) -> Result<Status, String> {
     Status::ALL.iter().copied().find(|status| status.as_str() == text).ok_or_else(|| {
         let names: Vec<&str> = Status::ALL.iter().map(|status| status.as_str()).collect();
-        format!("there are {}", names.join(", "))
+        format!("use one of {}", names.join(", "))
     })
 }
 
 impl List {
     pub(crate) async fn perform(self, session: &Session) -> Result<Exit, CommandError> {
-        let ask = ListRuns {
-            user_id: self.user,
-            agent: self.agent,
-            status: Some(self.status).filter(|list| !list.is_empty()),
-            session_id: self.session,
-            batch_id: self.batch,
-            parent_run_id: self.parent,
-            before: self.before,
-            limit: Some(self.limit),
-        };
         let (page, currency, executing) = connect::with(session, "runs list", Need::Journal, async |it| {
-            let page = it.backend.call(&ask).await?;
+            let page = whole_page(it, self.request(it).await?).await?;
             let currency = it.backend.currency(page.runs.iter().map(|run| run.cost)).await;
             Ok((page, currency, it.executing()))
         })
@@ -86,61 +99,107 @@ impl List {
             }
             Format::Human if page.runs.is_empty() => output.line("no runs"),
             Format::Human => {
-                let now = SystemClock.wall();
-                output.table(COLUMNS, page.runs.iter().map(|run| row(run, executing, now, &currency)));
+                show(output, &page.runs, executing, &session.local_time(), &currency);
                 if let Some(next) = page.next {
                     output.note(format!("there may be more: --before {next}"));
                 }
                 if let Some(run) = page.runs.iter().find(|run| executing.is_interrupted(run)) {
                     let run = run.run_id.to_string();
-                    output.note(format!("what is interrupted has no process: {}", connect::how_to_go_on(&run)));
+                    output.note(format!("interrupted runs have no process: {}", connect::how_to_go_on(&run)));
                 }
             }
         }
         Ok(Exit::Done)
     }
+
+    async fn request(&self, connection: &Connection) -> Result<ListRuns, CommandError> {
+        let run = async |handle: &Option<Handle>| match handle {
+            Some(handle) => handle.resolve(connection).await.map(Some),
+            None => Ok(None),
+        };
+        let batch_id = match &self.batch {
+            None => None,
+            Some(handle) => match handle.resolve_any(connection).await? {
+                Named::Batch(batch) => Some(batch),
+                Named::Run(run) => {
+                    return Err(CommandError::usage("not_a_batch", format!("{run} is a run, not a batch")));
+                }
+            },
+        };
+        let status = if self.active { ACTIVE.to_vec() } else { self.status.clone() };
+        Ok(ListRuns {
+            user_id: self.user.clone(),
+            agent: self.agent.clone(),
+            status: Some(status).filter(|list| !list.is_empty()),
+            session_id: self.session,
+            batch_id,
+            parent_run_id: run(&self.parent).await?,
+            before: run(&self.before).await?,
+            roots: self.top_level,
+            max_age_seconds: self.since,
+            search: self.search.clone(),
+            include: vec![Include::Prompt, Include::ShortId],
+            limit: Some(self.limit),
+            ..ListRuns::default()
+        })
+    }
 }
 
-const COLUMNS: [Column; 8] = [
-    Column::new("run"),
-    Column::new("agent").shrinks_to(6).optional(1),
-    Column::new("status"),
-    Column::new("accepted").optional(3),
-    Column::new("took").right().optional(5),
-    Column::new("tokens").right().optional(6),
-    Column::new("cost").right().optional(4),
-    Column::new("ended by").shrinks_to(10).optional(2),
-];
+/// As many runs as were asked for: a search answers in parts.
+async fn whole_page(connection: &Connection, mut ask: ListRuns) -> Result<RunPage, CommandError> {
+    let wanted = ask.page_size();
+    let mut runs = Vec::new();
+    loop {
+        ask.limit = Some(wanted - u32::try_from(runs.len()).unwrap_or(wanted));
+        let page = connection.backend.call(&ask).await?;
+        runs.extend(page.runs);
+        if page.next.is_none() || ask.search.is_none() || runs.len() >= wanted as usize {
+            return Ok(RunPage { runs, next: page.next });
+        }
+        ask.before = page.next;
+    }
+}
 
-fn row(run: &RunResult, executing: Executing, now: Timestamp, currency: &str) -> [Text; 8] {
+/// A table of runs. Ids are cut to what tells them apart.
+pub(super) fn show(output: &Output, runs: &[RunResult], executing: Executing, local: &LocalTime, currency: &str) {
+    let started = format!("started {}", local.zone());
+    let columns = [
+        Column::new("run"),
+        Column::new("agent").shrinks_to(6),
+        Column::new("status"),
+        Column::new(&started).optional(3),
+        Column::new("took").right().optional(5),
+        Column::new("tokens").right().optional(6),
+        Column::new("cost").right().optional(2),
+        Column::new("prompt").shrinks_to(16),
+        Column::new("error").shrinks_to(20).optional(4),
+    ];
+    // All ids as long as the longest, so that the column is even.
+    let digits = runs.iter().filter_map(|run| run.short_id.as_ref()).map(String::len).max().unwrap_or(usize::MAX);
+    output.table(columns, runs.iter().map(|run| row(run, digits, executing, local, currency)));
+    if runs.iter().any(|run| run.cost.is_some() && run.assumed_cost.is_some()) {
+        output.note(output.beside(Style::Dim, ASSUMED));
+    }
+}
+
+fn row(run: &RunResult, digits: usize, executing: Executing, local: &LocalTime, currency: &str) -> [Text; 9] {
     let status = match run.position {
         _ if executing.is_interrupted(run) => Text::interrupted(),
-        Some(position) => Text::new(format!("queued, place {position}")).style(Style::Dim),
+        Some(position) => Text::new(format!("queued #{position}")).style(Style::Dim),
         None => Text::status(run.status),
     };
-    let accepted = match since(&run.timings.accepted_at, now) {
-        Some(millis) => Text::new(ago(millis)).style(Style::Dim),
-        None => Text::new(&run.timings.accepted_at),
-    };
-    let ended = match (&run.error, run.stop_reason) {
-        (Some(error), _) => Text::new(first_line(&format!("{}: {}", error.code, error.message), 60)).style(Style::Bad),
-        (None, Some(reason)) => Text::new(reason.as_str()),
-        (None, None) => Text::new(""),
-    };
+    let accepted = LocalTime::parse(&run.timings.accepted_at).map(|time| local.brief(time));
+    let error = run.error.as_ref().map(|error| first_line(&format!("{}: {}", error.code, error.message), 60));
+    let cost = run.cost.map(|cost| assumed_money(cost, run.assumed_cost, currency));
     [
-        Text::new(run.run_id.to_string()),
+        Text::new(run.run_id.to_string().chars().take(digits).collect::<String>()),
         Text::new(run.agent.to_string()).style(Style::Bold),
         status,
-        accepted,
+        Text::new(accepted.unwrap_or_else(|| run.timings.accepted_at.clone())).style(Style::Dim),
         Text::new(run.timings.total_ms.map(duration).unwrap_or_default()),
         Text::new(count(run.usage.total())),
-        Text::new(run.cost.map(|cost| money(cost, currency)).unwrap_or_default()),
-        ended,
+        Text::new(cost.unwrap_or_default()),
+        Text::new(first_line(run.prompt.as_deref().unwrap_or_default(), 60)),
+        Text::new(error.unwrap_or_default()).style(Style::Bad),
     ]
-}
-
-/// Milliseconds from an RFC 3339 time to `now`.
-fn since(time: &str, now: Timestamp) -> Option<u64> {
-    let time: jiff::Timestamp = time.parse().ok()?;
-    u64::try_from(now.since(Timestamp::from_millis(time.as_millisecond())).as_millis()).ok()
 }

@@ -1,43 +1,74 @@
-//! `drawloom runs show`: a run with its turns, its calls and the tree below it.
+//! `drawloom runs show`: a run with its prompt, its turns, its calls and the tree below it; or a batch.
 
-use std::collections::BTreeMap;
+mod tree;
+mod turns;
 
 use clap::Args;
 use futures::StreamExt as _;
-use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
-use drawloom_contract::{ids::RunId, money::Cost};
+use drawloom_contract::{ids::BatchId, money::Cost};
 use drawloom_wire::{
+    batches::GetBatch,
     events::Event,
-    runs::{Amount, GetRun, ListRuns, RunResult},
+    runs::{GetRun, Include, ListRuns, RunResult},
 };
 
 use crate::{
     cli::Look,
-    commands::{Session, runs::Handle},
+    commands::{
+        Session,
+        runs::{Handle, Named, list},
+    },
     connect::{self, Connection, Executing, Need},
     exit::{CommandError, Exit},
-    live::{describe, tool_head, tool_line},
-    output::{Format, INTERRUPTED, Output, Style, Text, count, duration, first_line, fit, money, shown},
+    output::{
+        ASSUMED, Format, INTERRUPTED, LocalTime, Output, Style, Text, assumed_money, count, duration, shown, wrap,
+    },
 };
 
-/// Runs of a tree that are shown at most.
-const MOST_RUNS: usize = 500;
+use tree::Tree;
+
+pub(super) const HELP: &str = "\
+Examples:
+  drawloom runs show last             the newest run
+  drawloom runs show r_01a1 --calls   a run with the inputs and outputs of its calls
+  drawloom runs show b_01a1           the runs of a batch";
+
 /// The width of a line, when the terminal does not say.
 const USUAL_WIDTH: usize = 120;
 
-/// Show one run, with its turns and the tree below it
+/// A shorter time in the queue is not worth a word, in milliseconds.
+const NOTABLE_MS: u64 = 100;
+
+/// Lines of a prompt that are shown.
+const PROMPT_LINES: usize = 8;
+
+/// Show a run or a batch
+///
+/// A run is shown with its prompt, its model calls, its tool calls with the reason of each failure, and its child runs.
 #[derive(Debug, Args)]
 pub struct Show {
-    /// The run, or the caller's handle of it
+    /// A run or a batch: an id, the start of one, `last`, or a handle
     #[arg(value_name = "RUN")]
     run: Handle,
+    /// Show the input and output of every call
+    #[arg(long)]
+    calls: bool,
     /// Wait until it has ended
     #[arg(long)]
     wait: bool,
     /// The format of the output.
     #[command(flatten)]
     pub(crate) look: Look,
+}
+
+/// How much of each call is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Calls {
+    /// A line, and the reason of a failure.
+    Brief,
+    /// Its input and output too.
+    Whole,
 }
 
 /// All that is shown.
@@ -48,42 +79,61 @@ struct Shown {
     tree: Tree,
     currency: String,
     executing: Executing,
-}
-
-/// The runs below a run, by parent.
-#[derive(Default)]
-struct Tree {
-    children: BTreeMap<RunId, Vec<RunResult>>,
-    size: usize,
-    /// Whether some are left out.
-    cut: bool,
+    local: LocalTime,
 }
 
 impl Show {
     pub(crate) async fn perform(self, session: &Session) -> Result<Exit, CommandError> {
-        let ask = self.run.ask()?;
-        let found = connect::with(session, "runs show", Need::Journal, async |connection| {
-            let mut result = connection.backend.call(&ask).await?;
-            if self.wait && !result.status.is_terminal() {
-                result = wait(connection, result).await?;
+        connect::with(session, "runs show", Need::Journal, async |connection| {
+            match self.run.resolve_any(connection).await? {
+                Named::Run(run) => {
+                    let ask = GetRun { run_id: Some(run), ..GetRun::default() };
+                    let mut result = connection.backend.call(&ask).await?;
+                    if self.wait && !result.status.is_terminal() {
+                        result = wait(connection, result).await?;
+                    }
+                    let calls = if self.calls { Calls::Whole } else { Calls::Brief };
+                    look(session, connection, &result).await?.present(&session.output, calls);
+                }
+                Named::Batch(batch) => self.show_batch(session, connection, batch).await?,
             }
-            look(connection, result).await
+            Ok(Exit::Done)
         })
-        .await?;
-        match session.output.format() {
-            Format::Json => {
-                let marked = |run: &RunResult| {
-                    let mut value = serde_json::to_value(run).expect("a result has only text keys");
-                    found.executing.mark(run, &mut value);
-                    value
-                };
-                let mut value = marked(&found.run);
-                value["below"] = found.tree.children.values().flatten().map(marked).collect();
-                session.output.json(&value);
+        .await
+    }
+
+    async fn show_batch(
+        &self,
+        session: &Session,
+        connection: &Connection,
+        batch_id: BatchId,
+    ) -> Result<(), CommandError> {
+        let mut batch = connection.backend.call(&GetBatch { batch_id, wait_ms: None, result_bytes: Some(0) }).await?;
+        while self.wait && batch.results.iter().any(|run| !run.status.is_terminal()) {
+            for run in batch.results.iter().filter(|run| !run.status.is_terminal()) {
+                refuse_to_wait(connection.executing(), run)?;
             }
-            Format::Human => found.show(&session.output),
+            let ask = GetBatch { batch_id, wait_ms: Some(60_000), result_bytes: Some(0) };
+            batch = connection.backend.call(&ask).await?;
         }
-        Ok(Exit::Done)
+        let output = &session.output;
+        if output.format() == Format::Json {
+            output.json(&connection.backend.call(&GetBatch { batch_id, wait_ms: None, result_bytes: None }).await?);
+            return Ok(());
+        }
+        let include = vec![Include::Prompt, Include::ShortId];
+        let ask = ListRuns { batch_id: Some(batch_id), limit: Some(200), include, ..ListRuns::default() };
+        let mut runs = connection.backend.call(&ask).await?.runs;
+        runs.sort_by_key(|run| run.index);
+        let currency = connection.backend.currency([batch.cost]).await;
+        let cost = batch.cost.map(|cost| {
+            let assumed = runs.iter().find_map(|run| run.assumed_cost);
+            format!(", {}", assumed_money(cost, assumed, &currency))
+        });
+        let tokens = count(batch.usage.total());
+        output.line(format!("batch {batch_id}: {} runs, {tokens} tokens{}\n", runs.len(), cost.unwrap_or_default()));
+        list::show(output, &runs, connection.executing(), &session.local_time(), &currency);
+        Ok(())
     }
 }
 
@@ -113,42 +163,10 @@ fn refuse_to_wait(executing: Executing, run: &RunResult) -> Result<(), CommandEr
     }
 }
 
-/// How wide figures are, joined and without colours.
-fn plain_width(figures: &[String]) -> usize {
-    let joined = figures.join(", ");
-    let mut width = 0;
-    let mut in_code = false;
-    for character in joined.chars() {
-        match (in_code, character) {
-            (false, '\u{1b}') => in_code = true,
-            (false, character) => width += character.width().unwrap_or(0),
-            (true, character) => in_code = character != 'm',
-        }
-    }
-    width
-}
-
-async fn look(connection: &Connection, run: RunResult) -> Result<Shown, CommandError> {
-    let mut tree = Tree::default();
-    let mut open = vec![run.run_id];
-    while let Some(parent) = open.pop() {
-        let ask = ListRuns { parent_run_id: Some(parent), limit: Some(200), ..ListRuns::default() };
-        let page = connection.backend.call(&ask).await?;
-        tree.cut |= page.next.is_some() || tree.size + page.runs.len() > MOST_RUNS;
-        let mut children = page.runs;
-        // Oldest first, other than in a list; those of one call begin in the same moment.
-        children.sort_by(|one, other| {
-            let key =
-                |run: &RunResult| (run.timings.accepted_at.clone(), run.agent.to_string(), run.run_id.to_string());
-            key(one).cmp(&key(other))
-        });
-        children.truncate(MOST_RUNS - tree.size);
-        tree.size += children.len();
-        open.extend(children.iter().map(|child| child.run_id));
-        if !children.is_empty() {
-            tree.children.insert(parent, children);
-        }
-    }
+async fn look(session: &Session, connection: &Connection, run: &RunResult) -> Result<Shown, CommandError> {
+    let include = vec![Include::Prompt, Include::ShortId];
+    let run = connection.backend.call(&GetRun { run_id: Some(run.run_id), include, ..GetRun::default() }).await?;
+    let tree = Tree::read(connection, run.run_id).await?;
     let mut events = Vec::new();
     // A run that goes on has no last event to read up to.
     let executing = connection.executing();
@@ -158,25 +176,42 @@ async fn look(connection: &Connection, run: RunResult) -> Result<Shown, CommandE
             events.push(event?);
         }
     }
-    let costs = tree.children.values().flatten().map(|child| child.cost).chain([run.cost]);
+    let costs = tree.runs().map(|child| child.cost).chain([run.cost]);
     let currency = connection.backend.currency(costs.collect::<Vec<_>>()).await;
-    Ok(Shown { run, events, tree, currency, executing })
+    Ok(Shown { run, events, tree, currency, executing, local: session.local_time() })
 }
 
 impl Shown {
-    fn show(&self, output: &Output) {
+    fn present(&self, output: &Output, calls: Calls) {
+        if output.format() == Format::Json {
+            let marked = |run: &RunResult| {
+                let mut value = serde_json::to_value(run).expect("a result has only text keys");
+                self.executing.mark(run, &mut value);
+                value
+            };
+            let mut value = marked(&self.run);
+            value["below"] = self.tree.runs().map(marked).collect();
+            if calls == Calls::Whole {
+                value["calls"] = turns::calls_json(&self.events);
+            }
+            return output.json(&value);
+        }
         self.show_facts(output);
-        self.show_turns(output);
-        if !self.tree.children.is_empty() {
+        turns::show(output, &self.events, &self.currency, calls);
+        if !self.tree.is_empty() {
             output.line("");
             self.show_branch(output, &self.run, "", "");
-            if self.tree.cut {
-                output.line(output.styled(Style::Notice, "… and more, which `drawloom runs list --parent RUN` shows"));
+            if self.tree.is_cut() {
+                output.line(output.styled(Style::Notice, "… and more: `drawloom runs list --parent RUN` lists them"));
             }
         }
         if let Some(text) = &self.run.final_text {
             output.line("");
-            output.line(shown(text));
+            output.line(if output.is_terminal() { shown(text) } else { text.clone() });
+        }
+        let is_marked = |run: &RunResult| run.cost.is_some() && run.assumed_cost.is_some();
+        if is_marked(&self.run) || self.tree.runs().any(is_marked) {
+            output.note(output.beside(Style::Dim, ASSUMED));
         }
     }
 
@@ -191,11 +226,24 @@ impl Shown {
         line("agent", format!("{} ({asks})", run.agent));
         let position = run.position.map(|position| format!(", place {position} in the queue")).unwrap_or_default();
         let reason = run.stop_reason.map(|reason| format!(" ({})", reason.as_str())).unwrap_or_default();
-        let status = self.status(output, run);
-        line("status", format!("{status}{reason}{position}"));
+        line("status", format!("{}{reason}{position}", self.status(output, run)));
         if self.executing.is_interrupted(run) {
             line("", connect::how_to_go_on(&run.run_id.to_string()));
         }
+        if let Some(error) = &run.error {
+            line("error", output.styled(Style::Bad, &format!("{} ({})", shown(&error.message), error.code)));
+            if let Some(hint) = &error.hint {
+                line("hint", hint.clone());
+            }
+        }
+        if let Some(prompt) = &run.prompt {
+            for (number, text) in excerpt(prompt, output.width().unwrap_or(USUAL_WIDTH).saturating_sub(10)).enumerate()
+            {
+                line(if number == 0 { "prompt" } else { "" }, text);
+            }
+        }
+        self.show_times(&line);
+        self.show_spent(&line);
         line("handle", run.agent_id.to_string());
         line("session", run.session_id.to_string());
         line("user", run.user_id.to_string());
@@ -205,13 +253,24 @@ impl Shown {
         if let Some(batch) = run.batch_id {
             line("batch", format!("{batch}, index {}", run.index.unwrap_or_default()));
         }
-        line("accepted", run.timings.accepted_at.clone());
-        let queued = run.timings.queued_ms.map(|queued| format!("{} in the queue", duration(queued)));
-        let ran = run.timings.run_ms.map(|ran| format!("{} at work", duration(ran)));
-        let times: Vec<String> = [queued, ran].into_iter().flatten().collect();
-        if !times.is_empty() {
-            line("took", times.join(", "));
+        for warning in &run.warnings {
+            line("warning", output.styled(Style::Notice, &shown(warning)));
         }
+    }
+
+    fn show_times(&self, line: &dyn Fn(&str, String)) {
+        let timings = &self.run.timings;
+        let accepted = LocalTime::parse(&timings.accepted_at);
+        line("started", accepted.map_or_else(|| timings.accepted_at.clone(), |time| self.local.whole(time)));
+        let queued = timings.queued_ms.filter(|queued| *queued >= NOTABLE_MS);
+        let queued = queued.map(|queued| format!(" ({} in the queue)", duration(queued))).unwrap_or_default();
+        if let Some(took) = timings.total_ms {
+            line("took", format!("{}{queued}", duration(took)));
+        }
+    }
+
+    fn show_spent(&self, line: &dyn Fn(&str, String)) {
+        let run = &self.run;
         let usage = &run.usage;
         let cached = match usage.cache_read_input_tokens {
             0 => String::new(),
@@ -219,23 +278,19 @@ impl Shown {
         };
         line("tokens", format!("{} in, {} out{cached}", count(usage.input_tokens), count(usage.output_tokens)));
         if let Some(cost) = run.cost {
-            line("cost", money(cost, &self.currency));
+            line("cost", assumed_money(cost, run.assumed_cost, &self.currency));
         }
-        if let Some(tree) = run.tree.filter(|_| self.tree.size > 0) {
+        if let Some(tree) = run.tree.filter(|tree| tree.children > 0) {
             let cost = match tree.cost.0 {
                 Cost(0) => String::new(),
-                _ => format!(", {}", money(tree.cost, &self.currency)),
+                _ => format!(", {}", assumed_money(tree.cost, tree.assumed_cost, &self.currency)),
             };
-            line("tree", format!("{} runs, {} tokens{cost}", self.tree.size + 1, count(tree.tokens)));
-        }
-        for warning in &run.warnings {
-            line("warning", output.styled(Style::Notice, warning));
-        }
-        if let Some(error) = &run.error {
-            line("error", output.styled(Style::Bad, &format!("{} ({})", error.message, error.code)));
-            if let Some(hint) = &error.hint {
-                line("hint", hint.clone());
-            }
+            let children = if tree.children == 1 { "1 child".into() } else { format!("{} children", tree.children) };
+            let failed = match tree.failed_children {
+                0 => String::new(),
+                failed => format!(", {failed} failed"),
+            };
+            line("total", format!("incl. {children}: {} tokens{cost}{failed}", count(tree.tokens)));
         }
     }
 
@@ -245,85 +300,16 @@ impl Shown {
             false => output.styled(Text::status_style(run.status), run.status.as_str()),
         }
     }
+}
 
-    /// One line for each turn and each call.
-    fn show_turns(&self, output: &Output) {
-        let width = output.width().unwrap_or(USUAL_WIDTH).saturating_sub(8);
-        let mut heads = BTreeMap::new();
-        let mut lines = Vec::new();
-        for event in &self.events {
-            let data = event.json();
-            match &*event.name {
-                "message" => {
-                    let text = describe(event, &self.currency).map(|(_, text)| text).unwrap_or_default();
-                    let text = first_line(&text, width);
-                    lines.push(format!("{:>3}  {text}", data["turn"].as_u64().unwrap_or_default()));
-                }
-                "tool_call" => {
-                    heads.insert(data["call"].as_u64(), tool_head(&data["tool_use"], width));
-                }
-                "tool_result" => {
-                    let head = heads.remove(&data["call"].as_u64()).unwrap_or_default();
-                    let (mark, style) = match data["is_error"].as_bool() {
-                        Some(true) => ("✗", Style::Bad),
-                        _ => ("✓", Style::Good),
-                    };
-                    let text = output.styled(Style::Dim, &fit(&tool_line(&head, &data), width));
-                    lines.push(format!("     {} {text}", output.styled(style, mark)));
-                }
-                "provider_fallback" | "turn_reset" => {
-                    let text = describe(event, &self.currency).map(|(_, text)| text).unwrap_or_default();
-                    lines.push(format!("     {} {}", output.styled(Style::Notice, "!"), first_line(&text, width)));
-                }
-                _ => {}
-            }
-        }
-        // A single turn without calls is the text below.
-        if lines.len() > 1 {
-            output.line("");
-            lines.iter().for_each(|line| output.line(line));
-        }
+/// The first lines of a prompt, in lines of at most `width` columns.
+fn excerpt(prompt: &str, width: usize) -> impl Iterator<Item = String> {
+    let prompt = shown(prompt);
+    let mut lines: Vec<String> = prompt.trim_end().lines().flat_map(|line| wrap(line, width)).collect();
+    let left_out = lines.len().saturating_sub(PROMPT_LINES);
+    if left_out > 0 {
+        lines.truncate(PROMPT_LINES - 1);
+        lines.push(format!("… {} more lines (--json has the whole prompt)", left_out + 1));
     }
-
-    fn show_branch(&self, output: &Output, run: &RunResult, before: &str, below: &str) {
-        let (tokens, cost) = self.sums(run);
-        let mut figures = vec![self.status(output, run)];
-        figures.extend(run.timings.total_ms.map(duration));
-        figures.push(format!("{} tokens", count(tokens)));
-        figures.extend(cost.map(|cost| money(cost, &self.currency)));
-        let name = output.styled(Style::Bold, run.agent.as_str());
-        let line = format!("{}{name}  {}", output.styled(Style::Dim, before), figures.join(", "));
-        let id = run.run_id.to_string();
-        let plain = before.width() + run.agent.as_str().width() + 2 + plain_width(&figures) + 2 + id.width();
-        match (run.run_id == self.run.run_id, output.width().is_none_or(|width| plain <= width)) {
-            (true, _) => output.line(line),
-            (false, true) => output.line(format!("{line}  {}", output.styled(Style::Dim, &id))),
-            (false, false) => {
-                output.line(line);
-                output.line(output.styled(Style::Dim, &format!("{below}  {id}")));
-            }
-        }
-        if let Some(error) = run.error.as_ref().filter(|_| run.run_id != self.run.run_id) {
-            let width = output.width().unwrap_or(USUAL_WIDTH).saturating_sub(below.chars().count() + 2);
-            let text = first_line(&format!("{} ({})", error.message, error.code), width);
-            output.line(format!("{}  {}", output.styled(Style::Dim, below), output.styled(Style::Bad, &text)));
-        }
-        let children = self.tree.children.get(&run.run_id).map(Vec::as_slice).unwrap_or_default();
-        for (place, child) in children.iter().enumerate() {
-            let (branch, onward) = if place + 1 == children.len() { ("└─ ", "   ") } else { ("├─ ", "│  ") };
-            self.show_branch(output, child, &format!("{below}{branch}"), &format!("{below}{onward}"));
-        }
-    }
-
-    /// Tokens and money of a run and all that is shown below it.
-    fn sums(&self, run: &RunResult) -> (u64, Option<Amount>) {
-        let below = self.tree.children.get(&run.run_id).into_iter().flatten().map(|child| self.sums(child));
-        below.fold((run.usage.total(), run.cost), |(tokens, cost), (more, dearer)| {
-            let cost = match (cost, dearer) {
-                (Some(Amount(one)), Some(Amount(other))) => Some(Amount(one + other)),
-                (one, other) => one.or(other),
-            };
-            (tokens.saturating_add(more), cost)
-        })
-    }
+    lines.into_iter()
 }

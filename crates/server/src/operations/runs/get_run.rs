@@ -7,6 +7,7 @@ use drawloom_wire::runs::{self, How, RunResult};
 
 use crate::{
     handle::{Handle, run_result},
+    labels::{self, WHOLE_PROMPT},
     operation::{Answer, Call, Card, Operation},
     operations::named_run,
 };
@@ -26,9 +27,9 @@ impl Operation for GetRun {
         let view = named_run(call, input.run_id, input.agent_id).await?;
         if input.wait_ms.is_none() {
             let mut result = run_result(call.app, &view, input.result_bytes.or(call.result_bytes));
-            if view.depth == 0 {
-                result.tree = Some(call.app.runs.spent(call.caller, view.run).await?.into());
-            }
+            result.tree = Some(call.app.runs.total(call.caller, view.run).await?.into());
+            let (views, results) = (std::slice::from_ref(&view), std::slice::from_mut(&mut result));
+            labels::add(call.app, views, results, &input.include, WHOLE_PROMPT).await?;
             return Ok(Answer::Value(result));
         }
         let how =

@@ -1,13 +1,26 @@
 //! `list_runs`: runs, newest first.
 
-use drawloom_contract::{caller::Scope, failure::Failure};
+use drawloom_contract::{caller::Scope, failure::Failure, ids::RunId, journal::RunFilter, view::RunView};
 use drawloom_wire::runs::{self, RunPage, RunResult};
 
 use crate::{
     handle::positions,
+    labels,
     operation::{Answer, Call, Card, Operation},
     operations::fitting,
 };
+
+/// Bytes of a prompt in a list.
+const EXCERPT: usize = 200;
+
+/// Bytes of each prompt that a search looks at.
+const SEARCHED_BYTES: usize = 64 * 1024;
+
+/// Runs that are searched at once, which bounds the memory.
+const SEARCHED_PAGE: u32 = 100;
+
+/// Runs that one request searches at most, so that none takes long; the caller goes on with `next`.
+const SEARCHED_RUNS: usize = 2_000;
 
 pub(crate) struct ListRuns;
 
@@ -20,11 +33,19 @@ impl Operation for ListRuns {
         )
     }
 
-    async fn call(&self, call: &Call<'_>, input: Self::Input) -> Result<Answer<RunPage>, Failure> {
+    async fn call(&self, call: &Call<'_>, mut input: Self::Input) -> Result<Answer<RunPage>, Failure> {
         let size = input.page_size();
-        let views = call.app.runs.list(call.caller, input.into()).await?;
+        let (search, include) = (input.search.take(), std::mem::take(&mut input.include));
+        let filter = input.filter(call.app.clock.wall());
+        let (views, next) = match search {
+            Some(text) => search_prompts(call, filter, &text.to_lowercase()).await?,
+            None => {
+                let views = call.app.runs.list(call.caller, filter).await?;
+                let next = views.last().filter(|_| views.len() >= size as usize).map(|view| view.run);
+                (views, next)
+            }
+        };
         let positions = positions(call.app, views.iter());
-        let next = views.last().filter(|_| views.len() >= size as usize).map(|view| view.run);
         let runs = views.iter().map(|view| {
             let mut row = RunResult::of(view, positions.get(&view.run).copied());
             // A page of long texts would be very long; the run itself has its text.
@@ -32,11 +53,44 @@ impl Operation for ListRuns {
             row
         });
         let mut page = RunPage { runs: runs.collect(), next };
+        labels::add(call.app, &views, &mut page.runs, &include, EXCERPT).await?;
         let kept = call.result_bytes.map_or(page.runs.len(), |most| fitting(&page.runs, most));
         if kept < page.runs.len() {
             page.runs.truncate(kept);
             page.next = page.runs.last().map(|row| row.run_id);
         }
         Ok(Answer::Value(page))
+    }
+}
+
+/// Runs whose prompt contains `text`, which is in lower case, and where to go on.
+async fn search_prompts(
+    call: &Call<'_>,
+    mut filter: RunFilter,
+    text: &str,
+) -> Result<(Vec<RunView>, Option<RunId>), Failure> {
+    let wanted = std::mem::replace(&mut filter.limit, SEARCHED_PAGE) as usize;
+    let mut found = Vec::new();
+    let mut searched = 0;
+    loop {
+        let views = call.app.runs.list(call.caller, filter.clone()).await?;
+        let labels = call.app.runs.label(&views, SEARCHED_BYTES).await?;
+        searched += views.len();
+        let is_last_page = views.len() < SEARCHED_PAGE as usize;
+        for (view, label) in views.into_iter().zip(labels) {
+            filter.before = Some(view.run);
+            if label.prompt.to_lowercase().contains(text) {
+                found.push(view);
+                if found.len() == wanted {
+                    return Ok((found, filter.before));
+                }
+            }
+        }
+        if is_last_page {
+            return Ok((found, None));
+        }
+        if searched >= SEARCHED_RUNS {
+            return Ok((found, filter.before));
+        }
     }
 }

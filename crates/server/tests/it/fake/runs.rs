@@ -7,11 +7,12 @@ use drawloom_contract::{
     caller::Caller,
     failure::{Failure, FailureKind},
     ids::{AgentId, BatchId, RunId, RunKey},
-    journal::RunFilter,
-    money::Spent,
+    journal::{Label, Placed, RunFilter},
+    message::Block,
+    money::{Spent, TreeTotal},
     once::HandleId,
-    record::{BatchPlace, Seq, Status},
-    runs::{Cancelled, Idempotency, Interest, Item, Live, Load, Replay, Runs, Start, Started, StartedBatch},
+    record::{BatchPlace, Body, Seq, Status},
+    runs::{Cancelled, Idempotency, Interest, Item, Live, LiveTree, Load, Replay, Runs, Start, Started, StartedBatch},
     time::Instant,
     view::RunView,
 };
@@ -209,9 +210,22 @@ impl Runs for Fake {
         self.find(caller, |view| view.agent_id == *agent_id, "unknown_agent_id")
     }
 
-    async fn spent(&self, caller: &Caller, run: RunId) -> Result<Spent, Failure> {
+    async fn total(&self, caller: &Caller, run: RunId) -> Result<TreeTotal, Failure> {
         let view = self.load(caller, run).await?;
-        Ok(Spent { tokens: view.usage.total(), cost: view.cost.unwrap_or_default() })
+        let spent = Spent { tokens: view.usage.total(), cost: view.cost.unwrap_or_default() };
+        Ok(TreeTotal { spent, ..TreeTotal::default() })
+    }
+
+    async fn label(&self, views: &[RunView], bytes: usize) -> Result<Vec<Label>, Failure> {
+        let state = self.state();
+        let label = |view: &RunView| {
+            let items = &state.runs.iter().find(|known| known.view.run == view.run).expect("it is there").items;
+            let Some(Item::Record(first)) = items.first() else { panic!("a run begins with a record") };
+            let Body::Accepted(accepted) = &first.body else { panic!("a run begins with its accept") };
+            let Block::TrustedText { text } = &accepted.segments[0].content[0] else { panic!("a prompt is a text") };
+            Label { prompt: text.chars().take(bytes).collect(), digits: 32 }
+        };
+        Ok(views.iter().map(label).collect())
     }
 
     async fn list(&self, caller: &Caller, filter: RunFilter) -> Result<Vec<RunView>, Failure> {
@@ -223,6 +237,11 @@ impl Runs for Fake {
                 && filter.session.is_none_or(|session| session == view.session)
                 && filter.batch.is_none_or(|batch| view.batch.is_some_and(|place| place.batch == batch))
                 && filter.parent.is_none_or(|parent| view.parent.as_ref().is_some_and(|found| found.run == parent))
+                && filter.ids.is_none_or(|(first, last)| (first..=last).contains(&view.run))
+                && filter
+                    .batches
+                    .is_none_or(|(first, last)| view.batch.is_some_and(|place| (first..=last).contains(&place.batch)))
+                && (!filter.roots || view.depth == 0)
                 && filter.before.is_none_or(|before| view.run < before)
                 && (filter.status.is_empty() || filter.status.contains(&view.status))
         });
@@ -258,6 +277,20 @@ impl Runs for Fake {
             Interest::None => futures::stream::empty().boxed(),
             Interest::Outcome | Interest::Events => self.live(run, after, interest),
         })
+    }
+
+    async fn follow_tree(&self, caller: &Caller, run: RunId) -> Result<LiveTree, Failure> {
+        self.load(caller, run).await?;
+        // Its runs spawn none, so a run is a tree, and its records are the journal.
+        let items = self.live(run, 0, Interest::Events).scan(0, move |position, item| {
+            let item = item.map(|it| {
+                *position = if let Item::Record(record) = &it { record.seq } else { *position };
+                let position = if matches!(it, Item::Delta(_)) { 0 } else { *position };
+                Placed { position, run, it }
+            });
+            futures::future::ready(Some(item))
+        });
+        Ok(items.boxed())
     }
 
     async fn wait(&self, caller: &Caller, run: RunId, until: Option<Instant>) -> Result<Arc<RunView>, Failure> {

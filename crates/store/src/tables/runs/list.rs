@@ -18,11 +18,17 @@ fn query<'a>(visible: &'a Visible, filter: &'a RunFilter) -> (String, Vec<Value<
     let users = visible.owner().into_iter().chain(&filter.user);
     // SQLite would rather go through all runs in order than sort a few, so that it is told where to look.
     let place = match filter {
-        RunFilter { batch: Some(_), .. } => "INDEXED BY runs_by_batch WHERE tenant = $1",
+        RunFilter { batch: Some(_), .. } | RunFilter { batches: Some(_), .. } => {
+            "INDEXED BY runs_by_batch WHERE tenant = $1"
+        }
         RunFilter { parent: Some(_), .. } => "INDEXED BY runs_by_parent WHERE tenant = $1",
         RunFilter { session: Some(_), .. } => "INDEXED BY runs_by_session WHERE tenant = $1",
         _ if users.clone().any(|user| *user != UserId::default_user()) => {
             "INDEXED BY runs_by_user WHERE tenant = $1 AND user_id <> 'default'"
+        }
+        // Of many runs few are unfinished.
+        RunFilter { status, .. } if !status.is_empty() && !status.iter().any(|status| status.is_terminal()) => {
+            "INDEXED BY runs_unfinished WHERE ended_at IS NULL AND tenant = $1"
         }
         _ => "WHERE tenant = $1",
     };
@@ -47,8 +53,19 @@ fn query<'a>(visible: &'a Visible, filter: &'a RunFilter) -> (String, Vec<Value<
     if let Some(parent) = &filter.parent {
         only("parent_run =", parent.into());
     }
+    if let Some((first, last)) = &filter.batches {
+        only("batch >=", first.into());
+        only("batch <=", last.into());
+    }
+    if let Some((first, last)) = &filter.ids {
+        only("run >=", first.into());
+        only("run <=", last.into());
+    }
     if let Some(before) = &filter.before {
         only("run <", before.into());
+    }
+    if filter.roots {
+        text.push_str(" AND depth = 0");
     }
     let mut states = Vec::new();
     for status in &filter.status {
@@ -68,6 +85,7 @@ mod tests {
     use drawloom_contract::{
         caller::{Caller, Proof, Scope},
         ids::{BatchId, RunId, SessionId, Tenant},
+        record::Status,
     };
 
     use super::*;
@@ -106,5 +124,15 @@ mod tests {
             assert!(plan[0].starts_with(&format!("SEARCH runs USING INDEX {index} (tenant=? AND ")), "{plan:?}");
         }
         assert_eq!(plan(&everyone, &one), ["SEARCH runs USING PRIMARY KEY (tenant=?)"]);
+        let ids = RunFilter { ids: Some((RunId::from_bytes([1; 16]), RunId::from_bytes([2; 16]))), ..one.clone() };
+        assert_eq!(plan(&everyone, &ids), ["SEARCH runs USING PRIMARY KEY (tenant=? AND run>? AND run<?)"]);
+        let batches =
+            RunFilter { batches: Some((BatchId::from_bytes([1; 16]), BatchId::from_bytes([2; 16]))), ..one.clone() };
+        let plan_of_batches = plan(&everyone, &batches);
+        let range = "SEARCH runs USING INDEX runs_by_batch (tenant=? AND batch>? AND batch<?)";
+        assert_eq!(plan_of_batches[0], range);
+        let active = RunFilter { status: vec![Status::Queued, Status::Running], ..one };
+        let plan = plan(&everyone, &active);
+        assert!(plan[0].contains("USING INDEX runs_unfinished"), "{plan:?}");
     }
 }

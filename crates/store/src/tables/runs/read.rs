@@ -2,9 +2,9 @@
 
 use drawloom_contract::{
     caller::Visible,
-    ids::{AgentId, BatchId, RunKey},
+    ids::{AgentId, BatchId, RunId, RunKey},
     journal::Due,
-    money::Spent,
+    money::{Cost, Spent, TreeTotal},
     record::{Seq, Status},
     view::RunView,
 };
@@ -76,29 +76,50 @@ pub(crate) fn tree_size(connection: &Connection, root: &RunKey) -> Result<u64> {
     Ok(1 + below.unwrap_or_default())
 }
 
-/// What a run and everything below it used.
-pub(crate) fn tree_spent(connection: &Connection, top: &RunKey) -> Result<Spent> {
+/// What the sums over a tree are made of.
+macro_rules! counted {
+    () => {
+        "SELECT runs.run, status, input_tokens, output_tokens, cache_creation_input_tokens, cache_read_input_tokens, \
+         coalesce(cost, 0), assumed_cost FROM "
+    };
+}
+
+/// Sums over a run and everything below it.
+pub(crate) fn tree_total(connection: &Connection, top: &RunKey) -> Result<TreeTotal> {
     // The root itself is not in the index of trees, so it is asked for by its key.
-    const SPENT: &str = "SELECT input_tokens, output_tokens, cache_creation_input_tokens, cache_read_input_tokens, \
-        coalesce(cost, 0) FROM runs WHERE tenant = $1 AND run = $2 UNION ALL \
-        SELECT input_tokens, output_tokens, cache_creation_input_tokens, cache_read_input_tokens, \
-        coalesce(cost, 0) FROM runs INDEXED BY runs_by_root WHERE tenant = $1 AND root = $2 AND depth > 0";
-    const SPENT_BELOW: &str = "WITH RECURSIVE below (run) AS (SELECT $2 UNION ALL \
-        SELECT runs.run FROM below JOIN runs INDEXED BY runs_by_parent \
-        ON runs.tenant = $1 AND runs.parent_run = below.run) \
-        SELECT input_tokens, output_tokens, cache_creation_input_tokens, cache_read_input_tokens, \
-        coalesce(cost, 0) FROM below JOIN runs ON runs.tenant = $1 AND runs.run = below.run";
+    const SPENT: &str = concat!(
+        counted!(),
+        "runs WHERE tenant = $1 AND run = $2 UNION ALL ",
+        counted!(),
+        "runs INDEXED BY runs_by_root WHERE tenant = $1 AND root = $2 AND depth > 0"
+    );
+    const SPENT_BELOW: &str = concat!(
+        "WITH RECURSIVE below (run) AS (SELECT $2 UNION ALL SELECT runs.run FROM below JOIN runs \
+         INDEXED BY runs_by_parent ON runs.tenant = $1 AND runs.parent_run = below.run) ",
+        counted!(),
+        "below JOIN runs ON runs.tenant = $1 AND runs.run = below.run"
+    );
     const DEPTH: &str = "SELECT depth FROM runs WHERE tenant = $1 AND run = $2";
     let depth = connection.prepare(DEPTH)?.first(values![&top.tenant, &top.run], |row| row.get::<u32>(0))?;
     let text = if depth == Some(0) { SPENT } else { SPENT_BELOW };
-    let spent = connection.prepare(text)?.all(values![&top.tenant, &top.run], |row| {
+    let mut total = TreeTotal::default();
+    connection.prepare(text)?.while_some(values![&top.tenant, &top.run], |row| {
         let mut tokens = 0u64;
-        for column in 0..4 {
+        for column in 2..6 {
             tokens = tokens.saturating_add(row.get(column)?);
         }
-        Ok(Spent { tokens, cost: row.get(4)? })
+        total.spent = total.spent + Spent { tokens, cost: row.get(6)? };
+        if let Some(assumed) = row.get::<Option<Cost>>(7)? {
+            total.assumed = Some(total.assumed.unwrap_or_default() + assumed);
+        }
+        if row.get::<RunId>(0)? != top.run {
+            let status: Status = row.get(1)?;
+            total.below += 1;
+            total.failed += u64::from(status.is_terminal() && status != Status::Completed);
+        }
+        Ok(Some(()))
     })?;
-    Ok(spent.into_iter().fold(Spent::default(), |sum, more| sum + more))
+    Ok(total)
 }
 
 /// Unfinished runs that wait for nothing, oldest first: those that run or are queued, and those that were woken.

@@ -76,6 +76,8 @@ pub(crate) const STEPS: &[Step] = &[
     (5, "CREATE INDEX runs_by_user ON runs (tenant, user) WHERE user <> 'default';"),
     // `user` is a reserved word of other databases. The index follows its column.
     (6, "ALTER TABLE runs RENAME COLUMN user TO user_id;"),
+    // How much of the cost is assumed; NULL when all of the usage is known. Runs of earlier formats count as known.
+    (9, "ALTER TABLE runs ADD COLUMN assumed_cost INTEGER;"),
 ];
 
 columns! {
@@ -126,6 +128,9 @@ columns! {
         cost: view.cost
             => set "CASE WHEN $cost IS NULL THEN cost \
                 ELSE coalesce(cost, 0) + min($cost, 9223372036854775807 - coalesce(cost, 0)) END": patch.cost;
+        assumed_cost: view.assumed
+            => set "CASE WHEN $assumed_cost IS NULL THEN assumed_cost ELSE coalesce(assumed_cost, 0) + \
+                min($assumed_cost, 9223372036854775807 - coalesce(assumed_cost, 0)) END": patch.assumed;
     }
     // One of the two holds the text; a new text replaces both.
     texts {
@@ -165,6 +170,7 @@ columns! {
                 error: json(error),
                 usage: Usage { input_tokens, output_tokens, cache_creation_input_tokens, cache_read_input_tokens },
                 cost,
+                assumed: assumed_cost,
                 warnings: json(warnings).unwrap_or_default(),
                 strikes,
             })

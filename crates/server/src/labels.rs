@@ -1,0 +1,34 @@
+//! Fields of runs that callers ask for by name: the prompt and the short id.
+
+use drawloom_contract::{failure::Failure, view::RunView};
+use drawloom_wire::runs::{Include, RunResult, short_id};
+
+use crate::app::App;
+
+/// The longest prompt in an answer, in bytes: more than a request can hold.
+pub(crate) const WHOLE_PROMPT: usize = 16 * 1024 * 1024;
+
+/// Adds what `include` names to `results`, which are those of `views` in the same order.
+pub(crate) async fn add(
+    app: &App,
+    views: &[RunView],
+    results: &mut [RunResult],
+    include: &[Include],
+    prompt_bytes: usize,
+) -> Result<(), Failure> {
+    if include.is_empty() {
+        return Ok(());
+    }
+    let now = app.clock.wall();
+    let labels = app.runs.label(views, prompt_bytes).await?;
+    for ((view, label), result) in views.iter().zip(labels).zip(results) {
+        if include.contains(&Include::Prompt) {
+            result.prompt = Some(label.prompt);
+        }
+        if include.contains(&Include::ShortId) {
+            let age = u64::try_from(now.since(view.accepted_at).as_millis()).unwrap_or(u64::MAX);
+            result.short_id = Some(short_id(&view.run.to_string(), label.digits, age));
+        }
+    }
+    Ok(())
+}
