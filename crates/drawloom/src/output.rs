@@ -56,6 +56,8 @@ pub struct Appearance {
     pub no_colour: bool,
     /// Columns, when they are given; else those of the terminal.
     pub width: Option<usize>,
+    /// Whether the terminal cannot move its cursor (`TERM=dumb`).
+    pub dumb: bool,
 }
 
 /// Where a command's words go.
@@ -112,7 +114,7 @@ impl Output {
             format,
             colour: coloured(io::stdout().is_terminal()),
             colour_beside: coloured(io::stderr().is_terminal()),
-            progress: human && io::stderr().is_terminal(),
+            progress: human && !look.dumb && io::stderr().is_terminal(),
             width: look.width,
             closed: AtomicBool::new(false),
             stdout: Mutex::new(Box::new(io::stdout())),

@@ -184,7 +184,7 @@ fn a_board_follows_the_size_of_its_terminal() {
     home.write("drawloom.yaml", TEAM);
     home.run(&["trust", "--yes"]).exits(0);
     let terminal = Terminal::open(&home, "80");
-    terminal.type_line("clear; drawloom run lead 'Have it done.'; echo \"exit $?\"");
+    terminal.type_line("clear; NO_COLOR=1 drawloom run lead 'Have it done.'; echo \"exit $?\"");
     for columns in [80, 50, 120] {
         terminal.tmux(&["resize-window", "-x", &columns.to_string()]);
         // Each run has one line, which ends one column before the terminal does.
@@ -194,6 +194,8 @@ fn a_board_follows_the_size_of_its_terminal() {
             lines == [columns - 1; 2] && screen.matches("waiting for 2 child runs").count() <= 1
         });
     }
+    let coloured = terminal.tmux(&["capture-pane", "-p", "-e"]);
+    assert!(!coloured.contains('\u{1b}'), "NO_COLOR: {coloured:?}");
     home.write("notes/go", "");
     let screen = terminal.wait_until("an end", |screen| screen.contains("\nexit 0"));
     assert!(!screen.contains("Bash until") && screen.contains("Two of three are back."), "{screen}");
