@@ -56,6 +56,8 @@ pub struct Appearance {
     pub no_colour: bool,
     /// Columns, when they are given; else those of the terminal.
     pub width: Option<usize>,
+    /// Whether the terminal cannot move its cursor (`TERM=dumb`).
+    pub dumb: bool,
 }
 
 /// Where a command's words go.
@@ -64,8 +66,8 @@ pub struct Output {
     colour: bool,
     colour_beside: bool,
     progress: bool,
+    /// Columns that were given.
     width: Option<usize>,
-    given_width: Option<usize>,
     closed: AtomicBool,
     stdout: Mutex<Box<dyn Write + Send>>,
     stderr: Mutex<Box<dyn Write + Send>>,
@@ -112,9 +114,8 @@ impl Output {
             format,
             colour: coloured(io::stdout().is_terminal()),
             colour_beside: coloured(io::stderr().is_terminal()),
-            progress: human && io::stderr().is_terminal(),
-            width: look.width.or_else(terminal_width),
-            given_width: look.width,
+            progress: human && !look.dumb && io::stderr().is_terminal(),
+            width: look.width,
             closed: AtomicBool::new(false),
             stdout: Mutex::new(Box::new(io::stdout())),
             stderr: Mutex::new(Box::new(io::stderr())),
@@ -131,9 +132,9 @@ impl Output {
         io::stdout().is_terminal()
     }
 
-    /// Columns that a line may have; no limit when that is unknown and the reader is a program.
+    /// Columns that a line may have now; no limit when that is unknown and the reader is a program.
     pub fn width(&self) -> Option<usize> {
-        self.width
+        self.width.or_else(terminal_width)
     }
 
     /// Whether the reader closed the output.
@@ -189,7 +190,7 @@ impl Output {
     pub fn terminal_size(&self) -> Option<(usize, usize)> {
         let size =
             rustix::termios::tcgetwinsize(io::stderr()).ok().filter(|size| size.ws_col > 0 && size.ws_row > 0)?;
-        Some((self.given_width.unwrap_or_else(|| usize::from(size.ws_col)), usize::from(size.ws_row)))
+        Some((self.width.unwrap_or_else(|| usize::from(size.ws_col)), usize::from(size.ws_row)))
     }
 
     /// A question beside the answer, without a line end: what is typed stands behind it.
@@ -235,7 +236,7 @@ impl Output {
     pub fn table<const N: usize>(&self, columns: [Column<'_>; N], rows: impl IntoIterator<Item = [Text; N]>) {
         let rows: Vec<Vec<Text>> = rows.into_iter().map(Vec::from).collect();
         let paint = |style: Style, text: &str| self.styled(style, text);
-        for line in table::lay_out(&columns, &rows, self.width, &paint) {
+        for line in table::lay_out(&columns, &rows, self.width(), &paint) {
             self.line(line);
         }
     }

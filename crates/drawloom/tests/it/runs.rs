@@ -190,10 +190,10 @@ fn costs_that_are_assumed_are_marked_and_the_mark_is_explained() {
          { when: { attempt: 1 }, text: a b c, chunks: 3, fail: { kind: cut, after_chunks: 2 } }, { text: done }] } } }\n\
          defaults: { provider: script, model: test }\n\
          pricing: { models: { script/test: { input: 3, output: 15 } } }\n\
-         agents: { echo: { tools: [], agents: [], volumes: [], budget_tokens: 100000 } }\n",
+         agents: { echo: { tools: [], agents: [], volumes: [], budget: { cost: 1 } } }\n",
     );
     let ran = home.run(&["run", "echo", "hi"]).exits(0);
-    let legend = "~ part of this cost is assumed: the provider did not report what was used\n";
+    let legend = "~ estimated: the provider did not report what some calls used\n";
     assert!(ran.stderr.contains(" · ~$0.") && ran.stderr.ends_with(legend), "{ran:?}");
     let list = home.run(&["runs", "list"]).exits(0);
     assert!(list.stdout.contains("  ~$0.") && list.stderr.ends_with(legend), "{list:?}");

@@ -226,7 +226,14 @@ impl Shown {
         line("agent", format!("{} ({asks})", run.agent));
         let position = run.position.map(|position| format!(", place {position} in the queue")).unwrap_or_default();
         let reason = run.stop_reason.map(|reason| format!(" ({})", reason.as_str())).unwrap_or_default();
-        line("status", format!("{}{reason}{position}", self.status(output, run)));
+        let over = match run.tree.filter(|tree| tree.failed_children > 0) {
+            Some(tree) => {
+                let said = format!(", {} of {} child runs failed", tree.failed_children, tree.children);
+                output.styled(Style::Notice, &said)
+            }
+            None => String::new(),
+        };
+        line("status", format!("{}{reason}{position}{over}", self.status(output, run)));
         if self.executing.is_interrupted(run) {
             line("", connect::how_to_go_on(&run.run_id.to_string()));
         }
@@ -286,11 +293,7 @@ impl Shown {
                 _ => format!(", {}", assumed_money(tree.cost, tree.assumed_cost, &self.currency)),
             };
             let children = if tree.children == 1 { "1 child".into() } else { format!("{} children", tree.children) };
-            let failed = match tree.failed_children {
-                0 => String::new(),
-                failed => format!(", {failed} failed"),
-            };
-            line("total", format!("incl. {children}: {} tokens{cost}{failed}", count(tree.tokens)));
+            line("total", format!("incl. {children}: {} tokens{cost}", count(tree.tokens)));
         }
     }
 
