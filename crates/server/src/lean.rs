@@ -63,27 +63,26 @@ pub(crate) struct Lean {
     pub(crate) value: Value,
 }
 
-/// The answer of an operation.
+/// The answer of an operation; one of another shape than its card says comes as it is.
 pub(crate) async fn answer(app: &App, caller: &Caller, told: Told, value: Value) -> Lean {
-    match told {
-        Told::Json => Lean { text: value.to_string(), value },
+    let lean = match told {
+        Told::Json => None,
         Told::Run => match read(&value) {
-            Some(result) => run(app, caller, result).await,
-            None => as_it_is(value),
+            Some(result) => Some(run(app, caller, result).await),
+            None => None,
         },
         Told::Batch => match read(&value) {
-            Some(result) => batch(app, caller, result).await,
-            None => as_it_is(value),
+            Some(result) => Some(batch(app, caller, result).await),
+            None => None,
         },
-        Told::Runs => read(&value).map_or_else(|| as_it_is(value.clone()), |page| list(&page)),
-        Told::Agents => read(&value).map_or_else(|| as_it_is(value.clone()), |list| agents(&list)),
-        Told::Part => read::<ArtifactPart>(&value)
-            .map_or_else(|| as_it_is(value.clone()), |part| Lean { text: text::part(&part), value: kept(&part, PART) }),
-        Told::Cancelled => read::<Cancelled>(&value).map_or_else(
-            || as_it_is(value.clone()),
-            |done| Lean { text: text::cancelled(&done), value: kept(&done, CANCELLED) },
-        ),
-    }
+        Told::Runs => read(&value).map(|page| list(&page)),
+        Told::Agents => read(&value).map(|list| agents(&list)),
+        Told::Part => read(&value).map(|part: ArtifactPart| Lean { text: text::part(&part), value: kept(&part, PART) }),
+        Told::Cancelled => {
+            read(&value).map(|done: Cancelled| Lean { text: text::cancelled(&done), value: kept(&done, CANCELLED) })
+        }
+    };
+    lean.unwrap_or_else(|| Lean { text: value.to_string(), value })
 }
 
 /// A run, with the sums over all runs below it.
@@ -204,11 +203,6 @@ fn currency(app: &App, spent: TreeSpent) -> String {
 
 fn read<T: DeserializeOwned>(value: &Value) -> Option<T> {
     T::deserialize(value).ok()
-}
-
-/// An answer of another shape than its card says.
-fn as_it_is(value: Value) -> Lean {
-    Lean { text: value.to_string(), value }
 }
 
 fn to_value(value: &impl Serialize) -> Value {

@@ -102,7 +102,7 @@ pub(super) fn part(part: &ArtifactPart) -> String {
         (None, None) => format!("from line {} to the end", part.from_line),
     };
     let (name, bytes, lines) = (&part.name, words::count(part.bytes), words::count(part.lines));
-    format!("{}\n\n=== part of {name} ({bytes} bytes, {lines} lines): {end}", quoted(&part.text))
+    format!("{}\n\n=== part of {name} ({bytes} bytes, {lines} lines): {end}", quoted(part.text.trim_end_matches('\n')))
 }
 
 /// What a cancel did.

@@ -11,15 +11,18 @@ use crate::{
 
 pub(crate) struct ListAgents;
 
-const PARAMETERS: &[Parameter] = &[
-    Parameter::takes("after", "The name that the page before ended with, for the next page."),
-];
+const PARAMETERS: &[Parameter] =
+    &[Parameter::takes("after", "The name that the page before ended with, for the next page.")];
 
 impl Operation for ListAgents {
     type Input = agents::ListAgents;
 
     fn card(&self) -> Card {
-        Card::of::<Self::Input>("List the agents that can be run.", Scope::RunsRead).toolset("core").told(Told::Agents).parameters(PARAMETERS).advice("Call it before spawn_run or spawn_runs when you do not know the agents' names, tools and limits.")
+        Card::of::<Self::Input>("List the agents that can be run.", Scope::RunsRead)
+            .toolset("core")
+            .told(Told::Agents)
+            .parameters(PARAMETERS)
+            .advice("Call it before spawn_run or spawn_runs when you do not know the agents' names, tools and limits.")
     }
 
     async fn call(&self, call: &Call<'_>, input: Self::Input) -> Result<Answer<AgentList>, Failure> {

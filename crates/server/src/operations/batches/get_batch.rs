@@ -17,8 +17,14 @@ pub(crate) struct GetBatch;
 
 const PARAMETERS: &[Parameter] = &[
     Parameter::needs("batch_id", "The batch."),
-    Parameter::takes("wait_ms", "Wait at most so long for all runs to end (45000 suits most hosts). Without it the call returns at once."),
-    Parameter::takes("result_bytes", "Most bytes of all answer texts together (default 24576); the longest come as outlines."),
+    Parameter::takes(
+        "wait_ms",
+        "Wait at most so long for all runs to end (45000 suits most hosts). Without it the call returns at once.",
+    ),
+    Parameter::takes(
+        "result_bytes",
+        "Most bytes of all answer texts together (default 24576); the longest come as outlines.",
+    ),
 ];
 
 impl Operation for GetBatch {
@@ -26,7 +32,9 @@ impl Operation for GetBatch {
 
     fn card(&self) -> Card {
         Card::of::<Self::Input>("Look at a batch, or wait for it.", Scope::RunsRead)
-            .toolset("core").told(Told::Batch).parameters(PARAMETERS)
+            .toolset("core")
+            .told(Told::Batch)
+            .parameters(PARAMETERS)
             .advice("Use it when spawn_runs came back unfinished or detached. Give wait_ms to wait; do not poll.")
     }
 

@@ -10,17 +10,17 @@ use crate::{
 
 pub(crate) struct CancelRun;
 
-const PARAMETERS: &[Parameter] = &[
-    Parameter::needs("run_id", "The run."),
-    Parameter::takes("reason", "Why; it is kept with the run."),
-];
+const PARAMETERS: &[Parameter] =
+    &[Parameter::needs("run_id", "The run."), Parameter::takes("reason", "Why; it is kept with the run.")];
 
 impl Operation for CancelRun {
     type Input = runs::CancelRun;
 
     fn card(&self) -> Card {
         Card::of::<Self::Input>("Stop a run and its child runs.", Scope::RunsCreate)
-            .toolset("core").told(Told::Cancelled).parameters(PARAMETERS)
+            .toolset("core")
+            .told(Told::Cancelled)
+            .parameters(PARAMETERS)
             .destructive()
             .advice("What it has done stays done.")
             .body_limit(16 * 1024)

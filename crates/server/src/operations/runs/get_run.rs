@@ -16,8 +16,14 @@ pub(crate) struct GetRun;
 
 const PARAMETERS: &[Parameter] = &[
     Parameter::needs("run_id", "The run."),
-    Parameter::takes("wait_ms", "Wait at most so long for the end (45000 suits most hosts). Without it the call returns at once."),
-    Parameter::takes("result_bytes", "Longest answer text to return (default 24576); a longer one comes as an outline."),
+    Parameter::takes(
+        "wait_ms",
+        "Wait at most so long for the end (45000 suits most hosts). Without it the call returns at once.",
+    ),
+    Parameter::takes(
+        "result_bytes",
+        "Longest answer text to return (default 24576); a longer one comes as an outline.",
+    ),
     Parameter::takes("include", "prompt adds what the run was asked; only without wait_ms."),
 ];
 
@@ -26,7 +32,9 @@ impl Operation for GetRun {
 
     fn card(&self) -> Card {
         Card::of::<Self::Input>("Look at a run, or wait for it.", Scope::RunsRead)
-            .toolset("core").told(Told::Run).parameters(PARAMETERS)
+            .toolset("core")
+            .told(Told::Run)
+            .parameters(PARAMETERS)
             .advice("Returns the answer once the run ended. Give wait_ms to wait; do not poll.")
     }
 

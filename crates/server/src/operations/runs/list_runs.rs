@@ -40,7 +40,11 @@ impl Operation for ListRuns {
     type Input = runs::ListRuns;
 
     fn card(&self) -> Card {
-        Card::of::<Self::Input>("List runs, newest first.", Scope::RunsRead).toolset("core").told(Told::Runs).parameters(PARAMETERS).advice("Finds a run again, or shows what is still at work. Answers are left out; get_run has them.")
+        Card::of::<Self::Input>("List runs, newest first.", Scope::RunsRead)
+            .toolset("core")
+            .told(Told::Runs)
+            .parameters(PARAMETERS)
+            .advice("Finds a run again, or shows what is still at work. Answers are left out; get_run has them.")
     }
 
     async fn call(&self, call: &Call<'_>, mut input: Self::Input) -> Result<Answer<RunPage>, Failure> {

@@ -28,7 +28,10 @@ pub(crate) struct ReadArtifact;
 
 const PARAMETERS: &[Parameter] = &[
     Parameter::needs("run_id", "The run."),
-    Parameter::takes("name", "final_text (default) is the answer, journal everything that happened, or the name of an artifact."),
+    Parameter::takes(
+        "name",
+        "final_text (default) is the answer, journal everything that happened, or the name of an artifact.",
+    ),
     Parameter::takes("from_line", "First line, from 1."),
     Parameter::takes("lines", "Most lines."),
     Parameter::takes("offset", "First byte, from 0: go on where the part before ended."),
@@ -50,7 +53,9 @@ impl Operation for ReadArtifact {
 
     fn card(&self) -> Card {
         Card::of::<Self::Input>("Read part of a long text of a run, or search it.", Scope::RunsRead)
-            .toolset("core").told(Told::Part).parameters(PARAMETERS)
+            .toolset("core")
+            .told(Told::Part)
+            .parameters(PARAMETERS)
             .advice("Use it when an answer came as an outline. Read only what you need: by lines, or with grep.")
     }
 

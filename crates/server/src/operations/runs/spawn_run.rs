@@ -21,14 +21,20 @@ pub(crate) struct SpawnRun;
 const PARAMETERS: &[Parameter] = &[
     Parameter::needs("agent", "Agent name, from list_agents."),
     Parameter::needs("prompt", "The task. The agent does not see this conversation: say all that it needs to know."),
-    Parameter::takes("tools", "Use only these of the agent's tools: names or prefix*; [] for none. Default: all of them."),
+    Parameter::takes(
+        "tools",
+        "Use only these of the agent's tools: names or prefix*; [] for none. Default: all of them.",
+    ),
     Parameter::takes("budget", "Limits for this run and its children together."),
     Parameter::takes("budget.tokens", "Most tokens."),
     Parameter::takes("budget.cost", "Most money, in the currency of the server's prices."),
     Parameter::takes("run_timeout_seconds", "Time limit of the run, from when it starts to work."),
     Parameter::takes("mode", "join (default) waits for the answer; detach returns the run_id at once."),
     Parameter::takes("wait_ms", "Wait at most so long, then return; the run goes on."),
-    Parameter::takes("result_bytes", "Longest answer text to return (default 24576); a longer one comes as an outline."),
+    Parameter::takes(
+        "result_bytes",
+        "Longest answer text to return (default 24576); a longer one comes as an outline.",
+    ),
 ];
 
 impl Operation for SpawnRun {
