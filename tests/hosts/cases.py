@@ -276,8 +276,8 @@ def bytes_of_tools(value):
         return sum(bytes_of_tools(one) for one in value)
     if not isinstance(value, dict):
         return 0
-    name = value.get("name") or value.get("function", {}).get("name", "")
-    if name.endswith(tuple(TOOLS)):
+    name = value.get("name")
+    if isinstance(name, str) and name.endswith(tuple(TOOLS)):
         return len(json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode())
     return sum(bytes_of_tools(one) for one in value.values())
 

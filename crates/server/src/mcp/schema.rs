@@ -45,9 +45,11 @@ fn narrow(schema: &mut Map<String, Value>, above: &str, parameters: &[Parameter]
         if is_any_inside(&fields) {
             narrow(property, &fields, parameters);
         }
-        if let Some(Value::Object(item)) = property.get_mut("items").filter(|_| is_any_inside(&items)) {
+        if let Some(Value::Object(item)) = property.get_mut("items") {
             item.remove("description");
-            narrow(item, &items, parameters);
+            if is_any_inside(&items) {
+                narrow(item, &items, parameters);
+            }
         }
         true
     });
@@ -65,8 +67,10 @@ fn without_checks(schema: &mut Map<String, Value>) {
             schema.remove(keyword);
         }
     }
-    if schema.get("additionalProperties") == Some(&json!(false)) {
-        schema.remove("additionalProperties");
+    for (keyword, value) in [("additionalProperties", json!(false)), ("minimum", json!(0))] {
+        if schema.get(keyword) == Some(&value) {
+            schema.remove(keyword);
+        }
     }
     for keyword in ["items", "additionalProperties"] {
         if let Some(Value::Object(inner)) = schema.get_mut(keyword) {

@@ -19,11 +19,11 @@ const PARAMETERS: &[Parameter] = &[
     Parameter::needs("batch_id", "The batch."),
     Parameter::takes(
         "wait_ms",
-        "Wait at most so long for all runs to end (45000 suits most hosts). Without it the call returns at once.",
+        "Maximum wait in milliseconds for all runs to end (45000 suits most hosts). Without it the call returns at once.",
     ),
     Parameter::takes(
         "result_bytes",
-        "Most bytes of all answer texts together (default 24576); the longest come as outlines.",
+        "Maximum bytes of all answer texts together (default 24576); the longest texts come as outlines.",
     ),
 ];
 

@@ -26,14 +26,14 @@ const PARAMETERS: &[Parameter] = &[
     Parameter::needs("spawns[].prompt", "The task. The agent does not see this conversation or the other tasks."),
     Parameter::takes("spawns[].tools", "Use only these of the agent's tools: names or prefix*; [] for none."),
     Parameter::takes("spawns[].budget", "Limits for this run and its children together."),
-    Parameter::takes("spawns[].budget.tokens", "Most tokens."),
-    Parameter::takes("spawns[].budget.cost", "Most money, in the currency of the server's prices."),
-    Parameter::takes("spawns[].run_timeout_seconds", "Time limit of the run, from when it starts to work."),
+    Parameter::takes("spawns[].budget.tokens", "Maximum tokens."),
+    Parameter::takes("spawns[].budget.cost", "Maximum cost, in the currency of the server's prices."),
+    Parameter::takes("spawns[].run_timeout_seconds", "Time limit of the run in seconds, from its start."),
     Parameter::takes("mode", "join (default) waits for all answers; detach returns the ids at once."),
-    Parameter::takes("wait_ms", "Wait at most so long, then return; the runs go on."),
+    Parameter::takes("wait_ms", "Maximum wait in milliseconds; then the call returns and the runs go on."),
     Parameter::takes(
         "result_bytes",
-        "Most bytes of all answer texts together (default 24576); the longest come as outlines.",
+        "Maximum bytes of all answer texts together (default 24576); the longest texts come as outlines.",
     ),
 ];
 

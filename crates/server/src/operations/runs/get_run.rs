@@ -18,11 +18,11 @@ const PARAMETERS: &[Parameter] = &[
     Parameter::needs("run_id", "The run."),
     Parameter::takes(
         "wait_ms",
-        "Wait at most so long for the end (45000 suits most hosts). Without it the call returns at once.",
+        "Maximum wait in milliseconds for the end (45000 suits most hosts). Without it the call returns at once.",
     ),
     Parameter::takes(
         "result_bytes",
-        "Longest answer text to return (default 24576); a longer one comes as an outline.",
+        "Maximum bytes of the answer text (default 24576); a longer text comes as an outline.",
     ),
     Parameter::takes("include", "prompt adds what the run was asked; only without wait_ms."),
 ];

@@ -29,11 +29,11 @@ const PARAMETERS: &[Parameter] = &[
     Parameter::takes("status", "Only runs with one of these statuses."),
     Parameter::takes("batch_id", "Only runs of this batch."),
     Parameter::takes("parent_run_id", "Only children of this run."),
-    Parameter::takes("max_age_seconds", "Only runs started within the last so many seconds."),
+    Parameter::takes("max_age_seconds", "Only runs that were started within this many seconds."),
     Parameter::takes("search", "Only runs whose prompt contains this text. A page may be empty although more follow."),
     Parameter::takes("include", "prompt adds the beginning of each prompt."),
     Parameter::takes("before", "The run_id that the page before named, for the next page."),
-    Parameter::takes("limit", "Most runs of a page (default 50)."),
+    Parameter::takes("limit", "Maximum number of runs (default 50)."),
 ];
 
 impl Operation for ListRuns {

@@ -33,9 +33,9 @@ const PARAMETERS: &[Parameter] = &[
         "final_text (default) is the answer, journal everything that happened, or the name of an artifact.",
     ),
     Parameter::takes("from_line", "First line, from 1."),
-    Parameter::takes("lines", "Most lines."),
+    Parameter::takes("lines", "Maximum number of lines."),
     Parameter::takes("offset", "First byte, from 0: go on where the part before ended."),
-    Parameter::takes("max_bytes", "Most bytes (default 16384)."),
+    Parameter::takes("max_bytes", "Maximum bytes (default 16384)."),
     Parameter::takes("grep", "Regular expression: only matching lines, with line numbers."),
     Parameter::takes("context", "Lines around each match."),
 ];

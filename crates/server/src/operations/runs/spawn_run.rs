@@ -26,14 +26,14 @@ const PARAMETERS: &[Parameter] = &[
         "Use only these of the agent's tools: names or prefix*; [] for none. Default: all of them.",
     ),
     Parameter::takes("budget", "Limits for this run and its children together."),
-    Parameter::takes("budget.tokens", "Most tokens."),
-    Parameter::takes("budget.cost", "Most money, in the currency of the server's prices."),
-    Parameter::takes("run_timeout_seconds", "Time limit of the run, from when it starts to work."),
+    Parameter::takes("budget.tokens", "Maximum tokens."),
+    Parameter::takes("budget.cost", "Maximum cost, in the currency of the server's prices."),
+    Parameter::takes("run_timeout_seconds", "Time limit of the run in seconds, from its start."),
     Parameter::takes("mode", "join (default) waits for the answer; detach returns the run_id at once."),
-    Parameter::takes("wait_ms", "Wait at most so long, then return; the run goes on."),
+    Parameter::takes("wait_ms", "Maximum wait in milliseconds; then the call returns and the run goes on."),
     Parameter::takes(
         "result_bytes",
-        "Longest answer text to return (default 24576); a longer one comes as an outline.",
+        "Maximum bytes of the answer text (default 24576); a longer text comes as an outline.",
     ),
 ];
 
