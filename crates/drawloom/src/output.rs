@@ -7,7 +7,6 @@ mod progress;
 mod table;
 mod text;
 mod times;
-mod words;
 
 use std::{
     io::{self, IsTerminal as _, Write},
@@ -21,10 +20,10 @@ use serde::Serialize;
 
 use crate::exit::{CommandError, Exit};
 
+pub use drawloom_wire::words::{ASSUMED, assumed_money, bytes, count, duration, money};
 pub use table::{Column, INTERRUPTED, Text};
 pub use text::{first_line, fit, fit_end, shown, wrap};
 pub use times::LocalTime;
-pub use words::{ASSUMED, assumed_money, bytes, count, duration, money};
 
 /// The format of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -22,7 +22,7 @@ use futures::{
 
 use crate::{
     handle::{From, Handle},
-    operation::{Answer, Call, Card, Operation, Precedence},
+    operation::{Answer, Call, Card, Operation, Precedence, Told},
 };
 
 pub(crate) struct FollowRun;
@@ -33,6 +33,7 @@ impl Operation for FollowRun {
     fn card(&self) -> Card {
         Card::of::<Self::Input>("Follow a run's events until it ends.", Scope::RunsRead)
             .toolset("runs")
+            .told(Told::Run)
             .advice("Over MCP it answers once, when the run has ended.")
             .streams()
             .header("last-event-id", "from_seq", Precedence::Header)

@@ -1,4 +1,4 @@
-//! Numbers as people say them.
+//! Numbers as people say them, in terminals and in answers for models.
 
 use drawloom_contract::money::Amount;
 
