@@ -41,7 +41,7 @@ pub(super) fn show(output: &Output, events: &[Event], currency: &str, calls: Cal
             _ => {}
         }
     }
-    // Calls that have no result: the run ended, or was interrupted, before it came.
+    // Calls that are being made, or whose run ended before their result came.
     for asked in open.values() {
         let head = tool_head(asked, width.saturating_sub(14));
         lines.push(format!("     {} {head}  (no result)", output.styled(Style::Notice, "…")));
