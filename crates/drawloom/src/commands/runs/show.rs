@@ -194,7 +194,7 @@ impl Shown {
             return output.json(&value);
         }
         self.show_facts(output);
-        turns::show(output, &self.events, &self.currency, calls);
+        turns::show(output, &self.events, self.run.status, &self.currency, calls);
         if !self.tree.is_empty() {
             output.line("");
             self.show_branch(output, &self.run, "", "");
