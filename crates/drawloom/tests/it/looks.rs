@@ -157,16 +157,17 @@ fn all_projects_fit_the_width() {
     }
     let mut stop = home.command(&["stop"]);
     assert_eq!(home.finish(stop.current_dir(home.path().join("alpha")).env_remove("DRAWLOOM_DATA_DIR")).code, 0);
+    // A port has four or five digits, and a data directory is named by a digest.
+    let ports = Regex::new(r"127\.0\.0\.1:\d+ *").expect("a pattern");
+    let digests = Regex::new(r"-[0-9a-f]{8,}").expect("a pattern");
     let mut all = String::new();
     for width in ["80", "140"] {
         let mut status = home.command(&["status", "--all", "--width", width]);
         let shown = home.finish(status.env_remove("DRAWLOOM_DATA_DIR")).exits(0).stdout;
         let longest = shown.lines().map(unicode_width::UnicodeWidthStr::width).max().unwrap_or(0);
         assert!(longest <= width.parse().expect("a number"), "{shown}");
-        // A port has four or five digits, and a data directory is named by a digest.
-        let port =
-            Regex::new(r"127\.0\.0\.1:\d+ *").expect("a pattern").replace_all(&shown, "127.0.0.1:N  ").into_owned();
-        let data = Regex::new(r"-[0-9a-f]{8,}").expect("a pattern").replace_all(&port, "-0000").into_owned();
+        let shown = ports.replace_all(&shown, "127.0.0.1:N  ");
+        let data = digests.replace_all(&shown, "-0000");
         all.push_str(&format!("── {width} columns\n{data}\n"));
     }
     insta::assert_snapshot!("status_all", all);

@@ -74,7 +74,7 @@ enum Calls {
 /// All that is shown.
 struct Shown {
     run: RunResult,
-    /// What happened, unless it goes on.
+    /// What happened so far.
     events: Vec<Event>,
     tree: Tree,
     currency: String,
@@ -167,14 +167,11 @@ async fn look(session: &Session, connection: &Connection, run: &RunResult) -> Re
     let include = vec![Include::Prompt, Include::ShortId];
     let run = connection.backend.call(&GetRun { run_id: Some(run.run_id), include, ..GetRun::default() }).await?;
     let tree = Tree::read(connection, run.run_id).await?;
-    let mut events = Vec::new();
-    // A run that goes on has no last event to read up to.
     let executing = connection.executing();
-    if run.status.is_terminal() || executing.is_interrupted(&run) {
-        let mut stream = connection.backend.follow(run.run_id, 0).await?;
-        while let Some(event) = stream.next().await {
-            events.push(event?);
-        }
+    let mut events = Vec::new();
+    let mut stream = connection.backend.follow_past(run.run_id).await?;
+    while let Some(event) = stream.next().await {
+        events.push(event?);
     }
     let costs = tree.runs().map(|child| child.cost).chain([run.cost]);
     let currency = connection.backend.currency(costs.collect::<Vec<_>>()).await;
@@ -197,7 +194,7 @@ impl Shown {
             return output.json(&value);
         }
         self.show_facts(output);
-        turns::show(output, &self.events, &self.currency, calls);
+        turns::show(output, &self.events, self.run.status, &self.currency, calls);
         if !self.tree.is_empty() {
             output.line("");
             self.show_branch(output, &self.run, "", "");
