@@ -8,6 +8,7 @@ mod table;
 mod text;
 mod times;
 mod words;
+mod yaml;
 
 use std::{
     io::{self, IsTerminal as _, Write},
@@ -31,7 +32,7 @@ pub use words::{ASSUMED, assumed_money, bytes, count, duration, money};
 pub enum Format {
     /// People: tables, colours, progress.
     Human,
-    /// Programs: one JSON value, or one a line.
+    /// Programs: one JSON value, or one a line; YAML documents, when those were asked for.
     Json,
 }
 
@@ -56,6 +57,10 @@ pub struct Appearance {
     pub no_colour: bool,
     /// Columns, when they are given; else those of the terminal.
     pub width: Option<usize>,
+    /// Whether output for programs is YAML instead of JSON.
+    pub yaml: bool,
+    /// Whether tables keep every column.
+    pub wide: bool,
 }
 
 /// Where a command's words go.
@@ -64,6 +69,8 @@ pub struct Output {
     colour: bool,
     colour_beside: bool,
     progress: bool,
+    yaml: bool,
+    wide: bool,
     width: Option<usize>,
     given_width: Option<usize>,
     closed: AtomicBool,
@@ -113,6 +120,8 @@ impl Output {
             colour: coloured(io::stdout().is_terminal()),
             colour_beside: coloured(io::stderr().is_terminal()),
             progress: human && io::stderr().is_terminal(),
+            yaml: look.yaml,
+            wide: look.wide,
             width: look.width.or_else(terminal_width),
             given_width: look.width,
             closed: AtomicBool::new(false),
@@ -157,18 +166,35 @@ impl Output {
 
     /// The answer, for programs: indented JSON.
     pub fn json(&self, value: &impl Serialize) {
-        match serde_json::to_string_pretty(value) {
-            Ok(text) => self.line(text),
-            Err(error) => self.note(format!("the answer cannot be written as JSON: {error}")),
+        match (self.yaml, serde_json::to_string_pretty(value)) {
+            (true, _) => self.yaml(value),
+            (false, Ok(text)) => self.line(text),
+            (false, Err(error)) => self.note(format!("the answer cannot be written as JSON: {error}")),
         }
     }
 
     /// One of many answers, for programs: JSON on one line.
     pub fn json_line(&self, value: &impl Serialize) {
-        match serde_json::to_string(value) {
-            Ok(text) => self.line(text),
-            Err(error) => self.note(format!("the answer cannot be written as JSON: {error}")),
+        match (self.yaml, serde_json::to_string(value)) {
+            (true, _) => {
+                self.line("---");
+                self.yaml(value);
+            }
+            (false, Ok(text)) => self.line(text),
+            (false, Err(error)) => self.note(format!("the answer cannot be written as JSON: {error}")),
         }
+    }
+
+    fn yaml(&self, value: &impl Serialize) {
+        match serde_json::to_value(value) {
+            Ok(value) => self.write(&yaml::document(&value)),
+            Err(error) => self.note(format!("the answer cannot be written as YAML: {error}")),
+        }
+    }
+
+    /// Ids or names, one per line.
+    pub fn ids(&self, ids: impl IntoIterator<Item = impl ToString>) {
+        ids.into_iter().for_each(|id| self.line(id.to_string()));
     }
 
     /// A line beside the answer.
@@ -235,7 +261,8 @@ impl Output {
     pub fn table<const N: usize>(&self, columns: [Column<'_>; N], rows: impl IntoIterator<Item = [Text; N]>) {
         let rows: Vec<Vec<Text>> = rows.into_iter().map(Vec::from).collect();
         let paint = |style: Style, text: &str| self.styled(style, text);
-        for line in table::lay_out(&columns, &rows, self.width, &paint) {
+        let width = self.width.filter(|_| !self.wide);
+        for line in table::lay_out(&columns, &rows, width, &paint) {
             self.line(line);
         }
     }

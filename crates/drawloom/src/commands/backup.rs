@@ -16,10 +16,12 @@ use crate::{
 /// How often the bar looks at how much there is.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Copy the store to a file, also while a server runs
+/// Back up the store to a file
+///
+/// The server may keep running.
 #[derive(Debug, Args)]
 pub struct Backup {
-    /// The new file; an existing one is never replaced
+    /// New file; an existing one is not replaced
     #[arg(value_name = "FILE")]
     file: PathBuf,
     /// The format of the output.
@@ -32,7 +34,7 @@ impl Backup {
         if session.globals.url.is_some() {
             return Err(CommandError::usage(
                 "no_remote_backup",
-                "a backup is made beside the data, not over the network",
+                "cannot back up a server over the network",
             )
             .with_hint("run `drawloom backup` on the server's machine, with its --data-dir"));
         }
@@ -41,7 +43,7 @@ impl Backup {
             .map_err(|error| CommandError::usage("bad_file", format!("{}: {error}", self.file.display())))?;
         if file.symlink_metadata().is_ok() {
             return Err(CommandError::usage("exists", format!("{} exists", file.display()))
-                .with_hint("a backup replaces nothing: choose another name, or remove it first"));
+                .with_hint("choose another name, or delete the file first"));
         }
         let (source, target) = (directory.path().to_owned(), file.clone());
         // The log may hold what the file does not have yet.
@@ -64,7 +66,7 @@ impl Backup {
                 "file": file, "bytes": made.bytes, "runs": made.runs, "unfinished": made.unfinished,
             })),
             Format::Human => session.output.line(format!(
-                "{}: {}, {} runs, {} of them unfinished; checked and synced",
+                "wrote {}: {}, {} runs, {} of them unfinished",
                 self.file.display(),
                 bytes(made.bytes),
                 count(made.runs),

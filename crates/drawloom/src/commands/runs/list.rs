@@ -9,7 +9,7 @@ use drawloom_contract::{
 use drawloom_wire::runs::{Include, ListRuns, RunPage, RunResult};
 
 use crate::{
-    cli::Look,
+    cli::{Look, Quiet},
     commands::{
         Session,
         runs::{Handle, Named},
@@ -68,6 +68,8 @@ pub struct List {
     /// Show at most this many
     #[arg(long, value_name = "COUNT", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=200))]
     limit: u32,
+    #[command(flatten)]
+    ids: Quiet,
     /// The format of the output.
     #[command(flatten)]
     pub(crate) look: Look,
@@ -97,6 +99,7 @@ impl List {
                 }
                 output.json(&value);
             }
+            Format::Human if self.ids.quiet => output.ids(page.runs.iter().map(|run| run.run_id)),
             Format::Human if page.runs.is_empty() => output.line("no runs"),
             Format::Human => {
                 show(output, &page.runs, executing, &session.local_time(), &currency);
