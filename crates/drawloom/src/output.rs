@@ -11,7 +11,7 @@ mod words;
 mod yaml;
 
 use std::{
-    io::{self, IsTerminal as _, Write},
+    io::{self, BufRead as _, IsTerminal as _, Write},
     sync::{
         Mutex,
         atomic::{AtomicBool, Ordering},
@@ -223,6 +223,20 @@ impl Output {
         let mut stderr = self.stderr.lock().expect("no panic while printing");
         // A closed stderr is not an error: the answer goes to stdout.
         drop(write!(stderr, "{text}").and_then(|()| stderr.flush()));
+    }
+
+    /// Whether there is a person who can be asked: stdin and stderr are a terminal, and the answer is not for a program.
+    pub fn can_ask(&self) -> bool {
+        self.format == Format::Human && io::stdin().is_terminal() && io::stderr().is_terminal()
+    }
+
+    /// Asks a question whose usual answer is no.
+    pub fn confirm(&self, question: &str) -> Result<bool, CommandError> {
+        self.prompt(question);
+        let mut answer = String::new();
+        let read = io::stdin().lock().read_line(&mut answer);
+        read.map_err(|error| CommandError::failed("no_answer", format!("cannot read the answer: {error}")))?;
+        Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
     }
 
     /// Part of a thought, shown at once beside the answer. Says whether it ended in the middle of a line.

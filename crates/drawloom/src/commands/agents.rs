@@ -48,8 +48,8 @@ impl Agents {
             Format::Human => output.table(
                 [
                     Column::new("agent"),
-                    Column::new("model").optional(2),
-                    Column::new("tools").shrinks_to(12).optional(1),
+                    Column::new("model").shrinks_to(20).keeps_end(),
+                    Column::new("tools").shrinks_to(12),
                     Column::new("may spawn").shrinks_to(9).optional(3),
                     Column::new("volumes").shrinks_to(7).optional(4),
                     Column::new("hosts").shrinks_to(7).optional(5),

@@ -62,13 +62,13 @@ impl Models {
 }
 
 const COLUMNS: [Column; 8] = [
-    Column::new("model").shrinks_to(16),
-    Column::new("aliases").shrinks_to(8).optional(3),
-    Column::new("tiers").optional(2),
-    Column::new("agents").shrinks_to(8).optional(4),
+    Column::new("model").shrinks_to(20).keeps_end(),
+    Column::new("aliases").shrinks_to(8).optional(4),
+    Column::new("tiers").shrinks_to(6),
+    Column::new("agents").shrinks_to(8).optional(3),
     Column::new("context").right().optional(5),
-    Column::new("in / 1M").right().optional(6),
-    Column::new("out / 1M").right().optional(6),
+    Column::new("in / 1M").right(),
+    Column::new("out / 1M").right(),
     Column::new("key"),
 ];
 

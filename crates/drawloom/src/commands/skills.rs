@@ -80,7 +80,7 @@ fn list(session: &Session, resolved: &Resolved, ids: Quiet) {
         Format::Human => output.table(
             [
                 Column::new("skill"),
-                Column::new("agents").shrinks_to(8).optional(1),
+                Column::new("agents").shrinks_to(8),
                 Column::new("description").shrinks_to(16),
             ],
             skills.iter().map(|skill| {
