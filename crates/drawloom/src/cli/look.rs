@@ -5,10 +5,10 @@ use clap::{Args, ValueEnum};
 /// The format of the output.
 #[derive(Debug, Clone, Copy, Default, Args)]
 pub struct Look {
-    /// Print JSON; the same as -o json
+    /// Print JSON, the same as -o json
     #[arg(long, conflicts_with = "output")]
     pub json: bool,
-    /// Choose the output format: json, yaml, or wide for tables with every column
+    /// Choose the format: json, yaml, or wide (tables with every column)
     #[arg(long, short, value_name = "FORMAT", value_enum, hide_possible_values = true)]
     pub output: Option<Layout>,
 }

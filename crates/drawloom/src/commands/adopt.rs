@@ -47,9 +47,8 @@ impl Adopt {
         let others = project::read_note(from.path()).filter(|note| note.config.exists() && Some(&note.config) != own);
         if let Some(note) = others {
             let message = format!("{} belongs to {}", from.path().display(), note.config.display());
-            return Err(CommandError::usage("data_in_use", message).with_hint(
-                "copy the data of an existing project with `drawloom backup` and `drawloom restore`",
-            ));
+            return Err(CommandError::usage("data_in_use", message)
+                .with_hint("copy the data of an existing project with `drawloom backup` and `drawloom restore`"));
         }
         // A server of a config that is gone serves no project.
         if let Some(server) = server_of(&from) {

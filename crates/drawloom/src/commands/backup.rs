@@ -32,11 +32,8 @@ pub struct Backup {
 impl Backup {
     pub(crate) async fn perform(self, session: &Session) -> Result<Exit, CommandError> {
         if session.globals.url.is_some() {
-            return Err(CommandError::usage(
-                "no_remote_backup",
-                "cannot back up a server over the network",
-            )
-            .with_hint("run `drawloom backup` on the server's machine, with its --data-dir"));
+            return Err(CommandError::usage("no_remote_backup", "cannot back up a server over the network")
+                .with_hint("run `drawloom backup` on the server's machine, with its --data-dir"));
         }
         let directory = Project::find_data(&session.globals)?.data;
         let file = std::path::absolute(&self.file)

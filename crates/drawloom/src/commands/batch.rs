@@ -36,8 +36,8 @@ use crate::{
 
 use plan::{Given, Part, Plan};
 use progress::Board;
-pub(crate) use report::show;
 use report::Outcome;
+pub(crate) use report::show;
 
 /// Start many runs and wait for all of them
 ///
@@ -228,7 +228,8 @@ impl Working<'_> {
                 let ended = self.ended.borrow();
                 accepted.spawned.results.iter().any(|run| !ended.contains(&run.run_id))
             };
-            let open: Vec<_> = self.accepted.borrow().iter().filter(|one| is_open(one)).map(|one| one.spawned.batch_id).collect();
+            let open: Vec<_> =
+                self.accepted.borrow().iter().filter(|one| is_open(one)).map(|one| one.spawned.batch_id).collect();
             for batch_id in open {
                 let reason = Some(super::run::REASON.to_owned());
                 self.connection.backend.call(&CancelBatch { batch_id, reason, idempotency_key: None }).await?;

@@ -29,7 +29,7 @@ pub struct Call {
     /// Print JSON, which is the default; with a file, the same as --input
     #[arg(long, value_name = "FILE", num_args = 0..=1, conflicts_with_all = ["output", "input"])]
     json: Option<Option<PathBuf>>,
-    /// Choose the output format: json or yaml
+    /// Choose the format: json or yaml
     #[arg(long, short, value_name = "FORMAT", value_enum, hide_possible_values = true)]
     output: Option<Layout>,
     #[command(flatten)]

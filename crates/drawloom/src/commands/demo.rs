@@ -66,9 +66,9 @@ impl Demo {
         let stop = stop_signal();
         let globals = &session.globals;
         if !globals.config.is_empty() || globals.data_dir.is_some() || globals.url.is_some() {
-            session.output.note(
-                "the demo uses its own config and data directory; --config, --data-dir and --url are ignored",
-            );
+            session
+                .output
+                .note("the demo uses its own config and data directory; --config, --data-dir and --url are ignored");
         }
         let (home, lock) = open()?;
         let file = home.join("drawloom.yaml");

@@ -47,7 +47,10 @@ impl Logs {
             CommandError::usage("no_log", format!("{}: {error}", path.display())).with_hint(
                 match server_of(&project.data) {
                     Some(server) => {
-                        format!("the server (process {}) was not started in the background; it logs to its own terminal", server.pid)
+                        format!(
+                            "the server (process {}) was not started in the background; it logs to its own terminal",
+                            server.pid
+                        )
                     }
                     None => "no background server was started yet; `drawloom restart` starts one".into(),
                 },

@@ -58,9 +58,7 @@ impl Restore {
         if found.unfinished > 0 && !self.resume && !self.cancel {
             let message = format!("the backup has {} unfinished runs", count(found.unfinished));
             return Err(CommandError { exit: Exit::NeedsInput, ..CommandError::usage("unfinished_runs", message) }
-                .with_hint(
-                    "pass --resume to continue them (they may repeat steps), or --cancel to cancel them",
-                ));
+                .with_hint("pass --resume to continue them (they may repeat steps), or --cancel to cancel them"));
         }
         let lock = directory.lock("restore")?;
         if directory.path().join("drawloom.db").exists() && !self.force {

@@ -78,11 +78,7 @@ fn list(session: &Session, resolved: &Resolved, ids: Quiet) {
             output.line("no skills; add folders under `skills.directories` in the config");
         }
         Format::Human => output.table(
-            [
-                Column::new("skill"),
-                Column::new("agents").shrinks_to(8),
-                Column::new("description").shrinks_to(16),
-            ],
+            [Column::new("skill"), Column::new("agents").shrinks_to(8), Column::new("description").shrinks_to(16)],
             skills.iter().map(|skill| {
                 [
                     Text::new(&skill.name).style(Style::Bold),

@@ -151,7 +151,8 @@ fn words(line: &str) -> Vec<String> {
 fn help_lines_begin_with_a_verb_or_a_noun_and_not_with_an_article() {
     for (path, command) in all_leaves() {
         let about = command.get_about().map(ToString::to_string).unwrap_or_default();
-        let arguments = command.get_arguments().filter_map(|argument| argument.get_help()).map(ToString::to_string);
+        let shown = command.get_arguments().filter(|argument| !argument.is_hide_set());
+        let arguments = shown.filter_map(|argument| argument.get_help()).map(ToString::to_string);
         for text in arguments.chain([about]) {
             let first = text.split(' ').next().unwrap_or_default();
             assert!(first.starts_with(|sign: char| sign.is_ascii_uppercase()), "{path}: {text}");

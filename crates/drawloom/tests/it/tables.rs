@@ -10,7 +10,7 @@ providers:
     options:
       rules:
         - when: { contains: report, turn: 1 }
-          calls: [{ tool: Artifact, input: { op: write, name: reviews/security/findings-of-the-week.md, content: All is well. } }]
+          calls: [{ tool: Artifact, input: { op: write, name: reviews/security/findings-of-the-week.md, text: All is well. } }]
         - when: { contains: boom }
           fail: { kind: refused, message: the provider refused this request because of its policy }
         - text: \"I have read it; the changes look good, and these are my findings in one long line: {{prompt}}\"
@@ -18,7 +18,7 @@ providers:
 models:
   sonnet: { provider: anthropic, model: claude-sonnet-4-5-20250929 }
   small: { provider: openai, model: gpt-5-mini-2025-08-07 }
-tiers: { low: [small], medium: [sonnet, small], high: [sonnet] }
+tiers: { low: [small], middle: [sonnet, small], high: [sonnet] }
 pricing:
   models:
     anthropic/claude-sonnet-4-5-20250929: { input: 3, output: 15 }
@@ -27,7 +27,7 @@ skills: { directories: [skills] }
 agents:
   lead: { tier: high, description: Splits a review into parts and hands them to the reviewers., tools: [Agent, Read, Grep, Glob], agents: [security-reviewer, code-reviewer], skills: [code-style] }
   security-reviewer: { tier: high, description: Looks for secrets and injections and missing checks., tools: [Read, Grep, Glob, Artifact], agents: [], skills: [code-style] }
-  code-reviewer: { tier: medium, description: Looks for mistakes in logic and for missing tests., tools: [Read, Grep, Glob, Artifact], agents: [] }
+  code-reviewer: { tier: middle, description: Looks for mistakes in logic and for missing tests., tools: [Read, Grep, Glob, Artifact], agents: [] }
 volumes:
   notes: { path: notes, mode: ro, default: true }
 ";
@@ -52,7 +52,7 @@ fn tables_keep_every_needed_column_at_80_and_100_columns() {
     let prompts = ["batch", "--agent", "security-reviewer", "Review the login", "boom in the checkout of the shop"];
     // Columns that may be missing at 80 are needed at 100.
     let tables: &[(&[&str], &[&str], &[&str])] = &[
-        (&["runs", "list"], &["run", "agent", "status", "started UTC", "cost", "prompt"], &["took"]),
+        (&["runs", "list"], &["run", "agent", "status", "started UTC", "cost", "prompt"], &["error"]),
         (&["agents", "list"], &["agent", "model", "tools", "description"], &["may spawn"]),
         (&["models", "list"], &["model", "tiers", "agents", "in / 1M", "out / 1M", "key"], &["aliases"]),
         (&["skills", "list"], &["skill", "agents", "description"], &[]),

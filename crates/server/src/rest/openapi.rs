@@ -161,7 +161,12 @@ fn fixed(generator: &mut SchemaGenerator, error: &Value) -> [(&'static str, Valu
         ("/healthz", get("healthz", "Say whether runs can be taken.", "application/json", health.clone())),
         (
             "/readyz",
-            get("readyz", "Say whether new runs should be sent here: 503 while it shuts down.", "application/json", health),
+            get(
+                "readyz",
+                "Say whether new runs should be sent here: 503 while it shuts down.",
+                "application/json",
+                health,
+            ),
         ),
         ("/metrics", get("metrics", "All metrics, for Prometheus.", "text/plain", json!({ "type": "string" }))),
         ("/v1/openapi.json", get("openapi", "This document.", "application/json", json!({ "type": "object" }))),

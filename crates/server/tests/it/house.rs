@@ -46,7 +46,9 @@ async fn what_is_meant_for_another_server_is_refused_everywhere_before_anything_
     let server = Setup { shared: Some("secret"), ..Setup::default() }.start().await;
     // The entropy of this server is zeros.
     let own = "0".repeat(32);
-    for (method, path) in [(Method::Get, "/healthz"), (Method::Get, "/readyz"), (Method::Post, "/mcp"), (Method::Post, "/v1/runs")] {
+    for (method, path) in
+        [(Method::Get, "/healthz"), (Method::Get, "/readyz"), (Method::Post, "/mcp"), (Method::Post, "/v1/runs")]
+    {
         let answer = server.send(method, path, &[("drawloom-instance", "another")], None).await;
         assert_eq!((answer.status, answer.code()), (421, "wrong_instance"), "{path}");
         let answer = server.send(method, path, &[("drawloom-instance", &own)], None).await;

@@ -51,7 +51,9 @@ impl Get {
                 save(file, &whole.text, force).map_err(|error| cannot_write(file, &error))?;
                 match format {
                     Format::Json => output.json(&whole.artifact),
-                    Format::Human => output.note(format!("wrote {} to {}", bytes(whole.text.len() as u64), file.display())),
+                    Format::Human => {
+                        output.note(format!("wrote {} to {}", bytes(whole.text.len() as u64), file.display()))
+                    }
                 }
             }
             (None, Format::Json) => output.json(&whole),

@@ -164,9 +164,14 @@ fn refused(value: &mut Value) -> CommandError {
 }
 
 fn invalid(details: Vec<String>) -> CommandError {
-    let problems = if details.len() == 1 { "1 problem".to_owned() } else { format!("{} problems", count(details.len() as u64)) };
-    CommandError { exit: Exit::Usage, details, ..CommandError::usage("invalid_request", format!("invalid batch: {problems}")) }
-        .with_hint("a batch is a list of runs: - { agent: AGENT, prompt: PROMPT }")
+    let problems =
+        if details.len() == 1 { "1 problem".to_owned() } else { format!("{} problems", count(details.len() as u64)) };
+    CommandError {
+        exit: Exit::Usage,
+        details,
+        ..CommandError::usage("invalid_request", format!("invalid batch: {problems}"))
+    }
+    .with_hint("a batch is a list of runs: - { agent: AGENT, prompt: PROMPT }")
 }
 
 /// A problem with the place of its run in the whole batch.
@@ -190,7 +195,8 @@ mod tests {
     fn plan(count: usize, words: &[&str], fresh: bool) -> Result<Plan, CommandError> {
         let folder = tempfile::tempdir().expect("a directory");
         let file = folder.path().join("batch.json");
-        let list: Vec<Value> = (0..count).map(|place| json!({ "agent": "echo", "prompt": format!("{place}") })).collect();
+        let list: Vec<Value> =
+            (0..count).map(|place| json!({ "agent": "echo", "prompt": format!("{place}") })).collect();
         std::fs::write(&file, json!(list).to_string()).expect("a file");
         let mut given = vec![file.display().to_string()];
         given.extend(words.iter().map(|word| (*word).to_owned()));
@@ -220,7 +226,8 @@ mod tests {
     fn every_problem_is_reported_with_the_place_of_its_run() {
         let folder = tempfile::tempdir().expect("a directory");
         let file = folder.path().join("batch.json");
-        let mut list: Vec<Value> = (0..70).map(|place| json!({ "agent": "echo", "prompt": format!("{place}") })).collect();
+        let mut list: Vec<Value> =
+            (0..70).map(|place| json!({ "agent": "echo", "prompt": format!("{place}") })).collect();
         list[3] = json!({ "agent": "echo", "promt": "x" });
         list[69] = json!({ "agent": 7, "prompt": "x" });
         std::fs::write(&file, json!(list).to_string()).expect("a file");

@@ -48,7 +48,8 @@ impl Get {
             Format::Human => {
                 output.line(value.value.as_ref().map(line_of).unwrap_or_default());
                 if let Some(provenance) = value.provenance.filter(|_| self.provenance) {
-                    let until = value.expires_at.map(|time| format!(", expires {}", local.whole_of(&time))).unwrap_or_default();
+                    let until =
+                        value.expires_at.map(|time| format!(", expires {}", local.whole_of(&time))).unwrap_or_default();
                     output.note(output.beside(Style::Dim, &format!("revision {}{until}", value.revision)));
                     output.note(output.beside(Style::Dim, &super::written(&provenance, &local)));
                 }

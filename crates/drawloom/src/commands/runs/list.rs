@@ -21,10 +21,10 @@ use crate::{
 
 pub(super) const HELP: &str = "\
 Examples:
-  drawloom runs list --active                   what is going on now
-  drawloom runs list --since 2h --status failed what failed in the last two hours
-  drawloom runs list --search invoice           runs whose prompt contains a text
-  drawloom runs list --batch b_01a1             the runs of a batch";
+  drawloom runs list --active                     list runs that have not ended
+  drawloom runs list --since 2h --status failed   list what failed in the last two hours
+  drawloom runs list --search invoice             list runs whose prompt contains a text
+  drawloom runs list --batch b_01a1 -q            print the run ids of a batch";
 
 /// The states of runs that have not ended.
 const ACTIVE: [Status; 3] = [Status::Queued, Status::Running, Status::Waiting];
