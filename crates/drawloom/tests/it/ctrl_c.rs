@@ -364,7 +364,7 @@ fn the_demo_ends_and_leaves_nothing() {
     for press in BOTH {
         for moment in [
             Moment::AtOnce,
-            Moment::Shows("A lead agent hands"),
+            Moment::Shows("A lead agent gives"),
             Moment::Shows("readers ["),
             Moment::Shows("reader completed"),
             Moment::Ended,

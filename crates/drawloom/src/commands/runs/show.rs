@@ -48,7 +48,7 @@ const PROMPT_LINES: usize = 8;
 /// A run is shown with its prompt, its model calls, its tool calls with the reason of each failure, and its child runs.
 #[derive(Debug, Args)]
 pub struct Show {
-    /// A run or a batch: an id, the start of one, `last`, or a handle
+    /// Run or batch: an id, the start of one, `last`, or a handle
     #[arg(value_name = "RUN")]
     run: Handle,
     /// Show the input and output of every call
