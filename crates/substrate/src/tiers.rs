@@ -97,7 +97,7 @@ pub(crate) fn check(inputs: &Inputs<'_>) -> Vec<Problem> {
         check_tiers(inputs, &[at[0], at[1], "tiers"], &tier.tiers, &mut problems);
     }
     if !inputs.user_tiers.is_empty() && !inputs.user_tiers.contains_key(DEFAULT_USER_TIER) {
-        let message = format!("there is no tier `{DEFAULT_USER_TIER}`, which callers have that name none");
+        let message = format!("the user tier `{DEFAULT_USER_TIER}` is missing; requests without `user_tier` use it");
         problems.push(Problem::new(["user_tiers"], message).with_hint("add `default: {}`"));
     }
     problems
@@ -107,10 +107,11 @@ pub(crate) fn check_providers(inputs: &Inputs<'_>, at: &[&str], listed: &[String
     for (index, provider) in listed.iter().enumerate() {
         if !inputs.providers.contains(provider) {
             let at = at.iter().copied().chain([&*index.to_string()]).map(str::to_owned).collect::<Vec<_>>();
-            let problem = Problem::new(at.iter().map(String::as_str), format!("there is no provider {provider:?}"));
+            let problem = Problem::new(at.iter().map(String::as_str), format!("unknown provider {provider:?}"))
+                .of_unknown("providers", provider);
             problems.push(match did_you_mean(provider, inputs.providers.iter().map(String::as_str)) {
                 Some(hint) => problem.with_hint(hint),
-                None => problem.with_hint("define it under `providers`"),
+                None => problem.with_hint("add it under `providers`"),
             });
         }
     }
