@@ -62,6 +62,7 @@ pub struct Config {
     /// Aliases of models: a short name for a provider and a model.
     pub models: BTreeMap<String, ModelChoice>,
     /// Models for agents that name a tier in place of a model, in order of preference.
+    #[schemars(schema_with = "drawloom_substrate::tiers_schema")]
     pub tiers: Tiers,
     /// What kinds of users get, by name; a request's `user_tier` chooses one, `default` when it names none.
     pub user_tiers: BTreeMap<String, UserTier>,

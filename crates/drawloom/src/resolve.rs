@@ -381,7 +381,8 @@ fn keyless(loaded: &Loaded) -> Vec<String> {
 fn provider_problem(error: &drawloom_models::Error) -> Problem {
     let problem = match error {
         drawloom_models::Error::NotForDriver { provider, key, driver } => {
-            Problem::new(["providers", provider, key], format!("the driver {driver} does not know this key"))
+            let keys = ["providers", provider].into_iter().chain(key.split('.'));
+            Problem::new(keys, format!("the driver {driver} does not know this key"))
         }
         drawloom_models::Error::MissingKey { provider, default_url } => {
             Problem::new(["providers", provider], format!("no API key for {default_url}"))
@@ -396,10 +397,19 @@ fn provider_problem(error: &drawloom_models::Error) -> Problem {
             Problem::new(["providers", provider], format!("cannot create the HTTP client: {problem}"))
         }
         drawloom_models::Error::BadRule { provider, rule, problem } => {
-            // A regular expression's error is drawn over several lines.
-            let line = problem.split_whitespace().collect::<Vec<_>>().join(" ");
-            Problem::new(["providers", provider, "options", "rules", &rule.to_string()], line)
+            let rule = rule.to_string();
+            let at = ["providers", provider, "options", "rules", &rule];
+            // A regular expression's error is drawn over several lines; the last one says what is wrong.
+            match problem.split_once(": regex parse error:") {
+                Some((key, drawn)) => {
+                    let reason = drawn.rsplit_once("error: ").map_or(drawn, |(_, reason)| reason).trim();
+                    let message = format!("invalid regular expression: {reason}");
+                    Problem::new(at.into_iter().chain(key.split('.')), message)
+                        .with_hint("escape characters that stand for themselves, such as \\( and \\.")
+                }
+                None => Problem::new(at, problem.split_whitespace().collect::<Vec<_>>().join(" ")),
+            }
         }
     };
-    Problem { hint: error.hint(), ..problem }
+    Problem { hint: error.hint().or(problem.hint.clone()), ..problem }
 }

@@ -36,7 +36,7 @@ pub(crate) fn read(config: &SkillsConfig, sourced: &[(&str, &Path)]) -> Found {
         if !directory.is_dir() {
             let message = format!("{} is not a directory", directory.display());
             found.problems.push(
-                Problem::new(at, message).with_hint("make it first, and give the path relative to the config file"),
+                Problem::new(at, message).with_hint("create it; a relative path starts at the config file"),
             );
             continue;
         }

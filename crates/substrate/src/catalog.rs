@@ -138,7 +138,11 @@ fn check_aliases(inputs: &Inputs<'_>) -> Vec<Problem> {
         let at = ["models", alias];
         match (&choice.provider, &choice.model) {
             (Some(provider), Some(_)) => problems.extend(unknown_provider(inputs, at, provider)),
-            _ => problems.push(Problem::new(at, format!("the alias {alias:?} needs both `provider` and `model`"))),
+            (provider, _) => {
+                let absent = if provider.is_some() { "model" } else { "provider" };
+                let message = format!("the alias {alias:?} needs both `provider` and `model`");
+                problems.push(Problem::new(at, message).with_hint(format!("add `{absent}`")));
+            }
         }
     }
     if inputs.defaults != &ModelChoice::default()
@@ -200,9 +204,10 @@ struct Resolving<'a> {
 
 impl Resolving<'_> {
     fn definition(&mut self) -> Option<Definition> {
-        let name = self.name.parse::<AgentName>().map_err(|error| self.report(&[], error.to_string(), None)).ok();
+        let name = self.name.parse::<AgentName>().map_err(|error| self.report(&[], error.to_string(), Some("rename the agent".into()))).ok();
         let executor = self.executor();
-        let (provider, model, choices) = match executor == MODEL {
+        // An unknown executor is reported as such; its models are checked as those of `model`.
+        let (provider, model, choices) = match executor == MODEL || !self.inputs.executors.contains(&executor) {
             true => self.models(),
             false => self.no_models(&executor),
         };
@@ -314,8 +319,8 @@ impl Resolving<'_> {
             }
             Err(message) => {
                 let hint =
-                    Some("list candidates under `tiers`, with providers that the priority lists have".to_owned());
-                self.report(&["tier"], message, hint);
+                    Some("add candidates under `tiers` whose providers the priority lists name".to_owned());
+                self.report_unknown(&["tier"], ("tiers", tier.as_str()), message, hint);
                 Default::default()
             }
         }
@@ -344,7 +349,7 @@ impl Resolving<'_> {
             }
             (Some(text), None) => text.clone(),
             (None, Some(file)) => read_prompt(file).unwrap_or_else(|message| {
-                let hint = "the path is relative to the config file".to_owned();
+                let hint = "create the file; a relative path starts at the config file".to_owned();
                 self.report(&["system_prompt_file"], message, Some(hint));
                 String::new()
             }),

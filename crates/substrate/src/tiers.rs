@@ -6,7 +6,7 @@ use drawloom_contract::{
     choice::{Choice, Fallback, ModelName},
     definition::DEFAULT_USER_TIER,
 };
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -16,7 +16,7 @@ use crate::{
     problem::Problem,
 };
 
-/// How good, and how dear, a model should be.
+/// Model tiers, by quality and price.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Tier {
@@ -29,7 +29,7 @@ pub enum Tier {
 }
 
 impl Tier {
-    fn as_str(self) -> &'static str {
+    pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Low => "low",
             Self::Middle => "middle",
@@ -51,6 +51,16 @@ pub enum Candidate {
 /// The candidates of each tier, in order of preference.
 pub type Tiers = BTreeMap<Tier, Vec<Candidate>>;
 
+/// The schema of [`Tiers`]: only the names of tiers are keys.
+pub fn tiers_schema(generator: &mut SchemaGenerator) -> Schema {
+    let candidates = generator.subschema_for::<Vec<Candidate>>();
+    json_schema!({
+        "type": "object",
+        "properties": { "low": candidates, "middle": candidates, "high": candidates },
+        "additionalProperties": false,
+    })
+}
+
 /// What a kind of users gets.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
@@ -58,6 +68,7 @@ pub struct UserTier {
     /// Only these providers, in this order; those of the top level, when absent.
     pub provider_priority: Option<Vec<String>>,
     /// Candidates by tier, in place of those of the top level.
+    #[schemars(schema_with = "tiers_schema")]
     pub tiers: Tiers,
     /// Whether a run asks another candidate when one fails, is overloaded or throttles.
     pub fallback_on_error: bool,

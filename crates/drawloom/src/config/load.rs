@@ -124,7 +124,7 @@ impl Places {
     fn of(&self, problem: &Problem) -> Mistake {
         let steps = problem.at.iter().map(String::as_str);
         let position = self.root.position_of_value(&problem.at);
-        self.mistake(position, path_text(steps), problem.message.clone(), problem.hint.clone())
+        self.mistake(position, path_text(steps), without_number(&problem.message), problem.hint.clone())
     }
 
     fn mistake(&self, position: Position, path: String, message: String, hint: Option<String>) -> Mistake {
@@ -171,6 +171,13 @@ impl Places {
             _ => None,
         }
     }
+}
+
+/// A message without the number of the operating system's error, which says the same as the words before it.
+fn without_number(message: &str) -> String {
+    let Some((before, after)) = message.split_once(" (os error ") else { return message.to_owned() };
+    let after = after.split_once(')').map_or("", |(_, after)| after);
+    format!("{before}{after}")
 }
 
 fn step_text(step: &Step) -> String {
@@ -300,7 +307,7 @@ fn examine(texts: Vec<(PathBuf, Vec<u8>)>, lookup: Lookup<'_>, mut dotenv: DotEn
                 let sourced = import::apply(&mut config, &either).unwrap_or_else(|problems| {
                     mistakes.extend(problems.iter().map(|problem| places.of(problem)));
                     // What the sources would bring is not known.
-                    removed.forget(&["agents", "skills", "mcp_servers", "prompts"]);
+                    removed.leave_open(&["agents", "skills", "mcp_servers", "prompts"]);
                     Sourced::default()
                 });
                 env_names.extend(sourced.variables.iter().cloned());
@@ -308,7 +315,7 @@ fn examine(texts: Vec<(PathBuf, Vec<u8>)>, lookup: Lookup<'_>, mut dotenv: DotEn
                 let first = files.first().and_then(|first| std::path::absolute(first).ok());
                 let folder = first.as_deref().and_then(Path::parent);
                 // Else a program's relative names would mean files of whatever folder a command is in.
-                for server in config.mcp_servers.values_mut().filter(|server| !server.command.is_empty()) {
+                for server in config.mcp_servers.values_mut().filter(|server| !server.command.is_empty() && server.url.is_none()) {
                     server.cwd = server.cwd.take().or_else(|| folder.map(Path::to_owned));
                 }
                 dotenv.keep(&named_variables(&config, &env_names));

@@ -15,6 +15,8 @@ const MOST_ROUNDS: usize = 8;
 pub(super) struct Removed {
     /// Paths as the files have them, and the paths that were meant by misspelled keys.
     paths: Vec<Vec<String>>,
+    /// Sections that could have more names than is known.
+    open: Vec<String>,
     /// The indices of items that were taken out of lists, by the path of the list.
     items: BTreeMap<Vec<String>, Vec<usize>>,
 }
@@ -45,8 +47,12 @@ impl Removed {
             if let Some(meant) = meant(problem) {
                 let mut path = texts(&steps);
                 path.pop();
-                path.push(meant.to_owned());
-                self.paths.push(path);
+                let above: Vec<&Step> = steps.iter().copied().take(path.len()).collect();
+                // A slip beside the right key took nothing away.
+                if find(value, &above).is_none_or(|above| above.get(meant).is_none()) {
+                    path.push(meant.to_owned());
+                    self.paths.push(path);
+                }
             }
             if steps.is_empty() {
                 return None;
@@ -86,9 +92,9 @@ impl Removed {
         original
     }
 
-    /// Treats whole sections as taken out: which names they have is not known.
-    pub(super) fn forget(&mut self, sections: &[&str]) {
-        self.paths.extend(sections.iter().map(|section| vec![(*section).to_owned()]));
+    /// Notes that which names these sections have is not known: only what looks like a slip is unknown there.
+    pub(super) fn leave_open(&mut self, sections: &[&str]) {
+        self.open.extend(sections.iter().map(|section| (*section).to_owned()));
     }
 
     /// The problem with its path in the files; nothing when it only follows from what was taken out.
@@ -101,7 +107,9 @@ impl Removed {
                 _ => false,
             })
         };
-        if problem.unknown.as_ref().is_some_and(|(section, name)| is_gone(section, name)) {
+        let is_slip = problem.hint.as_ref().is_some_and(|hint| hint.starts_with("did you mean"));
+        let is_open = |section: &str| !is_slip && self.open.iter().any(|open| open == section);
+        if problem.unknown.as_ref().is_some_and(|(section, name)| is_gone(section, name) || is_open(section)) {
             return None;
         }
         let said = format!("{} {}", problem.message, problem.hint.as_deref().unwrap_or_default());
@@ -135,20 +143,17 @@ fn order(steps: &[&Step]) -> Vec<(usize, String)> {
     steps.iter().map(key).collect()
 }
 
+fn find<'a>(value: &'a mut Value, steps: &[&Step]) -> Option<&'a mut Value> {
+    steps.iter().try_fold(value, |at, step| match step {
+        Step::Key(key) => at.get_mut(key),
+        Step::Index(index) => at.get_mut(*index),
+    })
+}
+
 /// Removes what is at `steps`; says whether it was there.
 fn cut(value: &mut Value, steps: &[&Step]) -> bool {
     let Some((last, above)) = steps.split_last() else { return false };
-    let mut at = value;
-    for step in above {
-        let next = match step {
-            Step::Key(key) => at.get_mut(key),
-            Step::Index(index) => at.get_mut(*index),
-        };
-        match next {
-            Some(next) => at = next,
-            None => return false,
-        }
-    }
+    let Some(at) = find(value, above) else { return false };
     match (last, at) {
         (Step::Key(key), Value::Object(map)) => map.remove(key).is_some(),
         (Step::Index(index), Value::Array(items)) if *index < items.len() => {

@@ -56,11 +56,11 @@ fn walk(node: &Node, rest: &[&str], path: &mut Vec<String>, faults: &mut Vec<Fau
 
 fn fault(name: &str) -> Option<(&'static str, &'static str)> {
     if looks_secret(name) {
-        let hint = "remove it from the file, set a variable to it, and write the variable's name here, such as \
-                    ANTHROPIC_API_KEY; if others can read the file, replace the key";
-        Some(("this looks like a key, not like the name of an environment variable", hint))
+        let hint = "move the key to an environment variable or to .env, and write the variable's name here; if anyone else \
+                    can read this file, revoke the key";
+        Some(("this is a key, not the name of an environment variable", hint))
     } else if !is_name(name) {
-        let hint = "write letters, digits and `_`, such as ANTHROPIC_API_KEY";
+        let hint = "write letters, digits and `_`, such as MY_API_KEY";
         Some(("not the name of an environment variable", hint))
     } else {
         None

@@ -79,7 +79,7 @@ pub(crate) fn apply(config: &mut Config, lookup: &dyn Fn(&str) -> Option<String>
             let at = at.iter().cloned().chain(["claude".to_owned()]);
             let message = format!("{} is not a directory", source.claude.display());
             problems
-                .push(Problem::new(at, message).with_hint("give the path of the folder, relative to the config file"));
+                .push(Problem::new(at, message).with_hint("write the path of an existing folder; a relative path starts at the config file"));
             continue;
         }
         let target = Target::of(config);

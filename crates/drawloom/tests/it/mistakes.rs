@@ -23,6 +23,7 @@ fn sixty_kinds_of_mistakes_are_reported_at_once_by_position() {
     let home = Home::new();
     let (text, keys) = sixty();
     home.write("sixty.yaml", &text);
+    std::fs::create_dir(home.path().join("work")).expect("a directory");
     let ran = home.run(&["validate", "sixty.yaml"]).exits(2);
     for key in &keys {
         assert!(!ran.stderr.contains(key.as_str()), "a key is shown: {}", ran.stderr);

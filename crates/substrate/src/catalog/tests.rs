@@ -131,7 +131,7 @@ fn every_name_that_does_not_exist_is_reported_at_once() {
         problems,
         [
             "models.fast.provider: unknown provider \"antropic\" (did you mean \"anthropic\"?)",
-            "models.half: the alias \"half\" needs both `provider` and `model`",
+            "models.half: the alias \"half\" needs both `provider` and `model` (add `model`)",
             "agents.a b: \"a b\" is not an agent name: 1 to 128 letters, digits, '_', '-' or '.', in parts separated by \
              '/'",
             "agents.b.model: unknown model alias \"fats\" (did you mean \"fast\"? For a model of a provider, add \
@@ -145,8 +145,8 @@ fn every_name_that_does_not_exist_is_reported_at_once() {
             "agents.d: no model is given (add `provider` and `model`, or `model` with an alias, here or under \
              `defaults`)",
             "agents.e.provider: unknown provider \"nobody\" (known: script, anthropic, deepseek, keyless)",
-            "agents.e.system_prompt_file: cannot read \"/nowhere/prompt.md\": No such file or directory (os error 2) (the \
-             path is relative to the config file)",
+            "agents.e.system_prompt_file: cannot read \"/nowhere/prompt.md\": No such file or directory (os error 2) (create \
+             the file; a relative path starts at the config file)",
         ]
     );
 }
@@ -275,7 +275,7 @@ fn mistakes_about_tiers_are_all_found() {
         "user_tiers": { "gold": {} },
     });
     let problems = resolve(config).map(drop).expect_err("mistakes");
-    let keys = "(list candidates under `tiers`, with providers that the priority lists have)";
+    let keys = "(add candidates under `tiers` whose providers the priority lists name)";
     let unusable = "can be used by user tier `gold`: their providers are not in the priority list";
     assert_eq!(
         problems,

@@ -105,6 +105,7 @@ impl<'a> Walk<'a> {
             (Kind::Text, Value::String(text)) if kinds.has(Kind::Integer) && text.trim().parse::<i64>().is_ok() => {
                 Some("write the number without quotes".into())
             }
+            (_, Value::String(text)) if kinds.has(Kind::List) => Some(format!("write it as a list: [{}]", clip(text))),
             (_, _) if kinds.has(Kind::List) => Some("write it as a list, such as [ ... ]".into()),
             _ => None,
         };
