@@ -121,8 +121,9 @@ fn wants_json(command: &Command) -> bool {
         Command::Adopt(adopt) => adopt.look.json,
         Command::Logs(_) => false,
         Command::Mcp(mcp) => mcp.wants_json(),
+        Command::Config(config) => config.wants_json(),
         // What these print is for programs anyway.
-        Command::Config(_) | Command::Call(_) | Command::Completions(_) | Command::Man(_) => true,
+        Command::Call(_) | Command::Completions(_) | Command::Man(_) => true,
     }
 }
 

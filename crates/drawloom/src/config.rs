@@ -30,14 +30,7 @@ pub use load::{Loaded, Mistake, join, made_schema, schema};
 pub use pricing::{ModelPrice, Pricing};
 pub use retention::Retention;
 
-use crate::{
-    Extra,
-    data_dir::DataDir,
-    environment,
-    exit::CommandError,
-    import::SourceConfig,
-    resolve, trust,
-};
+use crate::{Extra, data_dir::DataDir, environment, exit::CommandError, import::SourceConfig, resolve, trust};
 
 /// The file that is looked for.
 const FILE_NAME: &str = "drawloom.yaml";

@@ -206,7 +206,8 @@ fn one(text: &str) -> (usize, Option<Line>) {
     if !is_name(name) {
         return (end, Some(Err("the name before `=` is not a variable name; the line is ignored")));
     }
-    let start = equals + 1 + (text[equals + 1..end].len() - text[equals + 1..end].trim_start_matches([' ', '\t']).len());
+    let start =
+        equals + 1 + (text[equals + 1..end].len() - text[equals + 1..end].trim_start_matches([' ', '\t']).len());
     let value = &text[start..];
     match value.chars().next() {
         Some(quote @ ('"' | '\'')) => match quoted(&value[1..], quote) {

@@ -1,5 +1,7 @@
 //! `drawloom config`: about the config itself.
 
+mod show;
+
 use clap::Subcommand;
 
 use crate::{
@@ -9,9 +11,11 @@ use crate::{
     exit::{CommandError, Exit},
 };
 
-/// About the config
+/// Show the config and its schema
 #[derive(Debug, Subcommand)]
 pub enum ConfigCommand {
+    /// Print the merged config with the origin of each value
+    Show(show::Show),
     /// Print the JSON Schema of the config
     Schema {
         /// For whom the output is; a schema is for programs anyway.
@@ -21,8 +25,16 @@ pub enum ConfigCommand {
 }
 
 impl ConfigCommand {
+    pub(crate) fn wants_json(&self) -> bool {
+        match self {
+            Self::Show(show) => show.look.json,
+            Self::Schema { .. } => true,
+        }
+    }
+
     pub(crate) fn perform(self, session: &Session) -> Result<Exit, CommandError> {
         match self {
+            Self::Show(show) => return show.perform(session),
             Self::Schema { .. } => session.output.json(&config::schema()),
         }
         Ok(Exit::Done)

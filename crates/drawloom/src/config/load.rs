@@ -163,9 +163,10 @@ impl Places {
         let key = steps.iter().rev().find(|step| step.parse::<usize>().is_err())?;
         match (problem.code, &self.root.nearest(steps).tree) {
             ("missing_key", _) => Some(format!("add `{key}: …`")),
-            ("unknown_key", _) if matches!(key.as_str(), "api_key" | "apikey" | "key" | "token" | "password") => {
-                Some("a config holds no secrets: set an environment variable and name it, such as `api_key_env: NAME`".into())
-            }
+            ("unknown_key", _) if matches!(key.as_str(), "api_key" | "apikey" | "key" | "token" | "password") => Some(
+                "a config holds no secrets: set an environment variable and name it, such as `api_key_env: NAME`"
+                    .into(),
+            ),
             ("wrong_type", Tree::Text(text)) => units::hint(key, text),
             ("wrong_type", Tree::Null) => Some(format!("give `{key}` a value, or remove it")),
             _ => None,
@@ -243,10 +244,7 @@ pub fn join(texts: Vec<(PathBuf, Vec<u8>)>, lookup: Lookup<'_>) -> Result<Loaded
 }
 
 /// Joins texts of config files, with the `.env` beside each.
-pub(crate) fn join_with_dotenv(
-    texts: Vec<(PathBuf, Vec<u8>)>,
-    lookup: Lookup<'_>,
-) -> Result<Loaded, Vec<Mistake>> {
+pub(crate) fn join_with_dotenv(texts: Vec<(PathBuf, Vec<u8>)>, lookup: Lookup<'_>) -> Result<Loaded, Vec<Mistake>> {
     let paths: Vec<PathBuf> = texts.iter().map(|(path, _)| path.clone()).collect();
     whole(examine(texts, lookup, DotEnv::beside(&paths)))
 }
@@ -315,7 +313,9 @@ fn examine(texts: Vec<(PathBuf, Vec<u8>)>, lookup: Lookup<'_>, mut dotenv: DotEn
                 let first = files.first().and_then(|first| std::path::absolute(first).ok());
                 let folder = first.as_deref().and_then(Path::parent);
                 // Else a program's relative names would mean files of whatever folder a command is in.
-                for server in config.mcp_servers.values_mut().filter(|server| !server.command.is_empty() && server.url.is_none()) {
+                for server in
+                    config.mcp_servers.values_mut().filter(|server| !server.command.is_empty() && server.url.is_none())
+                {
                     server.cwd = server.cwd.take().or_else(|| folder.map(Path::to_owned));
                 }
                 dotenv.keep(&named_variables(&config, &env_names));

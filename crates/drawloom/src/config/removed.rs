@@ -62,7 +62,8 @@ impl Removed {
         // From the back, so that the indices of what is still to come stay right.
         targets.sort_by_key(|steps| std::cmp::Reverse(order(steps)));
         targets.dedup();
-        let inside = |steps: &[&Step]| targets.iter().any(|other| other.len() < steps.len() && steps.starts_with(other));
+        let inside =
+            |steps: &[&Step]| targets.iter().any(|other| other.len() < steps.len() && steps.starts_with(other));
         for steps in targets.iter().filter(|steps| !inside(steps)) {
             let path = self.original(&texts(steps));
             if cut(value, steps) {

@@ -82,11 +82,11 @@ volumes:
 #[test]
 fn what_is_not_yaml_is_said_where_it_stops_being_yaml() {
     for (text, expected) in [
-        ("a: [1", "a.yaml:1:4: invalid YAML: unclosed bracket '[' (check quotes, brackets and indentation from here upwards)"),
         (
-            "a: 1\n\tb: 2",
-            "a.yaml:1:4: invalid YAML: while scanning a plain scalar, found a tab (indent with spaces)",
+            "a: [1",
+            "a.yaml:1:4: invalid YAML: unclosed bracket '[' (check quotes, brackets and indentation from here upwards)",
         ),
+        ("a: 1\n\tb: 2", "a.yaml:1:4: invalid YAML: while scanning a plain scalar, found a tab (indent with spaces)"),
         (
             "listen: x\n---\nlisten: y",
             "a.yaml:2:1: a second YAML document starts here (keep one document in a file; pass several files with --config)",

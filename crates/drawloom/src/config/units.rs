@@ -31,7 +31,8 @@ pub(super) fn hint(key: &str, text: &str) -> Option<String> {
     let (number, unit) = text.split_at(split);
     let number: f64 = number.replace(['_', ','], "").parse().ok()?;
     let unit = unit.trim().to_ascii_lowercase();
-    let plain = unit.trim_end_matches("econds").trim_end_matches("inutes").trim_end_matches("ours").trim_end_matches("ays");
+    let plain =
+        unit.trim_end_matches("econds").trim_end_matches("inutes").trim_end_matches("ours").trim_end_matches("ays");
     let (_, factor) = units.iter().find(|(name, _)| *name == plain)?;
     let value = number * factor;
     let is_whole = value.fract() == 0.0 && value < 9e15;

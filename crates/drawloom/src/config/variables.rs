@@ -70,5 +70,7 @@ fn fault(name: &str) -> Option<(&'static str, &'static str)> {
 /// Whether a text has the form of a token, or a long word with digits in it.
 fn looks_secret(name: &str) -> bool {
     let is_random = |word: &str| word.len() >= LONGEST_WORD && word.contains(|sign: char| sign.is_ascii_digit());
-    name.split(['_', '-']).any(is_random) || name.starts_with("sk-") || Redactor::new([""; 0]).mask(&mut name.to_owned())
+    name.split(['_', '-']).any(is_random)
+        || name.starts_with("sk-")
+        || Redactor::new([""; 0]).mask(&mut name.to_owned())
 }

@@ -141,13 +141,23 @@ impl Builder {
                     return Err(fault(at, "an alias cannot be a key", Some("write the key".into())));
                 }
                 let Some(node) = self.anchors.get(&anchor) else {
-                    return Err(fault(at, "this alias is inside the value that it names", Some("write the value".into())));
+                    return Err(fault(
+                        at,
+                        "this alias is inside the value that it names",
+                        Some("write the value".into()),
+                    ));
                 };
                 let node = node.clone();
                 self.count(&node, at)?;
                 self.add(Node { at, tree: node.tree }, 0)?;
             }
-            Event::UnresolvedAlias(name) => return Err(fault(at, format!("unknown anchor {name:?}"), Some(format!("define it above with &{name}, or write the value")))),
+            Event::UnresolvedAlias(name) => {
+                return Err(fault(
+                    at,
+                    format!("unknown anchor {name:?}"),
+                    Some(format!("define it above with &{name}, or write the value")),
+                ));
+            }
             // Beginnings and ends of the stream, comments: nothing that is a value.
             _ => {}
         }

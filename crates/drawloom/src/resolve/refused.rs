@@ -82,8 +82,7 @@ fn bad_host(entry: &str, ports: Ports) -> Option<(String, String)> {
     };
     let name = if ports == Ports::None { host.strip_prefix("*.").unwrap_or(host) } else { host };
     let is_label = |label: &str| {
-        (1..=63).contains(&label.len())
-            && label.chars().all(|sign| sign.is_alphanumeric() || matches!(sign, '-' | '_'))
+        (1..=63).contains(&label.len()) && label.chars().all(|sign| sign.is_alphanumeric() || matches!(sign, '-' | '_'))
     };
     let name = name.strip_suffix('.').unwrap_or(name);
     if is_ip(host) || (name.len() <= 253 && name.split('.').all(is_label)) {
@@ -103,7 +102,8 @@ pub(super) fn budgets(
         // What a model costs does not depend on the key.
         let keyless = || {
             let provider = config.providers.get(&name.provider)?;
-            drawloom_models::open(&name.provider, provider, Some(Secret::new("none".to_owned())), Arc::new(SystemClock)).ok()
+            drawloom_models::open(&name.provider, provider, Some(Secret::new("none".to_owned())), Arc::new(SystemClock))
+                .ok()
         };
         let model = models.get(&name.provider).cloned().or_else(keyless);
         // A provider that cannot be opened has a problem of its own.
