@@ -72,6 +72,12 @@ pub struct VolumeTable {
 impl VolumeTable {
     /// Opens every volume, or says all that is wrong. Relative paths are taken from the current directory.
     pub fn open(config: &BTreeMap<String, VolumeConfig>) -> Result<Self, Vec<Problem>> {
+        let (table, problems) = Self::open_those_that_open(config);
+        if problems.is_empty() { Ok(table) } else { Err(problems) }
+    }
+
+    /// The volumes that can be opened, and what is wrong with the others.
+    pub fn open_those_that_open(config: &BTreeMap<String, VolumeConfig>) -> (Self, Vec<Problem>) {
         let mut table = Self::default();
         let mut problems = Vec::new();
         for (name, volume) in config {
@@ -79,19 +85,22 @@ impl VolumeTable {
                 Ok(open) => drop(table.volumes.insert(name.clone(), open)),
                 Err(message) => problems.push(
                     Problem::new(["volumes", name, "path"], message)
-                        .with_hint("make the directory first, and give the path relative to the config file"),
+                        .with_hint("create the directory; a relative path starts at the config file"),
                 ),
             }
             match &table.default {
-                Some(first) if volume.default => problems.push(Problem::new(
-                    ["volumes", name, "default"],
-                    format!("volume {first:?} is marked as the default already"),
-                )),
+                Some(first) if volume.default => problems.push(
+                    Problem::new(
+                        ["volumes", name, "default"],
+                        format!("volume {first:?} is the default volume already"),
+                    )
+                    .with_hint("keep `default: true` for one volume only"),
+                ),
                 _ if volume.default => table.default = Some(name.clone()),
                 _ => {}
             }
         }
-        if problems.is_empty() { Ok(table) } else { Err(problems) }
+        (table, problems)
     }
 
     /// Protects the server's config files, the `.env` beside each of them, and folders from agents in every volume. A file whose

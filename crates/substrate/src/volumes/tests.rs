@@ -152,7 +152,7 @@ fn what_cannot_be_a_volume_is_reported_all_at_once() {
         [
             "volumes.a.path: \"<dir>/file\" is not a directory",
             "volumes.b.path: cannot open the directory \"<dir>/missing\": No such file or directory (os error 2)",
-            "volumes.c.default: volume \"a\" is marked as the default already",
+            "volumes.c.default: volume \"a\" is the default volume already",
         ]
     );
 }
