@@ -221,8 +221,8 @@ impl Engine {
         self.me.upgrade().expect("whoever calls a method holds the engine")
     }
 
-    /// Whether it takes no more runs.
-    pub(crate) fn refuse_when_stopping(&self) -> Result<(), Failure> {
+    /// Fails when it takes no more runs.
+    pub fn refuse_when_stopping(&self) -> Result<(), Failure> {
         match self.is_stopping() {
             false => Ok(()),
             true => Err(Failure::new(FailureKind::Unavailable, "stopping", "the server is stopping")

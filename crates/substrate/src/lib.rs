@@ -25,4 +25,4 @@ pub use problem::Problem;
 pub use skills::{SKILL_FILE, SKILL_FILE_LIMIT, SKILL_LIMIT, Skill, SkillTable, SkillTool, SkillsConfig, frontmatter};
 pub use store_tools::{STORE_TOOLS, StoreParts, StoreTool};
 pub use tiers::{Candidate, Tier, Tiers, UserTier};
-pub use volumes::{VolumeConfig, VolumeMode, VolumeTable};
+pub use volumes::{Protect, VolumeConfig, VolumeMode, VolumeTable};

@@ -21,6 +21,7 @@ use drawloom_contract::{
     tool::{Guarded, Mode, Place, ToolError, Volumes},
 };
 
+pub use self::guarded::Protect;
 use crate::problem::Problem;
 
 /// What may be done in a volume.
@@ -93,16 +94,16 @@ impl VolumeTable {
         if problems.is_empty() { Ok(table) } else { Err(problems) }
     }
 
-    /// Protects the server's config `files`, the `.env` beside each of them, and `folders` with all that is in them (or other
-    /// files), from agents in every volume. A file whose directory does not exist is left out: there is nothing to protect. Answers what cannot be
-    /// protected: volumes inside such a folder that agents may write.
-    pub fn guard(&mut self, files: &[PathBuf], folders: &[PathBuf]) -> std::io::Result<Vec<Problem>> {
-        let found = guarded::find(files, folders)?;
+    /// Protects the server's config files, the `.env` beside each of them, and folders from agents in every volume. A file whose
+    /// directory does not exist is left out: there is nothing to protect. Answers what cannot be protected: volumes inside such a
+    /// folder that agents may write.
+    pub fn guard(&mut self, protect: Protect<'_>) -> std::io::Result<Vec<Problem>> {
+        let found = guarded::find(protect)?;
         let mut problems = Vec::new();
         for (name, volume) in &mut self.volumes {
             volume.guarded = guarded::seen_from(&volume.root, &found)?;
             let path = volume.spellings.last().map_or(Path::new("/"), |path| path);
-            for folder in folders.iter().filter(|folder| volume.mode == Mode::ReadWrite && folder.is_dir()) {
+            for folder in protect.folders.iter().filter(|folder| volume.mode == Mode::ReadWrite && folder.is_dir()) {
                 if guarded::contains(&File::open(folder)?, path)? {
                     let message = format!(
                         "volume {name} is inside {}, which the server reads agents or skills from, so that agents may not change it",

@@ -9,18 +9,25 @@ use crate::{
     exit::{CommandError, Exit},
 };
 
-/// About the config
+/// Print the config schema
 #[derive(Debug, Subcommand)]
 pub enum ConfigCommand {
     /// Print the JSON Schema of the config
     Schema {
-        /// For whom the output is; a schema is for programs anyway.
+        /// The format of the output.
         #[command(flatten)]
-        _look: Look,
+        look: Look,
     },
 }
 
 impl ConfigCommand {
+    /// A schema is for programs, whatever was asked for.
+    pub(crate) fn look(&self) -> Look {
+        match self {
+            Self::Schema { look } => Look { json: look.output.is_none(), ..*look },
+        }
+    }
+
     pub(crate) fn perform(self, session: &Session) -> Result<Exit, CommandError> {
         match self {
             Self::Schema { .. } => session.output.json(&config::schema()),

@@ -150,7 +150,7 @@ fn add_errors(responses: &mut Value, error: &Value) {
 }
 
 /// The routes beside the operations.
-fn fixed(generator: &mut SchemaGenerator, error: &Value) -> [(&'static str, Value); 3] {
+fn fixed(generator: &mut SchemaGenerator, error: &Value) -> [(&'static str, Value); 4] {
     let health = generator.subschema_for::<Health>().to_value();
     let get = |name: &str, summary: &str, kind: &str, schema: Value| {
         let mut responses = json!({ "200": { "description": "It is so.", "content": { kind: { "schema": schema } } } });
@@ -158,7 +158,16 @@ fn fixed(generator: &mut SchemaGenerator, error: &Value) -> [(&'static str, Valu
         json!({ "get": { "operationId": name, "summary": summary, "tags": ["server"], "responses": responses } })
     };
     [
-        ("/healthz", get("healthz", "Say whether runs can be taken.", "application/json", health)),
+        ("/healthz", get("healthz", "Say whether runs can be taken.", "application/json", health.clone())),
+        (
+            "/readyz",
+            get(
+                "readyz",
+                "Say whether new runs should be sent here: 503 while it shuts down.",
+                "application/json",
+                health,
+            ),
+        ),
         ("/metrics", get("metrics", "All metrics, for Prometheus.", "text/plain", json!({ "type": "string" }))),
         ("/v1/openapi.json", get("openapi", "This document.", "application/json", json!({ "type": "object" }))),
     ]
