@@ -97,6 +97,7 @@ fn appearance(globals: &Globals) -> Appearance {
         colour: globals.color,
         no_colour: environment::no_colour(),
         width: globals.width.or_else(environment::columns),
+        dumb: environment::dumb_terminal(),
         ..Appearance::default()
     }
 }

@@ -3,8 +3,11 @@
 mod expand;
 mod load;
 mod pricing;
+mod removed;
 mod retention;
-mod tree;
+pub(crate) mod tree;
+mod units;
+mod variables;
 pub(crate) mod yaml;
 
 use std::{
@@ -22,11 +25,12 @@ use drawloom_server::config::{AuthConfig, DEFAULT_LISTEN, PrincipalConfig, Promp
 use drawloom_substrate::{AgentConfig, ModelChoice, SkillsConfig, Tiers, UserTier, VolumeConfig, memory::MemoryConfig};
 use drawloom_tools::McpServerConfig;
 
+pub(crate) use load::join_with_dotenv;
 pub use load::{Loaded, Mistake, join, made_schema, schema};
 pub use pricing::{ModelPrice, Pricing};
 pub use retention::Retention;
 
-use crate::{environment, exit::CommandError, import::SourceConfig, trust};
+use crate::{Extra, data_dir::DataDir, environment, exit::CommandError, import::SourceConfig, resolve, trust};
 
 /// The file that is looked for.
 const FILE_NAME: &str = "drawloom.yaml";
@@ -40,7 +44,8 @@ const FILE_NAME: &str = "drawloom.yaml";
     "search_priority", "scheduled_runs", "a2a_server_cards", "a2a_agents", "storage", "cache", "local_api"
 ]))]
 pub struct Config {
-    /// Names of environment variables that `${NAME}` in values of the same file may stand for.
+    /// Names of environment variables that `${NAME}` in values of the same file may stand for. Their values come from the
+    /// environment, or from a `.env` file beside this one.
     #[schemars(inner(pattern(r"^[A-Za-z_][A-Za-z0-9_]*$")))]
     pub env: Vec<String>,
     /// The model of agents that name none.
@@ -50,6 +55,7 @@ pub struct Config {
     /// Aliases of models: a short name for a provider and a model.
     pub models: BTreeMap<String, ModelChoice>,
     /// Models for agents that name a tier in place of a model, in order of preference.
+    #[schemars(schema_with = "drawloom_substrate::tiers_schema")]
     pub tiers: Tiers,
     /// What kinds of users get, by name; a request's `user_tier` chooses one, `default` when it names none.
     pub user_tiers: BTreeMap<String, UserTier>,
@@ -156,6 +162,11 @@ pub(crate) fn find_project() -> Option<PathBuf> {
 
 /// The error of a command that found no config file.
 pub(crate) fn missing() -> CommandError {
+    if Path::new("drawloom.yml").exists() {
+        let message = format!("no {FILE_NAME} found in this directory or its parents; drawloom.yml is not read");
+        return CommandError::usage("no_config", message)
+            .with_hint(format!("rename it: mv drawloom.yml {FILE_NAME}; or pass --config drawloom.yml"));
+    }
     let there = user_file().map(|path| format!(", and {} does not exist", path.display())).unwrap_or_default();
     CommandError::usage("no_config", format!("no {FILE_NAME} found in this directory or its parents{there}"))
         .with_hint("`drawloom init` writes one; or pass --config FILE")
@@ -165,10 +176,14 @@ pub(crate) fn user_file() -> Option<PathBuf> {
     environment::default_config_dir().map(|directory| directory.join(FILE_NAME))
 }
 
-/// The files that agents may not change: the config's own, the one that would be found before it, and the list of configs
-/// that this user trusts.
+/// The files that agents may not change: the config's own, and the list of configs that this user trusts.
 pub(crate) fn guarded(files: &[PathBuf]) -> Vec<PathBuf> {
-    files.iter().cloned().chain([PathBuf::from(FILE_NAME)]).chain(trust::file()).collect()
+    files.iter().cloned().chain(trust::file()).collect()
+}
+
+/// The config that a command would find here before any other. It need not exist, and agents may not make it.
+pub(crate) fn found_before() -> [PathBuf; 1] {
+    [PathBuf::from(FILE_NAME)]
 }
 
 /// Where files are, from wherever it is looked.
@@ -188,13 +203,28 @@ pub(crate) fn place(file: &Path) -> PathBuf {
 
 /// Loads files, with the environment of the process.
 pub fn load_files(paths: &[PathBuf]) -> Result<Loaded, CommandError> {
-    load::load(paths, &environment::exact_variable).map_err(refuse)
+    load_beside(paths, None)
+}
+
+/// The same; when there are mistakes, those about the data directory are reported with them.
+pub(crate) fn load_beside(paths: &[PathBuf], data: Option<&DataDir>) -> Result<Loaded, CommandError> {
+    let load::Examined { loaded, mut mistakes } = load::load(paths, &environment::exact_variable);
+    match loaded {
+        Some(loaded) if mistakes.is_empty() => Ok(loaded),
+        Some(loaded) => {
+            // Mistakes of form must not hide mistakes of meaning.
+            mistakes.extend(resolve::resolve_beside(data, &loaded, &Extra::default()).err().unwrap_or_default());
+            load::sort(&mut mistakes);
+            Err(refuse(mistakes))
+        }
+        None => Err(refuse(mistakes)),
+    }
 }
 
 /// The error that a command ends with when the config has mistakes.
 pub fn refuse(mistakes: Vec<Mistake>) -> CommandError {
     let count = match mistakes.len() {
-        1 => "a mistake".to_owned(),
+        1 => "1 mistake".to_owned(),
         count => format!("{count} mistakes"),
     };
     CommandError {

@@ -19,7 +19,10 @@ use drawloom_server::Models;
 use drawloom_substrate::{Candidate, ModelChoice, Tiers};
 use drawloom_wire::models::{Key, ListedModel, Model as Listed, ModelList, ModelPrice, Provider, UserTier};
 
-use crate::{config::Config, environment, resolve::Resolved};
+use crate::{
+    config::{Config, Loaded},
+    resolve::Resolved,
+};
 
 /// The list, and the providers that can be asked for more.
 pub(crate) struct KnownModels {
@@ -29,7 +32,8 @@ pub(crate) struct KnownModels {
 
 impl KnownModels {
     /// The models of a config.
-    pub(crate) fn new(config: &Config, resolved: &Resolved) -> Self {
+    pub(crate) fn new(loaded: &Loaded, resolved: &Resolved) -> Self {
+        let config = &loaded.config;
         let tiers = |tiers: &Tiers| -> BTreeMap<String, Vec<String>> {
             tiers
                 .iter()
@@ -45,7 +49,7 @@ impl KnownModels {
         let list = ModelList {
             currency: config.pricing.currency.clone(),
             models: models(config, resolved),
-            providers: config.providers.iter().map(|(id, provider)| provider_of(id, provider)).collect(),
+            providers: config.providers.iter().map(|(id, provider)| provider_of(id, provider, loaded)).collect(),
             tiers: tiers(&config.tiers),
             user_tiers: user_tiers.collect(),
             remote: None,
@@ -152,8 +156,8 @@ fn listed(resolved: &Resolved, name: ModelName, uses: Uses) -> Option<Listed> {
     })
 }
 
-fn provider_of(id: &str, config: &drawloom_models::ProviderConfig) -> Provider {
-    let key = match config.api_key_env.as_deref().map(environment::variable) {
+fn provider_of(id: &str, config: &drawloom_models::ProviderConfig, loaded: &Loaded) -> Provider {
+    let key = match config.api_key_env.as_deref().map(|name| loaded.variable(name)) {
         None => Key::None,
         Some(Some(_)) => Key::Set,
         Some(None) => Key::Missing,

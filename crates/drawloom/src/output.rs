@@ -7,7 +7,6 @@ mod progress;
 mod table;
 mod text;
 mod times;
-mod words;
 mod yaml;
 
 use std::{
@@ -22,10 +21,10 @@ use serde::Serialize;
 
 use crate::exit::{CommandError, Exit};
 
+pub use drawloom_wire::words::{ASSUMED, assumed_money, bytes, count, duration, money};
 pub use table::{Column, INTERRUPTED, Text};
 pub use text::{first_line, fit, fit_end, shown, wrap};
 pub use times::LocalTime;
-pub use words::{ASSUMED, assumed_money, bytes, count, duration, money};
 
 /// The format of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,6 +56,8 @@ pub struct Appearance {
     pub no_colour: bool,
     /// Columns, when they are given; else those of the terminal.
     pub width: Option<usize>,
+    /// Whether the terminal cannot move its cursor (`TERM=dumb`).
+    pub dumb: bool,
     /// Whether output for programs is YAML instead of JSON.
     pub yaml: bool,
     /// Whether tables keep every column.
@@ -71,8 +72,8 @@ pub struct Output {
     progress: bool,
     yaml: bool,
     wide: bool,
+    /// Columns that were given.
     width: Option<usize>,
-    given_width: Option<usize>,
     closed: AtomicBool,
     stdout: Mutex<Box<dyn Write + Send>>,
     stderr: Mutex<Box<dyn Write + Send>>,
@@ -119,11 +120,10 @@ impl Output {
             format,
             colour: coloured(io::stdout().is_terminal()),
             colour_beside: coloured(io::stderr().is_terminal()),
-            progress: human && io::stderr().is_terminal(),
+            progress: human && !look.dumb && io::stderr().is_terminal(),
             yaml: look.yaml,
             wide: look.wide,
-            width: look.width.or_else(terminal_width),
-            given_width: look.width,
+            width: look.width,
             closed: AtomicBool::new(false),
             stdout: Mutex::new(Box::new(io::stdout())),
             stderr: Mutex::new(Box::new(io::stderr())),
@@ -140,9 +140,9 @@ impl Output {
         io::stdout().is_terminal()
     }
 
-    /// Columns that a line may have; no limit when that is unknown and the reader is a program.
+    /// Columns that a line may have now; no limit when that is unknown and the reader is a program.
     pub fn width(&self) -> Option<usize> {
-        self.width
+        self.width.or_else(terminal_width)
     }
 
     /// Whether the reader closed the output.
@@ -215,7 +215,7 @@ impl Output {
     pub fn terminal_size(&self) -> Option<(usize, usize)> {
         let size =
             rustix::termios::tcgetwinsize(io::stderr()).ok().filter(|size| size.ws_col > 0 && size.ws_row > 0)?;
-        Some((self.given_width.unwrap_or_else(|| usize::from(size.ws_col)), usize::from(size.ws_row)))
+        Some((self.width.unwrap_or_else(|| usize::from(size.ws_col)), usize::from(size.ws_row)))
     }
 
     /// A question beside the answer, without a line end: what is typed stands behind it.
@@ -275,7 +275,7 @@ impl Output {
     pub fn table<const N: usize>(&self, columns: [Column<'_>; N], rows: impl IntoIterator<Item = [Text; N]>) {
         let rows: Vec<Vec<Text>> = rows.into_iter().map(Vec::from).collect();
         let paint = |style: Style, text: &str| self.styled(style, text);
-        let width = self.width.filter(|_| !self.wide);
+        let width = self.width().filter(|_| !self.wide);
         for line in table::lay_out(&columns, &rows, width, &paint) {
             self.line(line);
         }

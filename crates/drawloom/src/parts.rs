@@ -19,7 +19,7 @@ use drawloom_store::Options;
 
 use crate::{
     clock::{SystemClock, SystemEntropy},
-    config::{self, Config, Loaded},
+    config::{self, Loaded},
     data_dir::Access,
     environment,
     exit::CommandError,
@@ -95,7 +95,7 @@ impl Parts {
         if let Access::Owner(_) = access {
             sweep(&temporary)?;
         }
-        let directories = Directories { temporary, staged: leftovers::directory(directory) };
+        let directories = Directories { temporary, staged: leftovers::directory(directory), data: None };
         let resolved = resolve::resolve_in(&directories, &loaded, extra).map_err(config::refuse)?;
         resolve::keep_apart(&loaded, &resolved, directory)?;
         Ok(Self {
@@ -121,17 +121,17 @@ impl Parts {
 
     /// The secrets that this process knows of.
     pub(crate) fn secrets(&self) -> Vec<String> {
-        let named = secret_names(&self.loaded).into_iter().filter_map(|name| environment::variable(&name));
-        named.chain(self.own_token.clone()).collect()
+        secret_values(&self.loaded).into_iter().chain(self.own_token.clone()).collect()
     }
 
     /// Who may call a server at `listen`. A principal without a token is left out, and the log says so.
     pub(crate) fn auth(&self, listen: std::net::SocketAddr) -> Result<Auth, CommandError> {
         let config = &self.loaded.config;
-        let shared = environment::exact_variable(&config.auth.token_env);
+        let dotenv = &self.loaded.dotenv;
+        let shared = dotenv.exact_variable(&config.auth.token_env);
         let mut principals = Vec::new();
         for (name, principal) in &config.principals {
-            match environment::exact_variable(&principal.token_env) {
+            match dotenv.exact_variable(&principal.token_env) {
                 Some(token) => {
                     principals.push(PrincipalToken { name: name.clone(), config: principal.clone(), token });
                 }
@@ -170,9 +170,10 @@ impl Parts {
 }
 
 /// Whether the config and the environment give a server a token.
-pub(crate) fn has_token(config: &Config) -> bool {
+pub(crate) fn has_token(loaded: &Loaded) -> bool {
+    let config = &loaded.config;
     let principals = config.principals.values().map(|principal| &principal.token_env);
-    principals.chain([&config.auth.token_env]).any(|name| environment::exact_variable(name).is_some())
+    principals.chain([&config.auth.token_env]).any(|name| loaded.dotenv.exact_variable(name).is_some())
 }
 
 /// Makes the directory for temporary files of commands, and removes what earlier ones left there.
@@ -191,9 +192,15 @@ fn sweep(temporary: &Path) -> Result<(), CommandError> {
     Ok(())
 }
 
+/// The values of all secrets that the config names: those of [`secret_names`], and all that came from a `.env`.
+pub(crate) fn secret_values(loaded: &Loaded) -> Vec<String> {
+    let named = secret_names(loaded).into_iter().filter_map(|name| loaded.variable(&name));
+    named.chain(loaded.dotenv.secrets()).collect()
+}
+
 /// The environment variables whose values are secrets: tokens of the server, keys of providers, credentials of outside
 /// servers, what `redaction` names, and names under `env` that sound like one.
-pub(crate) fn secret_names(loaded: &Loaded) -> Vec<String> {
+fn secret_names(loaded: &Loaded) -> Vec<String> {
     let config = &loaded.config;
     let mut names: Vec<String> = vec![config.auth.token_env.clone(), environment::TOKEN.to_owned()];
     names.extend(config.principals.values().map(|principal| principal.token_env.clone()));

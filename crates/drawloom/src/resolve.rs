@@ -1,6 +1,7 @@
 //! A config's form is right; here its meaning is checked: every name exists, every directory opens, every provider too.
 
 pub(crate) mod bash;
+mod refused;
 
 use std::{
     collections::BTreeMap,
@@ -23,7 +24,9 @@ use drawloom_models::Secret;
 use drawloom_net::guarded::{SystemDialer, SystemResolver};
 use drawloom_process::Launcher;
 use drawloom_server::AnyOperation;
-use drawloom_substrate::{Catalog, Finding, Inputs, Problem, STORE_TOOLS, SkillTable, SkillTool, VolumeTable, Weight};
+use drawloom_substrate::{
+    Catalog, Finding, Inputs, Problem, Protect, STORE_TOOLS, SkillTable, SkillTool, VolumeTable, Weight,
+};
 
 use crate::{
     clock::SystemClock,
@@ -31,7 +34,7 @@ use crate::{
     data_dir::DataDir,
     environment,
     exit::CommandError,
-    parts::secret_names,
+    parts::secret_values,
     skills,
 };
 
@@ -85,7 +88,14 @@ pub struct Extra {
 /// Resolves the config, or says all that is wrong with it. `extra` is there beside what is built in.
 pub fn resolve(loaded: &Loaded, extra: &Extra) -> Result<Resolved, Vec<Mistake>> {
     let nowhere = std::env::temp_dir();
-    resolve_in(&Directories { temporary: nowhere.clone(), staged: nowhere }, loaded, extra)
+    resolve_in(&Directories { temporary: nowhere.clone(), staged: nowhere, data: None }, loaded, extra)
+}
+
+/// The same, for a project whose data directory no volume may contain.
+pub(crate) fn resolve_beside(data: Option<&DataDir>, loaded: &Loaded, extra: &Extra) -> Result<Resolved, Vec<Mistake>> {
+    let nowhere = std::env::temp_dir();
+    let data = data.and_then(|data| data.real_path().ok());
+    resolve_in(&Directories { temporary: nowhere.clone(), staged: nowhere, data }, loaded, extra)
 }
 
 /// Where the tools of an instance keep their files.
@@ -94,6 +104,8 @@ pub(crate) struct Directories {
     pub(crate) temporary: PathBuf,
     /// Notes about staged files.
     pub(crate) staged: PathBuf,
+    /// The real path of the data directory, when no volume may contain it and that is to be checked here.
+    pub(crate) data: Option<PathBuf>,
 }
 
 /// The same, for an instance whose tools are called.
@@ -105,7 +117,7 @@ pub(crate) fn resolve_in(directories: &Directories, loaded: &Loaded, extra: &Ext
     let skills = skills::read(&config.skills, &in_place);
     problems.extend(skills.problems);
     let skill_table = Arc::new(skills.table);
-    let tool_parts = tool_parts(&config.tools, directories, &skill_table);
+    let tool_parts = tool_parts(loaded, directories, &skill_table);
     let mut tools = drawloom_tools::builtin(&tool_parts);
     tools.push(Arc::new(match config.tools.bash.enabled {
         true => SkillTool::with_commands(skill_table.clone()),
@@ -113,7 +125,7 @@ pub(crate) fn resolve_in(directories: &Directories, loaded: &Loaded, extra: &Ext
     }));
     tools.extend(extra.tools.iter().cloned());
     let providers: Vec<String> = config.providers.keys().cloned().collect();
-    let unusable = keyless(config);
+    let unusable = keyless(loaded);
     let prices = config.pricing.prices(&providers).unwrap_or_else(|found| {
         problems.extend(found);
         BTreeMap::new()
@@ -127,10 +139,11 @@ pub(crate) fn resolve_in(directories: &Directories, loaded: &Loaded, extra: &Ext
         let keys: Vec<&str> = ["mcp_servers"].into_iter().chain(keys.iter().map(String::as_str)).collect();
         Problem::new(keys, message).with_hint(hint)
     }));
-    problems.extend(servers.iter().flat_map(|(name, server)| unsendable(name, server)));
+    problems.extend(servers.iter().flat_map(|(name, server)| unsendable(name, server, loaded)));
+    problems.extend(refused::addresses(config));
     let mut models = BTreeMap::new();
     for (id, provider) in &config.providers {
-        let key = provider.api_key_env.as_deref().and_then(environment::variable).map(Secret::new);
+        let key = provider.api_key_env.as_deref().and_then(|name| loaded.variable(name)).map(Secret::new);
         match drawloom_models::open(id, provider, key, Arc::new(SystemClock)) {
             Ok(model) => drop(models.insert(id.clone(), model)),
             // Its variable is not set: a finding says so, and its agents cannot run.
@@ -138,18 +151,23 @@ pub(crate) fn resolve_in(directories: &Directories, loaded: &Loaded, extra: &Ext
             Err(error) => problems.push(provider_problem(&error)),
         }
     }
-    let mut volumes = VolumeTable::open(&config.volumes).unwrap_or_else(|found| {
-        problems.extend(found);
-        VolumeTable::default()
-    });
-    let guarded = config::guarded(&loaded.files);
-    match volumes.guard(&guarded, &skills::guarded(&sourced.folders, &config.skills, &skill_table)) {
+    let (mut volumes, found) = VolumeTable::open_those_that_open(&config.volumes);
+    problems.extend(found);
+    let protect = Protect {
+        files: &config::guarded(&loaded.files),
+        found_before: &config::found_before(),
+        folders: &skills::guarded(&sourced.folders, &config.skills, &skill_table),
+    };
+    match volumes.guard(protect) {
         Ok(found) => problems.extend(found),
         Err(error) => {
             problems.push(Problem::new(["volumes"], format!("cannot protect the config files from agents: {error}")));
         }
     }
-    let volumes_open = volumes.names().count() == config.volumes.len();
+    if let Some(data) = &directories.data {
+        problems.extend(volumes.exposing(data).unwrap_or_default());
+        problems.extend(exposing_paths(config, data));
+    }
     let inputs = Inputs {
         agents: &config.agents,
         defaults: &config.defaults,
@@ -170,39 +188,56 @@ pub(crate) fn resolve_in(directories: &Directories, loaded: &Loaded, extra: &Ext
         volumes: &volumes,
         skills: &skill_table,
     };
-    match Catalog::resolve(&inputs) {
-        Ok((catalog, mut findings)) if problems.is_empty() => {
-            findings.extend(unusable.iter().map(|id| Finding {
-                weight: Weight::Warning,
-                at: ["providers", id, "api_key_env"].map(str::to_owned).to_vec(),
-                message: format!("provider {id} has no key: its variable is not set, so its models cannot be asked"),
-            }));
-            findings.extend(sourced.findings.iter().cloned());
-            findings.extend(skills.findings);
-            findings.extend(unused_skills(&skill_table, config));
-            findings.extend(bash::findings(&config.tools, &catalog));
-            findings.extend(servers.iter().flat_map(|(name, server)| server_findings(name, server, &catalog)));
-            let sources = drawloom_tools::outside(servers, &outside_parts(loaded));
-            return Ok(Resolved {
-                catalog: Arc::new(catalog),
-                volumes: Arc::new(volumes),
-                models,
-                prices,
-                executors: extra.executors.clone(),
-                tools,
-                skills: skill_table,
-                turned_off: drawloom_tools::turned_off(&tool_parts),
-                servers: servers.keys().cloned().zip(sources).collect(),
-                findings,
-            });
-        }
-        Ok(_) => {}
-        // Without the volumes, every agent that names one would be blamed for it.
-        Err(found) => problems.extend(found.into_iter().filter(|problem| volumes_open || !is_about_volumes(problem))),
+    let (catalog, mut findings, found) = Catalog::examine(&inputs);
+    // A volume that cannot be opened has a problem of its own.
+    let is_volume = |unknown: &(&str, String)| unknown.0 == "volumes" && config.volumes.contains_key(&unknown.1);
+    problems.extend(found.into_iter().filter(|problem| !problem.unknown.as_ref().is_some_and(is_volume)));
+    problems.extend(refused::budgets(config, &catalog, &models, &prices));
+    if !problems.is_empty() {
+        return Err(loaded.mistakes(&problems));
     }
-    let mut mistakes: Vec<Mistake> = problems.iter().map(|problem| loaded.mistake(problem)).collect();
-    mistakes.sort_by(|left, right| left.position.cmp(&right.position));
-    Err(mistakes)
+    findings.extend(unusable.iter().map(|id| keyless_finding(config, id)));
+    findings.extend(beside(loaded));
+    findings.extend(sourced.findings.iter().cloned());
+    findings.extend(skills.findings);
+    findings.extend(unused_skills(&skill_table, config));
+    findings.extend(bash::findings(&config.tools, &catalog));
+    findings.extend(servers.iter().flat_map(|(name, server)| server_findings(name, server, &catalog, loaded)));
+    let sources = drawloom_tools::outside(servers, &outside_parts(loaded));
+    Ok(Resolved {
+        catalog: Arc::new(catalog),
+        volumes: Arc::new(volumes),
+        models,
+        prices,
+        executors: extra.executors.clone(),
+        tools,
+        skills: skill_table,
+        turned_off: drawloom_tools::turned_off(&tool_parts),
+        servers: servers.keys().cloned().zip(sources).collect(),
+        findings,
+    })
+}
+
+/// What is to know about files beside the config: `.env`, and a file with the other ending, which is not read.
+fn beside(loaded: &Loaded) -> Vec<Finding> {
+    let warning = |message| Finding { weight: Weight::Warning, at: Vec::new(), message };
+    let remarks = loaded.dotenv.remarks().iter().map(|remark| warning(remark.to_string()));
+    let others = loaded.files.iter().map(|file| (file, file.with_extension("yml")));
+    let others = others.filter(|(file, other)| *file != other && other.exists() && !loaded.files.contains(other));
+    let others = others.map(|(file, other)| {
+        warning(format!("{} is not read; move what is in it to {}, or delete it", other.display(), file.display()))
+    });
+    remarks.chain(others).collect()
+}
+
+/// The finding of a provider whose key is not set.
+fn keyless_finding(config: &Config, id: &str) -> Finding {
+    let variable = config.providers.get(id).and_then(|provider| provider.api_key_env.as_deref()).unwrap_or_default();
+    Finding {
+        weight: Weight::Warning,
+        at: ["providers", id, "api_key_env"].map(str::to_owned).to_vec(),
+        message: format!("{variable} is not set; provider {id} is disabled"),
+    }
 }
 
 /// Paths for commands that show a data directory of this user. Its token, and those of other projects, would be in reach.
@@ -235,17 +270,14 @@ pub(crate) fn keep_apart(loaded: &Loaded, resolved: &Resolved, data: &DataDir) -
     }
     match exposed.is_empty() {
         true => Ok(()),
-        false => Err(config::refuse(exposed.iter().map(|problem| loaded.mistake(problem)).collect())),
+        false => Err(config::refuse(loaded.mistakes(&exposed))),
     }
 }
 
 /// What the built-in tools are made of.
-fn tool_parts(
-    config: &drawloom_tools::Config,
-    directories: &Directories,
-    skills: &SkillTable,
-) -> drawloom_tools::Parts {
-    let variable = |name: &str| Some((name.to_owned(), environment::variable(name)?));
+fn tool_parts(loaded: &Loaded, directories: &Directories, skills: &SkillTable) -> drawloom_tools::Parts {
+    let config = &loaded.config.tools;
+    let variable = |name: &str| Some((name.to_owned(), loaded.variable(name)?));
     drawloom_tools::Parts {
         config: config.clone(),
         launcher: Launcher::this_program(&[LAUNCHER]),
@@ -275,8 +307,8 @@ fn unused_skills(skills: &SkillTable, config: &Config) -> Option<Finding> {
 
 /// What the outside servers are reached with.
 fn outside_parts(loaded: &Loaded) -> drawloom_tools::OutsideParts {
-    let secrets = secret_names(loaded).into_iter().filter_map(|name| environment::variable(&name));
-    let variable = |name: &str| Some((name.to_owned(), environment::variable(name)?));
+    let secrets = secret_values(loaded);
+    let variable = |name: &str| Some((name.to_owned(), loaded.variable(name)?));
     drawloom_tools::OutsideParts {
         launcher: Launcher::this_program(&[LAUNCHER]),
         environment: drawloom_tools::mcp_variables(&loaded.config.mcp_servers).filter_map(variable).collect(),
@@ -286,32 +318,37 @@ fn outside_parts(loaded: &Loaded) -> drawloom_tools::OutsideParts {
 }
 
 /// Credentials that no header can carry. They are not shown.
-fn unsendable(name: &str, server: &drawloom_tools::McpServerConfig) -> Vec<Problem> {
+fn unsendable(name: &str, server: &drawloom_tools::McpServerConfig, loaded: &Loaded) -> Vec<Problem> {
     let headers = server.headers_env.iter().map(|(header, variable)| (vec!["headers_env", header], variable));
     let given = headers.chain(server.bearer_env.iter().map(|variable| (vec!["bearer_env"], variable)));
     given
         .filter(|(_, variable)| {
-            environment::variable(variable).is_some_and(|value| value.contains(|sign: char| sign.is_control()))
+            loaded.variable(variable).is_some_and(|value| value.contains(|sign: char| sign.is_control()))
         })
         .map(|(below, _)| {
             let keys: Vec<&str> = ["mcp_servers", name].into_iter().chain(below).collect();
-            Problem::new(keys, "the value of the variable has a line end or another control character")
-                .with_hint("a header cannot carry it; look how the variable is set")
+            Problem::new(keys, "the value of the variable contains a line break or another control character")
+                .with_hint("a header cannot contain it; set the variable again without it")
         })
         .collect()
 }
 
 /// What will not work about an outside server, as far as it shows without asking it.
-fn server_findings(name: &str, server: &drawloom_tools::McpServerConfig, catalog: &Catalog) -> Vec<Finding> {
+fn server_findings(
+    name: &str,
+    server: &drawloom_tools::McpServerConfig,
+    catalog: &Catalog,
+    loaded: &Loaded,
+) -> Vec<Finding> {
     let find = |weight, below: &[&str], message: String| {
         let at = ["mcp_servers", name].into_iter().chain(below.iter().copied()).map(str::to_owned).collect();
         Finding { weight, at, message }
     };
     let mut findings = Vec::new();
-    for variable in server.variables().filter(|variable| environment::variable(variable).is_none()) {
+    for variable in server.variables().filter(|variable| loaded.variable(variable).is_none()) {
         let message = match server.credentials().any(|credential| credential == variable) {
-            true => format!("the variable {variable} is not set: MCP server {name} cannot be asked"),
-            false => format!("the variable {variable} is not set: MCP server {name} starts without it"),
+            true => format!("{variable} is not set; MCP server {name} is disabled"),
+            false => format!("{variable} is not set; MCP server {name} starts without it"),
         };
         findings.push(find(Weight::Warning, &[], message));
     }
@@ -339,10 +376,10 @@ fn server_findings(name: &str, server: &drawloom_tools::McpServerConfig, catalog
 }
 
 /// The providers whose key is not set.
-fn keyless(config: &Config) -> Vec<String> {
-    let is_keyless = |name: &str| environment::variable(name).is_none();
+fn keyless(loaded: &Loaded) -> Vec<String> {
+    let is_keyless = |name: &str| loaded.variable(name).is_none();
     let keyless =
-        config.providers.iter().filter(|(_, provider)| provider.api_key_env.as_deref().is_some_and(is_keyless));
+        loaded.config.providers.iter().filter(|(_, provider)| provider.api_key_env.as_deref().is_some_and(is_keyless));
     keyless.map(|(id, _)| id.clone()).collect()
 }
 
@@ -350,29 +387,35 @@ fn keyless(config: &Config) -> Vec<String> {
 fn provider_problem(error: &drawloom_models::Error) -> Problem {
     let problem = match error {
         drawloom_models::Error::NotForDriver { provider, key, driver } => {
-            Problem::new(["providers", provider, key], format!("means nothing to the driver {driver}"))
+            let keys = ["providers", provider].into_iter().chain(key.split('.'));
+            Problem::new(keys, format!("the driver {driver} does not know this key"))
         }
         drawloom_models::Error::MissingKey { provider, default_url } => {
-            Problem::new(["providers", provider], format!("it has no key for {default_url}"))
+            Problem::new(["providers", provider], format!("no API key for {default_url}"))
         }
         drawloom_models::Error::BadKey { provider } => {
-            Problem::new(["providers", provider, "api_key_env"], "the key has characters that no key has")
+            Problem::new(["providers", provider, "api_key_env"], "the API key contains invalid characters")
         }
         drawloom_models::Error::BadAddress { provider, .. } => {
-            Problem::new(["providers", provider, "base_url"], "this is no address")
+            Problem::new(["providers", provider, "base_url"], "not a valid URL")
         }
         drawloom_models::Error::Client { provider, problem } => {
-            Problem::new(["providers", provider], format!("it cannot be opened: {problem}"))
+            Problem::new(["providers", provider], format!("cannot create the HTTP client: {problem}"))
         }
         drawloom_models::Error::BadRule { provider, rule, problem } => {
-            // A regular expression's error is drawn over several lines.
-            let line = problem.split_whitespace().collect::<Vec<_>>().join(" ");
-            Problem::new(["providers", provider, "options", "rules", &rule.to_string()], line)
+            let rule = rule.to_string();
+            let at = ["providers", provider, "options", "rules", &rule];
+            // A regular expression's error is drawn over several lines; the last one says what is wrong.
+            match problem.split_once(": regex parse error:") {
+                Some((key, drawn)) => {
+                    let reason = drawn.rsplit_once("error: ").map_or(drawn, |(_, reason)| reason).trim();
+                    let message = format!("invalid regular expression: {reason}");
+                    Problem::new(at.into_iter().chain(key.split('.')), message)
+                        .with_hint("escape characters that stand for themselves, such as \\( and \\.")
+                }
+                None => Problem::new(at, problem.split_whitespace().collect::<Vec<_>>().join(" ")),
+            }
         }
     };
-    Problem { hint: error.hint(), ..problem }
-}
-
-fn is_about_volumes(problem: &Problem) -> bool {
-    problem.at.get(2).is_some_and(|key| key == "volumes")
+    Problem { hint: error.hint().or(problem.hint.clone()), ..problem }
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use drawloom_contract::ids::Digest;
 
-use crate::{data_dir::ServerFile, exit::CommandError, import};
+use crate::{data_dir::ServerFile, dotenv, exit::CommandError, import};
 
 /// Refuses a server that was started with another config than `files`, which are absolute. The first file tells projects apart;
 /// what is laid over it must be the same when the command names several. A command that found no config is for the server that the data
@@ -40,13 +40,16 @@ pub(crate) fn age(server: &ServerFile) -> Option<String> {
     })
 }
 
-/// The digest of what the files and the folders of their `sources` hold; nothing when a file cannot be read.
+/// The digest of what the files, the `.env` beside each and the folders of their `sources` hold; nothing when a file cannot be read.
 pub(crate) fn digest(files: &[PathBuf]) -> Option<Digest> {
     let mut all = Vec::new();
     for file in files {
         let bytes = std::fs::read(file).ok()?;
         all.extend((bytes.len() as u64).to_le_bytes());
         all.extend(bytes);
+        if let Ok(values) = std::fs::read(file.with_file_name(dotenv::FILE_NAME)) {
+            all.extend(values);
+        }
     }
     if let Some(sources) = import::digest(files) {
         all.extend(sources.as_bytes());

@@ -35,9 +35,9 @@ pub(crate) fn read(config: &SkillsConfig, sourced: &[(&str, &Path)]) -> Found {
         let at = ["skills".to_owned(), "directories".to_owned(), index.to_string()];
         if !directory.is_dir() {
             let message = format!("{} is not a directory", directory.display());
-            found.problems.push(
-                Problem::new(at, message).with_hint("make it first, and give the path relative to the config file"),
-            );
+            found
+                .problems
+                .push(Problem::new(at, message).with_hint("create it; a relative path starts at the config file"));
             continue;
         }
         let Folders { found: mut folders, left, .. } = folders(directory);

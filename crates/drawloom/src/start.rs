@@ -47,7 +47,6 @@ use crate::{
     clock, config,
     data_dir::{Access, ServerFile},
     embedded::Embedded,
-    environment,
     exit::CommandError,
     idle, leftovers, logging,
     memory::StoreSearch,
@@ -172,7 +171,7 @@ pub async fn start(parts: Parts) -> Result<Running, CommandError> {
         volumes: parts.resolved.volumes.clone(),
         redactor: redactor.clone(),
         clock: parts.clock.clone(),
-        several_tenants: several_tenants(&parts.loaded.config),
+        several_tenants: several_tenants(&parts.loaded),
         entropy: parts.entropy.clone(),
     });
     let runs: Arc<dyn Runs> = engine.clone();
@@ -192,7 +191,7 @@ pub async fn start(parts: Parts) -> Result<Running, CommandError> {
         clock: parts.clock.clone(),
         entropy: parts.entropy.clone(),
         monitor: Arc::new(pulse),
-        models: Arc::new(KnownModels::new(&parts.loaded.config, &parts.resolved)),
+        models: Arc::new(KnownModels::new(&parts.loaded, &parts.resolved)),
         retention: store.clone(),
         values: store.clone(),
         memory,
@@ -450,8 +449,9 @@ impl From<crate::data_dir::Error> for CommandError {
 }
 
 /// Whether callers of more than one tenant can come: those of principals, and the default one of the shared token.
-fn several_tenants(config: &config::Config) -> bool {
-    let shared = environment::variable(&config.auth.token_env).map(|_| Tenant::default_tenant());
+fn several_tenants(loaded: &config::Loaded) -> bool {
+    let config = &loaded.config;
+    let shared = loaded.variable(&config.auth.token_env).map(|_| Tenant::default_tenant());
     let tenants = config.principals.values().map(|principal| principal.tenant.clone());
     tenants.chain(shared).collect::<BTreeSet<_>>().len() > 1
 }

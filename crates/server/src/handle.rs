@@ -122,6 +122,10 @@ impl Handle {
         }
     }
 
+    pub(crate) fn caller(&self) -> &Caller {
+        &self.caller
+    }
+
     pub(crate) fn target(&self) -> &Target {
         &self.target
     }

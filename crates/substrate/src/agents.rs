@@ -8,7 +8,7 @@ use drawloom_contract::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::tiers::{Tier, Tiers};
+use crate::tiers::{Tier, Tiers, tiers_schema};
 
 /// A model, named by a provider and its name there, or by an alias from `models`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -57,6 +57,7 @@ pub struct AgentConfig {
     /// Only these providers, in this order, in place of `provider_priority`.
     pub providers: Option<Vec<String>>,
     /// Candidates by tier, in place of `tiers`.
+    #[schemars(schema_with = "tiers_schema")]
     pub models: Tiers,
     /// How hard its model should think.
     pub effort: Option<Effort>,

@@ -71,6 +71,12 @@ pub struct Catalog {
 impl Catalog {
     /// Resolves every agent, with what its reader should know; or says all that is wrong.
     pub fn resolve(inputs: &Inputs<'_>) -> Result<(Self, Vec<Finding>), Vec<Problem>> {
+        let (catalog, findings, problems) = Self::examine(inputs);
+        if problems.is_empty() { Ok((catalog, findings)) } else { Err(problems) }
+    }
+
+    /// The agents as far as they can be resolved, and all that is wrong with them.
+    pub fn examine(inputs: &Inputs<'_>) -> (Self, Vec<Finding>, Vec<Problem>) {
         let mut catalog = Self::default();
         let mut findings = Vec::new();
         let mut problems = check_aliases(inputs);
@@ -84,14 +90,11 @@ impl Catalog {
                 catalog.agents.insert(definition.name.clone(), Arc::new(definition));
             }
         }
-        if !problems.is_empty() {
-            return Err(problems);
-        }
         findings.extend(catalog.introduce());
         let all = catalog.agents.iter().map(|(name, definition)| (name.as_str(), &**definition)).collect();
         findings.extend(lint::together(&all));
         findings.extend(lint::volumes(&all, inputs.volumes));
-        Ok((catalog, findings))
+        (catalog, findings, problems)
     }
 
     /// Tells each agent whom it may spawn, unless that is too many for a model to choose from.
@@ -135,7 +138,11 @@ fn check_aliases(inputs: &Inputs<'_>) -> Vec<Problem> {
         let at = ["models", alias];
         match (&choice.provider, &choice.model) {
             (Some(provider), Some(_)) => problems.extend(unknown_provider(inputs, at, provider)),
-            _ => problems.push(Problem::new(at, format!("alias {alias:?} must give both `provider` and `model`"))),
+            (provider, _) => {
+                let absent = if provider.is_some() { "model" } else { "provider" };
+                let message = format!("the alias {alias:?} needs both `provider` and `model`");
+                problems.push(Problem::new(at, message).with_hint(format!("add `{absent}`")));
+            }
         }
     }
     if inputs.defaults != &ModelChoice::default()
@@ -150,10 +157,11 @@ fn unknown_provider<'a>(inputs: &Inputs<'_>, at: impl IntoIterator<Item = &'a st
     if inputs.providers.iter().any(|known| known == provider) {
         return None;
     }
-    let problem = Problem::new(at.into_iter().chain(["provider"]), format!("there is no provider {provider:?}"));
+    let problem = Problem::new(at.into_iter().chain(["provider"]), format!("unknown provider {provider:?}"))
+        .of_unknown("providers", provider);
     Some(match did_you_mean(provider, inputs.providers.iter().map(String::as_str)) {
         Some(hint) => problem.with_hint(hint),
-        None => problem.with_hint("define it under `providers`"),
+        None => problem.with_hint("add it under `providers`"),
     })
 }
 
@@ -165,7 +173,7 @@ pub(crate) fn choose(inputs: &Inputs<'_>, at: &[&str], choice: &ModelChoice) -> 
             None => Ok((provider.clone(), model.clone())),
         },
         (Some(provider), None) => {
-            Err(Problem::new(at.iter().copied(), format!("provider {provider:?} is named without a `model`"))
+            Err(Problem::new(at.iter().copied(), format!("provider {provider:?} is given without `model`"))
                 .with_hint("add `model`, the model's name at that provider"))
         }
         (None, Some(alias)) => match inputs.models.get(alias) {
@@ -175,14 +183,14 @@ pub(crate) fn choose(inputs: &Inputs<'_>, at: &[&str], choice: &ModelChoice) -> 
             None => {
                 let at = at.iter().copied().chain(["model"]);
                 let hint = match did_you_mean(alias, inputs.models.keys().map(String::as_str)) {
-                    Some(hint) => format!("{hint} To name a model at a provider, add `provider`"),
-                    None => "add `provider`, or define the alias under `models`".into(),
+                    Some(hint) => format!("{hint} For a model of a provider, add `provider`"),
+                    None => "add `provider`, or add the alias under `models`".into(),
                 };
-                Err(Problem::new(at, format!("there is no model alias {alias:?}")).with_hint(hint))
+                Err(Problem::new(at, format!("unknown model alias {alias:?}")).with_hint(hint).of_unknown("models", alias))
             }
         },
-        (None, None) => Err(Problem::new(at.iter().copied(), "no model is named")
-            .with_hint("give `provider` and `model`, or `model` with an alias, here or under `defaults`")),
+        (None, None) => Err(Problem::new(at.iter().copied(), "no model is given")
+            .with_hint("add `provider` and `model`, or `model` with an alias, here or under `defaults`")),
     }
 }
 
@@ -196,9 +204,10 @@ struct Resolving<'a> {
 
 impl Resolving<'_> {
     fn definition(&mut self) -> Option<Definition> {
-        let name = self.name.parse::<AgentName>().map_err(|error| self.report(&[], error.to_string(), None)).ok();
+        let name = self.name.parse::<AgentName>().map_err(|error| self.report(&[], error.to_string(), Some("rename the agent".into()))).ok();
         let executor = self.executor();
-        let (provider, model, choices) = match executor == MODEL {
+        // An unknown executor is reported as such; its models are checked as those of `model`.
+        let (provider, model, choices) = match executor == MODEL || !self.inputs.executors.contains(&executor) {
             true => self.models(),
             false => self.no_models(&executor),
         };
@@ -244,14 +253,28 @@ impl Resolving<'_> {
         self.problems.push(Problem { hint, ..problem });
     }
 
+    /// Reports a name that `section` of the config does not have.
+    fn report_unknown(
+        &mut self,
+        below: &[&str],
+        (section, name): (&'static str, &str),
+        message: String,
+        hint: Option<String>,
+    ) {
+        self.report(below, message, hint);
+        if let Some(problem) = self.problems.pop() {
+            self.problems.push(problem.of_unknown(section, name));
+        }
+    }
+
     /// The name of a known executor.
     fn executor(&mut self) -> String {
         let named = self.config.executor.clone().unwrap_or_else(|| MODEL.into());
         let known = self.inputs.executors;
         if !known.contains(&named) {
             let hint = did_you_mean(&named, known.iter().map(String::as_str));
-            let hint = hint.unwrap_or_else(|| format!("there are: {}", known.join(", ")));
-            self.report(&["executor"], format!("there is no executor {named:?}"), Some(hint));
+            let hint = hint.unwrap_or_else(|| format!("known: {}", known.join(", ")));
+            self.report(&["executor"], format!("unknown executor {named:?}"), Some(hint));
         }
         named
     }
@@ -265,8 +288,8 @@ impl Resolving<'_> {
             ("tier", config.tier.is_some()),
         ];
         for (key, _) in named.into_iter().filter(|(_, is_named)| *is_named) {
-            let message = format!("executor {executor:?} asks no model, so `{key}` means nothing");
-            self.report(&[key], message, Some("leave it out".into()));
+            let message = format!("the executor {executor:?} calls no model, so `{key}` has no effect");
+            self.report(&[key], message, Some(format!("remove `{key}`")));
         }
         Default::default()
     }
@@ -284,8 +307,8 @@ impl Resolving<'_> {
             return (provider, model, choices);
         };
         if self.config.provider.is_some() || self.config.model.is_some() {
-            let hint = Some("keep `tier`, or name the model".to_owned());
-            self.report(&["tier"], "`tier` and `provider` or `model` are both given".into(), hint);
+            let hint = Some("keep `tier`, or keep `provider` and `model`".to_owned());
+            self.report(&["tier"], "`tier` excludes `provider` and `model`".into(), hint);
         }
         match tiers::choices(self.inputs, self.config, tier) {
             Ok(choices) => {
@@ -296,8 +319,8 @@ impl Resolving<'_> {
             }
             Err(message) => {
                 let hint =
-                    Some("list candidates under `tiers`, with providers that the priority lists have".to_owned());
-                self.report(&["tier"], message, hint);
+                    Some("add candidates under `tiers` whose providers the priority lists name".to_owned());
+                self.report_unknown(&["tier"], ("tiers", tier.as_str()), message, hint);
                 Default::default()
             }
         }
@@ -320,13 +343,13 @@ impl Resolving<'_> {
     fn system_prompt(&mut self) -> String {
         match (&self.config.system_prompt, &self.config.system_prompt_file) {
             (Some(_), Some(_)) => {
-                let message = "`system_prompt` and `system_prompt_file` are both given";
+                let message = "`system_prompt` and `system_prompt_file` exclude each other";
                 self.report(&["system_prompt_file"], message.into(), Some("keep one of them".into()));
                 String::new()
             }
             (Some(text), None) => text.clone(),
             (None, Some(file)) => read_prompt(file).unwrap_or_else(|message| {
-                let hint = "the path is relative to the config file".to_owned();
+                let hint = "create the file; a relative path starts at the config file".to_owned();
                 self.report(&["system_prompt_file"], message, Some(hint));
                 String::new()
             }),
@@ -341,7 +364,7 @@ impl Resolving<'_> {
             let at = ["bundled_skills", &index.to_string()];
             let Some(skill) = table.find(name) else {
                 let hint = did_you_mean(name, table.names()).unwrap_or_else(|| NO_SKILLS.into());
-                self.report(&at, format!("there is no skill {name:?}"), Some(hint));
+                self.report_unknown(&at, ("skills", name), format!("unknown skill {name:?}"), Some(hint));
                 continue;
             };
             match skill.instructions() {
@@ -364,13 +387,14 @@ impl Resolving<'_> {
             match server_of(name) {
                 Some(server) if !servers.iter().any(|known| known == server) => {
                     let hint = did_you_mean(server, servers.iter().map(String::as_str));
-                    let hint = hint.unwrap_or_else(|| "define it under `mcp_servers`".into());
-                    self.report(&at, format!("there is no MCP server {server:?} for the tool {name:?}"), Some(hint));
+                    let hint = hint.unwrap_or_else(|| "add it under `mcp_servers`".into());
+                    let message = format!("unknown MCP server {server:?} in the tool name {name:?}");
+                    self.report_unknown(&at, ("mcp_servers", server), message, Some(hint));
                 }
                 None if !name.ends_with('*') && !known.contains(name) => {
                     let possible: Vec<String> = possible().collect();
                     let hint = did_you_mean(name, possible.iter().map(String::as_str));
-                    self.report(&at, format!("there is no tool {name:?}"), hint);
+                    self.report(&at, format!("unknown tool {name:?}"), hint);
                 }
                 Some(_) | None => {}
             }
@@ -379,13 +403,14 @@ impl Resolving<'_> {
     }
 
     /// The names under `key`, after a check that each exact one exists.
-    fn names(&mut self, key: &str, listed: Option<&[String]>, what: &str, known: &[String]) -> Vec<String> {
+    fn names(&mut self, key: &'static str, listed: Option<&[String]>, what: &str, known: &[String]) -> Vec<String> {
         let listed = listed.unwrap_or_default();
         for (index, name) in listed.iter().enumerate() {
             if !name.ends_with('*') && !known.contains(name) {
                 let hint = did_you_mean(name, known.iter().map(String::as_str));
                 let hint = hint.or_else(|| (what == "skill").then(|| NO_SKILLS.into()));
-                self.report(&[key, &index.to_string()], format!("there is no {what} {name:?}"), hint);
+                let message = format!("unknown {what} {name:?}");
+                self.report_unknown(&[key, &index.to_string()], (key, name), message, hint);
             }
         }
         listed.to_vec()
@@ -410,15 +435,16 @@ impl Resolving<'_> {
         for (index, name) in listed.iter().enumerate() {
             let index = index.to_string();
             if !table.names().any(|known| known == name) {
-                let hint = did_you_mean(name, table.names()).or(Some("define it under `volumes`".into()));
-                self.report(&["volumes", &index], format!("there is no volume {name:?}"), hint);
+                let hint = did_you_mean(name, table.names()).or(Some("add it under `volumes`".into()));
+                let message = format!("unknown volume {name:?}");
+                self.report_unknown(&["volumes", &index], ("volumes", name), message, hint);
             }
             let earlier = listed.iter().take_while(|other| *other != name).find(|other| table.overlap(other, name));
             if let Some(other) = earlier {
                 self.report(
                     &["volumes", &index],
-                    format!("volumes {other:?} and {name:?} overlap, so that one file would have two answers"),
-                    Some("let an agent touch only one of them".into()),
+                    format!("volumes {other:?} and {name:?} overlap"),
+                    Some("list only one of them for an agent".into()),
                 );
             }
         }

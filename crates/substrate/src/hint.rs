@@ -3,12 +3,12 @@
 use drawloom_contract::suggest::closest;
 
 /// A hint for an unknown name: the closest known one, else all of them.
-pub(crate) fn did_you_mean<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
+pub fn did_you_mean<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
     let known: Vec<&str> = known.into_iter().collect();
     match closest(word, known.iter().copied()) {
         Some(name) => Some(format!("did you mean {name:?}?")),
         None if known.is_empty() => None,
-        None => Some(format!("there are {}", known.join(", "))),
+        None => Some(format!("known: {}", known.join(", "))),
     }
 }
 
@@ -22,7 +22,7 @@ mod tests {
         for (typed, meant) in [("Raed", "Read"), ("write", "Write"), ("Agnet", "Agent"), ("Wriet", "Write")] {
             assert_eq!(did_you_mean(typed, known), Some(format!("did you mean {meant:?}?")), "{typed}");
         }
-        assert_eq!(did_you_mean("Bash", known).as_deref(), Some("there are Read, Write, Agent"));
+        assert_eq!(did_you_mean("Bash", known).as_deref(), Some("known: Read, Write, Agent"));
         assert_eq!(did_you_mean("x", []), None);
     }
 }

@@ -11,18 +11,27 @@ pub struct Problem {
     pub message: String,
     /// What to try next.
     pub hint: Option<String>,
+    /// The section and the name, when the problem is that the section has no such name.
+    pub unknown: Option<(&'static str, String)>,
 }
 
 impl Problem {
     /// A problem at a place, without a hint.
     pub fn new<S: Into<String>>(at: impl IntoIterator<Item = S>, message: impl Into<String>) -> Self {
-        Self { at: at.into_iter().map(Into::into).collect(), message: message.into(), hint: None }
+        Self { at: at.into_iter().map(Into::into).collect(), message: message.into(), hint: None, unknown: None }
     }
 
     /// The same problem, saying what to try next.
     #[must_use]
     pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
+        self
+    }
+
+    /// The same problem, naming the section of the config that has no such name.
+    #[must_use]
+    pub(crate) fn of_unknown(mut self, section: &'static str, name: &str) -> Self {
+        self.unknown = Some((section, name.to_owned()));
         self
     }
 }

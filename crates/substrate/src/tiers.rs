@@ -6,7 +6,7 @@ use drawloom_contract::{
     choice::{Choice, Fallback, ModelName},
     definition::DEFAULT_USER_TIER,
 };
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -16,7 +16,7 @@ use crate::{
     problem::Problem,
 };
 
-/// How good, and how dear, a model should be.
+/// Model tiers, by quality and price.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Tier {
@@ -29,7 +29,7 @@ pub enum Tier {
 }
 
 impl Tier {
-    fn as_str(self) -> &'static str {
+    pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Low => "low",
             Self::Middle => "middle",
@@ -51,6 +51,16 @@ pub enum Candidate {
 /// The candidates of each tier, in order of preference.
 pub type Tiers = BTreeMap<Tier, Vec<Candidate>>;
 
+/// The schema of [`Tiers`]: only the names of tiers are keys.
+pub fn tiers_schema(generator: &mut SchemaGenerator) -> Schema {
+    let candidates = generator.subschema_for::<Vec<Candidate>>();
+    json_schema!({
+        "type": "object",
+        "properties": { "low": candidates, "middle": candidates, "high": candidates },
+        "additionalProperties": false,
+    })
+}
+
 /// What a kind of users gets.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
@@ -58,6 +68,7 @@ pub struct UserTier {
     /// Only these providers, in this order; those of the top level, when absent.
     pub provider_priority: Option<Vec<String>>,
     /// Candidates by tier, in place of those of the top level.
+    #[schemars(schema_with = "tiers_schema")]
     pub tiers: Tiers,
     /// Whether a run asks another candidate when one fails, is overloaded or throttles.
     pub fallback_on_error: bool,
@@ -97,7 +108,7 @@ pub(crate) fn check(inputs: &Inputs<'_>) -> Vec<Problem> {
         check_tiers(inputs, &[at[0], at[1], "tiers"], &tier.tiers, &mut problems);
     }
     if !inputs.user_tiers.is_empty() && !inputs.user_tiers.contains_key(DEFAULT_USER_TIER) {
-        let message = format!("there is no tier `{DEFAULT_USER_TIER}`, which callers have that name none");
+        let message = format!("the user tier `{DEFAULT_USER_TIER}` is missing; requests without `user_tier` use it");
         problems.push(Problem::new(["user_tiers"], message).with_hint("add `default: {}`"));
     }
     problems
@@ -107,10 +118,11 @@ pub(crate) fn check_providers(inputs: &Inputs<'_>, at: &[&str], listed: &[String
     for (index, provider) in listed.iter().enumerate() {
         if !inputs.providers.contains(provider) {
             let at = at.iter().copied().chain([&*index.to_string()]).map(str::to_owned).collect::<Vec<_>>();
-            let problem = Problem::new(at.iter().map(String::as_str), format!("there is no provider {provider:?}"));
+            let problem = Problem::new(at.iter().map(String::as_str), format!("unknown provider {provider:?}"))
+                .of_unknown("providers", provider);
             problems.push(match did_you_mean(provider, inputs.providers.iter().map(String::as_str)) {
                 Some(hint) => problem.with_hint(hint),
-                None => problem.with_hint("define it under `providers`"),
+                None => problem.with_hint("add it under `providers`"),
             });
         }
     }

@@ -21,6 +21,7 @@ use drawloom_contract::{
     tool::{Guarded, Mode, Place, ToolError, Volumes},
 };
 
+pub use self::guarded::Protect;
 use crate::problem::Problem;
 
 /// What may be done in a volume.
@@ -71,6 +72,12 @@ pub struct VolumeTable {
 impl VolumeTable {
     /// Opens every volume, or says all that is wrong. Relative paths are taken from the current directory.
     pub fn open(config: &BTreeMap<String, VolumeConfig>) -> Result<Self, Vec<Problem>> {
+        let (table, problems) = Self::open_those_that_open(config);
+        if problems.is_empty() { Ok(table) } else { Err(problems) }
+    }
+
+    /// The volumes that can be opened, and what is wrong with the others.
+    pub fn open_those_that_open(config: &BTreeMap<String, VolumeConfig>) -> (Self, Vec<Problem>) {
         let mut table = Self::default();
         let mut problems = Vec::new();
         for (name, volume) in config {
@@ -78,31 +85,34 @@ impl VolumeTable {
                 Ok(open) => drop(table.volumes.insert(name.clone(), open)),
                 Err(message) => problems.push(
                     Problem::new(["volumes", name, "path"], message)
-                        .with_hint("make the directory first, and give the path relative to the config file"),
+                        .with_hint("create the directory; a relative path starts at the config file"),
                 ),
             }
             match &table.default {
-                Some(first) if volume.default => problems.push(Problem::new(
-                    ["volumes", name, "default"],
-                    format!("volume {first:?} is marked as the default already"),
-                )),
+                Some(first) if volume.default => problems.push(
+                    Problem::new(
+                        ["volumes", name, "default"],
+                        format!("volume {first:?} is the default volume already"),
+                    )
+                    .with_hint("keep `default: true` for one volume only"),
+                ),
                 _ if volume.default => table.default = Some(name.clone()),
                 _ => {}
             }
         }
-        if problems.is_empty() { Ok(table) } else { Err(problems) }
+        (table, problems)
     }
 
-    /// Protects the server's config `files`, the `.env` beside each of them, and `folders` with all that is in them (or other
-    /// files), from agents in every volume. A file whose directory does not exist is left out: there is nothing to protect. Answers what cannot be
-    /// protected: volumes inside such a folder that agents may write.
-    pub fn guard(&mut self, files: &[PathBuf], folders: &[PathBuf]) -> std::io::Result<Vec<Problem>> {
-        let found = guarded::find(files, folders)?;
+    /// Protects the server's config files, the `.env` beside each of them, and folders from agents in every volume. A file whose
+    /// directory does not exist is left out: there is nothing to protect. Answers what cannot be protected: volumes inside such a
+    /// folder that agents may write.
+    pub fn guard(&mut self, protect: Protect<'_>) -> std::io::Result<Vec<Problem>> {
+        let found = guarded::find(protect)?;
         let mut problems = Vec::new();
         for (name, volume) in &mut self.volumes {
             volume.guarded = guarded::seen_from(&volume.root, &found)?;
             let path = volume.spellings.last().map_or(Path::new("/"), |path| path);
-            for folder in folders.iter().filter(|folder| volume.mode == Mode::ReadWrite && folder.is_dir()) {
+            for folder in protect.folders.iter().filter(|folder| volume.mode == Mode::ReadWrite && folder.is_dir()) {
                 if guarded::contains(&File::open(folder)?, path)? {
                     let message = format!(
                         "volume {name} is inside {}, which the server reads agents or skills from, so that agents may not change it",

@@ -39,10 +39,10 @@ impl Config {
 fn problem(path: &Path) -> Option<String> {
     let shown = path.display();
     if !path.is_absolute() {
-        return Some(format!("{shown:?} is not absolute; write the whole path, beginning with a slash"));
+        return Some(format!("{shown:?} must be an absolute path"));
     }
     let error = path.metadata().err()?;
-    Some(format!("{shown:?} cannot be reached ({error}); make it, or take it out of the list"))
+    Some(format!("{shown:?} must exist: {error}"))
 }
 
 /// The tool `Bash`: commands in a volume. `drawloom doctor` shows how this machine confines them.

@@ -40,7 +40,13 @@ impl Validator {
 
     /// Checks `value` and renames aliases in it. All problems are returned, up to `MAX_PROBLEMS`.
     pub fn check(&self, value: &mut Value) -> Result<(), Vec<Problem>> {
-        let problems = check::run(&self.tree, value);
+        let problems = check::run(&self.tree, value, MAX_PROBLEMS);
+        if problems.is_empty() { Ok(()) } else { Err(problems) }
+    }
+
+    /// The same without a limit on the number of problems, for files of the operator.
+    pub fn check_whole(&self, value: &mut Value) -> Result<(), Vec<Problem>> {
+        let problems = check::run(&self.tree, value, usize::MAX);
         if problems.is_empty() { Ok(()) } else { Err(problems) }
     }
 

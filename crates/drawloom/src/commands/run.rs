@@ -119,9 +119,9 @@ impl Watching<'_> {
         }
         // A terminal shows the model at work; a file or a program gets the result and nothing else.
         let words = if output.is_terminal() { Words::AsTheyCome } else { Words::None };
-        let currency = match output.shows_progress() {
-            true => connection.backend.currency([Some(Amount::default())]).await,
-            false => String::new(),
+        let currency = match output.format() {
+            Format::Human => connection.backend.currency([Some(Amount::default())]).await,
+            Format::Json => String::new(),
         };
         let mut live = Live::new(output, run, words, thinking, currency);
         let to_the_end = async {

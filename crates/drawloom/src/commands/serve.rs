@@ -72,7 +72,7 @@ impl Serve {
         };
         raise_open_files();
         // A server that was started by hand without any token is open to this machine, as its operator chose.
-        let wants_token = self.own_session || has_token(&loaded.config);
+        let wants_token = self.own_session || has_token(&loaded);
         let own_token = wants_token.then(|| lock.token(&SystemEntropy::default())).transpose()?;
         let mut parts = Parts::from_config(loaded, lock, Surface::Serve { listen }, &crate::Extra::default())?;
         parts.own_token = own_token;

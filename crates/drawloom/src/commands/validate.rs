@@ -1,4 +1,4 @@
-//! `drawloom validate`: checks config files and says all that is wrong at once.
+//! `drawloom validate`: checks config files and reports every mistake at once, also what `serve` or `run` would refuse later.
 
 use std::path::PathBuf;
 
@@ -31,12 +31,11 @@ pub struct Validate {
 impl Validate {
     pub(crate) fn perform(self, session: &Session) -> Result<Exit, CommandError> {
         let files = if self.files.is_empty() { config::find(&session.globals.config)? } else { self.files };
-        let loaded = config::load_files(&files)?;
-        let resolved = resolve::resolve(&loaded, &crate::Extra::default()).map_err(config::refuse)?;
         // Without a data directory no server starts either, but that is not the config's mistake.
-        if let Ok(project) = Project::of(&session.globals, &files) {
-            resolve::keep_apart(&loaded, &resolved, &project.data)?;
-        }
+        let project = Project::of(&session.globals, &files).ok();
+        let data = project.as_ref().map(|project| &project.data);
+        let loaded = config::load_beside(&files, data)?;
+        let resolved = resolve::resolve_beside(data, &loaded, &crate::Extra::default()).map_err(config::refuse)?;
         let output = &session.output;
         match output.format() {
             Format::Json => output.json(&json!({

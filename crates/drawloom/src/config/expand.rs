@@ -3,10 +3,10 @@
 //! Expansion happens after parsing, so what a variable holds can never become structure, and the result is always text.
 //! `$${` stands for `${`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    tree::{Node, Tree},
+    tree::{Node, Position, Tree},
     yaml::Fault,
 };
 
@@ -35,6 +35,16 @@ pub(crate) fn listed(root: &Node) -> BTreeSet<String> {
             _ => None,
         })
         .collect()
+}
+
+/// Adds every text with `${` in it, by its position.
+pub(crate) fn written(node: &Node, found: &mut BTreeMap<Position, String>) {
+    match &node.tree {
+        Tree::Text(text) if text.contains("${") => drop(found.insert(node.at, text.clone())),
+        Tree::List(items) => items.iter().for_each(|item| written(item, found)),
+        Tree::Map(entries) => entries.values().for_each(|entry| written(&entry.node, found)),
+        Tree::Text(_) | Tree::Null | Tree::Bool(_) | Tree::Number(_) => {}
+    }
 }
 
 fn walk(
@@ -95,8 +105,8 @@ fn fill(text: &str, listed: &BTreeSet<String>, lookup: Lookup<'_>) -> Result<Str
             Some(value) => filled.push_str(&value),
             None => {
                 return Err((
-                    format!("${{{name}}} is not set in the environment"),
-                    format!("set {name}, or take it out of the file"),
+                    format!("${{{name}}} is not set"),
+                    format!("set {name} in the environment or in a .env file beside the config"),
                 ));
             }
         }

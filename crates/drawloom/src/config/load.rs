@@ -17,10 +17,15 @@ use drawloom_wire::validate::{self, Step, Validator};
 use super::{
     Config,
     expand::{self, Lookup},
+    removed::{self, Removed},
     tree::{Node, Position, Tree},
+    units, variables,
     yaml::{self, Fault},
 };
-use crate::import::{self, Sourced};
+use crate::{
+    dotenv::DotEnv,
+    import::{self, Sourced},
+};
 
 /// A mistake in the config, and where.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,7 +67,13 @@ pub struct Loaded {
     pub env_names: BTreeSet<String>,
     /// What `sources` brought beside what is in the config.
     pub(crate) sourced: Sourced,
+    /// What the `.env` files give for variables that the config names.
+    pub(crate) dotenv: DotEnv,
     places: Places,
+    /// What was left out because of its form; then the config is only good to find more mistakes.
+    removed: Removed,
+    /// The texts with `${NAME}` in them, as they were written, by their position.
+    expanded: BTreeMap<Position, String>,
 }
 
 /// Where everything stands.
@@ -73,9 +84,33 @@ struct Places {
 }
 
 impl Loaded {
-    /// A mistake that the config's form does not show, with its position.
-    pub fn mistake(&self, problem: &Problem) -> Mistake {
-        self.places.of(problem)
+    /// Mistakes that the config's form does not show, with their positions. Those that only follow from mistakes of form are
+    /// left out.
+    pub(crate) fn mistakes(&self, problems: &[Problem]) -> Vec<Mistake> {
+        let placed = problems.iter().filter_map(|problem| self.removed.place(problem));
+        let mut mistakes: Vec<Mistake> = placed.map(|problem| self.places.of(&problem)).collect();
+        sort(&mut mistakes);
+        mistakes
+    }
+
+    /// A variable that the environment or a `.env` beside the config sets to something.
+    pub(crate) fn variable(&self, name: &str) -> Option<String> {
+        self.dotenv.variable(name)
+    }
+
+    /// The merged files, with the position of every value.
+    pub(crate) fn root(&self) -> &Node {
+        &self.places.root
+    }
+
+    /// The name of a file, by its number in positions.
+    pub(crate) fn file_name(&self, file: usize) -> &str {
+        &self.places.names[file]
+    }
+
+    /// The text at a position as it was written, when `${NAME}` was filled in.
+    pub(crate) fn as_written(&self, at: Position) -> Option<&str> {
+        self.expanded.get(&at).map(String::as_str)
     }
 
     /// The position of what is at `path`, as `file:line:col`.
@@ -89,7 +124,7 @@ impl Places {
     fn of(&self, problem: &Problem) -> Mistake {
         let steps = problem.at.iter().map(String::as_str);
         let position = self.root.position_of_value(&problem.at);
-        self.mistake(position, path_text(steps), problem.message.clone(), problem.hint.clone())
+        self.mistake(position, path_text(steps), without_number(&problem.message), problem.hint.clone())
     }
 
     fn mistake(&self, position: Position, path: String, message: String, hint: Option<String>) -> Mistake {
@@ -118,8 +153,32 @@ impl Places {
             Some(rest) if !path.is_empty() => rest.trim_start().to_owned(),
             _ => problem.message.replacen("the request", "the config", 1),
         };
-        self.mistake(position, path, message, problem.hint)
+        let message = message.replacen("must be an object", "must be a mapping", 1);
+        let hint = self.hint(&problem, &steps).or(problem.hint);
+        self.mistake(position, path, message, hint)
     }
+
+    /// What to write, where the config knows more than the validator.
+    fn hint(&self, problem: &validate::Problem, steps: &[String]) -> Option<String> {
+        let key = steps.iter().rev().find(|step| step.parse::<usize>().is_err())?;
+        match (problem.code, &self.root.nearest(steps).tree) {
+            ("missing_key", _) => Some(format!("add `{key}: …`")),
+            ("unknown_key", _) if matches!(key.as_str(), "api_key" | "apikey" | "key" | "token" | "password") => Some(
+                "a config holds no secrets: set an environment variable and name it, such as `api_key_env: NAME`"
+                    .into(),
+            ),
+            ("wrong_type", Tree::Text(text)) => units::hint(key, text),
+            ("wrong_type", Tree::Null) => Some(format!("give `{key}` a value, or remove it")),
+            _ => None,
+        }
+    }
+}
+
+/// A message without the number of the operating system's error, which says the same as the words before it.
+fn without_number(message: &str) -> String {
+    let Some((before, after)) = message.split_once(" (os error ") else { return message.to_owned() };
+    let after = after.split_once(')').map_or("", |(_, after)| after);
+    format!("{before}{after}")
 }
 
 fn step_text(step: &Step) -> String {
@@ -151,8 +210,15 @@ fn validator() -> &'static Validator {
     VALIDATOR.get_or_init(|| Validator::new(&schema()).expect("our types use only keywords that the validator knows"))
 }
 
+/// What became of config files.
+pub(super) struct Examined {
+    /// The config, without the parts that have mistakes of form; nothing when too little of it can be read.
+    pub(super) loaded: Option<Loaded>,
+    pub(super) mistakes: Vec<Mistake>,
+}
+
 /// Reads `paths` and lays each over those before it.
-pub(super) fn load(paths: &[PathBuf], lookup: Lookup<'_>) -> Result<Loaded, Vec<Mistake>> {
+pub(super) fn load(paths: &[PathBuf], lookup: Lookup<'_>) -> Examined {
     let mut texts = Vec::new();
     let mut unreadable = Vec::new();
     for path in paths {
@@ -166,51 +232,94 @@ pub(super) fn load(paths: &[PathBuf], lookup: Lookup<'_>) -> Result<Loaded, Vec<
             }),
         }
     }
-    if unreadable.is_empty() { join(texts, lookup) } else { Err(unreadable) }
+    match unreadable.is_empty() {
+        true => examine(texts, lookup, DotEnv::beside(paths)),
+        false => Examined { loaded: None, mistakes: unreadable },
+    }
 }
 
-/// Joins texts that were read, or came with the program.
+/// Joins texts that were read, or came with the program. No `.env` is read.
 pub fn join(texts: Vec<(PathBuf, Vec<u8>)>, lookup: Lookup<'_>) -> Result<Loaded, Vec<Mistake>> {
+    whole(examine(texts, lookup, DotEnv::default()))
+}
+
+/// Joins texts of config files, with the `.env` beside each.
+pub(crate) fn join_with_dotenv(texts: Vec<(PathBuf, Vec<u8>)>, lookup: Lookup<'_>) -> Result<Loaded, Vec<Mistake>> {
+    let paths: Vec<PathBuf> = texts.iter().map(|(path, _)| path.clone()).collect();
+    whole(examine(texts, lookup, DotEnv::beside(&paths)))
+}
+
+fn whole(examined: Examined) -> Result<Loaded, Vec<Mistake>> {
+    match (examined.loaded, examined.mistakes.is_empty()) {
+        (Some(loaded), true) => Ok(loaded),
+        _ => Err(examined.mistakes),
+    }
+}
+
+fn examine(texts: Vec<(PathBuf, Vec<u8>)>, lookup: Lookup<'_>, mut dotenv: DotEnv) -> Examined {
     let start = Position { file: 0, line: 1, column: 1 };
     let mut places = Places {
         names: texts.iter().map(|(path, _)| path.display().to_string()).collect(),
         root: Node { at: start, tree: Tree::Map(BTreeMap::new()) },
     };
+    let either = |name: &str| lookup(name).or_else(|| dotenv.file_value(name));
     let mut mistakes = Vec::new();
     let mut env_names = BTreeSet::new();
+    let mut expanded = BTreeMap::new();
+    let mut unreadable = false;
     for (index, (path, bytes)) in texts.iter().enumerate() {
         match yaml::parse(index, bytes) {
             Ok((mut node, faults)) => {
                 mistakes.extend(faults.into_iter().map(|fault| places.fault(fault)));
                 env_names.extend(expand::listed(&node));
-                mistakes.extend(expand::expand(&mut node, lookup).into_iter().map(|fault| places.fault(fault)));
+                mistakes.extend(variables::check(&node).into_iter().map(|fault| places.fault(fault)));
+                expand::written(&node, &mut expanded);
+                mistakes.extend(expand::expand(&mut node, &either).into_iter().map(|fault| places.fault(fault)));
                 anchor_paths(&mut node, path.parent().unwrap_or(Path::new("")));
                 match index {
                     0 => places.root = node,
                     _ => places.root.merge(node),
                 }
             }
-            Err(fault) => mistakes.push(places.fault(fault)),
+            Err(fault) => {
+                unreadable = true;
+                mistakes.push(places.fault(fault));
+            }
         }
     }
     let mut value = places.root.to_value();
-    if let Err(problems) = validator().check(&mut value) {
-        mistakes.extend(problems.into_iter().map(|problem| places.problem(problem)));
+    let mut removed = Some(Removed::default());
+    if let Err(problems) = validator().check_whole(&mut value) {
+        removed = removed::remove(validator(), &mut value, &problems);
+        for mistake in problems.into_iter().map(|problem| places.problem(problem)) {
+            // What was said of the same value before, such as that it is a key, says more.
+            if !mistakes.iter().any(|known| known.position == mistake.position && known.path == mistake.path) {
+                mistakes.push(mistake);
+            }
+        }
     }
-    if mistakes.is_empty() {
+    let mut loaded = None;
+    if let Some(mut removed) = removed.filter(|_| !unreadable) {
         match serde_json::from_value::<Config>(value) {
             Ok(mut config) => {
-                let sourced = import::apply(&mut config, lookup)
-                    .map_err(|problems| problems.iter().map(|problem| places.of(problem)).collect::<Vec<_>>())?;
+                let sourced = import::apply(&mut config, &either).unwrap_or_else(|problems| {
+                    mistakes.extend(problems.iter().map(|problem| places.of(problem)));
+                    // What the sources would bring is not known.
+                    removed.leave_open(&["agents", "skills", "mcp_servers", "prompts"]);
+                    Sourced::default()
+                });
                 env_names.extend(sourced.variables.iter().cloned());
                 let files: Vec<PathBuf> = texts.into_iter().map(|(path, _)| path).collect();
                 let first = files.first().and_then(|first| std::path::absolute(first).ok());
                 let folder = first.as_deref().and_then(Path::parent);
                 // Else a program's relative names would mean files of whatever folder a command is in.
-                for server in config.mcp_servers.values_mut().filter(|server| !server.command.is_empty()) {
+                for server in
+                    config.mcp_servers.values_mut().filter(|server| !server.command.is_empty() && server.url.is_none())
+                {
                     server.cwd = server.cwd.take().or_else(|| folder.map(Path::to_owned));
                 }
-                return Ok(Loaded { config, files, env_names, sourced, places });
+                dotenv.keep(&named_variables(&config, &env_names));
+                loaded = Some(Loaded { config, files, env_names, sourced, dotenv, places, removed, expanded });
             }
             Err(error) => mistakes.push(Mistake {
                 position: None,
@@ -220,9 +329,26 @@ pub fn join(texts: Vec<(PathBuf, Vec<u8>)>, lookup: Lookup<'_>) -> Result<Loaded
             }),
         }
     }
+    sort(&mut mistakes);
+    Examined { loaded, mistakes }
+}
+
+/// Every variable that the config names: only these are taken from a `.env`.
+fn named_variables(config: &Config, env_names: &BTreeSet<String>) -> BTreeSet<String> {
+    let mut names = env_names.clone();
+    names.insert(config.auth.token_env.clone());
+    names.extend(config.principals.values().map(|principal| principal.token_env.clone()));
+    names.extend(config.providers.values().filter_map(|provider| provider.api_key_env.clone()));
+    names.extend(config.redaction.values_env.iter().cloned());
+    names.extend(config.tools.bash.env.iter().cloned());
+    names.extend(config.mcp_servers.values().flat_map(|server| server.variables().map(str::to_owned)));
+    names
+}
+
+/// By position, each once.
+pub(super) fn sort(mistakes: &mut Vec<Mistake>) {
     mistakes.sort_by(|left, right| left.position.cmp(&right.position));
     mistakes.dedup();
-    Err(mistakes)
 }
 
 /// Makes paths in the file relative to the file's directory, so that the current directory does not matter.

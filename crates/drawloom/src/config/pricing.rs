@@ -6,7 +6,7 @@ use drawloom_contract::{
     choice::ModelName,
     money::{Amount, Price},
 };
-use drawloom_substrate::Problem;
+use drawloom_substrate::{Problem, did_you_mean};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -54,10 +54,16 @@ impl Pricing {
                     prices.insert(ModelName::new(provider, model), price.price());
                 }
                 Some((provider, _)) => {
-                    problems.push(Problem::new(at, format!("there is no provider {provider:?}")));
+                    let hint = did_you_mean(provider, providers.iter().map(String::as_str));
+                    let problem = Problem::new(at, format!("unknown provider {provider:?}"));
+                    problems.push(Problem {
+                        hint: hint.or_else(|| Some("add it under `providers`".into())),
+                        unknown: Some(("providers", provider.to_owned())),
+                        ..problem
+                    });
                 }
                 None => {
-                    let problem = Problem::new(at, format!("{key:?} is not `provider/model`"));
+                    let problem = Problem::new(at, format!("{key:?} is not of the form provider/model"));
                     problems.push(problem.with_hint("write it like \"anthropic/claude-sonnet-4-5\""));
                 }
             }

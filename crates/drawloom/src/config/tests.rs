@@ -64,17 +64,17 @@ volumes:
     assert_eq!(
         mistakes(&[text]),
         [
-            "a.yaml:3:13: providers.script.driver: is \"scrpt\"; it must be one of: anthropic, openai, deepseek, script (did you mean script?)",
+            "a.yaml:3:13: providers.script.driver: must be one of anthropic, openai, deepseek, script, not \"scrpt\" (did you mean script?)",
             "a.yaml:4:5: providers.script.optoins: is not a known key (did you mean options?)",
             "a.yaml:7:5: agents.lead.tool: is not a known key (did you mean tools?)",
             "a.yaml:8:21: agents.lead.max_iterations: must be a whole number, not \"3\" (write the number without quotes)",
-            "a.yaml:9:5: agents.lead.channels: is not built in this version (leave channels out)",
-            "a.yaml:10:17: agents.lead.max_tokens: is 0; 1 is the least",
-            "a.yaml:13:3: agents.other: key \"other\" stands here a second time; first in line 11 (keep one of them)",
-            "a.yaml:15:1: webhooks: is not built in this version (leave webhooks out)",
-            "a.yaml:16:14: concurrency: must be an object, not 4",
-            "a.yaml:18:9: volumes.work.path: is missing",
-            "a.yaml:18:17: volumes.work.mode: is \"rx\"; it must be one of: rw, ro (did you mean rw?)",
+            "a.yaml:9:5: agents.lead.channels: is not supported in this version (remove channels)",
+            "a.yaml:10:17: agents.lead.max_tokens: must be 1 or more, not 0",
+            "a.yaml:13:3: agents.other: duplicate key \"other\"; first in line 11 (remove one of them)",
+            "a.yaml:15:1: webhooks: is not supported in this version (remove webhooks)",
+            "a.yaml:16:14: concurrency: must be a mapping, not 4",
+            "a.yaml:18:9: volumes.work.path: is missing (add `path: …`)",
+            "a.yaml:18:17: volumes.work.mode: must be one of rw, ro, not \"rx\" (did you mean rw?)",
         ]
     );
 }
@@ -82,23 +82,23 @@ volumes:
 #[test]
 fn what_is_not_yaml_is_said_where_it_stops_being_yaml() {
     for (text, expected) in [
-        ("a: [1", "a.yaml:1:4: this is not YAML: unclosed bracket '['"),
         (
-            "a: 1\n\tb: 2",
-            "a.yaml:1:4: this is not YAML: while scanning a plain scalar, found a tab (indent with spaces)",
+            "a: [1",
+            "a.yaml:1:4: invalid YAML: unclosed bracket '[' (check quotes, brackets and indentation from here upwards)",
         ),
+        ("a: 1\n\tb: 2", "a.yaml:1:4: invalid YAML: while scanning a plain scalar, found a tab (indent with spaces)"),
         (
             "listen: x\n---\nlisten: y",
-            "a.yaml:2:1: a second document begins here (keep one document a file; pass several files with --config)",
+            "a.yaml:2:1: a second YAML document starts here (keep one document in a file; pass several files with --config)",
         ),
         ("agents: !custom {}", "a.yaml:1:17: the tag !custom is not supported (write the plain value)"),
-        ("? [a]\n: b", "a.yaml:1:3: a key must be plain text, not a list or a map"),
-        ("a: &x [*x]", "a.yaml:1:8: this alias stands inside what it names"),
+        ("? [a]\n: b", "a.yaml:1:3: a key must be text, not a list or a mapping"),
+        ("a: &x [*x]", "a.yaml:1:8: this alias is inside the value that it names (write the value)"),
         (
             "b: &b {}\na: {<<: *b}",
             "a.yaml:2:5: merge keys are not supported (write the keys out, or use several files with --config)",
         ),
-        ("a: .nan", "a.yaml:1:4: .nan is not a number that a config can hold"),
+        ("a: .nan", "a.yaml:1:4: .nan is not supported as a number (write a number)"),
     ] {
         let found = mistakes(&[text]);
         assert_eq!(found.first().map(String::as_str), Some(expected), "{text:?}");
@@ -108,7 +108,7 @@ fn what_is_not_yaml_is_said_where_it_stops_being_yaml() {
             .to_string(),
         "a.yaml:2:7: byte 0xff is not UTF-8 (save the file as UTF-8)"
     );
-    assert_eq!(mistakes(&["[1]"]), ["a.yaml:1:1: the config must be an object, not a list"]);
+    assert_eq!(mistakes(&["[1]"]), ["a.yaml:1:1: the config must be a mapping, not a list"]);
 }
 
 #[test]

@@ -61,21 +61,30 @@ impl Node {
         }
     }
 
-    /// The position of the value at `path`, or of the last thing on the way there that exists.
-    pub(crate) fn position_of_value(&self, path: &[String]) -> Position {
+    /// The value under a key of a map, or at an index of a list.
+    pub(crate) fn child(&self, step: &str) -> Option<&Self> {
+        match &self.tree {
+            Tree::Map(entries) => entries.get(step).map(|entry| &entry.node),
+            Tree::List(items) => step.parse::<usize>().ok().and_then(|index| items.get(index)),
+            Tree::Null | Tree::Bool(_) | Tree::Number(_) | Tree::Text(_) => None,
+        }
+    }
+
+    /// The value at `path`, or the last thing on the way there that exists.
+    pub(crate) fn nearest(&self, path: &[String]) -> &Self {
         let mut node = self;
         for step in path {
-            let next = match &node.tree {
-                Tree::Map(entries) => entries.get(step).map(|entry| &entry.node),
-                Tree::List(items) => step.parse::<usize>().ok().and_then(|index| items.get(index)),
-                Tree::Null | Tree::Bool(_) | Tree::Number(_) | Tree::Text(_) => None,
-            };
-            match next {
+            match node.child(step) {
                 Some(next) => node = next,
                 None => break,
             }
         }
-        node.at
+        node
+    }
+
+    /// The position of the value at `path`, or of the last thing on the way there that exists.
+    pub(crate) fn position_of_value(&self, path: &[String]) -> Position {
+        self.nearest(path).at
     }
 
     /// The position of the last key of `path`, or of the last thing on the way there that exists.

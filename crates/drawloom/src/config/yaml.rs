@@ -40,8 +40,14 @@ pub(crate) fn parse(file: usize, bytes: &[u8]) -> Result<(Node, Vec<Fault>), Fau
     };
     for event in Parser::new_from_str_with_options(text, options) {
         let (event, span) = event.map_err(|error| {
-            let hint = error.info().contains("tab").then(|| "indent with spaces".to_owned());
-            fault(builder.position(*error.marker()), format!("this is not YAML: {}", error.info()), hint)
+            let hint = match error.info() {
+                info if info.contains("tab") => "indent with spaces",
+                info if info.contains("mapping values are not allowed") => "quote a text that contains \": \"",
+                info if info.contains("unknown anchor") => "define the anchor above with &NAME, or write the value",
+                _ => "check quotes, brackets and indentation from here upwards",
+            };
+            let hint = Some(hint.to_owned());
+            fault(builder.position(*error.marker()), format!("invalid YAML: {}", error.info()), hint)
         })?;
         builder.take(event, span.start)?;
     }
@@ -101,8 +107,8 @@ impl Builder {
             Event::DocumentStart(..) => {
                 self.documents += 1;
                 if self.documents > 1 {
-                    let hint = "keep one document a file; pass several files with --config";
-                    return Err(fault(at, "a second document begins here", Some(hint.into())));
+                    let hint = "keep one document in a file; pass several files with --config";
+                    return Err(fault(at, "a second YAML document starts here", Some(hint.into())));
                 }
             }
             Event::Scalar(text, style, anchor, tag) => {
@@ -115,7 +121,9 @@ impl Builder {
                     return self.take_key(text.into_owned(), at);
                 }
                 let tree = match (style, tag) {
-                    (ScalarStyle::Plain, None) => plain(&text).map_err(|message| fault(at, message, None))?,
+                    (ScalarStyle::Plain, None) => {
+                        plain(&text).map_err(|message| fault(at, message, Some("write a number".into())))?
+                    }
                     _ => Tree::Text(text.into_owned()),
                 };
                 self.add(Node { at, tree }, anchor)?;
@@ -130,16 +138,26 @@ impl Builder {
             Event::SequenceEnd | Event::MappingEnd => self.close()?,
             Event::Alias(anchor) => {
                 if self.wants_key() {
-                    return Err(fault(at, "an alias cannot be a key", None));
+                    return Err(fault(at, "an alias cannot be a key", Some("write the key".into())));
                 }
                 let Some(node) = self.anchors.get(&anchor) else {
-                    return Err(fault(at, "this alias stands inside what it names", None));
+                    return Err(fault(
+                        at,
+                        "this alias is inside the value that it names",
+                        Some("write the value".into()),
+                    ));
                 };
                 let node = node.clone();
                 self.count(&node, at)?;
                 self.add(Node { at, tree: node.tree }, 0)?;
             }
-            Event::UnresolvedAlias(name) => return Err(fault(at, format!("there is no anchor {name:?}"), None)),
+            Event::UnresolvedAlias(name) => {
+                return Err(fault(
+                    at,
+                    format!("unknown anchor {name:?}"),
+                    Some(format!("define it above with &{name}, or write the value")),
+                ));
+            }
             // Beginnings and ends of the stream, comments: nothing that is a value.
             _ => {}
         }
@@ -163,8 +181,8 @@ impl Builder {
                 self.faults.push(Fault {
                     at,
                     path,
-                    message: format!("key {text:?} stands here a second time; first in line {}", first.at.line),
-                    hint: Some("keep one of them".into()),
+                    message: format!("duplicate key {text:?}; first in line {}", first.at.line),
+                    hint: Some("remove one of them".into()),
                 });
             }
             *key = Some((text, at));
@@ -177,10 +195,10 @@ impl Builder {
             return Err(refused_tag(at, &tag));
         }
         if self.wants_key() {
-            return Err(fault(at, "a key must be plain text, not a list or a map", None));
+            return Err(fault(at, "a key must be text, not a list or a mapping", None));
         }
         if self.stack.len() >= DEPTH_LIMIT {
-            return Err(fault(at, format!("values stand more than {DEPTH_LIMIT} deep in each other"), None));
+            return Err(fault(at, format!("values are nested more than {DEPTH_LIMIT} levels deep"), None));
         }
         self.spend(1, 0, at)?;
         self.stack.push(Frame { at, anchor, parts });
@@ -268,7 +286,7 @@ fn plain(text: &str) -> Result<Tree, String> {
         "true" | "True" | "TRUE" => Tree::Bool(true),
         "false" | "False" | "FALSE" => Tree::Bool(false),
         ".inf" | "+.inf" | "-.inf" | ".Inf" | ".INF" | ".nan" | ".NaN" | ".NAN" => {
-            return Err(format!("{text} is not a number that a config can hold"));
+            return Err(format!("{text} is not supported as a number"));
         }
         _ => match number(text) {
             Some(number) => Tree::Number(number),

@@ -177,7 +177,7 @@ pub(super) fn load(request: &Request, text: &str) -> Result<Loaded, Vec<Mistake>
             },
         }
     }
-    config::join(texts, &environment::exact_variable)
+    config::join_with_dotenv(texts, &environment::exact_variable)
 }
 
 /// A config without any provider gets those whose keys are set, or a script, so that its agents run.

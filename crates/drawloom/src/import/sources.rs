@@ -4,7 +4,7 @@
 //! stay off unless the grant names them.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
 };
 
@@ -66,6 +66,8 @@ pub(crate) struct Sourced {
     pub(crate) findings: Vec<Finding>,
     /// Variables that servers of the folders name.
     pub(crate) variables: BTreeSet<String>,
+    /// The folder that an agent, a prompt or an MCP server came from, by section and name.
+    pub(crate) origins: BTreeMap<Vec<String>, PathBuf>,
 }
 
 /// Adds what the sources hold to the config.
@@ -78,10 +80,13 @@ pub(crate) fn apply(config: &mut Config, lookup: &dyn Fn(&str) -> Option<String>
         if !source.claude.is_dir() {
             let at = at.iter().cloned().chain(["claude".to_owned()]);
             let message = format!("{} is not a directory", source.claude.display());
-            problems
-                .push(Problem::new(at, message).with_hint("give the path of the folder, relative to the config file"));
+            problems.push(
+                Problem::new(at, message)
+                    .with_hint("write the path of an existing folder; a relative path starts at the config file"),
+            );
             continue;
         }
+        let before = names(config);
         let target = Target::of(config);
         let tree = Tree::read_in_place(&source.claude);
         let mut mapped = map(&tree, &target, lookup);
@@ -101,6 +106,8 @@ pub(crate) fn apply(config: &mut Config, lookup: &dyn Fn(&str) -> Option<String>
                 false => sourced.skills.push(skill.clone()),
             }
         }
+        let added = names(config).into_iter().filter(|name| !before.contains(name));
+        sourced.origins.extend(added.map(|name| (name, source.claude.clone())));
         sourced.folders.extend(guarded(source));
         sourced.findings.extend(findings(&at, source, mapped.items));
     }
@@ -113,6 +120,15 @@ pub(crate) fn apply(config: &mut Config, lookup: &dyn Fn(&str) -> Option<String>
         }
     }
     if problems.is_empty() { Ok(sourced) } else { Err(problems) }
+}
+
+/// The sections and names of everything that a source can bring.
+fn names(config: &Config) -> BTreeSet<Vec<String>> {
+    let section = |section: &str, name: &String| vec![section.to_owned(), name.clone()];
+    let agents = config.agents.keys().map(|name| section("agents", name));
+    let prompts = config.prompts.keys().map(|name| section("prompts", name));
+    let servers = config.mcp_servers.keys().map(|name| section("mcp_servers", name));
+    agents.chain(prompts).chain(servers).collect()
 }
 
 /// Takes names out of the gates of sourced agents that mean nothing here: a folder's mistake must not stop a server.

@@ -75,7 +75,7 @@ impl Words {
     fn of(loaded: &Loaded) -> Self {
         let folder = super::name(&loaded.files).parent().map(Path::to_owned);
         let named = loaded.env_names.iter().filter(|name| environment::sounds_secret(name));
-        let value = |name: &String| Some((environment::variable(name)?, format!("${{{name}}}")));
+        let value = |name: &String| Some((loaded.variable(name)?, format!("${{{name}}}")));
         let mut secrets: Vec<_> = named.filter_map(value).filter(|(value, _)| value.len() >= SHORTEST_SECRET).collect();
         secrets.sort_by(|left, right| right.0.len().cmp(&left.0.len()).then(left.cmp(right)));
         Self { folder: folder.unwrap_or_default(), secrets }

@@ -29,6 +29,7 @@ mod mcp_install;
 mod mcp_plugin;
 mod mcp_proxy;
 mod memory;
+mod mistakes;
 mod one_server;
 mod operate;
 mod outside;

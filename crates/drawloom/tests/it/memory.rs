@@ -156,6 +156,28 @@ fn a_line_without_a_value_is_refused_with_its_number_and_nothing_is_written() {
 }
 
 #[test]
+fn a_tree_that_has_ended_keeps_its_memory_and_a_repeat_still_gets_its_first_answer() {
+    let home = home();
+    let text = CONFIG.replace("- { text: \"{{prompt}}\" }", "- { text: \"{{prompt}}\", delay_ms: 600000 }")
+        + "  sleeper: { tools: [], agents: [], hosts: [], volumes: [] }\n";
+    home.write("drawloom.yaml", &text);
+    let _server = home.serve();
+    let run = home.run(&["run", "sleeper", "x", "--detach", "--json"]).exits(0).json();
+    let run = run["run_id"].as_str().expect("a run").to_owned();
+    let set = |value: &str, key: &str| {
+        let (run, value, key) = (format!("run_id={run}"), format!("value={value}"), format!("idempotency_key={key}"));
+        home.run(&["call", "set_memory", "scope=run", &run, "key=k", &value, &key])
+    };
+    let first = set("1", "one").exits(0).json();
+    home.run(&["runs", "cancel", &run]).exits(0);
+    home.run(&["runs", "show", &run, "--wait"]).exits(0);
+    assert_eq!(set("1", "one").exits(0).json(), first, "it happened before");
+    let refused = set("2", "two");
+    assert!(refused.code != 0 && refused.stdout.contains("run_ended"), "{refused:?}");
+    assert_eq!(home.run(&["memory", "get", "k", "--run", &run]).exits(0).stdout, "1\n");
+}
+
+#[test]
 fn a_tool_without_its_gate_and_a_gate_without_its_tool_are_told() {
     let home = home();
     let config = CONFIG.replace("memory_scopes: [agent, user]", "memory_scopes: []").replace(

@@ -181,6 +181,23 @@ fn a_run_is_shown_with_the_reason_of_every_failed_call_and_with_calls_on_demand(
 }
 
 #[test]
+fn a_run_at_work_is_shown_with_what_it_did_so_far() {
+    let home = Home::new();
+    let config = std::fs::read_to_string(home.path().join("drawloom.yaml")).expect("a config");
+    let slow = "        - when: { contains: dawdle, turn: 2 }\n          text: never said\n          delay_ms: 600000\n        - when: { contains: read, turn: 1 }";
+    home.write("drawloom.yaml", &config.replace("        - when: { contains: read, turn: 1 }", slow));
+    home.run(&["run", "echo", "read it and dawdle", "--detach"]).exits(0);
+    let shown = loop {
+        let shown = home.run(&["runs", "show", "last"]).exits(0).stdout;
+        if shown.contains("✓ Read") {
+            break shown;
+        }
+    };
+    assert!(shown.contains("status    running\n") && shown.contains("  1  requests 1 tool call\n"), "{shown}");
+    home.run(&["runs", "cancel", "last"]).exits(0);
+}
+
+#[test]
 fn costs_that_are_assumed_are_marked_and_the_mark_is_explained() {
     let home = Home::new();
     home.write(
@@ -190,10 +207,10 @@ fn costs_that_are_assumed_are_marked_and_the_mark_is_explained() {
          { when: { attempt: 1 }, text: a b c, chunks: 3, fail: { kind: cut, after_chunks: 2 } }, { text: done }] } } }\n\
          defaults: { provider: script, model: test }\n\
          pricing: { models: { script/test: { input: 3, output: 15 } } }\n\
-         agents: { echo: { tools: [], agents: [], volumes: [], budget_tokens: 100000 } }\n",
+         agents: { echo: { tools: [], agents: [], volumes: [], budget: { cost: 1 } } }\n",
     );
     let ran = home.run(&["run", "echo", "hi"]).exits(0);
-    let legend = "~ part of this cost is assumed: the provider did not report what was used\n";
+    let legend = "~ estimated: the provider did not report what some calls used\n";
     assert!(ran.stderr.contains(" · ~$0.") && ran.stderr.ends_with(legend), "{ran:?}");
     let list = home.run(&["runs", "list"]).exits(0);
     assert!(list.stdout.contains("  ~$0.") && list.stderr.ends_with(legend), "{list:?}");

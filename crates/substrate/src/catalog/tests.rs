@@ -130,24 +130,23 @@ fn every_name_that_does_not_exist_is_reported_at_once() {
     assert_eq!(
         problems,
         [
-            "models.fast.provider: there is no provider \"antropic\" (did you mean \"anthropic\"?)",
-            "models.half: alias \"half\" must give both `provider` and `model`",
+            "models.fast.provider: unknown provider \"antropic\" (did you mean \"anthropic\"?)",
+            "models.half: the alias \"half\" needs both `provider` and `model` (add `model`)",
             "agents.a b: \"a b\" is not an agent name: 1 to 128 letters, digits, '_', '-' or '.', in parts separated by \
              '/'",
-            "agents.b.model: there is no model alias \"fats\" (did you mean \"fast\"? To name a model at a provider, add \
+            "agents.b.model: unknown model alias \"fats\" (did you mean \"fast\"? For a model of a provider, add \
              `provider`)",
-            "agents.b.system_prompt_file: `system_prompt` and `system_prompt_file` are both given (keep one of them)",
-            "agents.b.tools.0: there is no tool \"Raed\" (did you mean \"Read\"?)",
-            "agents.b.tools.1: there is no tool \"Zsh\" (there are Read, Write, Agent, Skill, Bash, mcp__files__*, mcp__search__*)",
-            "agents.b.volumes.0: there is no volume \"shelve\" (did you mean \"shelf\"?)",
-            "agents.b.volumes.2: volumes \"work\" and \"work/sub\" overlap, so that one file would have two answers (let \
-             an agent touch only one of them)",
-            "agents.c: provider \"nobody\" is named without a `model` (add `model`, the model's name at that provider)",
-            "agents.d: no model is named (give `provider` and `model`, or `model` with an alias, here or under \
+            "agents.b.system_prompt_file: `system_prompt` and `system_prompt_file` exclude each other (keep one of them)",
+            "agents.b.tools.0: unknown tool \"Raed\" (did you mean \"Read\"?)",
+            "agents.b.tools.1: unknown tool \"Zsh\" (known: Read, Write, Agent, Skill, Bash, mcp__files__*, mcp__search__*)",
+            "agents.b.volumes.0: unknown volume \"shelve\" (did you mean \"shelf\"?)",
+            "agents.b.volumes.2: volumes \"work\" and \"work/sub\" overlap (list only one of them for an agent)",
+            "agents.c: provider \"nobody\" is given without `model` (add `model`, the model's name at that provider)",
+            "agents.d: no model is given (add `provider` and `model`, or `model` with an alias, here or under \
              `defaults`)",
-            "agents.e.provider: there is no provider \"nobody\" (there are script, anthropic, deepseek, keyless)",
-            "agents.e.system_prompt_file: cannot read \"/nowhere/prompt.md\": No such file or directory (os error 2) (the \
-             path is relative to the config file)",
+            "agents.e.provider: unknown provider \"nobody\" (known: script, anthropic, deepseek, keyless)",
+            "agents.e.system_prompt_file: cannot read \"/nowhere/prompt.md\": No such file or directory (os error 2) (create \
+             the file; a relative path starts at the config file)",
         ]
     );
 }
@@ -157,7 +156,7 @@ fn a_mistake_in_the_defaults_is_reported_once() {
     let agents = json!({ "a": {}, "b": {} });
     let problems = resolve(json!({ "agents": agents, "defaults": { "provider": "scrpt", "model": "m" } }));
     let problems = problems.expect_err("a provider that does not exist");
-    assert_eq!(problems, ["defaults.provider: there is no provider \"scrpt\" (did you mean \"script\"?)"]);
+    assert_eq!(problems, ["defaults.provider: unknown provider \"scrpt\" (did you mean \"script\"?)"]);
 }
 
 #[test]
@@ -276,19 +275,19 @@ fn mistakes_about_tiers_are_all_found() {
         "user_tiers": { "gold": {} },
     });
     let problems = resolve(config).map(drop).expect_err("mistakes");
-    let keys = "(list candidates under `tiers`, with providers that the priority lists have)";
+    let keys = "(add candidates under `tiers` whose providers the priority lists name)";
     let unusable = "can be used by user tier `gold`: their providers are not in the priority list";
     assert_eq!(
         problems,
         [
-            "provider_priority.0: there is no provider \"antropic\" (did you mean \"anthropic\"?)".to_owned(),
-            "tiers.low.0.model: there is no model alias \"nothing\" (add `provider`, or define the alias under `models`)"
+            "provider_priority.0: unknown provider \"antropic\" (did you mean \"anthropic\"?)".to_owned(),
+            "tiers.low.0.model: unknown model alias \"nothing\" (add `provider`, or add the alias under `models`)"
                 .to_owned(),
-            "tiers.low.2.provider: there is no provider \"scrip\" (did you mean \"script\"?)".to_owned(),
-            "user_tiers: there is no tier `default`, which callers have that name none (add `default: {}`)".to_owned(),
-            "agents.both.tier: `tier` and `provider` or `model` are both given (keep `tier`, or name the model)".to_owned(),
+            "tiers.low.2.provider: unknown provider \"scrip\" (did you mean \"script\"?)".to_owned(),
+            "user_tiers: the user tier `default` is missing; requests without `user_tier` use it (add `default: {}`)".to_owned(),
+            "agents.both.tier: `tier` excludes `provider` and `model` (keep `tier`, or keep `provider` and `model`)".to_owned(),
             format!("agents.both.tier: none of the candidates of tier `low` {unusable} {keys}"),
-            "agents.keyless.providers.0: there is no provider \"nobody\" (there are script, anthropic, deepseek, keyless)"
+            "agents.keyless.providers.0: unknown provider \"nobody\" (known: script, anthropic, deepseek, keyless)"
                 .to_owned(),
             format!("agents.keyless.tier: none of the candidates of tier `middle` {unusable} {keys}"),
             format!("agents.none.tier: tier `high` has no candidates for user tier `gold` {keys}"),
@@ -305,9 +304,9 @@ fn tools_of_outside_servers_need_a_server_of_that_name() {
     assert_eq!(
         wrong,
         [
-            "agents.a.tools.0: there is no MCP server \"fiels\" for the tool \"mcp__fiels__read\" (did you mean \"files\"?)",
-            "agents.a.tools.1: there is no MCP server \"web\" for the tool \"mcp__web__*\" (there are files, search)",
-            "agents.a.tools.2: there is no tool \"mcp__files\" (did you mean \"mcp__files__*\"?)",
+            "agents.a.tools.0: unknown MCP server \"fiels\" in the tool name \"mcp__fiels__read\" (did you mean \"files\"?)",
+            "agents.a.tools.1: unknown MCP server \"web\" in the tool name \"mcp__web__*\" (known: files, search)",
+            "agents.a.tools.2: unknown tool \"mcp__files\" (did you mean \"mcp__files__*\"?)",
         ]
     );
 }
@@ -372,8 +371,8 @@ fn skills_are_a_gate_with_names_and_descriptions_or_part_of_the_prompt() {
     assert_eq!(
         problems.expect_err("problems"),
         [
-            "agents.a.bundled_skills.0: there is no skill \"dye\" (there are weave, weave-fast)",
-            "agents.a.skills.0: there is no skill \"waeve\" (did you mean \"weave\"?)"
+            "agents.a.bundled_skills.0: unknown skill \"dye\" (known: weave, weave-fast)",
+            "agents.a.skills.0: unknown skill \"waeve\" (did you mean \"weave\"?)"
         ]
     );
 }

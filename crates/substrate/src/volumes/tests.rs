@@ -152,7 +152,7 @@ fn what_cannot_be_a_volume_is_reported_all_at_once() {
         [
             "volumes.a.path: \"<dir>/file\" is not a directory",
             "volumes.b.path: cannot open the directory \"<dir>/missing\": No such file or directory (os error 2)",
-            "volumes.c.default: volume \"a\" is marked as the default already",
+            "volumes.c.default: volume \"a\" is the default volume already",
         ]
     );
 }
@@ -165,9 +165,8 @@ fn config_files_are_guarded_under_every_name_that_leads_to_them() {
     std::fs::write(notes.join("real/config.yaml"), "").expect("a file");
     std::os::unix::fs::symlink("../notes/real/config.yaml", root.join("books/second.yaml")).expect("a link");
     std::os::unix::fs::symlink("books/second.yaml", root.join("first.yaml")).expect("a link");
-    table
-        .guard(&[root.join("first.yaml"), root.join("nowhere/config.yaml")], &[])
-        .expect("directories that can be opened");
+    let files = [root.join("first.yaml"), root.join("nowhere/config.yaml")];
+    table.guard(Protect { files: &files, ..Protect::default() }).expect("directories that can be opened");
     let guarded = |volume: &str| {
         let place = table.locate(&agent(&[volume]), None, "x").expect("a place");
         let paths = place.guarded.iter().filter_map(|guarded| Some((guarded.path.clone()?, guarded.rule)));

@@ -116,27 +116,27 @@ pub fn problems(servers: &BTreeMap<String, McpServerConfig>) -> Vec<(Vec<String>
         // With a `_` at an edge, a pattern for one server could mean the tools of another.
         let edges = name.starts_with('_') || name.ends_with('_') || name.contains("__");
         if name.is_empty() || name.len() > LONGEST_NAME || !name.chars().all(plain) || edges {
-            let message = format!("{name:?} cannot be a server's name: it is part of the names of tools");
-            report(&[], message, "use at most 32 letters, digits, `-` and `_`, no `__`, and no `_` at an edge");
+            let message = format!("{name:?} is not a valid server name");
+            report(&[], message, "use at most 32 letters, digits, `-` and `_`, without `__` and without `_` at either end");
         }
         match (config.command.first(), &config.url) {
-            (Some(_), Some(_)) => report(&["url"], "`command` and `url` are both given".into(), "keep one of them"),
+            (Some(_), Some(_)) => report(&["url"], "`command` and `url` exclude each other".into(), "keep one of them"),
             (None, None) => {
-                let hint = "give `command`, a list of the program and its arguments, or `url`";
-                report(&[], "there is no way to reach it".into(), hint);
+                let hint = "add `command`, a list of the program and its arguments, or `url`";
+                report(&[], "the server has neither `command` nor `url`".into(), hint);
             }
             (Some(program), None) if program.is_empty() => {
                 report(&["command", "0"], "the program is empty".into(), "name the program first, then its arguments");
             }
             (None, Some(url)) if has_credentials(url) => {
-                let message = "the address holds a credential".to_owned();
-                report(&["url"], message, "give it by name: bearer_env or headers_env");
+                let message = "the URL contains a user name or password".to_owned();
+                report(&["url"], message, "remove it, and name a variable with the credential in `bearer_env` or `headers_env`");
             }
             (None, Some(url)) if !is_address(url) => {
                 report(
                     &["url"],
-                    config.without_query(&format!("{url:?} is no address")),
-                    "write it like https://host/mcp",
+                    config.without_query(&format!("{url:?} is not a valid URL")),
+                    "write an absolute URL, such as https://mcp.example.com/mcp",
                 );
             }
             _ => {}
@@ -149,26 +149,26 @@ pub fn problems(servers: &BTreeMap<String, McpServerConfig>) -> Vec<(Vec<String>
             let (belongs, other) = if config.url.is_some() { ("command", "url") } else { ("url", "command") };
             report(
                 &[key],
-                format!("`{key}` belongs to `{belongs}`"),
-                &format!("take it out; this server has `{other}`"),
+                format!("`{key}` only works with `{belongs}`"),
+                &format!("remove `{key}`; this server has `{other}`"),
             );
         }
         // What is given in place of a name may be the secret itself, and is not shown.
         for (child, variable) in &config.env {
             if !is_variable(child) || !is_variable(variable) || looks_secret(variable) {
-                let hint = "write the name of a variable; its value is taken from drawloom's own environment";
-                report(&["env", child], "an environment variable's name is expected".into(), hint);
+                let hint = "write the variable's name, never its value";
+                report(&["env", child], "not the name of an environment variable".into(), hint);
             }
         }
         for (header, variable) in &config.headers_env {
             if !is_header(header) || !is_variable(variable) || looks_secret(variable) {
-                let hint = "write a header's name, and the name of the variable with its value";
-                report(&["headers_env", header], "this cannot be a header, or no variable".into(), hint);
+                let hint = "write HEADER: NAME, where NAME is the variable with the value";
+                report(&["headers_env", header], "not a header with the name of an environment variable".into(), hint);
             }
         }
         if config.bearer_env.as_ref().is_some_and(|variable| !is_variable(variable) || looks_secret(variable)) {
-            let message = "this is no variable's name".to_owned();
-            report(&["bearer_env"], message, "write the name of the variable, never the token itself");
+            let message = "not the name of an environment variable".to_owned();
+            report(&["bearer_env"], message, "write the variable's name, never the token");
         }
     }
     problems
@@ -290,7 +290,7 @@ mod tests {
         );
         assert_eq!(
             wrong(json!({"a__b": {"command": ["x"]}})),
-            ["a__b: \"a__b\" cannot be a server's name: it is part of the names of tools"]
+            ["a__b: \"a__b\" is not a valid server name"]
         );
         assert_eq!(
             wrong(json!({"a_": {"command": ["x"]}, "_a": {"command": ["x"]}, "a_a": {"command": ["x"]}})).len(),
@@ -310,7 +310,7 @@ mod tests {
         }
         assert_eq!(
             wrong(json!({"a": {"command": ["x"], "bearer_env": "T"}})),
-            ["a.bearer_env: `bearer_env` belongs to `url`"]
+            ["a.bearer_env: `bearer_env` only works with `url`"]
         );
         assert_eq!(
             wrong(json!({"a": {"command": ["x"], "env": {"TOKEN": "sk-123 secret"}}})),

@@ -7,12 +7,12 @@ use serde_json::{Map, Number, Value};
 
 use crate::validate::{
     compile::{Kind, Kinds, Node, Object, Tree},
-    problem::{MAX_PROBLEMS, Problem, Step},
+    problem::{Problem, Step},
 };
 
 /// Every problem of `value`, aliases in it renamed.
-pub(super) fn run(tree: &Tree, value: &mut Value) -> Vec<Problem> {
-    let mut walk = Walk { tree, problems: Vec::new(), more: 0 };
+pub(super) fn run(tree: &Tree, value: &mut Value, most: usize) -> Vec<Problem> {
+    let mut walk = Walk { tree, problems: Vec::new(), most, more: 0 };
     walk.node(0, value, Place::Root);
     if walk.more > 0 {
         let message = format!("{} more problems are not listed", walk.more);
@@ -48,6 +48,8 @@ impl Place<'_> {
 struct Walk<'a> {
     tree: &'a Tree,
     problems: Vec<Problem>,
+    /// The most problems that are listed.
+    most: usize,
     more: usize,
 }
 
@@ -59,7 +61,7 @@ impl<'a> Walk<'a> {
         message: impl FnOnce(&str) -> String,
         hint: Option<String>,
     ) {
-        if self.problems.len() >= MAX_PROBLEMS {
+        if self.problems.len() >= self.most {
             self.more += 1;
             return;
         }
@@ -103,6 +105,7 @@ impl<'a> Walk<'a> {
             (Kind::Text, Value::String(text)) if kinds.has(Kind::Integer) && text.trim().parse::<i64>().is_ok() => {
                 Some("write the number without quotes".into())
             }
+            (_, Value::String(text)) if kinds.has(Kind::List) => Some(format!("write it as a list: [{}]", clip(text))),
             (_, _) if kinds.has(Kind::List) => Some("write it as a list, such as [ ... ]".into()),
             _ => None,
         };
@@ -118,7 +121,7 @@ impl<'a> Walk<'a> {
             .and_then(|text| closest(text, names.iter().map(String::as_str)))
             .map(|meant| format!("did you mean {meant}?"));
         let (found, list) = (describe(value), names.join(", "));
-        self.say(place, "bad_value", |path| format!("{path} is {found}; it must be one of: {list}"), hint);
+        self.say(place, "bad_value", |path| format!("{path} must be one of {list}, not {found}"), hint);
     }
 
     /// A value that may have one of several forms.
@@ -154,7 +157,7 @@ impl<'a> Walk<'a> {
         let mut best: Option<Vec<Problem>> = None;
         for way in ways {
             let mut copy = value.clone();
-            let mut walk = Walk { tree: self.tree, problems: Vec::new(), more: 0 };
+            let mut walk = Walk { tree: self.tree, problems: Vec::new(), most: self.most, more: 0 };
             walk.node(*way, &mut copy, place);
             if walk.problems.is_empty() {
                 *value = copy;
@@ -165,7 +168,7 @@ impl<'a> Walk<'a> {
             }
         }
         for problem in best.unwrap_or_default() {
-            if self.problems.len() < MAX_PROBLEMS {
+            if self.problems.len() < self.most {
                 self.problems.push(problem);
             } else {
                 self.more += 1;
@@ -195,11 +198,11 @@ impl<'a> Walk<'a> {
         if bounds.least.is_some() || bounds.most.is_some() {
             let length = text.chars().count() as u64;
             if let Some(least) = bounds.least.filter(|least| length < *least) {
-                let wanted = if least == 1 { "must not be empty".into() } else { format!("needs {least} characters") };
+                let wanted = if least == 1 { "must not be empty".into() } else { format!("must have {least} characters or more") };
                 self.say(place, "too_short", |path| format!("{path} {wanted}"), None);
             }
             if let Some(most) = bounds.most.filter(|most| length > *most) {
-                self.say(place, "too_long", |path| format!("{path} has {length} characters; {most} is the most"), None);
+                self.say(place, "too_long", |path| format!("{path} has {length} characters, the limit is {most}"), None);
             }
         }
         if let Some(pattern) = &node.pattern
@@ -209,7 +212,7 @@ impl<'a> Walk<'a> {
             self.say(
                 place,
                 "bad_form",
-                |path| format!("{path} is {found:?}, which does not have the form {form}"),
+                |path| format!("{path} must match {form}, not {found:?}"),
                 None,
             );
         }
@@ -217,22 +220,22 @@ impl<'a> Walk<'a> {
 
     fn number(&mut self, node: &Node, number: &Number, place: Place<'_>) {
         if let Some(least) = node.range.least.as_ref().filter(|least| compare(number, least) == Ordering::Less) {
-            self.say(place, "out_of_range", |path| format!("{path} is {number}; {least} is the least"), None);
+            self.say(place, "out_of_range", |path| format!("{path} must be {least} or more, not {number}"), None);
         }
         if let Some(most) = node.range.most.as_ref().filter(|most| compare(number, most) == Ordering::Greater) {
-            self.say(place, "out_of_range", |path| format!("{path} is {number}; {most} is the most"), None);
+            self.say(place, "out_of_range", |path| format!("{path} must be {most} or less, not {number}"), None);
         }
     }
 
     fn list(&mut self, node: &'a Node, items: &mut [Value], place: Place<'_>) {
         let count = items.len() as u64;
         if let Some(least) = node.items.least.filter(|least| count < *least) {
-            let wanted = if least == 1 { "must not be empty".into() } else { format!("needs {least} items") };
+            let wanted = if least == 1 { "must not be empty".into() } else { format!("must have {least} items or more") };
             self.say(place, "too_short", |path| format!("{path} {wanted}"), None);
         }
         if let Some(most) = node.items.most.filter(|most| count > *most) {
             // Its items are not looked at: there may be very many.
-            return self.say(place, "too_long", |path| format!("{path} has {count} items; {most} is the most"), None);
+            return self.say(place, "too_long", |path| format!("{path} has {count} items, the limit is {most}"), None);
         }
         if node.unique {
             let mut seen = std::collections::HashSet::new();
@@ -264,8 +267,8 @@ impl<'a> Walk<'a> {
             if free {
                 map.insert((*field).to_owned(), value);
             } else {
-                let hint = Some(format!("leave {given} out"));
-                let message = |path: &str| format!("{path} is another spelling of {field}, and both are there");
+                let hint = Some(format!("remove {given}"));
+                let message = |path: &str| format!("{path} is another spelling of {field}, and both are given");
                 self.say(Place::Key(&place, given), "both_spellings", message, hint);
             }
             free
@@ -278,8 +281,8 @@ impl<'a> Walk<'a> {
                 self.node(*node, value, Place::Key(&place, key));
             } else if object.not_built.iter().any(|name| **name == **key) {
                 let place = Place::Key(&place, key);
-                let hint = Some(format!("leave {key} out"));
-                self.say(place, "not_built", |path| format!("{path} is not built in this version"), hint);
+                let hint = Some(format!("remove {key}"));
+                self.say(place, "not_built", |path| format!("{path} is not supported in this version"), hint);
             } else if let Some(node) = object.rest {
                 self.node(node, value, Place::Key(&place, key));
             } else {
@@ -297,13 +300,13 @@ impl<'a> Walk<'a> {
         let names = object.fields.iter().map(|(name, _)| &**name);
         let aliases = object.aliases.iter().map(|(alias, _)| &**alias);
         let hint = if let [(pattern, _)] = &object.patterns[..] {
-            Some(format!("names here have the form {}", pattern.source()))
+            Some(format!("names must match {}", pattern.source()))
         } else if let Some(meant) = closest(key, names.clone().chain(aliases)) {
             Some(format!("did you mean {meant}?"))
         } else if object.fields.is_empty() {
-            Some("no keys are known here".into())
+            Some("no keys are allowed here".into())
         } else {
-            Some(format!("known here: {}", names.collect::<Vec<_>>().join(", ")))
+            Some(format!("known keys: {}", names.collect::<Vec<_>>().join(", ")))
         };
         self.say(Place::Key(&place, key), "unknown_key", |path| format!("{path} is not a known key"), hint);
     }

@@ -111,8 +111,7 @@ fn config(session: &Session, report: &mut Report) -> (Option<Loaded>, Option<Res
             return (None, None);
         }
     };
-    let secrets = parts::secret_names(&loaded);
-    logging::mask_also(secrets.iter().filter_map(|name| environment::variable(name)));
+    logging::mask_also(parts::secret_values(&loaded));
     let resolved = resolve::resolve(&loaded, &crate::Extra::default()).map_err(config::refuse).and_then(|resolved| {
         if let Ok(project) = Project::find_data(&session.globals) {
             resolve::keep_apart(&loaded, &resolved, &project.data)?;

@@ -111,7 +111,8 @@ async fn changes(call: &Call<'_>, place: &Place, input: &memory::WatchMemory) ->
         }
     }
     found.sort_by_key(|change| change.revision);
-    let most = call.result_bytes.map_or(found.len(), |most| super::super::fitting(&found, most)).min(MOST_CHANGES);
+    let most =
+        call.result_bytes.map_or(found.len(), |most| super::super::fitting(found.iter(), most)).min(MOST_CHANGES);
     let truncated = found.len() > most;
     found.truncate(most);
     let next = found.last().map_or(after, |change| change.revision);

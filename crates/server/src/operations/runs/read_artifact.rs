@@ -20,11 +20,25 @@ use futures::StreamExt;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::{
-    operation::{Answer, Call, Card, Operation},
+    operation::{Answer, Call, Card, Operation, Parameter, Told},
     operations::artifacts::get_artifact,
 };
 
 pub(crate) struct ReadArtifact;
+
+const PARAMETERS: &[Parameter] = &[
+    Parameter::needs("run_id", "The run."),
+    Parameter::takes(
+        "name",
+        "final_text (default) is the answer, journal everything that happened, or the name of an artifact.",
+    ),
+    Parameter::takes("from_line", "First line, from 1."),
+    Parameter::takes("lines", "Maximum number of lines."),
+    Parameter::takes("offset", "First byte, from 0: go on where the part before ended."),
+    Parameter::takes("max_bytes", "Maximum bytes (default 16384)."),
+    Parameter::takes("grep", "Regular expression: only matching lines, with line numbers."),
+    Parameter::takes("context", "Lines around each match."),
+];
 
 /// How long a search may take; it is looked at between lines.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
@@ -40,10 +54,9 @@ impl Operation for ReadArtifact {
     fn card(&self) -> Card {
         Card::of::<Self::Input>("Read part of a long text of a run, or search it.", Scope::RunsRead)
             .toolset("core")
-            .advice(
-                "Use it when a result has an artifact in place of final_text: the text is long, and the outline says what \
-                 is where. Read only what you need, by lines, by bytes, or with grep.",
-            )
+            .told(Told::Part)
+            .parameters(PARAMETERS)
+            .advice("Use it when an answer came as an outline. Read only what you need: by lines, or with grep.")
     }
 
     async fn call(&self, call: &Call<'_>, input: Self::Input) -> Result<Answer<ArtifactPart>, Failure> {
