@@ -146,7 +146,7 @@ pub enum Command {
     Memory(commands::memory::Memory),
     /// Re-run recorded decisions offline and report differences
     Replay(commands::replay::Replay),
-    /// List agents
+    /// List and show agents
     #[command(subcommand)]
     Agents(commands::agents::Agents),
     /// List and show skills
@@ -157,7 +157,7 @@ pub enum Command {
     Models(commands::models::Models),
     /// Check config files and report every error
     Validate(commands::validate::Validate),
-    /// Print the config schema
+    /// Show the config and its schema
     #[command(subcommand)]
     Config(commands::config::ConfigCommand),
     /// Show what the config can do, and trust it

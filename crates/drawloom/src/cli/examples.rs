@@ -232,6 +232,20 @@ Examples:
   drawloom agents list -q        print only their names",
     ),
     (
+        "drawloom agents show",
+        "\
+Examples:
+  drawloom agents show reviewer          show the agent reviewer as it will run
+  drawloom agents show reviewer --json   print it for a script",
+    ),
+    (
+        "drawloom config show",
+        "\
+Examples:
+  drawloom config show                              show every value and where it comes from
+  drawloom config show -c base.yaml -c local.yaml   show two merged files",
+    ),
+    (
         "drawloom skills",
         "\
 Examples:

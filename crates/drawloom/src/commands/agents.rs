@@ -13,7 +13,7 @@ use crate::{
     output::{Column, Format, Style, Text, first_line},
 };
 
-/// List agents
+/// List and show agents
 #[derive(Debug, Subcommand)]
 pub enum Agents {
     /// List agents with their models, tools and gates

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::{
     cli::{Layout, Look},
@@ -47,6 +47,11 @@ impl Call {
 
     pub(crate) async fn perform(self, session: &Session) -> Result<Exit, CommandError> {
         let Some(name) = self.name else {
+            if self.json.is_some() || self.output.is_some() {
+                let list = operations::cards().map(|card| json!({ "name": card.name(), "summary": card.summary }));
+                session.output.json(&json!({ "operations": list.collect::<Vec<_>>() }));
+                return Ok(Exit::Done);
+            }
             for card in operations::cards() {
                 session.output.line(format!("{:<14} {}", card.name(), card.summary));
             }

@@ -70,6 +70,7 @@ impl Logs {
             output.note("waiting for new lines; Ctrl-C to stop");
         }
         let mut stop = Box::pin(stop_signal());
+        let mut more = More { output, pending: String::new() };
         loop {
             tokio::select! {
                 () = &mut stop => return Ok(Exit::Done),
@@ -82,10 +83,10 @@ impl Logs {
             if std::fs::metadata(&path).is_ok_and(|found| found.ino() != log.identity)
                 && let Ok(new) = Log::open(&path)
             {
-                log.rest(u64::MAX).unwrap_or_default().lines().for_each(|line| show(output, line));
+                more.show(&log.rest(u64::MAX).unwrap_or_default());
                 log = Log { at: 0, ..new };
             }
-            log.rest(u64::MAX).map_err(explain)?.lines().for_each(|line| show(output, line));
+            more.show(&log.rest(u64::MAX).map_err(explain)?);
         }
     }
 }
@@ -98,6 +99,25 @@ fn show(output: &Output, line: &str) {
     match serde_json::from_str::<Value>(line) {
         Ok(value) if value.is_object() => output.json_line(&value),
         _ => output.json_line(&json!({ "message": line })),
+    }
+}
+
+/// What a followed log gets. For programs, a line is shown once it is whole.
+struct More<'a> {
+    output: &'a Output,
+    pending: String,
+}
+
+impl More<'_> {
+    fn show(&mut self, text: &str) {
+        if self.output.format() == Format::Human {
+            return self.output.write(text);
+        }
+        self.pending.push_str(text);
+        while let Some(end) = self.pending.find('\n') {
+            let line: String = self.pending.drain(..=end).collect();
+            show(self.output, line.trim_end_matches('\n'));
+        }
     }
 }
 

@@ -95,8 +95,9 @@ impl Restore {
                     (0, _) => {}
                     (_, true) => session.output.line(format!("cancelled {cancelled} unfinished runs")),
                     (left, false) => session.output.line(format!(
-                        "{} unfinished runs continue when the server starts: `drawloom restart`",
-                        count(left)
+                        "{} unfinished {} when the server starts: `drawloom restart`",
+                        count(left),
+                        if left == 1 { "run continues" } else { "runs continue" },
                     )),
                 }
             }

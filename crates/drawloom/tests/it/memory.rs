@@ -100,7 +100,7 @@ fn a_file_that_was_exported_can_be_imported_again_and_changes_only_what_differs(
     let first: Value = serde_json::from_str(exported.lines().next().expect("a line")).expect("JSON");
     assert_eq!((&first["key"], &first["provenance"]["operation"]), (&json!("k0"), &json!("set_memory")));
     home.write("memory.jsonl", &exported);
-    assert_eq!(home.run(&["memory", "import", "memory.jsonl", "--tenant"]).exits(0).stdout, "3 entries are imported\n");
+    assert_eq!(home.run(&["memory", "import", "memory.jsonl", "--tenant"]).exits(0).stdout, "imported 3 entries\n");
     home.run(&["memory", "set", "k0", "changed", "--tenant"]).exits(0);
     home.run(&["memory", "import", "memory.jsonl", "--tenant"]).exits(0);
     let kept = home.run(&["memory", "get", "k0", "--tenant"]).exits(0).stdout;

@@ -115,9 +115,10 @@ fn a_batch_can_come_from_a_file() {
     let ran = home.run(&["batch", "bad.yaml"]).exits(2);
     assert_eq!(
         ran.stderr,
-        "error: the batch is not as it must be\n  \
+        "error: invalid batch: 2 problems\n  \
          spawns[0].promt is not a known key (did you mean prompt?)\n  \
-         spawns[1] must be an object, not 3\n"
+         spawns[1] must be an object, not 3\n\
+         hint: a batch is a list of runs: - { agent: AGENT, prompt: PROMPT }\n"
     );
 }
 

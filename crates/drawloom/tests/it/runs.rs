@@ -98,7 +98,7 @@ fn a_journal_folds_again_to_the_same_decisions() {
     let replay = home.run(&["replay", &run, "--json"]).exits(0).json();
     assert_eq!(replay["ok"], true);
     let shown = home.run(&["replay", &run]).exits(0).stdout;
-    assert!(shown.contains("0 of them differ today"), "{shown}");
+    assert!(shown.contains("0 of them differ now"), "{shown}");
     home.run(&["replay", "r_00000000000000000000000000000000"]).exits(2);
 }
 
