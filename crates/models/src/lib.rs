@@ -113,7 +113,9 @@ impl Explain for Error {
     fn hint(&self) -> Option<String> {
         match self {
             Self::NotForDriver { key, .. } => Some(format!("remove `{key}`")),
-            Self::MissingKey { .. } => Some("add `api_key_env` with the name of the variable that holds the key".into()),
+            Self::MissingKey { .. } => {
+                Some("add `api_key_env` with the name of the variable that holds the key".into())
+            }
             Self::BadKey { .. } => Some("check the variable that `api_key_env` names for stray characters".into()),
             Self::BadAddress { .. } => Some("write it like https://models.example/v1".into()),
             Self::BadRule { .. } | Self::Client { .. } => None,

@@ -186,7 +186,9 @@ pub(crate) fn choose(inputs: &Inputs<'_>, at: &[&str], choice: &ModelChoice) -> 
                     Some(hint) => format!("{hint} For a model of a provider, add `provider`"),
                     None => "add `provider`, or add the alias under `models`".into(),
                 };
-                Err(Problem::new(at, format!("unknown model alias {alias:?}")).with_hint(hint).of_unknown("models", alias))
+                Err(Problem::new(at, format!("unknown model alias {alias:?}"))
+                    .with_hint(hint)
+                    .of_unknown("models", alias))
             }
         },
         (None, None) => Err(Problem::new(at.iter().copied(), "no model is given")
@@ -204,7 +206,11 @@ struct Resolving<'a> {
 
 impl Resolving<'_> {
     fn definition(&mut self) -> Option<Definition> {
-        let name = self.name.parse::<AgentName>().map_err(|error| self.report(&[], error.to_string(), Some("rename the agent".into()))).ok();
+        let name = self
+            .name
+            .parse::<AgentName>()
+            .map_err(|error| self.report(&[], error.to_string(), Some("rename the agent".into())))
+            .ok();
         let executor = self.executor();
         // An unknown executor is reported as such; its models are checked as those of `model`.
         let (provider, model, choices) = match executor == MODEL || !self.inputs.executors.contains(&executor) {
@@ -318,8 +324,7 @@ impl Resolving<'_> {
                 (first.provider, first.model, choices)
             }
             Err(message) => {
-                let hint =
-                    Some("add candidates under `tiers` whose providers the priority lists name".to_owned());
+                let hint = Some("add candidates under `tiers` whose providers the priority lists name".to_owned());
                 self.report_unknown(&["tier"], ("tiers", tier.as_str()), message, hint);
                 Default::default()
             }

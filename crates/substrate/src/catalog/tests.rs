@@ -284,8 +284,10 @@ fn mistakes_about_tiers_are_all_found() {
             "tiers.low.0.model: unknown model alias \"nothing\" (add `provider`, or add the alias under `models`)"
                 .to_owned(),
             "tiers.low.2.provider: unknown provider \"scrip\" (did you mean \"script\"?)".to_owned(),
-            "user_tiers: the user tier `default` is missing; requests without `user_tier` use it (add `default: {}`)".to_owned(),
-            "agents.both.tier: `tier` excludes `provider` and `model` (keep `tier`, or keep `provider` and `model`)".to_owned(),
+            "user_tiers: the user tier `default` is missing; requests without `user_tier` use it (add `default: {}`)"
+                .to_owned(),
+            "agents.both.tier: `tier` excludes `provider` and `model` (keep `tier`, or keep `provider` and `model`)"
+                .to_owned(),
             format!("agents.both.tier: none of the candidates of tier `low` {unusable} {keys}"),
             "agents.keyless.providers.0: unknown provider \"nobody\" (known: script, anthropic, deepseek, keyless)"
                 .to_owned(),

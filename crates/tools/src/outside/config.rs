@@ -117,7 +117,11 @@ pub fn problems(servers: &BTreeMap<String, McpServerConfig>) -> Vec<(Vec<String>
         let edges = name.starts_with('_') || name.ends_with('_') || name.contains("__");
         if name.is_empty() || name.len() > LONGEST_NAME || !name.chars().all(plain) || edges {
             let message = format!("{name:?} is not a valid server name");
-            report(&[], message, "use at most 32 letters, digits, `-` and `_`, without `__` and without `_` at either end");
+            report(
+                &[],
+                message,
+                "use at most 32 letters, digits, `-` and `_`, without `__` and without `_` at either end",
+            );
         }
         match (config.command.first(), &config.url) {
             (Some(_), Some(_)) => report(&["url"], "`command` and `url` exclude each other".into(), "keep one of them"),
@@ -130,7 +134,11 @@ pub fn problems(servers: &BTreeMap<String, McpServerConfig>) -> Vec<(Vec<String>
             }
             (None, Some(url)) if has_credentials(url) => {
                 let message = "the URL contains a user name or password".to_owned();
-                report(&["url"], message, "remove it, and name a variable with the credential in `bearer_env` or `headers_env`");
+                report(
+                    &["url"],
+                    message,
+                    "remove it, and name a variable with the credential in `bearer_env` or `headers_env`",
+                );
             }
             (None, Some(url)) if !is_address(url) => {
                 report(
@@ -288,10 +296,7 @@ mod tests {
             wrong(json!({"a": {"command": ["x"], "url": "http://h"}}))[0],
             "a.url: `command` and `url` are both given"
         );
-        assert_eq!(
-            wrong(json!({"a__b": {"command": ["x"]}})),
-            ["a__b: \"a__b\" is not a valid server name"]
-        );
+        assert_eq!(wrong(json!({"a__b": {"command": ["x"]}})), ["a__b: \"a__b\" is not a valid server name"]);
         assert_eq!(
             wrong(json!({"a_": {"command": ["x"]}, "_a": {"command": ["x"]}, "a_a": {"command": ["x"]}})).len(),
             2

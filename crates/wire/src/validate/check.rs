@@ -198,23 +198,27 @@ impl<'a> Walk<'a> {
         if bounds.least.is_some() || bounds.most.is_some() {
             let length = text.chars().count() as u64;
             if let Some(least) = bounds.least.filter(|least| length < *least) {
-                let wanted = if least == 1 { "must not be empty".into() } else { format!("must have {least} characters or more") };
+                let wanted = if least == 1 {
+                    "must not be empty".into()
+                } else {
+                    format!("must have {least} characters or more")
+                };
                 self.say(place, "too_short", |path| format!("{path} {wanted}"), None);
             }
             if let Some(most) = bounds.most.filter(|most| length > *most) {
-                self.say(place, "too_long", |path| format!("{path} has {length} characters, the limit is {most}"), None);
+                self.say(
+                    place,
+                    "too_long",
+                    |path| format!("{path} has {length} characters, the limit is {most}"),
+                    None,
+                );
             }
         }
         if let Some(pattern) = &node.pattern
             && !pattern.matches(text)
         {
             let (found, form) = (clip(text), pattern.source());
-            self.say(
-                place,
-                "bad_form",
-                |path| format!("{path} must match {form}, not {found:?}"),
-                None,
-            );
+            self.say(place, "bad_form", |path| format!("{path} must match {form}, not {found:?}"), None);
         }
     }
 
@@ -230,7 +234,8 @@ impl<'a> Walk<'a> {
     fn list(&mut self, node: &'a Node, items: &mut [Value], place: Place<'_>) {
         let count = items.len() as u64;
         if let Some(least) = node.items.least.filter(|least| count < *least) {
-            let wanted = if least == 1 { "must not be empty".into() } else { format!("must have {least} items or more") };
+            let wanted =
+                if least == 1 { "must not be empty".into() } else { format!("must have {least} items or more") };
             self.say(place, "too_short", |path| format!("{path} {wanted}"), None);
         }
         if let Some(most) = node.items.most.filter(|most| count > *most) {
