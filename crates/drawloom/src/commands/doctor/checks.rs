@@ -90,7 +90,10 @@ async fn keys(report: &mut Report, resolved: &Resolved) {
         let asked = tokio::time::timeout(KEY_TIMEOUT, model.list()).await;
         let took = duration(SystemClock.now().since(began).as_millis() as u64);
         match asked {
-            Ok(Ok(models)) => report.ok("key", format!("{id}: accepted, {} models ({took})", models.len())),
+            Ok(Ok(models)) => {
+                let models = if models.len() == 1 { "1 model".to_owned() } else { format!("{} models", models.len()) };
+                report.ok("key", format!("{id}: accepted, {models} ({took})"));
+            }
             Ok(Err(error)) => {
                 let failure = crate::models::failure(&error);
                 report.add(Verdict::Fail, "key", format!("{id}: {} ({took})", failure.message), failure.hint);
