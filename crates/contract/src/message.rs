@@ -88,9 +88,7 @@ impl Thought {
 pub struct ToolUse {
     /// The provider's id of the call: shown, and sent back to that provider; never a key of ours.
     pub id: String,
-    /// The tool.
     pub name: String,
-    /// Its input.
     pub input: Value,
 }
 

@@ -174,7 +174,6 @@ pub struct ProviderLoad {
 /// One recorded decision beside what today's code decides.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ReplayStep {
-    /// The record.
     pub seq: Seq,
     /// What was decided then.
     pub recorded: String,
@@ -186,7 +185,6 @@ pub struct ReplayStep {
 /// A journal folded again, with no model and no tool called.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Replay {
-    /// The run.
     pub run_id: RunId,
     /// Records folded.
     pub records: u64,

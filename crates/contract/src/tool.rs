@@ -129,7 +129,7 @@ impl From<ChangeError> for ToolError {
 
 impl From<serde_json::Error> for ToolError {
     fn from(error: serde_json::Error) -> Self {
-        Self::Invalid(format!("the input does not fit the tool: {error}"))
+        Self::Invalid(format!("invalid tool input: {error}"))
     }
 }
 
