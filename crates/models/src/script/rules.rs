@@ -117,7 +117,7 @@ impl Fail {
     /// The failure as a model returns it.
     pub(super) fn error(&self) -> TurnError {
         let message = match self.message.as_str() {
-            "" => "the script says so".to_owned(),
+            "" => "scripted failure".to_owned(),
             message => message.to_owned(),
         };
         self.kind.error(message, self.retry_after_ms.map(Duration::from_millis))
@@ -135,10 +135,10 @@ impl Compiled {
         let pattern =
             rule.when.matches.as_deref().map(Regex::new).transpose().map_err(|e| format!("when.matches: {e}"))?;
         if rule.when.chance.is_some_and(|chance| !(0.0..=1.0).contains(&chance)) {
-            return Err("when.chance is not between 0 and 1".into());
+            return Err("when.chance must be between 0 and 1".into());
         }
         if rule.text.is_none() && rule.calls.is_empty() && rule.fail.is_none() {
-            return Err("it says nothing: give it `text`, `calls` or `fail`".into());
+            return Err("the rule has no effect: add `text`, `calls` or `fail`".into());
         }
         Ok(Self { rule: rule.clone(), pattern })
     }
