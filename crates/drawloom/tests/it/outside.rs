@@ -78,9 +78,10 @@ fn the_operators_filter_and_the_agents_list_decide_which_tools_there_are() {
         .turn("hang", json!({}))
         .turn("echo", json!({"text": "hello"}))
         .run();
-    let hidden = "tools: `mcp__out__hang` is missing: the server has no such tool, or the operator's filter hides it";
+    let hidden =
+        "tools: `mcp__out__hang` not available: the MCP server has no such tool, or the config's filter hides it";
     assert_eq!(played.result["warnings"], json!([hidden]));
-    let refusal = "there is no tool `mcp__out__hang` for this agent; it has mcp__out__echo, mcp__out__fail";
+    let refusal = "unknown tool \"mcp__out__hang\"; this agent's tools: mcp__out__echo, mcp__out__fail";
     assert_eq!(played.texts(), [refusal, "hello"]);
 }
 

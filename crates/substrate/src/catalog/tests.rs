@@ -132,7 +132,7 @@ fn every_name_that_does_not_exist_is_reported_at_once() {
         [
             "models.fast.provider: there is no provider \"antropic\" (did you mean \"anthropic\"?)",
             "models.half: alias \"half\" must give both `provider` and `model`",
-            "agents.a b: \"a b\" is not an agent name: 1 to 128 letters, digits, '_', '-' or '.', in parts separated by \
+            "agents.a b: invalid agent name \"a b\": expected 1 to 128 letters, digits, '_', '-' or '.', in parts separated by \
              '/'",
             "agents.b.model: there is no model alias \"fats\" (did you mean \"fast\"? To name a model at a provider, add \
              `provider`)",

@@ -179,7 +179,7 @@ mod tests {
         let failed = json!({"content": [{"type": "text", "text": "no such file"}], "isError": true});
         assert_eq!(told(failed, 100), Err(ToolError::Failed("no such file".into())));
         let long = json!({"content": [{"type": "text", "text": "x".repeat(100)}]});
-        assert_eq!(told(long, 10), done("xxxxx\n[cut: 90 bytes are left out here]\nxxxxx"));
+        assert_eq!(told(long, 10), done("xxxxx\n[truncated: 90 bytes omitted]\nxxxxx"));
     }
 
     #[test]

@@ -116,7 +116,7 @@ fn a_huge_result_is_cut_and_says_how_much_is_missing() {
             Play::new(wire, &[]).set("max_output_bytes", json!(2_000)).turn("flood", json!({"bytes": 3_000_000})).run();
         let text = played.texts()[0];
         let half = "x".repeat(1_000);
-        assert_eq!(text, format!("{half}\n[cut: 2998000 bytes are left out here]\n{half}"), "{wire:?}");
+        assert_eq!(text, format!("{half}\n[truncated: 2998000 bytes omitted]\n{half}"), "{wire:?}");
         let played =
             Play::new(wire, &[]).turn("flood", json!({"bytes": 9_000_000})).turn("echo", json!({"text": "on"})).run();
         assert!(
@@ -234,9 +234,9 @@ fn a_run_starts_without_a_server_that_does_not_and_says_which_tools_are_missing(
     for (play, why) in cases {
         let played = play.turn("echo", json!({})).run();
         let warning = played.result["warnings"][0].as_str().expect("a warning");
-        let begin = "tools: `mcp__out__*` are missing: the MCP server out is not available: ";
+        let begin = "tools: `mcp__out__*` not available: the MCP server out is not available: ";
         assert!(warning.starts_with(&format!("{begin}{why}")), "{warning}");
-        assert_eq!(played.failure(0), "there is no tool `mcp__out__echo`; this agent has no tools");
+        assert_eq!(played.failure(0), "unknown tool \"mcp__out__echo\"; this agent has no tools");
     }
 }
 
