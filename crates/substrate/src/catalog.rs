@@ -28,7 +28,7 @@ pub const PROMPT_FILE_LIMIT: u64 = 256 * 1024;
 const MOST_TEAM: usize = 256;
 
 /// What to do about a skill that does not exist when there are none at all.
-const NO_SKILLS: &str = "list the directory that holds its folder under `skills.directories`";
+const NO_SKILLS: &str = "add the directory that contains its folder to `skills.directories`";
 
 /// What agents are resolved against. Paths in it are absolute, or relative to the current directory.
 pub struct Inputs<'a> {
@@ -135,7 +135,7 @@ fn check_aliases(inputs: &Inputs<'_>) -> Vec<Problem> {
         let at = ["models", alias];
         match (&choice.provider, &choice.model) {
             (Some(provider), Some(_)) => problems.extend(unknown_provider(inputs, at, provider)),
-            _ => problems.push(Problem::new(at, format!("alias {alias:?} must give both `provider` and `model`"))),
+            _ => problems.push(Problem::new(at, format!("alias {alias:?} must set both `provider` and `model`"))),
         }
     }
     if inputs.defaults != &ModelChoice::default()
@@ -150,7 +150,7 @@ fn unknown_provider<'a>(inputs: &Inputs<'_>, at: impl IntoIterator<Item = &'a st
     if inputs.providers.iter().any(|known| known == provider) {
         return None;
     }
-    let problem = Problem::new(at.into_iter().chain(["provider"]), format!("there is no provider {provider:?}"));
+    let problem = Problem::new(at.into_iter().chain(["provider"]), format!("unknown provider {provider:?}"));
     Some(match did_you_mean(provider, inputs.providers.iter().map(String::as_str)) {
         Some(hint) => problem.with_hint(hint),
         None => problem.with_hint("define it under `providers`"),
@@ -165,8 +165,8 @@ pub(crate) fn choose(inputs: &Inputs<'_>, at: &[&str], choice: &ModelChoice) -> 
             None => Ok((provider.clone(), model.clone())),
         },
         (Some(provider), None) => {
-            Err(Problem::new(at.iter().copied(), format!("provider {provider:?} is named without a `model`"))
-                .with_hint("add `model`, the model's name at that provider"))
+            Err(Problem::new(at.iter().copied(), format!("provider {provider:?} is set without a `model`"))
+                .with_hint("add `model`: the provider's name of the model"))
         }
         (None, Some(alias)) => match inputs.models.get(alias) {
             Some(ModelChoice { provider: Some(provider), model: Some(model) }) => Ok((provider.clone(), model.clone())),
@@ -175,14 +175,14 @@ pub(crate) fn choose(inputs: &Inputs<'_>, at: &[&str], choice: &ModelChoice) -> 
             None => {
                 let at = at.iter().copied().chain(["model"]);
                 let hint = match did_you_mean(alias, inputs.models.keys().map(String::as_str)) {
-                    Some(hint) => format!("{hint} To name a model at a provider, add `provider`"),
+                    Some(hint) => format!("{hint} To use a provider's model name, add `provider`"),
                     None => "add `provider`, or define the alias under `models`".into(),
                 };
-                Err(Problem::new(at, format!("there is no model alias {alias:?}")).with_hint(hint))
+                Err(Problem::new(at, format!("unknown model alias {alias:?}")).with_hint(hint))
             }
         },
-        (None, None) => Err(Problem::new(at.iter().copied(), "no model is named")
-            .with_hint("give `provider` and `model`, or `model` with an alias, here or under `defaults`")),
+        (None, None) => Err(Problem::new(at.iter().copied(), "no model set")
+            .with_hint("set `provider` and `model`, or `model` to an alias, here or under `defaults`")),
     }
 }
 
@@ -250,8 +250,8 @@ impl Resolving<'_> {
         let known = self.inputs.executors;
         if !known.contains(&named) {
             let hint = did_you_mean(&named, known.iter().map(String::as_str));
-            let hint = hint.unwrap_or_else(|| format!("there are: {}", known.join(", ")));
-            self.report(&["executor"], format!("there is no executor {named:?}"), Some(hint));
+            let hint = hint.unwrap_or_else(|| format!("available: {}", known.join(", ")));
+            self.report(&["executor"], format!("unknown executor {named:?}"), Some(hint));
         }
         named
     }
@@ -265,8 +265,8 @@ impl Resolving<'_> {
             ("tier", config.tier.is_some()),
         ];
         for (key, _) in named.into_iter().filter(|(_, is_named)| *is_named) {
-            let message = format!("executor {executor:?} asks no model, so `{key}` means nothing");
-            self.report(&[key], message, Some("leave it out".into()));
+            let message = format!("executor {executor:?} does not use a model; `{key}` has no effect");
+            self.report(&[key], message, Some("remove it".into()));
         }
         Default::default()
     }
@@ -284,8 +284,8 @@ impl Resolving<'_> {
             return (provider, model, choices);
         };
         if self.config.provider.is_some() || self.config.model.is_some() {
-            let hint = Some("keep `tier`, or name the model".to_owned());
-            self.report(&["tier"], "`tier` and `provider` or `model` are both given".into(), hint);
+            let hint = Some("keep `tier`, or set the model".to_owned());
+            self.report(&["tier"], "`tier` cannot be combined with `provider` or `model`".into(), hint);
         }
         match tiers::choices(self.inputs, self.config, tier) {
             Ok(choices) => {
@@ -295,8 +295,7 @@ impl Resolving<'_> {
                 (first.provider, first.model, choices)
             }
             Err(message) => {
-                let hint =
-                    Some("list candidates under `tiers`, with providers that the priority lists have".to_owned());
+                let hint = Some("add candidates under `tiers` whose providers are in the priority lists".to_owned());
                 self.report(&["tier"], message, hint);
                 Default::default()
             }
@@ -320,7 +319,7 @@ impl Resolving<'_> {
     fn system_prompt(&mut self) -> String {
         match (&self.config.system_prompt, &self.config.system_prompt_file) {
             (Some(_), Some(_)) => {
-                let message = "`system_prompt` and `system_prompt_file` are both given";
+                let message = "`system_prompt` and `system_prompt_file` cannot be combined";
                 self.report(&["system_prompt_file"], message.into(), Some("keep one of them".into()));
                 String::new()
             }
@@ -341,7 +340,7 @@ impl Resolving<'_> {
             let at = ["bundled_skills", &index.to_string()];
             let Some(skill) = table.find(name) else {
                 let hint = did_you_mean(name, table.names()).unwrap_or_else(|| NO_SKILLS.into());
-                self.report(&at, format!("there is no skill {name:?}"), Some(hint));
+                self.report(&at, format!("unknown skill {name:?}"), Some(hint));
                 continue;
             };
             match skill.instructions() {
@@ -365,12 +364,12 @@ impl Resolving<'_> {
                 Some(server) if !servers.iter().any(|known| known == server) => {
                     let hint = did_you_mean(server, servers.iter().map(String::as_str));
                     let hint = hint.unwrap_or_else(|| "define it under `mcp_servers`".into());
-                    self.report(&at, format!("there is no MCP server {server:?} for the tool {name:?}"), Some(hint));
+                    self.report(&at, format!("unknown MCP server {server:?} in the tool name {name:?}"), Some(hint));
                 }
                 None if !name.ends_with('*') && !known.contains(name) => {
                     let possible: Vec<String> = possible().collect();
                     let hint = did_you_mean(name, possible.iter().map(String::as_str));
-                    self.report(&at, format!("there is no tool {name:?}"), hint);
+                    self.report(&at, format!("unknown tool {name:?}"), hint);
                 }
                 Some(_) | None => {}
             }
@@ -385,7 +384,7 @@ impl Resolving<'_> {
             if !name.ends_with('*') && !known.contains(name) {
                 let hint = did_you_mean(name, known.iter().map(String::as_str));
                 let hint = hint.or_else(|| (what == "skill").then(|| NO_SKILLS.into()));
-                self.report(&[key, &index.to_string()], format!("there is no {what} {name:?}"), hint);
+                self.report(&[key, &index.to_string()], format!("unknown {what} {name:?}"), hint);
             }
         }
         listed.to_vec()
@@ -411,14 +410,14 @@ impl Resolving<'_> {
             let index = index.to_string();
             if !table.names().any(|known| known == name) {
                 let hint = did_you_mean(name, table.names()).or(Some("define it under `volumes`".into()));
-                self.report(&["volumes", &index], format!("there is no volume {name:?}"), hint);
+                self.report(&["volumes", &index], format!("unknown volume {name:?}"), hint);
             }
             let earlier = listed.iter().take_while(|other| *other != name).find(|other| table.overlap(other, name));
             if let Some(other) = earlier {
                 self.report(
                     &["volumes", &index],
-                    format!("volumes {other:?} and {name:?} overlap, so that one file would have two answers"),
-                    Some("let an agent touch only one of them".into()),
+                    format!("volumes {other:?} and {name:?} overlap"),
+                    Some("give the agent only one of them".into()),
                 );
             }
         }

@@ -8,7 +8,7 @@ pub(crate) fn did_you_mean<'a>(word: &str, known: impl IntoIterator<Item = &'a s
     match closest(word, known.iter().copied()) {
         Some(name) => Some(format!("did you mean {name:?}?")),
         None if known.is_empty() => None,
-        None => Some(format!("there are {}", known.join(", "))),
+        None => Some(format!("available: {}", known.join(", "))),
     }
 }
 
@@ -22,7 +22,7 @@ mod tests {
         for (typed, meant) in [("Raed", "Read"), ("write", "Write"), ("Agnet", "Agent"), ("Wriet", "Write")] {
             assert_eq!(did_you_mean(typed, known), Some(format!("did you mean {meant:?}?")), "{typed}");
         }
-        assert_eq!(did_you_mean("Bash", known).as_deref(), Some("there are Read, Write, Agent"));
+        assert_eq!(did_you_mean("Bash", known).as_deref(), Some("available: Read, Write, Agent"));
         assert_eq!(did_you_mean("x", []), None);
     }
 }

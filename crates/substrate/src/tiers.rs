@@ -55,19 +55,19 @@ pub type Tiers = BTreeMap<Tier, Vec<Candidate>>;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct UserTier {
-    /// Only these providers, in this order; those of the top level, when absent.
+    /// Use only these providers, in this order; defaults to the top-level list.
     pub provider_priority: Option<Vec<String>>,
-    /// Candidates by tier, in place of those of the top level.
+    /// Candidates by tier, instead of the top-level ones.
     pub tiers: Tiers,
-    /// Whether a run asks another candidate when one fails, is overloaded or throttles.
+    /// Whether a run falls back to another candidate when one fails, is overloaded or rate limited.
     pub fallback_on_error: bool,
-    /// Most changes of model in one run.
+    /// Maximum model changes per run.
     #[schemars(range(max = 20))]
     pub max_fallback_attempts: u32,
-    /// Most tries of a turn again after a failure that may pass; what the agent says, when absent.
+    /// Maximum retries of a model call after a transient error; defaults to the agent's setting.
     #[schemars(range(max = 20))]
     pub retry_attempts: Option<u32>,
-    /// How long a provider that failed is left alone, in milliseconds, unless it says how long itself.
+    /// Cooldown of a failed provider, in milliseconds, unless the provider sends its own.
     #[schemars(range(min = 1_000, max = 600_000))]
     pub rate_limit_cooldown_ms: u64,
 }
@@ -97,7 +97,7 @@ pub(crate) fn check(inputs: &Inputs<'_>) -> Vec<Problem> {
         check_tiers(inputs, &[at[0], at[1], "tiers"], &tier.tiers, &mut problems);
     }
     if !inputs.user_tiers.is_empty() && !inputs.user_tiers.contains_key(DEFAULT_USER_TIER) {
-        let message = format!("there is no tier `{DEFAULT_USER_TIER}`, which callers have that name none");
+        let message = format!("`{DEFAULT_USER_TIER}` is missing; it applies to callers without a user tier");
         problems.push(Problem::new(["user_tiers"], message).with_hint("add `default: {}`"));
     }
     problems
@@ -107,7 +107,7 @@ pub(crate) fn check_providers(inputs: &Inputs<'_>, at: &[&str], listed: &[String
     for (index, provider) in listed.iter().enumerate() {
         if !inputs.providers.contains(provider) {
             let at = at.iter().copied().chain([&*index.to_string()]).map(str::to_owned).collect::<Vec<_>>();
-            let problem = Problem::new(at.iter().map(String::as_str), format!("there is no provider {provider:?}"));
+            let problem = Problem::new(at.iter().map(String::as_str), format!("unknown provider {provider:?}"));
             problems.push(match did_you_mean(provider, inputs.providers.iter().map(String::as_str)) {
                 Some(hint) => problem.with_hint(hint),
                 None => problem.with_hint("define it under `providers`"),
@@ -163,7 +163,7 @@ pub(crate) fn choices(
             return Err(match candidates.is_empty() {
                 true => format!("tier `{}` has no candidates for user tier `{name}`", tier.as_str()),
                 false => format!(
-                    "none of the candidates of tier `{}` can be used by user tier `{name}`: their providers are not in the \
+                    "user tier `{name}` cannot use any candidate of tier `{}`: their providers are not in its \
                      priority list",
                     tier.as_str()
                 ),

@@ -130,22 +130,19 @@ fn every_name_that_does_not_exist_is_reported_at_once() {
     assert_eq!(
         problems,
         [
-            "models.fast.provider: there is no provider \"antropic\" (did you mean \"anthropic\"?)",
-            "models.half: alias \"half\" must give both `provider` and `model`",
+            "models.fast.provider: unknown provider \"antropic\" (did you mean \"anthropic\"?)",
+            "models.half: alias \"half\" must set both `provider` and `model`",
             "agents.a b: invalid agent name \"a b\": expected 1 to 128 letters, digits, '_', '-' or '.', in parts separated by \
              '/'",
-            "agents.b.model: there is no model alias \"fats\" (did you mean \"fast\"? To name a model at a provider, add \
-             `provider`)",
-            "agents.b.system_prompt_file: `system_prompt` and `system_prompt_file` are both given (keep one of them)",
-            "agents.b.tools.0: there is no tool \"Raed\" (did you mean \"Read\"?)",
-            "agents.b.tools.1: there is no tool \"Zsh\" (there are Read, Write, Agent, Skill, Bash, mcp__files__*, mcp__search__*)",
-            "agents.b.volumes.0: there is no volume \"shelve\" (did you mean \"shelf\"?)",
-            "agents.b.volumes.2: volumes \"work\" and \"work/sub\" overlap, so that one file would have two answers (let \
-             an agent touch only one of them)",
-            "agents.c: provider \"nobody\" is named without a `model` (add `model`, the model's name at that provider)",
-            "agents.d: no model is named (give `provider` and `model`, or `model` with an alias, here or under \
-             `defaults`)",
-            "agents.e.provider: there is no provider \"nobody\" (there are script, anthropic, deepseek, keyless)",
+            "agents.b.model: unknown model alias \"fats\" (did you mean \"fast\"? To use a provider's model name, add `provider`)",
+            "agents.b.system_prompt_file: `system_prompt` and `system_prompt_file` cannot be combined (keep one of them)",
+            "agents.b.tools.0: unknown tool \"Raed\" (did you mean \"Read\"?)",
+            "agents.b.tools.1: unknown tool \"Zsh\" (available: Read, Write, Agent, Skill, Bash, mcp__files__*, mcp__search__*)",
+            "agents.b.volumes.0: unknown volume \"shelve\" (did you mean \"shelf\"?)",
+            "agents.b.volumes.2: volumes \"work\" and \"work/sub\" overlap (give the agent only one of them)",
+            "agents.c: provider \"nobody\" is set without a `model` (add `model`: the provider's name of the model)",
+            "agents.d: no model set (set `provider` and `model`, or `model` to an alias, here or under `defaults`)",
+            "agents.e.provider: unknown provider \"nobody\" (available: script, anthropic, deepseek, keyless)",
             "agents.e.system_prompt_file: cannot read \"/nowhere/prompt.md\": No such file or directory (os error 2) (the \
              path is relative to the config file)",
         ]
@@ -157,7 +154,7 @@ fn a_mistake_in_the_defaults_is_reported_once() {
     let agents = json!({ "a": {}, "b": {} });
     let problems = resolve(json!({ "agents": agents, "defaults": { "provider": "scrpt", "model": "m" } }));
     let problems = problems.expect_err("a provider that does not exist");
-    assert_eq!(problems, ["defaults.provider: there is no provider \"scrpt\" (did you mean \"script\"?)"]);
+    assert_eq!(problems, ["defaults.provider: unknown provider \"scrpt\" (did you mean \"script\"?)"]);
 }
 
 #[test]
@@ -186,24 +183,20 @@ fn gates_that_cannot_work_are_found() {
     assert_eq!(
         texts,
         [
-            "note agents.lead: agent lead leaves these gates empty, by absent keys: hosts",
-            "note agents.loner: agent loner leaves these gates empty, by absent keys: hosts",
-            "warning agents.loner.agents: agent loner lists the tool Agent but its gate `agents` is empty: its model \
-             is not offered it",
-            "note agents.mute: agent mute leaves these gates empty, by absent keys: tools, hosts",
-            "warning agents.mute: agent mute has no `tools`: it can call nothing (`tools: []` says so)",
-            "note agents.reader: agent reader leaves these gates empty, by absent keys: hosts",
-            "warning agents.reader.volumes: agent reader lists the tool Read but may touch no volume: its model is not \
-             offered it",
-            "note agents.scribe: agent scribe leaves these gates empty, by absent keys: hosts",
-            "warning agents.scribe.tools: no tool has a name like \"Mcp*\"",
-            "warning agents.scribe.agents: agent scribe has a gate `agents` but does not list the tool Agent: it can \
-             spawn no agent",
-            "warning agents.scribe.volumes: agent scribe lists the tool Write but all its volumes are read only: its \
-             model is not offered it",
-            "warning agents.lead.agents: no agent has a name like \"nobody*\"",
-            "note agents.lead: agent lead has no `description`: scribe cannot know what it is for",
-            "note agents.reader: agent reader has no `description`: lead cannot know what it is for",
+            "note agents.lead: agent lead does not set these keys, which default to none: hosts",
+            "note agents.loner: agent loner does not set these keys, which default to none: hosts",
+            "warning agents.loner.agents: agent loner lists the tool Agent but `agents` is empty, so the tool is not available",
+            "note agents.mute: agent mute does not set these keys, which default to none: tools, hosts",
+            "warning agents.mute: agent mute has no `tools` and cannot call any (to silence this, set `tools: []`)",
+            "note agents.reader: agent reader does not set these keys, which default to none: hosts",
+            "warning agents.reader.volumes: agent reader lists the tool Read but has no volumes, so the tool is not available",
+            "note agents.scribe: agent scribe does not set these keys, which default to none: hosts",
+            "warning agents.scribe.tools: no tool matches \"Mcp*\"",
+            "warning agents.scribe.agents: agent scribe sets `agents` but does not list the tool Agent, so it cannot spawn agents",
+            "warning agents.scribe.volumes: agent scribe lists the tool Write but all its volumes are read-only, so the tool is not available",
+            "warning agents.lead.agents: no agent matches \"nobody*\"",
+            "note agents.lead: agent lead has no `description`, so scribe cannot tell what it is for",
+            "note agents.reader: agent reader has no `description`, so lead cannot tell what it is for",
         ]
     );
 }
@@ -276,21 +269,25 @@ fn mistakes_about_tiers_are_all_found() {
         "user_tiers": { "gold": {} },
     });
     let problems = resolve(config).map(drop).expect_err("mistakes");
-    let keys = "(list candidates under `tiers`, with providers that the priority lists have)";
-    let unusable = "can be used by user tier `gold`: their providers are not in the priority list";
+    let keys = "(add candidates under `tiers` whose providers are in the priority lists)";
+    let unusable = "their providers are not in its priority list";
     assert_eq!(
         problems,
         [
-            "provider_priority.0: there is no provider \"antropic\" (did you mean \"anthropic\"?)".to_owned(),
-            "tiers.low.0.model: there is no model alias \"nothing\" (add `provider`, or define the alias under `models`)"
+            "provider_priority.0: unknown provider \"antropic\" (did you mean \"anthropic\"?)".to_owned(),
+            "tiers.low.0.model: unknown model alias \"nothing\" (add `provider`, or define the alias under `models`)"
                 .to_owned(),
-            "tiers.low.2.provider: there is no provider \"scrip\" (did you mean \"script\"?)".to_owned(),
-            "user_tiers: there is no tier `default`, which callers have that name none (add `default: {}`)".to_owned(),
-            "agents.both.tier: `tier` and `provider` or `model` are both given (keep `tier`, or name the model)".to_owned(),
-            format!("agents.both.tier: none of the candidates of tier `low` {unusable} {keys}"),
-            "agents.keyless.providers.0: there is no provider \"nobody\" (there are script, anthropic, deepseek, keyless)"
+            "tiers.low.2.provider: unknown provider \"scrip\" (did you mean \"script\"?)".to_owned(),
+            "user_tiers: `default` is missing; it applies to callers without a user tier (add `default: {}`)"
                 .to_owned(),
-            format!("agents.keyless.tier: none of the candidates of tier `middle` {unusable} {keys}"),
+            "agents.both.tier: `tier` cannot be combined with `provider` or `model` (keep `tier`, or set the model)"
+                .to_owned(),
+            format!("agents.both.tier: user tier `gold` cannot use any candidate of tier `low`: {unusable} {keys}"),
+            "agents.keyless.providers.0: unknown provider \"nobody\" (available: script, anthropic, deepseek, keyless)"
+                .to_owned(),
+            format!(
+                "agents.keyless.tier: user tier `gold` cannot use any candidate of tier `middle`: {unusable} {keys}"
+            ),
             format!("agents.none.tier: tier `high` has no candidates for user tier `gold` {keys}"),
         ]
     );
@@ -305,9 +302,9 @@ fn tools_of_outside_servers_need_a_server_of_that_name() {
     assert_eq!(
         wrong,
         [
-            "agents.a.tools.0: there is no MCP server \"fiels\" for the tool \"mcp__fiels__read\" (did you mean \"files\"?)",
-            "agents.a.tools.1: there is no MCP server \"web\" for the tool \"mcp__web__*\" (there are files, search)",
-            "agents.a.tools.2: there is no tool \"mcp__files\" (did you mean \"mcp__files__*\"?)",
+            "agents.a.tools.0: unknown MCP server \"fiels\" in the tool name \"mcp__fiels__read\" (did you mean \"files\"?)",
+            "agents.a.tools.1: unknown MCP server \"web\" in the tool name \"mcp__web__*\" (available: files, search)",
+            "agents.a.tools.2: unknown tool \"mcp__files\" (did you mean \"mcp__files__*\"?)",
         ]
     );
 }
@@ -317,7 +314,7 @@ fn a_pattern_for_an_outside_server_is_no_mistake() {
     let agents =
         json!({"agents": {"a": {"provider": "script", "model": "m", "tools": ["mcp__files__*", "mcp__f*", "Q*"]}}});
     let (_, findings) = resolve(agents).expect("no mistakes");
-    let unknown: Vec<_> = findings.iter().filter(|finding| finding.message.contains("no tool has a name")).collect();
+    let unknown: Vec<_> = findings.iter().filter(|finding| finding.message.contains("no tool matches")).collect();
     assert_eq!(unknown.len(), 1, "{unknown:?}");
     assert!(unknown[0].message.contains("Q*"));
 }
@@ -335,7 +332,7 @@ fn a_volume_without_a_mode_is_read_only_and_agents_that_lose_writing_are_named()
     assert_eq!(said.len(), 1);
     assert_eq!(
         said[0].message,
-        "volume plain has no `mode`, so it is read only: clerk, scribe cannot write there (`mode: rw` allows it)"
+        "volume plain has no `mode`, so it is read-only and clerk, scribe cannot write to it (`mode: rw` allows it)"
     );
 }
 
@@ -353,7 +350,7 @@ fn a_team_is_listed_unless_it_is_too_large_for_a_model() {
     assert_eq!((team.len(), team[0].name.as_str(), team[0].description.as_str()), (MOST_TEAM, "w000", "works"));
     assert_eq!(find("all").team, None);
     assert!(find("all").may_spawn(&"w000".parse().expect("a name")));
-    assert!(findings.iter().any(|finding| finding.message.contains("may spawn 258 agents")), "{findings:?}");
+    assert!(findings.iter().any(|finding| finding.message.contains("can spawn 258 agents")), "{findings:?}");
 }
 
 #[test]
@@ -372,8 +369,8 @@ fn skills_are_a_gate_with_names_and_descriptions_or_part_of_the_prompt() {
     assert_eq!(
         problems.expect_err("problems"),
         [
-            "agents.a.bundled_skills.0: there is no skill \"dye\" (there are weave, weave-fast)",
-            "agents.a.skills.0: there is no skill \"waeve\" (did you mean \"weave\"?)"
+            "agents.a.bundled_skills.0: unknown skill \"dye\" (available: weave, weave-fast)",
+            "agents.a.skills.0: unknown skill \"waeve\" (did you mean \"weave\"?)"
         ]
     );
 }
@@ -389,11 +386,11 @@ fn a_skill_gate_without_its_tool_and_the_reverse_are_warnings() {
     assert_eq!(said(agent(&["Skill"], &["weave"])), Vec::<String>::new());
     assert_eq!(
         said(agent(&["Skill"], &[]))[0],
-        "agent a lists the tool Skill but its gate `skills` is empty: its model is not offered it"
+        "agent a lists the tool Skill but `skills` is empty, so the tool is not available"
     );
     assert_eq!(
         said(agent(&[], &["weave"]))[0],
-        "agent a has a gate `skills` but does not list the tool Skill: it can load no skill"
+        "agent a sets `skills` but does not list the tool Skill, so it cannot load skills"
     );
-    assert_eq!(said(agent(&["Skill"], &["weave", "dye*"]))[0], "no skill has a name like \"dye*\"");
+    assert_eq!(said(agent(&["Skill"], &["weave", "dye*"]))[0], "no skill matches \"dye*\"");
 }
