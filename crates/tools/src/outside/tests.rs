@@ -127,7 +127,7 @@ async fn a_server_that_refuses_every_session_is_said_to() {
     })
     .await;
     let said = told(server(url, 5_000).call("t", Map::new()).await);
-    assert!(said.ends_with("did not take the request: it does not know the session"), "{said}");
+    assert!(said.ends_with("did not take the request: unknown session"), "{said}");
 }
 
 #[tokio::test]
@@ -155,8 +155,7 @@ async fn a_redirect_names_where_it_leads_and_is_not_followed() {
     assert_eq!(
         offer.unavailable.as_deref(),
         Some(
-            "the MCP server out is not available: HTTP 308: it leads on to https://…@there.example/mcp/?…, and redirects are \
-             not followed; put the final address into `url`"
+            "the MCP server out is not available: HTTP 308: redirects to https://…@there.example/mcp/?…, and redirects are not followed; set `url` to the final address"
         )
     );
     for (status, why) in [(307, "`t` was not called: "), (303, "the MCP server out failed at `t`: ")] {

@@ -11,7 +11,7 @@ use crate::support::Room;
 async fn write_makes_directories_and_keeps_permissions() {
     let room = Room::new();
     let said = room.done("Write", json!({ "path": "a/b/c.txt", "content": "new" })).await;
-    assert_eq!(said, "wrote 3 bytes to a/b/c.txt (made the directory a/b)");
+    assert_eq!(said, "wrote 3 bytes to a/b/c.txt (created the directory a/b)");
     let path = room.volume.path().join("a/b/c.txt");
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o750)).expect("permissions");
     assert_eq!(
@@ -20,7 +20,7 @@ async fn write_makes_directories_and_keeps_permissions() {
     );
     assert_eq!(std::fs::metadata(&path).expect("the file").permissions().mode() & 0o777, 0o750);
     let said = room.done("Edit", json!({ "path": "a/b/c.txt", "old_string": "newer", "new_string": "newest" })).await;
-    assert!(said.starts_with("replaced 1 place in a/b/c.txt"), "{said}");
+    assert!(said.starts_with("replaced 1 occurrence in a/b/c.txt"), "{said}");
     assert_eq!(std::fs::metadata(&path).expect("the file").permissions().mode() & 0o777, 0o750);
     assert_eq!(
         std::fs::read_dir(path.parent().expect("a parent")).expect("the directory").count(),
@@ -51,28 +51,28 @@ async fn edit_replaces_one_place_or_all_and_shows_what_is_there_now() {
         room.done("Edit", json!({ "path": "a.rs", "old_string": "fn five() {}", "new_string": "fn 5() {\n}" })).await;
     assert_eq!(
         said,
-        "replaced 1 place in a.rs; it now reads\n     2\tfn two() {}\n     3\tfn three() {}\n     4\tfn four() {}\n     \
+        "replaced 1 occurrence in a.rs; it now reads\n     2\tfn two() {}\n     3\tfn three() {}\n     4\tfn four() {}\n     \
          5\tfn 5() {\n     6\t}\n     7\tfn six() {}"
     );
     let error = room.fails("Edit", json!({ "path": "a.rs", "old_string": "fn ", "new_string": "def " })).await;
     assert_eq!(
         error,
-        "a.rs: old_string is in the file 6 times (lines 1, 2, 3, 4, 5, 7); give more of the text around it, or set replace_all"
+        "a.rs: old_string occurs 6 times (lines 1, 2, 3, 4, 5, 7); include more surrounding text, or set replace_all"
     );
     let said = room
         .done("Edit", json!({ "path": "a.rs", "old_string": "fn ", "new_string": "def ", "replace_all": true }))
         .await;
-    assert!(said.starts_with("replaced 6 places in a.rs"), "{said}");
+    assert!(said.starts_with("replaced 6 occurrences in a.rs"), "{said}");
     assert!(room.get("a.rs").starts_with("def one() {}\ndef two"));
     for (old, says) in [
         ("  def two() {}", "line 2 has its first line, perhaps with other white space"),
-        ("def tow() {}", "line 2 comes closest: \"def two() {}\""),
+        ("def tow() {}", "the closest match is line 2: \"def two() {}\""),
     ] {
         let error = room.fails("Edit", json!({ "path": "a.rs", "old_string": old, "new_string": "x" })).await;
         assert!(error.contains(says), "{error}");
     }
     let far = room.fails("Edit", json!({ "path": "a.rs", "old_string": "zzzz", "new_string": "x" })).await;
-    assert_eq!(far, "a.rs: old_string is not in the file");
+    assert_eq!(far, "a.rs: old_string not found");
     for bad in [
         json!({ "path": "a.rs", "old_string": "", "new_string": "x" }),
         json!({ "path": "a.rs", "old_string": "x", "new_string": "x" }),

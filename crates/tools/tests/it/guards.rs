@@ -70,13 +70,10 @@ async fn the_environment_file_is_not_read_by_any_name() {
     let found = room.done("Grep", grep).await;
     assert_eq!(
         found,
-        "conf/other.txt:1:other s3cret-of-env\n[links not followed: 1]\n[files that the server protects from agents, left out: 2]"
+        "conf/other.txt:1:other s3cret-of-env\n[symlinks not followed: 1]\n[files protected by the server, skipped: 2]"
     );
     let found = room.done("Glob", json!({ "pattern": "**", "hidden": true })).await;
-    assert!(
-        !found.contains(".env") && found.contains("[files that the server protects from agents, left out: 2]"),
-        "{found}"
-    );
+    assert!(!found.contains(".env") && found.contains("[files protected by the server, skipped: 2]"), "{found}");
     assert_eq!(room.get("conf/.env"), "KEY=s3cret-of-env\n");
 }
 

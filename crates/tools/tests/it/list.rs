@@ -35,9 +35,9 @@ fn what_the_operator_has_not_turned_on_is_not_there_and_it_is_said_how() {
     assert_eq!(
         said,
         [
-            "Bash is off: set tools.bash.enabled: true",
-            "HTTP is off: list hosts under tools.http.hosts",
-            "WebFetch is off: list hosts under tools.http.hosts"
+            "Bash is disabled: set tools.bash.enabled: true",
+            "HTTP is disabled: add hosts under tools.http.hosts",
+            "WebFetch is disabled: add hosts under tools.http.hosts"
         ]
     );
     assert!(off(&Room::new().config).is_empty());
@@ -62,6 +62,6 @@ fn a_path_that_would_open_nothing_is_a_problem_of_the_config() {
     let keys: Vec<_> = problems.iter().map(|(keys, _)| keys.join(".")).collect();
     assert_eq!(keys, ["bash.readable_paths.1", "bash.writable_paths.0"]);
     assert!(problems[0].1.contains("\"relative\" is not absolute"), "{problems:?}");
-    assert!(problems[1].1.contains("cannot be reached"), "{problems:?}");
+    assert!(problems[1].1.contains("cannot access"), "{problems:?}");
     assert!(Config::default().problems().is_empty());
 }

@@ -153,7 +153,7 @@ async fn nothing_but_the_staged_file_is_made_before_the_intent_and_searches_do_n
     assert_eq!(glob, "old.txt");
     let grep = room.done("Grep", json!({ "pattern": "new-content", "hidden": true })).await;
     assert_eq!(grep, "[no matches]");
-    assert_eq!(call.make().await.expect("it works"), "wrote 11 bytes to deep/er/x.txt (made the directory deep/er)");
+    assert_eq!(call.make().await.expect("it works"), "wrote 11 bytes to deep/er/x.txt (created the directory deep/er)");
     assert_eq!(entries(&room), 2);
 }
 

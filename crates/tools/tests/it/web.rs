@@ -93,16 +93,12 @@ async fn long_and_binary_answers_are_cut_and_named() {
     let pages = vec![("/long", page("text/plain", &"x".repeat(300_000))), ("/png", binary), ("/gzip", zipped)];
     serve(&room, pages).await;
     let long = room.done("HTTP", json!({ "url": "http://a.example/long" })).await;
-    assert!(long.ends_with("xxx\n[cut: the first 262144 bytes of 300000 of the body]"));
+    assert!(long.ends_with("xxx\n[truncated: the first 262144 bytes of 300000 of the body]"));
     let png = room.done("HTTP", json!({ "url": "http://a.example/png" })).await;
-    assert!(png.ends_with("[4 bytes of image/png, which is not text]"), "{png}");
+    assert!(png.ends_with("[4 bytes of image/png, not text]"), "{png}");
     let gzip = room.done("HTTP", json!({ "url": "http://a.example/gzip" })).await;
-    assert!(gzip.ends_with("encoded as gzip, which is not shown]"), "{gzip}");
-    assert!(
-        room.fails("WebFetch", json!({ "url": "http://a.example/png" }))
-            .await
-            .contains("is image/png, which is not text")
-    );
+    assert!(gzip.ends_with("encoded as gzip, not shown]"), "{gzip}");
+    assert!(room.fails("WebFetch", json!({ "url": "http://a.example/png" })).await.contains("is image/png, not text"));
     assert!(room.fails("WebFetch", json!({ "url": "http://a.example/gzip" })).await.contains("gzip"));
     assert!(room.fails("WebFetch", json!({ "url": "http://a.example/none" })).await.contains("status 404"));
 }
@@ -122,7 +118,7 @@ async fn web_fetch_reads_a_page_piece_by_piece() {
         let said = room.done("WebFetch", json!({ "url": "http://a.example/page", "offset": offset })).await;
         let body = said.strip_prefix("http://a.example/page\nTitle: Long\n\n").expect("a heading");
         pieces += 1;
-        match body.rsplit_once("\n[cut: ") {
+        match body.rsplit_once("\n[truncated: ") {
             Some((piece, notice)) => {
                 text.push_str(piece);
                 offset = notice

@@ -97,8 +97,11 @@ async fn cross(limit: &Limit) -> String {
         }
         "outside_result_bytes" => {
             let text = "x".repeat(most(limit) + 1);
-            calling(move |asked| asked.result("", &json!({"content": [{"type": "text", "text": text}]})), "[cut: ")
-                .await
+            calling(
+                move |asked| asked.result("", &json!({"content": [{"type": "text", "text": text}]})),
+                "[truncated: ",
+            )
+            .await
         }
         "outside_server_name_bytes" => {
             let config = json!({"x".repeat(most(limit) + 1): {"command": ["x"]}});
@@ -131,7 +134,7 @@ async fn cross(limit: &Limit) -> String {
         }
         "outside_tools" => {
             let tools: Vec<Value> = (0..=most(limit)).map(|number| tool(&format!("t{number}"), json!({}))).collect();
-            listing(tools.into(), "1 tools of `mcp__out__*` are left out").await
+            listing(tools.into(), "1 tools of `mcp__out__*` omitted").await
         }
         "outside_list_pages" | "outside_listed_tools" | "outside_list_bytes" => pages(limit).await,
         "outside_tool_name_bytes" => {
@@ -141,10 +144,10 @@ async fn cross(limit: &Limit) -> String {
             let described = json!([{"name": "t", "description": "x".repeat(most(limit) + 1), "inputSchema": {}}]);
             let url = answering(move |asked| asked.older("s", &described)).await;
             let card = server(url, 30_000).offer().await.tools[0].card();
-            (if card.description.contains("[cut: ") { "truncated" } else { "whole" }).into()
+            (if card.description.contains("[truncated: ") { "truncated" } else { "whole" }).into()
         }
         "outside_schema_bytes" => {
-            listing(json!([tool("t", json!({"description": "x".repeat(most(limit))}))]), "are allowed").await
+            listing(json!([tool("t", json!({"description": "x".repeat(most(limit))}))]), "the limit is").await
         }
         "outside_schema_depth" => {
             let deep = (0..=most(limit)).fold(json!({}), |below, _| json!({"items": below}));

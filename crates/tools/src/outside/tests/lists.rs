@@ -54,8 +54,8 @@ async fn one_odd_tool_does_not_take_the_headers_of_the_others() {
     assert_eq!(
         remarks,
         [
-            "`mcp__out__odd` is left out: its input schema is no JSON object",
-            "`mcp__out__task` is left out: it can only be called as a task, which is not supported"
+            "`mcp__out__odd` omitted: its input schema is not a JSON object",
+            "`mcp__out__task` omitted: it can only be called as a task, which is not supported"
         ]
     );
     let arguments = json!({"region": "north"}).as_object().expect("an object").clone();
