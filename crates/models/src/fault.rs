@@ -16,21 +16,21 @@ const MOST_MESSAGE: usize = 400;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FailKind {
-    /// "Slow down."
+    /// The provider rate limits the call.
     Throttled,
-    /// The provider has too much to do.
+    /// The provider is overloaded.
     Overloaded,
-    /// The provider cannot be reached, or failed inside.
+    /// The provider is unreachable or failed internally.
     Unavailable,
-    /// The stream breaks off.
+    /// The stream is interrupted.
     Cut,
-    /// The model declines.
+    /// The model refuses.
     Refused,
-    /// The request is not understood.
+    /// The request is invalid.
     BadRequest,
-    /// The credential is wrong.
+    /// The API key is rejected.
     Auth,
-    /// The conversation does not fit.
+    /// The conversation exceeds the context window.
     ContextTooLong,
 }
 
