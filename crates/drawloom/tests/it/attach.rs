@@ -124,7 +124,7 @@ fn a_token_closes_the_server_and_opens_it_again() {
     let refused = elsewhere.run(&["runs", "list", "--url", &server.url]).exits(2);
     assert_eq!(
         refused.stderr,
-        "error: this server wants a token, and the request has none\n\
+        "error: a token is required\n\
          hint: send Authorization: Bearer TOKEN; the CLI takes it from DRAWLOOM_TOKEN\n"
     );
     let with = |token: &str| home.finish(home.command(&["runs", "list"]).env("DRAWLOOM_TOKEN", token));

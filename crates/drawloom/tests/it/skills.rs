@@ -109,7 +109,7 @@ fn broken_skills_are_findings_with_file_and_line_and_unknown_names_are_mistakes(
         &CONFIG.replace("skills: [weave], agents", "skills: [waeve], agents").replace("[shelf]", "[shelf, none]"),
     );
     let wrong = home.run(&["validate"]).exits(2).stderr;
-    assert!(wrong.contains("there is no skill \"waeve\" (did you mean \"weave\"?)"), "{wrong}");
+    assert!(wrong.contains("unknown skill \"waeve\" (did you mean \"weave\"?)"), "{wrong}");
     assert!(wrong.contains("none is not a directory"), "{wrong}");
 }
 
