@@ -88,13 +88,14 @@ impl Thought {
 pub struct ToolUse {
     /// The provider's id of the call: shown, and sent back to that provider; never a key of ours.
     pub id: String,
+    /// The tool.
     pub name: String,
+    /// Its input.
     pub input: Value,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolResult {
-    /// The provider's id of the call.
     pub id: String,
     pub text: Arc<str>,
     pub is_error: bool,

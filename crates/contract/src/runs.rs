@@ -174,6 +174,7 @@ pub struct ProviderLoad {
 /// One recorded decision beside what today's code decides.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ReplayStep {
+    /// The record's sequence number.
     pub seq: Seq,
     /// What was decided then.
     pub recorded: String,
@@ -185,6 +186,7 @@ pub struct ReplayStep {
 /// A journal folded again, with no model and no tool called.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Replay {
+    /// The run.
     pub run_id: RunId,
     /// Records folded.
     pub records: u64,

@@ -51,7 +51,6 @@ pub struct ToolContext {
     pub run: RunKey,
     /// The call: with the run, the key of its effects.
     pub call: Seq,
-    /// The root of the run's tree.
     pub root: RunId,
     pub user: UserId,
     pub depth: u32,

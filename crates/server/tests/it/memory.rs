@@ -123,7 +123,7 @@ async fn a_principal_reaches_its_own_memory_and_its_tenants_and_no_other() {
 async fn what_is_kept_otherwise_than_asked_is_said() {
     let server = Setup::default().start().await;
     let secret = format!("sk-ant-api03-{}", "A1b2C3d4".repeat(8));
-    let masked = "which is masked in what is kept";
+    let masked = "which is masked in the stored value";
     let path = "/v1/memory/tenant/keys/k";
     let put = json!({"value": {"token": secret}}).to_string();
     let set = server.send(Method::Put, path, &[], Some(put.as_bytes())).await;

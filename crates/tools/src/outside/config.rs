@@ -290,7 +290,7 @@ mod tests {
         );
         assert_eq!(
             wrong(json!({"a__b": {"command": ["x"]}})),
-            ["invalid server name a__b: \"a__b\": it becomes part of tool names"]
+            ["a__b: invalid server name \"a__b\": it becomes part of tool names"]
         );
         assert_eq!(
             wrong(json!({"a_": {"command": ["x"]}, "_a": {"command": ["x"]}, "a_a": {"command": ["x"]}})).len(),

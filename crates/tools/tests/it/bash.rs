@@ -44,7 +44,7 @@ async fn time_and_output_have_limits_that_are_told() {
     let mut room = Room::new();
     let slow = room.fails("Bash", json!({ "command": "echo begun; sleep 1000", "timeout_seconds": 1 })).await;
     assert!(
-        slow.starts_with("begun\n[killed after 1 s: ") && slow.contains("tools.bash.max_timeout_seconds"),
+        slow.starts_with("begun\n[timed out after 1 s") && slow.contains("tools.bash.max_timeout_seconds"),
         "{slow}"
     );
     room.config.bash.max_timeout_seconds = 10;
@@ -75,7 +75,7 @@ async fn the_end_of_long_output_is_kept() {
         &long[long.len() - 200..]
     );
     assert!(long.len() <= 1024 * 1024, "it fits into what a tool may answer: {}", long.len());
-    let (head, rest) = long.split_once("\n[cut: ").expect("it was cut");
+    let (head, rest) = long.split_once("\n[truncated: ").expect("it was cut");
     let (_, tail) = rest.split_once(" bytes omitted]\n").expect("and that is said");
     for line in [head, tail].iter().flat_map(|part| part.lines()).filter(|line| line.starts_with('0')) {
         assert_eq!(line.len(), 40, "a line is whole or not there");
@@ -102,7 +102,7 @@ async fn a_command_that_a_rule_stopped_is_told_the_rule_and_the_key() {
     }
     room.mode = drawloom_contract::tool::Mode::ReadOnly;
     let told = room.fails("Bash", json!({ "command": "echo x > new" })).await;
-    assert!(told.contains("its mode: rw"), "{told}");
+    assert!(told.contains("mode: rw"), "{told}");
 }
 
 /// A rule that has nothing to do with a failure would send the model the wrong way.
@@ -125,7 +125,7 @@ async fn a_command_that_failed_by_itself_is_told_no_rule() {
     // A server of the machine is not there: the words say of which loopback they speak.
     let connect = "perl -MSocket -e 'socket(S, AF_INET, SOCK_STREAM, 0) && connect(S, pack_sockaddr_in(9, inet_aton(q(127.0.0.1)))) or die $!'";
     let told = room.fails("Bash", json!({ "command": connect })).await;
-    assert!(told.contains("[possible cause: a command has a loopback network of its own"), "{told}");
+    assert!(told.contains("[possible cause: a command has its own loopback network"), "{told}");
     assert!(!told.contains("commands have no network"), "{told}");
 }
 

@@ -28,7 +28,7 @@ async fn write_makes_directories_and_keeps_permissions() {
         "nothing else stays"
     );
     let error = room.fails("Write", json!({ "path": "big", "content": "x".repeat(1024 * 1024 + 1) })).await;
-    assert!(error.contains("at most 1048576"), "{error}");
+    assert!(error.contains("the limit is 1048576"), "{error}");
     assert!(room.fails("Write", json!({ "path": "a", "content": "x" })).await.contains("directory"));
 }
 
@@ -65,7 +65,7 @@ async fn edit_replaces_one_place_or_all_and_shows_what_is_there_now() {
     assert!(said.starts_with("replaced 6 occurrences in a.rs"), "{said}");
     assert!(room.get("a.rs").starts_with("def one() {}\ndef two"));
     for (old, says) in [
-        ("  def two() {}", "line 2 has its first line, perhaps with other white space"),
+        ("  def two() {}", "line 2 matches its first line, but the whitespace"),
         ("def tow() {}", "the closest match is line 2: \"def two() {}\""),
     ] {
         let error = room.fails("Edit", json!({ "path": "a.rs", "old_string": old, "new_string": "x" })).await;
@@ -81,7 +81,9 @@ async fn edit_replaces_one_place_or_all_and_shows_what_is_there_now() {
     }
     room.put("large", "x".repeat(1024 * 1024 + 1));
     assert!(
-        room.fails("Edit", json!({ "path": "large", "old_string": "y", "new_string": "z" })).await.contains("at most")
+        room.fails("Edit", json!({ "path": "large", "old_string": "y", "new_string": "z" }))
+            .await
+            .contains("the limit for Edit")
     );
     room.put("binary", [b'a', 0xff]);
     assert!(
@@ -155,7 +157,9 @@ async fn what_is_no_regular_file_is_neither_waited_for_nor_replaced() {
     let error = room.fails("Write", json!({ "path": "huge", "content": "x" })).await;
     assert!(error.contains("more than 67108864 bytes"), "{error}");
     assert!(
-        room.fails("Edit", json!({ "path": "huge", "old_string": "x", "new_string": "y" })).await.contains("at most")
+        room.fails("Edit", json!({ "path": "huge", "old_string": "x", "new_string": "y" }))
+            .await
+            .contains("the limit for Edit")
     );
 }
 
@@ -172,7 +176,7 @@ async fn the_owner_stays_the_right_to_run_as_him_does_not_and_other_names_are_sa
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o6755)).expect("permissions");
     std::fs::hard_link(&path, room.volume.path().join("b")).expect("a hard link");
     let said = room.done("Edit", json!({ "path": "a", "old_string": "old", "new_string": "new" })).await;
-    assert!(said.ends_with("[the file had 1 other names (hard links); they keep what it was before]"), "{said}");
+    assert!(said.ends_with("[the file had 1 other hard links; they keep the old content]"), "{said}");
     assert_eq!((room.get("a"), room.get("b")), ("new".into(), "old".into()));
     assert_eq!(owner(&path), before);
     assert_eq!(std::fs::metadata(&path).expect("the file").permissions().mode() & 0o7777, 0o755);

@@ -89,7 +89,7 @@ async fn cross(limit: &Limit) -> String {
         "bash_time" => {
             config.max_timeout_seconds = 1;
             let asked = json!({ "command": "true", "timeout_seconds": 2 });
-            assert_eq!(call(&room, "Bash", asked, "at most 1").await, "tool_error");
+            assert_eq!(call(&room, "Bash", asked, "must be 1 to 1").await, "tool_error");
             bash(&room, "sleep 1000", "killed after 1 s").await
         }
         "bash_memory" => {
@@ -194,12 +194,12 @@ async fn cross(limit: &Limit) -> String {
             http(&room, json!({}), "more than 5 redirects").await
         }
         "http_request_bytes" => {
-            http(&room, json!({ "method": "POST", "body": "x".repeat(most(limit) + 1) }), "at most").await
+            http(&room, json!({ "method": "POST", "body": "x".repeat(most(limit) + 1) }), "the limit is").await
         }
         "http_request_headers" => {
             let headers: serde_json::Map<String, Value> =
                 (0..=most(limit)).map(|number| (format!("x-{number}"), json!("x"))).collect();
-            http(&room, json!({ "headers": headers }), "at most").await
+            http(&room, json!({ "headers": headers }), "the limit is").await
         }
         "http_response_bytes" => {
             serve(&room, vec![("/", page("text/plain", &"x".repeat(most(limit) + 1)))]).await;

@@ -61,7 +61,7 @@ fn a_path_that_would_open_nothing_is_a_problem_of_the_config() {
     let problems = config.problems();
     let keys: Vec<_> = problems.iter().map(|(keys, _)| keys.join(".")).collect();
     assert_eq!(keys, ["bash.readable_paths.1", "bash.writable_paths.0"]);
-    assert!(problems[0].1.contains("\"relative\" is not absolute"), "{problems:?}");
+    assert!(problems[0].1.contains("\"relative\" is not an absolute path"), "{problems:?}");
     assert!(problems[1].1.contains("cannot access"), "{problems:?}");
     assert!(Config::default().problems().is_empty());
 }

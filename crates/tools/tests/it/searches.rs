@@ -115,7 +115,7 @@ async fn grep_matches_across_lines_and_shows_lines_around() {
     );
     for (bad, says) in [
         (json!({ "pattern": "(" }), "escape special characters"),
-        (json!({ "pattern": "x", "type": "klingon" }), "no file type \"klingon\""),
+        (json!({ "pattern": "x", "type": "klingon" }), "unknown file type \"klingon\""),
         (json!({ "pattern": "x", "head_limit": 100_000 }), "at most 1000"),
         (json!({ "pattern": "x", "context": 99 }), "at most 50"),
         (json!({ "pattern": "x", "path": "none" }), "no such file"),
@@ -192,7 +192,7 @@ async fn one_long_match_is_cut_and_it_is_said_where_it_goes_on() {
     let last = said.lines().last().expect("a line");
     let shown = said.lines().filter(|line| line.starts_with("long:")).count();
     let next = shown + 1;
-    assert_eq!(last, format!("[this match is cut: it goes on in long at line {next}; Read it with offset={next}]"));
+    assert_eq!(last, format!("[match truncated: it continues in long at line {next}; use Read with offset={next}]"));
     assert!(said.len() < 257 * 1024);
 }
 
@@ -207,7 +207,7 @@ async fn names_that_are_not_plain_text_are_quoted() {
         let said = room.done(tool, input).await;
         let mut lines: Vec<_> = said.lines().collect();
         lines.sort_unstable();
-        let note = "(quoted: its name holds what is not plain text)";
+        let note = "(quoted: the name contains special characters)";
         assert_eq!(lines, [format!("\"\\xFF\" {note}"), format!("\"a\\nb:1:c\" {note}")], "{tool}");
     }
 }

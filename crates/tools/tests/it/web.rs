@@ -192,8 +192,8 @@ async fn both_gates_must_name_the_host_and_the_error_says_which_does_not() {
     room.config.http.hosts = vec!["*.example".into()];
     room.hosts = vec!["a.example".into()];
     for (url, says) in [
-        ("http://a.com/", "it can be added under tools.http.hosts"),
-        ("http://b.example/", "it can be added to `hosts` of the agent"),
+        ("http://a.com/", "add it under tools.http.hosts"),
+        ("http://b.example/", "add it to `hosts` of the agent"),
         ("http://a.example:8080/", "tools.http.ports"),
     ] {
         for tool in ["HTTP", "WebFetch"] {
@@ -220,10 +220,10 @@ async fn a_change_whose_answer_is_missing_may_have_been_done_and_that_is_said() 
                 assert_eq!((method, path), ("HEAD", "/half"));
                 continue;
             };
-            assert_eq!(error.to_string().contains("it may have been done"), doubtful, "{method} {path}: {error}");
+            assert_eq!(error.to_string().contains("may still have taken effect"), doubtful, "{method} {path}: {error}");
         }
     }
     *room.network.server.lock().expect("the lock") = None;
     let error = room.fails("HTTP", json!({ "method": "POST", "url": "http://api.example/" })).await;
-    assert!(!error.contains("it may have been done"), "nothing was sent: {error}");
+    assert!(!error.contains("may still have taken effect"), "nothing was sent: {error}");
 }

@@ -93,7 +93,7 @@ async fn cross(limit: &Limit) -> String {
         }
         "outside_start_time" => {
             let (url, _) = super::silence().await;
-            warned(&*server(url, 200).offer().await, "it did not say within 200 ms which tools it has")
+            warned(&*server(url, 200).offer().await, "timed out after 200 ms listing its tools")
         }
         "outside_result_bytes" => {
             let text = "x".repeat(most(limit) + 1);

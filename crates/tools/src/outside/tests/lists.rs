@@ -32,7 +32,7 @@ async fn a_list_is_cut_at_the_sum_of_what_is_kept() {
     assert_eq!(pages.load(Ordering::SeqCst), 4);
     assert_eq!(offer.tools.len(), 4 * 1024 * 1024 / 60_050);
     let text = &offer.remarks[0].text;
-    assert!(text.starts_with("the list of `mcp__out__*` goes on for longer than anybody looks"), "{text}");
+    assert!(text.starts_with("the tool list of `mcp__out__*` is too long"), "{text}");
 }
 
 #[tokio::test]
