@@ -123,14 +123,14 @@ async fn cross(limit: &Limit) -> String {
             calling(move |asked| events(asked, &comment), "a stream of more than").await
         }
         "outside_unasked_bytes" => {
-            printing(format!("{}\n", "x".repeat(1 << 20)).repeat((most(limit) >> 20) + 1), "that answer nothing").await
+            printing(format!("{}\n", "x".repeat(1 << 20)).repeat((most(limit) >> 20) + 1), "unsolicited bytes").await
         }
         "outside_open_requests" => {
-            printing((0..=most(limit)).map(ask).collect(), "requests without taking the answers").await
+            printing((0..=most(limit)).map(ask).collect(), "requests without reading the responses").await
         }
         "outside_open_requests_per_stream" => {
             let asks: String = (0..=most(limit)).map(|id| format!("data: {}\n", ask(id))).collect();
-            calling(move |asked| events(asked, &asks), "requests without taking the answers").await
+            calling(move |asked| events(asked, &asks), "requests without reading the responses").await
         }
         "outside_tools" => {
             let tools: Vec<Value> = (0..=most(limit)).map(|number| tool(&format!("t{number}"), json!({}))).collect();
