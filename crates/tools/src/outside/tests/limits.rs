@@ -151,11 +151,11 @@ async fn cross(limit: &Limit) -> String {
         }
         "outside_schema_depth" => {
             let deep = (0..=most(limit)).fold(json!({}), |below, _| json!({"items": below}));
-            listing(json!([tool("t", json!({"properties": {"a": deep}}))]), "nested more than 24 deep").await
+            listing(json!([tool("t", json!({"properties": {"a": deep}}))]), "nested more than 24 levels deep").await
         }
         "outside_property_name_bytes" => {
             let named = json!({"properties": {"x".repeat(most(limit) + 1): {}}});
-            listing(json!([tool("t", named)]), "its input schema is not valid").await
+            listing(json!([tool("t", named)]), "invalid input schema").await
         }
         other => panic!("no test crosses the limit `{other}`: add one here"),
     }
@@ -185,7 +185,7 @@ async fn pages(limit: &Limit) -> String {
         asked.result("", &json!({"tools": tools, "nextCursor": "on"}))
     })
     .await;
-    warned(&*server(url, 60_000).offer().await, "goes on for longer than anybody looks")
+    warned(&*server(url, 60_000).offer().await, "is too long; the rest is omitted")
 }
 
 #[tokio::test]
