@@ -164,6 +164,11 @@ impl DotEnv {
         }
     }
 
+    /// The names whose values come from a file.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.values.keys().map(String::as_str).filter(|name| environment::exact_variable(name).is_none())
+    }
+
     /// The values that are used: all of them are secrets.
     pub(crate) fn secrets(&self) -> impl Iterator<Item = String> {
         self.values.values().map(|value| value.text.clone())

@@ -52,8 +52,8 @@ async fn named_run(call: &Call<'_>, run: Option<RunId>, agent_id: Option<AgentId
         (Some(run), None) => call.app.runs.load(call.caller, run).await,
         (None, Some(agent_id)) => call.app.runs.load_by_agent_id(call.caller, &agent_id).await,
         (Some(_), Some(_)) => {
-            Err(refuse("both_spellings", "run_id and agent_id are both there").with_hint("leave one of them out"))
+            Err(refuse("both_spellings", "run_id and agent_id cannot be combined").with_hint("remove one of them"))
         }
-        (None, None) => Err(refuse("missing_key", "run_id is missing").with_hint("give run_id, or agent_id")),
+        (None, None) => Err(refuse("missing_key", "run_id is missing").with_hint("pass run_id or agent_id")),
     }
 }

@@ -49,6 +49,8 @@ struct Check {
 #[derive(Debug, Default, Serialize)]
 struct Report {
     checks: Vec<Check>,
+    /// What to do, failures first.
+    todo: Vec<String>,
 }
 
 impl Report {
@@ -72,6 +74,7 @@ impl Doctor {
     pub(crate) async fn perform(self, session: &Session) -> Result<Exit, CommandError> {
         let mut report = Report::default();
         checks::all(session, &mut report, self.keys).await;
+        report.todo = report.steps();
         let failed = report.checks.iter().any(|check| check.verdict == Verdict::Fail);
         match session.output.format() {
             Format::Json => session.output.json(&report),
@@ -96,17 +99,47 @@ impl Report {
             let first = lines.next().unwrap_or_default();
             let name = output.styled(Style::Bold, &format!("{:<name_width$}", check.what));
             output.line(format!("{}  {name}  {first}", output.styled(style, word)));
-            let hint = check.hint.iter().flat_map(|hint| wrap(&format!("→ {hint}"), width));
-            let hint = hint.map(|line| output.styled(Style::Notice, &line));
-            for line in lines.chain(hint) {
+            for line in lines {
                 output.line(format!("{}{line}", " ".repeat(indent)));
             }
         }
-        let count = |verdict: Verdict| self.checks.iter().filter(|check| check.verdict == verdict).count();
-        output.line(match (count(Verdict::Fail), count(Verdict::Warn)) {
-            (0, 0) => format!("\n{}", output.styled(Style::Good, "all is well")),
-            (0, warnings) => format!("\nit works; {warnings} things to look at"),
-            (failures, warnings) => format!("\n{failures} things do not work, {warnings} to look at"),
-        });
+        let count = |verdict: Verdict, one: &str, many: &str| match self
+            .checks
+            .iter()
+            .filter(|check| check.verdict == verdict)
+            .count()
+        {
+            0 => None,
+            1 => Some(format!("1 {one}")),
+            number => Some(format!("{number} {many}")),
+        };
+        let failed = count(Verdict::Fail, "problem", "problems");
+        let found: Vec<String> = failed.into_iter().chain(count(Verdict::Warn, "warning", "warnings")).collect();
+        if found.is_empty() {
+            return output.line(format!("\n{}", output.styled(Style::Good, "all is well")));
+        }
+        output.line(format!("\n{}. What to do:", found.join(", ")));
+        let width = output.width().map_or(usize::MAX, |width| width.saturating_sub(4).max(20));
+        for step in &self.todo {
+            for (index, line) in wrap(&shown(step), width).iter().enumerate() {
+                let lead = if index == 0 { "  → " } else { "    " };
+                output.line(format!("{lead}{}", output.styled(Style::Notice, line)));
+            }
+        }
+    }
+
+    /// The hints, each once, those of failures first.
+    fn steps(&self) -> Vec<String> {
+        let mut steps: Vec<String> = Vec::new();
+        for verdict in [Verdict::Fail, Verdict::Warn] {
+            for hint in
+                self.checks.iter().filter(|check| check.verdict == verdict).filter_map(|check| check.hint.as_ref())
+            {
+                if !steps.contains(hint) {
+                    steps.push(hint.clone());
+                }
+            }
+        }
+        steps
     }
 }

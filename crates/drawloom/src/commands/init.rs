@@ -14,7 +14,8 @@ use serde_json::json;
 use crate::{
     cli::Look,
     commands::Session,
-    environment,
+    config,
+    dotenv::DotEnv,
     exit::{CommandError, Exit},
     output::{Format, Style},
     project::Project,
@@ -57,7 +58,8 @@ impl Init {
             }
         }
         let known = text::MAKERS.iter();
-        let found: Vec<&text::Maker> = known.filter(|maker| has_key(maker.key_env)).collect();
+        let dotenv = DotEnv::beside(std::slice::from_ref(&file));
+        let found: Vec<&text::Maker> = known.filter(|maker| has_key(&dotenv, maker.key_env)).collect();
         let mut used = Vec::new();
         for maker in found {
             let question = format!("{} is set. Use {}?", maker.key_env, maker.title);
@@ -79,6 +81,13 @@ impl Init {
             ));
         }
         write(&file, &text)?;
+        let schema = file.with_file_name(text::SCHEMA);
+        if let Err(error) = write_schema(&schema) {
+            session.output.note(format!(
+                "cannot write {}: {error}; editors will not know the keys of the config",
+                schema.display()
+            ));
+        }
         if let Err(error) = trust::agree(&file) {
             session.output.note(format!("the config is not trusted yet: {error}; `drawloom trust` tries again"));
         }
@@ -99,18 +108,16 @@ impl Init {
         match names.is_empty() {
             true => {
                 let keys: Vec<&str> = text::MAKERS.iter().map(|maker| maker.key_env).collect();
-                output.line(format!("  no key is set ({}), so a script plays the model for now", keys.join(", ")));
+                output.line(format!("  no key is set ({}): a script plays the model for now", keys.join(", ")));
             }
-            false => {
-                output.line(format!("  with the keys of {}, taken from the environment by name", names.join(", ")))
-            }
+            false => output.line(format!("  with the keys of {}, which the config only names", names.join(", "))),
         }
         let at = if file == Path::new(FILE) { String::new() } else { format!(" --config {}", file.display()) };
         output.line("\nNext:");
         for (command, what) in [
-            (format!("drawloom run assistant 'Say hello'{at}"), "one run, followed to its end"),
-            (format!("drawloom doctor --keys{at}"), "whether everything works, keys included"),
-            (format!("drawloom serve{at}"), "a server at http://127.0.0.1:8787"),
+            (format!("drawloom run lead 'Review this folder'{at}"), "run the lead and its two reviewers"),
+            (format!("drawloom runs show last{at}"), "what it did and what it cost"),
+            (format!("drawloom doctor --keys{at}"), "check everything, keys included"),
         ] {
             output.line(format!("  {}  {}", output.styled(Style::Bold, &format!("{command:<44}")), what));
         }
@@ -124,7 +131,8 @@ pub(crate) fn makers() -> Vec<(&'static str, [&'static str; 3])> {
 
 /// A config without agents, for those that are imported: with the keys that are set, or a script in place of a model.
 pub(crate) fn base(volume: NewVolume) -> String {
-    let used: Vec<&text::Maker> = text::MAKERS.iter().filter(|maker| has_key(maker.key_env)).collect();
+    let used: Vec<&text::Maker> =
+        text::MAKERS.iter().filter(|maker| has_key(&DotEnv::default(), maker.key_env)).collect();
     text::base(&used, volume)
 }
 
@@ -147,8 +155,8 @@ pub(crate) fn exposed(file: &Path, session: &Session) -> Result<Option<PathBuf>,
 }
 
 /// Only whether it is set: the value is looked at nowhere.
-fn has_key(name: &str) -> bool {
-    environment::variable(name).is_some()
+fn has_key(dotenv: &DotEnv, name: &str) -> bool {
+    dotenv.variable(name).is_some()
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -174,6 +182,16 @@ fn ask(session: &Session, question: &str, usual: DefaultAnswer) -> Result<bool, 
         "" => usual == DefaultAnswer::Yes,
         answer => matches!(answer, "y" | "yes"),
     })
+}
+
+/// Writes the schema of the config, for editors.
+fn write_schema(path: &Path) -> io::Result<()> {
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder)?;
+    }
+    let mut text = serde_json::to_string_pretty(&config::schema()).map_err(io::Error::other)?;
+    text.push('\n');
+    std::fs::write(path, text)
 }
 
 /// Writes the file whole or not at all.

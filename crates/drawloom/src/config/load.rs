@@ -318,7 +318,7 @@ fn examine(texts: Vec<(PathBuf, Vec<u8>)>, lookup: Lookup<'_>, mut dotenv: DotEn
                 {
                     server.cwd = server.cwd.take().or_else(|| folder.map(Path::to_owned));
                 }
-                dotenv.keep(&named_variables(&config, &env_names));
+                dotenv.keep(&named_variables(&places.root, &config, &env_names));
                 loaded = Some(Loaded { config, files, env_names, sourced, dotenv, places, removed, expanded });
             }
             Err(error) => mistakes.push(Mistake {
@@ -334,9 +334,11 @@ fn examine(texts: Vec<(PathBuf, Vec<u8>)>, lookup: Lookup<'_>, mut dotenv: DotEn
 }
 
 /// Every variable that the config names: only these are taken from a `.env`.
-fn named_variables(config: &Config, env_names: &BTreeSet<String>) -> BTreeSet<String> {
+fn named_variables(root: &Node, config: &Config, env_names: &BTreeSet<String>) -> BTreeSet<String> {
     let mut names = env_names.clone();
-    names.insert(config.auth.token_env.clone());
+    // Not the default: a token that only a file gives must be asked for.
+    let writes_token = root.get("auth").is_some_and(|auth| auth.node.get("token_env").is_some());
+    names.extend(writes_token.then(|| config.auth.token_env.clone()));
     names.extend(config.principals.values().map(|principal| principal.token_env.clone()));
     names.extend(config.providers.values().filter_map(|provider| provider.api_key_env.clone()));
     names.extend(config.redaction.values_env.iter().cloned());

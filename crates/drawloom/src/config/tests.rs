@@ -140,7 +140,7 @@ fn names_are_expanded_in_values_only_and_only_when_listed() {
     );
     assert_eq!(
         mistakes(&["env: [UNSET]\nlisten: ${UNSET}"]),
-        ["a.yaml:2:9: listen: ${UNSET} is not set in the environment (set UNSET, or take it out of the file)"]
+        ["a.yaml:2:9: listen: ${UNSET} is not set (set UNSET in the environment or in a .env file beside the config)"]
     );
     assert_eq!(
         mistakes(&["listen: ${OPEN"]),

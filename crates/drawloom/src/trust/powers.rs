@@ -32,6 +32,7 @@ impl Powers {
         let words = Words::of(loaded);
         let mut lines = BTreeSet::new();
         lines.extend(loaded.env_names.iter().map(|name| format!("reads the variable {} (env)", words.text(name))));
+        lines.extend(loaded.dotenv.names().map(|name| format!("takes the variable {} from .env", words.text(name))));
         lines.extend(config.providers.iter().filter_map(|(name, provider)| words.provider(name, provider)));
         for (name, server) in &config.mcp_servers {
             lines.extend(words.program(name, server));

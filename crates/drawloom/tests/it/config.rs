@@ -15,13 +15,14 @@ fn validate_says_everything_at_once_and_exits_2() {
     let ran = home.run(&["validate", "bad.yaml"]).exits(2);
     assert_eq!(
         ran.stderr,
-        "error: the config has 2 mistakes\n  \
+        "error: the config has 3 mistakes\n  \
+         bad.yaml:2:6: agents.a: no model is given (add `provider` and `model`, or `model` with an alias, here or under `defaults`)\n  \
          bad.yaml:2:8: agents.a.tols: is not a known key (did you mean tools?)\n  \
          bad.yaml:3:9: listen: must be text, not 3\n"
     );
     let json = home.run(&["validate", "bad.yaml", "--json"]).exits(2).json();
     assert_eq!(json["error"]["code"], "bad_config");
-    assert_eq!(json["error"]["details"].as_array().map(Vec::len), Some(2));
+    assert_eq!(json["error"]["details"].as_array().map(Vec::len), Some(3));
 }
 
 #[test]
@@ -48,8 +49,8 @@ fn validate_shows_findings_and_passes() {
     let ran = home.run(&["validate", "fine.yaml"]).exits(0);
     assert_eq!(
         ran.stdout,
-        "note: fine.yaml:3:14: agent a leaves these gates empty, by absent keys: tools, agents, volumes, hosts\n\
-         warning: fine.yaml:3:14: agent a has no `tools`: it can call nothing (`tools: []` says so)\n\
+        "note: fine.yaml:3:14: agent a does not set these keys, which default to none: tools, agents, volumes, hosts\n\
+         warning: fine.yaml:3:14: agent a has no `tools` and cannot call any (to silence this, set `tools: []`)\n\
          fine.yaml: no mistakes\n"
     );
 }

@@ -51,19 +51,20 @@ fn a_server_is_asked_how_it_is() {
 #[test]
 fn what_is_wrong_is_said_with_what_to_do() {
     let home = Home::new();
-    home.write("drawloom.yaml", "listen: 0.0.0.0:0\nagents: { a: { tols: [] } }\n");
+    home.write("drawloom.yaml", "listen: 0.0.0.0:0\nagents: { a: { tols: [] } }\nproviders: { s: { driver: script } }\ndefaults: { provider: s, model: m }\n");
     let ran = home.run(&["doctor"]).exits(1);
     assert!(
         ran.stdout.contains(
-            "FAIL  config          the config has a mistake\n                      drawloom.yaml:2:16: agents.a.tols"
+            "FAIL  config          the config has 1 mistake\n                      drawloom.yaml:2:16: agents.a.tols"
         ),
         "{ran:?}"
     );
     home.write("drawloom.yaml", "listen: 0.0.0.0:0\n");
     let ran = home.run(&["doctor"]).exits(1);
     assert!(
-        ran.stdout
-            .contains("FAIL  token           DRAWLOOM_TOKEN is not set, and 0.0.0.0:0 is not a loopback address\n"),
+        ran.stdout.contains(
+            "FAIL  token           DRAWLOOM_TOKEN is not set, and 0.0.0.0:0 is not a loopback address: `drawloom serve`"
+        ),
         "{ran:?}"
     );
 }
@@ -83,7 +84,7 @@ fn a_damaged_store_is_found() {
     assert!(ran.stdout.contains("FAIL  store "), "{ran:?}");
     std::fs::write(&file, "something else, which is long enough to have a header of sixty-four bytes").expect("a file");
     let ran = home.run(&["doctor"]).exits(1);
-    assert!(ran.stdout.contains("it is not a drawloom store"), "{ran:?}");
+    assert!(ran.stdout.contains("not a drawloom store"), "{ran:?}");
 }
 
 /// Tokens whose view shrinks are named, at the start and by the doctor; those that see everything, or are alone, are not.
@@ -118,4 +119,27 @@ fn principals_that_see_only_their_own_runs_are_named() {
     let said = server.stop_and_read();
     let named: Vec<&str> = said.lines().filter(|line| line.contains("sees and cancels only its own runs")).collect();
     assert!(matches!(named[..], [line] if line.contains("narrow")), "{said}");
+}
+
+/// The same fact has one line, and the report ends with what to do, failures first.
+#[test]
+fn the_report_ends_with_what_to_do_and_says_nothing_twice() {
+    let home = Home::new();
+    home.write(
+        "drawloom.yaml",
+        "listen: 0.0.0.0:0\nproviders: { anthropic: { driver: anthropic, api_key_env: ANTHROPIC_API_KEY } }\n\
+         agents: { a: { provider: anthropic, model: claude-haiku-4-5, tools: [Read], agents: [], hosts: [], volumes: [] } }\n",
+    );
+    home.run(&["trust", "--yes"]).exits(0);
+    let ran = home.run(&["doctor"]).exits(1);
+    assert_eq!(ran.stdout.matches("ANTHROPIC_API_KEY is not set").count(), 1, "{}", ran.stdout);
+    let (_, todo) = ran.stdout.split_once("What to do:\n").expect("a list");
+    assert_eq!(
+        todo,
+        "  → set DRAWLOOM_TOKEN to a long random text, or write `listen: 127.0.0.1:8787`\n  \
+         → fix drawloom.yaml:3:109: agent a lists the tool Read but may touch no volume: its model is not offered it\n  \
+         → set ANTHROPIC_API_KEY, in the environment or in a .env file beside the config\n"
+    );
+    let healthy = Home::new().run(&["doctor"]).exits(0);
+    assert!(!healthy.stdout.contains("What to do"), "{}", healthy.stdout);
 }

@@ -41,8 +41,8 @@ fn a_server_whose_data_is_deleted_says_so_and_no_second_one_starts_beside_it() {
     let second = home.run(&["serve", "--json", "--listen", "127.0.0.1:0"]).exits(2).json();
     assert_eq!(second["error"]["code"], json!("in_use"), "{second}");
     let said = server.stop_and_read();
-    assert!(said.contains("was deleted or moved away while the server was using it"), "{said}");
-    assert_eq!(said.matches("a group of entries was not written").count(), 1, "said once:\n{said}");
+    assert!(said.contains("was deleted or moved while the server was using it"), "{said}");
+    assert_eq!(said.matches("cannot write a group of entries").count(), 1, "said once:\n{said}");
     home.serve();
 }
 

@@ -52,7 +52,7 @@ fn what_it_writes_is_valid_for_every_combination_of_keys_and_shows_none() {
         let agents = with_keys(&home, bits, &["agents", "list", "--json"]).exits(0).json();
         let names: Vec<&str> =
             agents["agents"].as_array().expect("agents").iter().filter_map(|a| a["name"].as_str()).collect();
-        assert_eq!(names, ["assistant", "coder"], "{bits}");
+        assert_eq!(names, ["clarity", "correctness", "lead"], "{bits}");
     }
 }
 
@@ -60,9 +60,16 @@ fn what_it_writes_is_valid_for_every_combination_of_keys_and_shows_none() {
 fn without_a_key_a_run_works_right_away() {
     let home = empty();
     let made = home.run(&["init", "--yes"]).exits(0);
-    assert!(made.stdout.contains("drawloom run assistant"), "{made:?}");
-    let ran = with_keys(&home, 0, &["run", "assistant", "hello"]).exits(0);
+    assert!(made.stdout.contains("drawloom run lead"), "{made:?}");
+    let ran = with_keys(&home, 0, &["run", "lead", "hello"]).exits(0);
     assert!(ran.stdout.contains("hello"), "{ran:?}");
+    for reviewer in ["correctness", "clarity"] {
+        assert!(ran.stderr.contains(reviewer), "no run of {reviewer}: {ran:?}");
+    }
+    let text = fs::read_to_string(home.path().join("drawloom.yaml")).expect("a config");
+    let schema = text.strip_prefix("# yaml-language-server: $schema=").and_then(|rest| rest.lines().next());
+    let schema = fs::read_to_string(home.path().join(schema.expect("a line for editors"))).expect("the schema");
+    assert_eq!(schema, home.run(&["config", "schema"]).exits(0).stdout);
     // Somebody else on this machine may have the usual port.
     let config = fs::read_to_string(home.path().join("drawloom.yaml")).expect("a config");
     home.write("drawloom.yaml", &format!("listen: 127.0.0.1:0\n{config}"));
@@ -91,5 +98,5 @@ fn what_it_writes_runs_where_the_data_is_inside_the_folder() {
     let made = home.run(&["init"]).exits(0);
     assert!(made.stderr.contains("contains the data directory"), "{made:?}");
     assert!(home.path().join("workspace").is_dir());
-    home.run(&["run", "assistant", "hello"]).exits(0);
+    home.run(&["run", "lead", "hello"]).exits(0);
 }

@@ -12,6 +12,7 @@ mod ctrl_c;
 mod demo;
 mod docs;
 mod doctor;
+mod dotenv;
 mod extra;
 mod followers;
 mod formats;

@@ -68,7 +68,7 @@ fn a_run_that_is_interrupted_is_cancelled_and_says_so() {
 fn an_unknown_agent_exits_2_with_the_agents_that_there_are() {
     let home = Home::new();
     let ran = home.run(&["run", "ecko", "hi"]).exits(2);
-    assert!(ran.stderr.starts_with("error: there is no agent `ecko`\nhint: "), "{ran:?}");
+    assert!(ran.stderr.starts_with("error: unknown agent \"ecko\"\nhint: "), "{ran:?}");
     let json = home.run(&["run", "ecko", "hi", "--json"]).exits(2).json();
     assert_eq!(json["error"]["code"], "unknown_agent");
 }

@@ -167,14 +167,11 @@ fn a_run_is_shown_with_the_reason_of_every_failed_call_and_with_calls_on_demand(
     home.run(&["run", "echo", "read it"]).exits(0);
     let brief = home.run(&["runs", "show", "last"]).exits(0).stdout;
     assert!(brief.contains("prompt    read it\n"), "{brief}");
-    assert!(
-        brief.contains("     ✗ Read note.txt  ") && brief.contains("\n       note.txt: there is no such file"),
-        "{brief}"
-    );
+    assert!(brief.contains("     ✗ Read note.txt  ") && brief.contains("\n       note.txt: no such file"), "{brief}");
     assert!(!brief.contains("input"), "{brief}");
     let whole = home.run(&["runs", "show", "last", "--calls"]).exits(0).stdout;
     assert!(whole.contains("       input\n         {\n") && whole.contains("\"path\": \"note.txt\""), "{whole}");
-    assert!(whole.contains("       error\n         note.txt: there is no such file"), "{whole}");
+    assert!(whole.contains("       error\n         note.txt: no such file"), "{whole}");
     let json = home.run(&["runs", "show", "last", "--calls", "--json"]).exits(0).json();
     assert_eq!((&json["calls"][0]["tool"], &json["calls"][0]["is_error"]), (&"Read".into(), &true.into()));
     assert_eq!((&json["prompt"], &json["calls"][0]["input"]["path"]), (&"read it".into(), &"note.txt".into()));

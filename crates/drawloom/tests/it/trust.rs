@@ -255,7 +255,7 @@ fn what_init_wrote_is_trusted() {
     home.run(&["init", "--yes", "--force"]).exits(0);
     let shown = home.run(&["trust", "--show", "--json"]).exits(0).json();
     assert_eq!(shown["trusted"], true, "{shown}");
-    home.run(&["run", "assistant", "Say hello"]).exits(0);
+    home.run(&["run", "lead", "Say hello"]).exits(0);
 }
 
 #[test]

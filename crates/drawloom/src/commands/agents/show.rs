@@ -101,7 +101,10 @@ impl<'a> View<'a> {
         let path = ["agents".to_owned(), name.to_owned()];
         let origin = match loaded.sourced.origins.get(&path[..]) {
             Some(folder) => format!("source {}", folder.display()),
-            None => loaded.position(&path),
+            None => {
+                let at = loaded.root().position_of_key(&path);
+                format!("{}:{}", loaded.file_name(at.file), at.line)
+            }
         };
         let all = resolved.catalog.list(&Tenant::default_tenant());
         let may = |spawner: &Definition, other: &Arc<Definition>| spawner.may_spawn(&other.name);

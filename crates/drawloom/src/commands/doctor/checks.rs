@@ -8,8 +8,7 @@ use drawloom_contract::{
 };
 use drawloom_server::auth::see_only_their_own;
 use drawloom_store::{Options, Previous, Store};
-use drawloom_substrate::Weight;
-use drawloom_tools::BashNetwork;
+use drawloom_substrate::{Finding, Weight};
 use drawloom_wire::{
     client::Client,
     server::{AskWhoAmI, GetLoad},
@@ -18,7 +17,7 @@ use drawloom_wire::{
 use crate::{
     clock::SystemClock,
     commands::Session,
-    config::{self, Config, Loaded},
+    config::{self, Loaded},
     connect,
     data_dir::{self, DataDir, Lock, ServerFile},
     environment,
@@ -27,7 +26,7 @@ use crate::{
     output::duration,
     parts,
     project::Project,
-    resolve::{self, Resolved},
+    resolve::{self, Resolved, bash},
     trust::{self, Asking, Origin},
 };
 
@@ -62,10 +61,13 @@ pub(super) async fn all(session: &Session, report: &mut Report, with_keys: bool)
     for check in [machine::disk, machine::clock, machine::open_files, machine::sandbox] {
         check(report, place.as_deref().unwrap_or(Path::new("/")));
     }
+    let trusted = loaded.as_ref().is_some_and(|loaded| is_trusted(session, report, loaded));
     if let Some(loaded) = &loaded {
-        tokens(report, &loaded.config);
+        tokens(report, loaded, resolved.as_ref());
+        // A key that is tried below gets one line, not two.
+        keys_set(report, loaded, with_keys && trusted && resolved.is_some());
     }
-    let Some(loaded) = loaded.filter(|loaded| is_trusted(session, report, loaded)) else { return };
+    let Some(loaded) = loaded.filter(|_| trusted) else { return };
     if let Some(resolved) = &resolved {
         outside::servers(report, &loaded.config, resolved).await;
     }
@@ -88,7 +90,10 @@ async fn keys(report: &mut Report, resolved: &Resolved) {
         let asked = tokio::time::timeout(KEY_TIMEOUT, model.list()).await;
         let took = duration(SystemClock.now().since(began).as_millis() as u64);
         match asked {
-            Ok(Ok(models)) => report.ok("key", format!("{id}: it answers in {took} and has {} models", models.len())),
+            Ok(Ok(models)) => {
+                let models = if models.len() == 1 { "1 model".to_owned() } else { format!("{} models", models.len()) };
+                report.ok("key", format!("{id}: accepted, {models} ({took})"));
+            }
             Ok(Err(error)) => {
                 let failure = crate::models::failure(&error);
                 report.add(Verdict::Fail, "key", format!("{id}: {} ({took})", failure.message), failure.hint);
@@ -107,7 +112,7 @@ fn config(session: &Session, report: &mut Report) -> (Option<Loaded>, Option<Res
     let loaded = match config::find(&session.globals.config).and_then(|files| config::load_files(&files)) {
         Ok(loaded) => loaded,
         Err(error) => {
-            report.fail("config", &error);
+            report.fail("config", &to_fix(error));
             return (None, None);
         }
     };
@@ -123,19 +128,30 @@ fn config(session: &Session, report: &mut Report) -> (Option<Loaded>, Option<Res
             let files: Vec<String> = loaded.files.iter().map(|file| file.display().to_string()).collect();
             let agents = resolved.catalog.names().count();
             report.ok("config", format!("{}: no mistakes, {agents} agents", files.join(", ")));
-            for finding in &resolved.findings {
-                let verdict = match finding.weight {
-                    Weight::Note => Verdict::Ok,
-                    Weight::Warning => Verdict::Warn,
+            // Keys of providers have lines of their own.
+            let is_key = |finding: &Finding| finding.at.last().is_some_and(|key| key == "api_key_env");
+            for finding in resolved.findings.iter().filter(|finding| !is_key(finding)) {
+                let position = loaded.position(&finding.at);
+                let (verdict, hint) = match finding.weight {
+                    Weight::Note => (Verdict::Ok, None),
+                    Weight::Warning => (Verdict::Warn, Some(format!("fix {position}: {}", finding.message))),
                 };
-                report.add(verdict, "agents", format!("{}: {}", loaded.position(&finding.at), finding.message), None);
+                report.add(verdict, "config", format!("{position}: {}", finding.message), hint);
             }
             (Some(loaded), Some(resolved))
         }
         Err(error) => {
-            report.fail("config", &error);
+            report.fail("config", &to_fix(error));
             (Some(loaded), None)
         }
+    }
+}
+
+/// The same error, which ends with what to do.
+fn to_fix(error: CommandError) -> CommandError {
+    match error.code.as_str() {
+        "bad_config" => error.with_hint("fix the config; `drawloom validate` shows whether mistakes are left"),
+        _ => error,
     }
 }
 
@@ -208,60 +224,68 @@ async fn server(report: &mut Report, url: &str, client: Result<Client, CommandEr
 }
 
 async fn listen(report: &mut Report, listen: &str) {
-    match config::listen_address(listen) {
-        None => report.add(
+    // A text that is no address is a mistake of the config, and reported as such.
+    let Some(address) = config::listen_address(listen) else { return };
+    match tokio::net::TcpListener::bind(address).await {
+        Ok(_) => report.ok("listen", format!("{address} is free")),
+        Err(error) => report.add(
             Verdict::Fail,
             "listen",
-            format!("{listen:?} is not an address to listen on"),
-            Some("write it like 127.0.0.1:8787".into()),
+            format!("cannot listen on {address}: {error}"),
+            Some("change `listen` in the config, or pass --listen to serve".into()),
         ),
-        Some(address) => match tokio::net::TcpListener::bind(address).await {
-            Ok(_) => report.ok("listen", format!("{address} is free")),
-            Err(error) => report.add(
-                Verdict::Fail,
-                "listen",
-                format!("cannot listen on {address}: {error}"),
-                Some("change `listen` in the config, or pass --listen to serve".into()),
-            ),
-        },
     }
 }
 
-fn tokens(report: &mut Report, config: &Config) {
-    let is_set = |name: &str| environment::variable(name).is_some();
-    let loopback = config::listen_address(&config.listen).is_some_and(|address| address.ip().is_loopback());
-    match is_set(&config.auth.token_env) {
-        true => report.ok("token", format!("the shared token is set in {}", config.auth.token_env)),
-        false if !config.principals.is_empty() => {
-            report.ok("token", format!("no shared token ({} is not set)", config.auth.token_env));
+/// Where a variable is set, when it is.
+fn set_in(loaded: &Loaded, name: &str) -> Option<String> {
+    loaded.variable(name)?;
+    loaded.dotenv.origin(name).map(|origin| format!("{name} is set in {origin}"))
+}
+
+fn tokens(report: &mut Report, loaded: &Loaded, resolved: Option<&Resolved>) {
+    let config = &loaded.config;
+    let name = &config.auth.token_env;
+    let is_set = |name: &str| loaded.variable(name).is_some();
+    let loopback = config::listen_address(&config.listen).is_none_or(|address| address.ip().is_loopback());
+    let has_principals = !config.principals.is_empty();
+    let reaching = resolved.map(|resolved| bash::with_network(&config.tools, &resolved.catalog)).unwrap_or_default();
+    let set = || Some(format!("set {name} to a long random text, such as the output of `openssl rand -hex 32`"));
+    match set_in(loaded, name) {
+        Some(set) => report.ok("token", format!("{set} and required from clients")),
+        None if has_principals && config.principals.values().any(|principal| is_set(&principal.token_env)) => {
+            report.ok("token", format!("{name} is not set: only principals can call"));
         }
-        false if loopback && config.tools.bash.enabled && config.tools.bash.network == BashNetwork::Host => report.add(
+        None if has_principals => report.add(
+            Verdict::Warn,
+            "token",
+            format!("{name} is not set, and neither is the token of any principal: `drawloom serve` does not start"),
+            set(),
+        ),
+        None if !loopback => report.add(
+            Verdict::Fail,
+            "token",
+            format!(
+                "{name} is not set, and {} is not a loopback address: `drawloom serve` does not start",
+                config.listen
+            ),
+            Some(format!("set {name} to a long random text, or write `listen: 127.0.0.1:8787`")),
+        ),
+        None if !reaching.is_empty() => report.add(
             Verdict::Warn,
             "token",
             format!(
-                "{} is not set and tools.bash.network is host: the server does not start if an agent's Bash has network",
-                config.auth.token_env
+                "{name} is not set, and commands of {} reach the network: `drawloom serve` does not start",
+                reaching.join(", ")
             ),
-            Some("set a token".into()),
+            Some(format!("set {name} to a long random text, or write `network: none` under `tools.bash`")),
         ),
-        false if loopback => report.ok(
-            "token",
-            format!(
-                "{} is not set: the server is open to programs on this machine, and to no others",
-                config.auth.token_env
-            ),
-        ),
-        false => report.add(
-            Verdict::Fail,
-            "token",
-            format!("{} is not set, and {} is not a loopback address", config.auth.token_env, config.listen),
-            Some("set a token, or listen on 127.0.0.1".into()),
-        ),
+        None => report.ok("token", format!("{name} is not set: only programs on this machine can call")),
     }
     for (name, principal) in &config.principals {
-        match is_set(&principal.token_env) {
-            true => report.ok("principal", format!("{name}: the token is set in {}", principal.token_env)),
-            false => report.add(
+        match set_in(loaded, &principal.token_env) {
+            Some(set) => report.ok("principal", format!("{name}: {set}")),
+            None => report.add(
                 Verdict::Warn,
                 "principal",
                 format!("{name}: {} is not set, so this principal cannot call", principal.token_env),
@@ -274,20 +298,24 @@ fn tokens(report: &mut Report, config: &Config) {
             Verdict::Warn,
             "principal",
             format!("{name}: it sees and cancels only its own runs, not those of other users of its tenant"),
-            Some("add runs:read:all to its scopes if it should see them all".into()),
+            Some(format!("add runs:read:all to `principals.{name}.scopes` if it should see all runs")),
         );
     }
-    for (id, provider) in &config.providers {
-        if let Some(name) = &provider.api_key_env {
-            match is_set(name) {
-                true => report.ok("key", format!("{id}: the key is set in {name}")),
-                false => report.add(
-                    Verdict::Warn,
-                    "key",
-                    format!("{id}: {name} is not set, so calls to it will be refused"),
-                    Some(format!("set {name}")),
-                ),
-            }
+}
+
+/// Whether the keys of providers are set; those that are set are left out when they are tried anyway.
+fn keys_set(report: &mut Report, loaded: &Loaded, are_tried: bool) {
+    for (id, provider) in &loaded.config.providers {
+        let Some(name) = &provider.api_key_env else { continue };
+        match set_in(loaded, name) {
+            Some(_) if are_tried => {}
+            Some(set) => report.ok("key", format!("{id}: {set}")),
+            None => report.add(
+                Verdict::Warn,
+                "key",
+                format!("{name} is not set; provider {id} is disabled"),
+                Some(format!("set {name}, in the environment or in a .env file beside the config")),
+            ),
         }
     }
 }

@@ -5,7 +5,10 @@ use std::fmt::Write as _;
 use super::NewVolume;
 
 /// The agents of a first config.
-pub(super) const AGENTS: [&str; 2] = ["assistant", "coder"];
+pub(super) const AGENTS: [&str; 3] = ["clarity", "correctness", "lead"];
+
+/// Where the schema is written, beside the config: editors read it from there without a network.
+pub(super) const SCHEMA: &str = ".drawloom/schema.json";
 
 /// Who makes models, and which of theirs a first config names.
 pub(super) struct Maker {
@@ -43,9 +46,14 @@ pub(super) const MAKERS: &[Maker] = &[
 
 const TIERS: [&str; 3] = ["high", "middle", "low"];
 
+/// The first line of a config whose schema lies beside it.
+fn schema_line() -> String {
+    format!("# yaml-language-server: $schema={SCHEMA}\n")
+}
+
 const HEAD: &str = "\
 # Drawloom: who provides models, which agents there are, and what they may touch.
-# `drawloom validate` checks this file, `drawloom config schema` describes every key.
+# `drawloom validate` checks this file; `drawloom config show` prints it with all defaults.
 ";
 
 const AGENTS_HEAD: &str = "
@@ -53,9 +61,9 @@ const AGENTS_HEAD: &str = "
 agents:";
 
 const TAIL: &str = "
-# Directories that agents may touch. `rw` lets them write.
+# Directories that agents may touch. `mode: rw` lets them write.
 volumes:
-  here: { path: ., mode: rw, default: true }
+  here: { path: ., mode: ro, default: true }
 
 # Runs that ended longer ago than this are removed; 0 keeps them for ever.
 retention:
@@ -64,28 +72,41 @@ retention:
 
 /// The config for these makers; with none, a script plays the model.
 pub(super) fn config(makers: &[&Maker]) -> String {
-    let mut text = HEAD.to_owned();
-    let model = match makers.is_empty() {
+    let mut text = schema_line();
+    text.push_str(HEAD);
+    let [strong, quick] = match makers.is_empty() {
         true => script(&mut text),
         false => real(&mut text, makers),
     };
-    let assistant = agent(
-        "assistant",
-        &model[0],
-        "Answers questions, and reads files here when that helps.",
-        "You are a helpful assistant. Answer briefly and say when you do not know.",
-        &["Read", "Glob", "Grep"],
-    );
-    let coder = agent(
-        "coder",
-        &model[1],
-        "Reads and changes the files in this directory.",
-        "You are a careful software engineer. Look before you change, and say what you changed.",
-        &["Read", "Glob", "Grep", "Edit", "Write"],
-    );
     text.push_str(AGENTS_HEAD);
-    text.push_str(&assistant);
-    text.push_str(&coder);
+    text.push_str(&agent(&Agent {
+        name: "lead",
+        model: &strong,
+        description: "Answers questions about this folder, and has two reviewers check it.",
+        prompt: "You lead two reviewers, correctness and clarity. When you are asked to review something, spawn both \
+                 with the tool Agent, in one call, and tell each what to look at. Then report what matters most, with \
+                 file and line. Answer other questions yourself, briefly.",
+        tools: &["Read", "Glob", "Grep", "Agent"],
+        agents: "[correctness, clarity]  # agents that it may spawn",
+    }));
+    text.push_str(&agent(&Agent {
+        name: "correctness",
+        model: &quick,
+        description: "Reviews files for mistakes.",
+        prompt: "You review for correctness. Read what you are told to review, and list real mistakes with file, line \
+                 and what goes wrong. Say so when you find none.",
+        tools: &["Read", "Glob", "Grep"],
+        agents: "[]                     # agents that it may spawn: none",
+    }));
+    text.push_str(&agent(&Agent {
+        name: "clarity",
+        model: &quick,
+        description: "Reviews files for what a reader would not understand.",
+        prompt: "You review for clarity. Read what you are told to review, and list names, comments and sentences that a \
+                 new reader would not understand, with file, line and a better wording.",
+        tools: &["Read", "Glob", "Grep"],
+        agents: "[]",
+    }));
     text.push_str(TAIL);
     text
 }
@@ -119,9 +140,34 @@ providers:
         - text: \"A script plays the model here, and it can only repeat what you said: {{prompt}}\"
 ";
 
+/// A script that plays a lead and its reviewers.
+const TEAM: &str = "
+# A script plays the model, so that everything can be tried without a key. For a real one, set a key and run
+# `drawloom init --force`, or write: anthropic: { driver: anthropic, api_key_env: ANTHROPIC_API_KEY }
+providers:
+  script:
+    driver: script
+    options:
+      rules:
+        - when: { agent: lead, turn: 1, tools: true }
+          text: \"A script plays the model here. It asks both reviewers.\"
+          calls:
+            - tool: Agent
+              input:
+                op: parallel_spawn
+                spawns:
+                  - { name: correctness, prompt: \"{{prompt}}\" }
+                  - { name: clarity, prompt: \"{{prompt}}\" }
+        - when: { agent: lead }
+          text: \"Both reviewers have answered. With a real model this would be their report on: {{prompt}}\"
+        - when: { turn: 1, tools: true }
+          calls: [{ tool: Glob, input: { pattern: \"*\" } }]
+        - text: \"Played by a script: {{agent}} looked at this folder and was asked: {{prompt}}\"
+";
+
 /// A provider that needs no key; returns how each agent names its model.
 fn script(text: &mut String) -> [String; 2] {
-    text.push_str(SCRIPT);
+    text.push_str(TEAM);
     text.push_str("\n# Short names for models.\nmodels:\n  main: { provider: script, model: demo }\n");
     ["model: main".into(), "model: main".into()]
 }
@@ -141,7 +187,7 @@ fn real(text: &mut String, makers: &[&Maker]) -> [String; 2] {
             writeln!(text, "  {provider}-{tier}: {{ provider: {provider}, model: {model} }}").expect("text takes text");
         }
     }
-    text.push_str("\n# How good, and how dear: candidates in order of preference.\ntiers:\n");
+    text.push_str("\n# Model tiers, by quality and price: candidates in order of preference.\ntiers:\n");
     for tier in TIERS {
         let names: Vec<String> = makers.iter().map(|maker| format!("{}-{tier}", maker.provider)).collect();
         writeln!(text, "  {tier}: [{}]", names.join(", ")).expect("text takes text");
@@ -151,23 +197,35 @@ fn real(text: &mut String, makers: &[&Maker]) -> [String; 2] {
             "\n# When a provider fails or throttles, a run goes on with the next candidate of its tier.\nuser_tiers:\n  default: { fallback_on_error: true }\n",
         );
     }
-    ["tier: low".into(), "tier: middle".into()]
+    ["tier: middle".into(), "tier: low".into()]
 }
 
-fn agent(name: &str, model: &str, description: &str, prompt: &str, wanted: &[&str]) -> String {
+struct Agent<'a> {
+    name: &'a str,
+    /// The line that names its model.
+    model: &'a str,
+    description: &'a str,
+    prompt: &'a str,
+    tools: &'a [&'a str],
+    agents: &'a str,
+}
+
+fn agent(agent: &Agent<'_>) -> String {
+    let Agent { name, model, description, prompt, tools, agents } = agent;
     format!(
         "
   {name}:
     description: {description}
     {model}
-    system_prompt: {prompt}
+    system_prompt: >-
+      {prompt}
     tools: [{}]
-    agents: []                  # agents that it may spawn: none
+    agents: {agents}
     volumes: [here]
     hosts: []                   # what it may reach over HTTP: nothing
-    budget: {{ tokens: 500000 }}  # of a run and all below it
+    budget: {{ tokens: 500000 }}  # of a run and its child runs
 ",
-        wanted.join(", ")
+        tools.join(", ")
     )
 }
 

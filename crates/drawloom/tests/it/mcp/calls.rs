@@ -37,7 +37,7 @@ fn a_call_answers_text_and_structure_and_errors_that_a_model_can_read() {
         assert!(text.ends_with(&format!("; run_id {id}")), "{text}");
         assert_eq!(result["isError"], false);
         for (arguments, wanted) in [
-            (json!({ "agent": "ech", "prompt": "x" }), "unknown_agent: there is no agent `ech`"),
+            (json!({ "agent": "ech", "prompt": "x" }), "unknown_agent: unknown agent \"ech\""),
             (json!({ "agent": "echo", "promt": "x" }), "hint: did you mean prompt?"),
             (json!({ "agent": 7, "prompt": "x" }), "agent"),
         ] {

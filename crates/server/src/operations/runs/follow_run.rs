@@ -56,9 +56,9 @@ impl Operation for FollowRun {
         let view = Arc::new(view);
         // The ids of a tree's events are no sequences of the run.
         if let Some(seq) = input.from_seq.filter(|seq| !input.tree && *seq > view.seq) {
-            let message = format!("run {} has {} records; there is none after {seq}", view.run, view.seq);
+            let message = format!("run {} has {} records; from_seq is {seq}", view.run, view.seq);
             return Err(Failure::new(FailureKind::Invalid, "bad_from_seq", message)
-                .with_hint("from_seq and Last-Event-ID are the id of the last event that you saw"));
+                .with_hint("from_seq and Last-Event-ID must be the id of the last event received"));
         }
         let live = match call.interest {
             // From the first record on: events repeat a little of what came before them (a tool's name, a retry's
@@ -119,7 +119,7 @@ impl Tree {
                     }
                 }
                 Some(Err(failure)) => {
-                    tracing::warn!(code = failure.code, error = %failure, "an event stream of a tree broke");
+                    tracing::warn!(code = failure.code, error = %failure, "event stream of a run tree failed");
                     return None;
                 }
                 None => self.over = true,

@@ -75,7 +75,7 @@ impl Operation for ReadArtifact {
         match read.await.map_err(tokio::task::JoinError::try_into_panic) {
             Ok(part) => part.map(Answer::Value),
             Err(Ok(panic)) => std::panic::resume_unwind(panic),
-            Err(Err(_)) => Err(Failure::new(FailureKind::Unavailable, "stopping", "the server is stopping")),
+            Err(Err(_)) => Err(Failure::new(FailureKind::Unavailable, "stopping", "the server is shutting down")),
         }
     }
 }
@@ -90,8 +90,8 @@ async fn turn(call: &Call<'_>) -> Result<OwnedSemaphorePermit, Failure> {
     tokio::select! {
         turn = searches.acquire_owned() => Ok(turn.expect("it is never closed")),
         () = clock.sleep_until(clock.now().after(TURN)) => {
-            let message = format!("{AT_ONCE} searches run already, and others wait");
-            Err(Failure::new(FailureKind::Throttled, "too_many_searches", message).with_hint("search again later"))
+            let message = format!("too many searches: {AT_ONCE} are running and others are waiting");
+            Err(Failure::new(FailureKind::Throttled, "too_many_searches", message).with_hint("retry later"))
         }
     }
 }
@@ -102,7 +102,7 @@ pub(crate) async fn text(call: &Call<'_>, view: RunView, name: &str) -> Result<S
         FINAL_TEXT => view.final_text.ok_or_else(|| {
             let message = format!("run {} is {} and has no final_text", view.run, view.status.as_str());
             Failure::new(FailureKind::NotFound, "no_artifact", message)
-                .with_hint("wait for its end with get_run and wait_ms, or read its journal")
+                .with_hint("wait for it to end with get_run and wait_ms, or read its journal")
         }),
         JOURNAL => journal(call, &view).await,
         written => get_artifact::find(call, &view, written).await.map(|artifact| artifact.text),
