@@ -33,8 +33,8 @@ pub(crate) fn global_options() -> String {
         .disable_help_flag(true)
         .max_term_width(100)
         .help_template("{options}");
-    let options = command.clone().render_help();
-    format!("Options that every command takes\n\n{options}\n")
+    let options = command.clone().render_help().to_string();
+    format!("Options that every command takes\n\n{}\n", options.trim_end_matches('\n'))
 }
 
 /// The same command with the global options in its help and completions.

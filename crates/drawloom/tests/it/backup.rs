@@ -39,7 +39,7 @@ fn a_backup_under_load_brings_back_every_run_that_it_holds() {
     assert!(unsure.stderr.contains("--resume") && unsure.stderr.contains("--cancel"), "{unsure:?}");
     assert!(!elsewhere.data().join("drawloom.db").exists());
     let restored = elsewhere.run(&["restore", name, "--resume"]).exits(0);
-    assert!(restored.stdout.contains("continue when the server starts"), "{restored:?}");
+    assert!(restored.stdout.contains("when the server starts: `drawloom restart`"), "{restored:?}");
     let server = elsewhere.serve();
     let there = ids(&elsewhere);
     for run in &before {
