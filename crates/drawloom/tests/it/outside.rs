@@ -107,7 +107,7 @@ fn a_config_that_names_a_server_that_is_not_there_is_refused_with_a_hint() {
     play.write();
     let ran = play.home.run(&["validate"]).exits(2);
     assert!(
-        ran.stderr.contains("there is no MCP server \"uot\"") && ran.stderr.contains("did you mean \"out\"?"),
+        ran.stderr.contains("unknown MCP server \"uot\"") && ran.stderr.contains("did you mean \"out\"?"),
         "{ran:#?}"
     );
 }
