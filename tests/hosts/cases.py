@@ -1,10 +1,11 @@
-"""The five cases, and four more that run only when named. Each says in a sentence what was seen, or raises `Failed`."""
+"""The five cases, and five more that run only when named. Each says in a sentence what was seen, or raises `Failed`."""
 
 import json
 import re
 
 from scripted.server import Call, Say
 from tap import Tap
+from told import value_in
 
 TOOLS = ["spawn_run", "spawn_runs", "get_run", "list_runs", "cancel_run", "get_batch", "list_agents", "read_artifact"]
 LIMIT = 4
@@ -25,16 +26,6 @@ def check(holds, message):
 def threads(count):
     """The arguments of a `spawn_runs` of so many."""
     return {"spawns": [{"agent": "weaver", "prompt": f"thread {index}"} for index in range(count)]}
-
-
-def value_in(text):
-    """The JSON value in what a host told its model about a tool's result; `None` when there is none."""
-    for start in re.finditer(r"[{]", text):
-        try:
-            return json.JSONDecoder().raw_decode(text[start.start() :])[0]
-        except json.JSONDecodeError:
-            continue
-    return None
 
 
 def woven(text, count):
@@ -256,6 +247,41 @@ def canary(cell):
     return f"10 of 10 by index, at most {most} at once; the canary in 10 journals and not in {size} bytes; the control was caught"
 
 
+LIST_BYTES = 12_000
+"""Most bytes of the answer to `tools/list`, as sent."""
+TEN_BYTES = 3_000
+"""Most bytes that a host's model gets of a `spawn_runs` of ten one-line answers."""
+
+
+def context(cell):
+    """What we cost a host's model: the list of tools, and ten answers."""
+    model = cell.model(lambda results: Say("Woven.") if results else Call("spawn_runs", threads(10)))
+    model.open()
+    cell.run_host()
+    results = model.results()
+    check(results, f"the model saw no result; the host said: {cell.last_words()}")
+    check(woven(results[0], 10) == 10, f"{woven(results[0], 10)} of 10 results by index in: {results[0][:400]}")
+    listed = len(cell.loom.list_tools())
+    requests = [json.loads(line)["body"] for line in (cell.home / "model.jsonl").read_text().splitlines()]
+    offered = max(bytes_of_tools(request.get("tools")) for request in requests)
+    answers = len(results[0].encode())
+    check(listed < LIST_BYTES, f"tools/list has {listed} bytes")
+    check(answers < TEN_BYTES, f"ten answers have {answers} bytes")
+    return f"tools/list {listed} bytes as sent, {offered} as the host tells its model; ten one-line answers {answers} bytes"
+
+
+def bytes_of_tools(value):
+    """Bytes of what is said of our tools, wherever it stands in a request."""
+    if isinstance(value, list):
+        return sum(bytes_of_tools(one) for one in value)
+    if not isinstance(value, dict):
+        return 0
+    name = value.get("name")
+    if isinstance(name, str) and name.endswith(tuple(TOOLS)):
+        return len(json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode())
+    return sum(bytes_of_tools(one) for one in value.values())
+
+
 def install(cell):
     """The host's settings are those that `drawloom mcp install --write` made."""
     model = cell.model(lambda results: Say(f"Agents: {results[0]}") if results else Call("list_agents"))
@@ -317,6 +343,7 @@ CASES = {
     "cancelled": cancelled,
     "restart": restart,
     "canary": canary,
+    "context": context,
     "install": install,
     "plugin": plugin,
     "default": default,

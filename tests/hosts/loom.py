@@ -132,6 +132,25 @@ class Loom:
         with urllib.request.urlopen(request, timeout=seconds) as response:
             return json.load(response)
 
+    def list_tools(self):
+        """The answer to `tools/list`, as sent."""
+        about = {
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientInfo": {"name": "hosts", "version": "1"},
+            "io.modelcontextprotocol/clientCapabilities": {},
+        }
+        body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": about}}
+        headers = {
+            "Authorization": f"Bearer {TOKEN}",
+            "Content-Type": "application/json",
+            "Accept": "application/json, text/event-stream",
+            "MCP-Protocol-Version": "2026-07-28",
+            "Mcp-Method": "tools/list",
+        }
+        request = urllib.request.Request(f"{self.found()['url']}/mcp", json.dumps(body).encode(), headers)
+        with urllib.request.urlopen(request, timeout=30) as response:
+            return response.read()
+
     def runs(self):
         return self.ask("/v1/runs?limit=100")["runs"]
 

@@ -153,7 +153,7 @@ def main():
         "--transport", action="append", choices=TRANSPORTS, help="only this transport; may be given again"
     )
     parser.add_argument(
-        "--case", action="append", choices=CASES, help="only this case; `canary`, `install`, `plugin` and `default` (80 s) only when named"
+        "--case", action="append", choices=CASES, help="only this case; `canary`, `context`, `install`, `plugin` and `default` (80 s) only when named"
     )
     parser.add_argument("--record", action="store_true", help="write what was seen to MATRIX.md")
     parser.add_argument("--at-once", type=int, default=2, help="how many cells run at once (2)")

@@ -5,8 +5,8 @@
     probe.py LOG http           HTTP on a free loopback port, which is printed
     ... --legacy                does not know 2026-07-28
 
-Its tools: `echo {text}`, and `wait {seconds, progress}`, which answers after `seconds`, with a progress notification every
-`progress` seconds when that is not 0. What clients send meanwhile, and when they hang up, is in the log, one JSON a line.
+Its tools: `echo {text}`; `both`, which answers a text and another `structuredContent`; and `wait {seconds, progress}`, which
+answers after `seconds`, with a progress notification every `progress` seconds when that is not 0. What clients send meanwhile, and when they hang up, is in the log, one JSON a line.
 """
 
 import json
@@ -27,7 +27,7 @@ def tool(name, **properties):
     return {"name": name, "description": name, "inputSchema": {"type": "object", "properties": properties}}
 
 
-TOOLS = [tool("echo", text={"type": "string"}), tool("wait", seconds={"type": "number"}, progress={"type": "number"})]
+TOOLS = [tool("echo", text={"type": "string"}), tool("both"), tool("wait", seconds={"type": "number"}, progress={"type": "number"})]
 
 
 def note(what, **more):
@@ -76,6 +76,8 @@ def answer(frame, send, gone):
                 token = {"progressToken": meta.get("progressToken"), "progress": count, "message": f"beat {count}"}
                 send({"jsonrpc": "2.0", "method": "notifications/progress", "params": token})
         note("answered", id=ident)
+        if params.get("name") == "both":
+            return done({"content": [{"type": "text", "text": "in content"}], "structuredContent": {"in": "structuredContent"}})
         return done({"content": [{"type": "text", "text": text}]})
     return {"jsonrpc": "2.0", "id": ident, "error": {"code": -32601, "message": f"no method {method}"}}
 

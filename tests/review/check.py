@@ -13,9 +13,9 @@ from provider import Anthropic
 from review import PATIENCE, REPOSITORY, Failed, Review, check, checkout, compare, expected, files_of, slices, try_comparison
 
 sys.path.insert(0, str(REPOSITORY / "tests/hosts"))
-from cases import value_in  # noqa: E402
 from hosts import Claude, Connection  # noqa: E402
 from scripted.server import Call, Say, Scripted  # noqa: E402
+from told import value_in  # noqa: E402
 
 CANARY = r"canary-review-[0-9a-f]{16}"
 LAYER = """\
@@ -108,7 +108,7 @@ def by_host(options, tree, canaries):
             return Call("spawn_runs", {"spawns": spawns})
         if len(results) == 1:
             batch = value_in(results[0]) or {}
-            spent = f"tokens={sum(batch['usage'].values())} cost={batch['cost']}"
+            spent = f"tokens={batch['tokens']} cost={batch['cost']}"
             prompt = f"review=by-host slices={','.join(name for name, _ in names)} {spent}"
             return Call("spawn_run", {"agent": "review-consolidator", "prompt": prompt})
         if len(results) == 2:

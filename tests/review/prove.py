@@ -165,8 +165,9 @@ tiers:
 """
 
 
-def fallen_back(options, calls):
-    case = Case(options, "fallback", Anthropic(fails_from=calls // 2))
+def fallen_back(options, calls, hangs_up=False):
+    name = "hung-up" if hangs_up else "fallback"
+    case = Case(options, name, Anthropic(fails_from=calls // 2, hangs_up=hangs_up))
     case.run()
     first, second = case.anthropic, case.deepseek
     check(first.answered > 0 and first.failed > 0, "the first provider did not fail in the middle")
@@ -174,7 +175,8 @@ def fallen_back(options, calls):
     check(second.thought > 0, "the second provider's model never thinks: its reasoning is not tried")
     ended = sum(run["provider"] == "deepseek" for run in case.runs)
     say(
-        f"the first provider breaks off at call {first.fails_from} and is overloaded from then on ({first.failed} calls failed): {ended} of "
+        f"the first provider breaks off at call {first.fails_from} and {'hangs up' if hangs_up else 'is overloaded'} from then on "
+        f"({first.failed} calls failed): {ended} of "
         f"{len(case.runs)} runs ended at the strict second one, which took {second.answered} calls, {second.carried} of them with turns of "
         f"the first, and rejected none: the same report"
     )
@@ -201,6 +203,7 @@ def main():
         killed_again(options, calls)
         throttled(options)
         fallen_back(options, calls)
+        fallen_back(options, calls, hangs_up=True)
     except Failed as failed:
         say(f"FAILED: {failed}")
         return 1

@@ -30,20 +30,20 @@ class Provider(Model):
     """A provider with faults.
 
     `limit`: with more calls in flight, a call is answered with 429. `fails_from`: from this call on nothing is answered any more;
-    the first such call breaks off in the middle of its stream. `delay`: how long an answer takes, in seconds."""
+    the first such call breaks off in the middle of its stream, the others are told that the provider is overloaded, or, with
+    `hangs_up`, told nothing. `delay`: how long an answer takes, in seconds."""
 
-    model = ""
-
-    def __init__(self, limit=None, fails_from=None, delay=0.0):
+    def __init__(self, limit=None, fails_from=None, hangs_up=False, delay=0.0):
         super().__init__()
-        self.limit, self.fails_from, self.delay = limit, fails_from, delay
+        self.limit, self.fails_from, self.hangs_up, self.delay = limit, fails_from, hangs_up, delay
         self.lock = threading.Lock()
         self.asked = self.answered = self.in_flight = self.most_in_flight = 0
         self.throttled = self.failed = self.thought = 0
         self.rejected = []
         self.seen = set()
-        """What `canaries` found in requests."""
+        """What `canary` found in requests."""
         self.canary = None
+        """A regular expression."""
         self.on_call = None
         """Called with the number of a call before it is answered."""
         self.RequestHandlerClass = BreakingHandler
@@ -66,7 +66,7 @@ class Provider(Model):
         finally:
             with self.lock:
                 self.in_flight -= 1
-    
+
     def answer(self, path, body):
         with self.flight() as (number, at_once):
             if self.on_call:
@@ -85,6 +85,8 @@ class Provider(Model):
                 if number == self.fails_from:
                     kind, text = "text/event-stream", self.stream(body, self.blocks(body, Turn("I begin, and")))
                     return 200, kind, text[: len(text) // 2]
+                if self.hangs_up:
+                    raise ConnectionAbortedError
                 return 529, "application/json", self.error("overloaded_error", "overloaded")
             try:
                 self.check(path, body)

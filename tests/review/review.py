@@ -6,7 +6,6 @@ import re
 import shutil
 import signal
 import subprocess
-from pathlib import Path
 
 from provider import EXAMPLE
 from reviewer import checklist, confirmed, report

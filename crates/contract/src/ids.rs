@@ -8,9 +8,9 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::time::{Entropy, NoEntropy, Timestamp};
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{found:?} is not {what}: {form}")]
+#[error("invalid {what} {found:?}: expected {form}")]
 pub struct BadId {
-    /// What it should have named, with its article ("a run id").
+    /// What it should have named, such as "run id".
     pub what: &'static str,
     /// What was given, cut to 80 characters.
     pub found: String,
@@ -130,7 +130,7 @@ macro_rules! id {
                 text.strip_prefix($prefix)
                     .and_then(unhex)
                     .map(Self)
-                    .ok_or_else(|| BadId::new($what, text, concat!($prefix, " and 32 hex digits")))
+                    .ok_or_else(|| BadId::new($what, text, concat!($prefix, " followed by 32 hex digits")))
             }
         }
 
@@ -140,15 +140,15 @@ macro_rules! id {
 
 id!(
     /// One execution of an agent.
-    RunId, "r_", "a run id"
+    RunId, "r_", "run id"
 );
 id!(
     /// A conversation: runs that share it.
-    SessionId, "s_", "a session id"
+    SessionId, "s_", "session id"
 );
 id!(
     /// Runs that one call started.
-    BatchId, "b_", "a batch id"
+    BatchId, "b_", "batch id"
 );
 
 const NAME_FORM: &str = "1 to 128 letters, digits, '_' or '-'";
@@ -197,19 +197,19 @@ macro_rules! name {
 
 name!(
     /// A customer: part of every key and every query.
-    Tenant, "a tenant", is_word, NAME_FORM, "^[A-Za-z0-9_-]{1,128}$"
+    Tenant, "tenant", is_word, NAME_FORM, "^[A-Za-z0-9_-]{1,128}$"
 );
 name!(
     /// Who a run is for (`user_id` on the wire).
-    UserId, "a user id", is_word, NAME_FORM, "^[A-Za-z0-9_-]{1,128}$"
+    UserId, "user id", is_word, NAME_FORM, "^[A-Za-z0-9_-]{1,128}$"
 );
 name!(
     /// A caller's own name for a run (`agent_id` on the wire).
-    AgentId, "an agent id", is_word, NAME_FORM, "^[A-Za-z0-9_-]{1,128}$"
+    AgentId, "agent id", is_word, NAME_FORM, "^[A-Za-z0-9_-]{1,128}$"
 );
 name!(
     /// The name of an agent definition; `/` groups.
-    AgentName, "an agent name", is_path, PATH_FORM, "^[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)*$"
+    AgentName, "agent name", is_path, PATH_FORM, "^[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)*$"
 );
 
 impl Tenant {
@@ -269,7 +269,7 @@ impl FromStr for Digest {
     type Err = BadId;
 
     fn from_str(text: &str) -> Result<Self, BadId> {
-        unhex(text).map(Self).ok_or_else(|| BadId::new("a digest", text, "64 hex digits"))
+        unhex(text).map(Self).ok_or_else(|| BadId::new("digest", text, "64 hex digits"))
     }
 }
 

@@ -88,15 +88,15 @@ pub enum CommitError {
         /// 0 when the run does not exist.
         found: Seq,
     },
-    #[error("this request was made before")]
+    #[error("this request was already made")]
     Repeated(Answered),
     #[error("{0}")]
     Refused(ChangeError),
-    #[error("child {index} of call {call} of run {parent} exists")]
+    #[error("child {index} of call {call} of run {parent} already exists")]
     ChildExists { parent: RunId, call: Seq, index: u32 },
-    #[error("agent_id {agent_id} is in use by run {run}, which has not ended")]
+    #[error("agent_id {agent_id} is already in use by the active run {run}")]
     AgentIdInUse { agent_id: AgentId, run: RunId },
-    #[error("there is no session {0}")]
+    #[error("unknown session {0}")]
     UnknownSession(SessionId),
     #[error("session {session} is busy with run {run}")]
     SessionBusy { session: SessionId, run: RunId },
@@ -112,16 +112,16 @@ pub enum StoreError {
     #[error("no space left for the store {store}")]
     Full { store: String },
     /// The copy is made before the format changes. Nothing was changed.
-    #[error("no space left for a copy of the store {store} ({bytes} bytes), which is made before its format changes")]
+    #[error("no space left to back up the store {store} ({bytes} bytes) before upgrading its format")]
     NoRoomForCopy { store: String, bytes: u64 },
     #[error("the store {store} is read-only")]
     ReadOnly { store: String },
-    #[error("the store {store} is damaged: {detail}")]
+    #[error("the store {store} is corrupted: {detail}")]
     Corrupt { store: String, detail: String },
     /// It was deleted or replaced while it was in use. That is for good: what was written since is lost.
-    #[error("the store is gone: {detail}; nothing is recorded any more")]
+    #[error("the store is gone: {detail}; new records are not saved")]
     Gone { detail: String },
-    #[error("the store {store} has format {found}; this version of drawloom knows up to {known}")]
+    #[error("the store {store} has format {found}; this version of drawloom supports up to {known}")]
     TooNew { store: String, found: u32, known: u32 },
     #[error("the store {store} is in use by another drawloom process")]
     Locked { store: String },
@@ -151,15 +151,15 @@ impl Explain for StoreError {
 
     fn hint(&self) -> Option<String> {
         Some(match self {
-            Self::Full { .. } => "free some space there; runs go on by themselves after that".into(),
-            Self::NoRoomForCopy { .. } => "free that much space there and start again; the store is as it was".into(),
+            Self::Full { .. } => "free disk space; runs then continue automatically".into(),
+            Self::NoRoomForCopy { .. } => "free that much disk space and start again; the store was not changed".into(),
             Self::ReadOnly { .. } => "make the data directory and its files writable, or pass --data-dir".into(),
-            Self::Corrupt { .. } => "stop drawloom, keep a copy of the store, and restore a backup".into(),
+            Self::Corrupt { .. } => "stop drawloom, copy the store to a safe place, and restore a backup".into(),
             Self::Gone { .. } => "stop the server, restore the store or a backup, and start the server again".into(),
-            Self::TooNew { .. } => "use a newer drawloom, or another --data-dir".into(),
-            Self::Locked { .. } => "wait for it to end, or pass another --data-dir".into(),
-            Self::Failed { .. } => "see the server's log; `drawloom doctor` checks the data directory".into(),
-            Self::Closed => "the server is stopping; ask again when it is back".into(),
+            Self::TooNew { .. } => "upgrade drawloom, or pass another --data-dir".into(),
+            Self::Locked { .. } => "wait for that process to exit, or pass another --data-dir".into(),
+            Self::Failed { .. } => "see the server log; run `drawloom doctor` to check the data directory".into(),
+            Self::Closed => "the server is shutting down; retry after it restarts".into(),
         })
     }
 }
@@ -192,9 +192,9 @@ impl Explain for CommitError {
     fn hint(&self) -> Option<String> {
         match self {
             Self::Refused(error) => error.hint(),
-            Self::AgentIdInUse { .. } => Some("pick another agent_id, or cancel the run that has it".into()),
-            Self::SessionBusy { .. } => Some("wait for that run, cancel it, or leave session_id out".into()),
-            Self::UnknownSession(_) => Some("leave session_id out to begin a new session".into()),
+            Self::AgentIdInUse { .. } => Some("choose another agent_id, or cancel the run that uses it".into()),
+            Self::SessionBusy { .. } => Some("wait for that run, cancel it, or omit session_id".into()),
+            Self::UnknownSession(_) => Some("omit session_id to start a new session".into()),
             Self::Store(error) => error.hint(),
             _ => None,
         }

@@ -96,7 +96,6 @@ pub struct ToolUse {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolResult {
-    /// The provider's id of the call.
     pub id: String,
     pub text: Arc<str>,
     pub is_error: bool,

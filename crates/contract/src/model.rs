@@ -60,7 +60,7 @@ pub trait Deltas: Send + Sync {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TurnError {
     /// The provider says "slow down" (429); the limiter waits, the run does not fail.
-    #[error("the provider is throttling: {message}")]
+    #[error("rate limited by the provider: {message}")]
     Throttled { message: String, retry_after: Option<Duration> },
     /// The provider says that it has too much to do (529); the limiter waits, the run does not fail.
     #[error("the provider is overloaded: {message}")]
@@ -68,13 +68,13 @@ pub enum TurnError {
     /// The provider cannot be reached, is silent, or failed inside.
     #[error("the provider is unavailable: {message}")]
     Unavailable { message: String },
-    #[error("the model's stream broke off: {message}")]
+    #[error("the model's response stream was interrupted: {message}")]
     Cut { message: String },
     #[error("the model refused: {message}")]
     Refused { message: String },
     #[error("the provider rejected the request: {message}")]
     BadRequest { message: String },
-    #[error("the provider rejected the credential: {message}")]
+    #[error("the provider rejected the API key: {message}")]
     Auth { message: String },
     #[error("the conversation is too long for the model: {message}")]
     ContextTooLong { message: String },
@@ -96,9 +96,9 @@ impl TurnError {
 
     pub fn hint(&self) -> Option<&'static str> {
         match self {
-            Self::Auth { .. } => Some("check the variable that `api_key_env` names; `drawloom doctor --keys` tests it"),
-            Self::ContextTooLong { .. } => Some("ask for less, or use a model with a larger context"),
-            Self::Unavailable { .. } => Some("`drawloom doctor --keys` tests it; `user_tiers` can name a fallback"),
+            Self::Auth { .. } => Some("check the variable named in `api_key_env` with `drawloom doctor --keys`"),
+            Self::ContextTooLong { .. } => Some("shorten the task, or use a model with a larger context"),
+            Self::Unavailable { .. } => Some("test it with `drawloom doctor --keys`, or add a fallback (`user_tiers`)"),
             Self::BadRequest { .. } => Some("check the model's name and the agent's settings"),
             Self::Throttled { .. } | Self::Overloaded { .. } | Self::Cut { .. } | Self::Refused { .. } => None,
         }

@@ -87,7 +87,7 @@ impl Serialize for Amount {
 impl<'de> Deserialize<'de> for Amount {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let units = f64::deserialize(deserializer)?;
-        Cost::from_units(units).map(Self).ok_or_else(|| D::Error::custom("an amount of money is a number from 0 up"))
+        Cost::from_units(units).map(Self).ok_or_else(|| D::Error::custom("an amount of money must be 0 or more"))
     }
 }
 

@@ -53,13 +53,13 @@ pub struct OpenCall {
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FoldError {
-    #[error("the journal does not begin with an accepted record")]
+    #[error("journal does not begin with an accepted record")]
     NoBeginning,
     #[error("record {found} follows record {last}")]
     Gap { last: Seq, found: Seq },
     #[error("record {0} follows the end of the run")]
     AfterEnd(Seq),
-    #[error("record {seq} is the outcome of {what}, which has not begun")]
+    #[error("record {seq} is the outcome of {what}, which was not started")]
     NoIntent { seq: Seq, what: String },
 }
 

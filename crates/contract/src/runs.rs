@@ -174,7 +174,7 @@ pub struct ProviderLoad {
 /// One recorded decision beside what today's code decides.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ReplayStep {
-    /// The record.
+    /// The record's sequence number.
     pub seq: Seq,
     /// What was decided then.
     pub recorded: String,

@@ -129,7 +129,7 @@ pub trait Entropy: Send + Sync {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the operating system gives no random bytes: {reason}")]
+#[error("cannot get random bytes from the operating system: {reason}")]
 pub struct NoEntropy {
     pub reason: String,
 }
@@ -144,7 +144,7 @@ impl Explain for NoEntropy {
     }
 
     fn hint(&self) -> Option<String> {
-        Some("check that the getrandom system call is allowed, or that /dev/urandom can be read".into())
+        Some("allow the getrandom system call, or make /dev/urandom readable".into())
     }
 }
 

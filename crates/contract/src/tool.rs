@@ -51,7 +51,6 @@ pub struct ToolContext {
     pub run: RunKey,
     /// The call: with the run, the key of its effects.
     pub call: Seq,
-    /// The root of the run's tree.
     pub root: RunId,
     pub user: UserId,
     pub depth: u32,
@@ -129,7 +128,7 @@ impl From<ChangeError> for ToolError {
 
 impl From<serde_json::Error> for ToolError {
     fn from(error: serde_json::Error) -> Self {
-        Self::Invalid(format!("the input does not fit the tool: {error}"))
+        Self::Invalid(format!("invalid tool input: {error}"))
     }
 }
 

@@ -155,15 +155,15 @@ pub enum Seen {
 /// Why a change of values or logs was not made. Nothing of it was.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ChangeError {
-    #[error("{key:?} is not what was expected: {}", found_revision(*.found))]
+    #[error("{key:?} has changed: found {}", found_revision(*.found))]
     Stale { key: String, found: Option<u64> },
-    #[error("{owner:?} would have {keys} keys and {bytes} bytes; {} keys and {} bytes are allowed", quota.keys, quota.bytes)]
+    #[error("quota exceeded: {owner:?} would have {keys} keys and {bytes} bytes; the limit is {} keys and {} bytes", quota.keys, quota.bytes)]
     OverQuota { owner: String, keys: u64, bytes: u64, quota: Quota },
-    #[error("{key:?} has {bytes} bytes; {most} are allowed")]
+    #[error("{key:?} has {bytes} bytes; the limit is {most}")]
     TooLarge { key: String, bytes: usize, most: usize },
-    #[error("run {0} has ended, so it can change nothing more")]
+    #[error("run {0} has ended and cannot change anything")]
     RunEnded(RunId),
-    #[error("the idempotency key was used before with a different request")]
+    #[error("the idempotency key was already used for a different request")]
     KeyReused,
     #[error("{0}")]
     Store(StoreError),
@@ -195,9 +195,9 @@ impl Explain for ChangeError {
 
     fn hint(&self) -> Option<String> {
         match self {
-            Self::Stale { .. } => Some("read it again and decide anew".into()),
-            Self::OverQuota { .. } => Some("delete something first, or keep less".into()),
-            Self::TooLarge { .. } => Some("split it, or keep a reference to it".into()),
+            Self::Stale { .. } => Some("read it again and retry".into()),
+            Self::OverQuota { .. } => Some("delete some keys, or store less".into()),
+            Self::TooLarge { .. } => Some("split it, or store a reference to it".into()),
             Self::KeyReused => Some("use a new idempotency_key for a new request".into()),
             Self::Store(error) => error.hint(),
             Self::RunEnded(_) => None,

@@ -113,7 +113,7 @@ fn causes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Cause>, D::E
         Some(Stored::Name(name)) => match name.as_str() {
             "rate_limit" => vec![Cause::RateLimit],
             "budget" => vec![Cause::Budget],
-            _ => return Err(serde::de::Error::custom(format!("unknown cause of a wait: {name}"))),
+            _ => return Err(serde::de::Error::custom(format!("unknown wait cause: {name}"))),
         },
     })
 }

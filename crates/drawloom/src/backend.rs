@@ -31,6 +31,9 @@ pub(crate) trait Backend: Send + Sync {
     /// Events of a run above `after`, until the terminal one.
     async fn follow(&self, run: RunId, after: Seq) -> Result<Events, CommandError>;
 
+    /// Events of a run so far.
+    async fn follow_past(&self, run: RunId) -> Result<Events, CommandError>;
+
     /// Events of a run and all runs below it at positions above `after`. Each has `run_id` and `agent`. The last one is `tree_done`,
     /// unless no process executes the runs.
     async fn follow_tree(&self, run: RunId, after: u64) -> Result<Events, CommandError>;
@@ -92,6 +95,10 @@ impl Backend for Remote {
 
     async fn follow(&self, run: RunId, after: Seq) -> Result<Events, CommandError> {
         Ok(self.client.follow_run(run, after).map(|event| event.map_err(CommandError::from)).boxed())
+    }
+
+    async fn follow_past(&self, run: RunId) -> Result<Events, CommandError> {
+        Ok(self.client.follow_past(run).map(|event| event.map_err(CommandError::from)).boxed())
     }
 
     async fn follow_tree(&self, run: RunId, after: u64) -> Result<Events, CommandError> {

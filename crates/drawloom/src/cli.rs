@@ -1,25 +1,31 @@
 //! The command line: what can be asked, and its help.
 
+mod examples;
+pub(crate) mod help;
+mod look;
+
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::{commands, environment, logging::LogFormat, output::Colour};
+
+pub use look::{Layout, Look, Quiet};
 
 /// Shown by `drawloom` alone, below the help.
 const NEXT_STEPS: &str = "\
 First steps:
-  drawloom demo                      a small fan-out with a scripted model: no key, no network
-  drawloom init                      a first config, with the keys that the environment has
-  drawloom import claude-code        agents, skills, commands and MCP servers of Claude Code
-  drawloom run AGENT PROMPT          one run, followed to its end
-  drawloom serve                     a server for the agents of the config
-  drawloom mcp install               connect Claude Code, Codex, opencode or another MCP host
-  drawloom doctor                    what is wrong here, and what to do about it
+  drawloom demo                  run a small team with a scripted model: no key, no network
+  drawloom init                  write a config for the API keys in the environment
+  drawloom import claude-code    import agents, skills, commands and MCP servers
+  drawloom run AGENT PROMPT      start a run and follow it
+  drawloom serve                 serve the agents over HTTP
+  drawloom mcp install           connect Claude Code, Codex, opencode or another MCP host
+  drawloom doctor                find problems and how to fix them
 
-Exit codes: 0 done, 1 it ran but failed, 2 usage or config, 3 it needs input.";
+Exit codes: 0 success, 1 failure, 2 usage or config error, 3 input needed.";
 
-/// Runs and coordinates teams of AI agents.
+/// Run and coordinate teams of AI agents
 #[derive(Debug, Parser)]
 #[command(name = "drawloom", version, max_term_width = 100, after_help = NEXT_STEPS, subcommand_required = false)]
 pub struct Cli {
@@ -41,7 +47,19 @@ impl Cli {
         {
             return Ok(Self { globals, command: Some(Command::Mcp(mcp)) });
         }
-        Self::try_parse()
+        let mut described = Self::described();
+        let matches = described.try_get_matches_from_mut(std::env::args_os())?;
+        Self::from_arg_matches(&matches).map_err(|error| error.format(&mut described))
+    }
+
+    /// The command line with the whole help of every command.
+    pub fn described() -> clap::Command {
+        help::complete(Self::command())
+    }
+
+    /// The same, with the global options shown everywhere: for completions and manual pages.
+    pub(crate) fn described_in_full() -> clap::Command {
+        help::shown(Self::described())
     }
 }
 
@@ -61,115 +79,108 @@ enum McpCommand {
     Mcp(commands::mcp::Mcp),
 }
 
-/// Where things are; every command takes these.
+/// Where things are; every command takes these. `drawloom help options` shows them.
 #[derive(Debug, Clone, Args)]
 pub struct Globals {
-    /// A config file; later ones are laid over earlier ones [default: drawloom.yaml here or above, then the XDG config directory]
-    #[arg(long, global = true, value_name = "FILE", help_heading = "Where things are")]
+    /// Read this config file; repeat to merge several, later ones win [default: drawloom.yaml here or in a parent folder, then
+    /// the XDG config directory]
+    #[arg(long, short, global = true, hide = true, value_name = "FILE")]
     pub config: Vec<PathBuf>,
-    /// The directory that holds the store [default: one for each config, in the XDG data directory]
-    #[arg(long, global = true, value_name = "DIR", env = environment::DATA_DIR, hide_env_values = true)]
-    #[arg(help_heading = "Where things are")]
+    /// Keep the store in this directory [default: one per config, in the XDG data directory]
+    #[arg(long, global = true, hide = true, value_name = "DIR", env = environment::DATA_DIR, hide_env_values = true)]
     pub data_dir: Option<PathBuf>,
-    /// The server to talk to, instead of the one of the data directory
-    #[arg(long, global = true, value_name = "URL", env = environment::URL, hide_env_values = true)]
-    #[arg(help_heading = "Where things are")]
+    /// Use the server at this address instead of the project's own
+    #[arg(long, global = true, hide = true, value_name = "URL", env = environment::URL, hide_env_values = true)]
     pub url: Option<String>,
-    /// What is logged to stderr, such as `info` or `drawloom_engine=debug` [default: info for serve, else warn]
-    #[arg(long, global = true, value_name = "FILTER", env = environment::LOG, hide_env_values = true)]
-    #[arg(help_heading = "Where things are")]
+    /// Log to stderr what this filter selects, such as `info` or `drawloom_engine=debug` [default: info for serve, else warn]
+    #[arg(long, global = true, hide = true, value_name = "FILTER", env = environment::LOG, hide_env_values = true)]
     pub log: Option<String>,
-    /// How logs look: `auto` is text on a terminal and JSON elsewhere
-    #[arg(long, global = true, value_name = "FORMAT", value_enum, default_value_t = LogFormat::Auto)]
-    #[arg(hide_default_value = true, hide_possible_values = true, help_heading = "How it looks")]
+    /// Choose the log format; auto is text on a terminal and JSON elsewhere
+    #[arg(long, global = true, hide = true, value_name = "FORMAT", value_enum, default_value_t = LogFormat::Auto)]
+    #[arg(hide_default_value = true)]
     pub log_format: LogFormat,
-    /// When colours are used: auto, always or never; NO_COLOR is honoured
-    #[arg(long, global = true, value_name = "WHEN", value_enum, default_value_t = Colour::Auto)]
-    #[arg(hide_default_value = true, hide_possible_values = true, help_heading = "How it looks")]
+    /// Choose when to use colors; the variable NO_COLOR turns them off
+    #[arg(long, global = true, hide = true, value_name = "WHEN", value_enum, default_value_t = Colour::Auto)]
+    #[arg(hide_default_value = true)]
     pub color: Colour,
     /// Columns that a line may have, instead of those of the terminal
     #[arg(long, global = true, value_name = "COLUMNS", hide = true)]
     pub width: Option<usize>,
 }
 
-/// The format of the output.
-#[derive(Debug, Clone, Copy, Args)]
-pub struct Look {
-    /// Answer in JSON, for programs
-    #[arg(long)]
-    pub json: bool,
-}
-
 /// What can be asked.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Write a first config that works at once
+    /// Write a first config
     Init(commands::init::Init),
-    /// Bring agents, skills, commands and MCP servers of another program over
+    /// Import agents, skills, commands and MCP servers from another program
     #[command(subcommand)]
     Import(commands::import::Import),
-    /// Serve the agents of the config over HTTP until stopped
+    /// Serve the agents of the config over HTTP
     Serve(commands::serve::Serve),
-    /// Show the project of this folder, its data and its server; it starts nothing
+    /// Show the project of this folder, its data and its server
     Status(commands::status::Status),
-    /// Stop the server of this project: steps in flight come to their next record
+    /// Stop the server of this project
     Stop(commands::stop::Stop),
-    /// Start the server of this project in the background, anew when it runs; it takes up what was interrupted
+    /// Start or restart the server of this project in the background
     Restart(commands::stop::Restart),
-    /// Show the log of the server that runs in the background
+    /// Show the log of the background server
     Logs(commands::logs::Logs),
-    /// Move data that no project finds any more into this project; `drawloom status` names it
+    /// Move data without a project into this project
     Adopt(commands::adopt::Adopt),
-    /// Speak MCP on stdin and stdout, for a host such as Claude Code, Codex or opencode
+    /// Serve MCP on stdin and stdout for a host such as Claude Code, Codex or opencode
     #[command(after_help = commands::mcp::HELP)]
     Mcp(commands::mcp::Mcp),
-    /// Start one run and follow it to its end
+    /// Start a run and follow it
     Run(commands::run::Run),
-    /// Start many runs at once and wait for all of them
+    /// Start many runs and wait for all of them
     Batch(commands::batch::Batch),
-    /// Look at runs, follow them, stop them
+    /// List, show, follow and cancel runs
     #[command(subcommand)]
     Runs(commands::runs::Runs),
-    /// List, read and download what agents wrote
+    /// List, show and download the files that agents wrote
     #[command(subcommand)]
     Artifacts(commands::artifacts::Artifacts),
-    /// Read, change, search and watch what agents and you keep between runs
+    /// Read and change the memory of agents and users
     #[command(subcommand, after_help = commands::memory::HELP)]
     Memory(commands::memory::Memory),
-    /// Fold a run's journal again and compare every decision with today's
+    /// Re-run recorded decisions offline and report differences
     Replay(commands::replay::Replay),
-    /// The agents that can be run
+    /// List and show agents
     #[command(subcommand)]
     Agents(commands::agents::Agents),
-    /// The skills that agents can load
+    /// List and show skills
     #[command(subcommand)]
     Skills(commands::skills::Skills),
-    /// The models that agents can ask
+    /// List models
     #[command(subcommand)]
     Models(commands::models::Models),
-    /// Check config files; all mistakes at once
+    /// Check config files and report every error
     Validate(commands::validate::Validate),
-    /// About the config
+    /// Show the config and its schema
     #[command(subcommand)]
     Config(commands::config::ConfigCommand),
     /// Show what the config can do, and trust it
     #[command(after_help = commands::trust::HELP)]
     Trust(commands::trust::Trust),
-    /// Find out what is wrong here
+    /// Find problems with the config, data, server and machine
     Doctor(commands::doctor::Doctor),
-    /// Copy the store to a file, also while a server runs
+    /// Back up the store to a file
     Backup(commands::backup::Backup),
     /// Restore the store from a backup
     Restore(commands::restore::Restore),
-    /// Remove runs that ended long ago
+    /// Delete old runs
     Prune(commands::prune::Prune),
-    /// Show a small fan-out with a scripted model: no key, no network
+    /// Run a small team with a scripted model: no key, no network
     Demo(commands::demo::Demo),
-    /// Call any operation of the API by name
+    /// Call any API operation by name
     Call(commands::call::Call),
-    /// Print completions for a shell
+    /// Print a completion script for a shell
     Completions(commands::completions::Completions),
-    /// Write the manual pages
+    /// Write manual pages
     #[command(hide = true)]
     Man(commands::man::Man),
+    /// List the options that every command takes
+    #[command(hide = true)]
+    Options,
 }

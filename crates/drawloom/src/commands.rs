@@ -31,12 +31,11 @@ pub mod validate;
 
 use std::process::ExitCode;
 
-use clap::CommandFactory as _;
 use drawloom_contract::time::Clock as _;
 use jiff::tz::TimeZone;
 
 use crate::{
-    cli::{Cli, Command, Globals},
+    cli::{Cli, Command, Globals, Layout, Look, help},
     clock::SystemClock,
     environment,
     exit::{CommandError, Exit},
@@ -67,13 +66,20 @@ pub fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return crate::output::usage(&error),
     };
-    let format = if cli.command.as_ref().is_some_and(wants_json) { Format::Json } else { Format::Human };
-    let look = appearance(&cli.globals);
-    let session = Session { globals: cli.globals, output: Output::new(format, look), zone: environment::time_zone() };
+    let look = cli.command.as_ref().map(look_of).unwrap_or_default();
+    let format = match look.layout() {
+        Some(Layout::Json | Layout::Yaml) => Format::Json,
+        Some(Layout::Wide) | None => Format::Human,
+    };
+    let mut appearance = appearance(&cli.globals);
+    appearance.yaml = look.layout() == Some(Layout::Yaml);
+    appearance.wide = look.layout() == Some(Layout::Wide);
+    let output = Output::new(format, appearance);
+    let session = Session { globals: cli.globals, output, zone: environment::time_zone() };
     let ended = match cli.command {
         Some(command) => perform(&session, command),
         None => {
-            session.output.write(&Cli::command().render_help().to_string());
+            session.output.write(&Cli::described().render_help().to_string());
             Ok(Exit::Done)
         }
     };
@@ -91,39 +97,43 @@ fn appearance(globals: &Globals) -> Appearance {
         colour: globals.color,
         no_colour: environment::no_colour(),
         width: globals.width.or_else(environment::columns),
+        dumb: environment::dumb_terminal(),
+        ..Appearance::default()
     }
 }
 
-fn wants_json(command: &Command) -> bool {
+fn look_of(command: &Command) -> Look {
     match command {
-        Command::Init(init) => init.look.json,
-        Command::Import(import) => import.look().json,
-        Command::Skills(skills) => skills.look().json,
-        Command::Serve(serve) => serve.look.json,
-        Command::Run(run) => run.look.json,
-        Command::Batch(batch) => batch.look.json,
-        Command::Runs(runs) => runs.look().json,
-        Command::Memory(memory) => memory.look().json,
-        Command::Replay(replay) => replay.look.json,
-        Command::Artifacts(artifacts) => artifacts.look().json,
-        Command::Agents(agents) => agents.look().json,
-        Command::Models(models) => models.look().json,
-        Command::Backup(backup) => backup.look.json,
-        Command::Restore(restore) => restore.look.json,
-        Command::Prune(prune) => prune.look.json,
-        Command::Validate(validate) => validate.look.json,
-        Command::Trust(trust) => trust.look.json,
-        Command::Doctor(doctor) => doctor.look.json,
-        Command::Demo(demo) => demo.look.json,
-        Command::Status(status) => status.look.json,
-        Command::Stop(stop) => stop.look.json,
-        Command::Restart(restart) => restart.look.json,
-        Command::Adopt(adopt) => adopt.look.json,
-        Command::Logs(_) => false,
-        Command::Mcp(mcp) => mcp.wants_json(),
-        Command::Config(config) => config.wants_json(),
-        // What these print is for programs anyway.
-        Command::Call(_) | Command::Completions(_) | Command::Man(_) => true,
+        Command::Init(init) => init.look,
+        Command::Import(import) => import.look(),
+        Command::Skills(skills) => skills.look(),
+        Command::Serve(serve) => serve.look,
+        Command::Run(run) => run.look,
+        Command::Batch(batch) => batch.look,
+        Command::Runs(runs) => runs.look(),
+        Command::Memory(memory) => memory.look(),
+        Command::Replay(replay) => replay.look,
+        Command::Artifacts(artifacts) => artifacts.look(),
+        Command::Agents(agents) => agents.look(),
+        Command::Models(models) => models.look(),
+        Command::Backup(backup) => backup.look,
+        Command::Restore(restore) => restore.look,
+        Command::Prune(prune) => prune.look,
+        Command::Validate(validate) => validate.look,
+        Command::Trust(trust) => trust.look,
+        Command::Doctor(doctor) => doctor.look,
+        Command::Demo(demo) => demo.look,
+        Command::Status(status) => status.look,
+        Command::Stop(stop) => stop.look,
+        Command::Restart(restart) => restart.look,
+        Command::Adopt(adopt) => adopt.look,
+        Command::Logs(logs) => logs.look,
+        Command::Mcp(mcp) => mcp.look(),
+        Command::Config(config) => config.look(),
+        Command::Call(call) => call.look(),
+        Command::Completions(completions) => completions.look,
+        Command::Man(man) => man.look,
+        Command::Options => Look::default(),
     }
 }
 
@@ -143,6 +153,10 @@ fn perform(session: &Session, command: Command) -> Result<Exit, CommandError> {
         Command::Config(config) => return config.perform(session),
         Command::Trust(trust) => return trust.perform(session),
         Command::Completions(completions) => return completions.perform(session),
+        Command::Options => {
+            session.output.write(&help::global_options());
+            return Ok(Exit::Done);
+        }
         _ => {}
     }
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -179,7 +193,8 @@ fn perform(session: &Session, command: Command) -> Result<Exit, CommandError> {
             | Command::Validate(_)
             | Command::Config(_)
             | Command::Trust(_)
-            | Command::Completions(_) => Ok(Exit::Done),
+            | Command::Completions(_)
+            | Command::Options => Ok(Exit::Done),
         }
     });
     // A file operation that hangs must not keep the process: all that counts is journaled.
@@ -190,17 +205,32 @@ fn perform(session: &Session, command: Command) -> Result<Exit, CommandError> {
 /// How long the process waits for operations that cannot be interrupted, such as a read of a dead disk.
 const LEAVE: std::time::Duration = std::time::Duration::from_millis(500);
 
-/// Seconds of an age as people write it: `90`, `90s`, `15m`, `2h`, `30d`, `4w`.
+/// Seconds of an age with its unit, as people write it: `90s`, `15m`, `2h`, `30d`, `4w`.
 pub(crate) fn age(text: &str) -> Result<u64, String> {
     let (number, unit) = text.split_at(text.find(|character: char| !character.is_ascii_digit()).unwrap_or(text.len()));
     let each = match unit.trim() {
-        "" | "s" => 1,
+        "s" => 1,
         "m" | "min" => 60,
         "h" => 3_600,
         "d" => 86_400,
         "w" => 604_800,
+        "" if !number.is_empty() => return Err(format!("{text} has no unit; did you mean {text}d?")),
         _ => return Err(format!("{text:?} is not an age; write it like 30d, 12h, 15m or 90s")),
     };
-    let number: u64 = number.parse().map_err(|_| format!("{text:?} does not begin with a number"))?;
+    let number: u64 = number.parse().map_err(|_| format!("{text:?} does not start with a number"))?;
     number.checked_mul(each).ok_or_else(|| format!("{text:?} is too long"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_age_needs_a_unit() {
+        assert_eq!(["90s", "15m", "2 h", "30d", "4w"].map(age), [90, 900, 7_200, 2_592_000, 2_419_200].map(Ok));
+        assert_eq!(age("30"), Err("30 has no unit; did you mean 30d?".into()));
+        for wrong in ["", "d", "soon", "30 days", "99999999999999999999d", "18446744073709551615w"] {
+            assert!(age(wrong).is_err(), "{wrong}");
+        }
+    }
 }

@@ -176,10 +176,14 @@ pub(crate) fn user_file() -> Option<PathBuf> {
     environment::default_config_dir().map(|directory| directory.join(FILE_NAME))
 }
 
-/// The files that agents may not change: the config's own, the one that would be found before it, and the list of configs
-/// that this user trusts.
+/// The files that agents may not change: the config's own, and the list of configs that this user trusts.
 pub(crate) fn guarded(files: &[PathBuf]) -> Vec<PathBuf> {
-    files.iter().cloned().chain([PathBuf::from(FILE_NAME)]).chain(trust::file()).collect()
+    files.iter().cloned().chain(trust::file()).collect()
+}
+
+/// The config that a command would find here before any other. It need not exist, and agents may not make it.
+pub(crate) fn found_before() -> [PathBuf; 1] {
+    [PathBuf::from(FILE_NAME)]
 }
 
 /// Where files are, from wherever it is looked.

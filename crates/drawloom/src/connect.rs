@@ -134,7 +134,7 @@ pub(crate) enum Need {
 /// Where runs are executed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::Args)]
 pub(crate) struct Execution {
-    /// Run inside this command, without a server: for scripts and CI
+    /// Run inside this process, without a server; for scripts and CI
     #[arg(long)]
     embedded: bool,
 }

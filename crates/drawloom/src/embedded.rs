@@ -48,17 +48,11 @@ impl Embedded {
     }
 }
 
-#[async_trait]
-impl Backend for Embedded {
-    async fn call_json(&self, operation: &Description, input: Value) -> Result<Value, CommandError> {
+impl Embedded {
+    /// The events of one run.
+    async fn events(&self, ask: FollowRun) -> Result<Events, CommandError> {
         let id = self.app.request_id();
-        let request = self.request(&id, input, Interest::Outcome);
-        Ok(self.find(operation.name)?.complete(request).await?)
-    }
-
-    async fn follow(&self, run: RunId, after: Seq) -> Result<Events, CommandError> {
-        let id = self.app.request_id();
-        let ask = FollowRun { run_id: run, from_seq: Some(after), tree: false };
+        let after = ask.from_seq.unwrap_or(0);
         let input = serde_json::to_value(ask).expect("requests have only text keys");
         let request = self.request(&id, input, Interest::Events);
         let answer = self.find(FollowRun::NAME)?.dispatch(request).await?;
@@ -70,10 +64,27 @@ impl Backend for Embedded {
         let live = run.live.unwrap_or_else(|| stream::empty().boxed());
         Ok(stream::unfold((mapper, live, after), next_event).boxed())
     }
+}
+
+#[async_trait]
+impl Backend for Embedded {
+    async fn call_json(&self, operation: &Description, input: Value) -> Result<Value, CommandError> {
+        let id = self.app.request_id();
+        let request = self.request(&id, input, Interest::Outcome);
+        Ok(self.find(operation.name)?.complete(request).await?)
+    }
+
+    async fn follow(&self, run: RunId, after: Seq) -> Result<Events, CommandError> {
+        self.events(FollowRun { run_id: run, from_seq: Some(after), tree: false, past: false }).await
+    }
+
+    async fn follow_past(&self, run: RunId) -> Result<Events, CommandError> {
+        self.events(FollowRun { run_id: run, from_seq: None, tree: false, past: true }).await
+    }
 
     async fn follow_tree(&self, run: RunId, after: u64) -> Result<Events, CommandError> {
         let id = self.app.request_id();
-        let ask = FollowRun { run_id: run, from_seq: Some(after), tree: true };
+        let ask = FollowRun { run_id: run, from_seq: Some(after), tree: true, past: false };
         let input = serde_json::to_value(ask).expect("requests have only text keys");
         match self.find(FollowRun::NAME)?.dispatch(self.request(&id, input, Interest::Events)).await? {
             Answer::Events(events) => Ok(events.map(Ok).boxed()),

@@ -26,6 +26,11 @@ pub(crate) fn no_colour() -> bool {
     variable("NO_COLOR").is_some()
 }
 
+/// Whether the terminal cannot move its cursor.
+pub(crate) fn dumb_terminal() -> bool {
+    variable("TERM").as_deref() == Some("dumb")
+}
+
 /// The columns of the terminal, as shells say it (`COLUMNS`).
 pub(crate) fn columns() -> Option<usize> {
     variable("COLUMNS")?.parse().ok().filter(|columns| *columns > 0)

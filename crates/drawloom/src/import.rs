@@ -7,7 +7,7 @@
 mod agents;
 mod clashes;
 mod document;
-mod emit;
+pub(crate) mod emit;
 mod map;
 mod models;
 mod names;

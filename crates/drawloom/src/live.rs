@@ -30,7 +30,7 @@ use crate::{
     backend::Events,
     clock::SystemClock,
     exit::{CommandError, Exit},
-    output::{ASSUMED, Format, Output, Style, assumed_money, count, duration, first_line, shown},
+    output::{ASSUMED, Format, Output, Style, assumed_money, count, duration, first_line, fit, shown},
 };
 use screen::Screen;
 use team::{Change, Member};
@@ -183,7 +183,7 @@ impl<'a> Live<'a> {
             "tool_result" => {
                 let head = data["call"].as_u64().and_then(|call| self.calls.remove(&call)).unwrap_or_default();
                 let (mark, style) = mark_of(data);
-                let line = tool_line(&head, data);
+                let line = fit(&tool_line(&head, data), self.width());
                 self.note(&format!("{} {}", self.output.beside(style, mark), self.output.beside(Style::Dim, &line)));
                 if data["is_error"].as_bool() == Some(true) {
                     let said = first_line(data["text"].as_str().unwrap_or_default(), self.width());

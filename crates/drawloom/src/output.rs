@@ -7,10 +7,10 @@ mod progress;
 mod table;
 mod text;
 mod times;
-mod words;
+mod yaml;
 
 use std::{
-    io::{self, IsTerminal as _, Write},
+    io::{self, BufRead as _, IsTerminal as _, Write},
     sync::{
         Mutex,
         atomic::{AtomicBool, Ordering},
@@ -21,17 +21,17 @@ use serde::Serialize;
 
 use crate::exit::{CommandError, Exit};
 
+pub use drawloom_wire::words::{ASSUMED, assumed_money, bytes, count, duration, money};
 pub use table::{Column, INTERRUPTED, Text};
 pub use text::{first_line, fit, fit_end, shown, wrap};
 pub use times::LocalTime;
-pub use words::{ASSUMED, assumed_money, bytes, count, duration, money};
 
 /// The format of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// People: tables, colours, progress.
     Human,
-    /// Programs: one JSON value, or one a line.
+    /// Programs: one JSON value, or one a line; YAML documents, when those were asked for.
     Json,
 }
 
@@ -56,6 +56,12 @@ pub struct Appearance {
     pub no_colour: bool,
     /// Columns, when they are given; else those of the terminal.
     pub width: Option<usize>,
+    /// Whether the terminal cannot move its cursor (`TERM=dumb`).
+    pub dumb: bool,
+    /// Whether output for programs is YAML instead of JSON.
+    pub yaml: bool,
+    /// Whether tables keep every column.
+    pub wide: bool,
 }
 
 /// Where a command's words go.
@@ -64,8 +70,10 @@ pub struct Output {
     colour: bool,
     colour_beside: bool,
     progress: bool,
+    yaml: bool,
+    wide: bool,
+    /// Columns that were given.
     width: Option<usize>,
-    given_width: Option<usize>,
     closed: AtomicBool,
     stdout: Mutex<Box<dyn Write + Send>>,
     stderr: Mutex<Box<dyn Write + Send>>,
@@ -112,9 +120,10 @@ impl Output {
             format,
             colour: coloured(io::stdout().is_terminal()),
             colour_beside: coloured(io::stderr().is_terminal()),
-            progress: human && io::stderr().is_terminal(),
-            width: look.width.or_else(terminal_width),
-            given_width: look.width,
+            progress: human && !look.dumb && io::stderr().is_terminal(),
+            yaml: look.yaml,
+            wide: look.wide,
+            width: look.width,
             closed: AtomicBool::new(false),
             stdout: Mutex::new(Box::new(io::stdout())),
             stderr: Mutex::new(Box::new(io::stderr())),
@@ -131,9 +140,9 @@ impl Output {
         io::stdout().is_terminal()
     }
 
-    /// Columns that a line may have; no limit when that is unknown and the reader is a program.
+    /// Columns that a line may have now; no limit when that is unknown and the reader is a program.
     pub fn width(&self) -> Option<usize> {
-        self.width
+        self.width.or_else(terminal_width)
     }
 
     /// Whether the reader closed the output.
@@ -157,18 +166,35 @@ impl Output {
 
     /// The answer, for programs: indented JSON.
     pub fn json(&self, value: &impl Serialize) {
-        match serde_json::to_string_pretty(value) {
-            Ok(text) => self.line(text),
-            Err(error) => self.note(format!("the answer cannot be written as JSON: {error}")),
+        match (self.yaml, serde_json::to_string_pretty(value)) {
+            (true, _) => self.yaml(value),
+            (false, Ok(text)) => self.line(text),
+            (false, Err(error)) => self.note(format!("the answer cannot be written as JSON: {error}")),
         }
     }
 
     /// One of many answers, for programs: JSON on one line.
     pub fn json_line(&self, value: &impl Serialize) {
-        match serde_json::to_string(value) {
-            Ok(text) => self.line(text),
-            Err(error) => self.note(format!("the answer cannot be written as JSON: {error}")),
+        match (self.yaml, serde_json::to_string(value)) {
+            (true, _) => {
+                self.line("---");
+                self.yaml(value);
+            }
+            (false, Ok(text)) => self.line(text),
+            (false, Err(error)) => self.note(format!("the answer cannot be written as JSON: {error}")),
         }
+    }
+
+    fn yaml(&self, value: &impl Serialize) {
+        match serde_json::to_value(value) {
+            Ok(value) => self.write(&yaml::document(&value)),
+            Err(error) => self.note(format!("the answer cannot be written as YAML: {error}")),
+        }
+    }
+
+    /// Ids or names, one per line.
+    pub fn ids(&self, ids: impl IntoIterator<Item = impl ToString>) {
+        ids.into_iter().for_each(|id| self.line(id.to_string()));
     }
 
     /// A line beside the answer.
@@ -189,7 +215,7 @@ impl Output {
     pub fn terminal_size(&self) -> Option<(usize, usize)> {
         let size =
             rustix::termios::tcgetwinsize(io::stderr()).ok().filter(|size| size.ws_col > 0 && size.ws_row > 0)?;
-        Some((self.given_width.unwrap_or_else(|| usize::from(size.ws_col)), usize::from(size.ws_row)))
+        Some((self.width.unwrap_or_else(|| usize::from(size.ws_col)), usize::from(size.ws_row)))
     }
 
     /// A question beside the answer, without a line end: what is typed stands behind it.
@@ -197,6 +223,20 @@ impl Output {
         let mut stderr = self.stderr.lock().expect("no panic while printing");
         // A closed stderr is not an error: the answer goes to stdout.
         drop(write!(stderr, "{text}").and_then(|()| stderr.flush()));
+    }
+
+    /// Whether there is a person who can be asked: stdin and stderr are a terminal, and the answer is not for a program.
+    pub fn can_ask(&self) -> bool {
+        self.format == Format::Human && io::stdin().is_terminal() && io::stderr().is_terminal()
+    }
+
+    /// Asks a question whose usual answer is no.
+    pub fn confirm(&self, question: &str) -> Result<bool, CommandError> {
+        self.prompt(question);
+        let mut answer = String::new();
+        let read = io::stdin().lock().read_line(&mut answer);
+        read.map_err(|error| CommandError::failed("no_answer", format!("cannot read the answer: {error}")))?;
+        Ok(matches!(answer.trim().to_lowercase().as_str(), "y" | "yes"))
     }
 
     /// Part of a thought, shown at once beside the answer. Says whether it ended in the middle of a line.
@@ -235,7 +275,8 @@ impl Output {
     pub fn table<const N: usize>(&self, columns: [Column<'_>; N], rows: impl IntoIterator<Item = [Text; N]>) {
         let rows: Vec<Vec<Text>> = rows.into_iter().map(Vec::from).collect();
         let paint = |style: Style, text: &str| self.styled(style, text);
-        for line in table::lay_out(&columns, &rows, self.width, &paint) {
+        let width = self.width().filter(|_| !self.wide);
+        for line in table::lay_out(&columns, &rows, width, &paint) {
             self.line(line);
         }
     }

@@ -24,7 +24,9 @@ use drawloom_models::Secret;
 use drawloom_net::guarded::{SystemDialer, SystemResolver};
 use drawloom_process::Launcher;
 use drawloom_server::AnyOperation;
-use drawloom_substrate::{Catalog, Finding, Inputs, Problem, STORE_TOOLS, SkillTable, SkillTool, VolumeTable, Weight};
+use drawloom_substrate::{
+    Catalog, Finding, Inputs, Problem, Protect, STORE_TOOLS, SkillTable, SkillTool, VolumeTable, Weight,
+};
 
 use crate::{
     clock::SystemClock,
@@ -151,8 +153,12 @@ pub(crate) fn resolve_in(directories: &Directories, loaded: &Loaded, extra: &Ext
     }
     let (mut volumes, found) = VolumeTable::open_those_that_open(&config.volumes);
     problems.extend(found);
-    let guarded = config::guarded(&loaded.files);
-    match volumes.guard(&guarded, &skills::guarded(&sourced.folders, &config.skills, &skill_table)) {
+    let protect = Protect {
+        files: &config::guarded(&loaded.files),
+        found_before: &config::found_before(),
+        folders: &skills::guarded(&sourced.folders, &config.skills, &skill_table),
+    };
+    match volumes.guard(protect) {
         Ok(found) => problems.extend(found),
         Err(error) => {
             problems.push(Problem::new(["volumes"], format!("cannot protect the config files from agents: {error}")));

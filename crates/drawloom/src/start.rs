@@ -396,7 +396,7 @@ fn outlive_file_limit() {
     }
 }
 
-/// Health and metrics, for `/healthz` and `/metrics`.
+/// Health and metrics, for `/healthz`, `/readyz` and `/metrics`.
 struct Pulse {
     store: Arc<Store>,
     engine: Arc<Engine>,
@@ -409,6 +409,11 @@ struct Pulse {
 impl Monitor for Pulse {
     async fn check(&self) -> Result<(), Failure> {
         self.store.check().await.map_err(|error| Failure::of(&error))
+    }
+
+    async fn check_ready(&self) -> Result<(), Failure> {
+        self.engine.refuse_when_stopping()?;
+        self.check().await
     }
 
     fn metrics(&self) -> String {

@@ -66,7 +66,7 @@ impl Engine {
             return Err(Failure::new(
                 FailureKind::Invalid,
                 "bad_batch_size",
-                format!("a batch has 1 to {MOST_SPAWNS} spawns, not {}", starts.len()),
+                format!("invalid batch: {} runs; a batch must have 1 to {MOST_SPAWNS}", starts.len()),
             ));
         }
         let batch = BatchId::mint(self.wall(), &*self.parts.entropy)?;
@@ -190,8 +190,8 @@ impl Engine {
         if let CommitError::AgentIdInUse { agent_id, .. } = error
             && !matches!(self.parts.reader.find_by_agent_id(&caller.visible(), agent_id).await, Ok(Some(_)))
         {
-            failure.message = format!("agent_id {agent_id} is in use");
-            failure.hint = Some("pick another agent_id".into());
+            failure.message = format!("agent_id {agent_id} is already in use");
+            failure.hint = Some("choose another agent_id".into());
         }
         failure
     }
@@ -213,11 +213,11 @@ impl Engine {
                 FailureKind::Throttled,
                 "backpressure",
                 format!(
-                    "queue full: {} runs wait for a slot and {} may; {} more would",
+                    "queue full: {} runs are queued and the limit is {}; {} more were requested",
                     full.queued, self.parts.config.max_queue_depth, full.more
                 ),
             )
-            .with_hint("try again later, or raise concurrency.max_queue_depth")
+            .with_hint("retry later, or raise concurrency.max_queue_depth")
         })?;
         let mut entry = Entry {
             runs: Vec::with_capacity(planned.len()),
@@ -233,7 +233,7 @@ impl Engine {
             let slot = granted.then(|| Slot { engine: self.clone(), lane: planned.lane() });
             let promise = Promise { engine: self, kept: granted };
             let claim = Claim::take(self, &run_key)
-                .map_err(|_| Failure::new(FailureKind::Bug, "bug", "a run id was minted twice"))?;
+                .map_err(|_| Failure::new(FailureKind::Bug, "bug", "duplicate run id generated"))?;
             let joins_session = planned.joins_session;
             let mut task = RunTask::begin(self.clone(), planned, claim, slot).await;
             let records = task.take_pending();
@@ -329,10 +329,14 @@ pub(crate) fn request_key(caller: &Caller, key: &Idempotency) -> RequestKey {
 
 /// What the store said to a request.
 pub(crate) fn refused(error: &CommitError) -> Failure {
-    tracing::warn!(%error, "a request was not accepted");
+    tracing::warn!(%error, "request not accepted");
     Failure::of(error as &dyn Explain)
 }
 
 fn wrong_handle(handle: &dyn std::fmt::Display) -> Failure {
-    Failure::new(FailureKind::Conflict, "idempotency_key_reused", format!("the idempotency key belongs to {handle}"))
+    Failure::new(
+        FailureKind::Conflict,
+        "idempotency_key_reused",
+        format!("the idempotency key was already used for {handle}"),
+    )
 }

@@ -51,7 +51,7 @@ impl RunTask {
         let work = async move {
             let work = AssertUnwindSafe(tool.call(&context, input)).catch_unwind().await;
             let result = work.unwrap_or_else(|_| {
-                Err(ToolError::Failed("the tool failed unexpectedly (it panicked); the run goes on".into()))
+                Err(ToolError::Failed("internal error: the tool panicked; the run continues".into()))
             });
             if let Ok(Step::Spawn { starts, .. }) = &result {
                 let agents = starts.iter().map(|start| (&start.agent, narrowed.as_deref()));
@@ -111,14 +111,14 @@ impl RunTask {
         let mut refusal = match (&tool, masked && written.is_none()) {
             (Some(_), _) if withheld.is_some() => withheld,
             (None, _) if index >= most => Some(format!(
-                "too_many_calls: not executed. A turn may make {most} tool calls, and this is call {} of the turn. Make the \
-                 rest in your next turns.",
+                "too_many_calls: not executed. The limit is {most} tool calls per turn, and this is call {}. Make the \
+                    remaining calls in later turns.",
                 index + 1
             )),
             (None, _) => Some(self.unknown_tool(&tool_use.name)),
-            (Some(_), true) => {
-                Some("its input held a secret, which was masked; after a restart it cannot be executed".into())
-            }
+            (Some(_), true) => Some(
+                "the input contained a secret, which was masked; the call cannot be repeated after a restart".into(),
+            ),
             (Some(_), false) => None,
         };
         let mut reserved_cost = None;
@@ -130,7 +130,7 @@ impl RunTask {
                 CostGrant::Granted => reserved_cost = Some(most),
                 CostGrant::Exhausted { left } => {
                     refusal = Some(format!(
-                        "budget_exhausted: this call may cost {}, and {} is left of the budget",
+                        "budget_exhausted: this call may cost up to {}, but only {} of the budget is left",
                         most.units(),
                         left.units()
                     ));
@@ -157,10 +157,10 @@ impl RunTask {
                 Either::Left((Ok(Ok(None)), _)) => repeat = RepeatClass::Never,
                 Either::Left((Ok(Err(error)), _)) => refusal = Some(error.to_string()),
                 Either::Left((Err(_), _)) => {
-                    refusal = Some("the tool failed unexpectedly (it panicked) and was not called".into());
+                    refusal = Some("internal error: the tool panicked before the call; nothing was done".into());
                 }
                 Either::Right(_) => {
-                    refusal = Some("what is there now could not be looked at in time, so that nothing was done".into());
+                    refusal = Some("timed out reading the current state; nothing was changed".into());
                 }
             }
         }
@@ -202,10 +202,10 @@ impl RunTask {
 
     fn unknown_tool(&self, name: &str) -> String {
         match self.cards.is_empty() {
-            true => format!("there is no tool `{name}`; this agent has no tools"),
+            true => format!("unknown tool \"{name}\"; this agent has no tools"),
             false => {
                 let names: Vec<&str> = self.cards.iter().map(|card| card.name.as_str()).collect();
-                format!("there is no tool `{name}` for this agent; it has {}", names.join(", "))
+                format!("unknown tool \"{name}\"; this agent's tools: {}", names.join(", "))
             }
         }
     }
@@ -239,5 +239,5 @@ pub(crate) fn shortened(text: String, most: usize) -> String {
     while !text.is_char_boundary(tail) {
         tail += 1;
     }
-    format!("{}\n[cut: {} bytes are left out here]\n{}", &text[..head], tail - head, &text[tail..])
+    format!("{}\n[truncated: {} bytes omitted]\n{}", &text[..head], tail - head, &text[tail..])
 }

@@ -35,13 +35,13 @@ impl RunTask {
         let parent = self.accepted();
         if parent.depth >= config.max_spawn_depth {
             return Err(format!(
-                "too_deep: agents may spawn {} deep and this one is at the bottom; do the work here",
+                "too_deep: this run is at the maximum spawn depth ({}); do the work here instead",
                 config.max_spawn_depth
             ));
         }
         if starts.len() > config.max_children_per_call as usize {
             return Err(format!(
-                "too_many_children: {} agents were asked for; one call may start {} at most",
+                "too_many_children: {} child runs requested; the limit is {} per call",
                 starts.len(),
                 config.max_children_per_call
             ));
@@ -50,7 +50,7 @@ impl RunTask {
         let left = self.engine.timers.left(&self.key, Due::Deadline, self.engine.parts.clock.now());
         // The run is about to be stopped: children would end at once, and could not say why.
         if left.is_some_and(|left| left.is_zero()) {
-            return Err("timeout: the time of this run is up, so no agent was started".into());
+            return Err("timeout: this run has timed out; no child run was started".into());
         }
         let plan = |(index, start): (u32, Start)| {
             if !self.pinned.definition.may_spawn(&start.agent) {
@@ -60,9 +60,9 @@ impl RunTask {
                     Some(_) => team.collect(),
                     None => definition.agents.iter().map(String::as_str).collect(),
                 };
-                let allowed = if allowed.is_empty() { "no agent".to_owned() } else { allowed.join(", ") };
+                let allowed = if allowed.is_empty() { "none".to_owned() } else { allowed.join(", ") };
                 return Err(format!(
-                    "spawns[{index}]: this agent may not spawn `{}`; it may spawn {allowed}",
+                    "spawns[{index}]: this agent is not allowed to spawn \"{}\"; allowed agents: {allowed}",
                     start.agent
                 ));
             }
@@ -76,18 +76,19 @@ impl RunTask {
         let queued = self.engine.admission().queued_children();
         if queued + count > config.max_queued_children as usize {
             return Err(format!(
-                "too_many_children: {queued} spawned runs wait for a slot and {} may; spawn fewer, or wait for those that \
-                 run",
+                "too_many_children: {queued} child runs are queued and the limit is {}; spawn fewer, or wait for \
+                    running ones to finish",
                 config.max_queued_children
             ));
         }
         self.engine.trees.grow(parent.root, count, config.max_runs_per_tree).map_err(|why| match why {
             NoGrowth::Full { size } => format!(
-                "too_many_runs: this tree has {size} runs and may have {}; {count} more were asked for. Do the work here",
+                "too_many_runs: this tree has {size} runs and the limit is {}; {count} more were requested. Do the \
+                    work here instead",
                 config.max_runs_per_tree
             ),
             NoGrowth::NotCounted => {
-                "tree_not_counted: the store could not be read to count the runs of this tree; try again".into()
+                "tree_not_counted: cannot read the store to count the runs of this tree; try again".into()
             }
         })?;
         Ok(planned)

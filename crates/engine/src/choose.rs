@@ -33,16 +33,16 @@ impl Engine {
         };
         let Some(provider) = self.parts.providers.get(&first.provider) else {
             let message = format!(
-                "agent `{}` uses the provider `{}`, which is not configured or has no key",
+                "agent \"{}\" uses provider \"{}\", which is not configured or has no API key",
                 definition.name, first.provider
             );
             return Err(Failure::new(FailureKind::Invalid, "unknown_provider", message)
-                .with_hint("`drawloom doctor` says which keys are missing"));
+                .with_hint("run `drawloom doctor` to see which API keys are missing"));
         };
         if budget_cost.is_some() && self.price(&first).is_none() {
-            let message = format!("there is a budget in money, but nobody knows what {first} costs");
+            let message = format!("budget.cost is set but model {first} has no price");
             return Err(Failure::new(FailureKind::Invalid, "unpriced_model", message)
-                .with_hint(format!("give its price under `pricing.models`, as \"{first}\", or use budget.tokens")));
+                .with_hint(format!("add \"{first}\" under `pricing.models`, or use budget.tokens")));
         }
         let ignored = match plan.sampling.is_empty() {
             true => Vec::new(),
@@ -50,10 +50,11 @@ impl Engine {
         };
         let thinks = provider.model.card(&first.model).thinks;
         if let Some(effort @ (Effort::Medium | Effort::High)) = definition.effort.filter(|_| !thinks) {
-            warnings.push(format!("effort: {first} does not think, so `{}` means nothing to it", effort.as_str()));
+            warnings
+                .push(format!("effort: model {first} does not support reasoning; `{}` is ignored", effort.as_str()));
         }
         for name in ignored {
-            warnings.push(format!("sampling.{name}: {first} does not take it, so it is left out"));
+            warnings.push(format!("sampling.{name}: not supported by model {first}; ignored"));
         }
         Ok((first, plan))
     }
@@ -70,10 +71,10 @@ impl Engine {
             None => {
                 let known: Vec<&str> = definition.choices.keys().map(String::as_str).collect();
                 let failure =
-                    Failure::new(FailureKind::Invalid, "unknown_user_tier", format!("there is no user tier `{tier}`"));
+                    Failure::new(FailureKind::Invalid, "unknown_user_tier", format!("unknown user tier \"{tier}\""));
                 Err(match known.is_empty() {
-                    true => failure.with_hint("the config has no `user_tiers`; leave user_tier out"),
-                    false => failure.with_hint(format!("there are: {}", known.join(", "))),
+                    true => failure.with_hint("the config has no `user_tiers`; omit user_tier"),
+                    false => failure.with_hint(format!("available: {}", known.join(", "))),
                 })
             }
         }

@@ -7,31 +7,31 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// Most runs with a slot at once.
+    /// Maximum concurrent runs.
     pub max_concurrent_runs: u32,
-    /// Most runs with a slot at once for one user; 0 for no cap.
+    /// Maximum concurrent runs per user; 0 for no limit.
     pub max_concurrent_runs_per_user: u32,
-    /// Most root runs that wait for a slot; more are refused.
+    /// Maximum queued top-level runs; further ones are rejected.
     pub max_queue_depth: u32,
-    /// How long a root run may wait for its first slot, in milliseconds.
+    /// Maximum time that a top-level run waits in the queue, in milliseconds.
     pub queue_timeout_ms: u64,
-    /// How deep runs may spawn runs; a root has depth 0.
+    /// Maximum spawn depth; a top-level run has depth 0.
     pub max_spawn_depth: u32,
-    /// Most children that one call may spawn.
+    /// Maximum child runs per call.
     pub max_children_per_call: u32,
-    /// Most runs in one tree, its root included.
+    /// Maximum runs per tree, including the top-level run.
     pub max_runs_per_tree: u32,
-    /// Most spawned runs of all trees that wait for a first slot.
+    /// Maximum queued child runs across all trees.
     pub max_queued_children: u32,
-    /// Most tool calls of one turn that are executed; the model is told about the rest.
+    /// Maximum tool calls executed per turn; further calls return an error.
     pub max_calls_per_turn: u32,
-    /// Most tool calls of one turn at once.
+    /// Maximum concurrent tool calls per turn.
     pub tool_parallelism: u32,
-    /// How long one model turn may take in all, in milliseconds.
+    /// Timeout of one model call, in milliseconds.
     pub model_turn_timeout_ms: u64,
-    /// How long a root run may take when its request gives no `timeout_ms`, in milliseconds; 0 for no limit.
+    /// Timeout of a top-level run if its request sets no `timeout_ms`, in milliseconds; 0 for no limit.
     pub default_timeout_ms: u64,
-    /// How long a stopping server waits for steps in flight, in milliseconds.
+    /// Time that the server waits for current steps at shutdown, in milliseconds.
     pub drain_timeout_ms: u64,
 }
 

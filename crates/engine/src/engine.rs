@@ -221,12 +221,12 @@ impl Engine {
         self.me.upgrade().expect("whoever calls a method holds the engine")
     }
 
-    /// Whether it takes no more runs.
-    pub(crate) fn refuse_when_stopping(&self) -> Result<(), Failure> {
+    /// Fails when it takes no more runs.
+    pub fn refuse_when_stopping(&self) -> Result<(), Failure> {
         match self.is_stopping() {
             false => Ok(()),
-            true => Err(Failure::new(FailureKind::Unavailable, "stopping", "the server is stopping")
-                .with_hint("ask again when it is back; give an idempotency_key so that nothing runs twice")),
+            true => Err(Failure::new(FailureKind::Unavailable, "stopping", "the server is shutting down")
+                .with_hint("retry after it restarts; send an idempotency_key to avoid running it twice")),
         }
     }
 
@@ -257,7 +257,7 @@ impl Engine {
             if AssertUnwindSafe(task).catch_unwind().await.is_err()
                 && let Some(engine) = engine.upgrade()
             {
-                tracing::error!(run = %key.run, "the task that drove the run panicked");
+                tracing::error!(run = %key.run, "run task panicked");
                 engine.give_up(&key, Stop::Bug).await;
             }
         });
@@ -273,7 +273,7 @@ impl Engine {
         self.forget_waiting(key);
         self.waits.forget(key);
         self.budgets.forget_everywhere(key);
-        let (status, error) = stop::verdict(&stop);
+        let (status, error) = stop::verdict(&stop, view.accepted_at);
         let outcome = Outcome {
             status,
             stop_reason: None,
@@ -299,7 +299,7 @@ impl Engine {
                     self.bring_back(&woken).await;
                 }
             }
-            Err(error) => tracing::error!(run = %key.run, %error, "the run could not even be ended"),
+            Err(error) => tracing::error!(run = %key.run, %error, "cannot end the run"),
         }
     }
 
@@ -334,7 +334,7 @@ impl Engine {
             match ask().await {
                 Ok(value) => return Some(value),
                 Err(error @ StoreError::Corrupt { .. }) if damaged + 1 >= DAMAGED_READS => {
-                    tracing::error!(%error, "the store is damaged");
+                    tracing::error!(%error, "store is corrupted");
                     return None;
                 }
                 Err(StoreError::Corrupt { .. }) => damaged += 1,
@@ -342,7 +342,7 @@ impl Engine {
                     self.store_gone();
                     return None;
                 }
-                Err(error) => tracing::error!(%error, "cannot read the store; trying again"),
+                Err(error) => tracing::error!(%error, "cannot read the store; retrying"),
             }
             self.parts.clock.sleep_until(self.parts.clock.now().after(wait)).await;
             wait = (wait * 2).min(Duration::from_secs(10));
@@ -366,7 +366,7 @@ impl Engine {
     pub(crate) fn wall(&self) -> Timestamp {
         let (wall, now) = (self.parts.clock.wall(), self.parts.clock.now());
         if let Some(by) = self.jumps.look(wall, now) {
-            tracing::warn!(by_ms = by, "the wall clock was set; deadlines and waits of this process are not affected");
+            tracing::warn!(by_ms = by, "wall clock changed; deadlines and waits of this process are not affected");
         }
         wall
     }
@@ -375,7 +375,7 @@ impl Engine {
     pub(crate) fn chance(&self, below: u64) -> u64 {
         let mut bytes = [0; 8];
         if let Err(error) = self.parts.entropy.fill(&mut bytes) {
-            tracing::warn!(%error, "a wait is not spread");
+            tracing::warn!(%error, "cannot propagate a wait");
             bytes = [0; 8];
         }
         u64::from_le_bytes(bytes) % below.max(1)

@@ -50,7 +50,7 @@ impl Executors {
             return Ok(());
         }
         let known: Vec<&str> = self.0.keys().map(String::as_str).collect();
-        Err(Failure::new(FailureKind::Invalid, "unknown_executor", format!("there is no executor `{name}`"))
-            .with_hint(format!("there are: {}", known.join(", "))))
+        Err(Failure::new(FailureKind::Invalid, "unknown_executor", format!("unknown executor \"{name}\""))
+            .with_hint(format!("available: {}", known.join(", "))))
     }
 }

@@ -128,7 +128,7 @@ impl RunTask {
         match others.find(|target| target.card.vision || !images) {
             Some(target) => FallbackDecision::Switch { attempt, target: Box::new(target) },
             None => FallbackDecision::Suppressed(format!(
-                "{first} was not asked: the conversation has images and it does not see any"
+                "no fallback to {first}: the conversation has images, which it does not support"
             )),
         }
     }
@@ -165,7 +165,7 @@ impl RunTask {
         let Target { wanted, to, foreign, .. } = target;
         let from = self.run.model.clone();
         let effort = self.pinned.definition.effort.filter(|_| to == wanted);
-        tracing::warn!(run = %self.key.run, %from, %to, code = %error.code, "another model is asked");
+        tracing::warn!(run = %self.key.run, %from, %to, code = %error.code, "falling back to another model");
         self.engine.meters.fell_back();
         let caches = self.engine.card(&from).is_some_and(|card| card.native_cache);
         let lost = thoughts_not_of(&self.run, &to);
@@ -179,16 +179,17 @@ impl RunTask {
         })));
         let mut notices = Vec::new();
         if caches {
-            let text = format!("what {} keeps of the conversation in its cache is of no use to {to}", from.provider);
+            let text = format!("the prompt cache of {} does not apply to {to}", from.provider);
             notices.push((Notice::CacheInvalidated, text));
         }
         if lost > 0 {
-            let text = format!("the reasoning of {lost} turns was made by another model and is not replayed to {to}");
+            let text = format!("the reasoning of {lost} turns came from another model and is not sent to {to}");
             notices.push((Notice::ReasoningInvalidated, text));
         }
         if to != wanted {
             let text = format!(
-                "{to} is asked in place of {wanted}, which rejects a history of {foreign} turns without its own reasoning"
+                "using {to} instead of {wanted}: {wanted} rejects a conversation with {foreign} turns that lack its \
+                    own reasoning"
             );
             notices.push((Notice::ModelDowngraded, text));
         }

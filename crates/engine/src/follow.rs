@@ -141,7 +141,7 @@ impl Engine {
         let found = self.parts.reader.list_batch(&caller.visible(), batch).await;
         found
             .map_err(|error| self.unreadable(&error))?
-            .ok_or_else(|| Failure::new(FailureKind::NotFound, "unknown_batch", format!("there is no batch {batch}")))
+            .ok_or_else(|| Failure::new(FailureKind::NotFound, "unknown_batch", format!("unknown batch {batch}")))
     }
 
     /// The row when the run has ended, or as it is at `until`.
@@ -177,8 +177,8 @@ impl Engine {
 }
 
 pub(crate) fn unknown_run(run: RunId) -> Failure {
-    Failure::new(FailureKind::NotFound, "unknown_run", format!("there is no run {run}"))
-        .with_hint("list_runs (`GET /v1/runs`, `drawloom runs list`) shows the runs that there are")
+    Failure::new(FailureKind::NotFound, "unknown_run", format!("unknown run {run}"))
+        .with_hint("list_runs (`GET /v1/runs`, `drawloom runs list`) lists the runs")
 }
 
 impl Follower {

@@ -161,8 +161,8 @@ impl Drive for Loop {
         }
         vec![match self.limit {
             Some((Limit::Budget, false)) => {
-                let error = RunError::new("budget_exhausted", "the budget is used up before the run was done")
-                    .with_hint("raise budget.tokens or budget.cost, or ask for less");
+                let error = RunError::new("budget_exhausted", "the budget was exhausted before the run finished")
+                    .with_hint("raise budget.tokens or budget.cost, or reduce the task");
                 self.finish_badly(run, error)
             }
             Some((Limit::Budget, true)) => self.turn(run, false),
@@ -241,12 +241,12 @@ impl Loop {
         let stop_reason = match (self.offered_tools, self.limit) {
             (true, _) => reason,
             (false, Some((Limit::Budget, _))) => {
-                warnings.push("the budget was used up: the model wrote a last turn without tools".into());
+                warnings.push("budget exhausted: the model wrote a final turn without tools".into());
                 StopReason::Budget
             }
             (false, None) => {
                 warnings.push(format!(
-                    "max_iterations ({}) was reached: the model wrote a last turn without tools",
+                    "max_iterations ({}) reached: the model wrote a final turn without tools",
                     run.accepted.max_iterations
                 ));
                 StopReason::MaxIterations

@@ -99,7 +99,7 @@ impl Engine {
         }
         let found = self.read(|| self.parts.reader.find_definition(&key.tenant, digest)).await;
         let Some(Some(definition)) = found else {
-            tracing::error!(run = %key.run, %digest, "the definition that the run pinned is missing");
+            tracing::error!(run = %key.run, %digest, "the run's pinned agent definition is missing");
             return None;
         };
         Some(self.pins.remember(*digest, Arc::new(definition), &self.parts.redactor, &self.toolbox))

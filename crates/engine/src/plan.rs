@@ -54,12 +54,12 @@ impl Engine {
         // Names are stored and shown as they are.
         let is_secret = |name: String| self.parts.redactor.mask(&mut { name });
         if start.agent_id.as_ref().is_some_and(|agent_id| is_secret(agent_id.to_string())) {
-            let message = "the agent_id looks like a secret, and it would be stored and shown";
-            return Err(Failure::new(FailureKind::Invalid, "secret_agent_id", message).with_hint("pick another one"));
+            let message = "the agent_id looks like a secret; agent ids are stored and displayed";
+            return Err(Failure::new(FailureKind::Invalid, "secret_agent_id", message).with_hint("choose another one"));
         }
         if is_secret(start.user.as_ref().unwrap_or(&caller.subject).to_string()) {
-            let message = "the user_id looks like a secret, and it would be stored and shown";
-            return Err(Failure::new(FailureKind::Invalid, "secret_user_id", message).with_hint("pick another one"));
+            let message = "the user_id looks like a secret; user ids are stored and displayed";
+            return Err(Failure::new(FailureKind::Invalid, "secret_user_id", message).with_hint("choose another one"));
         }
         let pinned = self.find_agent(&caller.tenant, &start.agent)?;
         let definition = &pinned.definition;
@@ -69,11 +69,11 @@ impl Engine {
         let tools = narrowed(&pinned.tools, start.tools.as_deref(), &mut warnings);
         for host in start.hosts.iter().flatten() {
             if hosts::narrowed(&definition.hosts, Some(std::slice::from_ref(host))).is_empty() {
-                warnings.push(format!("allowed_hosts: `{host}` is not among the agent's hosts and was left out"));
+                warnings.push(format!("allowed_hosts: `{host}` is not one of the agent's hosts; ignored"));
             }
         }
         for volume in start.volumes.iter().flatten().filter(|volume| !definition.volumes.contains(volume)) {
-            warnings.push(format!("volumes: `{volume}` is not among the agent's volumes and was left out"));
+            warnings.push(format!("volumes: `{volume}` is not one of the agent's volumes; ignored"));
         }
         let max_iterations = narrower("max_iterations", start.max_iterations, definition.max_iterations, &mut warnings);
         let budget_tokens = match (start.budget_tokens, definition.budget_tokens) {
@@ -82,7 +82,11 @@ impl Engine {
         };
         let budget_cost = match (start.budget_cost, definition.budget_cost) {
             (Some(asked), Some(limit)) if asked > limit => {
-                warnings.push(format!("budget.cost: {} was asked; the agent allows {}", asked.units(), limit.units()));
+                warnings.push(format!(
+                    "budget.cost: {} requested, reduced to the agent's limit of {}",
+                    asked.units(),
+                    limit.units()
+                ));
                 Some(limit)
             }
             (asked, limit) => asked.or(limit),
@@ -149,7 +153,7 @@ impl Engine {
         start: Start,
     ) -> Result<Planned, Failure> {
         if start.user.is_some() || start.session.is_some() || start.agent_id.is_some() || start.user_tier.is_some() {
-            let message = "a child has the user and the tier of its parent, and a session and an agent_id of its own";
+            let message = "child runs inherit user and tier from their parent and get their own session and agent_id";
             return Err(Failure::new(FailureKind::Invalid, "not_for_children", message));
         }
         let now = self.wall();
@@ -237,10 +241,10 @@ impl Engine {
         let Some(definition) = self.parts.definitions.find(tenant, name) else {
             let known: Vec<String> =
                 self.parts.definitions.list(tenant).iter().take(20).map(|known| known.name.to_string()).collect();
-            let failure = Failure::new(FailureKind::NotFound, "unknown_agent", format!("there is no agent `{name}`"));
+            let failure = Failure::new(FailureKind::NotFound, "unknown_agent", format!("unknown agent \"{name}\""));
             return Err(match known.is_empty() {
                 true => failure.with_hint("the config has no agents; add one under `agents`"),
-                false => failure.with_hint(format!("there are: {}", known.join(", "))),
+                false => failure.with_hint(format!("available: {}", known.join(", "))),
             });
         };
         self.executors.check(&definition.executor)?;
@@ -273,7 +277,7 @@ fn tell_lost(
 ) {
     for wanted in asked.into_iter().flatten() {
         if !left.into_iter().flatten().any(|left| covers(wanted, left)) {
-            warnings.push(format!("{name}: `{wanted}` is not left by the request of the parent and was left out"));
+            warnings.push(format!("{name}: `{wanted}` is not allowed by the parent's request; ignored"));
         }
     }
 }
@@ -304,14 +308,13 @@ fn asks_no_model(definition: &Definition) -> (ModelName, ModelPlan) {
 fn narrowed(allowed: &[String], asked: Option<&[String]>, warnings: &mut Vec<String>) -> Vec<String> {
     for pattern in asked.iter().copied().flatten().filter(|pattern| !allowed.iter().any(|tool| matches(pattern, tool)))
     {
-        warnings.push(format!("tools: `{pattern}` is not among the agent's tools and was left out"));
+        warnings.push(format!("tools: `{pattern}` is not one of the agent's tools; ignored"));
     }
     let is_asked = |tool: &&String| asked.is_none_or(|asked| asked.iter().any(|pattern| matches(pattern, tool)));
     let mut tools: Vec<String> = allowed.iter().filter(is_asked).cloned().collect();
     if tools.len() > MOST_TOOLS {
         let beyond = tools.len() - MOST_TOOLS;
-        warnings
-            .push(format!("tools: {beyond} tools are left out: a run has {MOST_TOOLS} at most; list fewer of them"));
+        warnings.push(format!("tools: {beyond} tools omitted: the limit is {MOST_TOOLS} tools per run; list fewer"));
         // Those of drawloom itself come first, then those of sources, each in order.
         tools.sort_by_key(|tool| tool.starts_with("mcp__"));
         tools.truncate(MOST_TOOLS);
@@ -329,7 +332,7 @@ fn narrower<T: Ord + Copy + std::fmt::Display>(
 ) -> T {
     match asked {
         Some(asked) if asked > limit => {
-            warnings.push(format!("{name}: {asked} was asked; the agent allows {limit}"));
+            warnings.push(format!("{name}: {asked} requested, reduced to the agent's limit of {limit}"));
             limit
         }
         Some(asked) => asked,
@@ -349,9 +352,9 @@ mod tests {
         let tools = narrowed(&allowed, None, &mut warnings);
         assert_eq!(tools.len(), MOST_TOOLS);
         assert!(tools.contains(&"read_file".to_owned()) && !tools.contains(&"mcp__a__127".to_owned()));
-        assert_eq!(warnings, ["tools: 3 tools are left out: a run has 128 at most; list fewer of them"]);
+        assert_eq!(warnings, ["tools: 3 tools omitted: the limit is 128 tools per run; list fewer"]);
         let (mut warnings, asked) = (Vec::new(), ["mcp__a__00*".to_owned(), "x".to_owned()]);
         assert_eq!(narrowed(&allowed, Some(&asked), &mut warnings).len(), 10);
-        assert_eq!(warnings, ["tools: `x` is not among the agent's tools and was left out"]);
+        assert_eq!(warnings, ["tools: `x` is not one of the agent's tools; ignored"]);
     }
 }

@@ -38,14 +38,14 @@ impl Engine {
             ok: false,
         };
         let Some(pinned) = pinned else {
-            replay.fold_error = Some("the definition that the run pinned is missing".into());
+            replay.fold_error = Some("the run's pinned agent definition is missing".into());
             return Ok(replay);
         };
         let Some(kind) = records.first().and_then(|first| match &first.body {
             Body::Accepted(accepted) => self.executors.find(&accepted.executor),
             _ => None,
         }) else {
-            replay.fold_error = Some("this version does not have the run's executor".into());
+            replay.fold_error = Some("this version does not support the run's executor".into());
             return Ok(replay);
         };
         let drive = kind.executor.open((*pinned.definition).clone());
@@ -91,7 +91,7 @@ fn compare(record: &Record, run: &Run, drive: &dyn Drive) -> Option<ReplayStep> 
         Body::Finished(outcome) => {
             // An end that somebody asked for is the engine's, not the executor's.
             if let Some(asked) = &run.stop {
-                let today = (!stop::is_outcome_of(asked, outcome)).then(|| format!("end as {asked:?} says"));
+                let today = (!stop::is_outcome_of(asked, outcome)).then(|| format!("end with {asked:?}"));
                 return Some(ReplayStep {
                     seq: record.seq,
                     recorded: format!("finish {}", outcome.status.as_str()),

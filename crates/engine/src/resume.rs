@@ -132,7 +132,7 @@ impl RunTask {
             self.push(Body::TurnFailed(TurnFailed {
                 turn,
                 attempt,
-                error: RunError::new("interrupted", "the process ended while the model was answering"),
+                error: RunError::new("interrupted", "the server process ended during the model call"),
                 retry_at: Some(self.wall()),
                 counted: false,
                 maybe_paid: true,
@@ -209,11 +209,11 @@ impl RunTask {
 
     fn doubt(&mut self, call: Seq, over: Over) {
         let mut text =
-            "in doubt: the process ended while this call was under way, so it may or may not have happened. \
-                        Find out before you do it again."
+            "in doubt: the server process ended during this call, so it may or may not have taken effect. Check before \
+                you repeat it."
                 .to_owned();
         if let Over::NotWithin(waited) = over {
-            text += &format!(" It had not ended {} s after the restart, so it may still be running.", waited.as_secs());
+            text += &format!(" It was still running {} s after the restart.", waited.as_secs());
         }
         // It may have been made, so what it may have cost counts.
         let open = self.run.open_calls.iter().find(|open| open.call == call);

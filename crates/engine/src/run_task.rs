@@ -352,8 +352,9 @@ impl RunTask {
             if self.can_park() && self.tasks.is_empty() {
                 self.push(Body::Parked { wait: Wait::default() });
             } else if idle && flying == 0 && self.tasks.is_empty() && self.run.view.status == Status::Running {
-                tracing::error!(run = %self.key.run, "the executor decided nothing and nothing is in flight");
-                let error = RunError::new("bug", "the run cannot go on: nothing is in flight and nothing comes next");
+                tracing::error!(run = %self.key.run, "executor made no decision and no step is in flight");
+                let error =
+                    RunError::new("bug", "the run cannot continue: no step is in flight and no next step was chosen");
                 self.push(Body::Finished(Box::new(self.outcome(Status::Failed, Some(error)))));
             }
             return;
@@ -415,13 +416,13 @@ impl RunTask {
                     return Err(Lost);
                 }
                 Err(CommitError::Store(error)) if self.claim.control().order() != Order::Drain => {
-                    tracing::error!(run = %self.key.run, %error, "cannot journal a step; trying again");
+                    tracing::error!(run = %self.key.run, %error, "cannot write a step to the journal; retrying");
                     let clock = &self.engine.parts.clock;
                     clock.sleep_until(clock.now().after(wait)).await;
                     wait = (wait * 2).min(Duration::from_secs(10));
                 }
                 Err(error) => {
-                    tracing::error!(run = %self.key.run, %error, "a step was not journaled; the run stops here");
+                    tracing::error!(run = %self.key.run, %error, "step not written to the journal; stopping the run");
                     return Err(Lost);
                 }
             }

@@ -40,8 +40,8 @@ fn allowed(caller: &Caller, view: RunView) -> Result<RunView, Failure> {
 /// The work is boxed, because a task is moved a dozen times from here to its place and its result's, and this one has 11 KB.
 async fn unbroken<T: Send + 'static>(work: BoxFuture<'static, Result<T, Failure>>) -> Result<T, Failure> {
     tokio::spawn(work).await.unwrap_or_else(|error| {
-        tracing::error!(%error, "accepting or cancelling a run failed unexpectedly");
-        Err(Failure::new(FailureKind::Bug, "bug", "drawloom failed while it accepted or cancelled the run"))
+        tracing::error!(%error, "accepting or cancelling a run failed");
+        Err(Failure::new(FailureKind::Bug, "bug", "internal error while accepting or cancelling the run"))
     })
 }
 
@@ -119,7 +119,7 @@ impl Runs for Engine {
             return Err(Failure::new(
                 FailureKind::Invalid,
                 "bad_from_seq",
-                format!("run {run} has {} records; there is none after {after}", view.seq),
+                format!("run {run} has {} records; `after` is {after}", view.seq),
             ));
         }
         let engine = self.shared();

@@ -202,11 +202,11 @@ impl RunTask {
             engine.read(|| engine.parts.reader.read_journal(key, 0, PAGE)).await.ok_or(Stop::Unreadable)?;
         let first = records.first().cloned().ok_or(Stop::Unreadable)?;
         let Body::Accepted(accepted) = &first.body else {
-            tracing::error!(run = %key.run, "the journal does not begin with an accepted record");
+            tracing::error!(run = %key.run, "journal does not begin with an accepted record");
             return Err(Stop::Unreadable);
         };
         let Some(kind) = engine.executors.find(&accepted.executor).cloned() else {
-            tracing::error!(run = %key.run, executor = accepted.executor, "the run's executor is not known here");
+            tracing::error!(run = %key.run, executor = accepted.executor, "unknown executor");
             return Err(Stop::NoExecutor { executor: accepted.executor.clone() });
         };
         let pinned = engine.load_pinned(key, &accepted.definition).await.ok_or(Stop::Unreadable)?;
@@ -216,7 +216,7 @@ impl RunTask {
         loop {
             for record in records.iter().skip(skip) {
                 if let Err(error) = task.replay(record) {
-                    tracing::error!(run = %key.run, %error, "the journal cannot be folded");
+                    tracing::error!(run = %key.run, %error, "cannot read the journal");
                     return Err(Stop::Unreadable);
                 }
             }

@@ -7,6 +7,7 @@ use drawloom_contract::{
     ids::{RunId, RunKey},
     journal,
     record::{Body, Outcome, Status, Stop},
+    time::Timestamp,
     view::RunView,
 };
 use futures::{FutureExt, future::BoxFuture};
@@ -54,7 +55,7 @@ impl RunTask {
                 None => stop = Stop::Unreadable,
             }
         }
-        let (status, error) = verdict(&stop);
+        let (status, error) = verdict(&stop, self.run.view.accepted_at);
         self.push(Body::Finished(Box::new(self.outcome(status, Some(error)))));
         if self.commit().await.is_ok() {
             self.claim.control().stopped(&cascaded);
@@ -85,19 +86,19 @@ impl RunTask {
     }
 }
 
-/// What a reason to stop makes of a run.
-pub(crate) fn verdict(stop: &Stop) -> (Status, RunError) {
+/// The status and error of a run that was accepted at `accepted_at` and is stopped for this reason.
+pub(crate) fn verdict(stop: &Stop, accepted_at: Timestamp) -> (Status, RunError) {
     match stop {
         Stop::Cancelled { reason: None } => (Status::Cancelled, RunError::new("cancelled", "the run was cancelled")),
         Stop::Cancelled { reason: Some(reason) } => {
             (Status::Cancelled, RunError::new("cancelled", format!("the run was cancelled: {reason}")))
         }
         Stop::ParentEnded { parent } => {
-            (Status::Cancelled, RunError::new("parent_ended", format!("run {parent}, which spawned it, was stopped")))
+            (Status::Cancelled, RunError::new("parent_ended", format!("the parent run {parent} was stopped")))
         }
         Stop::Deadline { at, clock_set_forward_ms: None } => (
             Status::TimedOut,
-            RunError::new("timeout", format!("its time was up at {}", at.to_rfc3339()))
+            RunError::new("timeout", format!("timed out after {} s", at.since(accepted_at).as_secs_f64()))
                 .with_hint("raise timeout_ms or run_timeout_seconds"),
         ),
         Stop::Deadline { at, clock_set_forward_ms: Some(by) } => (
@@ -105,41 +106,41 @@ pub(crate) fn verdict(stop: &Stop) -> (Status, RunError) {
             RunError::new(
                 "timeout",
                 format!(
-                    "its time was up at {} by the wall clock, which was set forward by {} s before the server was \
-                     restarted, so this is too early",
-                    at.to_rfc3339(),
-                    by / 1_000
+                    "timed out too early: the wall clock was set forward by {} s before the server restarted, and \
+                     reached the deadline {}",
+                    by / 1_000,
+                    at.to_rfc3339()
                 ),
             )
-            .with_hint("start it again"),
+            .with_hint("start the run again"),
         ),
         Stop::QueueTimeout { limit_ms } => (
             Status::TimedOut,
-            RunError::new("queue_timeout", format!("it got no slot within {limit_ms} ms"))
+            RunError::new("queue_timeout", format!("timed out after {limit_ms} ms in the queue"))
                 .with_hint("raise concurrency.max_concurrent_runs or concurrency.queue_timeout_ms"),
         ),
         Stop::Bug => (
             Status::Failed,
-            RunError::new("bug", "drawloom failed while it drove this run; its log says where")
-                .with_hint("report it with the log and `drawloom replay`"),
+            RunError::new("bug", "internal error while executing this run; see the server log")
+                .with_hint("report a bug with the log and the output of `drawloom replay`"),
         ),
         Stop::Unreadable => (
             Status::Failed,
-            RunError::new("unreadable", "its journal or its children cannot be read; the server's log says why")
-                .with_hint("`drawloom doctor` checks the data directory"),
+            RunError::new("unreadable", "cannot read the run's journal or its child runs; see the server log")
+                .with_hint("run `drawloom doctor` to check the data directory"),
         ),
         Stop::NoExecutor { executor } => (
             Status::Failed,
-            RunError::new("unknown_executor", format!("this server has no executor `{executor}`"))
-                .with_hint("start it again on a server that has it"),
+            RunError::new("unknown_executor", format!("this server has no executor \"{executor}\""))
+                .with_hint("start the run again on a server that supports it"),
         ),
         Stop::Quarantined { strikes } => (
             Status::Failed,
             RunError::new(
                 "quarantined",
-                format!("the process died {strikes} times in a row at the same step of this run"),
+                format!("the server process crashed {strikes} times in a row at the same step of this run"),
             )
-            .with_hint("see the journal for the step; start the run again when its cause is mended"),
+            .with_hint("see the journal for the step; fix the cause, then start the run again"),
         ),
     }
 }
@@ -148,7 +149,8 @@ pub(crate) fn verdict(stop: &Stop) -> (Status, RunError) {
 pub(crate) fn is_outcome_of(stop: &Stop, outcome: &Outcome) -> bool {
     let found = outcome.error.as_ref().map(|error| (outcome.status, error.code.as_str()));
     // Whatever the reason was, what cannot be read ends like this.
-    [stop, &Stop::Unreadable].into_iter().map(verdict).any(|(status, error)| found == Some((status, &*error.code)))
+    let ends = [stop, &Stop::Unreadable].map(|stop| verdict(stop, Timestamp::from_millis(0)));
+    ends.iter().any(|(status, error)| found == Some((*status, &*error.code)))
 }
 
 impl Engine {

@@ -57,32 +57,32 @@ fn line(key: &RunKey, record: &Record) {
             debug!(%run, seq, agent = %accepted.agent, executor = accepted.executor, depth = accepted.depth, "accepted");
         }
         Body::Admitted { .. } => debug!(%run, seq, "admitted"),
-        Body::TurnStarted(turn) => debug!(%run, seq, turn = turn.turn, attempt = turn.attempt, "turn started"),
+        Body::TurnStarted(turn) => debug!(%run, seq, turn = turn.turn, attempt = turn.attempt, "model call started"),
         Body::TurnDone(turn) => {
             let stop_reason = turn.stop_reason.as_str();
-            debug!(%run, seq, turn = turn.turn, calls = turn.calls.len(), stop_reason, "turn done");
+            debug!(%run, seq, turn = turn.turn, calls = turn.calls.len(), stop_reason, "model call done");
         }
         Body::TurnFailed(turn) => {
             let retries = turn.retry_at.is_some();
-            debug!(%run, seq, turn = turn.turn, attempt = turn.attempt, code = turn.error.code, retries, "turn failed");
+            debug!(%run, seq, turn = turn.turn, attempt = turn.attempt, code = turn.error.code, retries, "model call failed");
         }
         Body::Usage { turn, usage, assumed, .. } => {
             debug!(%run, seq, turn, tokens = usage.total(), assumed, "usage");
         }
         Body::Switched(switched) => debug!(%run, seq, from = %switched.from, to = %switched.to, "switched model"),
         Body::Notice { notice, .. } => debug!(%run, seq, ?notice, "notice"),
-        Body::CallStarted(call) => debug!(%run, seq, call = seq, tool = call.tool_use.name, "call started"),
+        Body::CallStarted(call) => debug!(%run, seq, call = seq, tool = call.tool_use.name, "tool call started"),
         Body::CallWaiting { call, wait } => {
-            debug!(%run, seq, call, on = cause(wait), until = ?wait.until.map(|time| time.to_rfc3339()), "call waits");
+            debug!(%run, seq, call, on = cause(wait), until = ?wait.until.map(|time| time.to_rfc3339()), "tool call waiting");
         }
         Body::CallDone(done) => {
-            debug!(%run, seq, call = done.call, is_error = done.is_error, in_doubt = done.in_doubt, "call done");
+            debug!(%run, seq, call = done.call, is_error = done.is_error, in_doubt = done.in_doubt, "tool call done");
         }
         Body::Parked { wait } => {
             debug!(%run, seq, on = cause(wait), until = ?wait.until.map(|time| time.to_rfc3339()), "parked");
         }
         Body::Resumed(resumed) => debug!(%run, seq, epoch = resumed.epoch, strikes = resumed.strikes, "resumed"),
-        Body::LimitReached { last_turn, .. } => debug!(%run, seq, last_turn, "budget used up"),
+        Body::LimitReached { last_turn, .. } => debug!(%run, seq, last_turn, "budget exhausted"),
         Body::StopRequested(stop) => debug!(%run, seq, ?stop, "stop requested"),
         Body::Note { version, .. } => debug!(%run, seq, version, "note"),
         Body::Finished(outcome) => {

@@ -159,8 +159,10 @@ fn is_meant(prefix: &str, patterns: &[String], narrowed: Option<&[String]>) -> b
 /// What those patterns that mean the source do not get of it; `kept` says whether a source that is away has tools of before.
 fn missing(patterns: &[String], prefix: &str, offer: &Offer, kept: bool) -> Vec<String> {
     match &offer.unavailable {
-        Some(why) if kept => return vec![format!("tools: `{prefix}*` are as they last were, and may fail: {why}")],
-        Some(why) => return vec![format!("tools: `{prefix}*` are missing: {why}")],
+        Some(why) if kept => {
+            return vec![format!("tools: using the last known list of `{prefix}*`; calls may fail: {why}")];
+        }
+        Some(why) => return vec![format!("tools: `{prefix}*` not available: {why}")],
         None => {}
     }
     let has = |name: &str| offer.tools.iter().any(|tool| tool.card().name == name);
@@ -169,7 +171,7 @@ fn missing(patterns: &[String], prefix: &str, offer: &Offer, kept: bool) -> Vec<
         .iter()
         .filter(|pattern| pattern.starts_with(prefix) && !pattern.ends_with('*') && !has(pattern) && !remarked(pattern))
         .map(|name| {
-            format!("tools: `{name}` is missing: the server has no such tool, or the operator's filter hides it")
+            format!("tools: `{name}` not available: the MCP server has no such tool, or the config's filter hides it")
         })
         .collect();
     let is_meant = |tool: &str| tool == prefix || patterns.iter().any(|pattern| matches(pattern, tool));
@@ -177,7 +179,7 @@ fn missing(patterns: &[String], prefix: &str, offer: &Offer, kept: bool) -> Vec<
     warnings.extend(remarks.iter().take(MOST_REMARKS).map(|remark| format!("tools: {}", remark.text)));
     if remarks.len() > MOST_REMARKS {
         let more = remarks.len() - MOST_REMARKS;
-        warnings.push(format!("tools: {more} more remarks about `{prefix}*`; `drawloom doctor` shows more of them"));
+        warnings.push(format!("tools: {more} more warnings about `{prefix}*`; run `drawloom doctor` to see them"));
     }
     warnings
 }
@@ -195,7 +197,7 @@ impl RunTask {
         let is_missing = |name: &&String| self.engine.toolbox.find(name).is_none();
         let missing: Vec<String> = self.accepted().tools.iter().filter(is_missing).take(20).cloned().collect();
         if !missing.is_empty() {
-            let mut text = format!("not there any more: {}", missing.join(", "));
+            let mut text = format!("tools no longer available: {}", missing.join(", "));
             for why in self.engine.toolbox.missing(&missing, None) {
                 text.push_str(&format!("; {why}"));
             }
@@ -258,12 +260,15 @@ mod tests {
         let toolbox = Toolbox::new(&[], &[Arc::new(Source("mcp__a__"))]);
         let all = ["mcp__a__*".to_owned()];
         toolbox.take_in(0, 1, down());
-        assert_eq!(toolbox.missing(&all, None), ["tools: `mcp__a__*` are missing: it is down"]);
+        assert_eq!(toolbox.missing(&all, None), ["tools: `mcp__a__*` not available: it is down"]);
         toolbox.take_in(0, 2, with(&["mcp__a__x"]));
         toolbox.take_in(0, 3, down());
         assert!(toolbox.find("mcp__a__x").is_some());
         assert_eq!(toolbox.allowed(&all), ["mcp__a__x"]);
-        assert_eq!(toolbox.missing(&all, None), ["tools: `mcp__a__*` are as they last were, and may fail: it is down"]);
+        assert_eq!(
+            toolbox.missing(&all, None),
+            ["tools: using the last known list of `mcp__a__*`; calls may fail: it is down"]
+        );
         toolbox.take_in(0, 4, with(&[]));
         assert!(toolbox.find("mcp__a__x").is_none());
     }
@@ -305,9 +310,9 @@ mod tests {
         assert_eq!(said(&["mcp__a__x*"], &offer), Vec::<String>::new());
         assert_eq!(
             said(&["mcp__a__gone"], &offer),
-            ["tools: `mcp__a__gone` is missing: the server has no such tool, or the operator's filter hides it"]
+            ["tools: `mcp__a__gone` not available: the MCP server has no such tool, or the config's filter hides it"]
         );
         let down = Offer { unavailable: Some("it is down".into()), ..Offer::default() };
-        assert_eq!(said(&["mcp__a__x"], &down), ["tools: `mcp__a__*` are missing: it is down"]);
+        assert_eq!(said(&["mcp__a__x"], &down), ["tools: `mcp__a__*` not available: it is down"]);
     }
 }

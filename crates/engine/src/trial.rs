@@ -91,7 +91,7 @@ impl Engine {
         let size = u32::try_from(group.len()).unwrap_or(u32::MAX);
         let strikes = group.iter().map(|suspect| suspect.view.strikes + 1).max().unwrap_or_default();
         let time = TRIAL_TIME * (1 << strikes.saturating_sub(SUSPECT_AFTER).min(MOST_DOUBLINGS));
-        tracing::warn!(suspects = size, strikes, "resuming runs at whose step the process died before");
+        tracing::warn!(suspects = size, strikes, "resuming runs that were at the step where the process crashed");
         let trials = group.into_iter().map(|suspect| {
             let key = suspect.view.key();
             let alone = if size == 1 { suspect.trial.map_or(0, |trial| trial.alone) + 1 } else { 0 };
@@ -103,7 +103,7 @@ impl Engine {
                 tokio::select! {
                     () = self.news_of(&key) => {}
                     () = self.parts.clock.sleep_until(self.parts.clock.now().after(time)) => {
-                        tracing::info!(run = %key.run, "the process survived the trial of this run");
+                        tracing::info!(run = %key.run, "run resumed without another crash");
                         if let Some(control) = self.active().get(&key) {
                             control.pardon();
                         }

@@ -179,9 +179,9 @@ impl RunTask {
                     // A stream that drips is never idle, so the whole turn has a limit too.
                     Some(model) => match select(model.turn(request, &deltas), late).await {
                         Either::Left((result, _)) => result.and_then(bounded),
-                        Either::Right(_) => Err(TurnError::Cut {
-                            message: format!("the turn took longer than {} s", limit.as_secs_f64()),
-                        }),
+                        Either::Right(_) => {
+                            Err(TurnError::Cut { message: format!("timed out after {} s", limit.as_secs_f64()) })
+                        }
                     },
                     None => Err(TurnError::BadRequest { message: "the provider is no longer configured".into() }),
                 };
@@ -191,7 +191,7 @@ impl RunTask {
                 result
             };
             let result = AssertUnwindSafe(work).catch_unwind().await.unwrap_or_else(|_| {
-                Err(TurnError::BadRequest { message: "the model's driver failed unexpectedly; this is a bug".into() })
+                Err(TurnError::BadRequest { message: "internal error: the model driver panicked".into() })
             });
             permit.end(&result);
             let outcome = result.as_ref().map_or_else(TurnError::code, |_| "ok");
@@ -255,11 +255,14 @@ impl RunTask {
         }));
         self.push(Body::Usage { turn, usage: result.usage, cost, assumed });
         if assumed {
-            let text = format!("{} did not say what turn {turn} cost", self.run.model);
+            let text = format!("{} reported no usage for turn {turn}; the reserved amount is assumed", self.run.model);
             self.push(Body::Notice { notice: Notice::UsageAssumed, text });
         }
         if masked_thoughts > 0 {
-            let text = format!("{masked_thoughts} thoughts held a secret; they are kept without text and not replayed");
+            let text = format!(
+                "{masked_thoughts} reasoning blocks contained a secret; their text was removed and is \
+                not sent again"
+            );
             self.push(Body::Notice { notice: Notice::ReasoningMasked, text });
         }
     }
@@ -316,7 +319,10 @@ impl RunTask {
         let usage = Usage { input_tokens: reserved.tokens, ..Usage::default() };
         let cost = Some(reserved.cost).filter(|cost| *cost > Cost(0));
         self.push(Body::Usage { turn, usage, cost, assumed: true });
-        let text = format!("turn {turn} broke off, and {} did not say what it cost", self.run.model);
+        let text = format!(
+            "turn {turn} was interrupted and {} reported no usage; the reserved amount is assumed",
+            self.run.model
+        );
         self.push(Body::Notice { notice: Notice::UsageAssumed, text });
     }
 
@@ -373,14 +379,14 @@ impl RunTask {
 
 /// Why a turn was not asked for at a provider that accepts no calls.
 fn not_made() -> RunError {
-    RunError::new("throttled", "the provider takes no calls now, so that this one was not made")
+    RunError::new("throttled", "the provider is rate limited; call not sent")
 }
 
 /// The turn, unless it has more parts than a conversation can carry.
 fn bounded(turn: Turn) -> Result<Turn, TurnError> {
     match turn.calls.len() + turn.thoughts.len() {
         parts if parts > MOST_PARTS => Err(TurnError::Cut {
-            message: format!("the answer has {parts} tool calls and thoughts; {MOST_PARTS} are allowed"),
+            message: format!("the response has {parts} tool calls and reasoning blocks; the limit is {MOST_PARTS}"),
         }),
         _ => Ok(turn),
     }

@@ -368,16 +368,16 @@ impl RunTask {
         let Some(open) = self.run.open_calls.iter().find(|open| open.call == call) else { return };
         let may_repeat = matches!(open.started.repeat, RepeatClass::Safe | RepeatClass::Keyed);
         let refusal = match () {
-            () if !may_repeat => Some("the tool waits, and its calls cannot be repeated"),
+            () if !may_repeat => Some("the tool waits, but its calls cannot be repeated"),
             () if open.started.masked => {
-                Some("the tool waits, and its input held a secret, so it cannot be asked again")
+                Some("the tool waits, but its input contained a secret, so the call cannot be repeated")
             }
-            () if !wait.on.iter().all(is_for_tools) => Some("the tool waits for what only the engine can"),
-            () if wait.on.is_empty() && wait.until.is_none() => Some("the tool waits for nothing"),
+            () if !wait.on.iter().all(is_for_tools) => Some("the tool waits for an event reserved for the engine"),
+            () if wait.on.is_empty() && wait.until.is_none() => Some("the tool waits without an event or a time"),
             () => None,
         };
         if let Some(refusal) = refusal {
-            tracing::error!(run = %self.key.run, call, tool = open.started.tool_use.name, refusal, "a tool broke its contract");
+            tracing::error!(run = %self.key.run, call, tool = open.started.tool_use.name, refusal, "tool violated its contract");
             return self.end_call(call, format!("bug: {refusal}"), true, None);
         }
         let since = self.wall();
@@ -433,7 +433,7 @@ impl RunTask {
                     self.waits.push(WaitChange::End { run: self.key.clone(), call });
                     self.end_call(
                         call,
-                        "the tool is not there any more; what it waited for is unknown".into(),
+                        "the tool is no longer available; the result of its wait is unknown".into(),
                         true,
                         None,
                     );

@@ -9,20 +9,20 @@ use crate::script::Rule;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ProviderConfig {
-    /// Which API it speaks.
+    /// The API of the provider.
     pub driver: Driver,
-    /// Where it is, when not at the driver's usual address; with or without `/v1`.
+    /// Base URL, if not the driver's default; with or without `/v1`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base_url: Option<String>,
-    /// The name of the environment variable that holds the key; never the key itself. A server at a `base_url` may need
+    /// The name of the environment variable with the API key; never the key itself. A server at a `base_url` may need
     /// none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub api_key_env: Option<String>,
-    /// Most runs with a slot at once on this provider; no cap when absent.
+    /// Maximum concurrent runs on this provider; no limit by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub max_concurrent: Option<u32>,
-    /// What only its driver knows.
+    /// Driver-specific options.
     #[serde(default)]
     pub options: Options,
 }
@@ -31,13 +31,13 @@ pub struct ProviderConfig {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Driver {
-    /// Anthropic's Messages API, and servers that speak it.
+    /// Anthropic's Messages API, and compatible servers.
     Anthropic,
-    /// OpenAI's Chat Completions API, and servers that speak it.
+    /// OpenAI's Chat Completions API, and compatible servers.
     Openai,
-    /// DeepSeek's API: Chat Completions with rules of its own for reasoning.
+    /// DeepSeek's API: Chat Completions with its own rules for reasoning.
     Deepseek,
-    /// Rules in the config choose what the model says: for demos, tests and load.
+    /// Responses scripted by rules in the config, for demos, tests and load tests.
     Script,
 }
 
@@ -45,19 +45,19 @@ pub enum Driver {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Options {
-    /// `script`: what chance depends on; the same seed gives the same run.
+    /// `script`: seed for random choices; the same seed gives the same run.
     pub seed: u64,
-    /// `script`: the first rule that fits says what happens. Without rules the model repeats its prompt.
+    /// `script`: the first matching rule applies. Without rules the model repeats its prompt.
     pub rules: Vec<Rule>,
-    /// All but `script`: how long an answer may take to begin, in milliseconds; 60,000 when absent.
+    /// All but `script`: timeout until a response starts, in milliseconds; default 60,000.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub header_timeout_ms: Option<u64>,
-    /// All but `script`: how long a stream may be silent, in milliseconds; 90,000 when absent.
+    /// All but `script`: timeout without data in a response stream, in milliseconds; default 90,000.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub idle_timeout_ms: Option<u64>,
-    /// All but `script`: what the provider's models can do, where that is not what their names say.
+    /// All but `script`: capabilities of the provider's models, to override what their names imply.
     #[serde(skip_serializing_if = "Capabilities::is_empty")]
     pub capabilities: Capabilities,
 }
@@ -66,19 +66,19 @@ pub struct Options {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Capabilities {
-    /// Whether they can think before they answer.
+    /// Whether they support reasoning.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub supports_thinking: Option<bool>,
-    /// Whether they see images.
+    /// Whether they support images.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub supports_vision: Option<bool>,
-    /// Whether the provider keeps a cache of what it has read.
+    /// Whether the provider has a prompt cache.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub native_prompt_cache: Option<bool>,
-    /// Whether they may ask for several tool calls in one turn.
+    /// Whether they support several tool calls in one turn.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parallel_tool_calls: Option<bool>,
-    /// Tokens that fit in one conversation.
+    /// Context window, in tokens.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub max_context_tokens: Option<u64>,

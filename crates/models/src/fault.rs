@@ -16,21 +16,21 @@ const MOST_MESSAGE: usize = 400;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FailKind {
-    /// "Slow down."
+    /// The provider rate limits the call.
     Throttled,
-    /// The provider has too much to do.
+    /// The provider is overloaded.
     Overloaded,
-    /// The provider cannot be reached, or failed inside.
+    /// The provider is unreachable or failed internally.
     Unavailable,
-    /// The stream breaks off.
+    /// The stream is interrupted.
     Cut,
-    /// The model declines.
+    /// The model refuses.
     Refused,
-    /// The request is not understood.
+    /// The request is invalid.
     BadRequest,
-    /// The credential is wrong.
+    /// The API key is rejected.
     Auth,
-    /// The conversation does not fit.
+    /// The conversation exceeds the context window.
     ContextTooLong,
 }
 
@@ -71,7 +71,7 @@ impl Fault {
     pub(crate) fn of_answer(status: u16, body: &[u8], retry_after: Option<Duration>) -> Self {
         let mut error = ProviderError::read(body);
         if (300..400).contains(&status) {
-            error.text = "it sends us elsewhere, where we do not go: check `base_url`".into();
+            error.text = "redirected, and redirects are not followed: check `base_url`".into();
         }
         let kind = match (error.kind(Some(status)), retry_after) {
             // A provider that gives a retry time is not down.
@@ -113,7 +113,7 @@ impl ProviderError {
             Err(_) => {
                 let text = String::from_utf8_lossy(body);
                 let text = text.trim();
-                let text = if text.starts_with('<') { "it answers with a web page" } else { text };
+                let text = if text.starts_with('<') { "the response is a web page" } else { text };
                 Self { codes: Vec::new(), text: text.to_owned() }
             }
         }
@@ -180,7 +180,7 @@ impl ProviderError {
     }
 
     fn message(&self, kind: FailKind) -> String {
-        let text = if self.text.is_empty() { "it does not say why" } else { &self.text };
+        let text = if self.text.is_empty() { "no reason given" } else { &self.text };
         match (kind, self.codes.iter().any(|code| NO_CREDIT.contains(&code.as_str()))) {
             (FailKind::Auth, true) => format!("the account has no credit left: {text}"),
             _ => text.to_owned(),
@@ -297,9 +297,9 @@ mod tests {
         let long = format!("bad key hunter2hunter2\n{}", "x".repeat(10_000));
         let fault = Fault::of_answer(401, long.as_bytes(), None);
         let error = fault.into_error("claude/opus", Some(&Secret::new("hunter2hunter2"))).to_string();
-        assert!(error.starts_with("the provider rejected the credential: claude/opus: bad key *** xxx"), "{error}");
+        assert!(error.starts_with("the provider rejected the API key: claude/opus: bad key *** xxx"), "{error}");
         assert!(error.len() < 600 && error.contains("more bytes]"), "{error}");
         let page = Fault::of_answer(502, b"<html><body>Bad Gateway</body></html>", None);
-        assert_eq!(page.message, "it answers with a web page (HTTP 502)");
+        assert_eq!(page.message, "the response is a web page (HTTP 502)");
     }
 }

@@ -56,7 +56,7 @@ impl Intake {
     pub(crate) fn feed(&mut self, bytes: &[u8], deltas: &dyn Deltas) -> Result<Progress, Fault> {
         self.taken += bytes.len();
         if self.taken > MOST_ANSWER {
-            return Err(Fault::cut(format!("the answer is longer than {MOST_ANSWER} bytes")));
+            return Err(Fault::cut(format!("the response is longer than {MOST_ANSWER} bytes")));
         }
         let mut bytes = bytes;
         if matches!(self.form, Form::Unknown) {
@@ -92,7 +92,7 @@ impl Intake {
     /// The turn, now that no more bytes come.
     pub(crate) fn finish(mut self, deltas: &dyn Deltas) -> Result<Turn, Fault> {
         match std::mem::replace(&mut self.form, Form::Unknown) {
-            Form::Unknown => return Err(Fault::cut("the answer is empty")),
+            Form::Unknown => return Err(Fault::cut("the response is empty")),
             Form::Stream(parser) => {
                 if let Some(event) = parser.finish().map_err(|error| Fault::cut(error.to_string()))? {
                     self.take(&event, deltas)?;
@@ -100,7 +100,7 @@ impl Intake {
             }
             Form::Whole(bytes) => {
                 let answer: Value =
-                    serde_json::from_slice(&bytes).map_err(|error| Fault::cut(format!("no JSON: {error}")))?;
+                    serde_json::from_slice(&bytes).map_err(|error| Fault::cut(format!("invalid JSON: {error}")))?;
                 if answer.get("error").is_some_and(|error| !error.is_null()) {
                     return Err(Fault::of_event(&answer));
                 }
@@ -113,7 +113,7 @@ impl Intake {
 
 /// The JSON of an event.
 pub(crate) fn json(event: &Event) -> Result<Value, Fault> {
-    serde_json::from_str(&event.data).map_err(|error| Fault::cut(format!("an event of the stream is no JSON: {error}")))
+    serde_json::from_str(&event.data).map_err(|error| Fault::cut(format!("invalid JSON in a stream event: {error}")))
 }
 
 /// The text at `key`; empty when there is none.

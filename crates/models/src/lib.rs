@@ -45,7 +45,7 @@ static DRIVERS: &[&dyn Api] = &[&anthropic::Anthropic, &openai::Openai, &deepsee
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// A key that means nothing to the driver.
-    #[error("providers.{provider}.{key} means nothing to the driver `{driver}`")]
+    #[error("providers.{provider}.{key} is not supported by the driver `{driver}`")]
     NotForDriver {
         /// The provider.
         provider: String,
@@ -55,7 +55,7 @@ pub enum Error {
         driver: &'static str,
     },
     /// A provider at its usual address, without a key.
-    #[error("providers.{provider} has no key for {default_url}")]
+    #[error("providers.{provider} has no API key for {default_url}")]
     MissingKey {
         /// The provider.
         provider: String,
@@ -63,19 +63,19 @@ pub enum Error {
         default_url: &'static str,
     },
     /// A key that no header can carry.
-    #[error("the key of providers.{provider} has characters that no key has")]
+    #[error("the API key of providers.{provider} contains invalid characters")]
     BadKey {
         /// The provider.
         provider: String,
     },
     /// An address that is none.
-    #[error("providers.{provider}.base_url is no address, or holds a password")]
+    #[error("invalid providers.{provider}.base_url: not an absolute URL, or it contains a password")]
     BadAddress {
         /// The provider.
         provider: String,
     },
     /// The HTTP client does not start.
-    #[error("providers.{provider} cannot be opened: {problem}")]
+    #[error("cannot open providers.{provider}: {problem}")]
     Client {
         /// The provider.
         provider: String,

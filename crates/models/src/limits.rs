@@ -20,44 +20,44 @@ pub const LIMITS: &[Limit] = &[
         "model_header_time",
         Amount::time(HEADER_TIMEOUT),
         "model_unavailable",
-        "Time until a provider begins to answer. After it the turn is retried.",
+        "Time until the provider starts to respond. Then the model call is retried.",
     )
     .key("providers.*.options.header_timeout_ms"),
     Limit::new(
         "model_idle_time",
         Amount::time(IDLE_TIMEOUT),
         STREAM_CUT,
-        "Time without a byte of an answer that has begun. After it the turn is retried.",
+        "Time without data in a response that has started. Then the model call is retried.",
     )
     .key("providers.*.options.idle_timeout_ms"),
     Limit::new(
         "model_answer_bytes",
         Bytes(MOST_ANSWER as u64),
         STREAM_CUT,
-        "Bytes of one answer as the provider sends it. A longer one counts as a broken stream.",
+        "Size of one provider response. A longer one counts as a broken stream.",
     ),
     Limit::new(
         "model_event_bytes",
         Bytes(STREAM.event as u64),
         STREAM_CUT,
-        "Bytes of the data of one event of an answer. A longer one counts as a broken stream.",
+        "Size of one event of a response stream. A longer one counts as a broken stream.",
     ),
     Limit::new(
         "model_line_bytes",
         Bytes(STREAM.line as u64),
         STREAM_CUT,
-        "Bytes of one line of an event. A longer one counts as a broken stream.",
+        "Size of one line of an event. A longer one counts as a broken stream.",
     ),
     Limit::new(
         "model_list_bytes",
         Bytes(MOST_LIST as u64),
         "model_unavailable",
-        "Bytes of a provider's list of models. A longer one is refused.",
+        "Size of a provider's list of models. A longer one is rejected.",
     ),
     Limit::new(
         "model_retry_after",
         Amount::time(MOST_WAIT),
         "throttled",
-        "Time that a provider may ask to wait. A longer one counts as this.",
+        "Longest retry-after honored from a provider. A longer one is reduced to this.",
     ),
 ];

@@ -148,7 +148,7 @@ impl Remote {
                 Err(Fault::new(FailKind::BadRequest, explain(&error)))
             }
             Some(Err(error)) => Err(Fault::new(FailKind::Unavailable, explain(&error))),
-            None => Err(Fault::new(FailKind::Unavailable, format!("no answer within {} ms", timeout.as_millis()))),
+            None => Err(Fault::new(FailKind::Unavailable, format!("no response within {} ms", timeout.as_millis()))),
         }
     }
 
@@ -179,10 +179,11 @@ impl Remote {
         let body = match self.within(self.idle(), response.bytes(MOST_LIST)).await {
             Some(Ok(body)) => body,
             Some(Err(error)) => return Err(Fault::new(FailKind::Unavailable, explain(&error))),
-            None => return Err(Fault::new(FailKind::Unavailable, "the list of models does not come")),
+            None => return Err(Fault::new(FailKind::Unavailable, "timed out reading the list of models")),
         };
-        let list: Value = serde_json::from_slice(&body)
-            .map_err(|error| Fault::new(FailKind::Unavailable, format!("the list of models is no JSON: {error}")))?;
+        let list: Value = serde_json::from_slice(&body).map_err(|error| {
+            Fault::new(FailKind::Unavailable, format!("invalid JSON in the list of models: {error}"))
+        })?;
         Ok(listed(&list))
     }
 
@@ -301,7 +302,7 @@ impl<'a> IdleTimeout<'a> {
             match select(chunk.as_mut(), self.sleep.as_mut()).await {
                 Either::Left((chunk, _)) => return chunk.map_err(|error| Fault::cut(explain(&error))),
                 Either::Right(_) if self.clock.awake() >= due => {
-                    return Err(Fault::cut(format!("no byte came for {} ms", self.idle.as_millis())));
+                    return Err(Fault::cut(format!("no data for {} ms", self.idle.as_millis())));
                 }
                 // It was set for an earlier piece.
                 Either::Right(_) => self.sleep = self.clock.sleep_awake_until(due),

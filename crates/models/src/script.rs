@@ -104,7 +104,7 @@ impl Script {
                 return Ok(Turn { text, usage, ..Turn::default() });
             }
             return Err(TurnError::BadRequest {
-                message: format!("no rule of the script fits agent {} in turn {}", request.agent, request.turn),
+                message: format!("no script rule matches agent {} in turn {}", request.agent, request.turn),
             });
         };
         let rule = &rule.rule;

@@ -33,7 +33,7 @@ fn each_driver_of_the_list_is_opened_by_its_name() {
         opened(json!({ "driver": api.name() }), Some("k")).expect("a key is enough");
         opened(json!({ "driver": api.name(), "base_url": "http://127.0.0.1:1" }), None).expect("no key is needed");
         let error = opened(json!({ "driver": api.name() }), None).expect_err("the usual address wants a key");
-        assert!(error.contains("has no key for https://") && error.contains("api_key_env"), "{error}");
+        assert!(error.contains("has no API key for https://") && error.contains("api_key_env"), "{error}");
         assert!(opened(json!({ "driver": api.name() }), Some("  ")).is_err());
     }
 }
@@ -41,24 +41,24 @@ fn each_driver_of_the_list_is_opened_by_its_name() {
 #[test]
 fn what_means_nothing_to_a_driver_is_named() {
     let cases = [
-        (json!({ "driver": "script", "base_url": "http://x" }), "providers.p.base_url means nothing"),
+        (json!({ "driver": "script", "base_url": "http://x" }), "providers.p.base_url is not supported"),
         (json!({ "driver": "script", "options": { "idle_timeout_ms": 1 } }), "providers.p.options.idle_timeout_ms"),
         (
             json!({ "driver": "script", "options": { "capabilities": { "supports_vision": true } } }),
             "options.capabilities",
         ),
         (json!({ "driver": "openai", "options": { "rules": [{ "text": "x" }] } }), "providers.p.options.rules"),
-        (json!({ "driver": "openai", "options": { "seed": 1 } }), "to the driver `openai`"),
-        (json!({ "driver": "openai", "base_url": "ftp://x" }), "password; write it like https://"),
-        (json!({ "driver": "openai", "base_url": "http://" }), "is no address"),
-        (json!({ "driver": "openai", "base_url": "http://me:hunter2@h" }), "providers.p.base_url is no address"),
+        (json!({ "driver": "openai", "options": { "seed": 1 } }), "by the driver `openai`"),
+        (json!({ "driver": "openai", "base_url": "ftp://x" }), "password; example: https://"),
+        (json!({ "driver": "openai", "base_url": "http://" }), "not an absolute URL"),
+        (json!({ "driver": "openai", "base_url": "http://me:hunter2@h" }), "invalid providers.p.base_url"),
     ];
     for (config, expected) in cases {
         let error = opened(config.clone(), None).expect_err("it cannot be opened");
         assert!(error.contains(expected), "{config}: {error}");
     }
     let error = opened(json!({ "driver": "openai" }), Some("a\nb")).expect_err("no header can carry it");
-    assert!(error.contains("no key has") && !error.contains("a\nb"), "{error}");
+    assert!(error.contains("contains invalid characters") && !error.contains("a\nb"), "{error}");
 }
 
 #[test]

@@ -54,16 +54,16 @@ type Source = Box<dyn std::error::Error + Send + Sync>;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The client could not be made.
-    #[error("the HTTP client could not be set up")]
+    #[error("cannot set up the HTTP client")]
     Setup(#[source] reqwest::Error),
     /// The address is none.
-    #[error("{url:?} is not an address that HTTP can reach")]
+    #[error("invalid URL {url:?}: not an absolute HTTP URL")]
     BadAddress {
         /// As it was given.
         url: String,
     },
     /// Nobody answers there.
-    #[error("no connection to {url}")]
+    #[error("cannot connect to {url}")]
     Connect {
         /// Where.
         url: String,
@@ -72,7 +72,7 @@ pub enum Error {
         source: Source,
     },
     /// The connection broke on the way.
-    #[error("the connection to {url} broke")]
+    #[error("the connection to {url} was lost")]
     Broken {
         /// Where.
         url: String,
@@ -81,7 +81,7 @@ pub enum Error {
         source: Source,
     },
     /// The answer is longer than the reader takes.
-    #[error("the answer of {url} is longer than {limit} bytes")]
+    #[error("the response from {url} is longer than {limit} bytes")]
     TooLarge {
         /// Where.
         url: String,
@@ -113,10 +113,10 @@ impl Explain for Error {
     fn hint(&self) -> Option<String> {
         match self {
             Self::Setup(_) => None,
-            Self::BadAddress { .. } => Some("write it like http://127.0.0.1:8787".into()),
-            Self::Connect { url, .. } => Some(format!("check that a server listens at {url}")),
-            Self::Broken { .. } => Some("ask again; what was accepted before goes on".into()),
-            Self::TooLarge { .. } => Some("ask for less at once".into()),
+            Self::BadAddress { .. } => Some("example: http://127.0.0.1:8787".into()),
+            Self::Connect { url, .. } => Some(format!("check that a server is listening at {url}")),
+            Self::Broken { .. } => Some("retry; requests that were already accepted continue".into()),
+            Self::TooLarge { .. } => Some("request less at a time".into()),
         }
     }
 }

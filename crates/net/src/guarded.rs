@@ -135,14 +135,14 @@ fn build(
         .uri(address.path_and_query())
         .header(hyper::header::HOST, address.authority())
         .body(Full::new(body))
-        .map_err(|_| Error::BadAddress { reason: "its path cannot be sent".into() })?;
+        .map_err(|_| Error::BadAddress { reason: "the path contains invalid characters".into() })?;
     for (name, value) in headers {
         let bad = |reason: &str| Error::BadHeader { name: name.clone(), reason: reason.into() };
-        let key = HeaderName::from_bytes(name.as_bytes()).map_err(|_| bad("this is no name of a header"))?;
+        let key = HeaderName::from_bytes(name.as_bytes()).map_err(|_| bad("not a valid header name"))?;
         if OURS.contains(&key.as_str()) || key.as_str().starts_with("proxy-") {
-            return Err(bad("it belongs to the connection and cannot be set"));
+            return Err(bad("this header is managed by the connection and cannot be set"));
         }
-        let value = HeaderValue::from_str(value).map_err(|_| bad("its value holds characters that cannot be sent"))?;
+        let value = HeaderValue::from_str(value).map_err(|_| bad("the value contains invalid characters"))?;
         outgoing.headers_mut().append(key, value);
     }
     Ok(outgoing)

@@ -79,7 +79,7 @@ impl Captured {
         trim_end(&mut head);
         let broken = tail.iter().take(3).take_while(|byte| **byte & 0xc0 == 0x80).count();
         let missing = missing + (whole - head.len() + broken) as u64;
-        format!("{}\n[cut: {missing} bytes are left out here]\n{}", text(&head), text(&tail[broken..]))
+        format!("{}\n[truncated: {missing} bytes omitted]\n{}", text(&head), text(&tail[broken..]))
     }
 }
 
@@ -126,7 +126,7 @@ mod tests {
             all.chunks(size).for_each(|piece| capture.push(piece));
             let captured = capture.finish();
             assert_eq!((&captured.head[..], &captured.tail[..], captured.missing), (&b"abcde"[..], &b"vwxyz"[..], 16));
-            assert_eq!(captured.into_text(), "abcde\n[cut: 16 bytes are left out here]\nvwxyz");
+            assert_eq!(captured.into_text(), "abcde\n[truncated: 16 bytes omitted]\nvwxyz");
         }
     }
 
@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn no_character_is_cut_in_two() {
-        assert_eq!(cut("ääääää", 6), "ä\n[cut: 8 bytes are left out here]\nä");
+        assert_eq!(cut("ääääää", 6), "ä\n[truncated: 8 bytes omitted]\nä");
         assert_eq!(cut("abc", 3), "abc");
     }
 }

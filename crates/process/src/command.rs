@@ -165,7 +165,7 @@ pub struct Limits {
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The launcher could not be started.
-    #[error("the launcher {} could not be started", program.display())]
+    #[error("cannot start the launcher {}", program.display())]
     Launcher {
         /// Which.
         program: PathBuf,
@@ -174,19 +174,19 @@ pub enum Error {
         source: io::Error,
     },
     /// A path or value of the command cannot be handed over.
-    #[error("the command cannot be handed to the launcher: {reason}")]
+    #[error("cannot send the command to the launcher: {reason}")]
     Unsendable {
         /// Why.
         reason: String,
     },
     /// The launcher could not start the command, or not confine it as it must be.
-    #[error("the command could not be started: {reason}")]
+    #[error("cannot start the command: {reason}")]
     Refused {
         /// Why.
         reason: String,
     },
     /// The pipes to the launcher broke.
-    #[error("the launcher could not be reached")]
+    #[error("cannot reach the launcher")]
     Broken(#[source] io::Error),
 }
 
@@ -210,9 +210,9 @@ impl Explain for Error {
 
     fn hint(&self) -> Option<String> {
         match self {
-            Self::Launcher { .. } => Some("check that more processes may be started".into()),
+            Self::Launcher { .. } => Some("check the process limit of this user".into()),
             Self::Unsendable { .. } => Some("use paths and values that are UTF-8 text".into()),
-            Self::Refused { .. } => Some("`drawloom doctor` shows what this machine can enforce".into()),
+            Self::Refused { .. } => Some("run `drawloom doctor` to see what this machine can enforce".into()),
             Self::Broken(_) => None,
         }
     }
@@ -284,16 +284,16 @@ impl Command {
         line.push(b'\n');
         match line.len() <= LONGEST_ORDER {
             true => Ok(line),
-            false => Err(Error::Unsendable {
-                reason: format!("it has {} bytes, and {LONGEST_ORDER} are allowed", line.len()),
-            }),
+            false => {
+                Err(Error::Unsendable { reason: format!("it has {} bytes; the limit is {LONGEST_ORDER}", line.len()) })
+            }
         }
     }
 
     fn environment_with_home(&self) -> Result<Vec<(String, String)>, Error> {
-        let unsendable = |name: &str| Error::Unsendable { reason: format!("{name} cannot hold a zero byte") };
+        let unsendable = |name: &str| Error::Unsendable { reason: format!("{name} contains a NUL byte") };
         if [&self.program].into_iter().chain(&self.args).any(|text| text.contains('\0')) {
-            return Err(unsendable("a command"));
+            return Err(unsendable("the command"));
         }
         let temporary = self
             .temporary

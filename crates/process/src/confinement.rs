@@ -87,26 +87,26 @@ impl Confinement {
     pub(crate) fn refusal(&self, command: &Command) -> Option<String> {
         let Status::Off(no_namespaces) = &self.namespaces else { return None };
         if command.access == Access::ReadOnly && !self.landlock.keeps_read_only() {
-            let why = self.landlock.off_reason().unwrap_or("its Landlock is too old");
+            let why = self.landlock.off_reason().unwrap_or("Landlock is too old");
             return Some(format!(
-                "the volume is read-only, and this machine cannot enforce that (no namespaces: {no_namespaces}; no Landlock: \
-                 {why}); set the volume's mode to rw to allow it"
+                "the volume is read-only, but this machine cannot enforce that (no namespaces: {no_namespaces}; no \
+                 Landlock: {why}); set the volume's mode to rw to allow it"
             ));
         }
         if let (Network::None, Status::Off(no_seccomp)) = (command.network, &self.seccomp) {
             return Some(format!(
-                "it must have no network, and this machine cannot enforce that (no namespaces: {no_namespaces}; no seccomp: \
-                 {no_seccomp}); set tools.bash.network: host to allow it"
+                "network access is disabled for commands, but this machine cannot enforce that (no namespaces: \
+                 {no_namespaces}; no seccomp: {no_seccomp}); set tools.bash.network: host to allow it"
             ));
         }
         let Guarded { path, rule } = command.guarded.first()?;
         let rule = match rule {
-            Guard::ReadOnly => "must not be changed",
-            Guard::Hidden => "must not be read",
+            Guard::ReadOnly => "must be read-only",
+            Guard::Hidden => "must be hidden",
         };
         Some(format!(
-            "the volume holds {}, which {rule}, and this machine cannot enforce that without namespaces ({no_namespaces}); move \
-             the config out of the volume",
+            "the volume contains {}, which {rule}, but this machine cannot enforce that without namespaces \
+             ({no_namespaces}); move the config out of the volume",
             path.display()
         ))
     }
@@ -116,25 +116,27 @@ impl Confinement {
         let mut lost = Vec::new();
         if let Status::Off(reason) = &self.namespaces {
             lost.push(format!(
-                "no namespaces ({reason}): commands see the names of other processes, can connect to Unix sockets by path, \
-                 cannot use $TMPDIR as /tmp, and have no loopback network; a command can outlive a launcher that is killed; Bash is \
-                 refused on volumes that hold the config"
+                "no namespaces ({reason}): commands can list other processes, can connect to Unix sockets by path, \
+                 cannot use $TMPDIR as /tmp, and have no loopback network; a command can outlive a killed \
+                 launcher; Bash is refused on volumes that contain the config"
             ));
         }
         lost.extend(self.landlock.notice(self.namespaces.is_on()));
         if let Status::Off(reason) = &self.seccomp {
             lost.push(format!(
-                "no seccomp ({reason}): commands can use every system call of the kernel{}",
+                "no seccomp ({reason}): commands can use every system call{}",
                 match self.namespaces.is_on() {
                     true => "",
-                    false => ", lower the limits of drawloom's own process, and trace other processes of the same user",
+                    false =>
+                        ", lower the resource limits of drawloom's process, and trace other processes of the \
+                        same user",
                 }
             ));
         }
         if let Status::Off(reason) = &self.cgroup {
             lost.push(format!(
-                "no control group ({reason}): memory, processes and disk of a command are sampled every 50 ms, so it can exceed \
-                 them for that long"
+                "no cgroup ({reason}): memory, processes and disk writes of a command are sampled every 50 ms, so a \
+                 command can exceed its limits for that long"
             ));
         }
         lost
@@ -144,8 +146,8 @@ impl Confinement {
     pub fn remarks(&self) -> Vec<String> {
         match rustix::process::geteuid().is_root() {
             true => vec![
-                "drawloom runs as root: commands read what root owns in /usr, /opt, /bin, /sbin and /lib, and keep root's power \
-                 over files of others in their volume; run it as a user of its own"
+                "drawloom runs as root: commands can read root-owned files in /usr, /opt, /bin, /sbin and /lib, and \
+                 can change other users' files in their volume; run drawloom as a dedicated user"
                     .into(),
             ],
             false => Vec::new(),
@@ -153,7 +155,7 @@ impl Confinement {
     }
 }
 
-/// Which layers work, in a few words: `namespaces, Landlock 7, seccomp; limits are sampled`.
+/// Which layers work, in a few words: `namespaces, Landlock 7, seccomp; limits sampled`.
 impl fmt::Display for Confinement {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let landlock = match &self.landlock {
@@ -161,7 +163,7 @@ impl fmt::Display for Confinement {
             Landlock::Off(_) => "no Landlock".into(),
         };
         let named = |status: &Status, name: &str| if status.is_on() { name.to_owned() } else { format!("no {name}") };
-        let counted = if self.cgroup.is_on() { "limits by control group" } else { "limits are sampled" };
+        let counted = if self.cgroup.is_on() { "limits enforced by cgroup" } else { "limits sampled" };
         let (namespaces, seccomp) = (named(&self.namespaces, "namespaces"), named(&self.seccomp, "seccomp"));
         write!(formatter, "{namespaces}, {landlock}, {seccomp}; {counted}")
     }

@@ -74,15 +74,15 @@ impl Landlock {
                 "old Landlock (version {version}): commands can send signals to other processes of the same user"
             )),
             (Self::On(version), false) => Some(format!(
-                "old Landlock (version {version}): commands can empty files outside their volume and send signals to other \
-                 processes of the same user"
+                "old Landlock (version {version}): commands can truncate files outside their volume and send signals \
+                 to other processes of the same user"
             )),
             (Self::Off(reason), true) => {
-                Some(format!("no Landlock ({reason}): files and processes are confined by namespaces alone"))
+                Some(format!("no Landlock ({reason}): files and processes are confined by namespaces only"))
             }
             (Self::Off(reason), false) => Some(format!(
-                "no Landlock ({reason}): commands can read and change every file of drawloom's user and send signals to its \
-                 processes"
+                "no Landlock ({reason}): commands can read and change every file that drawloom's user can, and send \
+                 signals to its processes"
             )),
         }
     }

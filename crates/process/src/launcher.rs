@@ -45,7 +45,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         [SPAWN] => spawner::main(),
         [SERVE] => serve::main(),
         [PROBE, without] => probe::main(without),
-        _ => Err("the launcher is drawloom's own and takes no arguments".into()),
+        _ => Err("the launcher is internal to drawloom and takes no arguments".into()),
     };
     done.unwrap_or_else(refused)
 }
@@ -68,6 +68,6 @@ fn read_order<T: DeserializeOwned>() -> Result<T, String> {
     let mut line = Vec::new();
     BufReader::new(io::stdin().take(LONGEST_ORDER as u64))
         .read_until(b'\n', &mut line)
-        .map_err(|error| format!("the order could not be read: {error}"))?;
-    serde_json::from_slice(&line).map_err(|error| format!("the order is broken: {error}"))
+        .map_err(|error| format!("cannot read the request: {error}"))?;
+    serde_json::from_slice(&line).map_err(|error| format!("invalid request: {error}"))
 }

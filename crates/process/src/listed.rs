@@ -41,10 +41,10 @@ impl ListedPath {
             let real = self.real.display();
             match error {
                 Errno::LOOP => format!(
-                    "{real} was replaced by a link since the server started; put it back, or restart the server to use what \
-                     it leads to"
+                    "{real} was replaced by a symlink after the server started; restore it, or restart the server to \
+                     use the link's target"
                 ),
-                error => format!("{real} cannot be reached: {error}"),
+                error => format!("cannot access {real}: {error}"),
             }
         })
     }

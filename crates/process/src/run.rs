@@ -271,11 +271,11 @@ fn finish(limit: Limit, listener: Listener, confinement: &Confinement) -> Result
         (Some(Gone { code: None, signal: None, .. }) | None, _) => End::Lost,
     };
     let lost = match confinement.namespaces.is_on() {
-        true => "its supervisor was killed, and everything that it started with it",
-        false => "its supervisor was killed: processes that it started may still run",
+        true => "its supervisor and all its processes were killed",
+        false => "its supervisor was killed; its processes may still be running",
     };
     let left = gone.as_ref().map_or(0, |gone| gone.left);
-    let uncleared = "removing its temporary directory took too long; the server removes the rest when it starts";
+    let uncleared = "timed out removing its temporary directory; the server removes the rest at its next start";
     let trouble = trouble.or_else(|| listener.killed.then(|| uncleared.into()));
     let trouble = gone.map_or_else(|| Some(lost.into()), |gone| gone.trouble).or(trouble);
     Ok(Finished { end, output: listener.kept.finish(), left, confinement: confinement.clone(), limited, trouble })

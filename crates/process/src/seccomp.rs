@@ -123,7 +123,7 @@ pub(crate) struct Filter {
 impl Filter {
     /// The filter as the kernel takes it.
     pub(crate) fn compile(self) -> Result<Programs, String> {
-        self.programs().map(Programs).map_err(|error| format!("the filter of system calls is broken: {error}"))
+        self.programs().map(Programs).map_err(|error| format!("invalid system call filter: {error}"))
     }
 
     fn programs(self) -> Result<Vec<BpfProgram>, seccompiler::Error> {
@@ -178,7 +178,7 @@ impl Programs {
     /// Applies the filter to this thread and all that it starts, for ever.
     pub(crate) fn apply(&self) -> Result<(), String> {
         let applied = self.0.iter().try_for_each(|program| apply_filter(program));
-        applied.map_err(|error| format!("the filter of system calls was not applied: {error}"))
+        applied.map_err(|error| format!("cannot apply the system call filter: {error}"))
     }
 }
 

@@ -166,7 +166,7 @@ impl Watch {
         }
         let (reports, said) = self.words.split();
         let refused = reports.into_iter().find_map(|report| match report {
-            Report::Refused(reason) => Some(format!("it could not be started ({reason})")),
+            Report::Refused(reason) => Some(format!("it cannot be started ({reason})")),
             _ => None,
         });
         Gone {
@@ -205,24 +205,24 @@ fn how(status: ExitStatus) -> String {
     use std::os::unix::process::ExitStatusExt as _;
     match (status.code(), status.signal()) {
         // As a shell gives the code of a command that a signal ended.
-        (Some(code @ 129..=192), _) => format!("it was ended by signal {}", code - 128),
+        (Some(code @ 129..=192), _) => format!("it was killed by signal {}", code - 128),
         (Some(code), _) => format!("it exited with code {code}"),
-        (None, Some(signal)) => format!("its supervisor was ended by signal {signal}"),
-        (None, None) => "how it ended is not known".into(),
+        (None, Some(signal)) => format!("its supervisor was killed by signal {signal}"),
+        (None, None) => "its exit status is unknown".into(),
     }
 }
 
 fn order(service: &Service) -> Result<Vec<u8>, Error> {
     let unsendable = |reason: String| Error::Unsendable { reason };
     if [&service.program].into_iter().chain(&service.args).any(|text| text.contains('\0')) {
-        return Err(unsendable("a command cannot hold a zero byte".into()));
+        return Err(unsendable("the command contains a NUL byte".into()));
     }
     if let Some((name, _)) = service
         .environment
         .iter()
         .find(|(name, value)| name.is_empty() || name.contains(['\0', '=']) || value.contains('\0'))
     {
-        return Err(unsendable(format!("the variable {name:?} cannot be given to a process")));
+        return Err(unsendable(format!("the environment variable {name:?} is not valid")));
     }
     let order = ServiceOrder {
         program: service.program.clone(),
@@ -235,6 +235,6 @@ fn order(service: &Service) -> Result<Vec<u8>, Error> {
     line.push(b'\n');
     match line.len() <= LONGEST_ORDER {
         true => Ok(line),
-        false => Err(unsendable(format!("it has {} bytes, and {LONGEST_ORDER} are allowed", line.len()))),
+        false => Err(unsendable(format!("it has {} bytes; the limit is {LONGEST_ORDER}", line.len()))),
     }
 }

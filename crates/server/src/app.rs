@@ -43,6 +43,9 @@ pub trait Monitor: Send + Sync {
     /// Whether runs can be taken and the store works.
     async fn check(&self) -> Result<(), Failure>;
 
+    /// Whether new runs should be sent here: [`Self::check`], and the server is not shutting down.
+    async fn check_ready(&self) -> Result<(), Failure>;
+
     /// All metrics, in Prometheus' text format.
     fn metrics(&self) -> String;
 }

@@ -41,7 +41,7 @@ pub fn see_only_their_own<'a>(
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AuthError {
     /// Anybody on the network could do anything.
-    #[error("no token is configured, and {listen} is not a loopback address")]
+    #[error("no token is configured and {listen} is not a loopback address")]
     OpenToTheNetwork {
         /// Where it should listen.
         listen: SocketAddr,
@@ -80,8 +80,8 @@ impl Explain for AuthError {
             Self::OpenToTheNetwork { .. } => {
                 "set DRAWLOOM_TOKEN (or auth.token_env, or principals), or listen on 127.0.0.1".into()
             }
-            Self::EmptyToken { .. } => "set its environment variable to a long random text, or unset it".into(),
-            Self::SameToken { .. } => "give each its own token".into(),
+            Self::EmptyToken { .. } => "set its environment variable to a long random string, or unset it".into(),
+            Self::SameToken { .. } => "use a different token for each".into(),
         })
     }
 }
@@ -164,14 +164,14 @@ impl Auth {
                 .with_hint("send Authorization: Bearer TOKEN; the CLI takes it from DRAWLOOM_TOKEN")
         };
         let Some(value) = headers.get(header::AUTHORIZATION) else {
-            return Err(refuse("no_token", "this server wants a token, and the request has none"));
+            return Err(refuse("no_token", "a token is required"));
         };
         let token = value.to_str().ok().and_then(|text| {
             let (scheme, token) = text.split_once(' ')?;
             scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
         });
         let Some(token) = token else {
-            return Err(refuse("bad_authorization", "the Authorization header is not of the form Bearer TOKEN"));
+            return Err(refuse("bad_authorization", "invalid Authorization header: expected Bearer TOKEN"));
         };
         let digest = Digest::of(token.as_bytes());
         // Every token is compared, whole, whichever it is.
@@ -182,7 +182,7 @@ impl Auth {
                 found = Some(caller);
             }
         }
-        found.cloned().ok_or_else(|| refuse("unknown_token", "nobody has this token"))
+        found.cloned().ok_or_else(|| refuse("unknown_token", "token rejected"))
     }
 }
 

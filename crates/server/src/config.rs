@@ -17,7 +17,7 @@ pub const DEFAULT_TOKEN_ENV: &str = "DRAWLOOM_TOKEN";
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct AuthConfig {
-    /// Name of the environment variable with the shared token. Who has it may do everything in tenant `default`, for
+    /// Name of the environment variable with the shared token. It grants full access to tenant `default`, for
     /// any user.
     #[schemars(length(min = 1))]
     pub token_env: String,
@@ -33,14 +33,14 @@ impl Default for AuthConfig {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PrincipalConfig {
-    /// The wall they stand behind.
+    /// The caller's tenant.
     #[serde(default = "Tenant::default_tenant")]
     pub tenant: Tenant,
-    /// Who they are: the `user_id` of their runs.
+    /// The caller's user: the `user_id` of their runs.
     pub subject: UserId,
-    /// What they may do; `[]` is nothing.
+    /// The caller's scopes; `[]` means none.
     pub scopes: Vec<Scope>,
-    /// Name of the environment variable with their token.
+    /// Name of the environment variable with the caller's token.
     #[schemars(length(min = 1))]
     pub token_env: String,
 }
@@ -49,13 +49,13 @@ pub struct PrincipalConfig {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PromptConfig {
-    /// What it is for, for people.
+    /// Description shown to users.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// What its arguments are, for people.
+    /// Description of its arguments, shown to users.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub argument_hint: Option<String>,
-    /// The text. `$ARGUMENTS` stands for all that the person typed, `$1` to `$9` for its words.
+    /// The text. `$ARGUMENTS` is replaced by all arguments, `$1` to `$9` by single words.
     #[schemars(length(min = 1))]
     pub text: String,
 }

@@ -167,8 +167,8 @@ impl State {
         let entry = self.remove(*id)?;
         let request = entry.request.as_ref().map(Uri::path);
         match entry.stalled {
-            true => tracing::warn!(limit, request, "dropped a connection that does not read, in favour of another one"),
-            false => tracing::debug!(limit, request, "closed a connection in favour of another one"),
+            true => tracing::warn!(limit, request, "dropped a stalled connection to make room for another"),
+            false => tracing::debug!(limit, request, "closed an idle connection to make room for another"),
         }
         entry.close.cancel();
         Some(())
@@ -291,14 +291,14 @@ impl Drop for Connection {
 
 /// A caller has all the connections it may have, and each is answering a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("this caller has {limit} connections, and a request is being answered on each of them")]
+#[error("connection limit reached: all {limit} connections of this caller are busy")]
 pub(crate) struct TooMany {
     limit: usize,
 }
 
 /// Too many bytes of answers wait for peers that are reading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("{limit} bytes of large answers are being sent")]
+#[error("response buffer limit reached: {limit} bytes of large responses are being sent")]
 pub(crate) struct TooMuch {
     limit: usize,
 }

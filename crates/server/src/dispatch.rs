@@ -82,7 +82,7 @@ pub enum OperationsError {
         route: String,
     },
     /// One changes something, and a repeat of its request cannot be told from another request.
-    #[error("the operation {name} changes something, and its request has no field {KEY_FIELD}")]
+    #[error("the operation {name} changes state, but its request has no field {KEY_FIELD}")]
     NoKey {
         /// The operation.
         name: &'static str,
@@ -110,8 +110,8 @@ impl Explain for OperationsError {
 
     fn hint(&self) -> Option<String> {
         Some(match self {
-            Self::SameRoute { .. } | Self::SameName { .. } => "rename one of them, or leave it out".into(),
-            Self::NoKey { .. } => format!("add an optional text {KEY_FIELD} to its request"),
+            Self::SameRoute { .. } | Self::SameName { .. } => "rename or remove one of them".into(),
+            Self::NoKey { .. } => format!("add an optional string {KEY_FIELD} to its request"),
         })
     }
 }
@@ -235,7 +235,7 @@ impl Served {
             Ok(answer) => Ok(answer?),
             Err(error) => match error.try_into_panic() {
                 Ok(panic) => std::panic::resume_unwind(panic),
-                Err(_) => Err(Failure::new(FailureKind::Unavailable, "stopping", "the server is stopping").into()),
+                Err(_) => Err(Failure::new(FailureKind::Unavailable, "stopping", "the server is shutting down").into()),
             },
         }
     }
@@ -243,13 +243,13 @@ impl Served {
 
 /// An operation answered events to a surface that did not ask for them.
 pub(crate) fn unasked_events() -> Failure {
-    Failure::new(FailureKind::Bug, "bug", "an operation answered events that were not asked for")
+    Failure::new(FailureKind::Bug, "bug", "an operation returned events that were not requested")
 }
 
 impl Refused {
     /// The caller lacks `scope`, which `what` needs.
     pub(crate) fn lacks_scope(what: &str, scope: Scope) -> Self {
-        let message = format!("{what} needs the scope {scope}, which this token does not have");
+        let message = format!("{what} requires the scope {scope}, which this token does not have");
         let failure = Failure::new(FailureKind::Denied, "insufficient_scope", message)
             .with_hint(format!("add {scope} to the principal's scopes, or use another token"));
         Self { scope: Some(scope), ..failure.into() }

@@ -122,6 +122,10 @@ impl Handle {
         }
     }
 
+    pub(crate) fn caller(&self) -> &Caller {
+        &self.caller
+    }
+
     pub(crate) fn target(&self) -> &Target {
         &self.target
     }
@@ -174,7 +178,7 @@ impl Handle {
             None => app
                 .stopping
                 .is_cancelled()
-                .then(|| "the server stopped before the end; it goes on when the server is back".into()),
+                .then(|| "the server shut down before the run ended; it continues after a restart".into()),
         };
         match self.refresh(app).await {
             Ok(()) => cut_short,
@@ -264,5 +268,5 @@ async fn bounded<T>(app: &App, until: Option<Instant>, work: impl Future<Output 
 }
 
 fn broken(failure: &Failure) -> String {
-    format!("the wait was cut short ({}): {failure}", failure.code)
+    format!("the wait was interrupted ({}): {failure}", failure.code)
 }

@@ -47,15 +47,15 @@ pub(crate) async fn meant<R: Placed + Request>(call: &Call<'_>, request: &R, acc
         MemoryScope::Tenant | MemoryScope::Global => None,
     };
     if let Some((field, _)) = given.into_iter().find(|(field, is_given)| *is_given && Some(*field) != wanted) {
-        let message = format!("{field} means nothing with the scope {}", scope.as_str());
-        return Err(Failure::new(FailureKind::Invalid, "unexpected_field", message).with_hint("leave it out"));
+        let message = format!("{field} cannot be used with the scope {}", scope.as_str());
+        return Err(Failure::new(FailureKind::Invalid, "unexpected_field", message).with_hint("remove it"));
     }
     let mut warnings = Vec::new();
     let owner = match scope {
         MemoryScope::Agent => {
             let agent = agent.ok_or_else(|| missing("agent", scope))?;
             if access == Access::Write && call.app.definitions.find(&call.caller.tenant, &agent).is_none() {
-                warnings.push(format!("there is no agent {agent} now, so no run reads this memory"));
+                warnings.push(format!("unknown agent {agent}: no run uses this memory"));
             }
             Owner::Agent(agent)
         }
@@ -89,7 +89,7 @@ async fn was_answered<R: Request>(call: &Call<'_>, request: &R) -> Result<bool, 
 }
 
 fn missing(field: &str, scope: MemoryScope) -> Failure {
-    let message = format!("{field} is missing: the scope {} needs it", scope.as_str());
+    let message = format!("{field} is missing: the scope {} requires it", scope.as_str());
     Failure::new(FailureKind::Invalid, "missing_key", message)
 }
 

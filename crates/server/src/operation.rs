@@ -70,6 +70,52 @@ pub struct Card {
     pub download: Option<fn(&Value) -> Download>,
     /// The schema of what `"mode": "detach"` answers.
     pub detached: Option<fn(&mut SchemaGenerator) -> Schema>,
+    /// The parameters that a model is told of; all of them, with the words of their fields, when this is empty. The server takes the
+    /// others too.
+    pub parameters: &'static [Parameter],
+    /// How a model is told the answer.
+    pub told: Told,
+}
+
+/// A parameter, in words for a model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Parameter {
+    /// The field: `agent`, `budget.tokens`, `spawns[].agent`. What is inside of a field that is named alone comes whole.
+    pub path: &'static str,
+    pub words: &'static str,
+    pub is_needed: bool,
+}
+
+impl Parameter {
+    /// One that may be left out.
+    pub const fn takes(path: &'static str, words: &'static str) -> Self {
+        Self { path, words, is_needed: false }
+    }
+
+    /// One that a model must give, although other callers may have another way.
+    pub const fn needs(path: &'static str, words: &'static str) -> Self {
+        Self { path, words, is_needed: true }
+    }
+}
+
+/// How a model is told an answer: see [`crate::lean`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Told {
+    /// As it is, in JSON.
+    #[default]
+    Json,
+    /// A `RunResult`: its text, then how it went.
+    Run,
+    /// A `BatchResult`: each text after its index.
+    Batch,
+    /// A `RunPage`: a line for each run.
+    Runs,
+    /// An `AgentList`: a line for each agent.
+    Agents,
+    /// An `ArtifactPart`: the text.
+    Part,
+    /// A `Cancelled`: a line.
+    Cancelled,
 }
 
 impl Card {
@@ -94,6 +140,8 @@ impl Card {
             stores_key: false,
             download: None,
             detached: None,
+            parameters: &[],
+            told: Told::Json,
         }
     }
 
@@ -175,6 +223,20 @@ impl Card {
     #[must_use]
     pub fn download(mut self, download: fn(&Value) -> Download) -> Self {
         self.download = Some(download);
+        self
+    }
+
+    /// A model is told of these parameters only.
+    #[must_use]
+    pub fn parameters(mut self, parameters: &'static [Parameter]) -> Self {
+        self.parameters = parameters;
+        self
+    }
+
+    /// A model is told the answer like this.
+    #[must_use]
+    pub fn told(mut self, told: Told) -> Self {
+        self.told = told;
         self
     }
 

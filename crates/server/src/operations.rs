@@ -34,14 +34,15 @@ const EMPTY_PAGE: u64 = 64;
 
 /// How many rows fit a page of at most `most` bytes of JSON. One does, however long it is, so that the next page is another
 /// one.
-pub(crate) fn fitting(rows: &[impl Serialize], most: u64) -> usize {
+pub(crate) fn fitting(rows: impl ExactSizeIterator<Item = impl Serialize>, most: u64) -> usize {
     let mut length = EMPTY_PAGE;
-    let kept = rows.iter().take_while(|row| {
+    let all = rows.len();
+    let kept = rows.take_while(|row| {
         // A comma goes with each row.
         length += serde_json::to_vec(row).expect("rows have only text keys").len() as u64 + 1;
         length <= most
     });
-    kept.count().max(1).min(rows.len())
+    kept.count().max(1).min(all)
 }
 
 /// The run that an input names, by `run_id` or `agent_id`.
@@ -51,8 +52,8 @@ async fn named_run(call: &Call<'_>, run: Option<RunId>, agent_id: Option<AgentId
         (Some(run), None) => call.app.runs.load(call.caller, run).await,
         (None, Some(agent_id)) => call.app.runs.load_by_agent_id(call.caller, &agent_id).await,
         (Some(_), Some(_)) => {
-            Err(refuse("both_spellings", "run_id and agent_id are both there").with_hint("leave one of them out"))
+            Err(refuse("both_spellings", "run_id and agent_id cannot be combined").with_hint("remove one of them"))
         }
-        (None, None) => Err(refuse("missing_key", "run_id is missing").with_hint("give run_id, or agent_id")),
+        (None, None) => Err(refuse("missing_key", "run_id is missing").with_hint("pass run_id or agent_id")),
     }
 }

@@ -81,7 +81,7 @@ impl Surface {
         let answer = self.answer_identified(connection, request).await;
         let mut answer = answer.map(|body| Pieces::new(body, connection.clone()));
         let Err(error) = answer.body_mut().reserve() else { return answer };
-        tracing::warn!(request = connection.request().as_ref().map(Uri::path), %error, "refused a large answer");
+        tracing::warn!(request = connection.request().as_ref().map(Uri::path), %error, "refused a large response");
         let (head, mut pieces) = answer.into_parts();
         let id = head.headers.get(REQUEST_ID).and_then(|id| id.to_str().ok()).unwrap_or_default();
         let (mut refused, body) = Refusal::from(no_room(&method, &error)).answer(&self.asked(id.into())).into_parts();
@@ -101,7 +101,7 @@ impl Surface {
             && let Err(error) = connection.identify(&caller)
         {
             let failure = Failure::new(FailureKind::Unavailable, "too_many_connections", error.to_string());
-            return self.refuse_and_close(failure.with_hint("close connections that are not used, or ask again later"));
+            return self.refuse_and_close(failure.with_hint("close unused connections, or retry later"));
         }
         self.answer(request).await
     }
@@ -129,7 +129,7 @@ impl Surface {
                     Ok(Ok(response)) => response,
                     Err(panic) => {
                         let words = panic_words(&*panic);
-                        tracing::error!(request = %id, panic = words, "a handler panicked");
+                        tracing::error!(request = %id, panic = words, "request handler panicked");
                         Refusal::from(Failure::new(FailureKind::Bug, "bug", words)).answer(&asked)
                     }
                 }
@@ -153,9 +153,9 @@ impl Surface {
         let failure = Failure::new(
             FailureKind::Unavailable,
             "too_many_connections",
-            format!("the server has its {} connections", self.app.limits.connections),
+            format!("connection limit reached: {} connections", self.app.limits.connections),
         )
-        .with_hint("close connections that are not used, or ask again later");
+        .with_hint("close unused connections, or retry later");
         self.refuse_and_close(failure)
     }
 
@@ -174,11 +174,9 @@ impl Surface {
 /// must not be sent again.
 fn no_room(method: &Method, error: &TooMuch) -> Failure {
     match *method == Method::GET || *method == Method::HEAD {
-        true => {
-            Failure::new(FailureKind::Unavailable, "too_many_answers", error.to_string()).with_hint("ask again later")
-        }
+        true => Failure::new(FailureKind::Unavailable, "too_many_answers", error.to_string()).with_hint("retry later"),
         false => Failure::new(FailureKind::Broken, "too_many_answers", error.to_string())
-            .with_hint("the request was carried out: read its result later, with GET"),
+            .with_hint("the request was executed; read its result later with GET"),
     }
 }
 
@@ -191,7 +189,7 @@ fn given_id(headers: &HeaderMap) -> Option<&str> {
 
 fn panic_words(panic: &(dyn std::any::Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
-    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("a panic without words")
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("panic without a message")
 }
 
 fn asked(parts: &request::Parts) -> Asked {
@@ -200,7 +198,7 @@ fn asked(parts: &request::Parts) -> Asked {
 
 async fn unknown_route(request: Request) -> Response {
     let (parts, _) = request.into_parts();
-    let message = format!("there is nothing at {}", parts.uri.path());
+    let message = format!("unknown path {}", parts.uri.path());
     let failure = Failure::new(FailureKind::NotFound, "unknown_route", message)
         .with_hint("GET /v1/openapi.json lists every route");
     Refusal::from(failure).answer(&asked(&parts))

@@ -64,7 +64,7 @@ pub async fn serve(listener: TcpListener, app: Arc<App>, shutdown: impl Future<O
             Ok((stream, address)) => server.admit(stream, address.ip()),
             Err(error) => {
                 // Out of file descriptors, mostly: accepting fails at once, over and over, until something closes.
-                tracing::warn!(error = %error, "a connection could not be accepted");
+                tracing::warn!(error = %error, "cannot accept a connection");
                 let clock = &server.app.clock;
                 clock.sleep_until(clock.now().after(ACCEPT_PAUSE)).await;
             }
@@ -86,13 +86,13 @@ struct Listener {
 impl Listener {
     fn admit(&self, stream: TcpStream, address: IpAddr) {
         if let Err(error) = set_options(&stream, self.app.limits.write_timeout) {
-            tracing::debug!(error = %error, "a socket option could not be set");
+            tracing::debug!(error = %error, "cannot set a socket option");
         }
         if let Some(connection) = self.app.connections.admit(address) {
             let connection = Arc::new(connection);
             self.tasks.spawn(converse(self.surface.clone(), self.app.clone(), self.cut.clone(), stream, connection));
         } else if let Ok(place) = self.overflow.clone().try_acquire_owned() {
-            tracing::warn!(limit = self.app.limits.connections, "a connection over the limit was turned away");
+            tracing::warn!(limit = self.app.limits.connections, "connection limit reached; connection refused");
             self.tasks.spawn(turn_away(self.surface.clone(), self.app.clone(), stream, place));
         }
     }
@@ -107,7 +107,7 @@ impl Listener {
             () = self.tasks.wait() => return,
             () = clock.sleep_until(deadline) => {}
         }
-        tracing::warn!(connections = self.tasks.len(), "connections did not finish in time and were cut");
+        tracing::warn!(connections = self.tasks.len(), "closed connections that did not finish in time");
         self.cut.cancel();
         self.tasks.wait().await;
     }
@@ -175,9 +175,9 @@ async fn converse(
     let request = request.as_ref().map(Uri::path);
     let cause = error.source().and_then(|cause| cause.downcast_ref::<io::Error>());
     if cause.is_some_and(|cause| cause.kind() == io::ErrorKind::TimedOut) {
-        tracing::warn!(request, error = cause.map(tracing::field::display), "dropped a connection that does not read");
+        tracing::warn!(request, error = cause.map(tracing::field::display), "dropped a stalled connection");
     } else {
-        tracing::debug!(request, error = %error, "a connection broke");
+        tracing::debug!(request, error = %error, "connection failed");
     }
 }
 

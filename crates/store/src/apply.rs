@@ -232,7 +232,7 @@ fn advance_run(writes: &mut Writes<'_>, run: &Run, patch: &Patch) -> Result<()> 
     }
     let (found, ended) = writes.runs.find_seq(&run.key)?.unwrap_or((0, false));
     Err(if ended && found == run.expected {
-        Stopped::Malformed(format!("run {} has ended, so no record can follow", run.key.run))
+        Stopped::Malformed(format!("run {} has ended; no record can follow", run.key.run))
     } else {
         CommitError::Conflict { run: run.key.run, expected: run.expected, found }.into()
     })

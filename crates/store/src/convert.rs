@@ -40,7 +40,7 @@ macro_rules! as_text {
 
         impl FromCell<'_> for $name {
             fn from_cell(cell: Cell<'_>) -> Read<Self> {
-                <&str>::from_cell(cell)?.parse().map_err(|error| format!("a wrong value: {error}"))
+                <&str>::from_cell(cell)?.parse().map_err(|error| format!("an invalid value: {error}"))
             }
         }
     )*};
@@ -59,7 +59,7 @@ macro_rules! as_word {
             fn from_cell(cell: Cell<'_>) -> Read<Self> {
                 let text = <&str>::from_cell(cell)?;
                 let found = $name::ALL.iter().find(|word| word.as_str() == text);
-                found.copied().ok_or_else(|| format!("the unknown value {text:?}"))
+                found.copied().ok_or_else(|| format!("unknown value {text:?}"))
             }
         }
     )*};
@@ -102,6 +102,6 @@ impl<T: Serialize> From<Json<T>> for Value<'_> {
 
 impl<T: DeserializeOwned> FromCell<'_> for Json<T> {
     fn from_cell(cell: Cell<'_>) -> Read<Self> {
-        serde_json::from_str(<&str>::from_cell(cell)?).map(Self).map_err(|error| format!("other JSON: {error}"))
+        serde_json::from_str(<&str>::from_cell(cell)?).map(Self).map_err(|error| format!("unexpected JSON: {error}"))
     }
 }

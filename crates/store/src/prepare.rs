@@ -139,7 +139,7 @@ fn prepare_value(change: ValueChange) -> Result<ChangedValue, Unfit> {
         return Err(Unfit::Refused(ChangeError::TooLarge { key, bytes, most: MOST_VALUE_BYTES }));
     }
     if change.key.owner.is_empty() && change.to.as_ref().is_some_and(|new| new.quota.is_some()) {
-        return Err(Unfit::Malformed(format!("the value {:?} has a quota and no owner", change.key.key)));
+        return Err(Unfit::Malformed(format!("the value {:?} has a quota but no owner", change.key.key)));
     }
     let words = change.to.as_ref().and_then(|new| new.value.pointer(new.searched?)).map(|part| {
         let mut words = String::new();
@@ -238,24 +238,24 @@ fn change_of(append: &Append) -> Result<(Change, bool), String> {
     for (place, record) in records().enumerate() {
         let due = append.expected + 1 + place as u64;
         if record.seq != due {
-            return Err(format!("run {run} was given record {} where {due} is due", record.seq));
+            return Err(format!("run {run}: got record {}, expected {due}", record.seq));
         }
         let begins = matches!(record.body, Body::Accepted(_));
         if begins != (due == 1) {
-            return Err(format!("run {run} must begin with an accepted record, and have no other"));
+            return Err(format!("run {run} must begin with an accepted record and have no other"));
         }
         if matches!(record.body, Body::Finished(_)) && place + 1 != append.records.len() {
-            return Err(format!("run {run} was given records after its end"));
+            return Err(format!("run {run}: records after its end"));
         }
     }
-    let Some(last) = records().next_back() else { return Err(format!("run {run} was given no records")) };
+    let Some(last) = records().next_back() else { return Err(format!("run {run}: no records")) };
     let parks = matches!(last.body, Body::Parked { .. });
     let first = records().next().unwrap_or(last);
     let Body::Accepted(accepted) = &first.body else {
         return Ok((Change::Advance(Box::new(Patch::of(records()))), parks));
     };
     if accepted.run != run || accepted.tenant != append.key.tenant {
-        return Err(format!("run {run} was given the accepted record of run {}", accepted.run));
+        return Err(format!("run {run}: accepted record of another run {}", accepted.run));
     }
     let mut view = RunView::accepted(accepted, first.at);
     if append.records.len() > 1 {

@@ -143,8 +143,9 @@ impl Store {
 
     /// A store that reads and cannot write. It keeps `connection`: while that is open, the owner does not remove the log.
     pub(crate) fn read_only(connection: Connection, file: PathBuf) -> Result<Self, StoreError> {
-        let files = Files::of_reader(&file).map_err(|error| explain_io(&file, "cannot look at the store", &error))?;
-        let refusal = failed(&file, "it was opened for reading only");
+        let files =
+            Files::of_reader(&file).map_err(|error| explain_io(&file, "cannot read the store's metadata", &error))?;
+        let refusal = failed(&file, "the store was opened read-only");
         let shared = Arc::new(Shared {
             failure: Mutex::new(Some(refusal)),
             ..Shared::new(file, files, Synchronous::Full, Epoch::default())
@@ -161,14 +162,14 @@ impl Store {
         synchronous: Synchronous,
         epoch: Epoch,
     ) -> Result<Self, StoreError> {
-        let files = Files::of(&file).map_err(|error| explain_io(&file, "cannot look at the store", &error))?;
+        let files = Files::of(&file).map_err(|error| explain_io(&file, "cannot read the store's metadata", &error))?;
         let shared = Arc::new(Shared::new(file, files, synchronous, epoch));
         let (queue, jobs) = mpsc::channel(writer::QUEUE);
         let writers = Arc::clone(&shared);
         let thread = std::thread::Builder::new()
             .name("store writer".into())
             .spawn(move || writer::run(connection, jobs, writers))
-            .map_err(|error| explain_io(&shared.file, "cannot start the writer", &error))?;
+            .map_err(|error| explain_io(&shared.file, "cannot start the writer thread", &error))?;
         let readers = Arc::new(Readers::new(shared.file.clone(), Arc::clone(&shared.files)));
         Ok(Self { shared, queue, writer: Mutex::new(Some(thread)), readers, is_read_only: false })
     }

@@ -16,18 +16,18 @@ use crate::tiers::{Tier, Tiers, tiers_schema};
 pub struct ModelChoice {
     /// The provider, from `providers`.
     pub provider: Option<String>,
-    /// The model's name at that provider; without a provider, an alias from `models`.
+    /// The provider's name of the model; without a provider, an alias from `models`.
     pub model: Option<String>,
 }
 
-/// How much a run and all that it spawns may spend.
+/// Budget of a run and its child runs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Budget {
-    /// Most tokens, read and written, of a run and its children together; no limit when absent.
+    /// Maximum input and output tokens of a run and its child runs together; no limit by default.
     #[schemars(range(min = 1))]
     pub tokens: Option<u64>,
-    /// Most money, in the currency of `pricing`, of a run and its children together; no limit when absent.
+    /// Maximum cost of a run and its child runs together, in the currency of `pricing`; no limit by default.
     pub cost: Option<Amount>,
 }
 
@@ -44,58 +44,58 @@ pub struct Budget {
     "history_scope", "search_providers"
 ]))]
 pub struct AgentConfig {
-    /// What it is good for, for people and for models that choose whom to spawn.
+    /// What the agent is for. Shown to users, and to models that choose an agent to spawn.
     pub description: String,
-    /// What the next step of its runs comes from: `model`, our own agent loop, when absent.
+    /// What executes its runs: `model` (default), the built-in agent loop, or another executor.
     pub executor: Option<String>,
-    /// The provider, from `providers`; with it, `model` is the model's name there.
+    /// The provider, from `providers`; `model` is then the provider's name of the model.
     pub provider: Option<String>,
-    /// The model's name at `provider`, or an alias from `models`. Without both, `defaults` decides.
+    /// The model's name at `provider`, or an alias from `models`. If neither is set, `defaults` applies.
     pub model: Option<String>,
-    /// How good a model it needs, from `tiers`; not together with `provider` or `model`.
+    /// Model tier, from `tiers`. Cannot be combined with `provider` or `model`.
     pub tier: Option<Tier>,
-    /// Only these providers, in this order, in place of `provider_priority`.
+    /// Use only these providers, in this order, instead of `provider_priority`.
     pub providers: Option<Vec<String>>,
     /// Candidates by tier, in place of `tiers`.
     #[schemars(schema_with = "tiers_schema")]
     pub models: Tiers,
-    /// How hard its model should think.
+    /// Reasoning effort of its model.
     pub effort: Option<Effort>,
-    /// How its model picks words.
+    /// Sampling parameters of its model.
     pub sampling: Sampling,
-    /// What the model is told first. Not together with `system_prompt_file`.
+    /// The system prompt. Cannot be combined with `system_prompt_file`.
     pub system_prompt: Option<String>,
     /// A text file with the system prompt, relative to the config file; at most 256 KiB.
     pub system_prompt_file: Option<String>,
-    /// Tools it may use: exact names or `prefix*`. None, when absent.
+    /// Allowed tools: exact names or `prefix*`. None by default.
     #[schemars(extend("x-aliases" = ["allowed_tools"]))]
     pub tools: Option<Vec<String>>,
-    /// Gate: agents it may spawn with the tool `Agent`: exact names or `prefix*`. None, when absent.
+    /// Agents it can spawn with the tool `Agent`: exact names or `prefix*`. None by default.
     pub agents: Option<Vec<String>>,
-    /// Gate: volumes it may touch. The one marked `default`, when absent.
+    /// Volumes it can use. Defaults to the volume marked `default`.
     pub volumes: Option<Vec<String>>,
-    /// Gate: hosts it may reach: exact names, `*.suffix`, or `*` for all that the operator allows. None, when absent.
+    /// Hosts it can reach: exact names, `*.suffix`, or `*` for all of `tools.http.hosts`. None by default.
     pub hosts: Option<Vec<String>>,
-    /// Gate: scopes of memory that it may use with the tool `Memory`: `agent`, `user`, `tenant` (also `global`), `run`. None,
-    /// when absent.
+    /// Memory scopes that it can use with the tool `Memory`: `agent`, `user`, `tenant` (also `global`), `run`. None
+    /// by default.
     pub memory_scopes: Option<Vec<MemoryScope>>,
-    /// Gate: skills it may load with the tool `Skill`: exact names or `prefix*`. None, when absent.
+    /// Skills it can load with the tool `Skill`: exact names or `prefix*`. None by default.
     pub skills: Option<Vec<String>>,
-    /// Skills whose instructions are part of its system prompt.
+    /// Skills whose instructions are added to its system prompt.
     pub bundled_skills: Vec<String>,
-    /// Most model turns of a run, retries not counted.
+    /// Maximum model turns per run, not counting retries.
     #[schemars(range(min = 1, max = 10_000))]
     pub max_iterations: u32,
-    /// Most output tokens of a turn; what is usual for the model, when absent.
+    /// Maximum output tokens per model call; defaults to the model's usual limit.
     #[schemars(range(min = 1, max = 1_000_000))]
     pub max_tokens: Option<u32>,
-    /// Most tries of a turn again after a failure that may pass; throttling is not counted.
+    /// Maximum retries of a model call after a transient error; rate limiting is not counted.
     #[schemars(range(max = 20))]
     pub retry_attempts: u32,
-    /// Wall-clock limit of a run from its first slot, in seconds; none when absent.
+    /// Timeout of a run from its start, in seconds; none by default.
     #[schemars(range(min = 1, max = 31_536_000))]
     pub run_timeout_seconds: Option<u64>,
-    /// How much a run and all that it spawns may spend.
+    /// Budget of a run and its child runs.
     pub budget: Budget,
 }
 

@@ -41,30 +41,31 @@ pub const LIMITS: &[Limit] = &[
         "artifact_bytes",
         Bytes(MOST_BYTES as u64),
         "tool_error",
-        "Bytes of one artifact. A longer one is refused.",
+        "Size of one artifact. A larger one is rejected.",
     ),
     Limit::new(
         "artifact_name_bytes",
         Bytes(LONGEST_NAME as u64),
         "tool_error",
-        "Bytes of an artifact's name. A longer one is refused.",
+        "Length of an artifact's name in bytes. A longer one is rejected.",
     ),
     Limit::new(
         "artifacts_per_tree",
         Count(MOST_IN_TREE),
         "over_quota",
-        "Artifacts that a run and all runs below it keep. One more is refused; replacing one is not one more.",
+        "Artifacts per run tree. Further ones are rejected; replacing an artifact does not count.",
     ),
     Limit::new(
         "artifact_bytes_per_tree",
         Bytes(MOST_BYTES_IN_TREE),
         "over_quota",
-        "Bytes of all artifacts of a run and all runs below it, with about 1 KiB for the description of each. More are refused.",
+        "Total size of all artifacts of a run tree, including about 1 KiB of metadata for each. Further ones are \
+         rejected.",
     ),
 ];
 
 /// A text is kept as JSON, which has to fit into one value.
-const TOO_MANY_ESCAPES: &str = "the text has too many quotes, line ends or control characters for one artifact of its length: \
+const TOO_MANY_ESCAPES: &str = "the text has too many quotes, line breaks or control characters for its length: \
     split it and write the parts under several names";
 
 /// How often a replacement is tried again when another run replaced the same artifact in between.
@@ -138,7 +139,7 @@ impl Artifacts {
         name::check_media_type(&media_type).map_err(ToolError::Invalid)?;
         let text = String::clone(&context.redactor.clean(text));
         if text.len() > MOST_BYTES {
-            let message = format!("the text has {} bytes; an artifact has at most {MOST_BYTES}", text.len());
+            let message = format!("the text has {} bytes; the limit for an artifact is {MOST_BYTES}", text.len());
             return Err(ToolError::Invalid(format!("{message}: split it and write the parts under several names")));
         }
         let tree = RunKey { tenant: context.run.tenant.clone(), run: context.root };
@@ -174,9 +175,7 @@ impl Artifacts {
             }
         }
         let name = &about.name;
-        Err(ToolError::Failed(format!(
-            "{name} is being replaced by other runs at the same time; read it and try again"
-        )))
+        Err(ToolError::Failed(format!("{name} is being replaced by other runs; read it and try again")))
     }
 
     async fn exists(&self, tree: &RunKey, name: &str) -> ToolError {
@@ -184,7 +183,7 @@ impl Artifacts {
             Ok(Some((about, _))) => format!(" (written by {}, run {})", about.agent, about.run_id),
             Ok(None) | Err(_) => String::new(),
         };
-        ToolError::Failed(format!("there is an artifact {name}{by}; choose another name, or write with replace: true"))
+        ToolError::Failed(format!("artifact {name} already exists{by}; choose another name, or set replace: true"))
     }
 
     /// An artifact's description and revision.

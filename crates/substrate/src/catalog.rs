@@ -28,7 +28,7 @@ pub const PROMPT_FILE_LIMIT: u64 = 256 * 1024;
 const MOST_TEAM: usize = 256;
 
 /// What to do about a skill that does not exist when there are none at all.
-const NO_SKILLS: &str = "list the directory that holds its folder under `skills.directories`";
+const NO_SKILLS: &str = "add the directory that contains its folder to `skills.directories`";
 
 /// What agents are resolved against. Paths in it are absolute, or relative to the current directory.
 pub struct Inputs<'a> {

@@ -44,9 +44,9 @@ struct Context {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Input {
-    /// `self`: this run, its agent and its model. `tools`: the tools it has. `agents`: the agents it may start. `permissions`: its
-    /// volumes, hosts and other gates. `limits`: what is left of turns, budget and time. `help`: how things work here. `time`:
-    /// the time now.
+    /// `self`: this run, its agent and its model. `tools`: its tools. `agents`: the agents it can spawn. `permissions`: its
+    /// volumes, hosts and other permissions. `limits`: remaining turns, budget and time. `help`: how things work here. `time`:
+    /// the current time.
     op: Op,
     /// `help`: the topic; without one, the topics are listed.
     topic: Option<String>,
@@ -72,8 +72,8 @@ impl Tool for Context {
     fn card(&self) -> ToolCard {
         ToolCard::new::<Input>(
             NAME,
-            "Look up what you are and what you may do here: this run, your tools, the agents that you may start, your \
-             volumes and hosts, what is left of the budget, and the time. It changes nothing.",
+            "Show your identity and permissions: this run, your tools, the agents you can spawn, your volumes and \
+             hosts, the remaining budget, and the time. Read-only.",
         )
     }
 
@@ -84,10 +84,10 @@ impl Tool for Context {
     async fn call(&self, context: &ToolContext, input: Value) -> Result<Step, ToolError> {
         let Input { op, topic, prefix } = serde_json::from_value(input)?;
         if topic.is_some() && op != Op::Help {
-            return Err(ToolError::Invalid("`topic` belongs to op=help".into()));
+            return Err(ToolError::Invalid("`topic` requires op=help".into()));
         }
         if prefix.is_some() && op != Op::Agents {
-            return Err(ToolError::Invalid("`prefix` belongs to op=agents".into()));
+            return Err(ToolError::Invalid("`prefix` requires op=agents".into()));
         }
         let answer = match op {
             Op::This => self.about_run(context).await?,

@@ -26,4 +26,4 @@ pub use problem::Problem;
 pub use skills::{SKILL_FILE, SKILL_FILE_LIMIT, SKILL_LIMIT, Skill, SkillTable, SkillTool, SkillsConfig, frontmatter};
 pub use store_tools::{STORE_TOOLS, StoreParts, StoreTool};
 pub use tiers::{Candidate, Tier, Tiers, UserTier, tiers_schema};
-pub use volumes::{VolumeConfig, VolumeMode, VolumeTable};
+pub use volumes::{Protect, VolumeConfig, VolumeMode, VolumeTable};

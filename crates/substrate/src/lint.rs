@@ -51,7 +51,11 @@ pub(crate) fn agent(config: &AgentConfig, definition: &Definition, inputs: &Inpu
     let lists = |tool: &str| definition.tools.iter().any(|pattern| matches(pattern, tool));
     for (tool, switch) in inputs.off {
         if definition.tools.contains(tool) {
-            find(Weight::Warning, Some("tools"), format!("agent {name} lists the tool {tool}, which is off: {switch}"));
+            find(
+                Weight::Warning,
+                Some("tools"),
+                format!("agent {name} lists the tool {tool}, which is disabled: {switch}"),
+            );
         }
     }
 
@@ -66,29 +70,33 @@ pub(crate) fn agent(config: &AgentConfig, definition: &Definition, inputs: &Inpu
     .collect();
     if !left_empty.is_empty() {
         let gates = left_empty.join(", ");
-        find(Weight::Note, None, format!("agent {name} leaves these gates empty, by absent keys: {gates}"));
+        find(Weight::Note, None, format!("agent {name} does not set these keys, which default to none: {gates}"));
     }
     if config.tools.is_none() {
-        find(Weight::Warning, None, format!("agent {name} has no `tools`: it can call nothing (`tools: []` says so)"));
+        find(
+            Weight::Warning,
+            None,
+            format!("agent {name} has no `tools` and cannot call any (to silence this, set `tools: []`)"),
+        );
     }
     for pattern in &definition.tools {
         let is_outside = inputs.servers.iter().any(|server| may_mean(pattern, &format!("mcp__{server}__")));
         if pattern.ends_with('*') && !is_outside && !tools.iter().any(|tool| matches(pattern, tool)) {
-            find(Weight::Warning, Some("tools"), format!("no tool has a name like {pattern:?}"));
+            find(Weight::Warning, Some("tools"), format!("no tool matches {pattern:?}"));
         }
     }
     if lists("Agent") && definition.agents.is_empty() {
         find(
             Weight::Warning,
             Some("agents"),
-            format!("agent {name} lists the tool Agent but its gate `agents` is empty: its model is not offered it"),
+            format!("agent {name} lists the tool Agent but `agents` is empty, so the tool is not available"),
         );
     }
     if !definition.agents.is_empty() && !lists("Agent") {
         find(
             Weight::Warning,
             Some("agents"),
-            format!("agent {name} has a gate `agents` but does not list the tool Agent: it can spawn no agent"),
+            format!("agent {name} sets `agents` but does not list the tool Agent, so it cannot spawn agents"),
         );
     }
     match (lists("Memory"), definition.memory_scopes.is_empty()) {
@@ -96,14 +104,14 @@ pub(crate) fn agent(config: &AgentConfig, definition: &Definition, inputs: &Inpu
             Weight::Warning,
             Some("memory_scopes"),
             format!(
-                "agent {name} lists the tool Memory but its gate `memory_scopes` is empty: its model is not offered it \
-                 (`memory_scopes: [agent]` gives it a memory of its own)"
+                "agent {name} lists the tool Memory but `memory_scopes` is empty, so the tool is not available \
+                 (`memory_scopes: [agent]` gives the agent its own memory)"
             ),
         ),
         (false, false) => find(
             Weight::Warning,
             Some("memory_scopes"),
-            format!("agent {name} has a gate `memory_scopes` but does not list the tool Memory: it can use no memory"),
+            format!("agent {name} sets `memory_scopes` but does not list the tool Memory, so it cannot use memory"),
         ),
         _ => {}
     }
@@ -111,19 +119,19 @@ pub(crate) fn agent(config: &AgentConfig, definition: &Definition, inputs: &Inpu
         find(
             Weight::Warning,
             Some("skills"),
-            format!("agent {name} lists the tool Skill but its gate `skills` is empty: its model is not offered it"),
+            format!("agent {name} lists the tool Skill but `skills` is empty, so the tool is not available"),
         );
     }
     if !definition.skills.is_empty() && !lists("Skill") {
         find(
             Weight::Warning,
             Some("skills"),
-            format!("agent {name} has a gate `skills` but does not list the tool Skill: it can load no skill"),
+            format!("agent {name} sets `skills` but does not list the tool Skill, so it cannot load skills"),
         );
     }
     for pattern in config.skills.iter().flatten().filter(|pattern| pattern.ends_with('*')) {
         if !inputs.skills.names().any(|skill| matches(pattern, skill)) {
-            find(Weight::Warning, Some("skills"), format!("no skill has a name like {pattern:?}"));
+            find(Weight::Warning, Some("skills"), format!("no skill matches {pattern:?}"));
         }
     }
     for tool in FILE_TOOLS.into_iter().filter(|tool| lists(tool)) {
@@ -131,14 +139,14 @@ pub(crate) fn agent(config: &AgentConfig, definition: &Definition, inputs: &Inpu
             find(
                 Weight::Warning,
                 Some("volumes"),
-                format!("agent {name} lists the tool {tool} but may touch no volume: its model is not offered it"),
+                format!("agent {name} lists the tool {tool} but has no volumes, so the tool is not available"),
             );
         }
     }
     let read_only = |volume: &String| volumes.mode(volume) == Some(Mode::ReadOnly);
     for tool in WRITING_TOOLS.into_iter().filter(|tool| lists(tool)) {
         if !definition.volumes.is_empty() && definition.volumes.iter().all(read_only) {
-            let message = "but all its volumes are read only: its model is not offered it";
+            let message = "but all its volumes are read-only, so the tool is not available";
             find(Weight::Warning, Some("volumes"), format!("agent {name} lists the tool {tool} {message}"));
         }
     }
@@ -146,13 +154,11 @@ pub(crate) fn agent(config: &AgentConfig, definition: &Definition, inputs: &Inpu
         (Some(tool), true) => find(
             Weight::Warning,
             Some("hosts"),
-            format!("agent {name} lists the tool {tool} but its gate `hosts` is empty: its model is not offered it"),
+            format!("agent {name} lists the tool {tool} but `hosts` is empty, so the tool is not available"),
         ),
-        (None, false) => find(
-            Weight::Warning,
-            Some("hosts"),
-            format!("agent {name} has a gate `hosts` but lists no tool that reaches hosts"),
-        ),
+        (None, false) => {
+            find(Weight::Warning, Some("hosts"), format!("agent {name} sets `hosts` but lists no network tool"))
+        }
         _ => {}
     }
     findings
@@ -164,7 +170,8 @@ pub(crate) fn large_team(name: &AgentName, count: usize, most: usize) -> Finding
         weight: Weight::Note,
         at: ["agents", name.as_str(), "agents"].map(str::to_owned).to_vec(),
         message: format!(
-            "agent {name} may spawn {count} agents, more than {most}: its model is not told their names; narrow `agents`"
+            "agent {name} can spawn {count} agents; with more than {most}, the model does not see their names; \
+             narrow `agents`"
         ),
     }
 }
@@ -178,7 +185,7 @@ pub(crate) fn together<'a>(agents: &BTreeMap<&'a str, &'a Definition>) -> Vec<Fi
                 findings.push(Finding {
                     weight: Weight::Warning,
                     at: ["agents", name, "agents"].map(str::to_owned).to_vec(),
-                    message: format!("no agent has a name like {pattern:?}"),
+                    message: format!("no agent matches {pattern:?}"),
                 });
             }
         }
@@ -189,7 +196,7 @@ pub(crate) fn together<'a>(agents: &BTreeMap<&'a str, &'a Definition>) -> Vec<Fi
             findings.push(Finding {
                 weight: Weight::Note,
                 at: ["agents", name].map(str::to_owned).to_vec(),
-                message: format!("agent {name} has no `description`: {} cannot know what it is for", spawner.name),
+                message: format!("agent {name} has no `description`, so {} cannot tell what it is for", spawner.name),
             });
         }
     }
@@ -212,7 +219,7 @@ pub(crate) fn volumes<'a>(agents: &BTreeMap<&'a str, &'a Definition>, volumes: &
             weight: Weight::Warning,
             at: ["volumes", volume].map(str::to_owned).to_vec(),
             message: format!(
-                "volume {volume} has no `mode`, so it is read only: {} cannot write there (`mode: rw` allows it)",
+                "volume {volume} has no `mode`, so it is read-only and {} cannot write to it (`mode: rw` allows it)",
                 losers.join(", ")
             ),
         })

@@ -188,7 +188,7 @@ impl Memory {
             answer["revision"] = current.as_ref().map_or(0, |current| current.revision).into();
             let change = self.change_of(&key, before.as_ref(), next, by, now);
             if *is_masked || change.iter().any(is_masked_change) {
-                answer["warnings"] = json!(["the value contains a secret, which is masked in what is kept"]);
+                answer["warnings"] = json!(["the value contains a secret, which is masked in the stored value"]);
             }
             match self.write(change.into_iter().collect(), answer, by, now).await {
                 Err(MemoryError::Change(ChangeError::Stale { .. })) => {}
@@ -247,7 +247,7 @@ impl Memory {
                 .iter()
                 .filter(|change| is_masked_change(change))
                 .map(|change| {
-                    format!("the value of {:?} contains a secret, which is masked in what is kept", change.key.key)
+                    format!("the value of {:?} contains a secret, which is masked in the stored value", change.key.key)
                 })
                 .collect();
             if !masked.is_empty() {
@@ -419,10 +419,10 @@ impl Memory {
     fn check_key(&self, key: &str) -> Result<(), MemoryError> {
         let refuse = |problem| Err(MemoryError::BadKey { key: key.chars().take(80).collect(), problem });
         if key.is_empty() || key.len() > MOST_KEY_BYTES {
-            return refuse("its length");
+            return refuse("invalid length");
         }
         if key.chars().any(char::is_control) {
-            return refuse("it has a control character");
+            return refuse("it contains a control character");
         }
         // It is not shown: it would be in the error.
         if self.parts.redactor.mask(&mut key.to_owned()) {

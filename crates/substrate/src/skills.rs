@@ -78,7 +78,7 @@ impl Skill {
         let explain = |error: io::Error| match error.kind() {
             io::ErrorKind::NotFound => format!("skill {:?} has no file {file:?}", self.name),
             io::ErrorKind::CrossesDevices | io::ErrorKind::PermissionDenied => {
-                format!("{file:?} is outside the folder of skill {:?}, or may not be read", self.name)
+                format!("{file:?} is outside the folder of skill {:?}, or not readable", self.name)
             }
             _ => format!("cannot read {file:?} of skill {:?}: {error}", self.name),
         };
@@ -88,7 +88,7 @@ impl Skill {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
         let opened = openat2(&*self.handle, file, flags, Mode::empty(), resolve).map_err(|error| match error {
-            Errno::LOOP => format!("{file:?} of skill {:?} is a link, or below one", self.name),
+            Errno::LOOP => format!("{file:?} of skill {:?} is a symlink, or inside one", self.name),
             error => explain(error.into()),
         })?;
         let stat = fstat(&opened).map_err(|error| explain(error.into()))?;

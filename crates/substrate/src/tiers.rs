@@ -65,20 +65,20 @@ pub fn tiers_schema(generator: &mut SchemaGenerator) -> Schema {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct UserTier {
-    /// Only these providers, in this order; those of the top level, when absent.
+    /// Use only these providers, in this order; defaults to the top-level list.
     pub provider_priority: Option<Vec<String>>,
     /// Candidates by tier, in place of those of the top level.
     #[schemars(schema_with = "tiers_schema")]
     pub tiers: Tiers,
-    /// Whether a run asks another candidate when one fails, is overloaded or throttles.
+    /// Whether a run falls back to another candidate when one fails, is overloaded or rate limited.
     pub fallback_on_error: bool,
-    /// Most changes of model in one run.
+    /// Maximum model changes per run.
     #[schemars(range(max = 20))]
     pub max_fallback_attempts: u32,
-    /// Most tries of a turn again after a failure that may pass; what the agent says, when absent.
+    /// Maximum retries of a model call after a transient error; defaults to the agent's setting.
     #[schemars(range(max = 20))]
     pub retry_attempts: Option<u32>,
-    /// How long a provider that failed is left alone, in milliseconds, unless it says how long itself.
+    /// Cooldown of a failed provider, in milliseconds, unless the provider sends its own.
     #[schemars(range(min = 1_000, max = 600_000))]
     pub rate_limit_cooldown_ms: u64,
 }
@@ -175,7 +175,7 @@ pub(crate) fn choices(
             return Err(match candidates.is_empty() {
                 true => format!("tier `{}` has no candidates for user tier `{name}`", tier.as_str()),
                 false => format!(
-                    "none of the candidates of tier `{}` can be used by user tier `{name}`: their providers are not in the \
+                    "user tier `{name}` cannot use any candidate of tier `{}`: their providers are not in its \
                      priority list",
                     tier.as_str()
                 ),

@@ -21,6 +21,7 @@ use drawloom_contract::{
     tool::{Guarded, Mode, Place, ToolError, Volumes},
 };
 
+pub use self::guarded::Protect;
 use crate::problem::Problem;
 
 /// What may be done in a volume.
@@ -41,10 +42,10 @@ pub struct VolumeConfig {
     /// The directory, relative to the config file; it must exist.
     #[schemars(length(min = 1))]
     pub path: String,
-    /// `rw` (read and write) or `ro` (read only, also when absent).
+    /// `rw` (read-write) or `ro` (read-only, the default).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<VolumeMode>,
-    /// Whether agents that do not say `volumes` may touch it; at most one volume is.
+    /// Whether agents without `volumes` use it; at most one volume can be the default.
     #[serde(default)]
     pub default: bool,
 }
@@ -102,22 +103,23 @@ impl VolumeTable {
         (table, problems)
     }
 
-    /// Protects the server's config `files`, the `.env` beside each of them, and `folders` with all that is in them (or other
-    /// files), from agents in every volume. A file whose directory does not exist is left out: there is nothing to protect. Answers what cannot be
-    /// protected: volumes inside such a folder that agents may write.
-    pub fn guard(&mut self, files: &[PathBuf], folders: &[PathBuf]) -> std::io::Result<Vec<Problem>> {
-        let found = guarded::find(files, folders)?;
+    /// Protects the server's config files, the `.env` beside each of them, and folders from agents in every volume. A file whose
+    /// directory does not exist is left out: there is nothing to protect. Answers what cannot be protected: volumes inside such a
+    /// folder that agents may write.
+    pub fn guard(&mut self, protect: Protect<'_>) -> std::io::Result<Vec<Problem>> {
+        let found = guarded::find(protect)?;
         let mut problems = Vec::new();
         for (name, volume) in &mut self.volumes {
             volume.guarded = guarded::seen_from(&volume.root, &found)?;
             let path = volume.spellings.last().map_or(Path::new("/"), |path| path);
-            for folder in folders.iter().filter(|folder| volume.mode == Mode::ReadWrite && folder.is_dir()) {
+            for folder in protect.folders.iter().filter(|folder| volume.mode == Mode::ReadWrite && folder.is_dir()) {
                 if guarded::contains(&File::open(folder)?, path)? {
                     let message = format!(
-                        "volume {name} is inside {}, which the server reads agents or skills from, so that agents may not change it",
+                        "volume {name} is inside {}, from which the server reads agents or skills; agents must not \
+                         change it",
                         folder.display()
                     );
-                    problems.push(Problem::new(["volumes", name, "mode"], message).with_hint("write `mode: ro`"));
+                    problems.push(Problem::new(["volumes", name, "mode"], message).with_hint("set `mode: ro`"));
                 }
             }
         }
@@ -188,12 +190,12 @@ impl VolumeTable {
         let names: Vec<String> = self
             .allowed(definition)
             .map(|(name, volume)| match volume.mode {
-                Mode::ReadOnly => format!("{name} (read only)"),
-                Mode::ReadWrite => format!("{name} (read and write)"),
+                Mode::ReadOnly => format!("{name} (read-only)"),
+                Mode::ReadWrite => format!("{name} (read-write)"),
             })
             .collect();
         match names.is_empty() {
-            true => format!("agent {} may touch no volume", definition.name),
+            true => format!("agent {} has no volumes", definition.name),
             false => format!("allowed volumes: {}", names.join(", ")),
         }
     }
@@ -205,14 +207,14 @@ impl VolumeTable {
         let allowed = self.allowed_text(definition);
         if self.volumes.contains_key(name) {
             return Err(ToolError::Denied(format!(
-                "agent {} may not touch volume {name:?}; {allowed}",
+                "agent {} is not allowed to use volume {name:?}; {allowed}",
                 definition.name
             )));
         }
         let slip = closest(name, self.allowed(definition).map(|(name, _)| name));
         Err(ToolError::Invalid(match slip {
-            Some(slip) => format!("there is no volume {name:?}; did you mean {slip:?}? {allowed}"),
-            None => format!("there is no volume {name:?}; {allowed}"),
+            Some(slip) => format!("unknown volume {name:?}; did you mean {slip:?}? {allowed}"),
+            None => format!("unknown volume {name:?}; {allowed}"),
         }))
     }
 
@@ -221,13 +223,11 @@ impl VolumeTable {
         let mut allowed = self.allowed(definition);
         match (allowed.next(), allowed.next()) {
             (Some(only), None) => Ok(only),
-            (None, _) => {
-                Err(ToolError::Denied(format!("{path:?} cannot be reached: {}", self.allowed_text(definition))))
-            }
+            (None, _) => Err(ToolError::Denied(format!("cannot access {path:?}: {}", self.allowed_text(definition)))),
             (Some(_), Some(_)) => {
                 self.allowed(definition).find(|(name, _)| Some(*name) == self.default_volume()).ok_or_else(|| {
                     ToolError::Invalid(format!(
-                        "{path:?} is relative and could be in several volumes; name one ({})",
+                        "{path:?} is relative and ambiguous; set `volume` ({})",
                         self.allowed_text(definition)
                     ))
                 })
@@ -246,7 +246,7 @@ impl VolumeTable {
 impl Volumes for VolumeTable {
     fn locate(&self, definition: &Definition, volume: Option<&str>, path: &str) -> Result<Place, ToolError> {
         if path.contains('\0') {
-            return Err(ToolError::Invalid("a path cannot hold a zero byte".into()));
+            return Err(ToolError::Invalid("the path contains a NUL byte".into()));
         }
         let asked = Path::new(path);
         let place = |name: &str, volume: &Volume, path| Place {
@@ -273,7 +273,7 @@ impl Volumes for VolumeTable {
                 None => match self.holding(definition, &plain) {
                     Some((name, volume, rest)) => Ok(place(name, volume, rest)),
                     None => Err(ToolError::Denied(format!(
-                        "{path:?} is outside every volume that agent {} may touch; {}",
+                        "{path:?} is outside every volume of agent {}; {}",
                         definition.name,
                         self.allowed_text(definition)
                     ))),
@@ -286,7 +286,7 @@ impl Volumes for VolumeTable {
         };
         let rest = normalise(asked).ok_or_else(|| {
             ToolError::Denied(format!(
-                "{path:?} leaves volume {name:?} by its \"..\"; {}",
+                "{path:?} leaves volume {name:?} through \"..\"; {}",
                 self.allowed_text(definition)
             ))
         })?;

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use crate::builtin::BuiltIn;
 
 /// Why an agent that may spawn no agent is not offered the tool.
-const EMPTY_GATE: &str = "this agent may not spawn agents: the gate `agents` of its definition is empty";
+const EMPTY_GATE: &str = "this agent cannot spawn agents: `agents` in its definition is empty";
 
 /// Most characters of a description that a model is told.
 const MOST_DESCRIPTION: usize = 400;
@@ -32,11 +32,11 @@ struct Input {
     /// `spawn` (the default) starts one agent; `parallel_spawn` starts several at once.
     #[serde(default)]
     op: Op,
-    /// `spawn`: the agent.
+    /// `spawn`: the agent's name.
     name: Option<String>,
-    /// `spawn`: what it is asked.
+    /// `spawn`: the agent's task.
     prompt: Option<String>,
-    /// `parallel_spawn`: agents and what they are asked, at most 32.
+    /// `parallel_spawn`: agents and their tasks, at most 32.
     spawns: Option<Vec<Spawn>>,
 }
 
@@ -62,8 +62,8 @@ impl Tool for Agent {
     fn card(&self) -> ToolCard {
         ToolCard::new::<Input>(
             "Agent",
-            "Start other agents and wait for their answers. Use op=spawn for one and op=parallel_spawn for several that \
-             work at the same time; results come back by index, and one that fails does not disturb the others.",
+            "Start other agents and wait for their answers. Use op=spawn for one agent and op=parallel_spawn to run \
+             several in parallel; results are ordered by index, and a failed one does not affect the others.",
         )
     }
 
@@ -98,10 +98,10 @@ impl Tool for Agent {
         let input: Input = serde_json::from_value(input)?;
         let (spawns, collect) = match (input.op, input.name, input.prompt, input.spawns) {
             (Op::Spawn, Some(name), Some(prompt), None) => (vec![Spawn { name, prompt }], Collect::One),
-            (Op::Spawn, ..) => return Err(invalid("op=spawn takes `name` and `prompt`, and not `spawns`")),
+            (Op::Spawn, ..) => return Err(invalid("op=spawn takes `name` and `prompt`, not `spawns`")),
             (Op::ParallelSpawn, None, None, Some(spawns)) if !spawns.is_empty() => (spawns, Collect::Many),
             (Op::ParallelSpawn, ..) => {
-                return Err(invalid("op=parallel_spawn takes `spawns` with at least one entry, and nothing else"));
+                return Err(invalid("op=parallel_spawn takes only `spawns`, with at least one entry"));
             }
         };
         let starts = spawns.into_iter().map(start).collect::<Result<_, _>>()?;

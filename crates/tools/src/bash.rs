@@ -99,10 +99,10 @@ impl Bash {
 struct Input {
     /// The command, for /bin/sh. It starts in the volume's root, with empty standard input.
     command: String,
-    /// How long it may take, in seconds; 30 when absent, at most what the operator allows (usually 300).
+    /// Timeout in seconds; default 30, up to the configured maximum (usually 300).
     #[schemars(range(min = 1))]
     timeout_seconds: Option<u32>,
-    /// The volume to run in; the default one when absent.
+    /// The volume to run in; defaults to the default volume.
     volume: Option<String>,
 }
 
@@ -110,15 +110,16 @@ struct Input {
 impl Tool for Bash {
     fn card(&self) -> ToolCard {
         let network = match self.config.network {
-            BashNetwork::None => "There is no network but a loopback interface of its own.",
-            BashNetwork::Host => "It reaches the network only if this agent's `hosts` is [\"*\"].",
+            BashNetwork::None => "It has no network access, only its own loopback interface.",
+            BashNetwork::Host => "It has network access only if this agent's `hosts` is [\"*\"].",
         };
         let lost = self.launcher.confinement().map_or_else(|error| vec![error.to_string()], |found| found.lost());
         let lost = if lost.is_empty() { String::new() } else { format!(" On this machine: {}.", lost.join("; ")) };
         let description = format!(
-            "Run a command with /bin/sh in a volume and return what it prints, standard error included, and its exit code; any \
-             other than 0 counts as an error. Only the volume, $TMPDIR and /tmp can be changed. {network} Everything that it starts \
-             ends with it, so nothing can be left running. Of long output the beginning and the end are returned.{lost}"
+            "Run a command with /bin/sh in a volume and return its output (stdout and stderr) and exit code; a \
+             nonzero code counts as an error. Only the volume, $TMPDIR and /tmp are writable. {network} All \
+             its processes are killed when it ends, so nothing can be left running. Long output is truncated \
+             in the middle.{lost}"
         );
         ToolCard::new::<Input>("Bash", &description)
     }
@@ -135,7 +136,7 @@ impl Tool for Bash {
         let confinement = self.launcher.confinement().ok()?;
         let network = match self.network(context) {
             Network::None => "no network",
-            Network::Host => "the machine's network",
+            Network::Host => "host network",
         };
         Some(format!("{confinement}; {network}"))
     }
@@ -145,7 +146,7 @@ impl Tool for Bash {
         let seconds = input.timeout_seconds.unwrap_or(USUAL_SECONDS.min(self.config.max_timeout_seconds));
         if seconds == 0 || seconds > self.config.max_timeout_seconds {
             return Err(ToolError::Invalid(format!(
-                "timeout_seconds is {seconds}; at least 1 and at most {}",
+                "timeout_seconds must be 1 to {}, not {seconds}",
                 self.config.max_timeout_seconds
             )));
         }
@@ -161,7 +162,7 @@ impl Tool for Bash {
             })?;
         tracing::debug!(parent: &span, end = ?finished.end, left = finished.left, "command ended");
         if let Some(trouble) = &finished.trouble {
-            tracing::warn!(run = %context.run.run, call = context.call, trouble, "a command was not cleared up");
+            tracing::warn!(run = %context.run.run, call = context.call, trouble, "cannot clean up after a command");
         }
         outcome::of(finished, &command, seconds).map(Step::done)
     }
@@ -261,7 +262,7 @@ impl Bash {
 /// Where an open directory is now.
 fn path_of(directory: &File) -> Result<PathBuf, ToolError> {
     fs::read_link(format!("/proc/self/fd/{}", directory.as_raw_fd()))
-        .map_err(|error| ToolError::Failed(format!("the volume's path cannot be found: {error}")))
+        .map_err(|error| ToolError::Failed(format!("cannot find the volume's path: {error}")))
 }
 
 /// The usual limit on a command's memory, in bytes.

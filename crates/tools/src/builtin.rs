@@ -91,7 +91,7 @@ pub struct Off {
 
 impl std::fmt::Display for Off {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(formatter, "{} is off: {}", self.name, self.switch)
+        write!(formatter, "{} is disabled: {}", self.name, self.switch)
     }
 }
 

@@ -49,27 +49,27 @@ fn problem(path: &Path) -> Option<String> {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct BashConfig {
-    /// Whether agents may run commands at all.
+    /// Whether agents can run commands.
     pub enabled: bool,
-    /// Names of environment variables that commands get, besides `PATH` and `LANG`. All others are kept from them.
+    /// Names of environment variables passed to commands, besides `PATH` and `LANG`. Others are not passed.
     pub env: Vec<String>,
-    /// The longest time that a call may ask for, in seconds.
+    /// Maximum timeout of a call, in seconds.
     #[schemars(range(min = 1, max = 3600))]
     pub max_timeout_seconds: u32,
-    /// Directories or files that commands may read and execute, besides the volume and the system's own. Absolute.
+    /// Absolute paths of directories or files that commands can read and execute, besides the volume and the system's own.
     pub readable_paths: Vec<PathBuf>,
-    /// Directories or files that commands may change, besides the volume and a temporary directory. Absolute.
+    /// Absolute paths of directories or files that commands can change, besides the volume and a temporary directory.
     pub writable_paths: Vec<PathBuf>,
-    /// Which network commands reach: `none`, or `host` for the machine's own. `host` holds only for agents whose `hosts` is
+    /// Network access of commands: `none`, or `host` for the machine's network. `host` applies only to agents whose `hosts` is
     /// `["*"]`, because names cannot be checked in a command.
     pub network: BashNetwork,
-    /// The most memory of a command with all its processes, in bytes; three quarters of the machine's when absent.
+    /// Maximum memory of a command and its processes, in bytes; defaults to three quarters of the machine's memory.
     pub max_memory_bytes: Option<u64>,
-    /// The largest file that a command may write, in bytes; no limit when absent.
+    /// Maximum size of a file that a command writes, in bytes; no limit by default.
     pub max_file_bytes: Option<u64>,
-    /// The most bytes that a command with all its processes may write to disks.
+    /// Maximum bytes that a command and its processes write to disk.
     pub max_disk_bytes: u64,
-    /// The most processes and threads of a command at once.
+    /// Maximum concurrent processes and threads of a command.
     #[schemars(range(min = 1))]
     pub max_processes: u64,
 }
@@ -106,11 +106,11 @@ impl Default for BashConfig {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct HttpConfig {
-    /// Hosts: exact names, `*.suffix`, or `*` for all. None when empty, and then the tools are off.
+    /// Allowed hosts: exact names, `*.suffix`, or `*` for all. If empty, the tools are disabled.
     pub hosts: Vec<String>,
-    /// Hosts of `hosts` that may be at private addresses, as `name` or `name:port`. All others must be public.
+    /// Hosts of `hosts` that can have private addresses, as `name` or `name:port`. All others must be public.
     pub private_hosts: Vec<String>,
-    /// Ports that may be reached; a host of `private_hosts` has its own.
+    /// Allowed ports; a host in `private_hosts` can set its own.
     pub ports: Vec<u16>,
 }
 

@@ -42,14 +42,14 @@ pub(crate) struct Edit {
 struct Input {
     /// Path inside a volume, absolute or relative.
     path: String,
-    /// The volume that a relative path is in; the default one when absent.
+    /// The volume of a relative path; defaults to the default volume.
     volume: Option<String>,
-    /// The text to replace, exactly as it is in the file, without line numbers. It must be there once, unless
+    /// The text to replace, exactly as in the file, without line numbers. It must occur once, unless
     /// `replace_all` is set.
     old_string: String,
-    /// What stands there afterwards.
+    /// The replacement text.
     new_string: String,
-    /// Replace every place where the text is.
+    /// Replace every occurrence.
     #[serde(default)]
     replace_all: bool,
 }
@@ -59,8 +59,8 @@ impl Tool for Edit {
     fn card(&self) -> ToolCard {
         ToolCard::new::<Input>(
             "Edit",
-            "Replace a piece of a text file of at most 1 MiB. Give enough of the lines around it to make the piece unique. \
-             The file changes in one step or not at all.",
+            "Replace text in a file of at most 1 MiB. Include enough surrounding lines to make old_string unique. \
+             The change is atomic.",
         )
     }
 
@@ -103,10 +103,10 @@ impl Check for Edit {
 fn prepare(context: &ToolContext, input: Value) -> Result<(Opened, Input), ToolError> {
     let input: Input = serde_json::from_value(input)?;
     if input.old_string.is_empty() {
-        return Err(ToolError::Invalid("old_string is empty; to make a new file, use Write".into()));
+        return Err(ToolError::Invalid("old_string is empty; to create a file, use Write".into()));
     }
     if input.old_string == input.new_string {
-        return Err(ToolError::Invalid("old_string and new_string are the same: there is nothing to change".into()));
+        return Err(ToolError::Invalid("old_string and new_string are identical".into()));
     }
     Ok((open_to_write(context, input.volume.as_deref(), &input.path)?, input))
 }
@@ -117,7 +117,7 @@ fn plan(opened: &Opened, input: &Input, redactor: &Redactor, stop: &AtomicBool) 
     let shown = opened.place.path.display();
     let (file, size) = open_regular(opened)?;
     let too_large =
-        |size: u64| ToolError::Failed(format!("{shown}: it has {size} bytes; at most {MOST_BYTES} can be edited"));
+        |size: u64| ToolError::Failed(format!("{shown}: the file has {size} bytes; the limit for Edit is {MOST_BYTES}"));
     if size > MOST_BYTES as u64 {
         return Err(too_large(size));
     }
@@ -126,21 +126,20 @@ fn plan(opened: &Opened, input: &Input, redactor: &Redactor, stop: &AtomicBool) 
     file.read_to_end(&mut bytes).map_err(|error| failed(&opened.place.path, &error))?;
     let before = Digest::of(&bytes);
     let text = String::from_utf8(bytes)
-        .map_err(|_| ToolError::Failed(format!("{shown}: this is not UTF-8 text and cannot be edited")))?;
+        .map_err(|_| ToolError::Failed(format!("{shown}: not UTF-8 text")))?;
     let old = as_the_file_has_it(&text, &input.old_string);
     let places: Vec<usize> = text.match_indices(&old).map(|(at, _)| at).collect();
     let (first, note) = match places.as_slice() {
         [] => {
             let nearest = nearest::describe(&text, &old, redactor).map(|line| format!("; {line}")).unwrap_or_default();
-            return Err(ToolError::Failed(format!("{shown}: old_string is not in the file{nearest}")));
+            return Err(ToolError::Failed(format!("{shown}: old_string not found{nearest}")));
         }
-        [one] => (*one, "replaced 1 place".to_owned()),
-        [first, ..] if input.replace_all => (*first, format!("replaced {} places", places.len())),
+        [one] => (*one, "replaced 1 occurrence".to_owned()),
+        [first, ..] if input.replace_all => (*first, format!("replaced {} occurrences", places.len())),
         [..] => {
             let lines: Vec<String> = places.iter().take(10).map(|at| line_of(&text, *at).to_string()).collect();
             return Err(ToolError::Failed(format!(
-                "{shown}: old_string is in the file {} times (lines {}{}); give more of the text around it, or set \
-                 replace_all",
+                "{shown}: old_string occurs {} times (lines {}{}); include more surrounding text, or set replace_all",
                 places.len(),
                 lines.join(", "),
                 if places.len() > 10 { ", …" } else { "" }
@@ -206,7 +205,7 @@ fn window(text: &str, changed: Range<usize>, redactor: &Redactor) -> String {
         .map(|(index, line)| format!("{:>6}\t{}", index + 1, shorten(line, redactor)))
         .collect();
     let rest = (last + AROUND).min(text.lines().count()).saturating_sub(from + lines.len());
-    let notice = if rest > 0 { format!("\n[cut: {rest} more lines]") } else { String::new() };
+    let notice = if rest > 0 { format!("\n[truncated: {rest} more lines]") } else { String::new() };
     format!("{}{notice}", lines.join("\n"))
 }
 
@@ -215,7 +214,7 @@ fn shorten(line: &str, redactor: &Redactor) -> String {
     match line.len() > LONGEST_LINE {
         true => {
             let begin = redactor.mask_part(line, 0..line.floor_char_boundary(LONGEST_LINE));
-            format!("{begin}… [line cut: {} bytes]", line.len())
+            format!("{begin}… [line truncated: {} bytes]", line.len())
         }
         false => line.to_owned(),
     }

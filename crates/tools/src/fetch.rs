@@ -18,7 +18,7 @@ use crate::{builtin::Switch, gate::Gate};
 
 /// What turns fetching on.
 pub(crate) const SWITCH: Switch =
-    Switch { turn_on: "list hosts under tools.http.hosts", is_on: |config| !config.http.hosts.is_empty() };
+    Switch { turn_on: "add hosts under tools.http.hosts", is_on: |config| !config.http.hosts.is_empty() };
 
 /// Most redirects that are followed.
 pub(crate) const MOST_REDIRECTS: usize = 5;
@@ -52,7 +52,7 @@ pub(crate) struct Fetched {
 /// The card of a tool that reaches hosts. Without a host it is not offered.
 pub(crate) fn card_for(card: &ToolCard, gates: Gates<'_>) -> Result<ToolCard, String> {
     match gates.hosts {
-        [] => Err(format!("{} may reach no host: the gate `hosts` of this agent is empty", card.name)),
+        [] => Err(format!("{} has no allowed hosts: `hosts` of this agent is empty", card.name)),
         hosts if hosts.iter().any(|host| host == "*") => Ok(card.clone()),
         hosts => {
             let description = format!("{} Allowed hosts: {}.", card.description, hosts.join(", "));
@@ -88,7 +88,7 @@ impl Outbound {
         let fetched = tokio::select! {
             fetched = self.follow(&context.hosts, request, most).instrument(span.clone()) => fetched,
             () = over => {
-                let error = ToolError::Failed(format!("{host}: no whole answer within {} s", TIME_LIMIT.as_secs()));
+                let error = ToolError::Failed(format!("{host}: timed out after {} s", TIME_LIMIT.as_secs()));
                 Err(after_sending(method, error))
             }
         };
@@ -128,7 +128,8 @@ impl Outbound {
 
 /// An error that came when the request may have been carried out: who asked for a change must not just ask again.
 fn after_sending(method: Method, error: ToolError) -> ToolError {
-    let doubt = |text: String| format!("{text}; it may have been done all the same: look before you send it again");
+    let doubt =
+        |text: String| format!("{text}; the request may still have taken effect: check before you send it again");
     match (method, error) {
         (Method::Get | Method::Head, error) => error,
         (_, ToolError::Failed(text)) => ToolError::Failed(doubt(text)),
@@ -144,7 +145,7 @@ fn next(request: &Request, response: &Response) -> Result<Option<Request>, ToolE
         return Ok(None);
     };
     let address = request.address.join(location).map_err(|error| {
-        ToolError::Failed(format!("{} redirects to an address that cannot be followed: {error}", request.address))
+        ToolError::Failed(format!("{} redirects to a URL that cannot be followed: {error}", request.address))
     })?;
     let mut next = request.clone();
     // As browsers do: what was sent is sent again only where the status says so.

@@ -23,18 +23,19 @@ pub(crate) struct Opened {
 pub(crate) fn card_for(card: &ToolCard, gates: Gates<'_>, needs: Mode) -> Result<ToolCard, String> {
     let definition = gates.definition;
     if definition.volumes.is_empty() {
-        return Err(format!("{} has no volume: the gate `volumes` of this agent is empty", card.name));
+        return Err(format!("{} has no volume: `volumes` of this agent is empty", card.name));
     }
     let Some(modes) = &definition.volume_modes else { return Ok(card.clone()) };
     if needs == Mode::ReadWrite && modes.values().all(|mode| *mode == Mode::ReadOnly) {
         return Err(format!(
-            "{} has no volume to write: all volumes of this agent are read-only (`mode: rw` under `volumes` changes that)",
+            "{} has no writable volume: all volumes of this agent are read-only (`mode: rw` under `volumes` changes \
+             that)",
             card.name
         ));
     }
     let volumes = definition.volumes.iter().map(|name| match modes.get(name) {
-        Some(Mode::ReadWrite) => format!("{name} (read and write)"),
-        Some(Mode::ReadOnly) | None => format!("{name} (read only)"),
+        Some(Mode::ReadWrite) => format!("{name} (read-write)"),
+        Some(Mode::ReadOnly) | None => format!("{name} (read-only)"),
     });
     let volumes: Vec<String> = volumes.collect();
     let mut card = card.clone();
@@ -50,7 +51,7 @@ pub(crate) fn open(context: &ToolContext, volume: Option<&str>, path: &str) -> R
     let opened = open_any(context, volume, path)?;
     match opened.place.path.as_os_str().is_empty() {
         true => Err(ToolError::Invalid(format!(
-            "{path}: this is the volume `{}` itself, not a file in it",
+            "{path}: this is the root of the volume `{}`, not a file",
             opened.place.volume
         ))),
         false => Ok(opened),
@@ -77,7 +78,7 @@ pub(crate) fn open_any(context: &ToolContext, volume: Option<&str>, path: &str) 
 pub(crate) fn shown(path: &Path) -> String {
     match path.to_str() {
         Some(text) if !text.contains(|c: char| c.is_control()) => text.to_owned(),
-        Some(_) | None => format!("{path:?} (quoted: its name holds what is not plain text)"),
+        Some(_) | None => format!("{path:?} (quoted: the name contains special characters)"),
     }
 }
 
@@ -85,10 +86,8 @@ pub(crate) fn shown(path: &Path) -> String {
 pub(crate) fn failed(path: &Path, error: &io::Error) -> ToolError {
     let path = path.display();
     match error.kind() {
-        io::ErrorKind::NotFound => ToolError::Failed(format!("{path}: there is no such file in the volume")),
-        io::ErrorKind::PermissionDenied => {
-            ToolError::Denied(format!("{path}: not allowed, or it leads out of the volume"))
-        }
+        io::ErrorKind::NotFound => ToolError::Failed(format!("{path}: no such file in the volume")),
+        io::ErrorKind::PermissionDenied => ToolError::Denied(format!("{path}: not allowed, or outside the volume")),
         _ => ToolError::Failed(format!("{path}: {error}")),
     }
 }

@@ -16,13 +16,13 @@ impl Gate {
         let host = address.host();
         if !self.hosts.iter().any(|pattern| fits(pattern, host)) {
             return Err(ToolError::Denied(format!(
-                "{host} is not a host that the operator allows ({}); it can be added under tools.http.hosts",
+                "host {host} is not allowed by the config ({}); to allow it, add it under tools.http.hosts",
                 list(&self.hosts)
             )));
         }
         if !hosts.iter().any(|pattern| fits(pattern, host)) {
             return Err(ToolError::Denied(format!(
-                "{host} is not a host that this agent may reach ({}); it can be added to `hosts` of the agent",
+                "host {host} is not allowed for this agent ({}); to allow it, add it to `hosts` of the agent",
                 list(hosts)
             )));
         }

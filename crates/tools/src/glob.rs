@@ -31,17 +31,17 @@ pub(crate) struct Glob;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Input {
-    /// What the files' paths look like, from `path` on: `**` for any directories, `*`, `?`, `[a-z]`, `{rs,toml}`. It may
+    /// Glob pattern relative to `path`: `**` for any directories, `*`, `?`, `[a-z]`, `{rs,toml}`. It can
     /// be absolute.
     pattern: String,
-    /// The directory to look in, absolute or relative; the whole volume when absent.
+    /// The directory to search, absolute or relative; defaults to the whole volume.
     path: Option<String>,
-    /// The volume that a relative path is in; the default one when absent.
+    /// The volume of a relative path; defaults to the default volume.
     volume: Option<String>,
-    /// Also name files and directories that begin with a dot.
+    /// Include files and directories that begin with a dot.
     #[serde(default)]
     hidden: bool,
-    /// Also name what ignore files leave out.
+    /// Include files excluded by ignore files.
     #[serde(default)]
     ignored: bool,
 }
@@ -51,8 +51,8 @@ impl Tool for Glob {
     fn card(&self) -> ToolCard {
         ToolCard::new::<Input>(
             "Glob",
-            "Find files by a pattern such as src/**/*.rs. Paths are from the volume's root, newest first, at most 100; \
-             hidden and ignored files are left out unless asked for.",
+            "Find files by a glob pattern such as src/**/*.rs. Returns at most 100 paths relative to the volume's \
+             root, newest first; hidden and ignored files are skipped unless requested.",
         )
     }
 
@@ -68,7 +68,7 @@ impl Tool for Glob {
         let mut input: Input = serde_json::from_value(input)?;
         if let Some((directory, rest)) = split_absolute(&input.pattern) {
             if input.path.is_some() {
-                return Err(ToolError::Invalid("pattern is absolute: leave `path` out".into()));
+                return Err(ToolError::Invalid("pattern is absolute: omit `path`".into()));
             }
             (input.path, input.pattern) = (Some(directory), rest);
         }
@@ -94,7 +94,7 @@ fn split_absolute(pattern: &str) -> Option<(String, String)> {
 pub(crate) fn compile(pattern: &str) -> Result<GlobMatcher, ToolError> {
     let pattern = pattern.strip_prefix("./").unwrap_or(pattern);
     if pattern.is_empty() || pattern.split('/').any(|part| part == "..") {
-        return Err(ToolError::Invalid(format!("{pattern:?}: a pattern is not empty and does not hold \"..\"")));
+        return Err(ToolError::Invalid(format!("invalid pattern {pattern:?}: it must not be empty or contain \"..\"")));
     }
     let glob = GlobBuilder::new(pattern).literal_separator(true).build();
     glob.map(|glob| glob.compile_matcher()).map_err(|error| ToolError::Invalid(format!("pattern: {error}")))
@@ -140,10 +140,10 @@ fn find(opened: &Opened, scope: Scope, matcher: &GlobMatcher, stop: Arc<AtomicBo
     let mut said: Vec<String> =
         heap.into_sorted_vec().into_iter().map(|Reverse((_, Reverse(path)))| shown(&path)).collect();
     if said.is_empty() {
-        said.push("[no file fits]".into());
+        said.push("[no files match]".into());
     }
     if total > said.len() as u64 {
-        said.push(format!("[cut: the newest {} of {total} files; use a narrower pattern or path]", said.len()));
+        said.push(format!("[truncated: the newest {} of {total} files; use a narrower pattern or path]", said.len()));
     }
     said.extend(left_out.notices());
     Ok(said)

@@ -54,23 +54,23 @@ pub(crate) struct Grep;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Input {
-    /// The regular expression to find (Rust's syntax, much like RE2's).
+    /// The regular expression (Rust syntax, similar to RE2).
     pattern: String,
-    /// The file or directory to search, absolute or relative; the whole volume when absent.
+    /// The file or directory to search, absolute or relative; defaults to the whole volume.
     path: Option<String>,
-    /// The volume that a relative path is in; the default one when absent.
+    /// The volume of a relative path; defaults to the default volume.
     volume: Option<String>,
-    /// Only files whose path fits this, such as `*.rs` or `src/**/*.{ts,tsx}`; with `!` in front, only others.
+    /// Only files whose path matches this glob, such as `*.rs` or `src/**/*.{ts,tsx}`; a leading `!` excludes them.
     glob: Option<String>,
     /// Only files of this type, such as `rust`, `py` or `js`.
     r#type: Option<String>,
     /// What to show.
     #[serde(default)]
     output_mode: OutputMode,
-    /// Upper and lower case are the same.
+    /// Ignore case.
     #[serde(default, alias = "-i")]
     case_insensitive: bool,
-    /// The pattern may match across lines, and `.` matches line ends too.
+    /// Let the pattern match across lines; `.` also matches line breaks.
     #[serde(default)]
     multiline: bool,
     /// `content`: lines to show before each match.
@@ -82,15 +82,15 @@ struct Input {
     /// `content`: lines to show before and after each match.
     #[serde(alias = "-C")]
     context: Option<usize>,
-    /// Most results to show (matches for `content`, else files); 100 when absent, at most 1000.
+    /// Maximum results (matches for `content`, else files); default 100, at most 1000.
     head_limit: Option<usize>,
-    /// Results to skip; the notice at the end of a cut result says how to go on.
+    /// Results to skip; the notice at the end of a truncated result says how to continue.
     #[serde(default)]
     offset: usize,
-    /// Also search files and directories that begin with a dot.
+    /// Include files and directories that begin with a dot.
     #[serde(default)]
     hidden: bool,
-    /// Also search what ignore files leave out.
+    /// Include files excluded by ignore files.
     #[serde(default)]
     ignored: bool,
 }
@@ -104,7 +104,7 @@ enum OutputMode {
     FilesWithMatches,
     /// Matching lines with path and line number.
     Content,
-    /// How many matching lines each file has.
+    /// Number of matching lines per file.
     Count,
 }
 
@@ -113,8 +113,8 @@ impl Tool for Grep {
     fn card(&self) -> ToolCard {
         ToolCard::new::<Input>(
             "Grep",
-            "Find a regular expression in files. Paths are from the volume's root, in order; hidden, ignored and binary \
-             files are left out. A cut result ends with a notice that says how to go on.",
+            "Search files with a regular expression. Paths are relative to the volume's root, sorted; hidden, \
+             ignored and binary files are skipped. A truncated result ends with a notice on how to continue.",
         )
     }
 
@@ -165,7 +165,7 @@ impl Plan {
             ("context", context, MOST_CONTEXT),
         ] {
             if value > most {
-                return Err(ToolError::Invalid(format!("{name} is {value}; at most {most}")));
+                return Err(ToolError::Invalid(format!("{name} must be at most {most}, not {value}")));
             }
         }
         let before = input.before.or(input.context).unwrap_or(0);
@@ -214,7 +214,7 @@ fn matcher(input: &Input) -> Result<RegexMatcher, ToolError> {
         let hint = if input.pattern.contains('\n') || input.pattern.contains("\\n") {
             "; to match across lines, set multiline"
         } else {
-            "; to find text as it stands, escape special characters with \\"
+            "; to search for literal text, escape special characters with \\"
         };
         ToolError::Invalid(format!("pattern: {error}{hint}"))
     })
@@ -238,7 +238,7 @@ fn types(name: Option<&str>) -> Result<Types, ToolError> {
     }
     builder.build().map_err(|_| {
         let name = name.unwrap_or_default();
-        ToolError::Invalid(format!("type: there is no file type {name:?}; use `glob`, such as *.{name}"))
+        ToolError::Invalid(format!("type: unknown file type {name:?}; use `glob`, such as *.{name}"))
     })
 }
 

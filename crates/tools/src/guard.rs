@@ -106,7 +106,7 @@ fn check_folders(guarded: &[Guarded], path: &Path, directory: impl AsFd) -> Resu
         let identity = Identity::of(&here).map_err(|error| failed(path, &error))?;
         if folders.contains(&identity) {
             return Err(ToolError::Denied(format!(
-                "{}: the server reads agents or skills from this folder; agents may read it but not change it",
+                "{}: this folder contains the server's agents or skills; agents can read it but not change it",
                 path.display()
             )));
         }
@@ -116,7 +116,7 @@ fn check_folders(guarded: &[Guarded], path: &Path, directory: impl AsFd) -> Resu
         }
         here = above;
     }
-    Err(ToolError::Denied(format!("{}: more than {MOST_DEPTH} directories deep", path.display())))
+    Err(ToolError::Denied(format!("{}: nested more than {MOST_DEPTH} directories deep", path.display())))
 }
 
 /// A protected folder, as it is now.
@@ -150,10 +150,10 @@ fn refusal(path: &Path, rule: Guard) -> ToolError {
     let path = path.display();
     ToolError::Denied(match rule {
         Guard::ReadOnly | Guard::Absent => {
-            format!("{path}: this is a config file of the server; agents may read it but not change it")
+            format!("{path}: this is a config file of the server; agents can read it but not change it")
         }
-        Guard::Hidden => format!(
-            "{path}: agents may neither read nor write this file: it is the .env beside a config file of the server"
-        ),
+        Guard::Hidden => {
+            format!("{path}: agents cannot read or write this file: it is the .env file of the server's config")
+        }
     })
 }

@@ -39,10 +39,10 @@ pub(crate) struct Http(pub(crate) Arc<Outbound>);
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Input {
-    /// The method; GET when absent.
+    /// The method; default GET.
     #[serde(default)]
     method: Verb,
-    /// The address, http or https.
+    /// The URL, http or https.
     url: String,
     /// Headers by name.
     #[serde(default)]
@@ -98,10 +98,10 @@ impl Tool for Http {
     async fn call(&self, context: &ToolContext, input: Value) -> Result<Step, ToolError> {
         let input: Input = serde_json::from_value(input)?;
         if input.body.len() > MOST_BYTES {
-            return Err(ToolError::Invalid(format!("body has {} bytes; at most {MOST_BYTES}", input.body.len())));
+            return Err(ToolError::Invalid(format!("body has {} bytes; the limit is {MOST_BYTES}", input.body.len())));
         }
         if input.headers.len() > MOST_HEADERS {
-            return Err(ToolError::Invalid(format!("{} headers; at most {MOST_HEADERS}", input.headers.len())));
+            return Err(ToolError::Invalid(format!("{} headers; the limit is {MOST_HEADERS}", input.headers.len())));
         }
         let address = Address::parse(&input.url).map_err(|error| explain(&error))?;
         let headers = with_agent(input.headers.into_iter().collect());
@@ -124,7 +124,7 @@ fn said(fetched: Fetched, redactor: &Redactor) -> String {
     lines.push(format!("HTTP {} from {}", fetched.status, fetched.address));
     for (name, value) in &fetched.headers {
         let (short, mark) = match value.len() > LONGEST_HEADER {
-            true => (redactor.mask_part(value, 0..value.floor_char_boundary(LONGEST_HEADER)), "… [cut]"),
+            true => (redactor.mask_part(value, 0..value.floor_char_boundary(LONGEST_HEADER)), "… [truncated]"),
             false => (value.clone(), ""),
         };
         lines.push(format!("{name}: {short}{mark}"));
@@ -138,21 +138,21 @@ fn said(fetched: Fetched, redactor: &Redactor) -> String {
     lines.push(body);
     if fetched.cut {
         let whole = fetched.header("content-length").map(|length| format!(" of {length}")).unwrap_or_default();
-        lines.push(format!("[cut: the first {} bytes{whole} of the body]", fetched.body.len()));
+        lines.push(format!("[truncated: the first {} bytes{whole} of the body]", fetched.body.len()));
     }
     lines.join("\n")
 }
 
 fn body(fetched: &Fetched) -> String {
-    let kind = fetched.header("content-type").unwrap_or("an unnamed type");
+    let kind = fetched.header("content-type").unwrap_or("unknown type");
     if fetched.body.is_empty() {
         return "[no body]".into();
     }
     if let Some(encoding) = fetched.header("content-encoding").filter(|encoding| *encoding != "identity") {
-        return format!("[{} bytes of {kind}, encoded as {encoding}, which is not shown]", fetched.body.len());
+        return format!("[{} bytes of {kind}, encoded as {encoding}, not shown]", fetched.body.len());
     }
     match decode(&fetched.body, kind) {
         Some(text) => text,
-        None => format!("[{} bytes of {kind}, which is not text]", fetched.body.len()),
+        None => format!("[{} bytes of {kind}, not text]", fetched.body.len()),
     }
 }

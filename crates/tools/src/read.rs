@@ -45,11 +45,11 @@ pub(crate) struct Read;
 struct Input {
     /// Path inside a volume, absolute or relative.
     path: String,
-    /// The volume that a relative path is in; the default one when absent.
+    /// The volume of a relative path; defaults to the default volume.
     volume: Option<String>,
-    /// The first line to return; 1 when absent.
+    /// The first line to return; default 1.
     offset: Option<u64>,
-    /// Most lines to return; 2000 when absent.
+    /// Maximum lines to return; default 2000.
     limit: Option<u64>,
     /// Return exact text without line numbers; `offset` (from 0) and `limit` then count bytes. For very long lines.
     #[serde(default)]
@@ -61,8 +61,8 @@ impl Tool for Read {
     fn card(&self) -> ToolCard {
         ToolCard::new::<Input>(
             "Read",
-            "Read lines of a text file; each comes with its number and a tab, which are not part of the file. At most \
-             256 KiB at once: a cut result ends with a notice that says how to read on.",
+            "Read lines of a text file. Each line is prefixed with its number and a tab, which are not part of the \
+             file. At most 256 KiB per call; a truncated result ends with a notice on how to continue.",
         )
     }
 
@@ -127,7 +127,7 @@ pub(crate) fn find_regular(Opened { dir, place }: &Opened, path: &Path) -> Resul
 }
 
 fn not_regular(path: &Path) -> ToolError {
-    ToolError::Failed(format!("{}: this is not a regular file", path.display()))
+    ToolError::Failed(format!("{}: not a regular file", path.display()))
 }
 
 /// Bytes of the file. What is read around them shows whether they begin or end inside a secret.
@@ -144,15 +144,15 @@ fn exact(opened: &Opened, mut file: File, size: u64, input: &Input, redactor: &R
     let start = usize::try_from(before).unwrap_or(usize::MAX).min(around.len());
     let bytes = &around[start..around.len().min(start + usize::try_from(limit).unwrap_or(MOST_BYTES))];
     let Some(text) = whole_characters(bytes) else {
-        return Err(ToolError::Failed(format!("{}: this is not UTF-8 text from byte {from} on", path.display())));
+        return Err(ToolError::Failed(format!("{}: not UTF-8 text from byte {from} on", path.display())));
     };
     if text.is_empty() && !bytes.is_empty() {
-        return Err(ToolError::Failed(format!("{}: the file ends within a character, at byte {from}", path.display())));
+        return Err(ToolError::Failed(format!("{}: the file ends in the middle of a character, at byte {from}", path.display())));
     }
     let end = from + text.len() as u64;
     let text = masked(redactor, &around, start..start + text.len());
     Ok(match end < size {
-        true => format!("{text}\n[cut: bytes {from} to {end} of {size}; go on with offset={end}]"),
+        true => format!("{text}\n[truncated: bytes {from} to {end} of {size}; continue with offset={end}]"),
         false => text,
     })
 }

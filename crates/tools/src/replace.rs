@@ -140,11 +140,11 @@ impl Change {
         if made.is_err() {
             staging.discard(&directory.dir);
         }
-        let notices = made?.map(str::to_owned).into_iter().chain(directory.cannot_tell.map(|name| {
-            format!(
-                "[the file system ({name}) cannot tell after a crash whether this was written; then it is in doubt]"
-            )
-        }));
+        let notices = made?.map(str::to_owned).into_iter().chain(
+            directory
+                .cannot_tell
+                .map(|name| format!("[on this file system ({name}), a crash can leave this write in doubt]")),
+        );
         Ok(notices.fold(self.said.clone(), |said, notice| format!("{said}\n{notice}")))
     }
 
@@ -164,7 +164,7 @@ impl Change {
         // Our own calls wait for each other; others, such as a command that runs meanwhile, do not.
         if digest(opened, &self.path, stop)? != self.before {
             let path = self.path.display();
-            return Err(ToolError::Failed(format!("{path}: it was changed meanwhile; read it again")));
+            return Err(ToolError::Failed(format!("{path}: the file changed in the meantime; read it again")));
         }
         staged.rename(staging.name(), &parent, name).map_err(explain)
     }
@@ -174,7 +174,7 @@ impl Change {
 pub(crate) fn other_names(Opened { dir, .. }: &Opened, path: &Path) -> String {
     match dir.symlink_metadata(path).map_or(1, |metadata| metadata.nlink()) {
         0 | 1 => String::new(),
-        names => format!("\n[the file had {} other names (hard links); they keep what it was before]", names - 1),
+        names => format!("\n[the file had {} other hard links; they keep the old content]", names - 1),
     }
 }
 
@@ -183,7 +183,7 @@ pub(crate) fn real_path(Opened { dir, place }: &Opened) -> Result<PathBuf, ToolE
     let path = &place.path;
     match dir.symlink_metadata(path) {
         Ok(metadata) if metadata.is_symlink() => follow(dir, path),
-        Ok(metadata) if metadata.is_dir() => Err(ToolError::Failed(format!("{}: this is a directory", path.display()))),
+        Ok(metadata) if metadata.is_dir() => Err(ToolError::Failed(format!("{}: is a directory", path.display()))),
         Ok(_) => Ok(path.clone()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(path.clone()),
         Err(error) => Err(failed(path, &error)),
@@ -201,7 +201,7 @@ fn follow(dir: &Dir, path: &Path) -> Result<PathBuf, ToolError> {
             return Ok(real);
         }
     }
-    Err(ToolError::Failed(format!("{}: what it leads to is replaced all the time; try again", path.display())))
+    Err(ToolError::Failed(format!("{}: the file keeps changing; try again", path.display())))
 }
 
 /// The digest of a regular file's content; nothing when there is no file.
@@ -209,7 +209,7 @@ pub(crate) fn digest(opened: &Opened, path: &Path, stop: &AtomicBool) -> Result<
     let Some((file, size)) = find_regular(opened, path)? else { return Ok(None) };
     let too_large = || {
         let path = path.display();
-        ToolError::Failed(format!("{path}: it has more than {MOST_REPLACED} bytes, too many to be replaced safely"))
+        ToolError::Failed(format!("{path}: the file has more than {MOST_REPLACED} bytes, too large to replace safely"))
     };
     if size > MOST_REPLACED {
         return Err(too_large());
@@ -256,12 +256,12 @@ pub(crate) async fn verdict(
         match staging.find(staged, evidence.after, &opened) {
             Found::Staged if now == evidence.before || on_change == OnOthersChange::Replan => Verdict::DidNot,
             Found::Staged => Verdict::Failed(format!(
-                "{}: nothing was written, because the server stopped and the file was changed meanwhile; read it again",
+                "{}: nothing was written: the server stopped, and the file changed in the meantime; read it again",
                 opened.place.path.display()
             )),
             Found::Renamed => Verdict::Happened(evidence.said),
             Found::RenamedWithOtherContent => {
-                Verdict::Happened(format!("{}\n[others have changed the file as well; read it again]", evidence.said))
+                Verdict::Happened(format!("{}\n[the file was also changed by others; read it again]", evidence.said))
             }
             Found::Unknown => Verdict::InDoubt,
         }
@@ -279,7 +279,7 @@ pub(crate) async fn discard(context: &ToolContext, notes: Notes) {
             .map_err(|error| error.to_string())
             .and_then(|opened| leftover.remove(Some(&opened.place.root)).map_err(|error| error.to_string()));
         if let Err(error) = removed {
-            tracing::warn!(run = %context.run.run, call = context.call, error, "a staged file could not be removed");
+            tracing::warn!(run = %context.run.run, call = context.call, error, "cannot remove a staged file");
         }
     })
     .await;

@@ -25,7 +25,7 @@ pub(crate) fn elsewhere(context: &ToolContext, volume: Option<&str>, opened: &Op
     let name = &opened.place.volume;
     let implied = context.volumes.locate(&context.definition, None, ".");
     let same = implied.is_ok_and(|place| place.volume == *name);
-    (volume.is_none() && !same).then(|| format!("[paths are in volume {name:?}: give volume={name:?} with them]"))
+    (volume.is_none() && !same).then(|| format!("[paths are in volume {name:?}: pass volume={name:?} with them]"))
 }
 
 /// A walk of the directory that `opened` names.

@@ -123,10 +123,10 @@ impl LeftOut {
     /// One line for each reason that there is.
     pub(crate) fn notices(&self) -> Vec<String> {
         let reasons = [
-            (&self.links, "links not followed"),
-            (&self.unreadable, "files or directories that could not be opened"),
-            (&self.too_deep, "directories too deep to be searched"),
-            (&self.hidden, "files that the server protects from agents, left out"),
+            (&self.links, "symlinks not followed"),
+            (&self.unreadable, "files or directories that cannot be opened"),
+            (&self.too_deep, "directories too deep to search"),
+            (&self.hidden, "files protected by the server, skipped"),
         ];
         let counts = reasons.into_iter().map(|(count, what)| (count.load(Ordering::Relaxed), what));
         counts.filter(|(count, _)| *count > 0).map(|(count, what)| format!("[{what}: {count}]")).collect()

@@ -38,9 +38,9 @@ pub(crate) struct WebFetch(pub(crate) Arc<Outbound>);
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Input {
-    /// The address, http or https.
+    /// The URL, http or https.
     url: String,
-    /// Byte of the text to start at; 0 when absent. The notice at the end of a cut result says where to go on.
+    /// Byte offset in the text; default 0. The notice at the end of a truncated result says where to continue.
     #[serde(default)]
     offset: usize,
 }
@@ -50,8 +50,9 @@ impl Tool for WebFetch {
     fn card(&self) -> ToolCard {
         ToolCard::new::<Input>(
             "WebFetch",
-            "Fetch a web page from an allowed host and return its text, with headings, lists and links kept. Other text is \
-             returned as it is. At most 256 KiB at once; a cut result ends with a notice that says how to go on.",
+            "Fetch a web page from an allowed host and return its text with headings, lists and links. Other text \
+             formats are returned unchanged. At most 256 KiB per call; a truncated result ends with a notice \
+             on how to continue.",
         )
     }
 
@@ -77,14 +78,14 @@ impl Tool for WebFetch {
 fn said(fetched: &Fetched, offset: usize, redactor: &Redactor, stop: &AtomicBool) -> Result<String, ToolError> {
     let address = &fetched.address;
     if !(200..300).contains(&fetched.status) {
-        return Err(ToolError::Failed(format!("{address} answered with status {}", fetched.status)));
+        return Err(ToolError::Failed(format!("{address} returned status {}", fetched.status)));
     }
     if let Some(encoding) = fetched.header("content-encoding").filter(|encoding| *encoding != "identity") {
-        return Err(ToolError::Failed(format!("{address} is encoded as {encoding}, which was not asked for")));
+        return Err(ToolError::Failed(format!("{address} is encoded as {encoding}, which was not requested")));
     }
     let kind = fetched.header("content-type").unwrap_or("text/html").to_ascii_lowercase();
     let name = kind.split(';').next().unwrap_or_default().trim();
-    let not_text = || ToolError::Failed(format!("{address} is {name}, which is not text; HTTP shows its headers"));
+    let not_text = || ToolError::Failed(format!("{address} is {name}, not text; use HTTP to see its headers"));
     if !page::is_text(name) {
         return Err(not_text());
     }
@@ -102,12 +103,12 @@ fn said(fetched: &Fetched, offset: usize, redactor: &Redactor, stop: &AtomicBool
     lines.push(part(text, offset, redactor));
     if cut {
         lines.push(format!(
-            "[cut: the page has more than {} KiB of text; the rest is left out]",
+            "[truncated: the page has more than {} KiB of text; the rest is omitted]",
             page::MOST_TEXT / 1024
         ));
     }
     if fetched.cut {
-        lines.push(format!("[cut: only the first {} KiB of the page were fetched]", MOST_BYTES / 1024));
+        lines.push(format!("[truncated: only the first {} KiB of the page were fetched]", MOST_BYTES / 1024));
     }
     Ok(lines.join("\n"))
 }
@@ -119,9 +120,9 @@ fn part(text: &str, offset: usize, redactor: &Redactor) -> String {
     let masked = redactor.mask_part(text, from..end);
     match masked.as_str() {
         "" if text.is_empty() => "[the page has no text]".into(),
-        "" => format!("[the text ends before byte {offset}: it has {} bytes]", text.len()),
+        "" => format!("[offset {offset} is out of range: the text has {} bytes]", text.len()),
         part if end < text.len() => {
-            format!("{part}\n[cut: bytes {from} to {end} of {}; go on with offset={end}]", text.len())
+            format!("{part}\n[truncated: bytes {from} to {end} of {}; continue with offset={end}]", text.len())
         }
         part => part.to_owned(),
     }

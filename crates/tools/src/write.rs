@@ -24,9 +24,9 @@ pub(crate) struct Write {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Input {
-    /// Path inside a volume, absolute or relative; directories that are missing on the way are made.
+    /// Path inside a volume, absolute or relative; missing directories are created.
     path: String,
-    /// The volume that a relative path is in; the default one when absent.
+    /// The volume of a relative path; defaults to the default volume.
     volume: Option<String>,
     /// The whole new content, at most 1 MiB.
     content: String,
@@ -37,8 +37,8 @@ impl Tool for Write {
     fn card(&self) -> ToolCard {
         ToolCard::new::<Input>(
             "Write",
-            "Write a whole text file, replacing what was there. The file changes in one step or not at all. To change a \
-             part of a file, use Edit.",
+            "Write a text file, replacing its content if it exists. The change is atomic. To change part of a file, \
+             use Edit.",
         )
     }
 
@@ -78,7 +78,7 @@ fn prepare(context: &ToolContext, input: Value) -> Result<(Opened, Input), ToolE
     let input: Input = serde_json::from_value(input)?;
     if input.content.len() > MOST_BYTES {
         return Err(ToolError::Invalid(format!(
-            "content has {} bytes; at most {MOST_BYTES} can be written at once",
+            "content has {} bytes; the limit is {MOST_BYTES}",
             input.content.len()
         )));
     }
@@ -89,7 +89,7 @@ fn plan(opened: &Opened, input: Input, stop: &AtomicBool) -> Result<Change, Tool
     let path = real_path(opened)?;
     check_write_path(opened, &path)?;
     let before = digest(opened, &path, stop)?;
-    let made = missing_parent(opened, &path).map(|parent| format!(" (made the directory {})", parent.display()));
+    let made = missing_parent(opened, &path).map(|parent| format!(" (created the directory {})", parent.display()));
     let names = other_names(opened, &path);
     let said = format!("wrote {} bytes to {}{}{names}", input.content.len(), input.path, made.unwrap_or_default());
     Ok(Change { path, before, content: input.content.into_bytes(), said })

@@ -83,6 +83,11 @@ impl Client {
         stream::events(self.clone(), stream::Source::Run(run_id), after)
     }
 
+    /// Events of a run so far.
+    pub fn follow_past(&self, run_id: RunId) -> Events {
+        stream::events(self.clone(), stream::Source::Past(run_id), 0)
+    }
+
     /// Events of a run and all runs below it above `after`, until all have ended. A connection that breaks is taken up again.
     pub fn follow_tree(&self, run_id: RunId, after: u64) -> Events {
         stream::events(self.clone(), stream::Source::Tree(run_id), after)

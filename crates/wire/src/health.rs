@@ -1,4 +1,4 @@
-//! Whether a server can take runs, as `GET /healthz` answers it.
+//! Whether a server can take runs, as `GET /healthz` and `GET /readyz` answer it.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -10,6 +10,7 @@ mod operations;
 pub mod request;
 pub mod upstream;
 pub mod validate;
+pub mod words;
 
 /// A module per resource, with the requests about it and their answers.
 macro_rules! declare_requests {

@@ -30,7 +30,7 @@ fn an_id_reads_back_as_it_was_written_and_sorts_by_time() {
 fn what_is_not_an_id_is_refused_with_its_form() {
     for bad in ["", "r_", "r_12", "s_00000000000000000000000000000000", "r_0000000000000000000000000000000G", "r_é"] {
         let error = bad.parse::<RunId>().expect_err(bad);
-        assert!(error.to_string().contains("r_ and 32 hex digits"), "{error}");
+        assert!(error.to_string().contains("r_ followed by 32 hex digits"), "{error}");
     }
     for bad in ["", "a b", "ä", "a/b", &"x".repeat(129)] {
         assert!(bad.parse::<UserId>().is_err(), "{bad:?}");

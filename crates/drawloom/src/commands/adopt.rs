@@ -22,10 +22,12 @@ use crate::{
     project::{self, Project},
 };
 
-/// Move data that no project finds any more into this project; `drawloom status` names it
+/// Move data without a project into this project
+///
+/// The data is that of a config that was moved or deleted, or of an earlier version. `drawloom status` lists it.
 #[derive(Debug, Args)]
 pub struct Adopt {
-    /// The data directory that it is in
+    /// Data directory to move; see `drawloom status`
     #[arg(value_name = "DIR")]
     directory: PathBuf,
     /// The format of the output.
@@ -39,15 +41,14 @@ impl Adopt {
         let from = DataDir::new(&self.directory);
         if !has_data(from.path()) {
             return Err(CommandError::usage("no_data", format!("{} has no drawloom.db", from.path().display()))
-                .with_hint("`drawloom status` names data that can be adopted"));
+                .with_hint("`drawloom status` lists data that can be adopted"));
         }
         let own = project.files.first();
         let others = project::read_note(from.path()).filter(|note| note.config.exists() && Some(&note.config) != own);
         if let Some(note) = others {
             let message = format!("{} belongs to {}", from.path().display(), note.config.display());
-            return Err(CommandError::usage("data_in_use", message).with_hint(
-                "use `drawloom backup` and `drawloom restore` to copy the data of a project that is there",
-            ));
+            return Err(CommandError::usage("data_in_use", message)
+                .with_hint("copy the data of an existing project with `drawloom backup` and `drawloom restore`"));
         }
         // A server of a config that is gone serves no project.
         if let Some(server) = server_of(&from) {
@@ -60,19 +61,19 @@ impl Adopt {
         let _to = project.lock("adopt")?;
         let to = project.data.path();
         if has_data(to) {
-            return Err(CommandError::usage("has_data", format!("{} has data already", to.display()))
-                .with_hint("data of two projects cannot be joined; keep them apart with --data-dir DIR"));
+            return Err(CommandError::usage("has_data", format!("{} already has data", to.display()))
+                .with_hint("the data of two projects cannot be merged; keep them apart with --data-dir DIR"));
         }
         move_store(from.path(), to).map_err(|error| {
-            let message = format!("{} cannot be moved to {}: {error}", from.path().display(), to.display());
+            let message = format!("cannot move {} to {}: {error}", from.path().display(), to.display());
             CommandError::failed("cannot_move", message).with_hint(
-                "run it again when the cause is mended: nothing is lost; or use `drawloom backup` and `restore`",
+                "nothing is lost: fix the cause and run the command again, or use `drawloom backup` and `restore`",
             )
         })?;
         match session.output.format() {
             Format::Json => session.output.json(&json!({ "from": from.path(), "data_dir": to })),
             Format::Human => {
-                session.output.line(format!("{} has the data of {} now", project.name(), from.path().display()));
+                session.output.line(format!("{} now has the data of {}", project.name(), from.path().display()));
             }
         }
         Ok(Exit::Done)

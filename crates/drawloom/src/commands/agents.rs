@@ -6,18 +6,21 @@ use clap::Subcommand;
 use drawloom_wire::agents::ListAgents;
 
 use crate::{
-    cli::Look,
+    cli::{Look, Quiet},
     commands::Session,
     connect::{self, Need},
     exit::{CommandError, Exit},
     output::{Column, Format, Style, Text, first_line},
 };
 
-/// The agents that can be run
+/// List and show agents
 #[derive(Debug, Subcommand)]
 pub enum Agents {
-    /// List them
+    /// List agents with their models, tools and gates
+    #[command(visible_alias = "ls")]
     List {
+        #[command(flatten)]
+        ids: Quiet,
         /// The format of the output.
         #[command(flatten)]
         look: Look,
@@ -29,34 +32,33 @@ pub enum Agents {
 impl Agents {
     pub(crate) fn look(&self) -> Look {
         match self {
-            Self::List { look } => *look,
+            Self::List { look, .. } => *look,
             Self::Show(show) => show.look,
         }
     }
 
     pub(crate) async fn perform(self, session: &Session) -> Result<Exit, CommandError> {
         match self {
-            Self::List { .. } => list(session).await,
+            Self::List { ids, .. } => list(session, ids).await,
             Self::Show(show) => show.perform(session),
         }
     }
 }
 
-async fn list(session: &Session) -> Result<Exit, CommandError> {
+async fn list(session: &Session, ids: Quiet) -> Result<Exit, CommandError> {
     let list =
         connect::with(session, "agents list", Need::Config, async |it| it.backend.call(&ListAgents::default()).await)
             .await?;
     let output = &session.output;
     match output.format() {
         Format::Json => output.json(&list),
-        Format::Human if list.agents.is_empty() => {
-            output.line("there are no agents; add some under `agents` in the config");
-        }
+        Format::Human if ids.quiet => output.ids(list.agents.iter().map(|agent| &agent.name)),
+        Format::Human if list.agents.is_empty() => output.line("no agents; add some under `agents` in the config"),
         Format::Human => output.table(
             [
                 Column::new("agent"),
-                Column::new("model").optional(2),
-                Column::new("tools").shrinks_to(12).optional(1),
+                Column::new("model").shrinks_to(20).keeps_end(),
+                Column::new("tools").shrinks_to(12),
                 Column::new("may spawn").shrinks_to(9).optional(3),
                 Column::new("volumes").shrinks_to(7).optional(4),
                 Column::new("hosts").shrinks_to(7).optional(5),

@@ -12,13 +12,13 @@ use crate::{
     exit::{CommandError, Exit},
 };
 
-/// List, read and download what agents wrote
+/// List, show and download the files that agents wrote
 #[derive(Debug, Subcommand)]
 pub enum Artifacts {
-    /// List the artifacts of a run's tree
-    #[command(name = "ls", alias = "list")]
+    /// List the artifacts of a run and its child runs
+    #[command(visible_alias = "ls")]
     List(list::List),
-    /// Show part of an artifact, or search it
+    /// Show or search an artifact
     Show(show::Show),
     /// Download an artifact
     Get(get::Get),

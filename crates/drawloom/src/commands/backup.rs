@@ -16,10 +16,12 @@ use crate::{
 /// How often the bar looks at how much there is.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Copy the store to a file, also while a server runs
+/// Back up the store to a file
+///
+/// The server may keep running.
 #[derive(Debug, Args)]
 pub struct Backup {
-    /// The new file; an existing one is never replaced
+    /// New file; an existing one is not replaced
     #[arg(value_name = "FILE")]
     file: PathBuf,
     /// The format of the output.
@@ -30,18 +32,15 @@ pub struct Backup {
 impl Backup {
     pub(crate) async fn perform(self, session: &Session) -> Result<Exit, CommandError> {
         if session.globals.url.is_some() {
-            return Err(CommandError::usage(
-                "no_remote_backup",
-                "a backup is made beside the data, not over the network",
-            )
-            .with_hint("run `drawloom backup` on the server's machine, with its --data-dir"));
+            return Err(CommandError::usage("no_remote_backup", "cannot back up a server over the network")
+                .with_hint("run `drawloom backup` on the server's machine, with its --data-dir"));
         }
         let directory = Project::find_data(&session.globals)?.data;
         let file = std::path::absolute(&self.file)
             .map_err(|error| CommandError::usage("bad_file", format!("{}: {error}", self.file.display())))?;
         if file.symlink_metadata().is_ok() {
             return Err(CommandError::usage("exists", format!("{} exists", file.display()))
-                .with_hint("a backup replaces nothing: choose another name, or remove it first"));
+                .with_hint("choose another name, or delete the file first"));
         }
         let (source, target) = (directory.path().to_owned(), file.clone());
         // The log may hold what the file does not have yet.
@@ -64,7 +63,7 @@ impl Backup {
                 "file": file, "bytes": made.bytes, "runs": made.runs, "unfinished": made.unfinished,
             })),
             Format::Human => session.output.line(format!(
-                "{}: {}, {} runs, {} of them unfinished; checked and synced",
+                "wrote {}: {}, {} runs, {} of them unfinished",
                 self.file.display(),
                 bytes(made.bytes),
                 count(made.runs),

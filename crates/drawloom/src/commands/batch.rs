@@ -1,58 +1,75 @@
 //! `drawloom batch`: many runs at once, and a table of what they came to.
+//!
+//! A server takes at most 32 runs in one request, so a larger batch is sent in parts. The next part is sent when fewer than 32 runs
+//! are unfinished. The parts of a file have keys that are derived from its content: a rerun finds what was started before.
 
-use std::{cell::RefCell, collections::BTreeSet, path::PathBuf};
+mod plan;
+mod progress;
+mod report;
+
+use std::{
+    cell::{OnceCell, RefCell},
+    collections::{BTreeMap, BTreeSet},
+};
 
 use clap::Args;
-use futures::{StreamExt as _, stream::FuturesUnordered};
-use indicatif::{MultiProgress, ProgressBar};
-use serde_json::{Value, json};
+use futures::{FutureExt as _, StreamExt as _, stream::FuturesUnordered};
+use serde_json::json;
 
 use drawloom_contract::{
     ids::{AgentName, RunId},
     record::Status,
 };
 use drawloom_wire::{
-    batches::{BatchResult, CancelBatch, GetBatch, SpawnRuns, SpawnedBatch},
-    events::Event,
+    batches::{CancelBatch, GetBatch, MAX_SPAWNS, SpawnedBatch},
     runs::RunResult,
-    validate::Validator,
 };
 
 use crate::{
-    cli::Look,
+    cli::{Look, Quiet},
     commands::Session,
-    config,
     connect::{self, Connection, Execution, Need},
     exit::{CommandError, Exit},
-    interrupts::{Interrupts, own_key},
-    output::{Column, Format, Output, Style, Text, count, duration, first_line, money},
+    interrupts::Interrupts,
+    output::Format,
 };
 
-/// A terminal with fewer columns has no space for figures beside the prompts.
-const NARROW: usize = 72;
+use plan::{Given, Part, Plan};
+use progress::Board;
+use report::Outcome;
+pub(crate) use report::show;
 
-/// Start many runs at once and wait for all of them
+/// Start many runs and wait for all of them
 ///
-/// Ctrl-C cancels them and waits until all have ended. A second Ctrl-C leaves at once and says which runs go on.
+/// Running the same file again continues it: runs that were started before are not started again. Ctrl-C cancels all runs and waits
+/// until they have ended. A second Ctrl-C exits at once and says which runs continue.
 #[derive(Debug, Args)]
 pub struct Batch {
-    /// A JSON or YAML file with a list of runs (`- {agent: A, prompt: P}`); with --agent, prompts instead
+    /// JSON or YAML file with a list of runs; with --agent, prompts instead
     #[arg(value_name = "FILE | PROMPT", required = true)]
     given: Vec<String>,
-    /// The agent that every prompt goes to
+    /// Send every prompt to this agent
     #[arg(long, value_name = "AGENT")]
     agent: Option<AgentName>,
-    /// Return as soon as the batch is accepted; it goes on in the server
+    /// Return as soon as all runs are accepted; they continue in the server
     #[arg(long, conflicts_with = "embedded")]
     detach: bool,
-    /// A key of yours: the same key and runs is the same batch, however often it is sent
+    /// Start all runs of the file again, also those that were started before
+    #[arg(long, conflicts_with = "idempotency_key")]
+    fresh: bool,
+    /// Start the runs again that failed or were cancelled
+    #[arg(long, conflicts_with_all = ["fresh", "detach", "agent"])]
+    retry_failed: bool,
+    /// Start at most one batch per key: the same key and runs return the same batch
     #[arg(long, value_name = "KEY")]
     idempotency_key: Option<String>,
-    /// Wall-clock limit of every run in seconds, waits included
+    /// Cancel every run after this many seconds, waits included
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=31_536_000))]
     timeout: Option<u64>,
     #[command(flatten)]
     execution: Execution,
+    #[command(flatten)]
+    ids: Quiet,
     /// The format of the output.
     #[command(flatten)]
     pub(crate) look: Look,
@@ -60,266 +77,241 @@ pub struct Batch {
 
 impl Batch {
     pub(crate) async fn perform(self, session: &Session) -> Result<Exit, CommandError> {
-        let (detach, execution) = (self.detach, self.execution);
-        let mut request = self.request()?;
-        let key = match &request.idempotency_key {
-            Some(key) => key.clone(),
-            None => request.idempotency_key.insert(own_key()?).clone(),
-        };
-        let prompts = prompts(&request);
+        let plan = Plan::read(Given {
+            words: &self.given,
+            agent: self.agent.as_ref(),
+            key: self.idempotency_key.clone(),
+            timeout_ms: self.timeout.map(|seconds| seconds * 1_000),
+            fresh: self.fresh,
+        })?;
         connect::ask_first(session)?;
         let interrupts = Interrupts::listen();
         let work = async |connection: &Connection| {
-            let answer = connection.backend.start(request);
-            let spawned = interrupts.answered(session, connection, &key, answer).await?;
-            if detach && !interrupts.any() {
-                match session.output.format() {
-                    Format::Json => session.output.json(&spawned),
-                    Format::Human => session.output.line(spawned.batch_id.to_string()),
+            let batch = Working {
+                session,
+                connection,
+                interrupts: &interrupts,
+                plan: &plan,
+                accepted: RefCell::default(),
+                already_done: RefCell::default(),
+                ended: RefCell::default(),
+            };
+            let everything: Vec<usize> = (0..plan.spawns.len()).collect();
+            let parts = plan.parts(&everything, "")?;
+            if self.detach {
+                for part in parts {
+                    batch.start(part).await?;
+                    if interrupts.any() {
+                        batch.cancel().await?;
+                        return batch.finish(self.ids).await;
+                    }
                 }
+                batch.tell_started(self.ids);
                 return Ok(Exit::Done);
             }
-            let watching = Watching { session, connection, spawned: &spawned, ended: RefCell::default() };
-            let result = match interrupts.unless_first(watching.watch(&prompts)).await? {
-                Some(result) => result,
-                None => {
-                    let unfinished = || watching.unfinished();
-                    interrupts.cancelled(session, connection, unfinished, watching.cancel()).await?
-                }
-            };
-            let costs = [result.cost];
-            match session.output.format() {
-                Format::Json => session.output.json(&result),
-                Format::Human => {
-                    let currency = connection.backend.currency(costs).await;
-                    show(&session.output, &result.results, &currency);
-                    summary(&session.output, &result, &currency);
-                }
+            batch.execute(parts, self.ids).await?;
+            if self.retry_failed {
+                batch.retry(self.ids).await?;
             }
-            let completed = result.results.iter().all(|run| run.status == Status::Completed);
-            Ok(if completed { Exit::Done } else { Exit::Failed })
+            batch.finish(self.ids).await
         };
-        interrupts.connected(session, "batch", Need::Engine(execution), work).await
-    }
-
-    /// The request that file or prompts make.
-    fn request(self) -> Result<SpawnRuns, CommandError> {
-        let mut value = match (&self.agent, self.given.as_slice()) {
-            (Some(agent), prompts) => {
-                json!({ "spawns": prompts.iter().map(|prompt| json!({ "agent": agent, "prompt": prompt })).collect::<Vec<_>>() })
-            }
-            (None, [file]) => match config::read_value(&PathBuf::from(file))? {
-                list @ Value::Array(_) => json!({ "spawns": list }),
-                other => other,
-            },
-            (None, _) => {
-                return Err(CommandError::usage("no_agent", "several prompts need an agent to go to")
-                    .with_hint("add --agent AGENT, or give one file"));
-            }
-        };
-        if let Value::Object(fields) = &mut value {
-            if let Some(key) = self.idempotency_key {
-                fields.insert("idempotency_key".into(), key.into());
-            }
-            if let Some(seconds) = self.timeout {
-                fields.insert("timeout_ms".into(), (seconds * 1_000).into());
-            }
-        }
-        let checked = Validator::of::<SpawnRuns>().check(&mut value);
-        checked.map_err(|problems| CommandError {
-            details: problems
-                .into_iter()
-                .map(|problem| match problem.hint {
-                    Some(hint) => format!("{} ({hint})", problem.message),
-                    None => problem.message,
-                })
-                .collect(),
-            ..CommandError::usage("invalid_request", "the batch is not as it must be")
-        })?;
-        serde_json::from_value(value).map_err(|error| CommandError::usage("invalid_request", error.to_string()))
+        interrupts.connected(session, "batch", Need::Engine(self.execution), work).await
     }
 }
 
-/// The beginning of each prompt, to tell the runs apart.
-fn prompts(request: &SpawnRuns) -> Vec<String> {
-    let spawns = serde_json::to_value(request).map(|value| value["spawns"].clone()).unwrap_or_default();
-    let spawns = spawns.as_array().cloned().unwrap_or_default();
-    spawns
-        .iter()
-        .map(|spawn| {
-            let text = spawn["prompt"].as_str().or_else(|| spawn["segments"][0]["content"][0]["text"].as_str());
-            format!("{}: {}", spawn["agent"].as_str().unwrap_or_default(), first_line(text.unwrap_or_default(), 60))
-        })
-        .collect()
-}
-
-/// A batch that was accepted.
-struct Watching<'a> {
+/// A batch that is being started and watched.
+struct Working<'a> {
     session: &'a Session,
     connection: &'a Connection,
-    spawned: &'a SpawnedBatch,
-    /// The runs that are known to have ended.
+    interrupts: &'a Interrupts,
+    plan: &'a Plan,
+    accepted: RefCell<Vec<Accepted>>,
+    /// Runs that had ended when they were accepted: an earlier call started them.
+    already_done: RefCell<BTreeSet<RunId>>,
+    /// Runs that are known to have ended.
     ended: RefCell<BTreeSet<RunId>>,
 }
 
-impl Watching<'_> {
-    /// Waits for every run, with a line for each that says how far it is.
-    async fn watch(&self, prompts: &[String]) -> Result<BatchResult, CommandError> {
-        let Self { session, connection, spawned, .. } = *self;
-        let lines = Lines(session.output.lines(spawned.results.len()));
-        let width = session.output.width();
-        let mut ends: FuturesUnordered<_> = spawned
-            .results
-            .iter()
-            .zip(&lines.0.1)
-            .enumerate()
-            .map(|(index, (run, line))| {
-                let head = prompts.get(index).cloned().unwrap_or_default();
-                async move {
-                    if session.output.shows_progress() {
-                        let mut progress = Progress { index, head, status: "queued", turn: 0, tokens: 0 };
-                        line.set_message(progress.words(width));
-                        let mut events = connection.backend.follow(run.run_id, 0).await?;
-                        while let Some(event) = events.next().await {
-                            progress.apply(&event?);
-                            line.set_message(progress.words(width));
-                        }
-                    }
-                    let ended = super::run::wait(connection, run.run_id).await?;
-                    line.finish();
-                    Ok::<_, CommandError>(ended.run_id)
+/// A part that the server has accepted.
+struct Accepted {
+    spawned: SpawnedBatch,
+    places: Vec<usize>,
+}
+
+impl Working<'_> {
+    /// Starts a part; returns its runs, with whether each has ended.
+    async fn start(&self, part: Part) -> Result<Vec<(RunId, bool)>, CommandError> {
+        let Part { request, key, places } = part;
+        let answer = self.connection.backend.start(request);
+        let answered = self.interrupts.answered(self.session, self.connection, &key, answer).await;
+        let spawned = answered.map_err(|error| match error.code == "interrupted" && self.plan.is_continued() {
+            true => error.with_hint("run the same command again to continue"),
+            false => error,
+        })?;
+        let runs: Vec<_> = spawned.results.iter().map(|run| (run.run_id, run.status.is_terminal())).collect();
+        let done = || runs.iter().filter(|(_, ended)| *ended).map(|(run, _)| *run);
+        self.already_done.borrow_mut().extend(done());
+        self.ended.borrow_mut().extend(done());
+        self.accepted.borrow_mut().push(Accepted { spawned, places });
+        Ok(runs)
+    }
+
+    /// Starts the parts one after the other and waits until all their runs have ended. A signal cancels what was started.
+    async fn execute(&self, parts: Vec<Part>, ids: Quiet) -> Result<(), CommandError> {
+        let (output, number) = (&self.session.output, parts.len());
+        let total = parts.iter().map(|part| part.places.len()).sum();
+        let mut parts = parts.into_iter().enumerate().peekable();
+        let board: OnceCell<Board> = OnceCell::new();
+        let mut waiting = FuturesUnordered::new();
+        let mut slots = 0..total;
+        while parts.peek().is_some() || !waiting.is_empty() {
+            if waiting.len() < MAX_SPAWNS
+                && let Some((place, part)) = parts.next()
+            {
+                let places = part.places.clone();
+                let runs = self.start(part).await?;
+                if number > 1 && output.format() == Format::Human && !output.shows_progress() && !ids.quiet {
+                    let batch = self.accepted.borrow().last().map(|accepted| accepted.spawned.batch_id.to_string());
+                    output.note(format!("batch {} of {number}: {}", place + 1, batch.unwrap_or_default()));
                 }
-            })
-            .collect();
-        while let Some(ended) = ends.next().await {
-            self.ended.borrow_mut().insert(ended?);
+                let board = board.get_or_init(|| Board::new(output, total, ids));
+                for (((run, ended), place), slot) in runs.into_iter().zip(places).zip(&mut slots) {
+                    match ended {
+                        true => board.ended(slot),
+                        false => waiting.push(self.watch(board, run, place, slot)),
+                    }
+                }
+            } else {
+                match self.interrupts.unless_first(waiting.next().map(Ok)).await? {
+                    Some(ended) => self.ended.borrow_mut().extend(ended.transpose()?),
+                    None => break,
+                }
+            }
+            if self.interrupts.any() {
+                break;
+            }
         }
-        drop(ends);
-        drop(lines);
-        self.result().await
+        let is_done = parts.peek().is_none() && waiting.is_empty();
+        drop(waiting);
+        drop(board);
+        if is_done { Ok(()) } else { self.cancel().await }
+    }
+
+    async fn watch(&self, board: &Board, run: RunId, place: usize, slot: usize) -> Result<RunId, CommandError> {
+        board.follow(self.session, self.connection, run, (slot, place), self.plan.about(place)).await?;
+        super::run::wait(self.connection, run).await?;
+        board.ended(slot);
+        Ok(run)
+    }
+
+    /// Starts the runs again that an earlier call started and that did not complete. Runs of an earlier retry are found first.
+    async fn retry(&self, ids: Quiet) -> Result<(), CommandError> {
+        while !self.interrupts.any() {
+            let (results, _) = self.results().await?;
+            let is_old = |run: &RunResult| self.already_done.borrow().contains(&run.run_id);
+            let failed: Vec<_> =
+                results.iter().filter(|(_, run)| run.status != Status::Completed && is_old(run)).collect();
+            if failed.is_empty() {
+                break;
+            }
+            let attempt: Vec<String> = failed.iter().map(|(_, run)| run.run_id.to_string()).collect();
+            let places: Vec<usize> = failed.iter().map(|(place, _)| **place).collect();
+            self.execute(self.plan.parts(&places, &attempt.join(","))?, ids).await?;
+        }
+        Ok(())
     }
 
     /// Cancels every run and waits until all have ended.
-    async fn cancel(&self) -> Result<BatchResult, CommandError> {
-        let batch_id = self.spawned.batch_id;
-        let reason = Some(super::run::REASON.to_owned());
-        self.connection.backend.call(&CancelBatch { batch_id, reason, idempotency_key: None }).await?;
-        for run in &self.spawned.results {
-            super::run::wait(self.connection, run.run_id).await?;
-            self.ended.borrow_mut().insert(run.run_id);
-        }
-        self.result().await
-    }
-
-    async fn result(&self) -> Result<BatchResult, CommandError> {
-        let ask = GetBatch { batch_id: self.spawned.batch_id, wait_ms: None, result_bytes: None };
-        self.connection.backend.call(&ask).await
+    async fn cancel(&self) -> Result<(), CommandError> {
+        let cancelling = async {
+            let is_open = |accepted: &Accepted| {
+                let ended = self.ended.borrow();
+                accepted.spawned.results.iter().any(|run| !ended.contains(&run.run_id))
+            };
+            let open: Vec<_> =
+                self.accepted.borrow().iter().filter(|one| is_open(one)).map(|one| one.spawned.batch_id).collect();
+            for batch_id in open {
+                let reason = Some(super::run::REASON.to_owned());
+                self.connection.backend.call(&CancelBatch { batch_id, reason, idempotency_key: None }).await?;
+            }
+            for run in self.unfinished() {
+                super::run::wait(self.connection, run).await?;
+                self.ended.borrow_mut().insert(run);
+            }
+            Ok(())
+        };
+        self.interrupts.cancelled(self.session, self.connection, || self.unfinished(), cancelling).await
     }
 
     /// The runs that are not known to have ended.
     fn unfinished(&self) -> Vec<RunId> {
-        let ended = self.ended.borrow();
-        self.spawned.results.iter().map(|run| run.run_id).filter(|run| !ended.contains(run)).collect()
+        let (accepted, ended) = (self.accepted.borrow(), self.ended.borrow());
+        let runs = accepted.iter().flat_map(|one| &one.spawned.results).map(|run| run.run_id);
+        runs.filter(|run| !ended.contains(run)).collect()
     }
-}
 
-/// Lines of progress, which are removed from the screen at the end and when the command is interrupted: the table says the
-/// same, better.
-struct Lines((MultiProgress, Vec<ProgressBar>));
-
-impl Drop for Lines {
-    fn drop(&mut self) {
-        for line in &self.0.1 {
-            line.finish_and_clear();
-        }
-        // A terminal that is gone shows nothing.
-        drop(self.0.0.clear());
-    }
-}
-
-/// How far a run is.
-struct Progress {
-    index: usize,
-    head: String,
-    status: &'static str,
-    turn: u64,
-    tokens: u64,
-}
-
-impl Progress {
-    fn apply(&mut self, event: &Event) {
-        let data = event.json();
-        match &*event.name {
-            "started" | "retry" | "tool_result" => self.status = "running",
-            "waiting" => self.status = "waiting",
-            "message" => self.turn = data["turn"].as_u64().unwrap_or(self.turn),
-            "usage" => {
-                let tokens =
-                    ["input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"];
-                self.tokens += tokens.iter().filter_map(|key| data["usage"][key].as_u64()).sum::<u64>();
+    /// The results by place, those of retries instead of the first ones; and what cut answers short.
+    async fn results(&self) -> Result<(BTreeMap<usize, RunResult>, Vec<String>), CommandError> {
+        let accepted: Vec<_> =
+            self.accepted.borrow().iter().map(|one| (one.spawned.batch_id, one.places.clone())).collect();
+        let (mut results, mut warnings) = (BTreeMap::new(), Vec::new());
+        for (batch_id, places) in accepted {
+            let ask = GetBatch { batch_id, wait_ms: None, result_bytes: None };
+            let batch = self.connection.backend.call(&ask).await?;
+            warnings.extend(batch.warnings);
+            for (place, mut run) in places.into_iter().zip(batch.results) {
+                run.index = u32::try_from(place).ok();
+                results.insert(place, run);
             }
-            "done" => self.status = "completed",
-            "error" => {
-                self.status = Status::ALL
-                    .iter()
-                    .find(|status| data["status"] == status.as_str())
-                    .map_or("failed", |status| status.as_str());
+        }
+        Ok((results, warnings))
+    }
+
+    /// Prints what the batch came to.
+    async fn finish(&self, ids: Quiet) -> Result<Exit, CommandError> {
+        let (results, warnings) = self.results().await?;
+        let results: Vec<RunResult> = results.into_values().collect();
+        let already_done = self.already_done.borrow();
+        let outcome = Outcome {
+            batches: self.accepted.borrow().iter().map(|one| one.spawned.batch_id).collect(),
+            already_done: results.iter().filter(|run| already_done.contains(&run.run_id)).count(),
+            not_started: self.plan.spawns.len() - results.len(),
+            warnings,
+            is_continued: self.plan.is_continued(),
+            results,
+        };
+        let output = &self.session.output;
+        match output.format() {
+            Format::Json => output.json(&outcome.to_json()),
+            Format::Human if ids.quiet => output.ids(&outcome.batches),
+            Format::Human => {
+                let currency = self.connection.backend.currency([outcome.cost()]).await;
+                show(output, &outcome.results, &currency);
+                outcome.summary(output, &currency);
             }
-            _ => {}
         }
+        Ok(if outcome.is_completed() { Exit::Done } else { Exit::Failed })
     }
 
-    fn words(&self, width: Option<usize>) -> String {
-        let Self { index, head, status, turn, tokens } = self;
-        if width.is_some_and(|width| width < NARROW) {
-            return format!("{index:>2}  {status:<9}  {head}");
+    /// Prints what was started, for a command that does not wait.
+    fn tell_started(&self, ids: Quiet) {
+        let (output, accepted) = (&self.session.output, self.accepted.borrow());
+        let batches: Vec<_> = accepted.iter().map(|one| one.spawned.batch_id).collect();
+        let already_done = self.already_done.borrow().len();
+        match (output.format(), accepted.as_slice()) {
+            (Format::Json, [one]) => output.json(&one.spawned),
+            (Format::Json, several) => {
+                let results: Vec<_> = several.iter().flat_map(|one| &one.spawned.results).collect();
+                output.json(&json!({
+                    "batch_ids": batches, "spawned": results.len(), "already_done": already_done, "results": results,
+                }));
+            }
+            (Format::Human, _) => {
+                output.ids(&batches);
+                if already_done > 0 && !ids.quiet {
+                    output.note(format!("{already_done} runs were already done; --fresh starts all of them again"));
+                }
+            }
         }
-        format!("{index:>2}  {status:<9}  turn {turn:<3} {:>8} tokens  {head}", count(*tokens))
     }
-}
-
-const COLUMNS: [Column; 7] = [
-    Column::new("#").right(),
-    Column::new("agent").shrinks_to(6).optional(1),
-    Column::new("status"),
-    Column::new("took").right().optional(2),
-    Column::new("tokens").right().optional(3),
-    Column::new("cost").right().optional(4),
-    Column::new("result").shrinks_to(16),
-];
-
-/// A table of runs by index.
-pub(crate) fn show(output: &Output, results: &[RunResult], currency: &str) {
-    output.table(
-        COLUMNS,
-        results.iter().enumerate().map(|(place, run)| {
-            let result = match (&run.error, &run.final_text) {
-                (Some(error), _) => Text::new(first_line(&error.message, 70)).style(Style::Bad),
-                (None, Some(text)) => Text::new(first_line(text, 70)),
-                (None, None) => Text::new(""),
-            };
-            [
-                Text::new(run.index.map_or(place as u64, u64::from).to_string()),
-                Text::new(run.agent.to_string()).style(Style::Bold),
-                Text::status(run.status),
-                Text::new(run.timings.total_ms.map(duration).unwrap_or_default()),
-                Text::new(count(run.usage.total())),
-                Text::new(run.cost.map(|cost| money(cost, currency)).unwrap_or_default()),
-                result,
-            ]
-        }),
-    );
-}
-
-/// What the whole batch came to, beside the table.
-fn summary(output: &Output, result: &BatchResult, currency: &str) {
-    let completed = result.results.iter().filter(|run| run.status == Status::Completed).count();
-    let (mark, style) = if completed == result.results.len() { ("✓", Style::Good) } else { ("✗", Style::Bad) };
-    let mut parts = vec![
-        format!("{completed} of {} completed", result.results.len()),
-        format!("{} tokens", count(result.usage.total())),
-    ];
-    parts.extend(result.cost.map(|cost| money(cost, currency)));
-    parts.push(result.batch_id.to_string());
-    output.note(format!("{} {}", output.beside(style, mark), output.beside(Style::Dim, &parts.join(" · "))));
 }

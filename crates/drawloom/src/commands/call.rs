@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::{
+    cli::{Layout, Look},
     commands::Session,
     config,
     connect::{self, Execution, Need},
@@ -13,33 +14,59 @@ use crate::{
     operations,
 };
 
-/// Call any operation of the API by name
+/// Call any API operation by name
 #[derive(Debug, Args)]
 pub struct Call {
-    /// The operation, such as `list_runs`; nothing lists them all
+    /// Operation, such as `list_runs`; none lists them all
     #[arg(value_name = "NAME")]
     name: Option<String>,
-    /// Fields of the input; lists are separated by commas, everything else that is no text is JSON
-    #[arg(value_name = "KEY=VALUE", conflicts_with = "json")]
+    /// Input fields; separate list items with commas, write numbers and objects as JSON
+    #[arg(value_name = "KEY=VALUE", conflicts_with = "input")]
     fields: Vec<String>,
-    /// A file with the whole input in JSON or YAML; `-` reads stdin
+    /// Read the whole input from this JSON or YAML file; `-` reads stdin
     #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
+    input: Option<PathBuf>,
+    /// Print JSON, which is the default; with a file, the same as --input
+    #[arg(long, value_name = "FILE", num_args = 0..=1, conflicts_with_all = ["output", "input"])]
+    json: Option<Option<PathBuf>>,
+    /// Choose the format: json or yaml
+    #[arg(long, short, value_name = "FORMAT", value_enum, hide_possible_values = true)]
+    output: Option<Layout>,
     #[command(flatten)]
     execution: Execution,
 }
 
 impl Call {
+    /// Answers are for programs, whatever was asked for.
+    pub(crate) fn look(&self) -> Look {
+        match self.output {
+            Some(Layout::Yaml) => Look { json: false, output: self.output },
+            Some(Layout::Json | Layout::Wide) | None => Look::JSON,
+        }
+    }
+
     pub(crate) async fn perform(self, session: &Session) -> Result<Exit, CommandError> {
         let Some(name) = self.name else {
+            if self.json.is_some() || self.output.is_some() {
+                let list = operations::cards().map(|card| json!({ "name": card.name(), "summary": card.summary }));
+                session.output.json(&json!({ "operations": list.collect::<Vec<_>>() }));
+                return Ok(Exit::Done);
+            }
             for card in operations::cards() {
                 session.output.line(format!("{:<14} {}", card.name(), card.summary));
             }
             return Ok(Exit::Done);
         };
         let operation = operations::find(&name)?;
-        let input = match &self.json {
-            Some(file) => config::read_value(file)?,
+        let input = match self.input.or(self.json.flatten()) {
+            Some(file) if !self.fields.is_empty() => {
+                return Err(CommandError::usage(
+                    "conflicting_options",
+                    format!("the input is given twice: fields, and the file {}", file.display()),
+                )
+                .with_hint("pass the fields or the file"));
+            }
+            Some(file) => config::read_value(&file)?,
             None => Value::Object(fields(&self.fields, |key, text| operation.validator().read_text(key, text))?),
         };
         let card = operation.card();
@@ -63,7 +90,7 @@ fn fields(pairs: &[String], read: impl Fn(&str, &str) -> Value) -> Result<Map<St
     for pair in pairs {
         let (key, text) = pair.split_once('=').ok_or_else(|| {
             CommandError::usage("bad_field", format!("{pair:?} is not of the form key=value"))
-                .with_hint("write fields like agent=reader, or pass the whole input with --json FILE")
+                .with_hint("write fields like agent=reader, or pass the whole input with --input FILE")
         })?;
         if object.insert(key.to_owned(), read(key, text)).is_some() {
             return Err(CommandError::usage("bad_field", format!("{key} is given twice")));

@@ -18,17 +18,18 @@ pub enum ConfigCommand {
     Show(show::Show),
     /// Print the JSON Schema of the config
     Schema {
-        /// For whom the output is; a schema is for programs anyway.
+        /// The format of the output.
         #[command(flatten)]
-        _look: Look,
+        look: Look,
     },
 }
 
 impl ConfigCommand {
-    pub(crate) fn wants_json(&self) -> bool {
+    /// A schema is for programs, whatever was asked for.
+    pub(crate) fn look(&self) -> Look {
         match self {
-            Self::Show(show) => show.look.json,
-            Self::Schema { .. } => true,
+            Self::Show(show) => show.look,
+            Self::Schema { look } => Look { json: look.output.is_none(), ..*look },
         }
     }
 

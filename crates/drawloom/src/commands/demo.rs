@@ -1,6 +1,11 @@
-//! `drawloom demo`: a small but real fan-out with the scripted model, in a directory of its own.
+//! `drawloom demo`: a small but real team with the scripted model. It keeps its store, so that its runs can be looked at.
 
-use std::{collections::BTreeMap, fs, path::Path, pin::pin};
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+    pin::pin,
+};
 
 use clap::Args;
 use futures::{StreamExt as _, stream::FuturesUnordered};
@@ -16,7 +21,7 @@ use crate::{
     commands::{Session, batch, run},
     config,
     connect::{self, Connection},
-    data_dir::DataDir,
+    data_dir::{DataDir, Lock},
     environment,
     exit::{CommandError, Exit},
     live,
@@ -27,6 +32,8 @@ use crate::{
 
 /// Where the demo serves with `--keep`, when the port is free.
 const ADDRESS: &str = "127.0.0.1:8787";
+/// The demo's folder, below the user's data directory.
+const FOLDER: &str = "demo";
 /// What the lead is asked.
 const PROMPT: &str = "Have every chapter read.";
 /// The config that the demo runs.
@@ -41,10 +48,12 @@ const FILES: [(&str, &str); 6] = [
     ("cloth.md", include_str!("../../demo/files/cloth.md")),
 ];
 
-/// Show a small fan-out with a scripted model: no key, no network
+/// Run a small team with a scripted model: no key, no network
+///
+/// The demo has a config and a store of its own, which it keeps: the printed commands show its runs.
 #[derive(Debug, Args)]
 pub struct Demo {
-    /// Leave the demo's server running, to try the API on it
+    /// Keep serving the demo's API until Ctrl-C
     #[arg(long)]
     keep: bool,
     /// The format of the output.
@@ -57,15 +66,14 @@ impl Demo {
         let stop = stop_signal();
         let globals = &session.globals;
         if !globals.config.is_empty() || globals.data_dir.is_some() || globals.url.is_some() {
-            session.output.note(
-                "the demo has a config and a data directory of its own; --config, --data-dir and --url are not used",
-            );
+            session
+                .output
+                .note("the demo uses its own config and data directory; --config, --data-dir and --url are ignored");
         }
-        let home = tempfile::tempdir().map_err(|error| no_room(&error))?;
-        write_files(home.path()).map_err(|error| no_room(&error))?;
-        let file = home.path().join("drawloom.yaml");
+        let (home, lock) = open()?;
+        let file = home.join("drawloom.yaml");
         let loaded = config::load_files(std::slice::from_ref(&file))?;
-        let lock = DataDir::new(home.path().join("data")).lock("demo")?;
+        let data = lock.directory().path().to_owned();
         let surface = match self.keep {
             true => Surface::Serve { listen: free_address().await.into() },
             false => Surface::Embedded,
@@ -75,11 +83,11 @@ impl Demo {
         let connection = Connection::embedded(running);
         let mut stop = pin!(stop);
         let shown = tokio::select! {
-            shown = show(session, &connection, url.as_deref()) => shown,
+            shown = show(session, &connection, url.as_deref(), &data) => shown,
             () = &mut stop => Err(CommandError::failed("interrupted", "the demo was interrupted")),
         };
         if let (Ok(_), Some(url)) = (&shown, &url) {
-            session.output.note(format!("\nthe demo goes on serving at {url}, until Ctrl-C"));
+            session.output.note(format!("\nserving at {url} until Ctrl-C"));
             stop.await;
         }
         connection.close().await;
@@ -87,12 +95,17 @@ impl Demo {
     }
 }
 
-async fn show(session: &Session, connection: &Connection, url: Option<&str>) -> Result<Exit, CommandError> {
+async fn show(
+    session: &Session,
+    connection: &Connection,
+    url: Option<&str>,
+    data: &Path,
+) -> Result<Exit, CommandError> {
     let output = &session.output;
     let human = output.format() == Format::Human;
     if human {
-        output.line("A lead agent hands six chapters to six readers, who work at the same time.");
-        output.line("The model is a script; the engine, the journal and the tools are the real ones.\n");
+        output.line("A lead agent gives six chapters to six readers, who work at the same time.");
+        output.line("The model is scripted; the engine, the journal and the tools are real.\n");
     }
     let agent = "lead".parse().expect("a constant name");
     let lead = connection.backend.start(SpawnRun::new(agent, PROMPT)).await?.run_id;
@@ -101,13 +114,18 @@ async fn show(session: &Session, connection: &Connection, url: Option<&str>) -> 
     let url = url.map_or_else(|| format!("http://{ADDRESS}"), str::to_owned);
     let curl = curl_line(&url);
     if !human {
-        output.json(&json!({ "run": result, "children": children, "curl": curl }));
+        output.json(&json!({ "run": result, "children": children, "curl": curl, "data_dir": data }));
         return Ok(connect::exit_of_status(result.status));
     }
     batch::show(output, &children, "");
     output.line(format!("\n{}", result.final_text.as_deref().unwrap_or_default()));
     let exit = live::summary(output, &result, "");
-    output.line("\nThe same over the API, while `drawloom demo --keep` serves:");
+    let data = shell_word(&data.display().to_string());
+    output.line("\nLook at the runs:");
+    for command in [format!("runs show {}", result.run_id), "runs list".to_owned()] {
+        output.line(format!("  {}", output.styled(Style::Bold, &format!("drawloom {command} --data-dir {data}"))));
+    }
+    output.line("\nThe same over the API, while `drawloom demo --keep` is running:");
     output.line(format!("  {}", output.styled(Style::Bold, &curl)));
     Ok(exit)
 }
@@ -166,9 +184,31 @@ fn curl_line(url: &str) -> String {
     format!("curl -s {url}/v1/runs -H 'Accept: application/json'{token} -d '{body}'")
 }
 
+/// The demo's own folder and its data: below the user's data directory, where it stays, or a new temporary one when that cannot be
+/// used, such as while another demo is serving.
+fn open() -> Result<(PathBuf, Lock), CommandError> {
+    if let Some(home) = environment::default_data_dir().map(|folder| folder.join(FOLDER))
+        && fs::create_dir_all(&home).is_ok()
+        && let Ok(lock) = DataDir::new(home.join("data")).lock("demo")
+        && write_files(&home).is_ok()
+    {
+        return Ok((home, lock));
+    }
+    let home = tempfile::tempdir().map_err(|error| no_room(&error))?.keep();
+    write_files(&home).map_err(|error| no_room(&error))?;
+    let lock = DataDir::new(home.join("data")).lock("demo")?;
+    Ok((home, lock))
+}
+
+/// A text as a shell takes it for one word.
+fn shell_word(text: &str) -> String {
+    let is_plain = text.chars().all(|sign| sign.is_ascii_alphanumeric() || "/._-+=:@".contains(sign));
+    if is_plain { text.to_owned() } else { format!("'{}'", text.replace('\'', r"'\''")) }
+}
+
 fn write_files(home: &Path) -> std::io::Result<()> {
     fs::write(home.join("drawloom.yaml"), CONFIG)?;
-    fs::create_dir(home.join("files"))?;
+    fs::create_dir_all(home.join("files"))?;
     FILES.iter().try_for_each(|(name, text)| fs::write(home.join("files").join(name), text))
 }
 

@@ -15,10 +15,10 @@ use crate::{
     output::{Format, Output, Style, shown, wrap},
 };
 
-/// Check this project and machine, and say what to do
+/// Find problems with the config, data, server and machine
 #[derive(Debug, Args)]
 pub struct Doctor {
-    /// Ask every provider for its models: one call each, which tells whether its key is good
+    /// Check every API key with one call to its provider
     #[arg(long)]
     keys: bool,
     /// The format of the output.

@@ -23,35 +23,35 @@ const FILE: &str = "drawloom.yaml";
 /// Most names in one line of the report.
 const MOST_NAMES: usize = 3;
 
-/// Bring agents of another program over
+/// Import agents, skills, commands and MCP servers from another program
 #[derive(Debug, Subcommand)]
 pub enum Import {
-    /// Bring agents, skills, commands and MCP servers of Claude Code over; it only reports without --write
+    /// Import agents, skills, commands and MCP servers from Claude Code
     #[command(after_help = HELP)]
     ClaudeCode(ClaudeCode),
 }
 
 const HELP: &str = "\
-Everything that is found is reported: what is mapped, what is translated and why, what is dropped and why. Gates (agents, hosts,
-volumes, skills) stay closed: the report has the lines that open them. A second import changes nothing. An agent that was edited
-since is left alone, unless --force is given.";
+The report lists every field: imported, translated or dropped, with the reason. Imported agents get
+no access to other agents, hosts, volumes or skills; the report has the lines that grant it.
+Importing twice changes nothing. Agents that you edited are kept, unless you pass --force.";
 
-/// Bring agents, skills, commands and MCP servers of Claude Code over; it only reports without --write
+/// Import agents, skills, commands and MCP servers from Claude Code
 #[derive(Debug, Args)]
 pub struct ClaudeCode {
-    /// The folder to read: .claude, a project that has one, a plugin, or a collection of plugins [default: .claude beside the config]
+    /// Folder to read: a .claude folder, a project with one, a plugin, or a collection of plugins [default: .claude beside the config]
     #[arg(long, value_name = "DIR")]
     from: Option<PathBuf>,
-    /// Write the config and copy the skills
+    /// Write the config and copy the skills; without this, only report what would change
     #[arg(long)]
     write: bool,
-    /// The config file to edit; it is made when it does not exist [default: the config that other commands use, else ./drawloom.yaml]
+    /// Config file to create or edit [default: the config that other commands use, else ./drawloom.yaml]
     #[arg(long, value_name = "FILE")]
     into: Option<PathBuf>,
-    /// The directory that skills are copied to [default: skills beside the config]
+    /// Copy skills to this folder [default: skills beside the config]
     #[arg(long, value_name = "DIR")]
     skills_dest: Option<PathBuf>,
-    /// Replace agents, prompts, servers and skills that were edited since, or that were not imported
+    /// Replace agents, prompts, servers and skills that you edited or wrote
     #[arg(long)]
     force: bool,
     /// The format of the output.

@@ -28,16 +28,16 @@ const FILE: &str = "drawloom.yaml";
 /// The folder for agents beside a config whose own folder they must not have.
 const WORKSPACE: &str = "workspace";
 
-/// Write a first config that works at once
+/// Write a first config
 #[derive(Debug, Args)]
 pub struct Init {
-    /// The file [default: ./drawloom.yaml]
+    /// File to write [default: ./drawloom.yaml]
     #[arg(value_name = "FILE")]
     file: Option<PathBuf>,
-    /// Ask nothing
+    /// Accept the defaults without asking
     #[arg(long, short)]
     yes: bool,
-    /// Replace a file that is there
+    /// Replace an existing file
     #[arg(long)]
     force: bool,
     /// The format of the output.

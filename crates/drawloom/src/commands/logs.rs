@@ -9,11 +9,13 @@ use std::{
 };
 
 use clap::Args;
+use serde_json::{Value, json};
 
 use crate::{
+    cli::Look,
     commands::{Session, status::server_of},
     exit::{CommandError, Exit},
-    output::Format,
+    output::{Format, Output},
     project::Project,
     start::stop_signal,
 };
@@ -23,15 +25,18 @@ const MOST_BYTES: u64 = 4 * 1024 * 1024;
 /// How often a followed log is looked at.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// Show the log of the server that runs in the background
+/// Show the log of the background server
 #[derive(Debug, Args)]
 pub struct Logs {
-    /// How many lines of its end
+    /// Show the last lines of the log
     #[arg(long, short = 'n', value_name = "LINES", default_value_t = 100)]
     lines: usize,
-    /// Go on until Ctrl-C
+    /// Wait for new lines until Ctrl-C
     #[arg(long, short)]
     follow: bool,
+    /// The format of the output.
+    #[command(flatten)]
+    pub(crate) look: Look,
 }
 
 impl Logs {
@@ -42,9 +47,12 @@ impl Logs {
             CommandError::usage("no_log", format!("{}: {error}", path.display())).with_hint(
                 match server_of(&project.data) {
                     Some(server) => {
-                        format!("the server (process {}) was started by hand and logs where it was", server.pid)
+                        format!(
+                            "the server (process {}) was not started in the background; it logs to its own terminal",
+                            server.pid
+                        )
                     }
-                    None => "no server was started in the background yet".into(),
+                    None => "no background server was started yet; `drawloom restart` starts one".into(),
                 },
             )
         };
@@ -53,15 +61,16 @@ impl Logs {
         let lines: Vec<&str> = text.lines().collect();
         let output = &session.output;
         for line in &lines[lines.len().saturating_sub(self.lines)..] {
-            output.line(line);
+            show(output, line);
         }
         if !self.follow {
             return Ok(Exit::Done);
         }
         if output.format() == Format::Human && output.is_terminal() {
-            output.note("waiting for more; Ctrl-C stops watching");
+            output.note("waiting for new lines; Ctrl-C to stop");
         }
         let mut stop = Box::pin(stop_signal());
+        let mut more = More { output, pending: String::new() };
         loop {
             tokio::select! {
                 () = &mut stop => return Ok(Exit::Done),
@@ -74,10 +83,40 @@ impl Logs {
             if std::fs::metadata(&path).is_ok_and(|found| found.ino() != log.identity)
                 && let Ok(new) = Log::open(&path)
             {
-                output.write(&log.rest(u64::MAX).unwrap_or_default());
+                more.show(&log.rest(u64::MAX).unwrap_or_default());
                 log = Log { at: 0, ..new };
             }
-            output.write(&log.rest(u64::MAX).map_err(explain)?);
+            more.show(&log.rest(u64::MAX).map_err(explain)?);
+        }
+    }
+}
+
+/// A line as it is; for programs, a line that is not JSON becomes an object with a message.
+fn show(output: &Output, line: &str) {
+    if output.format() == Format::Human {
+        return output.line(line);
+    }
+    match serde_json::from_str::<Value>(line) {
+        Ok(value) if value.is_object() => output.json_line(&value),
+        _ => output.json_line(&json!({ "message": line })),
+    }
+}
+
+/// What a followed log gets. For programs, a line is shown once it is whole.
+struct More<'a> {
+    output: &'a Output,
+    pending: String,
+}
+
+impl More<'_> {
+    fn show(&mut self, text: &str) {
+        if self.output.format() == Format::Human {
+            return self.output.write(text);
+        }
+        self.pending.push_str(text);
+        while let Some(end) = self.pending.find('\n') {
+            let line: String = self.pending.drain(..=end).collect();
+            show(self.output, line.trim_end_matches('\n'));
         }
     }
 }

@@ -2,20 +2,25 @@
 
 use std::{fs, path::PathBuf};
 
-use clap::{Args, CommandFactory as _};
+use clap::Args;
+use serde_json::json;
 
 use crate::{
-    cli::Cli,
+    cli::{Cli, Look},
     commands::Session,
     exit::{CommandError, Exit},
+    output::Format,
 };
 
-/// Write the manual pages
+/// Write manual pages
 #[derive(Debug, Args)]
 pub struct Man {
-    /// The directory that they go to, one page for each command
+    /// Folder for the pages, one per command
     #[arg(value_name = "DIR")]
     directory: PathBuf,
+    /// The format of the output.
+    #[command(flatten)]
+    pub(crate) look: Look,
 }
 
 impl Man {
@@ -24,11 +29,14 @@ impl Man {
             CommandError::failed("cannot_write", format!("{}: {error}", self.directory.display()))
         };
         fs::create_dir_all(&self.directory).map_err(explain)?;
-        let mut command = Cli::command();
+        let mut command = Cli::described_in_full();
         // So that commands below others know their whole names.
         command.build();
         write_page(&self.directory, &command).map_err(explain)?;
-        session.output.line(self.directory.display().to_string());
+        match session.output.format() {
+            Format::Json => session.output.json(&json!({ "directory": self.directory })),
+            Format::Human => session.output.line(self.directory.display().to_string()),
+        }
         Ok(Exit::Done)
     }
 }

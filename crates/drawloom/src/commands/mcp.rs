@@ -22,6 +22,7 @@ use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use tokio::net::{UnixStream, unix::pipe};
 
 use crate::{
+    cli::Look,
     clock::{SystemClock, SystemEntropy},
     commands::Session,
     environment,
@@ -30,7 +31,7 @@ use crate::{
     start::stop_signal,
 };
 
-/// Speak MCP on stdin and stdout, for a host such as Claude Code, Codex or opencode
+/// Serve MCP on stdin and stdout for a host such as Claude Code, Codex or opencode
 #[derive(Debug, Args)]
 pub struct Mcp {
     #[command(flatten)]
@@ -41,15 +42,15 @@ pub struct Mcp {
 
 /// Shown below the help.
 pub(crate) const HELP: &str = "\
-Without --upstream it talks to the server of the data directory, and starts one when there is none:
-that one stops after ten minutes without a connection and without an unfinished run. A server
-that goes away is looked for again, for at most five minutes; what it had not answered is sent again,
-and nothing happens twice. Runs go on when the host ends.";
+Without --upstream it uses the server of the project, and starts one if none is running. That server
+stops after ten minutes without connections and active runs. If the server goes away, the command
+reconnects for up to five minutes and sends unanswered requests again; nothing runs twice. Runs
+continue after the host exits.";
 
 /// What can be asked besides.
 #[derive(Debug, Subcommand)]
 enum McpCommand {
-    /// Connect an MCP host: print its config for drawloom, or write it
+    /// Connect an MCP host: print or write its config
     Install(install::Install),
 }
 
@@ -77,23 +78,24 @@ const OUR_PREFIXES: [&str; 2] = ["mcp-", "proxy-"];
 /// How the proxy comes to its server.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct Connection {
-    /// A running server, with or without `/mcp`; its token is taken from DRAWLOOM_TOKEN [default: that of the data directory]
+    /// Use this running server, with the token in DRAWLOOM_TOKEN [default: the server of the project]
     #[arg(long, global = true, value_name = "URL")]
     upstream: Option<String>,
-    /// Toolsets to offer instead of the default one, separated by commas
+    /// Offer these toolsets instead of the default one, separated by commas
     #[arg(long, global = true, value_name = "SET", value_delimiter = ',')]
     toolsets: Vec<String>,
-    /// How long the host waits for a tool, in seconds: a handle comes back before [default: MCP_TOOL_TIMEOUT of Claude Code]
+    /// Tool timeout of the host in seconds; calls that take longer return a handle before it [default: MCP_TOOL_TIMEOUT of Claude Code]
     #[arg(long, global = true, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     patience: Option<u64>,
-    /// A further header for the server, such as `X-Team: weavers`
+    /// Send this header to the server, such as `X-Team: weavers`
     #[arg(long = "header", global = true, value_name = "NAME: VALUE")]
     headers: Vec<String>,
 }
 
 impl Mcp {
-    pub(crate) fn wants_json(&self) -> bool {
-        self.command.as_ref().is_some_and(|McpCommand::Install(install)| install.look.json)
+    /// The proxy has no format: its stdout belongs to the protocol.
+    pub(crate) fn look(&self) -> Look {
+        self.command.as_ref().map(|McpCommand::Install(install)| install.look).unwrap_or_default()
     }
 
     pub(crate) fn perform(self, session: &Session) -> Result<Exit, CommandError> {

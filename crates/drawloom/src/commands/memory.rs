@@ -22,40 +22,40 @@ use crate::{
     commands::{Session, runs::Handle},
     connect::Connection,
     exit::{CommandError, Exit},
-    output::{Format, Style},
+    output::{Format, LocalTime, Style},
 };
 
 /// Shown below the help.
 pub(crate) const HELP: &str = "\
 Examples:
-  drawloom memory set style '\"short\"'              keep a value for yourself
-  drawloom memory get style --agent reviewer        read what the agent reviewer keeps
-  drawloom memory ls review: --tenant               list keys that everybody shares, by prefix
-  drawloom memory search 'lock \"race condition\"'   find entries by words, best first
-  drawloom memory watch --run RUN                   show changes of a tree of runs as they happen
-  drawloom memory export > memory.jsonl             one JSON object a line, with provenance
-  drawloom memory import memory.jsonl               write them again; the same file twice changes nothing";
+  drawloom memory set style short                   store a value for yourself
+  drawloom memory get style --agent reviewer        show a value of the agent reviewer
+  drawloom memory list review: --tenant             list shared keys by prefix
+  drawloom memory search 'lock \"race condition\"'   find entries by words, best match first
+  drawloom memory watch --run last                  show changes of a run's memory as they happen
+  drawloom memory export > memory.jsonl             save all entries, one JSON object per line
+  drawloom memory import memory.jsonl               write them back; importing twice changes nothing";
 
-/// Read, change, search and watch what agents and you keep between runs
+/// Read and change the memory of agents and users
 #[derive(Debug, Subcommand)]
 pub enum Memory {
     /// Show the value of a key
     Get(get::Get),
     /// Set a key to a value
     Set(set::Set),
-    /// List keys by prefix
-    #[command(name = "ls", visible_alias = "list")]
+    /// List keys
+    #[command(visible_alias = "ls")]
     List(list::List),
-    /// Remove keys
+    /// Delete keys
     #[command(name = "rm", visible_alias = "delete")]
     Remove(remove::Remove),
-    /// Find entries by words, best first
+    /// Find entries by words, best match first
     Search(search::Search),
     /// Show changes as they happen
     Watch(watch::Watch),
-    /// Write all entries as JSON, one a line
+    /// Print all entries, one JSON object per line
     Export(export::Export),
-    /// Read entries that `export` wrote
+    /// Write the entries of an exported file
     Import(import::Import),
 }
 
@@ -68,7 +68,7 @@ impl Memory {
             Self::Remove(remove) => remove.look,
             Self::Search(search) => search.look,
             Self::Watch(watch) => watch.look,
-            Self::Export(_) => Look { json: false },
+            Self::Export(export) => export.look,
             Self::Import(import) => import.look,
         }
     }
@@ -91,16 +91,16 @@ impl Memory {
 #[derive(Debug, Clone, Args)]
 #[group(id = "whose", multiple = false)]
 pub(crate) struct Whose {
-    /// The memory of an agent
+    /// Use the memory of this agent
     #[arg(long, value_name = "AGENT")]
     agent: Option<AgentName>,
-    /// The memory of a tree of runs, named by one of its runs
+    /// Use the memory of this run, which it shares with its parent and child runs
     #[arg(long, value_name = "RUN")]
     run: Option<Handle>,
-    /// The memory of a user, where the token may speak for others
+    /// Use the memory of this user, if your token may act for others
     #[arg(long, value_name = "USER")]
     user: Option<UserId>,
-    /// The memory that the whole tenant shares
+    /// Use the memory that all users share
     #[arg(long, visible_alias = "global")]
     tenant: bool,
 }
@@ -145,7 +145,7 @@ pub(crate) fn line_of(value: &Value) -> String {
 }
 
 /// Who wrote an entry and what it replaced, in a line.
-pub(crate) fn written(provenance: &Provenance) -> String {
+pub(crate) fn written(provenance: &Provenance, local: &LocalTime) -> String {
     let who = match (&provenance.run_id, &provenance.agent, &provenance.call) {
         (Some(run), Some(agent), Some(call)) => format!("agent {agent} in call {call} of run {run}"),
         _ => {
@@ -154,5 +154,5 @@ pub(crate) fn written(provenance: &Provenance) -> String {
         }
     };
     let replaced = provenance.replaced.as_ref().map(|replaced| format!("; replaced revision {}", replaced.revision));
-    format!("written {} by {who}{}", provenance.at, replaced.unwrap_or_default())
+    format!("written {} by {who}{}", local.whole_of(&provenance.at), replaced.unwrap_or_default())
 }

@@ -5,21 +5,24 @@ use clap::Subcommand;
 use drawloom_wire::models::{Key, ListModels, Model, ModelList};
 
 use crate::{
-    cli::Look,
+    cli::{Look, Quiet},
     commands::Session,
     connect::{self, Execution, Need},
     exit::{CommandError, Exit},
     output::{Column, Format, Output, Style, Text, count, money},
 };
 
-/// The models that agents can ask
+/// List models
 #[derive(Debug, Subcommand)]
 pub enum Models {
-    /// List them, with tiers, context and price
+    /// List models with their tiers, context size and prices
+    #[command(visible_alias = "ls")]
     List {
-        /// Ask this provider which models it has: one call, with its key
+        /// List the models of this provider instead: one call with its key
         #[arg(long, value_name = "PROVIDER")]
         remote: Option<String>,
+        #[command(flatten)]
+        ids: Quiet,
         /// The format of the output.
         #[command(flatten)]
         look: Look,
@@ -34,7 +37,7 @@ impl Models {
     }
 
     pub(crate) async fn perform(self, session: &Session) -> Result<Exit, CommandError> {
-        let Self::List { remote, .. } = self;
+        let Self::List { remote, ids, .. } = self;
         let ask = ListModels { remote: remote.clone() };
         // Listing reads the config; asking a provider sends it a key.
         let need = if remote.is_some() { Need::Engine(Execution::default()) } else { Need::Config };
@@ -42,6 +45,10 @@ impl Models {
         let output = &session.output;
         match (output.format(), &list.remote) {
             (Format::Json, _) => output.json(&list),
+            (Format::Human, Some(remote)) if ids.quiet => output.ids(remote.iter().map(|model| &model.id)),
+            (Format::Human, None) if ids.quiet => {
+                output.ids(list.models.iter().map(|model| format!("{}/{}", model.provider, model.model)));
+            }
             (Format::Human, Some(remote)) => output.table(
                 [Column::new("model"), Column::new("title").shrinks_to(10).optional(1)],
                 remote.iter().map(|model| {
@@ -55,19 +62,19 @@ impl Models {
 }
 
 const COLUMNS: [Column; 8] = [
-    Column::new("model").shrinks_to(16),
-    Column::new("aliases").shrinks_to(8).optional(3),
-    Column::new("tiers").optional(2),
-    Column::new("agents").shrinks_to(8).optional(4),
+    Column::new("model").shrinks_to(20).keeps_end(),
+    Column::new("aliases").shrinks_to(8).optional(4),
+    Column::new("tiers").shrinks_to(6),
+    Column::new("agents").shrinks_to(8).optional(3),
     Column::new("context").right().optional(5),
-    Column::new("in / 1M").right().optional(6),
-    Column::new("out / 1M").right().optional(6),
+    Column::new("in / 1M").right(),
+    Column::new("out / 1M").right(),
     Column::new("key"),
 ];
 
 fn show(output: &Output, list: &ModelList) {
     if list.models.is_empty() {
-        output.line("no model is named; `drawloom init` writes a first config");
+        output.line("no models; `drawloom init` writes a first config");
     } else {
         output.table(COLUMNS, list.models.iter().map(|model| row(list, model)));
     }
@@ -90,8 +97,8 @@ fn show(output: &Output, list: &ModelList) {
         output.table(columns, rows.iter().map(|row| row.clone().map(Text::new)));
     }
     for provider in list.providers.iter().filter(|provider| provider.key == Key::Missing) {
-        let variable = provider.key_env.as_deref().unwrap_or("its variable");
-        output.note(format!("{} has no key: set {variable}", provider.id));
+        let variable = provider.key_env.as_deref().unwrap_or("its API key variable");
+        output.note(format!("{variable} is not set; provider {} is disabled", provider.id));
     }
 }
 

@@ -1,8 +1,8 @@
-//! `drawloom prune`: removes runs that ended long ago.
+//! `drawloom prune`: deletes old runs, after it has shown how many and asked.
 
 use clap::Args;
 
-use drawloom_wire::runs::PruneRuns;
+use drawloom_wire::runs::{PruneReport, PruneRuns};
 
 use crate::{
     cli::Look,
@@ -12,16 +12,22 @@ use crate::{
     output::{Format, count},
 };
 
-/// Remove runs that ended long ago
+/// Delete old runs
+///
+/// Deletes runs that ended long ago, with their child runs. Runs that have not ended are kept, and so are runs that share a
+/// session or a batch with a run that is kept.
 #[derive(Debug, Args)]
 pub struct Prune {
-    /// How long ago a run must have ended, such as 30d, 12h or 90m
+    /// Delete runs that ended this long ago, such as 30d, 12h or 90m
     #[arg(long, value_name = "AGE", value_parser = crate::commands::age)]
     older_than: u64,
-    /// Only say what would go
-    #[arg(long)]
+    /// Show what would be deleted and delete nothing
+    #[arg(long, conflicts_with = "yes")]
     dry_run: bool,
-    /// Of all tenants, not only your own
+    /// Delete without asking
+    #[arg(long, short)]
+    yes: bool,
+    /// Delete runs of all tenants
     #[arg(long)]
     all_tenants: bool,
     /// The format of the output.
@@ -31,33 +37,65 @@ pub struct Prune {
 
 impl Prune {
     pub(crate) async fn perform(self, session: &Session) -> Result<Exit, CommandError> {
-        let ask = PruneRuns {
-            older_than_seconds: self.older_than,
-            dry_run: self.dry_run,
-            all_tenants: self.all_tenants,
-            idempotency_key: None,
-        };
-        let need = if self.dry_run { Need::Journal } else { Need::Change };
-        let report = connect::with(session, "prune", need, async |it| it.backend.call(&ask).await).await?;
         let output = &session.output;
+        if !self.yes {
+            let preview = self.call(session, Step::Preview).await?;
+            if self.dry_run {
+                match output.format() {
+                    Format::Json => output.json(&preview),
+                    Format::Human => output.line(describe(session, "would delete", &preview)),
+                }
+                return Ok(Exit::Done);
+            }
+            let question = describe(session, "would delete", &preview);
+            if !output.can_ask() {
+                let message = format!("{question}; not deleted, because stdin is not a terminal to ask on");
+                let error = CommandError::usage("no_answer", message);
+                return Err(CommandError { exit: Exit::NeedsInput, ..error }
+                    .with_hint("pass --yes to delete them, or --dry-run to only show this"));
+            }
+            output.note(&question);
+            if preview.runs == 0 {
+                return Ok(Exit::Done);
+            }
+            if !output.confirm("Delete them? [y/N] ")? {
+                output.note("nothing was deleted");
+                return Ok(Exit::NeedsInput);
+            }
+        }
+        let report = self.call(session, Step::Delete).await?;
         match output.format() {
             Format::Json => output.json(&report),
             Format::Human => {
-                let verb = if report.dry_run { "would go" } else { "are gone" };
-                output.line(format!(
-                    "{} runs in {} trees {verb}, with {} records; they ended before {}",
-                    count(report.runs),
-                    count(report.trees),
-                    count(report.records),
-                    report.ended_before,
-                ));
-                if !report.dry_run && report.runs > 0 {
-                    output.note(
-                        "the store keeps its size and reuses the space; `drawloom backup` and `restore` make it small",
-                    );
+                output.line(describe(session, "deleted", &report));
+                if report.runs > 0 {
+                    output.note("the store reuses the space; `drawloom backup` and `drawloom restore` shrink the file");
                 }
             }
         }
         Ok(Exit::Done)
     }
+
+    async fn call(&self, session: &Session, step: Step) -> Result<PruneReport, CommandError> {
+        let (need, dry_run) = match step {
+            Step::Preview => (Need::Journal, true),
+            Step::Delete => (Need::Change, false),
+        };
+        let (older_than_seconds, all_tenants) = (self.older_than, self.all_tenants);
+        let ask = PruneRuns { older_than_seconds, dry_run, all_tenants, idempotency_key: None };
+        connect::with(session, "prune", need, async |it| it.backend.call(&ask).await).await
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Step {
+    Preview,
+    Delete,
+}
+
+/// `would delete 50 runs (38 top-level) that ended before 2026-11-17 19:29:04 CET`
+fn describe(session: &Session, verb: &str, report: &PruneReport) -> String {
+    let before = session.local_time().whole_of(&report.ended_before);
+    let runs = if report.runs == 1 { "1 run".to_owned() } else { format!("{} runs", count(report.runs)) };
+    format!("{verb} {runs} ({} top-level) that ended before {before}", count(report.trees))
 }

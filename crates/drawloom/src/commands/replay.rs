@@ -11,10 +11,12 @@ use crate::{
     output::{Column, Format, Style, Text},
 };
 
-/// Fold a run's journal again and compare every decision with today's
+/// Re-run recorded decisions offline and report differences
+///
+/// No model and no tool is called.
 #[derive(Debug, Args)]
 pub struct Replay {
-    /// The run, or the caller's handle of it
+    /// Run: an id, the start of one, `last`, or a handle
     #[arg(value_name = "RUN")]
     run: Handle,
     /// The format of the output.
@@ -36,28 +38,28 @@ impl Replay {
                 output.table(
                     [
                         Column::new("record").right(),
-                        Column::new("decided then").shrinks_to(12),
-                        Column::new("decided today").shrinks_to(12),
+                        Column::new("recorded").shrinks_to(12),
+                        Column::new("now").shrinks_to(12),
                     ],
                     replay.steps.iter().map(|step| {
                         let today = match &step.today {
                             Some(today) => Text::new(today).style(Style::Bad),
-                            None => Text::new("the same").style(Style::Good),
+                            None => Text::new("same").style(Style::Good),
                         };
                         [Text::new(step.seq.to_string()), Text::new(&step.recorded), today]
                     }),
                 );
                 let differing = replay.steps.iter().filter(|step| step.today.is_some()).count();
                 output.line(format!(
-                    "{} records folded, {} decisions, {differing} of them differ today",
+                    "{} records, {} decisions, {differing} of them differ now",
                     replay.records,
                     replay.steps.len()
                 ));
                 if let Some(error) = &replay.fold_error {
-                    output.line(format!("the fold failed: {error}"));
+                    output.line(format!("cannot replay the journal: {error}"));
                 }
                 if differing > 0 && !replay.same_version {
-                    output.line("older versions wrote to this journal, so differences are no fault");
+                    output.line("an older version wrote this journal, so differences are expected");
                 }
             }
         }

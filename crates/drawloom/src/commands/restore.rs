@@ -29,13 +29,13 @@ use crate::{
 /// Restore the store from a backup
 #[derive(Debug, Args)]
 pub struct Restore {
-    /// A file that `drawloom backup` made
+    /// File that `drawloom backup` wrote
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Replace the store that is there
+    /// Replace an existing store
     #[arg(long)]
     force: bool,
-    /// Let unfinished runs go on from where they were when the backup was made: they may do things twice
+    /// Continue unfinished runs from the time of the backup; they may repeat steps
     #[arg(long, conflicts_with = "cancel")]
     resume: bool,
     /// Cancel unfinished runs
@@ -52,21 +52,19 @@ impl Restore {
         let directory = Project::find_data(&session.globals)?.data;
         if let Err(error) = std::fs::File::open(&self.file) {
             return Err(CommandError::usage("bad_file", format!("{}: {error}", self.file.display()))
-                .with_hint("name a file that `drawloom backup` made"));
+                .with_hint("pass a file that `drawloom backup` wrote"));
         }
         let found = drawloom_store::inspect(&self.file).map_err(explain)?;
         if found.unfinished > 0 && !self.resume && !self.cancel {
-            let message = format!("the backup holds {} unfinished runs", count(found.unfinished));
+            let message = format!("the backup has {} unfinished runs", count(found.unfinished));
             return Err(CommandError { exit: Exit::NeedsInput, ..CommandError::usage("unfinished_runs", message) }
-                .with_hint(
-                    "--resume lets them go on from an older step, so they may do things twice; --cancel ends them",
-                ));
+                .with_hint("pass --resume to continue them (they may repeat steps), or --cancel to cancel them"));
         }
         let lock = directory.lock("restore")?;
         if directory.path().join("drawloom.db").exists() && !self.force {
-            let message = format!("{} holds a store already", directory.path().display());
+            let message = format!("{} already has a store", directory.path().display());
             return Err(CommandError::usage("not_empty", message)
-                .with_hint("make a backup of it, then pass --force to replace it; or choose another --data-dir"));
+                .with_hint("back it up and pass --force to replace it, or pass another --data-dir"));
         }
         let unfinished = drawloom_store::list_unfinished(&self.file).map_err(explain)?;
         let mut cancelled = 0;
@@ -92,13 +90,14 @@ impl Restore {
                 "cancelled": cancelled,
             })),
             Format::Human => {
-                session.output.line(format!("{} runs are back in {}", count(found.runs), directory.path().display()));
+                session.output.line(format!("restored {} runs to {}", count(found.runs), directory.path().display()));
                 match (found.unfinished, self.cancel) {
                     (0, _) => {}
-                    (_, true) => session.output.line(format!("{cancelled} unfinished runs were cancelled")),
+                    (_, true) => session.output.line(format!("cancelled {cancelled} unfinished runs")),
                     (left, false) => session.output.line(format!(
-                        "{} unfinished runs go on from where they were when `drawloom serve` starts",
-                        count(left)
+                        "{} unfinished {} when the server starts: `drawloom restart`",
+                        count(left),
+                        if left == 1 { "run continues" } else { "runs continue" },
                     )),
                 }
             }

@@ -8,7 +8,7 @@ use drawloom_contract::ids::{AgentName, RunId, UserId};
 use drawloom_wire::runs::{Amount, CancelRun, GetRun, RunResult, SpawnRun, Spawned};
 
 use crate::{
-    cli::Look,
+    cli::{Look, Quiet},
     commands::Session,
     connect::{self, Connection, Execution, Need},
     exit::{CommandError, Exit},
@@ -23,34 +23,36 @@ pub(crate) const PROMPT_LIMIT: u64 = 8 * 1024 * 1024;
 /// Why a run was cancelled, when Ctrl-C did it.
 pub(crate) const REASON: &str = "interrupted at the command line";
 
-/// Start one run and follow it to its end
+/// Start a run and follow it
 ///
-/// Ctrl-C cancels the run and waits until it has ended. A second Ctrl-C leaves at once and says whether the run goes on.
+/// Ctrl-C cancels the run and waits until it has ended. A second Ctrl-C exits at once and says whether the run continues.
 #[derive(Debug, Args)]
 pub struct Run {
-    /// The agent; `drawloom agents list` shows them
+    /// Agent to run; see `drawloom agents list`
     #[arg(value_name = "AGENT")]
     agent: AgentName,
-    /// What it is asked; `-` or nothing reads it from stdin
+    /// Prompt; `-` or none reads it from stdin
     #[arg(value_name = "PROMPT")]
     prompt: Option<String>,
-    /// Return as soon as the run is accepted; it goes on in the server
+    /// Return as soon as the run is accepted; it continues in the server
     #[arg(long, conflicts_with = "embedded")]
     detach: bool,
-    /// A key of yours: the same key and prompt is the same run, however often it is sent
+    /// Start at most one run per key: the same key and prompt return the same run
     #[arg(long, value_name = "KEY")]
     idempotency_key: Option<String>,
-    /// Wall-clock limit of the run in seconds, waits included
+    /// Cancel the run after this many seconds, waits included
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=31_536_000))]
     timeout: Option<u64>,
-    /// For whom it runs
+    /// Run on behalf of this user
     #[arg(long, value_name = "USER")]
     user: Option<UserId>,
-    /// Show the model's reasoning too
+    /// Show the model's reasoning
     #[arg(long)]
     thinking: bool,
     #[command(flatten)]
     execution: Execution,
+    #[command(flatten)]
+    ids: Quiet,
     /// The format of the output.
     #[command(flatten)]
     pub(crate) look: Look,
@@ -68,7 +70,7 @@ impl Run {
         };
         let detach = self.detach;
         let thinking = if self.thinking { Thinking::Shown } else { Thinking::Hidden };
-        let execution = self.execution;
+        let (execution, quiet) = (self.execution, self.ids.quiet);
         connect::ask_first(session)?;
         let interrupts = Interrupts::listen();
         let work = async |connection: &Connection| {
@@ -77,9 +79,10 @@ impl Run {
             let watching = Watching { session, connection, interrupts: &interrupts, run: spawned.run_id };
             match detach && !interrupts.any() {
                 true => {
-                    detached(session, &spawned);
+                    detached(session, &spawned, quiet);
                     Ok(Exit::Done)
                 }
+                false if quiet => watching.wait_quietly().await,
                 false => watching.follow(thinking).await,
             }
         };
@@ -88,9 +91,10 @@ impl Run {
 }
 
 /// Says which run goes on without this command.
-fn detached(session: &Session, spawned: &Spawned) {
+fn detached(session: &Session, spawned: &Spawned, quiet: bool) {
     match session.output.format() {
         Format::Json => session.output.json(spawned),
+        Format::Human if quiet => session.output.ids([spawned.run_id]),
         Format::Human => {
             session.output.line(spawned.run_id.to_string());
             session.output.note(format!("follow it with: drawloom runs tail {}", spawned.run_id));
@@ -115,9 +119,9 @@ impl Watching<'_> {
         }
         // A terminal shows the model at work; a file or a program gets the result and nothing else.
         let words = if output.is_terminal() { Words::AsTheyCome } else { Words::None };
-        let currency = match output.shows_progress() {
-            true => connection.backend.currency([Some(Amount::default())]).await,
-            false => String::new(),
+        let currency = match output.format() {
+            Format::Human => connection.backend.currency([Some(Amount::default())]).await,
+            Format::Json => String::new(),
         };
         let mut live = Live::new(output, run, words, thinking, currency);
         let to_the_end = async {
@@ -156,6 +160,16 @@ impl Watching<'_> {
         }
     }
 
+    /// Waits for the end of the run and prints only its id.
+    async fn wait_quietly(&self) -> Result<Exit, CommandError> {
+        let result = match self.interrupts.unless_first(wait(self.connection, self.run)).await? {
+            Some(result) => result,
+            None => self.cancel().await?,
+        };
+        self.session.output.ids([self.run]);
+        Ok(connect::exit_of_status(result.status))
+    }
+
     /// Cancels the run and waits until it has ended.
     async fn cancel(&self) -> Result<RunResult, CommandError> {
         let Self { session, connection, interrupts, run } = *self;
@@ -187,9 +201,9 @@ fn prompt(given: Option<String>) -> Result<String, CommandError> {
         None if std::io::stdin().is_terminal() => {
             return Err(CommandError {
                 exit: Exit::NeedsInput,
-                ..CommandError::usage("no_prompt", "no prompt was given, as an argument or on stdin")
+                ..CommandError::usage("no_prompt", "no prompt: pass one, or pipe it on stdin")
             }
-            .with_hint("give the prompt as an argument, or pipe it: echo 'Hello' | drawloom run AGENT"));
+            .with_hint("example: drawloom run AGENT 'Hello', or: echo 'Hello' | drawloom run AGENT"));
         }
         None => true,
     };
@@ -200,7 +214,7 @@ fn prompt(given: Option<String>) -> Result<String, CommandError> {
     std::io::stdin()
         .take(PROMPT_LIMIT + 1)
         .read_to_string(&mut text)
-        .map_err(|error| CommandError::usage("bad_prompt", format!("the prompt on stdin cannot be read: {error}")))?;
+        .map_err(|error| CommandError::usage("bad_prompt", format!("cannot read the prompt from stdin: {error}")))?;
     if text.len() as u64 > PROMPT_LIMIT {
         return Err(CommandError::usage("bad_prompt", format!("the prompt is longer than {PROMPT_LIMIT} bytes")));
     }

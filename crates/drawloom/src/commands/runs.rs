@@ -20,7 +20,7 @@ use crate::{
 
 pub(crate) use handle::{Handle, Named};
 
-/// Look at runs, follow them, stop them
+/// List, show, follow and cancel runs
 #[derive(Debug, Subcommand)]
 pub enum Runs {
     /// List runs, newest first

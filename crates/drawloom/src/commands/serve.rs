@@ -26,13 +26,13 @@ use crate::{
 /// The pause between two looks at a process that owns the data for a moment.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Serve the agents of the config over HTTP until stopped
+/// Serve the agents of the config over HTTP
 #[derive(Debug, Args)]
 pub struct Serve {
-    /// Where to listen; port 0 takes a free one [default: `listen` of the config, 127.0.0.1:8787]
+    /// Listen on this address; port 0 picks a free port [default: `listen` of the config, or 127.0.0.1:8787]
     #[arg(long, value_name = "IP:PORT")]
     listen: Option<String>,
-    /// Stop after this many seconds without a connection and without an unfinished run
+    /// Stop after this many seconds without connections and active runs
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     idle_exit: Option<u64>,
     /// Leave the session of the process that started it: for a server that `drawloom mcp` starts

@@ -6,7 +6,7 @@ use drawloom_substrate::Skill;
 use serde_json::json;
 
 use crate::{
-    cli::Look,
+    cli::{Look, Quiet},
     commands::Session,
     config,
     exit::{CommandError, Exit},
@@ -14,19 +14,21 @@ use crate::{
     resolve::{self, Resolved},
 };
 
-/// The skills that agents can load
+/// List and show skills
 #[derive(Debug, Subcommand)]
 pub enum Skills {
-    /// List them
-    #[command(visible_alias = "list")]
-    Ls {
+    /// List skills and the agents that can load them
+    #[command(visible_alias = "ls")]
+    List {
+        #[command(flatten)]
+        ids: Quiet,
         /// The format of the output.
         #[command(flatten)]
         look: Look,
     },
-    /// Show the instructions of one
+    /// Show the instructions of a skill
     Show {
-        /// The skill
+        /// Skill name; see `drawloom skills list`
         name: String,
         /// The format of the output.
         #[command(flatten)]
@@ -37,7 +39,7 @@ pub enum Skills {
 impl Skills {
     pub(crate) fn look(&self) -> Look {
         match self {
-            Self::Ls { look } | Self::Show { look, .. } => *look,
+            Self::List { look, .. } | Self::Show { look, .. } => *look,
         }
     }
 
@@ -45,7 +47,7 @@ impl Skills {
         let loaded = config::load_files(&config::find(&session.globals.config)?)?;
         let resolved = resolve::resolve(&loaded, &crate::Extra::default()).map_err(config::refuse)?;
         match self {
-            Self::Ls { .. } => list(session, &resolved),
+            Self::List { ids, .. } => list(session, &resolved, ids),
             Self::Show { name, .. } => show(session, &resolved, &name)?,
         }
         Ok(Exit::Done)
@@ -58,7 +60,7 @@ fn agents(resolved: &Resolved, skill: &Skill) -> Vec<String> {
     all.iter().filter(|agent| agent.skills.contains_key(&skill.name)).map(|agent| agent.name.to_string()).collect()
 }
 
-fn list(session: &Session, resolved: &Resolved) {
+fn list(session: &Session, resolved: &Resolved, ids: Quiet) {
     let output = &session.output;
     let skills: Vec<&Skill> = resolved.skills.all().collect();
     match output.format() {
@@ -71,15 +73,12 @@ fn list(session: &Session, resolved: &Resolved) {
             });
             output.json(&json!({ "skills": skills.collect::<Vec<_>>() }));
         }
+        Format::Human if ids.quiet => output.ids(skills.iter().map(|skill| &skill.name)),
         Format::Human if skills.is_empty() => {
-            output.line("no skills found; list their directories under `skills.directories` in the config");
+            output.line("no skills; add folders under `skills.directories` in the config");
         }
         Format::Human => output.table(
-            [
-                Column::new("skill"),
-                Column::new("agents").shrinks_to(8).optional(1),
-                Column::new("description").shrinks_to(16),
-            ],
+            [Column::new("skill"), Column::new("agents").shrinks_to(8), Column::new("description").shrinks_to(16)],
             skills.iter().map(|skill| {
                 [
                     Text::new(&skill.name).style(Style::Bold),
@@ -96,7 +95,7 @@ fn show(session: &Session, resolved: &Resolved, name: &str) -> Result<(), Comman
         let names: Vec<&str> = resolved.skills.names().collect();
         let hint = match drawloom_contract::suggest::closest(name, names.iter().copied()) {
             Some(meant) => format!("did you mean {meant:?}?"),
-            None => format!("there are: {}", names.join(", ")),
+            None => format!("known skills: {}", names.join(", ")),
         };
         return Err(CommandError::usage("not_found", format!("unknown skill {name:?}")).with_hint(hint));
     };

@@ -15,7 +15,7 @@ use crate::{
     project::{self, Project},
 };
 
-/// Show the project of this folder, its data and its server; it starts nothing
+/// Show the project of this folder, its data and its server
 #[derive(Debug, Args)]
 pub struct Status {
     /// Show all projects of this user

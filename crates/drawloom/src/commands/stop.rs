@@ -19,7 +19,9 @@ use crate::{
     trust::{self, Asking, Origin},
 };
 
-/// Stop the server of this project: steps in flight come to their next record
+/// Stop the server of this project
+///
+/// Current steps finish first. Active runs continue when the server starts again.
 #[derive(Debug, Args)]
 pub struct Stop {
     /// The format of the output.
@@ -35,12 +37,12 @@ impl Stop {
         match (session.output.format(), &stopped) {
             (Format::Json, _) => session.output.json(&json!({ "stopped": stopped, "held_by": holder })),
             (Format::Human, Some(server)) => {
-                session.output.line(format!("the server at {} (process {}) has stopped", server.url, server.pid));
+                session.output.line(format!("stopped the server at {} (process {})", server.url, server.pid));
             }
             (Format::Human, None) => {
-                session.output.line(format!("{} has no server that runs", project.name()));
+                session.output.line(format!("{} has no running server", project.name()));
                 if let Some(holder) = holder {
-                    let held = format!("{} holds its data directory: wait until it has ended", holder.about());
+                    let held = format!("{} is using the data directory: wait until it ends", holder.about());
                     session.output.note(format!("{held}, or end it with `kill {}`", holder.pid));
                 }
             }
@@ -49,7 +51,9 @@ impl Stop {
     }
 }
 
-/// Start the server of this project in the background, anew when it runs; it takes up what was interrupted
+/// Start or restart the server of this project in the background
+///
+/// It resumes interrupted runs, and stops after ten minutes without clients and active runs.
 #[derive(Debug, Args)]
 pub struct Restart {
     /// The format of the output.
@@ -75,9 +79,9 @@ impl Restart {
         match session.output.format() {
             Format::Json => session.output.json(&json!({ "server": server, "stopped": before })),
             Format::Human => {
-                session.output.line(format!("{} is served at {} (process {})", project.name(), server.url, server.pid));
+                session.output.line(format!("serving {} at {} (process {})", project.name(), server.url, server.pid));
                 local.take_notes().into_iter().for_each(|note| session.output.note(note));
-                session.output.note("it stops after ten minutes without a client and an unfinished run");
+                session.output.note("it stops after ten minutes without clients and active runs");
             }
         }
         Ok(Exit::Done)
@@ -88,15 +92,15 @@ impl Restart {
 async fn stop(session: &Session, data: &DataDir) -> Result<Option<ServerFile>, CommandError> {
     let Some(server) = server_of(data) else { return Ok(None) };
     let spinner = session.output.spinner();
-    spinner.set_message(format!("process {} comes to its next records", server.pid));
+    spinner.set_message(format!("process {} is finishing its current steps", server.pid));
     let stopped = local::stop(data, &server, None).await;
     spinner.finish_and_clear();
     match stopped {
         Ok(true) => Ok(Some(server)),
         Ok(false) => Ok(None),
         Err(error) => {
-            let message = format!("process {} cannot be stopped: {error}", server.pid);
-            let hint = format!("end it by hand: kill {}", server.pid);
+            let message = format!("cannot stop process {}: {error}", server.pid);
+            let hint = format!("run: kill {}", server.pid);
             Err(CommandError::failed("cannot_stop", message).with_hint(hint))
         }
     }

@@ -15,13 +15,13 @@ use crate::{
 /// Show what the config can do, and trust it
 #[derive(Debug, Args)]
 pub struct Trust {
-    /// Trust it without a question
+    /// Trust it without asking
     #[arg(long, short)]
     yes: bool,
-    /// Only show what it can do
+    /// Show what it can do and change nothing
     #[arg(long, conflicts_with_all = ["yes", "revoke"])]
     show: bool,
-    /// Stop trusting it; a server that runs goes on
+    /// Stop trusting it; a running server continues
     #[arg(long, conflicts_with = "yes")]
     revoke: bool,
     /// The format of the output.
@@ -31,9 +31,9 @@ pub struct Trust {
 
 /// Shown below the help.
 pub(crate) const HELP: &str = "\
-A config that was found from the current directory starts, calls and changes nothing before it is
-trusted. It is trusted once; a new program, address, writable volume or variable asks again.
-`drawloom init` and an explicit --config trust a config too.";
+Drawloom asks before it first uses a config from the current folder, because a config can start
+programs, use keys and change files. It asks again when the config gets a new program, address,
+writable volume or variable. `drawloom init` and --config FILE also trust a config.";
 
 impl Trust {
     pub(crate) fn perform(self, session: &Session) -> Result<Exit, CommandError> {
@@ -57,7 +57,7 @@ impl Trust {
         match (session.output.format(), asking) {
             (Format::Json, _) => session.output.json(&review.to_json(trusted)),
             (Format::Human, Asking::Never) if !trusted && !self.show => {
-                return Err(review.refusal().with_hint("`drawloom trust --yes` agrees without a question"));
+                return Err(review.refusal().with_hint("`drawloom trust --yes` trusts it without asking"));
             }
             (Format::Human, _) => report(session, &review, trusted, self.show || known || self.yes),
         }
@@ -71,7 +71,7 @@ fn report(session: &Session, review: &Review, trusted: bool, with_list: bool) {
     let file = review.file().display();
     let mut lines = review.lines().peekable();
     if with_list && lines.peek().is_none() {
-        output.line(format!("{file} starts no program, gets no key and changes no files: it needs no trust"));
+        output.line(format!("{file} starts no programs, uses no keys and changes no files: it needs no trust"));
         return;
     }
     if with_list {
@@ -90,7 +90,7 @@ fn revoke(session: &Session, files: &[std::path::PathBuf]) -> Result<Exit, Comma
     let output = &session.output;
     match output.format() {
         Format::Json => output.json(&json!({ "file": file, "revoked": revoked })),
-        Format::Human if revoked => output.line(format!("{} is not trusted any more", file.display())),
+        Format::Human if revoked => output.line(format!("{} is no longer trusted", file.display())),
         Format::Human => output.line(format!("{} was not trusted", file.display())),
     }
     Ok(Exit::Done)

@@ -17,10 +17,10 @@ use crate::{
     resolve,
 };
 
-/// Check config files and report every mistake
+/// Check config files and report every error
 #[derive(Debug, Args)]
 pub struct Validate {
-    /// The files, laid over each other in this order [default: the files that `serve` would read]
+    /// Files to check as one config; later ones win [default: the config of this folder]
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
     /// The format of the output.

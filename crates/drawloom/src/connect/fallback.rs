@@ -205,6 +205,16 @@ impl Backend for Fallback {
         }
     }
 
+    async fn follow_past(&self, run: RunId) -> Result<Events, CommandError> {
+        if self.own.get().is_none() && server_of(&self.project.data).is_some() {
+            return Ok(self.client.follow_past(run).map_err(CommandError::from).boxed());
+        }
+        match self.own().await? {
+            Some(own) => own.backend.follow_past(run).await,
+            None => Ok(self.client.follow_past(run).map_err(CommandError::from).boxed()),
+        }
+    }
+
     async fn follow_tree(&self, run: RunId, after: u64) -> Result<Events, CommandError> {
         if self.own.get().is_none() && server_of(&self.project.data).is_some() {
             return Ok(self.client.follow_tree(run, after).map_err(CommandError::from).boxed());

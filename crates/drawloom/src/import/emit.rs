@@ -81,7 +81,7 @@ pub(super) fn flow(value: &Value) -> String {
 }
 
 /// A text on one line: as it is when nothing in it means anything to YAML, else quoted.
-fn scalar(text: &str) -> String {
+pub(crate) fn scalar(text: &str) -> String {
     let begins = text.starts_with(|sign: char| sign.is_ascii_alphabetic() || sign == '_');
     let plain = |sign: char| {
         sign.is_ascii_alphanumeric() || "_-./@() ;!?".contains(sign) || (sign > '\u{a0}' && is_printable(sign))
@@ -122,7 +122,7 @@ fn is_printable(sign: char) -> bool {
 }
 
 /// Whether a text of several lines can be a block, which keeps it as it is.
-fn is_block(text: &str) -> bool {
+pub(crate) fn is_block(text: &str) -> bool {
     text.contains('\n')
         && !text.trim().is_empty()
         && text.chars().all(|sign| is_printable(sign) || sign == '\n' || sign == '\t')
@@ -131,7 +131,7 @@ fn is_block(text: &str) -> bool {
 }
 
 /// A literal block: its header, and its lines.
-fn block(text: &str, indent: usize) -> String {
+pub(crate) fn block(text: &str, indent: usize) -> String {
     let pad = " ".repeat(indent);
     let first = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
     // Else the first line's blanks would count as indentation.

@@ -196,6 +196,9 @@ pub(crate) fn write(plan: &Plan) -> Result<(), CommandError> {
     let made =
         if plan.copies.is_empty() { None } else { Some(make_folders(parent).map_err(|error| explain(parent, error))?) };
     staging::clean(parent);
+    staging::clean_files(
+        request.into.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new(".")),
+    );
     let staged = match &made {
         Some(_) => Some(Staging::new(parent, &request.skills).map_err(|error| explain(parent, error))?),
         None => None,

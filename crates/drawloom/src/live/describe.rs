@@ -41,7 +41,7 @@ pub(crate) fn describe(event: &Event, currency: &str) -> Option<(&'static str, S
                 Some("rate_limit") => ("…", format!("waiting for the provider's rate limit{most}")),
                 Some("budget") => ("…", format!("waiting for the tree's budget{most}")),
                 Some(other) => ("…", format!("waiting for a {other}{most}")),
-                None if data["until"].is_null() => ("…", "waiting for its calls".into()),
+                None if data["until"].is_null() => ("…", "waiting for tool calls".into()),
                 None => ("…", format!("waiting{most}")),
             }
         }
@@ -207,7 +207,7 @@ mod tests {
         · 1,200 tokens in, 34 out, $0.012
         · 9 tokens in, 1 out, ~$0.500 (assumed: the provider did not report it)
         … waiting for the provider's rate limit, at most 1.5 s
-        … waiting for its calls
+        … waiting for tool calls
         ⇄ a/x → b/y: too busy
         ↻ retrying the model call (attempt 2) after 500 ms
         ! model call failed (attempt 3): cut; it may be charged; no retries left

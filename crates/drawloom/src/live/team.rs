@@ -136,8 +136,8 @@ impl Team {
         let open = self.members.iter().filter(|child| child.parent == Some(member.run) && child.end.is_none()).count();
         match (&member.end, &member.state) {
             (Some(end), _) => end.status.as_str().replace('_', " "),
-            (None, _) if open == 1 => "waiting for 1 child run".to_owned(),
-            (None, _) if open > 1 => format!("waiting for {open} child runs"),
+            (None, _) if open == 1 => "waiting for 1 run".to_owned(),
+            (None, _) if open > 1 => format!("waiting for {open} runs"),
             (None, State::Queued) => member.about("queued"),
             (None, _) if !member.calls.is_empty() => {
                 let heads: Vec<&str> = member.calls.values().map(String::as_str).collect();

@@ -50,6 +50,16 @@ impl LocalTime {
         self.offset.to_datetime(stamp(time)).strftime("%H:%M:%S.%3f").to_string()
     }
 
+    /// An RFC 3339 time as [`Self::brief`] tells it; any other text as it is.
+    pub fn brief_of(&self, text: &str) -> String {
+        Self::parse(text).map_or_else(|| text.to_owned(), |time| self.brief(time))
+    }
+
+    /// An RFC 3339 time as [`Self::whole`] tells it; any other text as it is.
+    pub fn whole_of(&self, text: &str) -> String {
+        Self::parse(text).map_or_else(|| text.to_owned(), |time| self.whole(time))
+    }
+
     /// An RFC 3339 time as a timestamp.
     pub fn parse(text: &str) -> Option<Timestamp> {
         text.parse::<jiff::Timestamp>().ok().map(|time| Timestamp::from_millis(time.as_millisecond()))

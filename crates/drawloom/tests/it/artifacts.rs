@@ -125,7 +125,7 @@ fn a_download_never_replaces_a_file_by_accident() {
     let home = home();
     let run = spawn(&home, "lead")["run_id"].as_str().expect("an id").to_owned();
     let get = |more: &[&str]| -> Ran {
-        let words = ["artifacts", "get", &run, "page/index.html", "--output", "page.html"];
+        let words = ["artifacts", "get", &run, "page/index.html", "--to", "page.html"];
         home.run(&[&words, more].concat())
     };
     get(&[]).exits(0);

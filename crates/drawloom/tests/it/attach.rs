@@ -124,7 +124,7 @@ fn a_token_closes_the_server_and_opens_it_again() {
     let refused = elsewhere.run(&["runs", "list", "--url", &server.url]).exits(2);
     assert_eq!(
         refused.stderr,
-        "error: this server wants a token, and the request has none\n\
+        "error: a token is required\n\
          hint: send Authorization: Bearer TOKEN; the CLI takes it from DRAWLOOM_TOKEN\n"
     );
     let with = |token: &str| home.finish(home.command(&["runs", "list"]).env("DRAWLOOM_TOKEN", token));
@@ -163,7 +163,7 @@ fn principals_whose_tokens_are_missing_do_not_leave_the_server_open() {
 fn a_server_that_is_not_there_is_an_error_that_says_so() {
     let home = Home::new();
     let ran = home.run(&["runs", "list", "--url", "http://127.0.0.1:9"]).exits(1);
-    assert!(ran.stderr.starts_with("error: no connection to http://127.0.0.1:9"), "{ran:?}");
+    assert!(ran.stderr.starts_with("error: cannot connect to http://127.0.0.1:9"), "{ran:?}");
     let ran = home.run(&["runs", "list", "--url", "nonsense"]).exits(2);
     assert!(ran.stderr.contains("is not an address"), "{ran:?}");
 }

@@ -305,7 +305,7 @@ fn a_run_inside_the_command_is_what_the_screen_says() {
         embedded("drawloom run worker 'stream a'", &Moment::AtOnce, press, &[]);
         embedded("drawloom run worker 'stream a'", &Moment::Shows(ASKING), press, ENDS);
         embedded("drawloom run worker 'command a'", &Moment::CommandRuns, press, ENDS);
-        embedded("drawloom run lead 'go'", &Moment::Shows("waiting for 2 child runs"), press, ENDS);
+        embedded("drawloom run lead 'go'", &Moment::Shows("waiting for 2 runs"), press, ENDS);
     }
 }
 
@@ -313,7 +313,7 @@ fn a_run_inside_the_command_is_what_the_screen_says() {
 fn a_run_on_a_server_that_the_command_started_is_what_the_screen_says() {
     for press in BOTH {
         started("drawloom run worker 'stream a'", &Moment::Shows(ASKING), press, LEAVES);
-        started("drawloom run lead 'go'", &Moment::Shows("waiting for 2 child runs"), press, LEAVES);
+        started("drawloom run lead 'go'", &Moment::Shows("waiting for 2 runs"), press, LEAVES);
     }
     let commands = "drawloom batch --agent worker 'command a' 'stream b'";
     started(commands, &Moment::CommandRuns, Press::Once, &["0 of 2 completed"]);
@@ -337,7 +337,7 @@ fn a_run_on_a_server_is_what_the_screen_says() {
     for press in BOTH {
         served("drawloom run worker 'stream a'", &Moment::Shows(ASKING), press, LEAVES);
         served("drawloom run worker 'command a'", &Moment::CommandRuns, press, LEAVES);
-        served("drawloom run lead 'go'", &Moment::Shows("waiting for 2 child runs"), press, LEAVES);
+        served("drawloom run lead 'go'", &Moment::Shows("waiting for 2 runs"), press, LEAVES);
         served("drawloom run worker 'write a'", &Moment::Ended, press, &["✓ completed"]);
     }
 }
@@ -364,7 +364,7 @@ fn the_demo_ends_and_leaves_nothing() {
     for press in BOTH {
         for moment in [
             Moment::AtOnce,
-            Moment::Shows("A lead agent hands"),
+            Moment::Shows("A lead agent gives"),
             Moment::Shows("readers ["),
             Moment::Shows("reader completed"),
             Moment::Ended,

@@ -17,6 +17,15 @@ fn the_demo_needs_nothing_and_shows_a_real_fan_out() {
     }
     assert!(ran.stdout.contains("curl -s http://127.0.0.1:8787/v1/runs"), "{ran:?}");
     assert!(!home.data().exists(), "it keeps away from the data directory");
+    // What it prints can be run as it is.
+    let commands: Vec<&str> = ran.stdout.lines().filter_map(|line| line.trim().strip_prefix("drawloom ")).collect();
+    assert_eq!(commands.len(), 2, "{ran:?}");
+    for command in commands {
+        let command = command.replace("<home>", &home.path().to_string_lossy());
+        let shown = home.run(&command.split(' ').collect::<Vec<_>>()).exits(0);
+        assert!(shown.stdout.contains("lead"), "{shown:?}");
+    }
+    home.run(&["demo"]).exits(0);
 }
 
 #[test]

@@ -2,7 +2,6 @@
 
 use std::{collections::BTreeMap, fmt::Write as _, fs, path::PathBuf};
 
-use clap::CommandFactory as _;
 use drawloom::errors::{ERRORS, Group};
 use drawloom_contract::limits::Amount;
 use drawloom_server::Operations;
@@ -297,11 +296,13 @@ fn errors_are_described() {
 
 #[test]
 fn the_command_line_is_described() {
-    let mut command = drawloom::cli::Cli::command().term_width(100);
+    let mut command = drawloom::cli::Cli::described().term_width(100);
     command.build();
     let mut text = String::from(
-        "# Command line\n\nExit codes: 0 done, 1 it ran but failed, 2 usage or config, 3 it needs input. Every command takes `--json`.\n",
+        "# Command line\n\nExit codes: 0 success, 1 failure, 2 usage or config error, 3 input needed.\n\nResults go to stdout, everything else to stderr. `--json` (or `-o json`), `-o yaml` and `-o wide` choose the format. With JSON or YAML, a command that fails prints `{ \"error\": { \"code\", \"message\", \"hint\" } }` to stdout in place of its result, and exits with a code other than 0; a command line that cannot be parsed is reported as text on stderr. [Error codes](errors.md)\n",
     );
+    let options = command.find_subcommand_mut("options").expect("it has them").render_help().to_string();
+    write!(text, "\n## Global options\n\n```text\n{}\n```\n", options.trim_end()).expect("text");
     describe(&mut text, &mut command);
     page("command-line.md", &text);
 }
@@ -309,8 +310,8 @@ fn the_command_line_is_described() {
 fn describe(text: &mut String, command: &mut clap::Command) {
     let name = command.get_bin_name().unwrap_or(command.get_name()).to_owned();
     let help = command.render_help().to_string();
-    // What every command takes is shown once, by the binary alone.
-    let own = if name == "drawloom" { &help } else { help.split("\nWhere things are:").next().unwrap_or_default() };
+    // The global options have a section of their own.
+    let own = help.trim_end().trim_end_matches("Global options: see `drawloom help options`");
     write!(text, "\n## {name}\n\n```text\n{}\n```\n", own.trim_end()).expect("text");
     let names: Vec<String> = command
         .get_subcommands()
@@ -383,8 +384,8 @@ fn every_error_code_in_the_sources_is_in_the_list_and_none_is_left_over() {
 
 #[test]
 fn hand_written_pages_name_only_things_that_are_there() {
-    let names: Vec<String> =
-        drawloom::cli::Cli::command().get_subcommands().map(|below| below.get_name().to_owned()).collect();
+    let command = drawloom::cli::Cli::described();
+    let names: Vec<&str> = command.get_subcommands().map(|below| below.get_name()).chain(["help"]).collect();
     let mention = Regex::new(r"`drawloom ([a-z]+)").expect("a pattern");
     let link = Regex::new(r"\]\(([^)#:]+\.md)").expect("a pattern");
     let docs = workspace().join("docs");
@@ -392,7 +393,7 @@ fn hand_written_pages_name_only_things_that_are_there() {
     for entry in fs::read_dir(&docs).expect("docs").flatten().filter(|entry| entry.path().is_file()) {
         let text = fs::read_to_string(entry.path()).expect("a page");
         for found in mention.captures_iter(&text) {
-            assert!(names.contains(&found[1].to_owned()), "{:?} mentions drawloom {}", entry.path(), &found[1]);
+            assert!(names.contains(&&found[1]), "{:?} mentions drawloom {}", entry.path(), &found[1]);
         }
         for found in link.captures_iter(&text) {
             assert!(docs.join(&found[1]).exists(), "{:?} links to {}", entry.path(), &found[1]);

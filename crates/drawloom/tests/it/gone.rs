@@ -33,14 +33,16 @@ fn a_server_whose_data_is_deleted_says_so_and_no_second_one_starts_beside_it() {
         assert!((ran.stdout.clone() + &ran.stderr).contains("store_gone"), "{ran:?}");
     }
     assert!(complete().contains("store_gone"), "not an empty list");
-    let health = get(&server.url, "/healthz");
-    assert!(health.starts_with("HTTP/1.1 503") && health.contains("store_gone"), "{health}");
+    for path in ["/healthz", "/readyz"] {
+        let health = get(&server.url, path);
+        assert!(health.starts_with("HTTP/1.1 503") && health.contains("store_gone"), "{path}: {health}");
+    }
     // The lock file went with the directory; the server still has the path.
     let second = home.run(&["serve", "--json", "--listen", "127.0.0.1:0"]).exits(2).json();
     assert_eq!(second["error"]["code"], json!("in_use"), "{second}");
     let said = server.stop_and_read();
-    assert!(said.contains("was deleted or moved away while the server was using it"), "{said}");
-    assert_eq!(said.matches("a group of entries was not written").count(), 1, "said once:\n{said}");
+    assert!(said.contains("was deleted or moved while the server was using it"), "{said}");
+    assert_eq!(said.matches("cannot write a group of entries").count(), 1, "said once:\n{said}");
     home.serve();
 }
 

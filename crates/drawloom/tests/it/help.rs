@@ -1,6 +1,11 @@
 //! What the command line says of itself.
 
+use drawloom::cli::Cli;
+
 use crate::support::Home;
+
+/// The last line of every help.
+const GLOBALS: &str = "Global options: see `drawloom help options`";
 
 #[test]
 fn the_binary_alone_explains_itself() {
@@ -16,7 +21,7 @@ fn every_command_has_help() {
     for command in [
         "init",
         "import claude-code",
-        "skills ls",
+        "skills list",
         "serve",
         "mcp",
         "mcp install",
@@ -47,8 +52,7 @@ fn every_command_has_help() {
         let mut arguments: Vec<&str> = command.split(' ').collect();
         arguments.push("--help");
         let help = home.run(&arguments).exits(0).stdout;
-        // What every command takes is shown once, by the binary alone.
-        let own = help.split("\nWhere things are:").next().unwrap_or_default();
+        let own = help.trim_end().strip_suffix(GLOBALS).unwrap_or_else(|| panic!("{help}"));
         all.push_str(&format!("$ drawloom {command} --help\n{}\n\n", own.trim_end()));
     }
     insta::assert_snapshot!("commands", all);
@@ -68,4 +72,91 @@ fn a_command_line_that_makes_no_sense_exits_2() {
 fn completions_are_printed_for_a_shell() {
     let ran = Home::new().run(&["completions", "bash"]).exits(0);
     assert!(ran.stdout.contains("complete -F _drawloom"), "{}", ran.stdout.len());
+}
+
+#[test]
+fn the_global_options_are_behind_one_line() {
+    let home = Home::new();
+    let options = home.run(&["help", "options"]).exits(0).stdout;
+    insta::assert_snapshot!("options", options);
+    assert_eq!(home.run(&["options"]).exits(0).stdout, options);
+    assert!(!home.run(&["runs", "list", "--help"]).exits(0).stdout.contains("--data-dir"));
+}
+
+/// All commands that do something, with their full names.
+fn leaves(command: &clap::Command, path: &str, found: &mut Vec<(String, clap::Command)>) {
+    let below: Vec<_> = command.get_subcommands().filter(|below| below.get_name() != "help").collect();
+    if below.is_empty() {
+        found.push((path.to_owned(), command.clone()));
+    }
+    for below in below {
+        leaves(below, &format!("{path} {}", below.get_name()), found);
+    }
+}
+
+fn all_leaves() -> Vec<(String, clap::Command)> {
+    let mut found = Vec::new();
+    leaves(&Cli::described(), "drawloom", &mut found);
+    found.retain(|(path, _)| path != "drawloom options");
+    found
+}
+
+#[test]
+fn every_command_has_json_and_every_list_is_also_ls() {
+    for (path, command) in all_leaves() {
+        assert!(command.get_arguments().any(|argument| argument.get_id() == "json"), "{path} lacks --json");
+        if path.ends_with(" list") {
+            assert!(command.get_visible_aliases().any(|alias| alias == "ls"), "{path} lacks ls");
+            assert!(command.get_arguments().any(|argument| argument.get_id() == "quiet"), "{path} lacks -q");
+        }
+    }
+}
+
+#[test]
+fn every_command_has_examples_that_parse() {
+    let mut checked = 0;
+    for (path, command) in all_leaves() {
+        let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+        let (_, examples) = help.split_once("Examples:\n").unwrap_or_else(|| panic!("{path} has no examples"));
+        let examples = examples.lines().take_while(|line| !line.is_empty());
+        for example in examples.map(str::trim).filter(|line| line.contains("drawloom ")) {
+            let line = example.split("   ").next().unwrap_or_default();
+            let line = line.rsplit("| ").next().unwrap_or_default().split(" > ").next().unwrap_or_default();
+            let words = words(line);
+            assert!(example.len() < 100, "too long: {example}");
+            if let Err(error) = Cli::described().try_get_matches_from(&words) {
+                panic!("{example}: {error}");
+            }
+            checked += 1;
+        }
+    }
+    assert!(checked > 60, "{checked}");
+}
+
+/// The words of a command line, as far as examples need a shell.
+fn words(line: &str) -> Vec<String> {
+    let (mut words, mut quoted) = (vec![String::new()], false);
+    for sign in line.chars() {
+        match sign {
+            '\'' => quoted = !quoted,
+            ' ' if !quoted => words.push(String::new()),
+            _ => words.last_mut().expect("there is one").push(sign),
+        }
+    }
+    words.retain(|word| !word.is_empty());
+    words
+}
+
+#[test]
+fn help_lines_begin_with_a_verb_or_a_noun_and_not_with_an_article() {
+    for (path, command) in all_leaves() {
+        let about = command.get_about().map(ToString::to_string).unwrap_or_default();
+        let shown = command.get_arguments().filter(|argument| !argument.is_hide_set());
+        let arguments = shown.filter_map(|argument| argument.get_help()).map(ToString::to_string);
+        for text in arguments.chain([about]) {
+            let first = text.split(' ').next().unwrap_or_default();
+            assert!(first.starts_with(|sign: char| sign.is_ascii_uppercase()), "{path}: {text}");
+            assert!(!["The", "A", "An", "Only", "Whether", "Where", "What", "It"].contains(&first), "{path}: {text}");
+        }
+    }
 }

@@ -4,6 +4,7 @@ mod answers;
 mod calls;
 pub(crate) mod client;
 mod firewall;
+mod lean;
 mod listing;
 mod lost;
 mod sessions;

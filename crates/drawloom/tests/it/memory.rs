@@ -100,7 +100,7 @@ fn a_file_that_was_exported_can_be_imported_again_and_changes_only_what_differs(
     let first: Value = serde_json::from_str(exported.lines().next().expect("a line")).expect("JSON");
     assert_eq!((&first["key"], &first["provenance"]["operation"]), (&json!("k0"), &json!("set_memory")));
     home.write("memory.jsonl", &exported);
-    assert_eq!(home.run(&["memory", "import", "memory.jsonl", "--tenant"]).exits(0).stdout, "3 entries are imported\n");
+    assert_eq!(home.run(&["memory", "import", "memory.jsonl", "--tenant"]).exits(0).stdout, "imported 3 entries\n");
     home.run(&["memory", "set", "k0", "changed", "--tenant"]).exits(0);
     home.run(&["memory", "import", "memory.jsonl", "--tenant"]).exits(0);
     let kept = home.run(&["memory", "get", "k0", "--tenant"]).exits(0).stdout;
@@ -152,7 +152,29 @@ fn a_line_without_a_value_is_refused_with_its_number_and_nothing_is_written() {
     home.run(&["memory", "import", "kept.jsonl", "--embedded"]).exits(0);
     assert_eq!(home.run(&["memory", "get", "a"]).exits(0).stdout, "null\n", "null is a value");
     let unknown = home.run(&["memory", "set", "k", "1", "--agent", "reveiwer", "--embedded"]).exits(0);
-    assert!(unknown.stderr.contains("warning: there is no agent reveiwer now"), "{unknown:?}");
+    assert!(unknown.stderr.contains("warning: unknown agent reveiwer"), "{unknown:?}");
+}
+
+#[test]
+fn a_tree_that_has_ended_keeps_its_memory_and_a_repeat_still_gets_its_first_answer() {
+    let home = home();
+    let text = CONFIG.replace("- { text: \"{{prompt}}\" }", "- { text: \"{{prompt}}\", delay_ms: 600000 }")
+        + "  sleeper: { tools: [], agents: [], hosts: [], volumes: [] }\n";
+    home.write("drawloom.yaml", &text);
+    let _server = home.serve();
+    let run = home.run(&["run", "sleeper", "x", "--detach", "--json"]).exits(0).json();
+    let run = run["run_id"].as_str().expect("a run").to_owned();
+    let set = |value: &str, key: &str| {
+        let (run, value, key) = (format!("run_id={run}"), format!("value={value}"), format!("idempotency_key={key}"));
+        home.run(&["call", "set_memory", "scope=run", &run, "key=k", &value, &key])
+    };
+    let first = set("1", "one").exits(0).json();
+    home.run(&["runs", "cancel", &run]).exits(0);
+    home.run(&["runs", "show", &run, "--wait"]).exits(0);
+    assert_eq!(set("1", "one").exits(0).json(), first, "it happened before");
+    let refused = set("2", "two");
+    assert!(refused.code != 0 && refused.stdout.contains("run_ended"), "{refused:?}");
+    assert_eq!(home.run(&["memory", "get", "k", "--run", &run]).exits(0).stdout, "1\n");
 }
 
 #[test]
@@ -164,7 +186,7 @@ fn a_tool_without_its_gate_and_a_gate_without_its_tool_are_told() {
     );
     home.write("drawloom.yaml", &config);
     let said = home.run(&["validate", "drawloom.yaml", "--json"]).exits(0).stdout;
-    assert!(said.contains("lists the tool Memory but its gate `memory_scopes` is empty"), "{said}");
+    assert!(said.contains("lists the tool Memory but `memory_scopes` is empty"), "{said}");
     assert!(said.contains("has a gate `memory_scopes` but does not list the tool Memory"), "{said}");
     let run = home.run(&["run", "reviewer", "x", "--json"]).exits(0).json();
     let run = run["run_id"].as_str().expect("a run").to_owned();

@@ -153,7 +153,7 @@ fn reads_and_cancels_without_a_server_start_none() {
     let waits = home.run(&["runs", "show", &run, "--wait"]).exits(2);
     assert!(waits.stderr.contains("no process executes it") && waits.stderr.contains("drawloom restart"), "{waits:?}");
     home.run(&["runs", "cancel", &run]).exits(0);
-    home.run(&["prune", "--older-than", "1d"]).exits(0);
+    home.run(&["prune", "--older-than", "1d", "--yes"]).exits(0);
     assert!(server(&home).is_null() && !home.data().join("serve.log").exists());
     assert_eq!(runs(&home)[0]["status"], "cancelled");
 }

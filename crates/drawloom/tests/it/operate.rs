@@ -17,18 +17,43 @@ fn old_runs_are_pruned_and_a_dry_run_only_says_so() {
     home.run(&["run", "echo", "one"]).exits(0);
     home.run(&["run", "echo", "two"]).exits(0);
     home.run(&["run", "echo", "slow", "--detach"]).exits(0);
-    assert_eq!(home.run(&["prune", "--older-than", "30d", "--json"]).exits(0).json()["runs"], 0);
+    assert_eq!(home.run(&["prune", "--older-than", "30d", "--yes", "--json"]).exits(0).json()["runs"], 0);
     let dry = home.run(&["prune", "--older-than", "0s", "--dry-run"]).exits(0);
-    assert!(dry.stdout.starts_with("2 runs in 2 trees would go"), "{dry:?}");
+    assert!(dry.stdout.starts_with("would delete 2 runs (2 top-level) that ended before 2"), "{dry:?}");
+    assert!(dry.stdout.ends_with(" UTC\n"), "{dry:?}");
     assert_eq!(count(&home), 3);
-    let done = home.run(&["prune", "--older-than", "0s", "--json"]).exits(0).json();
+    // Without a terminal nobody can be asked.
+    let refused = home.run(&["prune", "--older-than", "0s"]).exits(3);
+    assert!(refused.stderr.contains("would delete 2 runs") && refused.stderr.contains("pass --yes"), "{refused:?}");
+    assert_eq!(home.run(&["prune", "--older-than", "0s", "--json"]).exits(3).json()["error"]["code"], "no_answer");
+    assert_eq!(count(&home), 3);
+    let done = home.run(&["prune", "--older-than", "0s", "--yes", "--json"]).exits(0).json();
     assert_eq!((&done["runs"], &done["dry_run"]), (&Value::from(2), &Value::from(false)));
     assert_eq!(count(&home), 1, "what is unfinished stays");
-    for bad in ["soon", "5y", "-1d", ""] {
+    for bad in ["soon", "5y", "-1d", "30", ""] {
         home.run(&["prune", "--older-than", bad]).exits(2);
     }
+    let unit = home.run(&["prune", "--older-than", "30"]).exits(2);
+    assert!(unit.stderr.contains("did you mean 30d?"), "{unit:?}");
     assert_eq!(server.stop(), Some(0));
-    home.run(&["prune", "--older-than", "0s"]).exits(0);
+    home.run(&["prune", "--older-than", "0s", "--yes"]).exits(0);
+}
+
+#[test]
+fn prune_asks_at_a_terminal_and_deletes_only_after_a_yes() {
+    let home = Home::new();
+    home.run(&["run", "echo", "one"]).exits(0);
+    let terminal = crate::terminal::Terminal::open(&home, "100");
+    for (answer, left) in [("", 1), ("n", 1), ("y", 0)] {
+        terminal.type_line("clear; drawloom prune --older-than 0s; echo \"exit $?\"");
+        let asked = terminal.wait_until("the question", |screen| screen.ends_with("Delete them? [y/N]"));
+        assert!(asked.contains("would delete 1 run (1 top-level) that ended before 2"), "{asked}");
+        terminal.type_line(answer);
+        let ended = terminal.wait_until("the end", |screen| screen.contains("\nexit "));
+        let (said, code) = if left == 0 { ("deleted 1 run", "exit 0") } else { ("nothing was deleted", "exit 3") };
+        assert!(ended.contains(said) && ended.contains(code), "{ended}");
+        assert_eq!(count(&home), left);
+    }
 }
 
 #[test]

@@ -42,12 +42,11 @@ fn errors_of_tools_are_told_to_the_model_and_the_run_goes_on() {
             played.calls,
             [
                 ("fail".to_owned(), true, "it did not work".to_owned()),
-                ("refuse".to_owned(), true, "the MCP server out refused `refuse`: I will not (code -32602)".to_owned()),
+                ("refuse".to_owned(), true, "the MCP server out rejected `refuse`: I will not (code -32602)".to_owned()),
                 (
                     "nonsense".to_owned(),
                     true,
-                    "the answer of the MCP server out to `nonsense` is not the result of a tool. Whether the call had an \
-                     effect is not known"
+                    "the response of the MCP server out to `nonsense` is not a tool result. The call may have taken effect"
                         .to_owned()
                 ),
 
@@ -63,9 +62,9 @@ fn an_answer_that_cannot_be_read_leaves_the_call_in_doubt() {
     for wire in [Wire::Stdio, Wire::Http] {
         let played = Play::new(wire, &[]).turn("garbled", json!({})).turn("echo", json!({"text": "still here"})).run();
         let (_, is_error, text) = &played.calls[0];
-        let begins = "the answer of the MCP server out to `garbled` cannot be read: ";
+        let begins = "cannot read the response of the MCP server out to `garbled`: ";
         assert!(*is_error && text.starts_with(begins) && !text.contains("refused"), "{wire:?}: {text}");
-        assert!(text.ends_with(". Whether the call had an effect is not known"), "{wire:?}: {text}");
+        assert!(text.ends_with(". The call may have taken effect"), "{wire:?}: {text}");
         assert_eq!(played.calls[1].2, "still here", "{wire:?}");
     }
 }
@@ -78,9 +77,10 @@ fn the_operators_filter_and_the_agents_list_decide_which_tools_there_are() {
         .turn("hang", json!({}))
         .turn("echo", json!({"text": "hello"}))
         .run();
-    let hidden = "tools: `mcp__out__hang` is missing: the server has no such tool, or the operator's filter hides it";
+    let hidden =
+        "tools: `mcp__out__hang` not available: the MCP server has no such tool, or the config's filter hides it";
     assert_eq!(played.result["warnings"], json!([hidden]));
-    let refusal = "there is no tool `mcp__out__hang` for this agent; it has mcp__out__echo, mcp__out__fail";
+    let refusal = "unknown tool \"mcp__out__hang\"; this agent's tools: mcp__out__echo, mcp__out__fail";
     assert_eq!(played.texts(), [refusal, "hello"]);
 }
 
@@ -92,11 +92,10 @@ fn doctor_says_whether_a_server_starts_and_what_it_has() {
         ran.stdout.contains("mcp server      out: it answers in ") && ran.stdout.contains(" and has 28 tools"),
         "{ran:#?}"
     );
-    assert!(ran.stdout.contains("`mcp__out__wrong_type` is left out"), "{ran:#?}");
+    assert!(ran.stdout.contains("`mcp__out__wrong_type` omitted"), "{ran:#?}");
     let play = Play::new(Wire::Stdio, &["start=die"]);
     let ran = play.finish(&["doctor"]).exits(1);
-    let said =
-        "out: the MCP server out is not available: it exited with code 7; it last said: this server dies at once";
+    let said = "out: the MCP server out is not available: it exited with code 7; last output: this server dies at once";
     let text = ran.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(text.contains(said) && text.contains("FAIL mcp server"), "{ran:#?}");
 }
@@ -119,7 +118,7 @@ fn a_tool_that_comes_later_is_there_for_the_next_run() {
     let _server = play.serve();
     let run = || play.look(play.finish(&["run", "a", "begin", "--json"]).exits(0).json());
     let first = run();
-    assert!(first.failure(1).starts_with("there is no tool `mcp__out__grown` for this agent"), "{first:#?}");
+    assert!(first.failure(1).starts_with("unknown tool \"mcp__out__grown\"; "), "{first:#?}");
     assert_eq!(run().texts(), ["there is one more", "here I am"]);
 }
 
@@ -128,7 +127,7 @@ fn a_list_without_end_is_cut_and_that_is_said() {
     let played = Play::new(Wire::Stdio, &["list=endless"]).turn("echo", json!({"text": "hello"})).run();
     assert_eq!(played.texts(), ["hello"]);
     let warnings = played.result["warnings"].to_string();
-    assert!(warnings.contains("the list of `mcp__out__*` goes on for longer than anybody looks"), "{warnings}");
+    assert!(warnings.contains("the tool list of `mcp__out__*` is too long"), "{warnings}");
 }
 
 #[test]
@@ -167,7 +166,7 @@ fn calls_go_on_and_the_old_tools_stay_when_the_new_list_does_not_come() {
 fn one_odd_block_does_not_hide_the_others() {
     for wire in [Wire::Stdio, Wire::Http] {
         let played = Play::new(wire, &[]).turn("odd", json!({"text": "plain"})).run();
-        let told = "[content of a kind that is not known]\nplain".to_owned();
+        let told = "[content of an unknown type]\nplain".to_owned();
         assert_eq!(played.calls, [("odd".to_owned(), false, told)], "{wire:?}");
     }
 }
@@ -184,7 +183,7 @@ fn config_mistakes_of_a_server_are_named() {
     let play = Play::new(Wire::Stdio, &[]).set("tools", json!(["red_*"]));
     play.write();
     let ran = play.finish(&["doctor"]);
-    assert!(ran.stdout.contains("the filter `tools` hides each of the "), "{ran:#?}");
+    assert!(ran.stdout.contains("the filter `tools` hides all "), "{ran:#?}");
     let mut play = Play::new(Wire::Stdio, &[]);
     play.config["mcp_servers"]["out"] = json!({"url": "http://127.0.0.1:1/mcp"});
     play.write();

@@ -243,7 +243,7 @@ fn a_moved_folder_finds_no_data_until_it_adopts_what_it_had() {
     let home = person.0.path().to_string_lossy();
     let directory = left[0]["data_dir"].as_str().expect("a path").replace("<home>", &home);
     let adopted = person.run("moved", &["adopt", &directory]).exits(0);
-    assert!(adopted.stdout.contains("moved has the data of"), "{adopted:#?}");
+    assert!(adopted.stdout.contains("moved now has the data of"), "{adopted:#?}");
     assert_eq!(person.runs("moved"), 1);
     assert_eq!(person.status("moved")["left_behind"], serde_json::json!([]));
     // Twice is refused, and so is the data of a project that is there.
@@ -274,7 +274,7 @@ fn data_of_versions_with_one_place_for_all_is_named_and_adopted() {
 fn a_server_in_the_background_is_found_stopped_and_logged() {
     let person = Person::new();
     let none = person.run("one", &["stop"]).exits(0);
-    assert!(none.stdout.contains("one has no server that runs"), "{none:#?}");
+    assert!(none.stdout.contains("one has no running server"), "{none:#?}");
     assert_eq!(person.run("one", &["logs"]).exits(2).stdout, "");
     let first = person.restart("one")["server"]["pid"].clone();
     assert_eq!(person.status("one")["server"]["pid"], first);

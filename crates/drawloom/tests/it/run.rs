@@ -68,7 +68,7 @@ fn a_run_that_is_interrupted_is_cancelled_and_says_so() {
 fn an_unknown_agent_exits_2_with_the_agents_that_there_are() {
     let home = Home::new();
     let ran = home.run(&["run", "ecko", "hi"]).exits(2);
-    assert!(ran.stderr.starts_with("error: there is no agent `ecko`\nhint: "), "{ran:?}");
+    assert!(ran.stderr.starts_with("error: unknown agent \"ecko\"\nhint: "), "{ran:?}");
     let json = home.run(&["run", "ecko", "hi", "--json"]).exits(2).json();
     assert_eq!(json["error"]["code"], "unknown_agent");
 }
@@ -115,9 +115,10 @@ fn a_batch_can_come_from_a_file() {
     let ran = home.run(&["batch", "bad.yaml"]).exits(2);
     assert_eq!(
         ran.stderr,
-        "error: the batch is not as it must be\n  \
+        "error: invalid batch: 2 problems\n  \
          spawns[0].promt is not a known key (did you mean prompt?)\n  \
-         spawns[1] must be an object, not 3\n"
+         spawns[1] must be an object, not 3\n\
+         hint: a batch is a list of runs: - { agent: AGENT, prompt: PROMPT }\n"
     );
 }
 

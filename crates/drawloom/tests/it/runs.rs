@@ -98,7 +98,7 @@ fn a_journal_folds_again_to_the_same_decisions() {
     let replay = home.run(&["replay", &run, "--json"]).exits(0).json();
     assert_eq!(replay["ok"], true);
     let shown = home.run(&["replay", &run]).exits(0).stdout;
-    assert!(shown.contains("0 of them differ today"), "{shown}");
+    assert!(shown.contains("0 of them differ now"), "{shown}");
     home.run(&["replay", "r_00000000000000000000000000000000"]).exits(2);
 }
 
@@ -167,17 +167,31 @@ fn a_run_is_shown_with_the_reason_of_every_failed_call_and_with_calls_on_demand(
     home.run(&["run", "echo", "read it"]).exits(0);
     let brief = home.run(&["runs", "show", "last"]).exits(0).stdout;
     assert!(brief.contains("prompt    read it\n"), "{brief}");
-    assert!(
-        brief.contains("     ✗ Read note.txt  ") && brief.contains("\n       note.txt: there is no such file"),
-        "{brief}"
-    );
+    assert!(brief.contains("     ✗ Read note.txt  ") && brief.contains("\n       note.txt: no such file"), "{brief}");
     assert!(!brief.contains("input"), "{brief}");
     let whole = home.run(&["runs", "show", "last", "--calls"]).exits(0).stdout;
     assert!(whole.contains("       input\n         {\n") && whole.contains("\"path\": \"note.txt\""), "{whole}");
-    assert!(whole.contains("       error\n         note.txt: there is no such file"), "{whole}");
+    assert!(whole.contains("       error\n         note.txt: no such file"), "{whole}");
     let json = home.run(&["runs", "show", "last", "--calls", "--json"]).exits(0).json();
     assert_eq!((&json["calls"][0]["tool"], &json["calls"][0]["is_error"]), (&"Read".into(), &true.into()));
     assert_eq!((&json["prompt"], &json["calls"][0]["input"]["path"]), (&"read it".into(), &"note.txt".into()));
+}
+
+#[test]
+fn a_run_at_work_is_shown_with_what_it_did_so_far() {
+    let home = Home::new();
+    let config = std::fs::read_to_string(home.path().join("drawloom.yaml")).expect("a config");
+    let slow = "        - when: { contains: dawdle, turn: 2 }\n          text: never said\n          delay_ms: 600000\n        - when: { contains: read, turn: 1 }";
+    home.write("drawloom.yaml", &config.replace("        - when: { contains: read, turn: 1 }", slow));
+    home.run(&["run", "echo", "read it and dawdle", "--detach"]).exits(0);
+    let shown = loop {
+        let shown = home.run(&["runs", "show", "last"]).exits(0).stdout;
+        if shown.contains("✓ Read") {
+            break shown;
+        }
+    };
+    assert!(shown.contains("status    running\n") && shown.contains("  1  requests 1 tool call\n"), "{shown}");
+    home.run(&["runs", "cancel", "last"]).exits(0);
 }
 
 #[test]
@@ -190,10 +204,10 @@ fn costs_that_are_assumed_are_marked_and_the_mark_is_explained() {
          { when: { attempt: 1 }, text: a b c, chunks: 3, fail: { kind: cut, after_chunks: 2 } }, { text: done }] } } }\n\
          defaults: { provider: script, model: test }\n\
          pricing: { models: { script/test: { input: 3, output: 15 } } }\n\
-         agents: { echo: { tools: [], agents: [], volumes: [], budget_tokens: 100000 } }\n",
+         agents: { echo: { tools: [], agents: [], volumes: [], budget: { cost: 1 } } }\n",
     );
     let ran = home.run(&["run", "echo", "hi"]).exits(0);
-    let legend = "~ part of this cost is assumed: the provider did not report what was used\n";
+    let legend = "~ estimated: the provider did not report what some calls used\n";
     assert!(ran.stderr.contains(" · ~$0.") && ran.stderr.ends_with(legend), "{ran:?}");
     let list = home.run(&["runs", "list"]).exits(0);
     assert!(list.stdout.contains("  ~$0.") && list.stderr.ends_with(legend), "{list:?}");

@@ -67,6 +67,25 @@ fn validate_says_when_hosts_do_not_hold_for_bash() {
     }
 }
 
+/// The config that would be found first in the current directory need not exist; when it does, it is guarded.
+#[test]
+fn a_command_runs_where_the_current_directory_has_no_config_of_its_own() {
+    let home = Home::new();
+    let text = config(&home, "max_processes: 50", "hosts: []");
+    std::fs::create_dir_all(home.path().join("project/conf")).expect("a directory");
+    home.write("project/conf/a.yaml", &text.replace("cat .env drawloom.yaml | head -c 20", "echo started"));
+    let run = || {
+        let mut command = home.command(&["run", "--config", "conf/a.yaml", "worker", "go", "--embedded"]);
+        home.finish(command.current_dir(home.path().join("project"))).exits(0).stdout
+    };
+    let said = run();
+    assert!(said.contains("started"), "{said}");
+    home.write("project/drawloom.yaml", "agents: {}\n");
+    let said = run();
+    assert!(said.contains("started") && said.contains("Read-only file system"), "{said}");
+    assert_eq!(std::fs::read_to_string(home.path().join("project/drawloom.yaml")).expect("a file"), "agents: {}\n");
+}
+
 #[test]
 fn a_command_reads_the_config_in_its_volume_but_cannot_change_it_or_see_its_env_and_the_record_says_how_it_ran() {
     let home = Home::new();

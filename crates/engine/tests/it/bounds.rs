@@ -56,7 +56,7 @@ async fn cross(name: &str) -> String {
             let house = House::new(plan.agent("alice", |agent| agent.tools = vec!["Idle*".into()]));
             let view = house.run("alice", "x").await;
             assert_eq!(view.warnings.len(), 1, "{:?}", view.warnings);
-            assert!(view.warnings[0].contains("1 tools are left out"), "{:?}", view.warnings);
+            assert!(view.warnings[0].contains("1 tools omitted"), "{:?}", view.warnings);
             "warnings".to_owned()
         }
         "model_turn_time" => {
@@ -154,7 +154,7 @@ async fn told(house: &House) -> String {
 async fn cut(house: &House) -> String {
     let (_, records) = records(house, "alice").await;
     let cut = records.iter().any(|record| match &record.body {
-        Body::CallDone(done) => done.text.len() < 1024 * 1024 + 1024 && done.text.contains("[cut: "),
+        Body::CallDone(done) => done.text.len() < 1024 * 1024 + 1024 && done.text.contains("[truncated: "),
         _ => false,
     });
     (if cut { "truncated" } else { "whole" }).to_owned()

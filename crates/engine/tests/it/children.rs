@@ -28,7 +28,7 @@ async fn a_parent_is_parked_while_its_children_work_and_gets_all_results_by_inde
     for (index, result) in results.iter().enumerate() {
         assert_eq!(result["index"], json!(index));
         match index {
-            2 => assert_eq!(result["error"], "failed: the model refused: the script says so (model_refused)"),
+            2 => assert_eq!(result["error"], "failed: the model refused: scripted failure (model_refused)"),
             _ => assert_eq!(result["output"], format!("did slice {index}")),
         }
     }
@@ -68,10 +68,7 @@ async fn a_tree_three_deep_behind_a_gate_of_one_finishes() {
     let house = House::new(plan);
     let view = house.run("alice", "go").await;
     let text = view.final_text.expect("a text");
-    assert!(
-        text.ends_with("too_deep: agents may spawn 3 deep and this one is at the bottom; do the work here"),
-        "{text}"
-    );
+    assert!(text.ends_with("too_deep: this run is at the maximum spawn depth (3); do the work here instead"), "{text}");
     assert_eq!(house.meter.most.load(Ordering::SeqCst), 1);
     assert_eq!(house.meter.calls.load(Ordering::SeqCst), 8);
 }
@@ -84,7 +81,10 @@ async fn the_gate_says_whom_an_agent_may_spawn_and_one_bad_entry_starts_nobody()
         { "text": "{{last}}" } ]);
     let house = House::new(Plan::new(rules).agent("alice", |agent| agent.agents = vec!["b*".into()]));
     let view = house.run("alice", "go").await;
-    assert_eq!(view.final_text.as_deref(), Some("spawns[1]: this agent may not spawn `carol`; it may spawn b*"));
+    assert_eq!(
+        view.final_text.as_deref(),
+        Some("spawns[1]: this agent is not allowed to spawn \"carol\"; allowed agents: b*")
+    );
     assert!(house.children(&view).await.is_empty());
 }
 
@@ -115,7 +115,7 @@ async fn what_the_root_request_left_holds_for_the_whole_tree() {
     let mut start = ask("alice", "x");
     start.tools = Some(vec!["Agent".into()]);
     let view = house.finish(house.start(start, Interest::Outcome).await).await;
-    assert!(view.final_text.expect("a text").ends_with("there is no tool `Probe` for this agent; it has Agent"));
+    assert!(view.final_text.expect("a text").ends_with("unknown tool \"Probe\"; this agent's tools: Agent"));
     assert!(house.probed.lock().expect("no panic while held").is_empty());
 }
 
@@ -126,7 +126,7 @@ async fn a_batch_is_accepted_whole_or_refused_whole() {
     let mut bad = starts(3);
     bad[1].agent = "nobody".parse().expect("a name");
     let refused = house.engine.start_batch(&house.caller, bad, None, Interest::None).await.err().expect("refused");
-    assert_eq!((refused.code, refused.message.as_str()), ("unknown_agent", "spawns[1]: there is no agent `nobody`"));
+    assert_eq!((refused.code, refused.message.as_str()), ("unknown_agent", "spawns[1]: unknown agent \"nobody\""));
     let refused =
         house.engine.start_batch(&house.caller, starts(32), None, Interest::None).await.err().expect("refused");
     assert_eq!(refused.code, "backpressure");

@@ -257,7 +257,7 @@ fn after_a_restart_an_end_that_a_clock_set_forward_brought_says_so() {
             assert_eq!(end(house, view).await, timed_out("timeout"));
             let ended = house.engine.load(&house.caller, view.run).await.expect("a row");
             let message = ended.error.expect("an error").message;
-            assert!(message.contains("which was set forward by 864000 s"), "{message}");
+            assert!(message.contains("the wall clock was set forward by 864000 s"), "{message}");
             assert!(house.engine.replay(&house.caller, view.run).await.expect("a replay").ok);
         });
     }

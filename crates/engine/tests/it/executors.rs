@@ -304,7 +304,7 @@ async fn no_model_can_call_the_tools_of_an_executor() {
     let house = House::new(Plan { rules, ..plan() }.agent("alice", |definition| definition.tools = vec!["*".into()]));
     let view = house.run("alice", "x").await;
     let text = view.final_text.expect("a text");
-    assert!(text.starts_with("there is no tool `Measure` for this agent"), "{text}");
+    assert!(text.starts_with("unknown tool \"Measure\"; "), "{text}");
 }
 
 #[test]

@@ -166,7 +166,7 @@ async fn wishes_that_the_model_does_not_take_are_said() {
     start.sampling.top_k = Some(3);
     start.sampling.seed = Some(1);
     let view = house.finish(house.start(start, Interest::Outcome).await).await;
-    assert_eq!(view.warnings, ["sampling.top_k: first/scripted does not take it, so it is left out"]);
+    assert_eq!(view.warnings, ["sampling.top_k: not supported by model first/scripted; ignored"]);
 }
 
 #[tokio::test]
@@ -176,5 +176,5 @@ async fn an_unknown_user_tier_is_refused_by_name() {
     let mut start = ask("alice", "x");
     start.user_tier = Some("gold".into());
     let failure = house.engine.start(&house.caller, start, None, Interest::None).await.map(drop).expect_err("refused");
-    assert_eq!((failure.code, failure.hint.as_deref()), ("unknown_user_tier", Some("there are: default")));
+    assert_eq!((failure.code, failure.hint.as_deref()), ("unknown_user_tier", Some("available: default")));
 }

@@ -15,7 +15,7 @@ async fn at_max_iterations_the_model_gets_one_last_turn_without_tools() {
     let view = house.run("alice", "x").await;
     assert_eq!((view.status, view.stop_reason), (Status::Completed, Some(StopReason::MaxIterations)));
     assert_eq!(view.final_text.as_deref(), Some("summing up"));
-    assert_eq!(view.warnings, ["max_iterations (3) was reached: the model wrote a last turn without tools"]);
+    assert_eq!(view.warnings, ["max_iterations (3) reached: the model wrote a final turn without tools"]);
     assert_eq!(house.meter.calls.load(Ordering::SeqCst), 4);
     assert_eq!(house.probed.lock().expect("no panic while held").len(), 3);
 }
@@ -35,7 +35,7 @@ async fn a_cut_stream_is_asked_again_and_a_failure_that_stays_ends_the_run() {
     let error = carol.error.expect("an error");
     assert_eq!(
         (error.code.as_str(), error.message.as_str()),
-        ("model_auth", "the provider rejected the credential: no such key")
+        ("model_auth", "the provider rejected the API key: no such key")
     );
     assert_eq!(house.meter.calls.load(Ordering::SeqCst), 2 + 2 + 1);
 }

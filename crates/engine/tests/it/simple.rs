@@ -31,7 +31,7 @@ async fn tools_of_a_turn_run_at_the_same_time_and_answer_in_call_order() {
     ]);
     let house = House::new(Plan::new(json!([{ "when": { "turn": 1 }, "calls": calls }, { "text": "{{last}}" }])));
     let view = house.run("alice", "go").await;
-    let expected = "probed slow\nprobed fast\nthere is no tool `Nothing` for this agent; it has Agent, Probe";
+    let expected = "probed slow\nprobed fast\nunknown tool \"Nothing\"; this agent's tools: Agent, Probe";
     assert_eq!(view.final_text.as_deref(), Some(expected));
     let done: Vec<u64> = house
         .journal(&view)
@@ -111,12 +111,12 @@ async fn requests_narrow_and_never_widen_and_say_so() {
     start.tools = Some(vec!["Agent".into(), "Bash".into()]);
     start.max_iterations = Some(99);
     let view = house.finish(house.start(start, Interest::Outcome).await).await;
-    assert_eq!(view.final_text.as_deref(), Some("there is no tool `Probe` for this agent; it has Agent"));
+    assert_eq!(view.final_text.as_deref(), Some("unknown tool \"Probe\"; this agent's tools: Agent"));
     assert_eq!(
         view.warnings,
         [
-            "tools: `Bash` is not among the agent's tools and was left out",
-            "max_iterations: 99 was asked; the agent allows 3"
+            "tools: `Bash` is not one of the agent's tools; ignored",
+            "max_iterations: 99 requested, reduced to the agent's limit of 3"
         ]
     );
 }
@@ -154,7 +154,7 @@ async fn an_unknown_agent_is_refused_with_those_that_there_are() {
     let refused = house.engine.start(&house.caller, ask("dave", "x"), None, Interest::None).await;
     let failure = refused.err().expect("refused");
     assert_eq!((failure.kind, failure.code), (FailureKind::NotFound, "unknown_agent"));
-    assert_eq!(failure.hint.as_deref(), Some("there are: alice, bob, carol"));
+    assert_eq!(failure.hint.as_deref(), Some("available: alice, bob, carol"));
 }
 
 #[tokio::test]

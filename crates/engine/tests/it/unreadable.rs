@@ -245,5 +245,5 @@ async fn without_random_bytes_a_start_is_refused_and_nothing_panics() {
     let refused = house.engine.start(&house.caller, ask("alice", "x"), None, Interest::None).await;
     let failure = refused.err().expect("a refusal");
     assert_eq!(failure.code, "no_entropy");
-    assert_eq!(failure.message, "the operating system gives no random bytes: blocked by a filter");
+    assert_eq!(failure.message, "cannot get random bytes from the operating system: blocked by a filter");
 }

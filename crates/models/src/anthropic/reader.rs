@@ -49,7 +49,7 @@ impl Reader for Messages {
 
     fn whole(&mut self, answer: &Value, deltas: &dyn Deltas) -> Result<(), Fault> {
         if text(answer, "type") != "message" {
-            return Err(Fault::cut("the answer is no message"));
+            return Err(Fault::cut("the response is not a message"));
         }
         let blocks = answer["content"].as_array().map(Vec::as_slice).unwrap_or_default();
         for (slot, block) in (0..).zip(blocks) {
@@ -132,7 +132,7 @@ impl Messages {
                 let details = &delta["stop_details"];
                 let said = [text(details, "explanation"), text(details, "category")];
                 let said = said.into_iter().find(|said| !said.is_empty());
-                self.refusal = Some(said.unwrap_or("it does not say why").to_owned());
+                self.refusal = Some(said.unwrap_or("no reason given").to_owned());
                 Some(StopReason::EndTurn)
             }
             // `pause_turn` comes only with tools that the provider runs itself: what was said stands.

@@ -141,7 +141,7 @@ impl Reader for Completion {
     }
 
     fn whole(&mut self, answer: &Value, deltas: &dyn Deltas) -> Result<(), Fault> {
-        let Some(choice) = answer["choices"].get(0) else { return Err(Fault::cut("the answer has no choice")) };
+        let Some(choice) = answer["choices"].get(0) else { return Err(Fault::cut("the response has no choices")) };
         self.count(&answer["usage"]);
         self.choice(choice, &choice["message"], deltas);
         Ok(())
@@ -158,15 +158,14 @@ impl Reader for Completion {
             return Err(Fault::new(FailKind::Refused, self.refusal));
         }
         match finish.as_str() {
-            "content_filter" => return Err(Fault::new(FailKind::Refused, "the provider's filter stopped the answer")),
+            "content_filter" => {
+                return Err(Fault::new(FailKind::Refused, "the response was stopped by the provider's content filter"));
+            }
             "insufficient_system_resource" => {
-                return Err(Fault::new(
-                    FailKind::Overloaded,
-                    "the provider ran out of room in the middle of the answer",
-                ));
+                return Err(Fault::new(FailKind::Overloaded, "the provider ran out of capacity during the response"));
             }
             "error" => {
-                return Err(Fault::new(FailKind::Unavailable, "the provider failed in the middle of the answer"));
+                return Err(Fault::new(FailKind::Unavailable, "the provider failed during the response"));
             }
             _ => {}
         }

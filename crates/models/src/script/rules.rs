@@ -23,38 +23,38 @@ use crate::FailKind;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Rule {
-    /// When it fits; always, when absent.
+    /// When the rule applies; always by default.
     #[serde(default)]
     pub when: When,
-    /// What the model says.
+    /// The model's text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
-    /// What it thinks.
+    /// The model's reasoning.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thinking: Option<String>,
     /// The tools it calls.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub calls: Vec<Call>,
-    /// How long it takes before the first word, in milliseconds.
+    /// Delay before the first piece, in milliseconds.
     #[serde(default)]
     pub delay_ms: u64,
-    /// At most this much longer, by chance, in milliseconds.
+    /// Maximum random extra delay, in milliseconds.
     #[serde(default)]
     pub jitter_ms: u64,
-    /// In how many pieces the text is streamed.
+    /// Number of pieces in which the text is streamed.
     #[serde(default = "one")]
     #[schemars(range(min = 1))]
     pub chunks: u32,
-    /// How long between two pieces, in milliseconds.
+    /// Delay between two pieces, in milliseconds.
     #[serde(default)]
     pub chunk_delay_ms: u64,
-    /// Tokens of the turn; reckoned from the texts when absent.
+    /// Tokens of the turn; by default estimated from the texts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
-    /// Why the model stops; `tool_use` with calls and `end_turn` without, when absent.
+    /// The stop reason; defaults to `tool_use` with calls and `end_turn` without.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stop_reason: Option<StopReason>,
-    /// The turn fails, after the pieces that it says.
+    /// Fail the turn after the given number of pieces.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fail: Option<Fail>,
 }
@@ -71,17 +71,17 @@ pub struct When {
     pub agent: Option<String>,
     /// The turn, from 1.
     pub turn: Option<u32>,
-    /// The try of the turn, from 1.
+    /// The attempt, from 1.
     pub attempt: Option<u32>,
     /// Part of the prompt.
     pub contains: Option<String>,
-    /// A regular expression that finds something in the prompt.
+    /// A regular expression that matches the prompt.
     pub matches: Option<String>,
     /// Part of the newest message: a tool's result, or the prompt.
     pub last_contains: Option<String>,
-    /// Whether tools are offered; they are not in a last turn.
+    /// Whether tools are available; they are not in a final turn.
     pub tools: Option<bool>,
-    /// How likely it is, from 0 to 1, by the seed.
+    /// Probability from 0 to 1, by the seed.
     pub chance: Option<f64>,
 }
 
@@ -91,7 +91,7 @@ pub struct When {
 pub struct Call {
     /// The tool.
     pub tool: String,
-    /// Its input; texts in it may hold `{{…}}`.
+    /// Its input; strings in it can contain `{{…}}`.
     #[serde(default)]
     pub input: Value,
 }
@@ -102,13 +102,13 @@ pub struct Call {
 pub struct Fail {
     /// Which.
     pub kind: FailKind,
-    /// What the provider says.
+    /// The error message.
     #[serde(default)]
     pub message: String,
-    /// How long it wants to be left alone, in milliseconds; only with `throttled` and `overloaded`.
+    /// Retry-after of the provider, in milliseconds; only with `throttled` and `overloaded`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after_ms: Option<u64>,
-    /// How many pieces of the text are streamed before it.
+    /// Number of pieces streamed before the failure.
     #[serde(default)]
     pub after_chunks: u32,
 }
@@ -117,7 +117,7 @@ impl Fail {
     /// The failure as a model returns it.
     pub(super) fn error(&self) -> TurnError {
         let message = match self.message.as_str() {
-            "" => "the script says so".to_owned(),
+            "" => "scripted failure".to_owned(),
             message => message.to_owned(),
         };
         self.kind.error(message, self.retry_after_ms.map(Duration::from_millis))
@@ -135,10 +135,10 @@ impl Compiled {
         let pattern =
             rule.when.matches.as_deref().map(Regex::new).transpose().map_err(|e| format!("when.matches: {e}"))?;
         if rule.when.chance.is_some_and(|chance| !(0.0..=1.0).contains(&chance)) {
-            return Err("when.chance is not between 0 and 1".into());
+            return Err("when.chance must be between 0 and 1".into());
         }
         if rule.text.is_none() && rule.calls.is_empty() && rule.fail.is_none() {
-            return Err("it says nothing: give it `text`, `calls` or `fail`".into());
+            return Err("the rule has no effect: add `text`, `calls` or `fail`".into());
         }
         Ok(Self { rule: rule.clone(), pattern })
     }

@@ -78,7 +78,7 @@ async fn failures_come_after_the_pieces_they_say_and_only_at_their_attempt() {
         { "text": "fine" },
     ] }));
     let heard = RecordedDeltas::default();
-    let error = script.turn(request("a", 1, 1, user("x")), &heard).await.expect_err("the script says so");
+    let error = script.turn(request("a", 1, 1, user("x")), &heard).await.expect_err("scripted failure");
     assert_eq!(error.code(), "model_stream_cut");
     assert_eq!(heard.0.lock().expect("no panic while held").len(), 2);
     assert_eq!(script.turn(request("a", 1, 2, user("x")), &heard).await.expect("a turn").text, "fine");
@@ -112,7 +112,7 @@ async fn without_rules_it_repeats_the_prompt_and_without_a_fitting_one_it_says_s
     let script = script(json!({ "rules": [{ "when": { "turn": 9 }, "text": "x" }] }));
     let error =
         script.turn(request("a", 1, 1, user("hello")), &RecordedDeltas::default()).await.expect_err("nothing fits");
-    assert!(error.to_string().contains("no rule of the script fits agent a in turn 1"), "{error}");
+    assert!(error.to_string().contains("no script rule matches agent a in turn 1"), "{error}");
 }
 
 #[test]

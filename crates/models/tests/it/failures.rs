@@ -121,11 +121,11 @@ async fn silence_is_noticed() {
     let silent = |_: &_| ServerReply::from(Reply::text("a b c").pieces(3, Duration::ZERO).ending(Ending::Silent(2)));
     let fixture = Fixture::with(settings.clone(), json!({ "idle_timeout_ms": 80 }), silent).await;
     let error = fixture.ask(request("gpt-4.1")).await.expect_err("silence");
-    assert_eq!(error.to_string(), "the model's stream broke off: loom/gpt-4.1: no byte came for 80 ms");
+    assert_eq!(error.to_string(), "the model's response stream was interrupted: loom/gpt-4.1: no data for 80 ms");
     let slow = settings.delay(Duration::from_secs(60));
     let fixture = Fixture::with(slow, json!({ "header_timeout_ms": 80 }), parrot).await;
     let error = fixture.ask(request("gpt-4.1")).await.expect_err("silence");
-    assert_eq!(error.to_string(), "the provider is unavailable: loom/gpt-4.1: no answer within 80 ms");
+    assert_eq!(error.to_string(), "the provider is unavailable: loom/gpt-4.1: no response within 80 ms");
 }
 
 #[tokio::test]
@@ -145,7 +145,7 @@ async fn nobody_at_home_is_unavailable() {
     assert_eq!(error.code(), "model_unavailable");
     let nowhere = open(json!({ "driver": "openai", "base_url": "http://[x" }), None);
     assert_eq!(nowhere.list().await.expect_err("no address").code(), "model_bad_request");
-    assert!(error.to_string().contains("no connection to http://127.0.0.1:"), "{error}");
+    assert!(error.to_string().contains("cannot connect to http://127.0.0.1:"), "{error}");
 }
 
 #[tokio::test]

@@ -143,7 +143,7 @@ async fn refusals_and_errors_inside_a_stream_are_typed() {
         (Shape::Anthropic, "anthropic/refusal.sse", "model_refused", "This request could enable harm."),
         (Shape::Anthropic, "anthropic/overloaded.sse", "model_overloaded", "Overloaded"),
         (Shape::Openai, "openai/refusal.sse", "model_refused", "I can't help with that."),
-        (Shape::Deepseek, "deepseek/starved.sse", "model_overloaded", "ran out of room"),
+        (Shape::Deepseek, "deepseek/starved.sse", "model_overloaded", "ran out of capacity"),
     ];
     for (shape, name, code, words) in cases {
         let error = replay(shape, name, 1).await.0.expect_err("no turn");

@@ -22,7 +22,7 @@ impl Address {
     /// scripts all become their plain form; user names in an address are refused.
     pub fn parse(text: &str) -> Result<Self, Error> {
         if text.len() > LONGEST_ADDRESS {
-            return Err(bad(&format!("it has {} bytes, and {LONGEST_ADDRESS} are allowed", text.len())));
+            return Err(bad(&format!("it has {} bytes; the limit is {LONGEST_ADDRESS}", text.len())));
         }
         let url = Url::parse(text.trim()).map_err(|error| bad(&error.to_string()))?;
         Self::from_url(url)
@@ -38,19 +38,16 @@ impl Address {
 
     fn from_url(mut url: Url) -> Result<Self, Error> {
         if !matches!(url.scheme(), "http" | "https") {
-            return Err(bad(&format!(
-                "{:?} is no kind of address that can be fetched; use http or https",
-                url.scheme()
-            )));
+            return Err(bad(&format!("unsupported scheme {:?}; use http or https", url.scheme())));
         }
         if !url.username().is_empty() || url.password().is_some() {
-            return Err(bad("it holds a user name or password; send credentials in a header"));
+            return Err(bad("it contains a user name or password; send credentials in a header"));
         }
         let host = match url.host() {
             Some(Host::Domain(name)) => {
                 let plain = name.strip_suffix('.').unwrap_or(name).to_owned();
                 if plain.split('.').any(str::is_empty) {
-                    return Err(bad("its host has an empty part"));
+                    return Err(bad("the host name has an empty label"));
                 }
                 url.set_host(Some(&plain)).map_err(|error| bad(&error.to_string()))?;
                 plain

@@ -115,7 +115,7 @@ impl Connector {
         let insecure = |reason: String| Error::Insecure { host: address.host().into(), reason };
         let config = self.tls.get_or_init(tls).clone().map_err(insecure)?;
         let name = ServerName::try_from(address.host().to_owned())
-            .map_err(|_| insecure("its name cannot be on a certificate".into()))?;
+            .map_err(|_| insecure("invalid host name for a TLS certificate".into()))?;
         let secured = TlsConnector::from(config).connect(name, stream).await;
         secured.map(|stream| Box::new(stream) as Box<dyn Stream>).map_err(|error| insecure(error.to_string()))
     }
@@ -129,6 +129,6 @@ fn tls() -> Result<Arc<ClientConfig>, String> {
         .and_then(BuilderVerifierExt::with_platform_verifier);
     match config {
         Ok(config) => Ok(Arc::new(config.with_no_client_auth())),
-        Err(error) => Err(format!("the certificates that this machine trusts could not be read: {error}")),
+        Err(error) => Err(format!("cannot read this machine's trusted certificates: {error}")),
     }
 }

@@ -8,7 +8,7 @@ use drawloom_contract::failure::{Explain, FailureKind};
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The address is none.
-    #[error("this is not an address that can be fetched: {reason}")]
+    #[error("invalid URL: {reason}")]
     BadAddress {
         /// Why.
         reason: String,
@@ -22,7 +22,7 @@ pub enum Error {
         reason: String,
     },
     /// The port is not allowed.
-    #[error("port {port} of {host} may not be reached")]
+    #[error("port {port} of {host} is not allowed")]
     Port {
         /// Where.
         host: String,
@@ -30,13 +30,13 @@ pub enum Error {
         port: u16,
     },
     /// The host is not on the public internet.
-    #[error("{host} is not at a public address")]
+    #[error("{host} does not resolve to a public address")]
     Private {
         /// Which.
         host: String,
     },
     /// The name leads nowhere.
-    #[error("there is no address for {host}")]
+    #[error("cannot resolve {host}")]
     NoAddress {
         /// Which.
         host: String,
@@ -45,7 +45,7 @@ pub enum Error {
         source: Option<io::Error>,
     },
     /// Nobody answers there.
-    #[error("no connection to {host}")]
+    #[error("cannot connect to {host}")]
     Connect {
         /// Where.
         host: String,
@@ -54,7 +54,7 @@ pub enum Error {
         source: io::Error,
     },
     /// The other side could not prove who it is, or this machine cannot check it.
-    #[error("no secure connection to {host}: {reason}")]
+    #[error("TLS connection to {host} failed: {reason}")]
     Insecure {
         /// Where.
         host: String,
@@ -62,7 +62,7 @@ pub enum Error {
         reason: String,
     },
     /// The connection broke on the way.
-    #[error("the connection to {host} broke")]
+    #[error("the connection to {host} was lost")]
     Broken {
         /// Where.
         host: String,
@@ -97,12 +97,12 @@ impl Explain for Error {
 
     fn hint(&self) -> Option<String> {
         match self {
-            Self::BadAddress { .. } => Some("write it like https://example.com/page".into()),
-            Self::BadHeader { .. } => Some("leave the header out".into()),
-            Self::Port { .. } => Some("the operator can allow it under tools.http.ports".into()),
-            Self::Private { .. } => Some("the operator can except it under tools.http.private_hosts".into()),
-            Self::NoAddress { .. } => Some("check the name".into()),
-            Self::Connect { .. } | Self::Broken { .. } => Some("try again later".into()),
+            Self::BadAddress { .. } => Some("example: https://example.com/page".into()),
+            Self::BadHeader { .. } => Some("remove the header".into()),
+            Self::Port { .. } => Some("to allow it, add it to tools.http.ports in the config".into()),
+            Self::Private { .. } => Some("to allow it, add it to tools.http.private_hosts in the config".into()),
+            Self::NoAddress { .. } => Some("check the host name".into()),
+            Self::Connect { .. } | Self::Broken { .. } => Some("retry later".into()),
             Self::Insecure { .. } => None,
         }
     }

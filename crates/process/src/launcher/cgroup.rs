@@ -38,19 +38,19 @@ impl Group {
     /// A new group beside our own, with these limits.
     pub(super) fn make(name: &str, limits: Limits) -> Result<Self, String> {
         let path = parent()?.join(name);
-        fs::create_dir(&path).map_err(|error| format!("no group can be made in the delegated one: {error}"))?;
+        fs::create_dir(&path).map_err(|error| format!("cannot create a cgroup in the delegated one: {error}"))?;
         let group = Self { path, limits };
         // The keeper is one more process.
         let processes = limits.processes.map(|most| most.saturating_add(1));
         for (file, most) in [("memory.max", limits.memory_bytes), ("pids.max", processes)] {
             if let Some(most) = most {
-                group.write(file, &most.to_string()).map_err(|error| format!("{file} cannot be set: {error}"))?;
+                group.write(file, &most.to_string()).map_err(|error| format!("cannot set {file}: {error}"))?;
             }
         }
         if limits.memory_bytes.is_some() {
             // Not on every kernel; then memory that is swapped out is not counted.
             let _ = group.write("memory.swap.max", "0");
-            group.write("memory.oom.group", "1").map_err(|error| format!("memory.oom.group cannot be set: {error}"))?;
+            group.write("memory.oom.group", "1").map_err(|error| format!("cannot set memory.oom.group: {error}"))?;
         }
         Ok(group)
     }
@@ -144,7 +144,7 @@ fn parent() -> Result<PathBuf, String> {
     for controller in CONTROLLERS {
         if !active.split_whitespace().any(|name| name == controller) {
             fs::write(parent.join("cgroup.subtree_control"), format!("+{controller}"))
-                .map_err(|error| format!("the controller {controller} cannot be used: {error}"))?;
+                .map_err(|error| format!("cannot use the controller {controller}: {error}"))?;
         }
     }
     Ok(parent)
@@ -152,20 +152,21 @@ fn parent() -> Result<PathBuf, String> {
 
 /// The delegated group that our own is in.
 fn delegated() -> Result<PathBuf, String> {
-    let own = fs::read_to_string("/proc/self/cgroup").map_err(|error| format!("our own is not known: {error}"))?;
-    let own = own.lines().find_map(|line| line.strip_prefix("0::/")).ok_or("this machine has no control groups v2")?;
-    let mounts = fs::read_to_string("/proc/self/mountinfo").map_err(|error| format!("no list of mounts: {error}"))?;
+    let own = fs::read_to_string("/proc/self/cgroup")
+        .map_err(|error| format!("cannot read drawloom's own cgroup: {error}"))?;
+    let own = own.lines().find_map(|line| line.strip_prefix("0::/")).ok_or("this machine has no cgroup v2")?;
+    let mounts = fs::read_to_string("/proc/self/mountinfo").map_err(|error| format!("cannot list mounts: {error}"))?;
     let root = mounts.lines().find_map(|line| {
         let (before, behind) = line.split_once(" - ")?;
         behind.starts_with("cgroup2 ").then(|| before.split(' ').nth(4))?
     });
-    let root = Path::new(root.ok_or("control groups v2 are not mounted")?);
+    let root = Path::new(root.ok_or("cgroup v2 is not mounted")?);
     let marked = |group: &Path| MARKS.iter().any(|mark| getxattr(root.join(group), *mark, &mut [0_u8; 8][..]).is_ok());
     match own {
-        "" => Err("drawloom is in the root group".into()),
+        "" => Err("drawloom is in the root cgroup".into()),
         own => match delegated_above(Path::new(own), marked) {
             Some(parent) => Ok(root.join(parent)),
-            None => Err("drawloom's group is not inside a delegated one".into()),
+            None => Err("drawloom's cgroup is not inside a delegated one".into()),
         },
     }
 }

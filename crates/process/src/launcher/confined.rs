@@ -54,18 +54,19 @@ impl Layers {
 pub(super) fn start(order: &Order, layers: Layers) -> Result<Pid, String> {
     limit(&order.inner.limits)?;
     let started = thread::scope(|scope| scope.spawn(|| confine_and_start(order, layers)).join());
-    started.unwrap_or_else(|_| Err("the thread that starts it panicked; this is a bug".into()))
+    started.unwrap_or_else(|_| Err("internal error: the thread that starts the command panicked".into()))
 }
 
 fn confine_and_start(order: &Order, layers: Layers) -> Result<Pid, String> {
     let inner = &order.inner;
-    give_up_powers().map_err(|error| format!("the powers of root could not be given up: {error}"))?;
+    give_up_powers().map_err(|error| format!("cannot drop root privileges: {error}"))?;
     if let Some(rules) = layers.landlock
         && let Landlock::Off(reason) = rules.confine(order, Path::new("."))?
     {
-        return Err(format!("Landlock worked before and does not now: {reason}"));
+        return Err(format!("Landlock no longer works: {reason}"));
     }
-    let output = io::stdout().as_fd().try_clone_to_owned().map_err(|error| format!("no output: {error}"))?;
+    let output =
+        io::stdout().as_fd().try_clone_to_owned().map_err(|error| format!("cannot set up the output: {error}"))?;
     if let Some(filter) = layers.seccomp {
         filter.apply()?;
     }
@@ -110,13 +111,13 @@ fn give_up_powers() -> rustix::io::Result<()> {
 /// Limits of this process, which it needs no more of than the command. What is allowed already may be less.
 fn limit(limits: &Limits) -> Result<(), String> {
     for (resource, most, what) in
-        [(Resource::Core, Some(0), "core dumps"), (Resource::Fsize, limits.file_bytes, "the size of files")]
+        [(Resource::Core, Some(0), "core dumps"), (Resource::Fsize, limits.file_bytes, "file size")]
     {
         let Some(most) = most else { continue };
         let allowed = rustix::process::getrlimit(resource).maximum.unwrap_or(u64::MAX);
         let most = Some(most.min(allowed));
         setrlimit(resource, Rlimit { current: most, maximum: most })
-            .map_err(|error| format!("{what} could not be limited: {error}"))?;
+            .map_err(|error| format!("cannot limit {what}: {error}"))?;
     }
     Ok(())
 }

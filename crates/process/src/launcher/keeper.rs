@@ -36,9 +36,9 @@ const FIRST: i32 = -20;
 /// Prepares everything, starts the command when `leash` has the start signal, and tells its end. The command's lock is held here
 /// too, by the descriptor that the outer process left: when that is killed, this one still ends everything before it lets go.
 pub(super) fn main(order: &Order, mut leash: PipeReader) -> Result<(), String> {
-    namespaces::limit_powers().map_err(|error| format!("powers could not be limited: {error}"))?;
+    namespaces::limit_powers().map_err(|error| format!("cannot limit privileges: {error}"))?;
     // A session without a terminal; the command stays in it.
-    setsid().map_err(|error| format!("no session of its own: {error}"))?;
+    setsid().map_err(|error| format!("cannot create a session: {error}"))?;
     let (guarded, layers) = prepare(order)?;
     let mut word = [0; GO.len()];
     if leash.read_exact(&mut word).is_err() || word != *GO {
@@ -54,16 +54,19 @@ fn prepare(order: &Order) -> Result<(Vec<PathBuf>, Layers), String> {
     thread::scope(|scope| {
         let aside = scope.spawn(|| {
             let network = match order.inner.network {
-                Network::None => Some(namespaces::own_network().map_err(|error| format!("no network: {error}"))?),
+                Network::None => {
+                    Some(namespaces::own_network().map_err(|error| format!("cannot set up the network: {error}"))?)
+                }
                 Network::Host => None,
             };
             Ok::<_, String>((network, Layers::prepare(order)?))
         });
         let guarded = root::enter(order)?;
-        let aside = aside.join().map_err(|_| "the thread that prepares it panicked; this is a bug")?;
+        let aside = aside.join().map_err(|_| "internal error: the thread that prepares the command panicked")?;
         let (network, layers) = aside?;
         if let Some(network) = network {
-            namespaces::join_network(&network).map_err(|error| format!("no network of its own: {error}"))?;
+            namespaces::join_network(&network)
+                .map_err(|error| format!("cannot create a network namespace: {error}"))?;
         }
         Ok((guarded, layers))
     })

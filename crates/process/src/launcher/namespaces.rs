@@ -26,7 +26,7 @@ pub(super) fn start_first(run: impl FnOnce() -> i32) -> io::Result<Pid> {
     enter()?;
     match copy()? {
         Fork::Child => process::exit(run()),
-        Fork::Parent(first) => Pid::from_raw(first).ok_or_else(|| io::Error::other("a process without a number")),
+        Fork::Parent(first) => Pid::from_raw(first).ok_or_else(|| io::Error::other("process without a pid")),
     }
 }
 
@@ -102,6 +102,6 @@ fn raise_loopback() -> io::Result<()> {
     match error {
         Some(0) => Ok(()),
         Some(error) => Err(io::Error::from_raw_os_error(-error)),
-        None => Err(io::Error::other("the kernel's answer is too short")),
+        None => Err(io::Error::other("the kernel's reply is too short")),
     }
 }

@@ -34,17 +34,17 @@ use crate::{
 const SLACK: Duration = Duration::from_secs(7);
 
 pub(super) fn main() -> Result<ExitCode, String> {
-    set_child_subreaper(Some(getpid())).map_err(|error| format!("orphans cannot be adopted: {error}"))?;
+    set_child_subreaper(Some(getpid())).map_err(|error| format!("cannot adopt orphaned processes: {error}"))?;
     let mut order: Order = read_order()?;
     // Away from the terminal that drawloom was started in; it fails where this process leads a group already.
     let _ = setsid();
     // When the machine runs out of memory, a command goes before drawloom and other programs.
     let _ = fs::write("/proc/self/oom_score_adj", "800");
-    let held = lock::share(&order.temporary).map_err(|error| format!("the command's lock was not taken: {error}"))?;
+    let held = lock::share(&order.temporary).map_err(|error| format!("cannot take the command's lock: {error}"))?;
     DirBuilder::new()
         .mode(0o700)
         .create(&order.temporary)
-        .map_err(|error| format!("the temporary directory {} could not be made: {error}", order.temporary.display()))?;
+        .map_err(|error| format!("cannot create the temporary directory {}: {error}", order.temporary.display()))?;
     // The lock is held. drawloom answers while the command is prepared.
     tell(&Report::Ready(getpid().as_raw_nonzero().get()));
     let done = run(&mut order);
@@ -63,7 +63,7 @@ fn may_go() -> Result<(), String> {
     let mut word = [0; GO.len()];
     match io::stdin().read_exact(&mut word) {
         Ok(()) if word == *GO => Ok(()),
-        _ => Err("drawloom ended before the command could start".into()),
+        _ => Err("drawloom exited before the command could start".into()),
     }
 }
 
@@ -72,7 +72,7 @@ fn run(order: &mut Order) -> Result<Option<Gone>, String> {
     let mut group = None;
     if order.grouped {
         let name = order.temporary.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        group = Some(Group::make(&name, order.inner.limits).map_err(|reason| format!("no control group: {reason}"))?);
+        group = Some(Group::make(&name, order.inner.limits).map_err(|reason| format!("no cgroup: {reason}"))?);
         // The kernel counts these now.
         (order.inner.limits.memory_bytes, order.inner.limits.processes) = (None, None);
     }
@@ -90,7 +90,7 @@ fn run(order: &mut Order) -> Result<Option<Gone>, String> {
             gone = Some(Gone { exceeded: Some(exceeded), trouble: None, ..gone.unwrap_or_default() });
         }
         Some(OutOfMemory::Machine) => {
-            let trouble = "the machine ran out of memory, and the kernel killed it with everything that it started";
+            let trouble = "the machine ran out of memory, and the kernel killed the command and its processes";
             gone = Some(Gone { trouble: Some(trouble.into()), ..gone.unwrap_or_default() });
         }
     }
@@ -103,7 +103,7 @@ fn run(order: &mut Order) -> Result<Option<Gone>, String> {
 /// Starts the keeper in namespaces of its own, and ends it when drawloom wants that. What is left to tell, if the keeper did
 /// not tell it.
 fn isolated(order: &Order, group: Option<&Group>) -> Result<Option<Gone>, String> {
-    let (end, leash) = io::pipe().map_err(|error| format!("no pipe to the keeper: {error}"))?;
+    let (end, leash) = io::pipe().map_err(|error| format!("cannot create a pipe to the supervisor: {error}"))?;
     let mut leash = Some(leash);
     let keeper = namespaces::start_first(|| {
         leash = None;
@@ -112,7 +112,7 @@ fn isolated(order: &Order, group: Option<&Group>) -> Result<Option<Gone>, String
     let keeper = keeper.map_err(|error| format!("no namespaces: {error}"))?;
     let mut leash = leash.expect("only the keeper has let go of it");
     let entered = group.map_or(Ok(()), |group| group.add(keeper));
-    let entered = entered.map_err(|error| format!("the control group was not entered: {error}"));
+    let entered = entered.map_err(|error| format!("cannot enter the cgroup: {error}"));
     // The keeper waits for this signal, so that nothing starts outside the group.
     let may_go = entered.and_then(|()| may_go());
     if may_go.is_ok() {
@@ -120,9 +120,9 @@ fn isolated(order: &Order, group: Option<&Group>) -> Result<Option<Gone>, String
         let _ = leash.write_all(GO);
     }
     let grace = Duration::from_millis(order.grace_ms);
-    let ended = wait_for(keeper, leash, grace + SLACK).map_err(|error| format!("the keeper was lost: {error}"))?;
+    let ended = wait_for(keeper, leash, grace + SLACK).map_err(|error| format!("lost the supervisor: {error}"))?;
     may_go?;
-    let killed = "its supervisor was killed, and everything that it started with it";
+    let killed = "its supervisor and all its processes were killed";
     Ok(ended.exit_status().is_none().then(|| Gone { trouble: Some(killed.into()), ..Gone::default() }))
 }
 
@@ -156,7 +156,7 @@ fn wait_for(keeper: Pid, leash: PipeWriter, slack: Duration) -> io::Result<WaitS
 fn clear_up(temporary: &Path, held: File) -> Option<String> {
     let removed = match remove_tree(temporary) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Some(format!(
-            "its temporary directory {} could not be removed: {error}; the server tries again when it starts",
+            "cannot remove the temporary directory {}: {error}; the server retries at its next start",
             temporary.display()
         )),
         Ok(()) | Err(_) => None,

@@ -19,7 +19,7 @@ use crate::{
 pub(super) fn main(without: &str) -> Result<ExitCode, String> {
     let without: Vec<Layer> = serde_json::from_str(without).map_err(|error| error.to_string())?;
     let off = |layer: &Layer| without.contains(layer);
-    let disabled = || "it is switched off".to_owned();
+    let disabled = || "disabled".to_owned();
     let status = |layer: Layer, tried: &dyn Fn() -> Result<(), String>| match off(&layer) {
         true => Status::Off(disabled()),
         false => tried().map_or_else(Status::Off, |()| Status::On),
@@ -28,7 +28,7 @@ pub(super) fn main(without: &str) -> Result<ExitCode, String> {
     let namespaces = status(Layer::Namespaces, &try_namespaces);
     // The keeper is what is put into a group.
     let cgroup = match (cgroup, &namespaces) {
-        (Status::On, Status::Off(_)) => Status::Off("it needs namespaces".into()),
+        (Status::On, Status::Off(_)) => Status::Off("requires namespaces".into()),
         (cgroup, _) => cgroup,
     };
     // The last ones: they stay on this process.
@@ -42,7 +42,7 @@ pub(super) fn main(without: &str) -> Result<ExitCode, String> {
 
 /// Makes namespaces and has their first process try them, as for a command.
 fn try_namespaces() -> Result<(), String> {
-    let failed = |error: io::Error| format!("the kernel or its settings refuse them: {error}");
+    let failed = |error: io::Error| format!("refused by the kernel or its settings: {error}");
     let (mut reason, mut told) = io::pipe().map_err(failed)?;
     let first = namespaces::start_first(|| match inside() {
         Ok(()) => 0,
@@ -60,7 +60,7 @@ fn try_namespaces() -> Result<(), String> {
 }
 
 fn inside() -> Result<(), String> {
-    namespaces::limit_powers().map_err(|error| format!("powers could not be limited: {error}"))?;
+    namespaces::limit_powers().map_err(|error| format!("cannot limit privileges: {error}"))?;
     root::try_out()?;
-    namespaces::own_network().map_err(|error| format!("no network of its own: {error}")).map(drop)
+    namespaces::own_network().map_err(|error| format!("cannot create a network namespace: {error}")).map(drop)
 }

@@ -59,7 +59,7 @@ const OWN_TERMINALS: &CStr = c"newinstance,ptmxmode=0666,mode=0620,max=64";
 
 /// Moves this process into a new root and then to the directory that it is in now. Answers the guarded files that are in it.
 pub(super) fn enter(order: &Order) -> Result<Vec<PathBuf>, String> {
-    let volume = env::current_dir().map_err(said("the volume has no path"))?;
+    let volume = env::current_dir().map_err(said("cannot find the volume's path"))?;
     // First of all: what is cloned from a shared mount stays shared, and would carry every further mount to the machine's own.
     separate_mounts()?;
     let parts = parts(order, &volume)?;
@@ -72,20 +72,21 @@ pub(super) fn enter(order: &Order) -> Result<Vec<PathBuf>, String> {
     for directory in SYSTEM.iter().map(Path::new) {
         let link = inside(root, directory);
         if let (Ok(to), false) = (fs::read_link(directory), link.exists()) {
-            symlink(to, link).map_err(said("a link of the system"))?;
+            symlink(to, link).map_err(said("cannot create a system symlink"))?;
         }
     }
     make_read_only(root, &parts, order.inner.landlock)?;
     let guarded = guard::all(root, &parts, &order.guarded)?;
     finish(root)?;
-    chdir(&volume).map_err(said("the volume is not in the new root"))?;
+    chdir(&volume).map_err(said("cannot enter the volume in the new root"))?;
     Ok(guarded)
 }
 
 /// Mounts of its own that nothing carries to the machine's, nor from there.
 fn separate_mounts() -> Result<(), String> {
-    own_mounts().map_err(said("no mounts of its own"))?;
-    mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC).map_err(said("mounts stay shared"))
+    own_mounts().map_err(said("cannot create a mount namespace"))?;
+    mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
+        .map_err(said("cannot make mounts private"))
 }
 
 /// The first of these files that is not guarded any more: it was replaced or removed outside, which takes a mount off it.
@@ -150,7 +151,7 @@ fn parts(order: &Order, volume: &Path) -> Result<Vec<Part>, String> {
 /// A path that the operator listed: where it really is, and under the path that it is known by.
 fn listed(listed: &ListedPath, access: Access) -> Result<Vec<Part>, String> {
     let opened = listed.open()?;
-    let failed = |error: Errno| format!("{} cannot be shown to the command: {error}", listed.real().display());
+    let failed = |error: Errno| format!("cannot mount {} for the command: {error}", listed.real().display());
     let is_directory = FileType::from_raw_mode(fstat(&opened).map_err(failed)?.st_mode) == FileType::Directory;
     let mut targets = vec![listed.real(), listed.path()];
     targets.dedup();
@@ -163,9 +164,9 @@ fn listed(listed: &ListedPath, access: Access) -> Result<Vec<Part>, String> {
 
 fn part(path: &Path, access: Access) -> Result<Part, String> {
     let shown = path.display();
-    let is_directory = path.metadata().map_err(|error| format!("{shown} cannot be reached: {error}"))?.is_dir();
-    let tree = clone_of(path).map_err(|error| format!("{shown} cannot be shown to the command: {error}"))?;
-    let real = path.canonicalize().map_err(|error| format!("{shown} cannot be reached: {error}"))?;
+    let is_directory = path.metadata().map_err(|error| format!("cannot access {shown}: {error}"))?.is_dir();
+    let tree = clone_of(path).map_err(|error| format!("cannot mount {shown} for the command: {error}"))?;
+    let real = path.canonicalize().map_err(|error| format!("cannot access {shown}: {error}"))?;
     Ok(Part { target: path.to_owned(), real, access, tree, is_directory })
 }
 
@@ -177,11 +178,11 @@ fn clone_of(path: &Path) -> io::Result<OwnedFd> {
 /// Puts an empty file system over `root`, with `/proc` in it.
 fn begin(root: &Path) -> Result<(), String> {
     let flags = MountFlags::NOSUID | MountFlags::NODEV;
-    mount("tmpfs", root, "tmpfs", flags, Some(c"mode=0755,size=1m")).map_err(said("no empty root"))?;
+    mount("tmpfs", root, "tmpfs", flags, Some(c"mode=0755,size=1m")).map_err(said("cannot mount an empty root"))?;
     let proc = root.join("proc");
-    fs::create_dir(&proc).map_err(said("no directory for /proc"))?;
+    fs::create_dir(&proc).map_err(said("cannot create a directory for /proc"))?;
     let flags = flags | MountFlags::NOEXEC | MountFlags::RDONLY;
-    mount("proc", &proc, "proc", flags, None).map_err(said("no /proc of its own"))
+    mount("proc", &proc, "proc", flags, None).map_err(said("cannot mount /proc"))
 }
 
 fn attach(root: &Path, part: &Part) -> Result<(), String> {
@@ -192,7 +193,7 @@ fn attach(root: &Path, part: &Part) -> Result<(), String> {
     match attach() {
         // The path that it is known by leads over a link in the new root too; the command follows that to where it really is.
         Err(Errno::LOOP) if part.target != part.real => Ok(()),
-        done => done.map_err(|error| format!("{} cannot be shown to the command: {error}", part.target.display())),
+        done => done.map_err(|error| format!("cannot mount {} for the command: {error}", part.target.display())),
     }
 }
 
@@ -240,18 +241,18 @@ fn devices(root: &Path) -> Result<(), String> {
         attach(root, &part(device, Access::ReadWrite)?)?;
     }
     let shared = inside(root, Path::new(SHARED_MEMORY));
-    fs::create_dir_all(&shared).map_err(said("no directory for shared memory"))?;
-    let size = std::ffi::CString::new(MOST_SHARED_MEMORY).map_err(said("a size"))?;
+    fs::create_dir_all(&shared).map_err(said("cannot create a directory for shared memory"))?;
+    let size = std::ffi::CString::new(MOST_SHARED_MEMORY).map_err(said("invalid size"))?;
     let flags = MountFlags::NOSUID | MountFlags::NODEV;
-    mount("tmpfs", &shared, "tmpfs", flags, Some(size.as_c_str())).map_err(said("no shared memory"))?;
+    mount("tmpfs", &shared, "tmpfs", flags, Some(size.as_c_str())).map_err(said("cannot mount shared memory"))?;
     let terminals = inside(root, Path::new(TERMINALS));
-    fs::create_dir(&terminals).map_err(said("no directory for terminals"))?;
+    fs::create_dir(&terminals).map_err(said("cannot create a directory for terminals"))?;
     let flags = MountFlags::NOSUID | MountFlags::NOEXEC;
-    mount("devpts", &terminals, "devpts", flags, Some(OWN_TERMINALS)).map_err(said("no terminals of its own"))?;
+    mount("devpts", &terminals, "devpts", flags, Some(OWN_TERMINALS)).map_err(said("cannot mount terminals"))?;
     for (name, to) in
         [("fd", "/proc/self/fd"), ("stdin", "fd/0"), ("stdout", "fd/1"), ("stderr", "fd/2"), ("ptmx", "pts/ptmx")]
     {
-        symlink(to, root.join("dev").join(name)).map_err(said("a link in /dev"))?;
+        symlink(to, root.join("dev").join(name)).map_err(said("cannot create a symlink in /dev"))?;
     }
     Ok(())
 }
@@ -261,8 +262,8 @@ fn devices(root: &Path) -> Result<(), String> {
 fn make_read_only(root: &Path, parts: &[Part], landlock: bool) -> Result<(), String> {
     // The kernel does not say how long the list is. With a large buffer it is read at once.
     let mut mounts = Vec::with_capacity(64 * 1024);
-    let mut list = File::open("/proc/self/mountinfo").map_err(said("the mounts cannot be listed"))?;
-    list.read_to_end(&mut mounts).map_err(said("the mounts cannot be listed"))?;
+    let mut list = File::open("/proc/self/mountinfo").map_err(said("cannot list mounts"))?;
+    list.read_to_end(&mut mounts).map_err(said("cannot list mounts"))?;
     let mounts = mounts.split(|byte| *byte == b'\n').filter_map(|line| line.split(|byte| *byte == b' ').nth(4));
     for mounted in mounts.map(unescaped) {
         let Ok(target) = Path::new(&mounted).strip_prefix(root) else { continue };
@@ -272,7 +273,7 @@ fn make_read_only(root: &Path, parts: &[Part], landlock: bool) -> Result<(), Str
         if nearest.access == Access::ReadOnly {
             let done = remount_read_only(Path::new(&mounted));
             if !landlock {
-                done.map_err(|error| format!("{} stays writable: {error}", target.display()))?;
+                done.map_err(|error| format!("cannot make {} read-only: {error}", target.display()))?;
             }
         }
     }
@@ -316,10 +317,10 @@ fn unescaped(path: &[u8]) -> OsString {
 
 /// Makes `root` the root of this process, and the only one that it can reach.
 fn finish(root: &Path) -> Result<(), String> {
-    remount_read_only(root).map_err(said("the new root stays writable"))?;
-    chdir(root).map_err(said("the new root cannot be entered"))?;
+    remount_read_only(root).map_err(said("cannot make the new root read-only"))?;
+    chdir(root).map_err(said("cannot enter the new root"))?;
     // The old root comes to lie over the new one, from where it is taken away with all that is in it.
-    pivot_root(".", ".").map_err(said("the root cannot be changed"))?;
-    unmount(".", UnmountFlags::DETACH).map_err(said("the old root stays"))?;
-    chdir("/").map_err(said("the new root cannot be entered"))
+    pivot_root(".", ".").map_err(said("cannot change the root"))?;
+    unmount(".", UnmountFlags::DETACH).map_err(said("cannot unmount the old root"))?;
+    chdir("/").map_err(said("cannot enter the new root"))
 }

@@ -25,7 +25,7 @@ use crate::{
 const ORPHANS_EVERY: Duration = Duration::from_secs(1);
 
 pub(super) fn main() -> Result<ExitCode, String> {
-    set_child_subreaper(Some(getpid())).map_err(|error| format!("orphans cannot be adopted: {error}"))?;
+    set_child_subreaper(Some(getpid())).map_err(|error| format!("cannot adopt orphaned processes: {error}"))?;
     let order = read_order()?;
     let mut command = Command::new(&order.program);
     command.args(&order.args).env_clear().envs(order.environment.iter().map(|(name, value)| (name, value)));
@@ -51,13 +51,13 @@ fn read_order() -> Result<ServiceOrder, String> {
         match rustix::io::read(io::stdin().as_fd(), &mut byte) {
             Ok(0) => break,
             Ok(_) if byte[0] == b'\n' => break,
-            Ok(_) if line.len() >= LONGEST_ORDER => return Err("the order is too long".into()),
+            Ok(_) if line.len() >= LONGEST_ORDER => return Err("the request is too long".into()),
             Ok(_) => line.push(byte[0]),
             Err(Errno::INTR) => {}
-            Err(error) => return Err(format!("the order could not be read: {error}")),
+            Err(error) => return Err(format!("cannot read the request: {error}")),
         }
     }
-    serde_json::from_slice(&line).map_err(|error| format!("the order is broken: {error}"))
+    serde_json::from_slice(&line).map_err(|error| format!("invalid request: {error}"))
 }
 
 /// Waits until the command ends or drawloom lets go, then ends everything.

@@ -28,16 +28,18 @@ pub(super) fn main() -> Result<ExitCode, String> {
     let _ = setsid();
     let requests = io::stdin();
     let mut started = Vec::new();
-    while let Some(request) = next(&requests, &mut started).map_err(|error| format!("no request: {error}"))? {
+    while let Some(request) =
+        next(&requests, &mut started).map_err(|error| format!("cannot read the request: {error}"))?
+    {
         match namespaces::copy() {
             Ok(Fork::Child) => {
                 drop(started);
-                request.take_over().map_err(|error| format!("a pipe of drawloom cannot be used: {error}"))?;
+                request.take_over().map_err(|error| format!("cannot use drawloom's pipe: {error}"))?;
                 return outer::main();
             }
             Ok(Fork::Parent(pid)) => started.extend(Pid::from_raw(pid).map(|pid| pidfd_open(pid, PidfdFlags::empty()))),
             Err(error) => {
-                let reason = format!("its supervisor could not be started: {error}");
+                let reason = format!("cannot start its supervisor: {error}");
                 tell_to(&mut std::fs::File::from(request.reports), &Report::Refused(reason));
             }
         }

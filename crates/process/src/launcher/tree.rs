@@ -68,7 +68,7 @@ impl Tree {
     pub(super) fn trouble(&self) -> Option<String> {
         self.stuck.then(|| {
             let seconds = GONE_WITHIN.as_secs();
-            format!("not all that it started was gone {seconds} s after being killed; processes of it may still run")
+            format!("some of its processes had not exited {seconds} s after being killed and may still be running")
         })
     }
 

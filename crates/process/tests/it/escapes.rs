@@ -294,15 +294,13 @@ async fn a_command_has_a_loopback_network_of_its_own_and_the_machines_only_when_
 #[tokio::test]
 async fn what_is_lost_without_a_layer_is_said_and_what_cannot_be_enforced_is_refused() {
     let all = launcher();
-    for (layer, named) in
-        [(N, "no namespaces"), (L, "no Landlock"), (S, "no seccomp"), (Layer::Cgroup, "no control group")]
-    {
+    for (layer, named) in [(N, "no namespaces"), (L, "no Landlock"), (S, "no seccomp"), (Layer::Cgroup, "no cgroup")] {
         let one = launcher().without(&[layer]);
         let (lost, all) = (one.confinement().expect("a probe").lost(), all.confinement().expect("a probe").lost());
         let said: Vec<&String> = lost.iter().filter(|line| !all.contains(line)).collect();
-        assert!(said[0].starts_with(named) && said[0].contains("switched off"), "{said:?}");
+        assert!(said[0].starts_with(named) && said[0].contains("disabled"), "{said:?}");
         // Without namespaces there are no control groups either, and the limits of an old Landlock are reported.
-        let follows = |line: &str| line.starts_with("old Landlock") || line.contains("it needs namespaces");
+        let follows = |line: &str| line.starts_with("old Landlock") || line.contains("requires namespaces");
         let further = said[1..].iter().filter(|line| layer != N || !follows(line)).count();
         assert_eq!(further, 0, "{layer:?}: {said:?}");
         let room = Room::new();

@@ -20,7 +20,7 @@ async fn a_listed_path_that_became_a_link_is_refused_with_each_layer_off() {
         symlink(outside.path(), listed.real()).expect("a link");
         let refused = room.run_by(&launcher().without(off), &command).await;
         assert!(
-            matches!(&refused, Err(Error::Refused { reason }) if reason.contains("replaced by a link")),
+            matches!(&refused, Err(Error::Refused { reason }) if reason.contains("replaced by a symlink")),
             "{refused:?}"
         );
         assert!(!outside.path().join("new").exists(), "without {off:?}");

@@ -63,7 +63,7 @@ async fn how_it_ended_and_what_it_last_said_is_known() {
     let noisy = "i=0; while [ $i -lt 2000 ]; do echo line $i >&2; i=$((i+1)); done; exit 4";
     for (script, how, said) in [
         ("echo sorry >&2; exit 3", "it exited with code 3", "sorry"),
-        ("kill -9 $$", "it was ended by signal 9", ""),
+        ("kill -9 $$", "it was killed by signal 9", ""),
         (noisy, "it exited with code 4", "line 1999"),
     ] {
         let gone = end(launcher().serve(&shell(&room, script)).await.expect("it starts")).await;
@@ -72,7 +72,7 @@ async fn how_it_ended_and_what_it_last_said_is_known() {
     }
     let missing = Service { program: "/no/such/program".into(), ..shell(&room, "") };
     let gone = end(launcher().serve(&missing).await.expect("the launcher starts")).await;
-    assert!(!gone.started && gone.how.starts_with("it could not be started (/no/such/program: "), "{gone:?}");
+    assert!(!gone.started && gone.how.starts_with("it cannot be started (/no/such/program: "), "{gone:?}");
 }
 
 #[tokio::test]
@@ -91,6 +91,6 @@ async fn what_no_process_can_be_given_is_refused() {
     let mut service = shell(&room, "true");
     service.environment.push(("A=B".into(), "x".into()));
     let error = launcher().serve(&service).await.expect_err("it is refused");
-    assert!(error.to_string().contains("the variable \"A=B\""), "{error}");
+    assert!(error.to_string().contains("the environment variable \"A=B\""), "{error}");
     assert!(!format!("{service:?}").contains(&room.mark), "values are not shown");
 }

@@ -128,7 +128,7 @@ async fn a_launcher_that_is_killed_takes_the_command_with_it_and_the_call_ends()
         let told = above == 2 && finished.end == End::Signalled(15);
         if !told {
             assert_eq!(finished.end, End::Lost);
-            let means = if isolated { "everything that it started with it" } else { "may still run" };
+            let means = if isolated { "all its processes were killed" } else { "may still be running" };
             assert!(finished.trouble.is_some_and(|trouble| trouble.contains(means)), "and what that means is said");
         }
         assert_eq!(

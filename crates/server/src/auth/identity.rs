@@ -13,12 +13,12 @@ pub(crate) fn on_behalf(caller: &Caller, user: Option<&UserId>, tenant: Option<&
     match (caller.proof, user) {
         (Proof::Open | Proof::SharedToken, Some(user)) => caller.subject = user.clone(),
         (Proof::Principal, Some(user)) if *user != caller.subject => {
-            warnings.push(format!("user_id {user} was overridden: the token belongs to {}", caller.subject));
+            warnings.push(format!("user_id {user} ignored: the token belongs to {}", caller.subject));
         }
         (Proof::Open | Proof::SharedToken | Proof::Principal, _) => {}
     }
     if let Some(tenant) = tenant.filter(|tenant| **tenant != caller.tenant) {
-        warnings.push(format!("tenant_id {tenant} was overridden: the caller belongs to tenant {}", caller.tenant));
+        warnings.push(format!("tenant_id {tenant} ignored: the caller belongs to tenant {}", caller.tenant));
     }
     (caller, warnings)
 }
@@ -37,8 +37,8 @@ mod tests {
         assert_eq!(
             warnings,
             [
-                "user_id bob was overridden: the token belongs to ann",
-                "tenant_id other was overridden: the caller belongs to tenant default"
+                "user_id bob ignored: the token belongs to ann",
+                "tenant_id other ignored: the caller belongs to tenant default"
             ]
         );
     }

@@ -9,9 +9,9 @@ use drawloom_wire::upstream::INSTANCE;
 pub(crate) fn check_instance(own: &str, headers: &HeaderMap) -> Result<(), Failure> {
     match headers.get(INSTANCE) {
         Some(meant) if meant.as_bytes() != own.as_bytes() => {
-            let what = "the request is meant for another server, which was at this address before";
+            let what = "the request is meant for another server that used this address before";
             Err(Failure::new(FailureKind::Conflict, "wrong_instance", what)
-                .with_hint("look again where the server is; `server.json` in its data directory says it"))
+                .with_hint("read the server's current address from `server.json` in its data directory"))
         }
         Some(_) | None => Ok(()),
     }

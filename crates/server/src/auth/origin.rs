@@ -19,14 +19,14 @@ pub(crate) fn check_origin(open: bool, headers: &HeaderMap) -> Result<(), Failur
         return Err(Failure::new(
             FailureKind::Denied,
             "host_denied",
-            format!("this server has no token, so it answers only to a loopback name, not to {host}"),
+            format!("this server has no token and accepts only loopback host names, not {host}"),
         )
         .with_hint("use 127.0.0.1 or localhost, or configure a token"));
     }
     let denied = |page: &str| {
-        let message = format!("web pages of {page} may not call this server");
+        let message = format!("requests from web pages of {page} are not allowed");
         let failure = Failure::new(FailureKind::Denied, "origin_denied", message);
-        Err(failure.with_hint("call it from a program, or from a page on the same host and port"))
+        Err(failure.with_hint("call the API from a program, or from a page on the same host and port"))
     };
     for site in headers.get_all(SEC_FETCH_SITE) {
         if !SITES.iter().any(|known| site == known) {

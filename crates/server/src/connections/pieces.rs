@@ -93,7 +93,7 @@ impl HttpBody for Pieces {
                     if let Err(error) = self.hold(data) {
                         let request = self.connection.request();
                         let request = request.as_ref().map(axum::http::Uri::path);
-                        tracing::warn!(request, bytes, %error, "dropped a connection with a large answer");
+                        tracing::warn!(request, bytes, %error, "dropped a connection with a large response");
                         // Hyper drops what it has not written when a body fails, so it gets a chance to write that first.
                         self.refused = Some(error);
                         context.waker().wake_by_ref();

@@ -74,7 +74,7 @@ impl<S> Progress<S> {
                     }
                     if self.wait == Wait::Long {
                         let seconds = self.timeout.as_secs_f32();
-                        let what = format!("the peer took only {} bytes in {seconds} s", self.taken);
+                        let what = format!("the client read only {} bytes in {seconds} s", self.taken);
                         return Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, what)));
                     }
                     self.connection.set_stalled(true);

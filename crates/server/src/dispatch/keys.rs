@@ -60,7 +60,7 @@ pub(super) async fn once(
     let stored = app.answers.store_answer(key, app.redactor.clean(value.clone()), app.clock.wall()).await;
     Ok(Answer::Value(stored.unwrap_or_else(|error| {
         // What was asked for is done.
-        tracing::warn!(%error, "the answer of a request could not be stored; a repeat is carried out again");
+        tracing::warn!(%error, "cannot store the response; a repeated request will be executed again");
         value
     })))
 }

@@ -5,7 +5,7 @@ use drawloom_wire::request::{Part, Route};
 use crate::{dispatch::OperationsError, operation::Card};
 
 /// Paths that belong to no operation, whatever the method.
-const FIXED_PATHS: &[&str] = &["/healthz", "/metrics", "/v1/openapi.json", "/mcp", "/v1/_mcp"];
+const FIXED_PATHS: &[&str] = &["/healthz", "/readyz", "/metrics", "/v1/openapi.json", "/mcp", "/v1/_mcp"];
 
 /// Fails when a request could belong to two operations.
 pub(super) fn check<'a>(cards: impl Iterator<Item = &'a Card>) -> Result<(), OperationsError> {

@@ -36,7 +36,7 @@ impl Drop for CancelGuard {
             for run in runs {
                 let reason = Some("the caller disconnected".to_owned());
                 match app.runs.cancel(&caller, run, reason).await {
-                    Ok(_) => tracing::info!(run = %run, "cancelled for a caller who disconnected"),
+                    Ok(_) => tracing::info!(run = %run, "run cancelled because the caller disconnected"),
                     Err(error) => tracing::warn!(run = %run, error = %error, "cancel on disconnect failed"),
                 }
             }

@@ -1,6 +1,9 @@
-//! What each known client bears: how long it waits for an answer, and whether word of progress makes it wait longer.
+//! What is known of clients: how long each waits for an answer, whether progress makes it wait longer, and which part of an
+//! answer its model gets.
 
 use std::time::Duration;
+
+use rmcp::model::CallToolResult;
 
 /// How a client waits.
 struct Client {
@@ -29,6 +32,18 @@ const CLIENTS: &[Client] = &[
     Client { name: "opencode", silent: UNKNOWN, informed: None },
 ];
 
+/// Clients that hand their model `structuredContent` in place of the text, as seen (`tests/hosts/FACTS.md`). Their models get
+/// the text, which is shorter and leads with the answer.
+const HAND_ON_VALUES: [&str; 2] = ["claude-code", "codex"];
+
+/// Leaves out of `result` what the client that calls itself `name` would tell its model in place of the text.
+pub(super) fn lead_with_text(name: Option<&str>, result: &mut CallToolResult) {
+    let name = name.unwrap_or_default().to_ascii_lowercase();
+    if !result.content.is_empty() && HAND_ON_VALUES.iter().any(|known| name.starts_with(known)) {
+        result.structured_content = None;
+    }
+}
+
 /// How long the client that calls itself `name` can be kept waiting. `informed` says whether it hears of progress, and
 /// `own` is when it wants an answer at the latest.
 pub(super) fn patience(name: Option<&str>, informed: bool, own: Option<Duration>) -> Duration {
@@ -46,6 +61,8 @@ pub(super) fn patience(name: Option<&str>, informed: bool, own: Option<Duration>
 
 #[cfg(test)]
 mod tests {
+    use rmcp::model::ContentBlock;
+
     use super::*;
 
     #[test]
@@ -60,5 +77,17 @@ mod tests {
         assert_eq!(seconds(Some("opencode"), false, None), 50);
         assert_eq!(seconds(Some("opencode"), true, None), 86_400);
         assert_eq!(seconds(Some("claude-code"), true, Some(10)), 10);
+    }
+
+    #[test]
+    fn a_client_that_hands_values_on_gets_the_text_alone() {
+        let answer = |name| {
+            let mut result = CallToolResult::success(vec![ContentBlock::text("text")]);
+            result.structured_content = Some(serde_json::json!({ "status": "done" }));
+            lead_with_text(name, &mut result);
+            (result.content.len(), result.structured_content.is_some())
+        };
+        assert_eq!(["claude-code", "codex-mcp-client"].map(|name| answer(Some(name))), [(1, false); 2]);
+        assert_eq!([Some("opencode"), Some("a program"), None].map(answer), [(1, true); 3]);
     }
 }

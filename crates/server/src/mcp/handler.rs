@@ -27,6 +27,7 @@ use tokio::sync::broadcast::error::RecvError;
 use crate::mcp::{
     CALL_KEY,
     calls::Entered,
+    clients,
     endpoint::{CallName, SessionCall, Shared},
     notes::{self, Notes},
     standing::{Standing, heard},
@@ -42,10 +43,10 @@ const METHODS: [&str; 7] =
     ["tools/call", "resources/read", "prompts/get", "completion/complete", "tasks/get", "tasks/update", "tasks/cancel"];
 
 const INSTRUCTIONS: &str = "\
-Drawloom runs agents beside you: they have their own models, tools and files, and only their answers come back. Call \
-list_agents to see whom there is, spawn_run to hand one task over, spawn_runs to hand several over at once and get the \
-answers by index. Everything that was started is kept: when a call comes back before the end, go on with get_run or \
-get_batch and wait_ms. Long answers come as an outline with an artifact; read_artifact gives what you need of them.";
+Drawloom runs agents beside you. They have their own models, tools and files; only their answers come back. list_agents \
+names them, spawn_run hands one task over, spawn_runs several at once. Started work goes on whatever happens to a call: \
+when an answer says that it is unfinished, wait with get_run or get_batch and wait_ms, and do not start it again. Long \
+answers come as an outline; read_artifact reads what you need of them.";
 
 /// Answers one session or one request.
 pub(super) struct Handler {
@@ -199,6 +200,7 @@ impl ServerHandler for Handler {
             };
             if let CallToolResponse::Complete(result) = &mut response {
                 result.result_type.get_or_insert(ResultType::COMPLETE);
+                clients::lead_with_text(ask.client().as_deref(), result);
             }
             return Ok(response);
         }

@@ -223,7 +223,10 @@ async fn rest_of(
                 Err(reason) => stop(&mut *pending, reason).await,
             };
             notes.answered(&name, &note).await;
-            return answered;
+            return answered.map(|mut result| {
+                clients::lead_with_text(note.client.as_deref(), &mut result);
+                result
+            });
         }
     }
     Err(lost())

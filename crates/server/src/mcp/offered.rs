@@ -18,13 +18,13 @@ use rmcp::{
         ResourceTemplate, Tool, ToolAnnotations,
     },
 };
-use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::{
     app::App,
     dispatch::{Dispatch, Operations, Refused, Served, unasked_events},
     handle::Handle,
+    lean::{self, Lean},
     mcp::{
         CALL_KEY,
         pending::Waited,
@@ -88,19 +88,16 @@ impl OfferedTool {
         let entry = self.served.entry();
         let card = &entry.card;
         let mut input = schema::self_contained(entry.input);
-        input.remove("description");
-        let mut output = schema::self_contained(entry.output);
-        schema::without_words(&mut output);
+        schema::for_model(&mut input, card.parameters);
         let words =
             if card.advice.is_empty() { card.summary.to_owned() } else { format!("{} {}", card.summary, card.advice) };
-        let annotations = ToolAnnotations::with_title(title(card.name()))
+        let annotations = ToolAnnotations::new()
             .read_only(card.is_read_only())
             .destructive(card.destructive)
             .idempotent(card.is_idempotent())
             .open_world(card.scope == Some(Scope::RunsCreate) && !card.destructive);
         let mut tool = Tool::new(card.name(), words, Arc::new(input));
         tool.title = Some(title(card.name()));
-        tool.output_schema = Some(Arc::new(output));
         tool.annotations = Some(annotations);
         tool
     }
@@ -146,7 +143,7 @@ impl OfferedTool {
             result_bytes: Some(RESULT_BYTES),
         };
         Ok(match self.served.dispatch(request).await? {
-            Answer::Value(value) => Outcome::Done(structured(&value)),
+            Answer::Value(value) => Outcome::Done(structured(lean::answer(app, caller, card.told, value).await)),
             Answer::Handle(handle) => Waited::outcome(app, handle, !card.is_read_only()).await,
             Answer::Events(_) => return Err(unasked_events().into()),
         })
@@ -160,11 +157,10 @@ fn title(name: &str) -> String {
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
-/// A value, for programs and for those who read only text.
-pub(super) fn structured(value: &impl Serialize) -> CallToolResult {
-    let value = serde_json::to_value(value).expect("answers have only text keys");
-    let mut result = CallToolResult::success(vec![ContentBlock::text(value.to_string())]);
-    result.structured_content = Some(value);
+/// An answer in words, and as a value for programs.
+pub(super) fn structured(answer: Lean) -> CallToolResult {
+    let mut result = CallToolResult::success(vec![ContentBlock::text(answer.text)]);
+    result.structured_content = Some(answer.value);
     result
 }
 

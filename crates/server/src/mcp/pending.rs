@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use drawloom_contract::{ids::BatchId, record::Status, time::Instant};
+use drawloom_contract::{record::Status, time::Instant};
 use drawloom_wire::{
     batches::BatchResult,
     runs::{MAX_WAIT_MS, RunResult},
@@ -16,14 +16,13 @@ use rmcp::{
 use crate::{
     app::App,
     handle::{Handle, Target, batch_result, run_result},
+    lean,
     mcp::{
         offered::{refused, structured},
         table::{Outcome, Pending, Progress, Terms},
     },
 };
 
-/// How long the next wait should be, as we advise it: under what most clients bear.
-const ADVISED_WAIT_MS: u64 = 45_000;
 /// How soon to look at a task again.
 const POLL_INTERVAL_MS: u64 = 1_000;
 
@@ -34,6 +33,12 @@ pub(super) struct Waited {
     terms: Terms,
     /// When the caller's own wait is over.
     until: Option<Instant>,
+}
+
+/// Rows as callers see them.
+enum Shown {
+    Run(Box<RunResult>),
+    Batch(BatchResult),
 }
 
 /// When a wait is over in this process that the terms end at a time of the wall clock. It is never longer than a wait may
@@ -70,30 +75,25 @@ impl Waited {
         }
     }
 
-    fn result(&self) -> CallToolResult {
-        match self.handle.target() {
-            Target::Batch(batch, _) => structured(&self.batch_result(*batch)),
-            Target::Run(run) => {
-                let mut result = run_result(&self.app, &run.view, self.terms.result_bytes);
-                advise_run(&mut result);
-                let failed = run.view.status.is_terminal() && run.view.status != Status::Completed;
-                let mut answer = structured(&result);
-                answer.is_error = Some(failed && self.terms.belongs_to_call);
-                answer
+    /// The answer as the rows say it.
+    fn result(&self) -> impl Future<Output = CallToolResult> + Send + use<> {
+        let (app, caller, most) = (self.app.clone(), self.handle.caller().clone(), self.terms.result_bytes);
+        let answer = match self.handle.target() {
+            Target::Batch(batch, _) => Shown::Batch(batch_result(&app, *batch, self.handle.views(), most)),
+            Target::Run(run) => Shown::Run(Box::new(run_result(&app, &run.view, most))),
+        };
+        let belongs_to_call = self.terms.belongs_to_call;
+        async move {
+            match answer {
+                Shown::Batch(result) => structured(lean::batch(&app, &caller, result).await),
+                Shown::Run(result) => {
+                    let failed = result.status.is_terminal() && result.status != Status::Completed;
+                    let mut answer = structured(lean::run(&app, &caller, *result).await);
+                    answer.is_error = Some(failed && belongs_to_call);
+                    answer
+                }
             }
         }
-    }
-
-    fn batch_result(&self, batch: BatchId) -> BatchResult {
-        let mut result = batch_result(&self.app, batch, self.handle.views(), self.terms.result_bytes);
-        if !self.handle.has_ended() {
-            result.hint = Some(format!(
-                "the batch goes on; call get_batch with batch_id {batch} and wait_ms {ADVISED_WAIT_MS} to wait for it"
-            ));
-        } else if result.results.iter().any(|result| result.artifact.is_some()) {
-            result.hint = Some("texts with an artifact are long; read_artifact gives them in parts".into());
-        }
-        result
     }
 
     fn words(&self) -> String {
@@ -113,18 +113,6 @@ impl Waited {
 
     fn count(&self, wanted: impl Fn(Status) -> bool) -> usize {
         self.handle.views().filter(|view| wanted(view.status)).count()
-    }
-}
-
-/// Tells how to go on with a run that is not done, or whose text is elsewhere.
-pub(super) fn advise_run(result: &mut RunResult) {
-    if !result.status.is_terminal() {
-        result.hint = Some(format!(
-            "the run goes on; call get_run with run_id {} and wait_ms {ADVISED_WAIT_MS} to wait for it",
-            result.run_id
-        ));
-    } else if result.artifact.is_some() {
-        result.hint = Some("the text is long; read_artifact gives it in parts".into());
     }
 }
 
@@ -150,7 +138,7 @@ impl Pending for Waited {
             () = app.clock.sleep_until(limit) => None,
         };
         match waited {
-            Some(Ok(())) => Some(Ok(self.result())),
+            Some(Ok(())) => Some(Ok(self.result().await)),
             Some(Err(failure)) => Some(Ok(refused(&self.app, &failure, &[]))),
             None if self.until.is_some_and(|own| app.clock.now() >= own) => Some(Ok(self.so_far().await)),
             None => None,
@@ -169,21 +157,23 @@ impl Pending for Waited {
 
     async fn so_far(&mut self) -> CallToolResult {
         self.look().await;
-        self.result()
+        self.result().await
     }
 
     async fn task(&mut self) -> Result<DetailedTask, ErrorData> {
         self.look().await;
-        let mut views = self.handle.views();
-        let accepted = views.clone().map(|view| view.accepted_at).min();
-        let ended = views.clone().filter_map(|view| view.ended_at).max();
-        let cancelled = accepted.is_some() && views.all(|view| view.status == Status::Cancelled);
+        let (accepted, ended, cancelled) = {
+            let mut views = self.handle.views();
+            let accepted = views.clone().map(|view| view.accepted_at).min();
+            let ended = views.clone().filter_map(|view| view.ended_at).max();
+            (accepted, ended, accepted.is_some() && views.all(|view| view.status == Status::Cancelled))
+        };
         let now = self.app.clock.wall();
         let payload = match self.handle.has_ended() {
             false => TaskPayload::Working,
             true if cancelled => TaskPayload::Cancelled,
             true => {
-                let value = serde_json::to_value(self.result()).expect("results have only text keys");
+                let value = serde_json::to_value(self.result().await).expect("results have only text keys");
                 let serde_json::Value::Object(result) = value else { unreachable!("a result is an object") };
                 TaskPayload::Completed { result }
             }

@@ -41,10 +41,10 @@ const RECIPES: &[Recipe] = &[
             ("parts", "Into how many parts at most.", Need::Optional("10")),
         ],
         text: "Split this job into independent parts, at most {parts}:\n\n{job}\n\nThen hand all parts out with one call of \
-               spawn_runs (mode join, agent {agent}): each prompt must stand on its own, because the agents do not see this \
-               conversation. Do not do the parts yourself, and do not open the files that they will read. If the answer says \
-               that the batch goes on, wait with get_batch and wait_ms. A result with an artifact is long: read only what you \
-               need of it with read_artifact. In the end put the answers together in the order of the parts, and say which \
+               spawn_runs (agent {agent}): each prompt must stand on its own, because the agents do not see this conversation. \
+               Do not do the parts yourself, and do not open the files that they will read. If the answer says that the batch \
+               goes on, wait with get_batch and wait_ms. A result that comes as an outline is long: read only what you need \
+               of it with read_artifact. In the end put the answers together in the order of the parts, and say which \
                parts failed and why.",
     },
     Recipe {
@@ -56,7 +56,7 @@ const RECIPES: &[Recipe] = &[
             ("paths", "The directories to review, one a line or separated by commas.", Need::Required),
             ("focus", "What to look for.", Need::Optional("defects that lose data, break security or crash")),
         ],
-        text: "Review these parts of the code, one agent for each, with one call of spawn_runs (mode join, agent {agent}):\n\n\
+        text: "Review these parts of the code, one agent for each, with one call of spawn_runs (agent {agent}):\n\n\
                {paths}\n\nTell each agent its path, to read the files there itself with its own tools, to look for {focus}, and \
                to answer with findings only: file and line, what is wrong, how sure it is, what to do. Do not open the files \
                yourself. When all are back, merge the findings: worst first, doubles once, each with its file and line, and \
@@ -70,7 +70,7 @@ const RECIPES: &[Recipe] = &[
             ("agents", "The agents to ask, separated by commas.", Need::Required),
             ("question", "What to ask.", Need::Required),
         ],
-        text: "Ask each of these agents the same question, with one call of spawn_runs (mode join): {agents}\n\nThe question:\n\n\
+        text: "Ask each of these agents the same question, with one call of spawn_runs: {agents}\n\nThe question:\n\n\
                {question}\n\nThen say where they agree, where they differ and why that may be, and what you would do.",
     },
     Recipe {

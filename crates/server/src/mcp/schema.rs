@@ -1,7 +1,9 @@
-//! Schemas as MCP clients like them: one self-contained object without references, and without what only we read.
+//! Schemas as models need them: one self-contained object without references, with the parameters that a model is told of.
 
 use schemars::{Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
+
+use crate::operation::Parameter;
 
 /// An operation's schema, self-contained.
 pub(super) fn self_contained(make: fn(&mut SchemaGenerator) -> Schema) -> Map<String, Value> {
@@ -18,22 +20,70 @@ pub(super) fn self_contained(make: fn(&mut SchemaGenerator) -> Schema) -> Map<St
     }
 }
 
-/// A schema without the words that explain its fields: what comes back explains itself.
-pub(super) fn without_words(schema: &mut Map<String, Value>) {
-    // A property can be called "description": only keywords go.
+/// What a model is told of an input: these parameters only, in their own words, without what the validator checks anyway.
+pub(super) fn for_model(schema: &mut Map<String, Value>, parameters: &[Parameter]) {
     schema.remove("description");
+    if !parameters.is_empty() {
+        narrow(schema, "", parameters);
+    }
+    without_checks(schema);
+}
+
+fn narrow(schema: &mut Map<String, Value>, above: &str, parameters: &[Parameter]) {
+    let Some(Value::Object(properties)) = schema.get_mut("properties") else { return };
+    let mut needed = Vec::new();
+    let is_any_inside = |above: &str| parameters.iter().any(|one| one.path.starts_with(above));
+    properties.retain(|name, property| {
+        let path = format!("{above}{name}");
+        let Some(parameter) = parameters.iter().find(|one| one.path == path) else { return false };
+        if parameter.is_needed {
+            needed.push(json!(name));
+        }
+        let Value::Object(property) = property else { return true };
+        property.insert("description".into(), parameter.words.into());
+        let (fields, items) = (format!("{path}."), format!("{path}[]."));
+        if is_any_inside(&fields) {
+            narrow(property, &fields, parameters);
+        }
+        if let Some(Value::Object(item)) = property.get_mut("items") {
+            item.remove("description");
+            if is_any_inside(&items) {
+                narrow(item, &items, parameters);
+            }
+        }
+        true
+    });
+    match needed.is_empty() {
+        true => schema.remove("required"),
+        false => schema.insert("required".into(), needed.into()),
+    };
+}
+
+/// A schema without the checks that tell a model nothing: the validator makes them, and its errors say what to do.
+fn without_checks(schema: &mut Map<String, Value>) {
+    for keyword in ["pattern", "format", "minLength", "maxLength", "minItems"] {
+        // A property can be called so: only keywords are texts and numbers.
+        if schema.get(keyword).is_some_and(|value| !value.is_object()) {
+            schema.remove(keyword);
+        }
+    }
+    for (keyword, value) in [("additionalProperties", json!(false)), ("minimum", json!(0))] {
+        if schema.get(keyword) == Some(&value) {
+            schema.remove(keyword);
+        }
+    }
     for keyword in ["items", "additionalProperties"] {
         if let Some(Value::Object(inner)) = schema.get_mut(keyword) {
-            without_words(inner);
+            without_checks(inner);
         }
     }
     for keyword in ["anyOf", "oneOf", "allOf"] {
         for one in schema.get_mut(keyword).and_then(Value::as_array_mut).into_iter().flatten() {
-            one.as_object_mut().into_iter().for_each(without_words);
+            one.as_object_mut().into_iter().for_each(without_checks);
         }
     }
     if let Some(Value::Object(properties)) = schema.get_mut("properties") {
-        properties.values_mut().filter_map(Value::as_object_mut).for_each(without_words);
+        properties.values_mut().filter_map(Value::as_object_mut).for_each(without_checks);
     }
 }
 
@@ -109,4 +159,40 @@ fn inline(schema: Value, definitions: &Map<String, Value>, open: &mut Vec<String
         }
     }
     Value::Object(map)
+}
+
+#[cfg(test)]
+mod tests {
+    use drawloom_wire::batches::SpawnRuns;
+    use schemars::JsonSchema as _;
+
+    use super::*;
+
+    #[test]
+    fn a_model_is_told_of_the_named_parameters_in_their_own_words() {
+        let mut schema = self_contained(SpawnRuns::json_schema);
+        for_model(
+            &mut schema,
+            &[
+                Parameter::needs("spawns", "The tasks."),
+                Parameter::needs("spawns[].agent", "Who."),
+                Parameter::takes("spawns[].budget", "How much."),
+                Parameter::takes("spawns[].budget.tokens", "Tokens."),
+                Parameter::takes("mode", "Stay or go."),
+            ],
+        );
+        let tokens = json!({ "type": "integer", "minimum": 1, "description": "Tokens." });
+        let budget = json!({ "type": "object", "description": "How much.", "properties": { "tokens": tokens } });
+        let spawn = json!({
+            "type": "object",
+            "properties": { "agent": { "type": "string", "description": "Who." }, "budget": budget },
+            "required": ["agent"],
+        });
+        let spawns = json!({ "type": "array", "items": spawn, "maxItems": 32, "description": "The tasks." });
+        let mode = json!({ "type": "string", "enum": ["join", "detach"], "description": "Stay or go." });
+        let whole = json!({
+            "type": "object", "properties": { "mode": mode, "spawns": spawns }, "required": ["spawns"],
+        });
+        assert_eq!(Value::Object(schema), whole);
+    }
 }

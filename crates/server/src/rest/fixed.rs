@@ -1,4 +1,4 @@
-//! Routes beside the operations: health, metrics, OpenAPI.
+//! Routes beside the operations: health, readiness, metrics, OpenAPI.
 
 use std::{
     borrow::Cow,
@@ -26,10 +26,11 @@ use crate::{
 const ALLOWED: &str = "GET, HEAD, OPTIONS";
 
 pub(super) fn routes(app: &Arc<App>) -> Router {
-    let (for_health, for_metrics, for_document) = (app.clone(), app.clone(), app.clone());
+    let (for_health, for_ready, for_metrics, for_document) = (app.clone(), app.clone(), app.clone(), app.clone());
     let document = Arc::new(Document::default());
     Router::new()
         .route("/healthz", any(move |request: Request| answer(request, async move |_| health(&for_health).await)))
+        .route("/readyz", any(move |request: Request| answer(request, async move |_| ready(&for_ready).await)))
         .route(
             "/metrics",
             any(move |request: Request| answer(request, async move |parts| metrics(&for_metrics, &parts))),
@@ -56,12 +57,20 @@ async fn answer(request: Request, get: impl AsyncFnOnce(request::Parts) -> Resul
 
 /// 200 once runs can be taken and the store works. It wants no token, and says nothing that one should protect.
 async fn health(app: &App) -> Result<Response, Refusal> {
-    if let Err(failure) = app.monitor.check().await {
-        return Err(failure.into());
-    }
-    let health =
-        Health { ok: true, version: VERSION.into(), uptime_seconds: app.clock.now().since(app.started).as_secs() };
-    Ok(reply::json(StatusCode::OK, &health))
+    app.monitor.check().await?;
+    Ok(well(app))
+}
+
+/// 200 while new runs should be sent here, else 503 with the reason. It wants no token either. The server answers nothing before it
+/// has resumed interrupted runs, so an answer means that this is done.
+async fn ready(app: &App) -> Result<Response, Refusal> {
+    app.monitor.check_ready().await?;
+    Ok(well(app))
+}
+
+fn well(app: &App) -> Response {
+    let uptime_seconds = app.clock.now().since(app.started).as_secs();
+    reply::json(StatusCode::OK, &Health { ok: true, version: VERSION.into(), uptime_seconds })
 }
 
 fn metrics(app: &App, parts: &request::Parts) -> Result<Response, Refusal> {

@@ -23,9 +23,9 @@ use crate::{
 pub(super) fn no_body(method: Method, headers: &HeaderMap) -> Result<(), Failure> {
     let has_length = headers.get(header::CONTENT_LENGTH).is_some_and(|length| length != "0");
     if has_length || headers.contains_key(header::TRANSFER_ENCODING) {
-        let message = format!("a {} request has no body here", method.as_str());
+        let message = format!("a {} request must not have a body", method.as_str());
         return Err(
-            Failure::new(FailureKind::Invalid, "unexpected_body", message).with_hint("put the fields into the query")
+            Failure::new(FailureKind::Invalid, "unexpected_body", message).with_hint("move the fields to the query")
         );
     }
     Ok(())
@@ -60,7 +60,7 @@ pub(crate) async fn read_body(app: &App, headers: &HeaderMap, body: Body, limit:
     tokio::select! {
         done = read => done,
         () = app.clock.sleep_until(deadline) => {
-            let message = format!("the body did not come within {} seconds", app.limits.body_timeout.as_secs());
+            let message = format!("timed out after {} s reading the body", app.limits.body_timeout.as_secs());
             Err(Failure::new(FailureKind::Invalid, "body_too_slow", message))
         }
     }
@@ -79,9 +79,9 @@ async fn room(app: &App, bytes: usize) -> Result<OwnedSemaphorePermit, Failure> 
     tokio::select! {
         room = rooms.clone().acquire_many_owned(kibibytes) => Ok(room.expect("it is never closed")),
         () = app.clock.sleep_until(deadline) => {
-            let message = format!("{} bytes of other large bodies are being read", app.limits.bodies);
+            let message = format!("request body limit reached: {} bytes of other large bodies are being read", app.limits.bodies);
             let failure = Failure::new(FailureKind::Unavailable, "too_many_bodies", message);
-            Err(failure.with_hint("send fewer large bodies at once"))
+            Err(failure.with_hint("send fewer large requests at a time"))
         }
     }
 }
@@ -95,11 +95,7 @@ async fn collect(app: &App, body: Body, limit: usize) -> Result<Held, Failure> {
     let (mut length, mut counted) = (0, UNCOUNTED);
     while let Some(chunk) = stream.next().await {
         let chunk = chunk.map_err(|error| {
-            Failure::new(
-                FailureKind::Invalid,
-                "broken_body",
-                format!("the body broke off after {length} bytes: {error}"),
-            )
+            Failure::new(FailureKind::Invalid, "broken_body", format!("the body ended after {length} bytes: {error}"))
         })?;
         length += chunk.len();
         if length > limit.saturating_mul(2) {
@@ -135,7 +131,7 @@ async fn collect(app: &App, body: Body, limit: usize) -> Result<Held, Failure> {
 
 fn too_large(limit: usize) -> Failure {
     Failure::new(FailureKind::TooLarge, "too_large", format!("the body is longer than {limit} bytes"))
-        .with_hint("send less; put large texts into a volume and name the file")
+        .with_hint("send less; put large texts in a volume and pass the file name")
 }
 
 /// The whole input: the body's fields, joined by those of path, query and headers.
@@ -154,8 +150,8 @@ pub(super) fn assemble<'a>(
     if body.is_none() {
         query(validator, parts.uri.query().unwrap_or_default(), map)?;
     } else if let Some(query) = parts.uri.query().filter(|query| !query.is_empty()) {
-        let failure = Failure::new(FailureKind::Invalid, "unexpected_query", format!("?{query} is not read here"));
-        return Err(failure.with_hint("put the fields into the body").into());
+        let failure = Failure::new(FailureKind::Invalid, "unexpected_query", format!("unexpected query ?{query}"));
+        return Err(failure.with_hint("move the fields to the body").into());
     }
     for (name, text) in path {
         join(map, name, validator.read_text(name, text), "the path")?;
@@ -178,7 +174,7 @@ fn join(map: &mut Map<String, Value>, name: &str, said: Value, place: &str) -> R
     match map.get(name) {
         Some(there) if *there != said => {
             let message = format!("{name} is {there} in the body and {said} in {place}");
-            Err(Failure::new(FailureKind::Invalid, "contradiction", message).with_hint("say it in one place"))
+            Err(Failure::new(FailureKind::Invalid, "contradiction", message).with_hint("set it in one place only"))
         }
         Some(_) => Ok(()),
         None => {
@@ -201,7 +197,11 @@ fn query(validator: &Validator, query: &str, map: &mut Map<String, Value>) -> Re
                 Value::Array(there)
             }
             (Some(_), _) => {
-                return Err(Failure::new(FailureKind::Invalid, "repeated", format!("{name} is in the query twice")));
+                return Err(Failure::new(
+                    FailureKind::Invalid,
+                    "repeated",
+                    format!("duplicate query parameter {name}"),
+                ));
             }
         };
         map.insert(name, more);
@@ -215,7 +215,7 @@ fn unescape(text: &str) -> Result<String, Failure> {
     }
     let bad = || {
         let shown: String = text.chars().take(80).collect();
-        Failure::new(FailureKind::Invalid, "bad_query", format!("{shown:?} is not escaped as an address must be"))
+        Failure::new(FailureKind::Invalid, "bad_query", format!("invalid percent-encoding in {shown:?}"))
     };
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();

@@ -133,7 +133,7 @@ fn responses(card: &Card, schemas: &ResponseSchemas) -> Value {
         content["application/octet-stream"] = json!({ "schema": { "type": "string", "format": "binary" } });
     }
     let mut responses = json!({
-        "200": { "description": "Done, or as it stands when the wait is over.", "content": content },
+        "200": { "description": "The result, or the current state if the wait timed out.", "content": content },
     });
     add_errors(&mut responses, &schemas.error);
     if let Some(detached) = &schemas.detached {
@@ -145,20 +145,29 @@ fn responses(card: &Card, schemas: &ResponseSchemas) -> Value {
 /// What every route can answer beside what was asked for.
 fn add_errors(responses: &mut Value, error: &Value) {
     let content = json!({ "application/json": { "schema": error } });
-    responses["4XX"] = json!({ "description": "The request was refused.", "content": content });
+    responses["4XX"] = json!({ "description": "The request was rejected.", "content": content });
     responses["default"] = json!({ "description": "The server failed.", "content": content });
 }
 
 /// The routes beside the operations.
-fn fixed(generator: &mut SchemaGenerator, error: &Value) -> [(&'static str, Value); 3] {
+fn fixed(generator: &mut SchemaGenerator, error: &Value) -> [(&'static str, Value); 4] {
     let health = generator.subschema_for::<Health>().to_value();
     let get = |name: &str, summary: &str, kind: &str, schema: Value| {
-        let mut responses = json!({ "200": { "description": "It is so.", "content": { kind: { "schema": schema } } } });
+        let mut responses = json!({ "200": { "description": "OK.", "content": { kind: { "schema": schema } } } });
         add_errors(&mut responses, error);
         json!({ "get": { "operationId": name, "summary": summary, "tags": ["server"], "responses": responses } })
     };
     [
-        ("/healthz", get("healthz", "Say whether runs can be taken.", "application/json", health)),
+        ("/healthz", get("healthz", "Say whether runs can be taken.", "application/json", health.clone())),
+        (
+            "/readyz",
+            get(
+                "readyz",
+                "Say whether new runs should be sent here: 503 while it shuts down.",
+                "application/json",
+                health,
+            ),
+        ),
         ("/metrics", get("metrics", "All metrics, for Prometheus.", "text/plain", json!({ "type": "string" }))),
         ("/v1/openapi.json", get("openapi", "This document.", "application/json", json!({ "type": "object" }))),
     ]

@@ -31,7 +31,7 @@ impl From<Failure> for Refusal {
         let header = matches!(failure.kind, FailureKind::Throttled | FailureKind::Unavailable)
             .then(|| (header::RETRY_AFTER, RETRY_AFTER.to_owned()));
         if failure.kind == FailureKind::Bug {
-            tracing::error!(code = failure.code, error = %failure, "a request met a bug");
+            tracing::error!(code = failure.code, error = %failure, "request failed with an internal error");
         }
         Self { failure: Some(Box::new(failure)), problems: Vec::new(), status, header }
     }
@@ -72,7 +72,7 @@ impl Refusal {
 
     /// A method that the route does not have.
     pub(super) fn wrong_method(parts: &request::Parts, allowed: &str) -> Self {
-        let message = format!("{} is not possible at {}", parts.method, parts.uri.path());
+        let message = format!("method {} is not allowed for {}", parts.method, parts.uri.path());
         let failure = Failure::new(FailureKind::Invalid, "wrong_method", message).with_hint(format!("use {allowed}"));
         Self {
             status: StatusCode::METHOD_NOT_ALLOWED,

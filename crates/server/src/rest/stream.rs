@@ -131,7 +131,7 @@ impl EventBody {
                 }
                 // Without a last event the caller knows that the stream broke, and takes it up again.
                 Poll::Ready(Some(Err(failure))) => {
-                    tracing::warn!(code = failure.code, error = %failure, "an event stream broke");
+                    tracing::warn!(code = failure.code, error = %failure, "event stream failed");
                     self.over = true;
                 }
                 Poll::Ready(None) => self.over = true,

@@ -157,7 +157,7 @@ async fn a_path_has_an_operation_for_each_method_and_its_rest_is_one_field() {
     assert_eq!((answer.status, answer.header("allow")), (405, Some("GET, PUT, PATCH, DELETE, HEAD, OPTIONS")));
     let answer = server.send(Method::Delete, path, &[], Some(b"{}")).await;
     assert_eq!((answer.status, answer.code()), (400, "unexpected_body"));
-    assert_eq!(answer.body["error"]["message"], "a DELETE request has no body here");
+    assert_eq!(answer.body["error"]["message"], "a DELETE request must not have a body");
     let answer = server.get("/v1/values/%ff").await;
     assert_eq!((answer.status, answer.code()), (400, "bad_path"));
 }
@@ -225,7 +225,7 @@ fn operations_that_cannot_be_told_apart_are_refused_by_name() {
     );
     assert_eq!(
         refused(vec![Arc::new(Keyless)]),
-        "the operation keyless changes something, and its request has no field idempotency_key"
+        "the operation keyless changes state, but its request has no field idempotency_key"
     );
     let error = Operations::with([of::<SameName>(&values)]).err();
     assert_eq!(error, Some(OperationsError::SameName { name: "whoami" }));

@@ -142,7 +142,7 @@ async fn a_server_that_stops_answers_waits_as_they_stand_and_cancels_nothing() {
     read_until(&mut stream, "\r\n\r\n").await;
     server.stop().await;
     let rest = read_until(&mut stream, "\r\n0\r\n\r\n").await;
-    assert!(rest.contains("\"status\":\"queued\"") && rest.contains("the server stopped"), "{rest}");
+    assert!(rest.contains("\"status\":\"queued\"") && rest.contains("the server shut down"), "{rest}");
     assert_eq!(server.fake.status(server.fake.run_ids()[0]), Status::Queued);
 }
 

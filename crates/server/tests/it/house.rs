@@ -19,6 +19,19 @@ async fn health_says_whether_runs_can_be_taken() {
 }
 
 #[tokio::test]
+async fn readiness_says_why_no_runs_should_be_sent() {
+    let server = Setup { shared: Some("secret"), ..Setup::default() }.start().await;
+    assert_eq!(server.get("/readyz").await.status, 200, "without a token");
+    let ill = Setup { well: false, ..Setup::default() }.start().await;
+    let answer = ill.get("/readyz").await;
+    assert_eq!((answer.status, answer.code()), (503, "store_full"));
+    let stopping = Setup { stopping: true, ..Setup::default() }.start().await;
+    let answer = stopping.get("/readyz").await;
+    assert_eq!((answer.status, answer.code()), (503, "stopping"));
+    assert_eq!(stopping.get("/healthz").await.status, 200, "it is alive");
+}
+
+#[tokio::test]
 async fn metrics_want_a_token_when_there_is_one() {
     let server = Setup { principals: true, ..Setup::default() }.start().await;
     assert_eq!(server.get("/metrics").await.status, 401);
@@ -33,7 +46,9 @@ async fn what_is_meant_for_another_server_is_refused_everywhere_before_anything_
     let server = Setup { shared: Some("secret"), ..Setup::default() }.start().await;
     // The entropy of this server is zeros.
     let own = "0".repeat(32);
-    for (method, path) in [(Method::Get, "/healthz"), (Method::Post, "/mcp"), (Method::Post, "/v1/runs")] {
+    for (method, path) in
+        [(Method::Get, "/healthz"), (Method::Get, "/readyz"), (Method::Post, "/mcp"), (Method::Post, "/v1/runs")]
+    {
         let answer = server.send(method, path, &[("drawloom-instance", "another")], None).await;
         assert_eq!((answer.status, answer.code()), (421, "wrong_instance"), "{path}");
         let answer = server.send(method, path, &[("drawloom-instance", &own)], None).await;

@@ -20,8 +20,8 @@ async fn a_principals_token_decides_and_the_result_says_what_it_overrode() {
     assert_eq!(
         answer.body["warnings"],
         json!([
-            "user_id bob was overridden: the token belongs to ann",
-            "tenant_id acme was overridden: the caller belongs to tenant default"
+            "user_id bob ignored: the token belongs to ann",
+            "tenant_id acme ignored: the caller belongs to tenant default"
         ])
     );
     let shared = [("authorization", "Bearer all"), JSON];

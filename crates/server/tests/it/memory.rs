@@ -101,7 +101,7 @@ async fn a_principal_reaches_its_own_memory_and_its_tenants_and_no_other() {
         assert_eq!(listed.body["entries"], json!([]));
     }
     // As for runs, a token fixes the user; another one in the request is overridden, and the answer says so.
-    let warned = json!(["user_id bob was overridden: the token belongs to ann"]);
+    let warned = json!(["user_id bob ignored: the token belongs to ann"]);
     let foreign = server.at("ann-token", Method::Get, "/v1/memory/user/keys/k?user_id=bob", None).await;
     assert_eq!((foreign.status, &foreign.body["value"], &foreign.body["warnings"]), (200, &json!("canary"), &warned));
     let body = json!({"value": "hers", "user_id": "bob"});
@@ -123,7 +123,7 @@ async fn a_principal_reaches_its_own_memory_and_its_tenants_and_no_other() {
 async fn what_is_kept_otherwise_than_asked_is_said() {
     let server = Setup::default().start().await;
     let secret = format!("sk-ant-api03-{}", "A1b2C3d4".repeat(8));
-    let masked = "which is masked in what is kept";
+    let masked = "which is masked in the stored value";
     let path = "/v1/memory/tenant/keys/k";
     let put = json!({"value": {"token": secret}}).to_string();
     let set = server.send(Method::Put, path, &[], Some(put.as_bytes())).await;
@@ -147,7 +147,7 @@ async fn what_is_kept_otherwise_than_asked_is_said() {
     assert!(imported["warnings"][0].as_str().is_some_and(|warning| warning.contains("\"a\"")), "{imported}");
     let body = br#"{"value": 1, "agent": "qiuck"}"#;
     let unknown = server.send(Method::Put, "/v1/memory/agent/keys/k", &[], Some(body)).await.body;
-    assert_eq!(unknown["warnings"], json!(["there is no agent qiuck now, so no run reads this memory"]));
+    assert_eq!(unknown["warnings"], json!(["unknown agent qiuck: no run uses this memory"]));
     let body = br#"{"value": 1, "agent": "quick"}"#;
     let known = server.send(Method::Put, "/v1/memory/agent/keys/k", &[], Some(body)).await.body;
     assert_eq!(known.get("warnings"), None, "{known}");

@@ -69,12 +69,22 @@ impl Entropy for Zeros {
     }
 }
 
-struct Well(bool);
+struct Well {
+    store: bool,
+    stopping: bool,
+}
 
 #[async_trait]
 impl Monitor for Well {
     async fn check(&self) -> Result<(), Failure> {
-        if self.0 { Ok(()) } else { Err(Failure::new(FailureKind::Unavailable, "store_full", "the disk is full")) }
+        if self.store { Ok(()) } else { Err(Failure::new(FailureKind::Unavailable, "store_full", "the disk is full")) }
+    }
+
+    async fn check_ready(&self) -> Result<(), Failure> {
+        match self.stopping {
+            true => Err(Failure::new(FailureKind::Unavailable, "stopping", "the server is stopping")),
+            false => self.check().await,
+        }
     }
 
     fn metrics(&self) -> String {
@@ -145,6 +155,7 @@ pub(crate) struct Setup {
     pub(crate) principals: bool,
     pub(crate) limits: Limits,
     pub(crate) well: bool,
+    pub(crate) stopping: bool,
     /// How fast its clock runs.
     pub(crate) speed: u32,
     /// Operations beside the built-in ones.
@@ -160,6 +171,7 @@ impl Default for Setup {
             principals: false,
             limits: Limits::default(),
             well: true,
+            stopping: false,
             speed: 1,
             operations: Vec::new(),
             store: Arc::default(),
@@ -262,7 +274,7 @@ impl Setup {
             definitions: Arc::new(fake),
             clock,
             entropy: Arc::new(Zeros),
-            monitor: Arc::new(Well(self.well)),
+            monitor: Arc::new(Well { store: self.well, stopping: self.stopping }),
             models: Arc::new(OneModel),
             retention: broom,
             values: memory.clone(),

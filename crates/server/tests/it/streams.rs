@@ -240,3 +240,24 @@ async fn runs_are_found_by_the_beginning_of_their_id_by_age_and_by_their_prompt(
     let one = server.get(&format!("/v1/runs/{}?include=prompt", id(0))).await.body;
     assert_eq!(one["prompt"], "Write an INVOICE");
 }
+
+#[tokio::test]
+async fn the_past_of_a_run_is_streamed_and_ends_where_the_run_is() {
+    let server = Setup::default().start().await;
+    let body = json!({ "agent": "slow", "prompt": "go", "mode": "detach" });
+    let started = server.post("/v1/runs", body).await.body;
+    let run = started["run_id"].as_str().expect("an id").to_owned();
+    let seq = server.get(&format!("/v1/runs/{run}")).await.body["seq"].as_u64().expect("a number");
+    let past = events(&server, &format!("/v1/runs/{run}/events?past=true"), &[]).await;
+    assert_eq!(names(&past)[0], "agent");
+    assert!(past.iter().all(|event| !event.is_terminal() && event.id.is_none_or(|id| id <= seq)), "{past:?}");
+    let client: Vec<_> = within(server.client(None).follow_past(run.parse().expect("an id")).collect::<Vec<_>>()).await;
+    assert_eq!(client.len(), past.len());
+    assert!(client.iter().all(Result::is_ok));
+    // Of a run that has ended it is the whole.
+    let ended = quick(&server).await;
+    let past = events(&server, &format!("/v1/runs/{ended}/events?past=true"), &[]).await;
+    assert_eq!(past.last().map(|event| &*event.name), Some("done"));
+    let both = server.get(&format!("/v1/runs/{ended}/events?past=true&tree=true")).await;
+    assert_eq!((both.status, both.code()), (400, "bad_value"));
+}

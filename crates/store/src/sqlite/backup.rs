@@ -51,7 +51,7 @@ pub fn partial(target: &Path) -> PathBuf {
 pub fn backup(directory: &Path, target: &Path) -> Result<Backup, StoreError> {
     let source = directory.join(open::FILE);
     if !source.exists() {
-        return Err(failed(&source, "there is no store"));
+        return Err(failed(&source, "no store found"));
     }
     refuse_existing(target)?;
     let part = Partial::create(partial(target))?;
@@ -71,19 +71,19 @@ pub fn inspect(file: &Path) -> Result<Backup, StoreError> {
     let bytes = opened.metadata().map_err(|error| explain_io(file, "cannot read it", &error))?.len();
     opened.take(100).read_to_end(&mut header).map_err(|error| explain_io(file, "cannot read it", &error))?;
     if header.is_empty() {
-        return Err(corrupt("it is empty".into()));
+        return Err(corrupt("the file is empty".into()));
     }
     check_header(file)?;
     if header.get(WRITE_FORMAT) == Some(&WITH_LOG) {
         return Err(corrupt(
-            "it is the file of a live store without its log, not a backup: commits may be missing".into(),
+            "this is the file of a live store without its write-ahead log, not a backup: commits may be missing".into(),
         ));
     }
     let connection = read_only(file).map_err(|error| explain(file, &error))?;
     let explained = |error: Error| explain(file, &error);
     if let Err(damage) = connection.check(Depth::Indexes) {
         // SQLite reports some read errors as damage.
-        fs::read(file).map_err(|error| explain_io(file, "it cannot be read", &error))?;
+        fs::read(file).map_err(|error| explain_io(file, "cannot read the file", &error))?;
         return Err(explained(damage));
     }
     Ok(Backup {
@@ -124,7 +124,7 @@ pub fn restore(file: &Path, directory: &Path) -> Result<Backup, StoreError> {
 fn fold_log(target: &Path) {
     let folded = Connection::open(target, Synchronous::Full).and_then(|connection| connection.fold_log());
     if let Err(error) = folded {
-        tracing::warn!(%error, "the store that is replaced could not be closed in order");
+        tracing::warn!(%error, "cannot close the replaced store cleanly");
     }
     for ending in ["-wal", "-shm"] {
         let mut name = OsString::from(target);
@@ -149,7 +149,7 @@ fn refuse_existing(target: &Path) -> Result<(), StoreError> {
 }
 
 fn exists(target: &Path) -> StoreError {
-    failed(target, "it exists, and a backup replaces nothing")
+    failed(target, "the file already exists; a backup does not overwrite files")
 }
 
 /// A file in the making, removed unless it is kept.
@@ -160,13 +160,13 @@ pub(super) struct Partial {
 impl Partial {
     pub(super) fn create(path: PathBuf) -> Result<Self, StoreError> {
         let made = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&path);
-        made.map_err(|error| explain_io(&path, "cannot make the copy", &error))?;
+        made.map_err(|error| explain_io(&path, "cannot create the copy", &error))?;
         Ok(Self { path })
     }
 
     /// Copies the store of `connection` into it, which must be empty.
     pub(super) fn fill(&self, connection: &Connection) -> Result<(), StoreError> {
-        let name = self.path.to_str().ok_or_else(|| failed(&self.path, "the name of a backup must be UTF-8"))?;
+        let name = self.path.to_str().ok_or_else(|| failed(&self.path, "the backup path must be UTF-8"))?;
         let copied = connection.prepare("VACUUM INTO $1").and_then(|mut vacuum| vacuum.execute(values![name]));
         copied.map_err(|error| explain(&self.path, &error))?;
         let synced = File::open(&self.path).and_then(|file| file.sync_all());
@@ -181,7 +181,7 @@ impl Partial {
             // Not every file system knows links.
             Err(_) => {
                 refuse_existing(target)?;
-                fs::rename(&self.path, target).map_err(|error| explain_io(target, "cannot name the copy", &error))?;
+                fs::rename(&self.path, target).map_err(|error| explain_io(target, "cannot rename the copy", &error))?;
             }
         }
         sync_directory(target)

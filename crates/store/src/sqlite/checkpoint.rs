@@ -102,7 +102,7 @@ impl Checkpointer {
                 .spawn(move || received.iter().for_each(|()| pass(&shared)));
             match thread {
                 Ok(thread) => self.thread = Some((requests, thread)),
-                Err(error) => return tracing::warn!(%error, "no thread for checkpoints"),
+                Err(error) => return tracing::warn!(%error, "cannot start the checkpoint thread"),
             }
         }
         if let Some((requests, _)) = &self.thread {
@@ -127,5 +127,5 @@ fn pass(shared: &Shared) {
 
 fn warn(shared: &Shared, error: &Error) {
     let error = explain(&shared.file, error);
-    tracing::warn!(%error, "a checkpoint failed; the log keeps growing until one succeeds");
+    tracing::warn!(%error, "checkpoint failed; the write-ahead log grows until one succeeds");
 }

@@ -41,12 +41,11 @@ pub(crate) fn explain(path: &Path, error: &Error) -> StoreError {
         }
         ErrorCode::ReadOnly | ErrorCode::PermissionDenied => StoreError::ReadOnly { store },
         ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase => {
-            let detail = format!("{detail} (`sqlite3 {store} .recover` may still read some of it)");
+            let detail = format!("{detail} (`sqlite3 {store} .recover` may recover some of it)");
             StoreError::Corrupt { store, detail }
         }
         ErrorCode::CannotOpen => {
-            let detail =
-                format!("{detail}; the directory must be writable too, because the log is kept beside the file");
+            let detail = format!("{detail}; the directory must also be writable, for the write-ahead log");
             StoreError::Failed { store, detail }
         }
         ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => locked(path),

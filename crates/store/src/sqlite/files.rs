@@ -89,7 +89,7 @@ impl Files {
         let StoreError::Corrupt { store, .. } = &error else { return error };
         match self.read_through() {
             Ok(()) => error,
-            Err(unread) => StoreError::Failed { store: store.clone(), detail: format!("it cannot be read: {unread}") },
+            Err(unread) => StoreError::Failed { store: store.clone(), detail: format!("cannot read it: {unread}") },
         }
     }
 
@@ -112,7 +112,7 @@ impl Files {
 fn change(found: io::Result<Identity>, known: Identity) -> Option<&'static str> {
     match found {
         Ok(found) if found != known => Some("was replaced by another file"),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Some("was deleted or moved away"),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Some("was deleted or moved"),
         Ok(_) | Err(_) => None,
     }
 }

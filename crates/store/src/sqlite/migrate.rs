@@ -14,7 +14,7 @@ pub(crate) fn migrate(connection: &Connection, found: u32) -> Result<()> {
     let at = AtomicU32::new(found);
     let report = |seconds| {
         let step = at.load(Ordering::Relaxed);
-        tracing::info!(step, found, known, seconds, "changing the format of the store");
+        tracing::info!(step, found, known, seconds, "upgrading the store format");
     };
     progress::report(report, || {
         connection.run("BEGIN IMMEDIATE")?;

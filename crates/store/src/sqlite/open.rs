@@ -89,7 +89,7 @@ pub(crate) fn open_to_read(directory: &Path) -> Result<Found, StoreError> {
         Ok(found) if found.len() > 0 => {}
         Ok(_) => return Ok(Found::Nothing),
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Found::Nothing),
-        Err(error) => return Err(explain_io(&file, "cannot look at the store", &error)),
+        Err(error) => return Err(explain_io(&file, "cannot read the store's metadata", &error)),
     }
     check_header(&file)?;
     let connection = Connection::open_to_read(&file).map_err(|error| explain(&file, &error))?;
@@ -143,7 +143,7 @@ pub(crate) fn check_header(file: &Path) -> Result<(), StoreError> {
         Err(error) => return Err(explain_io(file, "cannot read the store", &error)),
     }
     let Some([.., a, b, c, d]) = header.first_chunk::<HEADER>().filter(|header| header.starts_with(MAGIC)) else {
-        let detail = "it is not a drawloom store".into();
+        let detail = "not a drawloom store".into();
         return Err(StoreError::Corrupt { store: file.display().to_string(), detail });
     };
     check_format(file, u32::from_be_bytes([*a, *b, *c, *d]))

@@ -20,7 +20,7 @@ pub(super) fn report<T>(report: impl Fn(u64) + Send, work: impl FnOnce() -> T) -
             }
         };
         if let Err(error) = thread::Builder::new().name("progress".into()).spawn_scoped(scope, reports) {
-            tracing::warn!(%error, "no thread for reports of progress");
+            tracing::warn!(%error, "cannot start the progress thread");
         }
         let result = work();
         drop(working);

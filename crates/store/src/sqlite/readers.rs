@@ -52,7 +52,7 @@ impl Readers {
             (read, place)
         });
         // The place is free when the caller has what was read: many callers at once hold no more than a few results.
-        let (read, _place) = task.await.map_err(|error| failed(&self.file, format!("a read did not end: {error}")))?;
+        let (read, _place) = task.await.map_err(|error| failed(&self.file, format!("read task failed: {error}")))?;
         read
     }
 

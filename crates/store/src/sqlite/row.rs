@@ -30,7 +30,7 @@ impl<'r> Row<'r> {
             ValueRef::Null => Cell::Null,
             ValueRef::Integer(number) => Cell::Integer(number),
             ValueRef::Text(text) => {
-                Cell::Text(std::str::from_utf8(text).map_err(|_| self.wrong(column, "a text that is not UTF-8"))?)
+                Cell::Text(std::str::from_utf8(text).map_err(|_| self.wrong(column, "text that is not UTF-8"))?)
             }
             ValueRef::Blob(bytes) => Cell::Blob(bytes),
             ValueRef::Real(number) => Cell::Real(number),
@@ -46,7 +46,7 @@ impl<'r> Row<'r> {
     /// Says that a column does not hold what this crate writes into it.
     pub(crate) fn wrong(&self, column: usize, found: impl std::fmt::Display) -> Error {
         let name = self.0.as_ref().column_name(column).unwrap_or("?");
-        Error::Value(format!("the column {name} holds {found}"))
+        Error::Value(format!("column {name} has {found}"))
     }
 }
 
@@ -67,10 +67,10 @@ impl<'r> Cell<'r> {
     /// Why this is not a `wanted`.
     pub(crate) fn is_not(self, wanted: &str) -> String {
         match self {
-            Self::Null => format!("nothing instead of {wanted}"),
+            Self::Null => format!("null instead of {wanted}"),
             Self::Integer(number) => format!("{number} instead of {wanted}"),
             Self::Real(number) => format!("{number} instead of {wanted}"),
-            Self::Text(_) => format!("a text instead of {wanted}"),
+            Self::Text(_) => format!("text instead of {wanted}"),
             Self::Blob(_) => format!("bytes instead of {wanted}"),
         }
     }
@@ -89,7 +89,7 @@ impl<'r> FromCell<'r> for f64 {
     fn from_cell(cell: Cell<'r>) -> std::result::Result<Self, String> {
         match cell {
             Cell::Real(number) => Ok(number),
-            other => Err(other.is_not("a fraction")),
+            other => Err(other.is_not("a floating-point number")),
         }
     }
 }
@@ -103,7 +103,7 @@ impl<'r> FromCell<'r> for u64 {
 
 impl<'r> FromCell<'r> for u32 {
     fn from_cell(cell: Cell<'r>) -> std::result::Result<Self, String> {
-        Self::try_from(i64::from_cell(cell)?).map_err(|_| cell.is_not("a number of 32 bits"))
+        Self::try_from(i64::from_cell(cell)?).map_err(|_| cell.is_not("a 32-bit number"))
     }
 }
 
@@ -117,7 +117,7 @@ impl<'r> FromCell<'r> for &'r str {
     fn from_cell(cell: Cell<'r>) -> std::result::Result<Self, String> {
         match cell {
             Cell::Text(text) => Ok(text),
-            other => Err(other.is_not("a text")),
+            other => Err(other.is_not("text")),
         }
     }
 }

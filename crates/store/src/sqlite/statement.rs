@@ -125,10 +125,10 @@ mod tests {
         let connection = Connection::in_memory();
         let mut statement = connection.prepare("SELECT 'x' AS depth, x'00' AS run, -1 AS seq").expect("valid text");
         let depth = statement.first(&[], |row| row.get::<i64>(0));
-        assert_eq!(depth, Err(Error::Value("the column depth holds a text instead of a number".into())));
+        assert_eq!(depth, Err(Error::Value("column depth has text instead of a number".into())));
         let run = statement.first(&[], |row| row.get::<[u8; 16]>(1));
-        assert_eq!(run, Err(Error::Value("the column run holds 1 bytes instead of 16".into())));
+        assert_eq!(run, Err(Error::Value("column run has 1 bytes instead of 16".into())));
         let seq = statement.first(&[], |row| row.get::<u32>(2));
-        assert_eq!(seq, Err(Error::Value("the column seq holds -1 instead of a number of 32 bits".into())));
+        assert_eq!(seq, Err(Error::Value("column seq has -1 instead of a 32-bit number".into())));
     }
 }

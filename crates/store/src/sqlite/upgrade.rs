@@ -38,7 +38,7 @@ pub(super) fn copy(connection: &Connection, file: &Path, found: u32) -> Result<(
     let part = Partial::create(name.clone())?;
     let report = |seconds| {
         let copied = name.metadata().map(|found| found.len()).unwrap_or_default();
-        tracing::info!(found, known, copied, size, seconds, "copying the store before its format changes");
+        tracing::info!(found, known, copied, size, seconds, "backing up the store before upgrading its format");
     };
     let copied = progress::report(report, || part.fill(connection)).and_then(|()| part.replace(&target));
     copied.map_err(|error| if let StoreError::Full { .. } = error { no_room() } else { error })
@@ -52,7 +52,7 @@ pub(super) fn remove_copies(file: &Path) -> Result<(), StoreError> {
         match fs::remove_file(&copy) {
             Ok(()) => is_changed = true,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(explain_io(&copy, "cannot remove the copy of an earlier format", &error)),
+            Err(error) => return Err(explain_io(&copy, "cannot remove the backup of an earlier format", &error)),
         }
     }
     if is_changed { sync_directory(file) } else { Ok(()) }

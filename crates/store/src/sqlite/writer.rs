@@ -106,7 +106,7 @@ fn close(connection: &Connection, shared: &Shared) -> Result<(), StoreError> {
     // A store that was deleted, replaced or taken over did not end well, and its copy may be the last one.
     let is_ours = shared.files.check().is_ok() && boots::owner(connection) == Ok(Some(shared.epoch));
     if is_ours && let Err(error) = upgrade::remove_copies(&shared.file) {
-        tracing::warn!(%error, "the copy of the earlier format was not removed");
+        tracing::warn!(%error, "cannot remove the backup of the earlier format");
     }
     Ok(())
 }
@@ -236,10 +236,10 @@ impl<'c> Writer<'c> {
     /// Remembers how the last write went, for whoever asks whether the store works.
     fn note(&mut self, failure: Option<&StoreError>) {
         if let Some(error) = failure {
-            tracing::error!(%error, "a group of entries was not written");
+            tracing::error!(%error, "cannot write a group of entries");
             self.shared.set_failure(Some(error.clone()));
         } else if self.troubled {
-            tracing::info!("the store can be written again");
+            tracing::info!("the store is writable again");
             self.shared.set_failure(None);
         }
         self.troubled = failure.is_some();
@@ -317,7 +317,7 @@ struct PanicNotice(Arc<Shared>);
 impl Drop for PanicNotice {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            let detail = "the writer stopped unexpectedly; what was acknowledged is safe";
+            let detail = "the writer thread stopped unexpectedly; acknowledged writes are safe";
             self.0.set_failure(Some(failed(&self.0.file, detail)));
         }
     }

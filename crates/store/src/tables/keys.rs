@@ -112,7 +112,7 @@ fn read(row: Row<'_>) -> Result<(Digest, Answered)> {
         RUN => Answered::Handle(HandleId::Run(row.get(2)?)),
         BATCH => Answered::Handle(HandleId::Batch(row.get(2)?)),
         ANSWER => row.get(3).map(|Json(effected)| Answered::Effect(Box::new(effected)))?,
-        other => return Err(row.wrong(1, format_args!("the unknown kind {other:?}"))),
+        other => return Err(row.wrong(1, format_args!("unknown kind {other:?}"))),
     };
     Ok((row.get(0)?, answered))
 }

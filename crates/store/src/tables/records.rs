@@ -63,7 +63,7 @@ pub(crate) fn read(
     let mut is_first = true;
     connection.prepare(AFTER)?.while_some(values![&key.tenant, &key.run, after, limit], |row| {
         let form = row.get(2)?;
-        let form = Form::of(form).ok_or_else(|| row.wrong(2, format_args!("the unknown form {form}")))?;
+        let form = Form::of(form).ok_or_else(|| row.wrong(2, format_args!("unknown form {form}")))?;
         let body: &str = row.get(3)?;
         let text = text_bytes(form, body, &mut blobs)?;
         if !std::mem::take(&mut is_first) && text > bytes {
@@ -100,12 +100,12 @@ fn read_record(
             serde_json::from_str(&whole)
         }
     };
-    let body = body.map_err(|error| row.wrong(column, format_args!("another record: {error}")))?;
+    let body = body.map_err(|error| row.wrong(column, format_args!("an invalid record: {error}")))?;
     Ok(Record { seq: row.get(seq)?, at: row.get(at)?, body })
 }
 
 pub(crate) fn damaged() -> Error {
-    Error::Value("a reference to a blob is damaged".into())
+    Error::Value("a blob reference is corrupted".into())
 }
 
 /// Removes some records of a run; says how many.

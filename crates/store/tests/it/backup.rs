@@ -68,7 +68,7 @@ async fn a_copy_replaces_nothing_and_a_store_must_be_there() {
     assert_eq!(fs::read_to_string(&target).expect("a file"), "mine");
     let nowhere = tempfile::tempdir().expect("a temporary directory");
     let refused = backup(nowhere.path(), &nowhere.path().join("copy"));
-    assert!(refused.is_err_and(|error| error.to_string().contains("there is no store")));
+    assert!(refused.is_err_and(|error| error.to_string().contains("no store found")));
     assert_eq!(fs::read_dir(nowhere.path()).expect("a directory").count(), 0);
 }
 

@@ -213,7 +213,7 @@ async fn where_reads_fail(directory: &Path) {
     let opened = Store::open(&Options::new(directory), at(2)).expect("the first reads succeed");
     let unread = opened.store.integrity().await;
     assert!(
-        matches!(&unread, Err(StoreError::Failed { detail, .. }) if detail.contains("cannot be read")),
+        matches!(&unread, Err(StoreError::Failed { detail, .. }) if detail.contains("cannot read it")),
         "{unread:?}"
     );
     for number in 1..=200 {

@@ -126,7 +126,7 @@ async fn a_reader_beside_the_owner_sees_what_is_committed_and_writes_nothing() {
     bench.append(begin(accepted(2), [])).await;
     assert!(reader.find_run(&key(2)).await.expect("a readable store").is_some(), "what came later, too");
     let refused = reader.commit(Entry::empty(0)).await.expect_err("it only reads");
-    assert!(refused.to_string().contains("reading only"), "{refused}");
+    assert!(refused.to_string().contains("opened read-only"), "{refused}");
     // The owner goes on, ends in order, and knows nothing of the reader, which still reads.
     bench.append(begin(accepted(3), [])).await;
     bench.store.close().await.expect("an orderly end");

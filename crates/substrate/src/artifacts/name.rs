@@ -9,13 +9,14 @@ const LONGEST_MEDIA_TYPE: usize = 100;
 /// Why a name is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
-    #[error("the name of an artifact has 1 to {LONGEST_NAME} bytes, not {0}")]
+    #[error("an artifact name must have 1 to {LONGEST_NAME} bytes, not {0}")]
     Length(usize),
     #[error(
-        "{0:?} is not a name of an artifact: use ASCII letters, digits and . _ - with / between parts, such as review/store.md"
+        "invalid artifact name {0:?}: use ASCII letters, digits and . _ - with / between parts (example: \
+         review/store.md)"
     )]
     Form(String),
-    #[error("{0} is a text that every run has; choose another name")]
+    #[error("the name {0} is reserved; choose another name")]
     Reserved(String),
 }
 
@@ -62,7 +63,7 @@ pub(super) fn check_media_type(media_type: &str) -> Result<(), String> {
     let is_pair = media_type.split_once('/').is_some_and(|(kind, subtype)| is_token(kind) && is_token(subtype));
     match is_pair && media_type.len() <= LONGEST_MEDIA_TYPE {
         true => Ok(()),
-        false => Err(format!("{media_type:?} is not a media type (example: text/markdown)")),
+        false => Err(format!("invalid media type {media_type:?} (example: text/markdown)")),
     }
 }
 

@@ -82,7 +82,7 @@ async fn runs_of_one_tree_share_artifacts_and_others_see_none() {
 
     let stranger = context(STRANGER, STRANGER, 7);
     let refused = case.call(&stranger, read).await.expect_err("another tree");
-    assert_eq!(refused, "unknown artifact \"review/a.md\" in this tree; op=list shows them");
+    assert_eq!(refused, "unknown artifact \"review/a.md\" in this tree; use op=list to see the artifacts");
     assert_eq!(case.call(&stranger, json!({ "op": "list" })).await.expect("a list")["artifacts"], json!([]));
 }
 
@@ -94,9 +94,8 @@ async fn a_call_that_is_made_again_writes_once_and_gets_the_first_answer() {
     assert_eq!(again, first);
     let other = case.call(&context(CHILD, ROOT, 6), write("a", "more")).await.expect_err("another call");
     let run = RunId::from_bytes(CHILD);
-    let expected = format!(
-        "there is an artifact a (written by writer, run {run}); choose another name, or write with replace: true"
-    );
+    let expected =
+        format!("artifact a already exists (written by writer, run {run}); choose another name, or set replace: true");
     assert_eq!(other, expected);
 
     let mut replace = write("a", "more");
@@ -119,7 +118,7 @@ async fn secrets_are_masked_before_anything_is_kept() {
     let case = Case::new();
     let written = case.call(&context(CHILD, ROOT, 5), write("a", "the key is hunter2hunter2.")).await.expect("written");
     let part = case.call(&context(CHILD, ROOT, 6), json!({ "op": "read", "name": "a" })).await.expect("a part");
-    let text = part["text"].as_str().expect("a text");
+    let text = part["text"].as_str().expect("a string");
     assert!(!text.contains("hunter2") && text.starts_with("the key is "), "{text}");
     assert_eq!((&written["bytes"], &written["sha256"]), (&json!(text.len()), &json!(Digest::of(text.as_bytes()))));
     let refused = case.call(&context(CHILD, ROOT, 7), write("hunter2hunter2", "x")).await.expect_err("a secret");
@@ -165,9 +164,9 @@ async fn every_limit_is_crossed_and_told() {
         let told = cross(limit).await;
         let wanted = match limit.name {
             "artifact_bytes" => {
-                "the text has 524289 bytes; an artifact has at most 524288: split it and write the parts"
+                "the text has 524289 bytes; the limit for an artifact is 524288: split it and write the parts"
             }
-            "artifact_name_bytes" => "the name of an artifact has 1 to 200 bytes, not 201",
+            "artifact_name_bytes" => "an artifact name must have 1 to 200 bytes, not 201",
             _ => "over_quota: ",
         };
         assert!(told.starts_with(wanted), "{}: {told}", limit.name);
@@ -188,14 +187,14 @@ async fn what_does_not_belong_together_is_refused_with_what_does() {
     let case = Case::new();
     let context = context(CHILD, ROOT, 5);
     for (input, wanted) in [
-        (json!({ "op": "write", "name": "a" }), "op=write takes `name` and `text`"),
+        (json!({ "op": "write", "name": "a" }), "op=write requires `name` and `text`"),
         (json!({ "op": "grep", "name": "a" }), "unknown artifact \"a\""),
-        (json!({ "op": "read" }), "op=read takes `name`"),
-        (json!({ "op": "list", "name": "a" }), "`name` does not belong to op=list, which takes prefix, after"),
+        (json!({ "op": "read" }), "op=read requires `name`"),
+        (json!({ "op": "list", "name": "a" }), "op=list does not take `name`; it takes prefix, after"),
         (json!({ "op": "read", "nme": "a" }), "unknown field `nme`"),
-        (json!({ "op": "write", "name": "../a", "text": "x" }), "\"../a\" is not a name of an artifact"),
-        (json!({ "op": "write", "name": "journal", "text": "x" }), "journal is a text that every run has"),
-        (json!({ "op": "write", "name": "a", "text": "x", "media_type": "html" }), "\"html\" is not a media type"),
+        (json!({ "op": "write", "name": "../a", "text": "x" }), "invalid artifact name \"../a\""),
+        (json!({ "op": "write", "name": "journal", "text": "x" }), "the name journal is reserved"),
+        (json!({ "op": "write", "name": "a", "text": "x", "media_type": "html" }), "invalid media type \"html\""),
     ] {
         let refused = case.call(&context, input.clone()).await.expect_err("it is refused");
         assert!(refused.contains(wanted), "{input}: {refused}");

@@ -45,38 +45,38 @@ pub(super) struct ArtifactTool {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Input {
-    /// `write` keeps a text under a name; `read` gives a part of one; `grep` gives the lines that match; `list` gives names and sizes.
+    /// `write` saves a text under a name; `read` returns part of a text; `grep` returns matching lines; `list` returns names and sizes.
     op: Op,
     /// `write`, `read`, `grep`: the name: ASCII letters, digits and . _ - with / between parts, such as review/store.md.
     name: Option<String>,
     /// `write`: the text, at most 524,288 bytes.
     text: Option<String>,
-    /// `write`: such as text/markdown; by the name's ending, when absent.
+    /// `write`: such as text/markdown; by default chosen from the name's extension.
     media_type: Option<String>,
-    /// `write`: whether an artifact of this name is replaced; it is refused, when absent.
+    /// `write`: replace an existing artifact of this name; by default this is an error.
     replace: Option<bool>,
-    /// `read`: the first line, from 1. Give this or `offset`.
+    /// `read`: the first line, from 1. Use this or `offset`.
     #[schemars(range(min = 1))]
     from_line: Option<u64>,
-    /// `read`: at most this many lines.
+    /// `read`: maximum lines.
     #[schemars(range(min = 1))]
     lines: Option<u64>,
-    /// `read`: the first byte, from 0: `next_offset` of the part before.
+    /// `read`: the first byte, from 0: `next_offset` of the previous part.
     offset: Option<u64>,
-    /// `read`, `grep`: at most this many bytes; 16,384, when absent, and at most 65,536.
+    /// `read`, `grep`: maximum bytes; default 16,384, at most 65,536.
     #[schemars(range(min = 1, max = MAX_READ))]
     max_bytes: Option<u64>,
     /// `grep`: a regular expression.
     pattern: Option<String>,
-    /// `grep`: lines around each match, at most 20.
+    /// `grep`: context lines around each match, at most 20.
     #[schemars(range(max = MAX_CONTEXT))]
     context: Option<u32>,
-    /// `grep`: at most this many matches; 50, when absent.
+    /// `grep`: maximum matches; default 50.
     #[schemars(range(min = 1, max = MAX_MATCHES))]
     max_matches: Option<u32>,
     /// `list`: only names that begin with this.
     prefix: Option<String>,
-    /// `list`: only names after this one: the last of the list before.
+    /// `list`: only names after this one: the last name of the previous page.
     after: Option<String>,
 }
 
@@ -115,9 +115,9 @@ impl Tool for ArtifactTool {
     fn card(&self) -> ToolCard {
         ToolCard::new::<Input>(
             NAME,
-            "Keep a named text for your caller and the other agents of this run's tree, and read what they kept. Use it \
-             for results that are too long for your answer, and say the name in your answer. Texts are read in parts: by \
-             line, by byte, or with grep.",
+            "Save a named text for your caller and the other agents of this run's tree, and read texts that they \
+             saved. Use it for results that are too long for your answer, and give the name in your answer. \
+             Texts are read in parts: by line, by byte, or with grep.",
         )
     }
 
@@ -131,10 +131,7 @@ impl Tool for ArtifactTool {
         let (op, fields) = (input.op, input.op.fields());
         if let Some(other) = given.iter().find(|key| *key != "op" && !fields.contains(&key.as_str())) {
             let fields = fields.join(", ");
-            return Err(ToolError::Invalid(format!(
-                "`{other}` does not belong to op={}, which takes {fields}",
-                op.name()
-            )));
+            return Err(ToolError::Invalid(format!("op={} does not take `{other}`; it takes {fields}", op.name())));
         }
         let tree = RunKey { tenant: context.run.tenant.clone(), run: context.root };
         let answer = match op {
@@ -150,7 +147,7 @@ impl Tool for ArtifactTool {
 impl ArtifactTool {
     async fn write(&self, context: &ToolContext, input: Input) -> Result<Value, ToolError> {
         let (Some(name), Some(text)) = (input.name, input.text) else {
-            return Err(ToolError::Invalid("op=write takes `name` and `text`".into()));
+            return Err(ToolError::Invalid("op=write requires `name` and `text`".into()));
         };
         let if_exists = if input.replace == Some(true) { IfExists::Replace } else { IfExists::Refuse };
         self.artifacts.write(context, Draft { name, text, media_type: input.media_type, if_exists }).await
@@ -158,15 +155,17 @@ impl ArtifactTool {
 
     async fn load(&self, tree: &RunKey, input: &Input) -> Result<Artifact, ToolError> {
         let Some(name) = &input.name else {
-            return Err(ToolError::Invalid(format!("op={} takes `name`", input.op.name())));
+            return Err(ToolError::Invalid(format!("op={} requires `name`", input.op.name())));
         };
         let found = self.artifacts.find(tree, name).await.map_err(failed)?;
-        found.ok_or_else(|| ToolError::Failed(format!("unknown artifact {name:?} in this tree; op=list shows them")))
+        found.ok_or_else(|| {
+            ToolError::Failed(format!("unknown artifact {name:?} in this tree; use op=list to see the artifacts"))
+        })
     }
 
     async fn grep(&self, artifact: Artifact, input: Input) -> Result<Value, ToolError> {
         let Some(pattern) = input.pattern else {
-            return Err(ToolError::Invalid("op=grep takes `pattern`".into()));
+            return Err(ToolError::Invalid("op=grep requires `pattern`".into()));
         };
         let max_bytes = usize::try_from(most(input.max_bytes)).unwrap_or(usize::MAX);
         let shape = Shape {
@@ -185,7 +184,7 @@ impl ArtifactTool {
             Ok(answer) => {
                 answer.map_err(|error: PatternError| ToolError::Invalid(format!("{error}; {}", error.hint())))
             }
-            Err(error) => Err(ToolError::Failed(format!("the search did not end: {error}"))),
+            Err(error) => Err(ToolError::Failed(format!("search task failed: {error}"))),
         }
     }
 

@@ -185,24 +185,20 @@ fn gates_that_cannot_work_are_found() {
     assert_eq!(
         texts,
         [
-            "note agents.lead: agent lead leaves these gates empty, by absent keys: hosts",
-            "note agents.loner: agent loner leaves these gates empty, by absent keys: hosts",
-            "warning agents.loner.agents: agent loner lists the tool Agent but its gate `agents` is empty: its model \
-             is not offered it",
-            "note agents.mute: agent mute leaves these gates empty, by absent keys: tools, hosts",
-            "warning agents.mute: agent mute has no `tools`: it can call nothing (`tools: []` says so)",
-            "note agents.reader: agent reader leaves these gates empty, by absent keys: hosts",
-            "warning agents.reader.volumes: agent reader lists the tool Read but may touch no volume: its model is not \
-             offered it",
-            "note agents.scribe: agent scribe leaves these gates empty, by absent keys: hosts",
-            "warning agents.scribe.tools: no tool has a name like \"Mcp*\"",
-            "warning agents.scribe.agents: agent scribe has a gate `agents` but does not list the tool Agent: it can \
-             spawn no agent",
-            "warning agents.scribe.volumes: agent scribe lists the tool Write but all its volumes are read only: its \
-             model is not offered it",
-            "warning agents.lead.agents: no agent has a name like \"nobody*\"",
-            "note agents.lead: agent lead has no `description`: scribe cannot know what it is for",
-            "note agents.reader: agent reader has no `description`: lead cannot know what it is for",
+            "note agents.lead: agent lead does not set these keys, which default to none: hosts",
+            "note agents.loner: agent loner does not set these keys, which default to none: hosts",
+            "warning agents.loner.agents: agent loner lists the tool Agent but `agents` is empty, so the tool is not available",
+            "note agents.mute: agent mute does not set these keys, which default to none: tools, hosts",
+            "warning agents.mute: agent mute has no `tools` and cannot call any (to silence this, set `tools: []`)",
+            "note agents.reader: agent reader does not set these keys, which default to none: hosts",
+            "warning agents.reader.volumes: agent reader lists the tool Read but has no volumes, so the tool is not available",
+            "note agents.scribe: agent scribe does not set these keys, which default to none: hosts",
+            "warning agents.scribe.tools: no tool matches \"Mcp*\"",
+            "warning agents.scribe.agents: agent scribe sets `agents` but does not list the tool Agent, so it cannot spawn agents",
+            "warning agents.scribe.volumes: agent scribe lists the tool Write but all its volumes are read-only, so the tool is not available",
+            "warning agents.lead.agents: no agent matches \"nobody*\"",
+            "note agents.lead: agent lead has no `description`, so scribe cannot tell what it is for",
+            "note agents.reader: agent reader has no `description`, so lead cannot tell what it is for",
         ]
     );
 }
@@ -291,7 +287,14 @@ fn mistakes_about_tiers_are_all_found() {
             format!("agents.both.tier: none of the candidates of tier `low` {unusable} {keys}"),
             "agents.keyless.providers.0: unknown provider \"nobody\" (known: script, anthropic, deepseek, keyless)"
                 .to_owned(),
-            format!("agents.keyless.tier: none of the candidates of tier `middle` {unusable} {keys}"),
+            "agents.both.tier: `tier` cannot be combined with `provider` or `model` (keep `tier`, or set the model)"
+                .to_owned(),
+            format!("agents.both.tier: user tier `gold` cannot use any candidate of tier `low`: {unusable} {keys}"),
+            "agents.keyless.providers.0: unknown provider \"nobody\" (available: script, anthropic, deepseek, keyless)"
+                .to_owned(),
+            format!(
+                "agents.keyless.tier: user tier `gold` cannot use any candidate of tier `middle`: {unusable} {keys}"
+            ),
             format!("agents.none.tier: tier `high` has no candidates for user tier `gold` {keys}"),
         ]
     );
@@ -318,7 +321,7 @@ fn a_pattern_for_an_outside_server_is_no_mistake() {
     let agents =
         json!({"agents": {"a": {"provider": "script", "model": "m", "tools": ["mcp__files__*", "mcp__f*", "Q*"]}}});
     let (_, findings) = resolve(agents).expect("no mistakes");
-    let unknown: Vec<_> = findings.iter().filter(|finding| finding.message.contains("no tool has a name")).collect();
+    let unknown: Vec<_> = findings.iter().filter(|finding| finding.message.contains("no tool matches")).collect();
     assert_eq!(unknown.len(), 1, "{unknown:?}");
     assert!(unknown[0].message.contains("Q*"));
 }
@@ -336,7 +339,7 @@ fn a_volume_without_a_mode_is_read_only_and_agents_that_lose_writing_are_named()
     assert_eq!(said.len(), 1);
     assert_eq!(
         said[0].message,
-        "volume plain has no `mode`, so it is read only: clerk, scribe cannot write there (`mode: rw` allows it)"
+        "volume plain has no `mode`, so it is read-only and clerk, scribe cannot write to it (`mode: rw` allows it)"
     );
 }
 
@@ -354,7 +357,7 @@ fn a_team_is_listed_unless_it_is_too_large_for_a_model() {
     assert_eq!((team.len(), team[0].name.as_str(), team[0].description.as_str()), (MOST_TEAM, "w000", "works"));
     assert_eq!(find("all").team, None);
     assert!(find("all").may_spawn(&"w000".parse().expect("a name")));
-    assert!(findings.iter().any(|finding| finding.message.contains("may spawn 258 agents")), "{findings:?}");
+    assert!(findings.iter().any(|finding| finding.message.contains("can spawn 258 agents")), "{findings:?}");
 }
 
 #[test]
@@ -390,11 +393,11 @@ fn a_skill_gate_without_its_tool_and_the_reverse_are_warnings() {
     assert_eq!(said(agent(&["Skill"], &["weave"])), Vec::<String>::new());
     assert_eq!(
         said(agent(&["Skill"], &[]))[0],
-        "agent a lists the tool Skill but its gate `skills` is empty: its model is not offered it"
+        "agent a lists the tool Skill but `skills` is empty, so the tool is not available"
     );
     assert_eq!(
         said(agent(&[], &["weave"]))[0],
-        "agent a has a gate `skills` but does not list the tool Skill: it can load no skill"
+        "agent a sets `skills` but does not list the tool Skill, so it cannot load skills"
     );
-    assert_eq!(said(agent(&["Skill"], &["weave", "dye*"]))[0], "no skill has a name like \"dye*\"");
+    assert_eq!(said(agent(&["Skill"], &["weave", "dye*"]))[0], "no skill matches \"dye*\"");
 }

@@ -24,11 +24,11 @@ pub struct Part {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum RangeError {
-    #[error("from_line and offset are both there; leave one of them out")]
+    #[error("from_line and offset cannot be combined")]
     Both,
-    #[error("the text has {lines} lines; there is no line {line}")]
+    #[error("line {line} is out of range: the text has {lines} lines")]
     NoLine { line: u64, lines: u64 },
-    #[error("the text has {bytes} bytes; there is no byte {offset}")]
+    #[error("offset {offset} is out of range: the text has {bytes} bytes")]
     NoByte { offset: u64, bytes: u64 },
 }
 

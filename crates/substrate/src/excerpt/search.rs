@@ -22,9 +22,9 @@ pub struct Hits {
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PatternError {
-    #[error("the pattern is too large a regular expression")]
+    #[error("the regular expression is too large")]
     TooLarge,
-    #[error("the pattern is not a regular expression: {0}")]
+    #[error("invalid regular expression: {0}")]
     Malformed(String),
 }
 
@@ -32,8 +32,8 @@ impl PatternError {
     /// What to try next.
     pub fn hint(&self) -> &'static str {
         match self {
-            Self::TooLarge => "repeat less, and use [a-z] in place of \\w: it knows every alphabet and is large",
-            Self::Malformed(_) => "escape characters such as ( [ * + ? with a backslash to find them as they are",
+            Self::TooLarge => "use fewer repetitions, and [a-z] instead of \\w, which covers all of Unicode",
+            Self::Malformed(_) => "escape special characters such as ( [ * + ? with a backslash",
         }
     }
 }

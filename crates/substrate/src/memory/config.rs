@@ -13,20 +13,20 @@ pub struct MemoryConfig {
     /// Maximum keys of one owner.
     #[schemars(range(min = 1, max = 10_000_000))]
     pub max_keys: u64,
-    /// Maximum bytes of one owner: keys and values as they are kept, with about 300 bytes of provenance each.
+    /// Maximum stored bytes of one owner: keys and values, with about 300 bytes of provenance each.
     #[schemars(range(min = 1_024, max = 1_099_511_627_776_u64))]
     pub max_bytes: u64,
     /// Maximum bytes of one value, as JSON.
     #[schemars(range(min = 64, max = 1_000_000))]
     pub max_value_bytes: u64,
-    /// How many seconds a value is kept when its write says nothing; without end, when absent.
+    /// Default time to live of a value, in seconds; unlimited by default.
     #[schemars(range(min = 1, max = 3_153_600_000_u64))]
     pub default_ttl_seconds: Option<u64>,
-    /// The longest time to live, in seconds, that a write may ask for, and the default when there is no other; no limit when
-    /// absent.
+    /// Maximum time to live of a value, in seconds, and the default if no other is set; no limit by
+    /// default.
     #[schemars(range(min = 1, max = 3_153_600_000_u64))]
     pub max_ttl_seconds: Option<u64>,
-    /// Maximum bytes of the values that one search or one list of the tool `Memory` answers; a call can ask for less.
+    /// Maximum bytes of the values that one search or list of the tool `Memory` returns; a call can request less.
     #[schemars(range(min = 1_024, max = 1_048_576))]
     pub search_bytes: u64,
 }

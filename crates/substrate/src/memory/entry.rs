@@ -73,7 +73,7 @@ impl Entry {
         let Kept { value, revision, at, expires_at } = kept;
         let Stored { value, by, replaced } = serde_json::from_value(value).map_err(|error| StoreError::Failed {
             store: "memory".into(),
-            detail: format!("the entry {key:?} has an unknown form: {error}"),
+            detail: format!("the entry {key:?} has an unknown format: {error}"),
         })?;
         Ok(Self { key, value, revision, written_at: at, expires_at, writer: by, replaced })
     }

@@ -11,7 +11,7 @@ use super::{MOST_IMPORTED, MOST_KEY_BYTES, rules::Refusal, search::MOST_TERMS};
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MemoryError {
-    #[error("the key {key:?} is not valid: {problem}")]
+    #[error("invalid key {key:?}: {problem}")]
     BadKey { key: String, problem: &'static str },
     #[error("{0}")]
     Refused(Refusal),
@@ -19,15 +19,15 @@ pub enum MemoryError {
     Change(ChangeError),
     #[error("{0}")]
     Store(StoreError),
-    #[error("the entries name the key {0:?} twice")]
+    #[error("duplicate key {0:?}")]
     Twice(String),
-    #[error("{0} entries are given; {MOST_IMPORTED} are allowed at once")]
+    #[error("too many entries: {0}; the limit is {MOST_IMPORTED} per request")]
     TooMany(usize),
-    #[error("the key {0:?} was changed by others again and again while this change was made")]
+    #[error("conflict: the key {0:?} kept changing during this update")]
     Busy(String),
-    #[error("the query {0:?} has no word to search for")]
+    #[error("the query {0:?} contains no words")]
     NoWords(String),
-    #[error("the query has {0} words and phrases; {MOST_TERMS} are allowed")]
+    #[error("the query has {0} words and phrases; the limit is {MOST_TERMS}")]
     TooManyWords(usize),
 }
 
@@ -60,19 +60,19 @@ impl Explain for MemoryError {
     fn hint(&self) -> Option<String> {
         match self {
             Self::BadKey { .. } => {
-                Some(format!("a key has 1 to {MOST_KEY_BYTES} bytes, no control characters and no secrets"))
+                Some(format!("a key must have 1 to {MOST_KEY_BYTES} bytes, without control characters or secrets"))
             }
-            Self::Twice(_) => Some("keep one entry for each key".into()),
+            Self::Twice(_) => Some("keep one entry per key".into()),
             Self::TooMany(_) => Some("split them over several requests".into()),
-            Self::NoWords(_) => Some("name a word with letters or digits".into()),
+            Self::NoWords(_) => Some("use a word with letters or digits".into()),
             Self::TooManyWords(_) => Some("search for fewer words".into()),
             Self::Refused(refusal) => refusal.hint(),
             Self::Change(ChangeError::OverQuota { .. }) => {
-                Some("delete keys of this scope, keep less, or raise memory.max_keys or memory.max_bytes".into())
+                Some("delete keys in this scope, store less, or raise memory.max_keys or memory.max_bytes".into())
             }
             Self::Change(error) => error.hint(),
             Self::Store(error) => error.hint(),
-            Self::Busy(_) => Some("try it again".into()),
+            Self::Busy(_) => Some("try again".into()),
         }
     }
 }

@@ -69,22 +69,22 @@ pub struct Bounds {
 pub enum Refusal {
     #[error("the key is at revision {found}, not {expected} (0 means that it does not exist)")]
     Stale { expected: u64, found: u64 },
-    #[error("the key holds {found}; {change} needs {needed}")]
+    #[error("the key contains {found}; {change} requires {needed}")]
     WrongType { change: &'static str, needed: &'static str, found: &'static str },
-    #[error("{change} needs {needed} as its value, not {given}")]
+    #[error("{change} requires {needed} as its value, not {given}")]
     WrongValue { change: &'static str, needed: &'static str, given: &'static str },
-    #[error("{from} plus {delta} is too large to be exact")]
+    #[error("{from} plus {delta} exceeds the exact integer range")]
     Overflow { from: Number, delta: Number },
-    #[error("the value would have {bytes} bytes; {most} are allowed")]
+    #[error("the value would have {bytes} bytes; the limit is {most}")]
     TooLarge { bytes: u64, most: u64 },
-    #[error("ttl_seconds is {asked}; {} are allowed", longest_ttl(*.most))]
+    #[error("ttl_seconds must be {}, not {asked}", longest_ttl(*.most))]
     BadTtl { asked: u64, most: Option<u64> },
-    #[error("limit is {0}; 1 to {MOST_LIST_ENTRIES} entries are allowed")]
+    #[error("limit must be 1 to {MOST_LIST_ENTRIES}, not {0}")]
     BadLimit(u32),
 }
 
 fn longest_ttl(most: Option<u64>) -> String {
-    most.map_or_else(|| "1 and more".into(), |most| format!("1 to {most}"))
+    most.map_or_else(|| "1 or more".into(), |most| format!("1 to {most}"))
 }
 
 impl Explain for Refusal {
@@ -113,12 +113,12 @@ impl Explain for Refusal {
 
     fn hint(&self) -> Option<String> {
         Some(match self {
-            Self::Stale { .. } => "read the key again and decide anew".into(),
+            Self::Stale { .. } => "read the key again and retry".into(),
             Self::WrongType { .. } => "use another key, or set this one first".into(),
             Self::WrongValue { .. } | Self::BadLimit(_) => return None,
             Self::Overflow { .. } => "set the key to a smaller number first".into(),
             Self::TooLarge { .. } => "split it over several keys, or raise memory.max_value_bytes".into(),
-            Self::BadTtl { .. } => "ask for a shorter time, or raise memory.max_ttl_seconds".into(),
+            Self::BadTtl { .. } => "use a shorter time, or raise memory.max_ttl_seconds".into(),
         })
     }
 }
@@ -269,7 +269,7 @@ fn kind(value: &Value) -> &'static str {
         Value::Null => "null",
         Value::Bool(_) => "a boolean",
         Value::Number(_) => "a number",
-        Value::String(_) => "a text",
+        Value::String(_) => "a string",
         Value::Array(_) => "a list",
         Value::Object(_) => "an object",
     }

@@ -447,7 +447,7 @@ fn the_card_names_the_scopes_and_an_empty_gate_withholds_the_tool() {
     assert!(gated(&[]).is_err_and(|why| why.contains("memory_scopes")));
     let card = gated(&[MemoryScope::User, MemoryScope::Run]).expect("a card");
     assert_eq!(card.input_schema["properties"]["scope"]["enum"], json!(["user", "run"]));
-    assert!(card.description.contains("- run: shared by this run"), "{}", card.description);
+    assert!(card.description.contains("- run: shared by all runs of this run's tree"), "{}", card.description);
 }
 
 #[test]

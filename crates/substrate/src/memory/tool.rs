@@ -22,7 +22,7 @@ pub const TOOL: StoreTool = StoreTool { name: NAME, make: |parts| Arc::new(Memor
 
 const NAME: &str = "Memory";
 
-const EMPTY_GATE: &str = "this agent has no memory: the gate `memory_scopes` of its definition is empty";
+const EMPTY_GATE: &str = "this agent has no memory: `memory_scopes` in its definition is empty";
 
 /// How many entries a list has, and how many hits a search, unless the call says otherwise.
 const USUAL_LIST: u32 = 100;
@@ -35,7 +35,7 @@ pub(super) struct MemoryTool(pub(super) Arc<Memory>);
 #[serde(deny_unknown_fields)]
 struct Input {
     op: Op,
-    /// Who shares the memory. Needed when the agent may use several; a search without it looks in all of them.
+    /// Who shares the memory. Required if the agent has several scopes; a search without it covers all of them.
     scope: Option<MemoryScope>,
     /// The key, up to 512 bytes, such as `review:42:findings`.
     key: Option<String>,
@@ -43,29 +43,29 @@ struct Input {
     #[serde(default, deserialize_with = "given")]
     #[schemars(with = "Value")]
     value: Option<Value>,
-    /// `incr`: what to add; 1, when absent.
+    /// `incr`: the number to add; default 1.
     delta: Option<Number>,
-    /// How many seconds the value is kept from now on.
+    /// Time to live of the value, in seconds.
     #[serde(alias = "ttl")]
     ttl_seconds: Option<u64>,
-    /// Change the key only when it is at this revision; 0 means that it must not exist.
+    /// Change the key only if it is at this revision; 0 means that it must not exist.
     if_revision: Option<u64>,
     /// `list` and `search`: only keys that begin with this.
     prefix: Option<String>,
-    /// `list`: only keys after this one, which is `next` of the page before.
+    /// `list`: only keys after this one: `next` of the previous page.
     after: Option<String>,
-    /// `list`: most entries (100, up to 1000). `search`: most hits (10, up to 50). `bounded_list`: how many entries the list
-    /// keeps (1 to 10000).
+    /// `list`: maximum entries (default 100, up to 1000). `search`: maximum results (default 10, up to 50). `bounded_list`: entries to
+    /// keep (1 to 10000).
     #[serde(alias = "top_k")]
     limit: Option<u32>,
     /// `list`: keys without their values.
     #[serde(default)]
     keys_only: bool,
-    /// `search`: words; "words in quotes" follow each other, `word*` may go on.
+    /// `search`: words; "quoted words" match as a phrase, `word*` matches a prefix.
     query: Option<String>,
-    /// `list` and `search`: maximum bytes of the values in the answer.
+    /// `list` and `search`: maximum bytes of the values in the result.
     max_bytes: Option<u64>,
-    /// `get`: also say who wrote it, when, and what it replaced.
+    /// `get`: include who wrote it, when, and what it replaced.
     #[serde(default)]
     include_provenance: bool,
 }
@@ -94,11 +94,12 @@ impl Tool for MemoryTool {
     fn card(&self) -> ToolCard {
         ToolCard::new::<Input>(
             NAME,
-            "Keep and find JSON values that outlive this run. op=get, set and delete work on one key; op=list pages through \
-             keys by prefix; op=incr adds to a number, op=merge merges an object (null removes a field), op=append_dedupe \
-             appends to a list unless it has the entry, op=bounded_list appends and drops the oldest beyond `limit`; \
-             op=search finds entries by words, best first. Every answer has a `revision` (0: the key does not exist); give it \
-             as `if_revision` to change a key only when nobody else did.",
+            "Store and find JSON values that outlive this run. op=get, set and delete work on one key; op=list pages \
+             through keys by prefix; op=incr adds to a number; op=merge merges an object (null removes a \
+             field); op=append_dedupe appends to a list unless it has the entry; op=bounded_list appends and \
+             drops the oldest beyond `limit`; op=search finds entries by words, best first. Every result has \
+             a `revision` (0: the key does not exist); pass it as `if_revision` to change a key only if it \
+             has not changed since.",
         )
     }
 
@@ -141,7 +142,7 @@ impl Tool for MemoryTool {
             Op::Merge => self.change(context, input, Change::Merge(value()?)).await?,
             Op::AppendDedupe => self.change(context, input, Change::AppendDedupe(value()?)).await?,
             Op::BoundedList => {
-                let limit = input.limit.ok_or_else(|| ToolError::Invalid("op=bounded_list needs `limit`".into()))?;
+                let limit = input.limit.ok_or_else(|| ToolError::Invalid("op=bounded_list requires `limit`".into()))?;
                 self.change(context, input, Change::BoundedList { value: value()?, limit }).await?
             }
         };
@@ -197,7 +198,7 @@ impl MemoryTool {
             Some(_) => vec![place(context, input.scope)?],
             None => context.definition.memory_scopes.iter().map(|scope| Place::of_call(context, *scope)).collect(),
         };
-        let Some(query) = input.query else { return Err(ToolError::Invalid("op=search needs `query`".into())) };
+        let Some(query) = input.query else { return Err(ToolError::Invalid("op=search requires `query`".into())) };
         let asked = Asked {
             query,
             prefix: input.prefix.unwrap_or_default(),
@@ -218,7 +219,7 @@ impl MemoryTool {
         let entries: Vec<Value> = entries.collect();
         let mut answer = json!({ "entries": entries, "truncated": hits.truncated });
         if hits.fit == Fit::Any {
-            answer["note"] = "no entry has all words; these have some of them".into();
+            answer["note"] = "no entry contains all words; these contain some of them".into();
         }
         Ok(answer)
     }
@@ -245,10 +246,10 @@ fn place(context: &ToolContext, scope: Option<MemoryScope>) -> Result<Place, Too
     match (scope.map(plain), allowed.as_slice()) {
         (_, []) => Err(ToolError::Denied(EMPTY_GATE.into())),
         (None, [only]) => Ok(Place::of_call(context, *only)),
-        (None, _) => Err(ToolError::Invalid(format!("`scope` is missing; this agent may use {}", names()))),
+        (None, _) => Err(ToolError::Invalid(format!("`scope` is missing; this agent's scopes: {}", names()))),
         (Some(scope), _) if allowed.contains(&scope) => Ok(Place::of_call(context, scope)),
         (Some(scope), _) => Err(ToolError::Denied(format!(
-            "this agent may not use the memory scope {}: its gate `memory_scopes` allows {}",
+            "this agent is not allowed to use the memory scope {}; its `memory_scopes`: {}",
             scope.as_str(),
             names()
         ))),
@@ -259,9 +260,7 @@ fn shared_by(scope: MemoryScope) -> &'static str {
     match scope {
         MemoryScope::Agent => "shared by all runs of this agent",
         MemoryScope::User => "shared by all agents that work for this user",
-        MemoryScope::Tenant | MemoryScope::Global => "shared by everybody here",
-        MemoryScope::Run => {
-            "shared by this run, the runs that it was spawned by and those that it spawns; removed with them"
-        }
+        MemoryScope::Tenant | MemoryScope::Global => "shared by the whole tenant",
+        MemoryScope::Run => "shared by all runs of this run's tree; removed with them",
     }
 }

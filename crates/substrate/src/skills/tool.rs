@@ -16,7 +16,7 @@ use crate::hint::did_you_mean;
 use super::{Skill, SkillTable};
 
 /// Why an agent without skills is not offered the tool.
-const EMPTY_GATE: &str = "this agent may load no skill: the gate `skills` of its definition is empty";
+const EMPTY_GATE: &str = "this agent cannot load skills: `skills` in its definition is empty";
 
 /// Most characters of a description that a model is told.
 const MOST_DESCRIPTION: usize = 1024;
@@ -53,7 +53,7 @@ impl SkillTool {
 struct Input {
     /// The skill.
     name: String,
-    /// A file of the skill, by its path in the skill's folder; the skill's instructions, when absent.
+    /// A file of the skill, by its path in the skill's folder; by default the skill's instructions.
     file: Option<String>,
 }
 
@@ -62,8 +62,8 @@ impl Tool for SkillTool {
     fn card(&self) -> ToolCard {
         ToolCard::new::<Input>(
             Self::NAME,
-            "Load a skill: instructions for a kind of task, and files that belong to them. Load the skill that fits the task \
-             before you begin it. The answer names the skill's files; read one with `file`.",
+            "Load a skill: instructions for a kind of task, with supporting files. Load the matching skill before \
+             you start the task. The result lists the skill's files; read one with `file`.",
         )
     }
 
@@ -93,12 +93,14 @@ impl Tool for SkillTool {
         if !allowed.contains_key(&name) {
             let hint = did_you_mean(&name, allowed.keys().map(String::as_str)).unwrap_or_else(|| EMPTY_GATE.into());
             return Err(ToolError::Denied(format!(
-                "agent {} may not load a skill {name:?}; {hint}",
+                "agent {} is not allowed to load the skill {name:?}; {hint}",
                 context.definition.name
             )));
         }
         let Some(skill) = self.skills.find(&name) else {
-            return Err(ToolError::Failed(format!("skill {name:?} is no longer in a directory of `skills`")));
+            return Err(ToolError::Failed(format!(
+                "skill {name:?} is no longer in any directory of `skills.directories`"
+            )));
         };
         let text = match file {
             None => skill.instructions().map(|text| self.with_files(context, skill, text)),

@@ -27,15 +27,25 @@ pub(super) struct Protected {
     rule: Guard,
 }
 
+/// What the server protects from agents.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Protect<'a> {
+    /// Config files, and others that must not be made by an agent while they do not exist.
+    pub files: &'a [PathBuf],
+    /// Config files that would be found before those, and need not exist.
+    pub found_before: &'a [PathBuf],
+    /// Folders with all that is in them, and other files that need not exist.
+    pub folders: &'a [PathBuf],
+}
+
 /// Every name that leads to one of the config files, to the `.env` beside it, or to one of the folders.
-pub(super) fn find(files: &[PathBuf], folders: &[PathBuf]) -> io::Result<Vec<Protected>> {
+pub(super) fn find(protect: Protect<'_>) -> io::Result<Vec<Protected>> {
     let mut found: Vec<Protected> = Vec::new();
-    let with_hidden = files.iter().map(|file| (file, true)).chain(folders.iter().map(|folder| (folder, false)));
-    for (file, has_hidden) in with_hidden {
-        let rule = match has_hidden || file.exists() {
-            true => Guard::ReadOnly,
-            false => Guard::Absent,
-        };
+    let files = protect.files.iter().map(|file| (file, Guard::ReadOnly, true));
+    let found_before = protect.found_before.iter().map(|file| (file, Guard::Absent, true));
+    let folders = protect.folders.iter().map(|folder| (folder, Guard::Absent, false));
+    for (file, rule, has_hidden) in files.chain(found_before).chain(folders) {
+        let rule = if file.exists() { Guard::ReadOnly } else { rule };
         let names = names_of(file)?;
         let beside: &[_] = if has_hidden { &names } else { &[] };
         let hidden = beside.iter().map(|(directory, _)| names_of(&directory.join(ENVIRONMENT_FILE)));

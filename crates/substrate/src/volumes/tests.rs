@@ -85,26 +85,26 @@ fn what_is_outside_is_an_error_that_says_so() {
     let error = |volumes: &[&str], volume, path: &str| fixture.locate(volumes, volume, path).expect_err(path);
     assert_eq!(
         error(&["books"], None, "a/../../notes/x"),
-        "\"a/../../notes/x\" leaves volume \"books\" by its \"..\"; allowed volumes: books (read only)"
+        "\"a/../../notes/x\" leaves volume \"books\" through \"..\"; allowed volumes: books (read-only)"
     );
     assert_eq!(
         error(&["notes", "books"], None, "/etc/passwd"),
-        "\"/etc/passwd\" is outside every volume that agent reader may touch; allowed volumes: notes (read and write), \
-         books (read only)"
+        "\"/etc/passwd\" is outside every volume of agent reader; allowed volumes: notes (read-write), \
+         books (read-only)"
     );
     assert_eq!(
         error(&["books"], None, &fixture.absolute("private/x")),
-        "\"<dir>/private/x\" is outside every volume that agent reader may touch; allowed volumes: books (read only)"
+        "\"<dir>/private/x\" is outside every volume of agent reader; allowed volumes: books (read-only)"
     );
     assert_eq!(
         error(&["notes", "books"], Some("books"), &fixture.absolute("notes/x")),
-        "\"<dir>/notes/x\" is outside volume \"books\"; allowed volumes: notes (read and write), books (read only)"
+        "\"<dir>/notes/x\" is outside volume \"books\"; allowed volumes: notes (read-write), books (read-only)"
     );
     assert_eq!(
         error(&["books"], None, &fixture.absolute("bookshelf")),
-        "\"<dir>/bookshelf\" is outside every volume that agent reader may touch; allowed volumes: books (read only)"
+        "\"<dir>/bookshelf\" is outside every volume of agent reader; allowed volumes: books (read-only)"
     );
-    assert_eq!(error(&["books"], None, "a\0b"), "a path cannot hold a zero byte");
+    assert_eq!(error(&["books"], None, "a\0b"), "the path contains a NUL byte");
 }
 
 #[test]
@@ -113,17 +113,17 @@ fn the_gate_decides_which_volumes_there_are() {
     let error = |volumes: &[&str], volume, path: &str| fixture.locate(volumes, volume, path).expect_err(path);
     assert_eq!(
         error(&["books"], Some("private"), "x"),
-        "agent reader may not touch volume \"private\"; allowed volumes: books (read only)"
+        "agent reader is not allowed to use volume \"private\"; allowed volumes: books (read-only)"
     );
     assert_eq!(
         error(&["books"], Some("boks"), "x"),
-        "there is no volume \"boks\"; did you mean \"books\"? allowed volumes: books (read only)"
+        "unknown volume \"boks\"; did you mean \"books\"? allowed volumes: books (read-only)"
     );
-    assert_eq!(error(&[], None, "x"), "\"x\" cannot be reached: agent reader may touch no volume");
+    assert_eq!(error(&[], None, "x"), "cannot access \"x\": agent reader has no volumes");
     assert_eq!(
         error(&["books", "private"], None, "x"),
-        "\"x\" is relative and could be in several volumes; name one (allowed volumes: books (read only), private \
-         (read and write))"
+        "\"x\" is relative and ambiguous; set `volume` (allowed volumes: books (read-only), private \
+         (read-write))"
     );
 }
 
@@ -165,9 +165,8 @@ fn config_files_are_guarded_under_every_name_that_leads_to_them() {
     std::fs::write(notes.join("real/config.yaml"), "").expect("a file");
     std::os::unix::fs::symlink("../notes/real/config.yaml", root.join("books/second.yaml")).expect("a link");
     std::os::unix::fs::symlink("books/second.yaml", root.join("first.yaml")).expect("a link");
-    table
-        .guard(&[root.join("first.yaml"), root.join("nowhere/config.yaml")], &[])
-        .expect("directories that can be opened");
+    let files = [root.join("first.yaml"), root.join("nowhere/config.yaml")];
+    table.guard(Protect { files: &files, ..Protect::default() }).expect("directories that can be opened");
     let guarded = |volume: &str| {
         let place = table.locate(&agent(&[volume]), None, "x").expect("a place");
         let paths = place.guarded.iter().filter_map(|guarded| Some((guarded.path.clone()?, guarded.rule)));

@@ -221,6 +221,6 @@ pub(crate) fn call(message: &Value, out: &Out) -> Option<Result<Value, (i32, Str
         "deaf" => return None,
         "grown" => text("here I am"),
         "structured" => json!({"content": [], "structuredContent": {"answer": 42}}),
-        _ => return Some(Err((-32602, format!("there is no tool {name}")))),
+        _ => return Some(Err((-32602, format!("unknown tool {name}")))),
     }))
 }

@@ -11,16 +11,16 @@ pub(super) fn of(finished: Finished, command: &Command, seconds: u32) -> Result<
     let mut text = output.whole_lines().into_text().replace('\0', "\u{fffd}");
     let mut notices = vec![ended(end, seconds)];
     if text.contains('\u{fffd}') {
-        notices.push("[what is not text in the output is shown as \u{fffd}]".into());
+        notices.push("[bytes that are not UTF-8 are shown as \u{fffd}]".into());
     }
     match (left, end) {
         (0, _) | (_, End::TimedOut | End::Exceeded(_)) => {}
-        (1, _) => notices.push("[a process that it had left running was ended]".into()),
-        (count, _) => notices.push(format!("[{count} processes that it had left running were ended]")),
+        (1, _) => notices.push("[1 process left running was killed]".into()),
+        (count, _) => notices.push(format!("[{count} processes left running were killed]")),
     }
     notices.extend(trouble.map(|trouble| format!("[{trouble}]")));
     if end != End::Exited(0) {
-        notices.extend(limited.map(|limited| format!("[more were refused: {}]", over(limited))));
+        notices.extend(limited.map(|limited| format!("[limit reached: {}]", over(limited))));
         notices.extend(rules::possible_causes(&text, command, limited));
     }
     if text.is_empty() {
@@ -39,29 +39,31 @@ pub(super) fn of(finished: Finished, command: &Command, seconds: u32) -> Result<
 fn ended(end: End, seconds: u32) -> String {
     match end {
         End::Exited(code) => format!("[exit code {code}]"),
-        End::Signalled(signal) => format!("[ended by signal {signal}]"),
+        End::Signalled(signal) => format!("[killed by signal {signal}]"),
         End::TimedOut => {
             format!(
-                "[killed after {seconds} s: it took too long; timeout_seconds asks for more, up to tools.bash.max_timeout_seconds]"
+                "[timed out after {seconds} s and killed; set timeout_seconds for more time, up to \
+                 tools.bash.max_timeout_seconds]"
             )
         }
         End::Exceeded(exceeded) => format!("[killed: {}]", over(exceeded)),
-        End::Lost => "[its supervisor was killed; how it ended is not known]".into(),
+        End::Lost => "[its supervisor was killed; the exit status is unknown]".into(),
     }
 }
 
 fn over(Exceeded { resource, used, most }: Exceeded) -> String {
     match resource {
-        Resource::Memory => format!("it used {used} bytes of memory; {most} are allowed (tools.bash.max_memory_bytes)"),
+        Resource::Memory => format!("it used {used} bytes of memory; the limit is {most} (tools.bash.max_memory_bytes)"),
         Resource::Processes => {
-            format!("it had {used} processes and threads; {most} are allowed (tools.bash.max_processes)")
+            format!("it had {used} processes and threads; the limit is {most} (tools.bash.max_processes)")
         }
-        Resource::Disk => format!("it wrote {used} bytes to disks; {most} are allowed (tools.bash.max_disk_bytes)"),
+        Resource::Disk => format!("it wrote {used} bytes to disk; the limit is {most} (tools.bash.max_disk_bytes)"),
         Resource::Guard => {
-            "the config or its .env was replaced while it ran, and it could have reached the new one; run it again"
+            "the config or its .env was replaced during the command, which could have accessed the new file; run it \
+             again"
                 .into()
         }
-        Resource::Unknown => "what it used could not be read, so that its limits could not be enforced".into(),
+        Resource::Unknown => "cannot read its resource usage, so its limits cannot be enforced".into(),
     }
 }
 
@@ -99,7 +101,7 @@ mod tests {
         let finished =
             Finished { end: End::Exited(2), output: output.finish(), left: 0, confinement, limited, trouble: None };
         let error = of(finished, &command, 30).expect_err("it failed").to_string();
-        let told = "[more were refused: it had 30 processes and threads; 30 are allowed (tools.bash.max_processes)]";
+        let told = "[limit reached: it had 30 processes and threads; the limit is 30 (tools.bash.max_processes)]";
         assert!(error.contains(told) && error.matches("max_processes").count() == 1, "{error}");
     }
 }

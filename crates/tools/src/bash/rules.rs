@@ -60,28 +60,27 @@ pub(super) fn possible_causes(output: &str, command: &Command, limited: Option<E
     let has_network = command.network == Network::Host;
     let unwritable = unwritable.then_some(match command.access {
         Access::ReadOnly => {
-            "the volume is read-only (its mode: rw changes that); only $TMPDIR and /tmp can be written, and \
-             tools.bash.writable_paths"
+            "the volume is read-only (mode: rw changes that); only $TMPDIR, /tmp and tools.bash.writable_paths are \
+             writable"
         }
-        Access::ReadWrite => "only the volume, $TMPDIR, /tmp and tools.bash.writable_paths can be written",
+        Access::ReadWrite => "only the volume, $TMPDIR, /tmp and tools.bash.writable_paths are writable",
     });
     let causes = [
         (unreachable && !has_network).then_some(
-            "commands have no network; tools.bash.network: host with hosts: [\"*\"] of the agent changes that",
+            "commands have no network access; tools.bash.network: host with hosts: [\"*\"] on the agent changes that",
         ),
         (refused && !has_network).then_some(
-            "a command has a loopback network of its own: servers that it did not start itself are not there; \
-             tools.bash.network: host with hosts: [\"*\"] of the agent changes that",
+            "a command has its own loopback network and reaches only servers that it started itself; \
+             tools.bash.network: host with hosts: [\"*\"] on the agent changes that",
         ),
         config.then_some("agents cannot change the server's config files; no setting changes that"),
         unwritable,
         unseen.then_some(
-            "only the volume, the system's programs and libraries, and tools.bash.readable_paths can be seen, whatever else \
-             exists on the machine",
+            "only the volume, the system's programs and libraries, and tools.bash.readable_paths are visible",
         ),
-        too_many.then_some("the processes and threads of a command are limited; tools.bash.max_processes changes it"),
+        too_many.then_some("the number of processes and threads of a command is limited; tools.bash.max_processes changes that"),
         calls.then_some(
-            "system calls that reach other processes, mount, or trace are refused; no setting changes that",
+            "system calls that access other processes, mount or trace are not allowed; no setting changes that",
         ),
     ];
     causes.into_iter().flatten().map(|cause| format!("[possible cause: {cause}]")).collect()

@@ -11,7 +11,7 @@ pub(super) fn describe(text: &str, wanted: &str, redactor: &Redactor) -> Option<
     let lines = || text.lines().take(MOST_LINES).enumerate();
     if let Some((index, line)) = lines().find(|(_, line)| line.trim() == wanted) {
         return Some(format!(
-            "line {} has its first line, perhaps with other white space or other lines after it: {line:?}",
+            "line {} matches its first line, but the whitespace or the following lines differ: {line:?}",
             index + 1
         ));
     }
@@ -22,7 +22,7 @@ pub(super) fn describe(text: &str, wanted: &str, redactor: &Redactor) -> Option<
     // Half of it, or it is another line altogether.
     (score * 2 >= wanted.chars().count()).then(|| {
         let line = redactor.mask_part(line, 0..line.floor_char_boundary(200));
-        format!("line {} comes closest: {line:?}", index + 1)
+        format!("the closest match is line {}: {line:?}", index + 1)
     })
 }
 

@@ -25,11 +25,11 @@ pub(super) fn show(results: Results, wanted: Wanted, left_out: &LeftOut) -> Stri
     let next = wanted.offset + page.shown;
     match (total, page.shown) {
         (0, _) => notices.push("[no matches]".into()),
-        (_, 0) => notices.push(format!("[offset {} is past the end: there are {total} results]", wanted.offset)),
+        (_, 0) => notices.push(format!("[offset {} is out of range: {total} results]", wanted.offset)),
         _ if (next as u64) < total => {
             let why = if page.full { format!(" at {} KiB", MOST_BYTES / 1024) } else { String::new() };
             notices.push(format!(
-                "[cut{why}: results {} to {next} of {total} in {} files; go on with offset={next}]",
+                "[truncated{why}: results {} to {next} of {total} in {} files; continue with offset={next}]",
                 wanted.offset + 1,
                 results.total_files
             ));
@@ -37,10 +37,10 @@ pub(super) fn show(results: Results, wanted: Wanted, left_out: &LeftOut) -> Stri
         _ => {}
     }
     if wanted.mode == OutputMode::Content && results.cut_lines > 0 {
-        notices.push("[long lines end with … where they are cut; Read shows them whole]".into());
+        notices.push("[long lines are truncated and end with …; use Read to see them in full]".into());
     }
     if results.binary > 0 {
-        notices.push(format!("[binary files left out: {}]", results.binary));
+        notices.push(format!("[binary files skipped: {}]", results.binary));
     }
     notices.extend(left_out.notices());
     page.text.push_str(&notices.join("\n"));
@@ -107,5 +107,5 @@ fn lines(path: &Path, block: &[Line]) -> String {
 }
 
 fn goes_on(path: &str, number: u64) -> String {
-    format!("[this match is cut: it goes on in {path} at line {number}; Read it with offset={number}]\n")
+    format!("[match truncated: it continues in {path} at line {number}; use Read with offset={number}]\n")
 }

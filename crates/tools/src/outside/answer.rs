@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::quote;
 
 /// What replaces a block of an unknown type.
-pub(super) const UNKNOWN: &str = "[content of a kind that is not known]";
+pub(super) const UNKNOWN: &str = "[content of an unknown type]";
 
 /// The result of a call, cut to `most` bytes.
 pub(super) fn step(result: &CallToolResult, most: usize, redactor: &Redactor) -> Result<Step, ToolError> {
@@ -93,7 +93,7 @@ fn block(block: &ContentBlock) -> String {
                 let what = format!("resource {uri}");
                 binary(&what, mime_type.as_deref().unwrap_or("of unknown type"), blob)
             }
-            _ => "[a resource of a kind that is not known]".into(),
+            _ => "[a resource of an unknown type]".into(),
         },
         ContentBlock::ResourceLink(link) => format!("[link to the resource {} ({})]", link.uri, link.name),
         _ => UNKNOWN.into(),
@@ -179,7 +179,7 @@ mod tests {
         let failed = json!({"content": [{"type": "text", "text": "no such file"}], "isError": true});
         assert_eq!(told(failed, 100), Err(ToolError::Failed("no such file".into())));
         let long = json!({"content": [{"type": "text", "text": "x".repeat(100)}]});
-        assert_eq!(told(long, 10), done("xxxxx\n[cut: 90 bytes are left out here]\nxxxxx"));
+        assert_eq!(told(long, 10), done("xxxxx\n[truncated: 90 bytes omitted]\nxxxxx"));
     }
 
     #[test]
@@ -189,6 +189,6 @@ mod tests {
         let Ok(Step::Done(drawloom_contract::tool::CallResult { text: told, .. })) = told(long, 40) else {
             panic!("a result")
         };
-        assert!(told.starts_with("xxxxxxxxxxxxxxxx[red\n[cut: "), "{told}");
+        assert!(told.starts_with("xxxxxxxxxxxxxxxx[red\n[truncated: "), "{told}");
     }
 }

@@ -24,28 +24,28 @@ const LONGEST_WORD: usize = 20;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct McpServerConfig {
-    /// The program and its arguments, for a server that is started here and talked to over pipes. Either this or `url`.
+    /// The program and its arguments, for a server that drawloom starts and talks to over stdio. Either this or `url`.
     pub command: Vec<String>,
     /// The program's environment: under which name it gets which variable of drawloom's own environment, such as
     /// `GITHUB_TOKEN: MY_GITHUB_TOKEN`. Names only, never values. Besides these it gets `PATH`, `HOME` and `LANG`.
     pub env: BTreeMap<String, String>,
-    /// The directory that the program runs in, relative to the config file, whose directory it is when absent.
+    /// Working directory of the program, relative to the config file; defaults to the config file's directory.
     pub cwd: Option<PathBuf>,
-    /// The address of a server that is reached over streamable HTTP. Either this or `command`.
+    /// URL of a server that uses streamable HTTP. Either this or `command`.
     pub url: Option<String>,
     /// The environment variable with the token that is sent to `url` as `Authorization: Bearer`.
     pub bearer_env: Option<String>,
     /// More headers for `url`: the header's name, and the environment variable with its value.
     pub headers_env: BTreeMap<String, String>,
-    /// Which of its tools may be used at all, by the names that the server gives them; `*` stands for any characters.
+    /// Allowed tools, by the server's own names; `*` matches any characters.
     pub tools: Vec<String>,
-    /// How long a call may take, in milliseconds.
+    /// Timeout of a call, in milliseconds.
     #[schemars(range(min = 1, max = 86_400_000))]
     pub timeout_ms: u64,
-    /// How long the server may take until it has said which tools it has, in milliseconds.
+    /// Timeout for starting the server and listing its tools, in milliseconds.
     #[schemars(range(min = 1, max = 600_000))]
     pub start_timeout_ms: u64,
-    /// The longest result of a call that a model is shown, in bytes; of longer ones the beginning and the end.
+    /// Maximum size of a result sent to the model, in bytes; longer ones are truncated in the middle.
     #[schemars(range(min = 1_024, max = 1_048_576))]
     pub max_output_bytes: usize,
 }
@@ -130,7 +130,7 @@ pub fn problems(servers: &BTreeMap<String, McpServerConfig>) -> Vec<(Vec<String>
                 report(&[], "the server has neither `command` nor `url`".into(), hint);
             }
             (Some(program), None) if program.is_empty() => {
-                report(&["command", "0"], "the program is empty".into(), "name the program first, then its arguments");
+                report(&["command", "0"], "the program is empty".into(), "list the program first, then its arguments");
             }
             (None, Some(url)) if has_credentials(url) => {
                 let message = "the URL contains a user name or password".to_owned();
@@ -291,10 +291,10 @@ mod tests {
             wrong(json!({"web": {"url": "https://host/mcp", "bearer_env": "T", "headers_env": {"X-Key": "K"}}})),
             Vec::<String>::new()
         );
-        assert_eq!(wrong(json!({"a": {}})), ["a: there is no way to reach it"]);
+        assert_eq!(wrong(json!({"a": {}})), ["a: neither `command` nor `url` is set"]);
         assert_eq!(
             wrong(json!({"a": {"command": ["x"], "url": "http://h"}}))[0],
-            "a.url: `command` and `url` are both given"
+            "a.url: `command` and `url` cannot be combined"
         );
         assert_eq!(wrong(json!({"a__b": {"command": ["x"]}})), ["a__b: \"a__b\" is not a valid server name"]);
         assert_eq!(
@@ -303,13 +303,13 @@ mod tests {
         );
         assert_eq!(
             wrong(json!({"a": {"url": "https://me:secret@host/mcp"}})),
-            ["a.url: the address holds a credential"]
+            ["a.url: the URL contains a credential"]
         );
         assert_eq!(wrong(json!({"a": {"url": "https://host/@me"}})), Vec::<String>::new());
-        assert_eq!(wrong(json!({"a": {"url": "host?key=k3y"}})), ["a.url: \"host?…\" is no address"]);
-        assert_eq!(wrong(json!({"a": {"url": "host"}})), ["a.url: \"host\" is no address"]);
-        assert_eq!(wrong(json!({"a": {"url": "http://"}})), ["a.url: \"http://\" is no address"]);
-        assert_eq!(wrong(json!({"a": {"url": "http:///mcp"}})), ["a.url: \"http:///mcp\" is no address"]);
+        assert_eq!(wrong(json!({"a": {"url": "host?key=k3y"}})), ["a.url: invalid URL \"host?…\""]);
+        assert_eq!(wrong(json!({"a": {"url": "host"}})), ["a.url: invalid URL \"host\""]);
+        assert_eq!(wrong(json!({"a": {"url": "http://"}})), ["a.url: invalid URL \"http://\""]);
+        assert_eq!(wrong(json!({"a": {"url": "http:///mcp"}})), ["a.url: invalid URL \"http:///mcp\""]);
         for good in ["http://localhost:80", "https://[::1]:8080/mcp?a=b&c=%20d", "https://h/mcp#x"] {
             assert_eq!(wrong(json!({"a": {"url": good}})), Vec::<String>::new());
         }
@@ -319,11 +319,11 @@ mod tests {
         );
         assert_eq!(
             wrong(json!({"a": {"command": ["x"], "env": {"TOKEN": "sk-123 secret"}}})),
-            ["a.env.TOKEN: an environment variable's name is expected"]
+            ["a.env.TOKEN: not the name of an environment variable"]
         );
         assert_eq!(
             wrong(json!({"a": {"url": "http://h", "headers_env": {"Mcp-Session-Id": "X"}}})),
-            ["a.headers_env.Mcp-Session-Id: this cannot be a header, or no variable"]
+            ["a.headers_env.Mcp-Session-Id: invalid header name or variable name"]
         );
     }
 }

@@ -84,7 +84,7 @@ impl End {
                 // Whom we hung up on, we ended too.
                 why = if self.state.is_by_us() { why } else { how };
                 if !said.is_empty() {
-                    why.push_str(&format!("; it last said: {}", quote(&self.redactor, &said, LONGEST_QUOTE)));
+                    why.push_str(&format!("; last output: {}", quote(&self.redactor, &said, LONGEST_QUOTE)));
                 }
             }
         }
@@ -130,7 +130,7 @@ pub(super) async fn open(
     let client = Configured::new().map_err(|error| error.to_string())?;
     let value = |variable: &String| match parts.environment.get(variable) {
         Some(value) => Ok(value.clone()),
-        None => Err(format!("the variable {variable}, which has its credential, is not set")),
+        None => Err(format!("{variable}, which holds its credential, is not set")),
     };
     let header = |(name, variable): (&String, &String)| Ok::<_, String>((name.clone(), value(variable)?));
     let headers = config.headers_env.iter().map(header).collect::<Result<Vec<_>, _>>()?;
@@ -168,7 +168,7 @@ async fn open_program(
     let named = config.env.iter().map(|(child, variable)| (child.clone(), variable.clone()));
     let value = |(child, variable)| Some((child, parts.environment.get::<String>(&variable)?.clone()));
     if let Some(directory) = config.cwd.as_ref().filter(|directory| !directory.is_dir()) {
-        return Err((format!("its `cwd` {} is no directory", directory.display()), Retry::No));
+        return Err((format!("its `cwd` {} is not a directory", directory.display()), Retry::No));
     }
     let service = Service {
         program: program.clone(),
@@ -240,7 +240,7 @@ impl Connection {
 
     /// Ends it, and waits until its session has ended when there is one.
     pub(super) async fn leave(&self) {
-        self.end("drawloom is stopping");
+        self.end("drawloom is shutting down");
         self.end.state.session_ended().await;
     }
 
@@ -342,7 +342,7 @@ fn this_client(lifecycle: &ClientLifecycleMode) -> ClientConfig {
 /// Why the beginning failed, in words that name what happened and not the library.
 fn described(error: &ClientInitializeError, redactor: &Redactor) -> String {
     let text = match error {
-        ClientInitializeError::JsonRpcError(error) => format!("it refused to begin: {}", error.message),
+        ClientInitializeError::JsonRpcError(error) => format!("initialization failed: {}", error.message),
         ClientInitializeError::LegacyFallbackFailed { fallback, .. } => return described(fallback, redactor),
         ClientInitializeError::TransportError { error, .. } => error.error.to_string(),
         other => other.to_string(),
@@ -355,7 +355,7 @@ pub(super) fn plain(text: &str, redactor: &Redactor) -> String {
     let prefixes = ["Client error: ", "unexpected server response: "];
     // What the library says of it names a status that may have been another one.
     if text.starts_with("Session expired") {
-        return "it does not know the session".into();
+        return "unknown session".into();
     }
     let plain = prefixes.iter().find_map(|prefix| text.strip_prefix(prefix)).unwrap_or(text);
     quote(redactor, plain, LONGEST_QUOTE)

@@ -102,8 +102,7 @@ impl Watcher {
                 }
             }
             Err(error) => {
-                self.state
-                    .set_stream_error(self.asked.as_ref(), format!("what it sent is no stream of events: {error}"));
+                self.state.set_stream_error(self.asked.as_ref(), format!("invalid event stream: {error}"));
             }
         }
         event
@@ -179,7 +178,7 @@ mod tests {
         assert!(!watcher.ends.contains("e"));
         assert!(watcher.see(ask(99)).is_err());
         assert!(watcher.ends.contains("e"));
-        let said = "it sent more than 16 requests without taking the answers, and was hung up on";
+        let said = "connection closed: it sent more than 16 requests without reading the responses";
         assert_eq!(watcher.state.take_stream_error(&RequestId::Number(7)).as_deref(), Some(said));
     }
 

@@ -297,7 +297,7 @@ impl Filter {
     fn count_noise(&mut self, length: usize) -> bool {
         self.noise = self.noise.saturating_add(length);
         if self.noise > MOST_NOISE {
-            self.state.hang_up(format!("it sent more than {MOST_NOISE} bytes that answer nothing, and was hung up on"));
+            self.state.hang_up(format!("connection closed: it sent more than {MOST_NOISE} unsolicited bytes"));
         }
         self.noise <= MOST_NOISE
     }

@@ -39,16 +39,16 @@ pub(super) enum Error {
     #[error("{0}")]
     Net(#[source] drawloom_net::Error),
     /// The stream was longer than it may be.
-    #[error("it sent a stream of more than {LONGEST_STREAM} bytes, and was hung up on")]
+    #[error("connection closed: it sent a stream of more than {LONGEST_STREAM} bytes")]
     TooLong,
     /// A message was longer than it may be.
-    #[error("it sent a message of more than {LONGEST_MESSAGE} bytes, and was hung up on")]
+    #[error("connection closed: it sent a message of more than {LONGEST_MESSAGE} bytes")]
     MessageTooLong,
     /// It asked more than anybody answers.
-    #[error("it sent more than {MOST_UNANSWERED} requests without taking the answers, and was hung up on")]
+    #[error("connection closed: it sent more than {MOST_UNANSWERED} requests without reading the responses")]
     TooManyRequests,
     /// It took a request as if it wanted no answer.
-    #[error("it answered HTTP {0} without an answer")]
+    #[error("HTTP {0} without a response message")]
     NoAnswer(u16),
     /// It answered with what is no answer to the request.
     #[error("{0}")]
@@ -169,10 +169,10 @@ impl Http {
     /// The answer in a body of JSON to the request `asked`.
     fn answer(&self, body: &[u8], asked: &RequestId) -> Result<ServerJsonRpcMessage, Error> {
         let Some(Read { message, .. }) = read(body, &self.redactor) else {
-            return Err(Error::NotTheAnswer(format!("the answer is no MCP message: {}", self.begin(body))));
+            return Err(Error::NotTheAnswer(format!("the response is not an MCP message: {}", self.begin(body))));
         };
         let other = |id: &RequestId| {
-            let text = format!("it answered the request {id} and not {asked}, which it was asked");
+            let text = format!("it responded to request {id} instead of {asked}");
             Err(Error::NotTheAnswer(text))
         };
         match message {
@@ -183,7 +183,7 @@ impl Http {
                 _ => Ok(ServerJsonRpcMessage::error(error.error, Some(asked.clone()))),
             },
             JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_) => {
-                Err(Error::NotTheAnswer("it sent a request or notification in place of an answer".into()))
+                Err(Error::NotTheAnswer("it sent a request or notification instead of a response".into()))
             }
             answer => Ok(answer),
         }
@@ -347,14 +347,14 @@ mod tests {
             let told = answer(json!({"jsonrpc": "2.0", "id": id, "error": error}));
             assert_eq!(serde_json::from_str::<Value>(&told).expect("JSON")["id"], json!(7));
         }
-        let other = "it answered the request 8 and not 7, which it was asked";
+        let other = "it responded to request 8 instead of 7";
         assert_eq!(answer(json!({"jsonrpc": "2.0", "id": 8, "error": error})), other);
         assert_eq!(answer(json!({"jsonrpc": "2.0", "id": 8, "result": {}})), other);
         assert_eq!(
             answer(json!({"jsonrpc": "2.0", "id": 8, "method": "ping"})),
-            "it sent a request or notification in place of an answer"
+            "it sent a request or notification instead of a response"
         );
         let told = answer(json!(format!("{}hunter2-hunter2", "x".repeat(190))));
-        assert!(told.starts_with("the answer is no MCP message: ") && !told.contains("hunter"), "{told}");
+        assert!(told.starts_with("the response is not an MCP message: ") && !told.contains("hunter"), "{told}");
     }
 }

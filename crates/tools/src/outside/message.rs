@@ -35,26 +35,26 @@ pub(super) fn read(text: &[u8], redactor: &Redactor) -> Option<Read> {
 }
 
 /// `data` of an error that stands for an answer that could not be read.
-const UNREADABLE: &str = "drawloom: unreadable answer";
+const UNREADABLE: &str = "drawloom: unreadable response";
 
 /// The error for the caller whose answer this was meant to be.
 fn error_for(text: &[u8], redactor: &Redactor) -> Option<ServerJsonRpcMessage> {
     let (id, why) = match serde_json::from_slice::<Value>(text) {
         Ok(Value::Array(list)) => {
             let id = list.iter().find(|value| value.get("method").is_none()).and_then(|value| value.get("id"));
-            (id?.clone(), "it sent a list of messages in place of one".to_owned())
+            (id?.clone(), "it sent a list of messages instead of one".to_owned())
         }
         Ok(value) if value.get("method").is_some() => return None,
         Ok(value) => {
             let quote = quote(redactor, &value.to_string(), LONGEST_QUOTE);
-            (value.get("id")?.clone(), format!("the answer is not as MCP has it: {quote}"))
+            (value.get("id")?.clone(), format!("the response is not valid MCP: {quote}"))
         }
         Err(error) => {
             let mut seeker = Seeker::default();
             let inside_list = text.trim_ascii_start().strip_prefix(b"[");
             seeker.feed(inside_list.unwrap_or(text));
             let id = seeker.id().filter(|_| seeker.is_answer())?;
-            (serde_json::from_str(id).ok()?, format!("the answer is no JSON that can be read: {error}"))
+            (serde_json::from_str(id).ok()?, format!("the response is not valid JSON: {error}"))
         }
     };
     let id: RequestId = serde_json::from_value(id).ok()?;
@@ -142,10 +142,10 @@ mod tests {
             br#"[{"jsonrpc":"2.0","id":7,"result":{"a":NaN}}]"#,
         ] {
             let said = told(text).expect("an error");
-            assert!(said.starts_with("7: the answer is no JSON that can be read: "), "{said}");
+            assert!(said.starts_with("7: the response is not valid JSON: "), "{said}");
         }
         let list = br#"[{"jsonrpc":"2.0","id":7,"result":{}}]"#;
-        assert_eq!(told(list).as_deref(), Some("7: it sent a list of messages in place of one"));
+        assert_eq!(told(list).as_deref(), Some("7: it sent a list of messages instead of one"));
         for noise in [&br#"{"id":7,"level":NaN}"#[..], br#"{"id":7,"method":"x","error":NaN}"#, b"7", b"[]"] {
             assert_eq!(told(noise), None, "{}", String::from_utf8_lossy(noise));
         }

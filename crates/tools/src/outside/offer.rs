@@ -86,7 +86,7 @@ pub(super) struct Safe {
 pub(super) fn offer(server: &Arc<Server>, prefix: &str, config: &McpServerConfig, list: List) -> Offer {
     let (safe, mut remarks) = sift(prefix, config, list.listed);
     if !list.is_whole {
-        let text = format!("the list of `{prefix}*` goes on for longer than anybody looks; the rest is left out");
+        let text = format!("the tool list of `{prefix}*` is too long; the rest is omitted");
         remarks.insert(0, Remark { tool: prefix.to_owned(), text });
     }
     let tools = safe.into_iter().map(|safe| OutsideTool::shared(Arc::downgrade(server), safe)).collect();
@@ -108,7 +108,7 @@ pub(super) fn is_same(one: &Offer, other: &Offer) -> bool {
 fn sift(prefix: &str, config: &McpServerConfig, listed: Vec<Listed>) -> (Vec<Safe>, Vec<Remark>) {
     let (mut safe, mut remarks, mut names) = (Vec::<Safe>::new(), Vec::new(), BTreeSet::new());
     if !listed.is_empty() && !listed.iter().any(|tool| config.lets_through(&tool.name)) {
-        let text = format!("the filter `tools` hides each of the {} tools of `{prefix}*`", listed.len());
+        let text = format!("the filter `tools` hides all {} tools of `{prefix}*`", listed.len());
         remarks.push(Remark { tool: prefix.to_owned(), text });
     }
     // Whose own name is the one that is shown has it, wherever he stands in the list.
@@ -119,27 +119,27 @@ fn sift(prefix: &str, config: &McpServerConfig, listed: Vec<Listed>) -> (Vec<Saf
         let shown = format!("{prefix}{}", harmless(&tool.name));
         let mut remark = |text: String| remarks.push(Remark { tool: shown.clone(), text });
         if tool.name.is_empty() {
-            remark(format!("a tool of `{prefix}*` has no name and is left out"));
+            remark(format!("a tool of `{prefix}*` has no name; omitted"));
             continue;
         }
         if shown.len() > LONGEST_NAME {
             let begin: String = shown.chars().take(LONGEST_NAME).collect();
-            remark(format!("`{begin}…` is left out: its name is longer than {LONGEST_NAME} characters"));
+            remark(format!("`{begin}…` omitted: its name is longer than {LONGEST_NAME} characters"));
             continue;
         }
         let own = &shown[prefix.len()..];
         if names.contains(&shown) || (own != tool.name && own_names.contains(own)) {
-            remark(format!("`{shown}` is left out: the server has another tool of that name"));
+            remark(format!("`{shown}` omitted: the server has another tool of that name"));
             continue;
         }
         if tool.needs_task {
-            remark(format!("`{shown}` is left out: it can only be called as a task, which is not supported"));
+            remark(format!("`{shown}` omitted: it can only be called as a task, which is not supported"));
             continue;
         }
         let usable = match tool.schema {
             Ok(usable) => usable,
             Err(problem) => {
-                remark(format!("`{shown}` is left out: {problem}"));
+                remark(format!("`{shown}` omitted: {problem}"));
                 continue;
             }
         };
@@ -148,17 +148,20 @@ fn sift(prefix: &str, config: &McpServerConfig, listed: Vec<Listed>) -> (Vec<Saf
             continue;
         }
         if shown[prefix.len()..] != tool.name {
-            remark(format!("{:?} is offered as `{shown}`: models take only letters, digits, `_` and `-`", tool.name));
+            remark(format!(
+                "{:?} is renamed to `{shown}`: tool names can only have letters, digits, `_` and `-`",
+                tool.name
+            ));
         }
         let mut description = match tool.description.is_empty() {
-            true => format!("The tool {} of an MCP server, which says nothing about it.", tool.name),
+            true => format!("The tool {} of an MCP server. It has no description.", tool.name),
             false => tool.description,
         };
         if let Some(moved) = usable.moved {
             description
-                .push_str(&format!("\nThe input must also fit: {}", cut(&moved.to_string(), LONGEST_DESCRIPTION)));
+                .push_str(&format!("\nThe input must also match: {}", cut(&moved.to_string(), LONGEST_DESCRIPTION)));
             remark(format!(
-                "`{shown}` has rules at the top of its schema that providers refuse; its description says them"
+                "`{shown}` has top-level schema rules that providers reject; they were moved to its description"
             ));
         }
         names.insert(shown.clone());
@@ -167,7 +170,7 @@ fn sift(prefix: &str, config: &McpServerConfig, listed: Vec<Listed>) -> (Vec<Saf
     }
     if beyond > 0 {
         let text =
-            format!("{beyond} tools of `{prefix}*` are left out: {MOST_TOOLS} are the most; filter them with `tools`");
+            format!("{beyond} tools of `{prefix}*` omitted: the limit is {MOST_TOOLS}; filter them with `tools`");
         remarks.insert(0, Remark { tool: prefix.to_owned(), text });
     }
     (safe, remarks)
@@ -200,7 +203,7 @@ mod tests {
         assert_eq!(remarks, Vec::<String>::new());
         let names: Vec<_> = safe.iter().map(|safe| (safe.card.name.as_str(), safe.repeatable)).collect();
         assert_eq!(names, [("mcp__s__read", true), ("mcp__s__send", false)]);
-        assert_eq!(safe[1].card.description, "The tool send of an MCP server, which says nothing about it.");
+        assert_eq!(safe[1].card.description, "The tool send of an MCP server. It has no description.");
     }
 
     #[test]
@@ -222,10 +225,10 @@ mod tests {
         let names: Vec<_> = safe.iter().map(|safe| (safe.card.name.as_str(), safe.own_name.as_str())).collect();
         assert_eq!(names, [("mcp__s__a_b_c", "a_b_c"), ("mcp__s__d_e", "d e"), ("mcp__s__twice", "twice")]);
         assert_eq!(remarks.len(), 9, "{remarks:#?}");
-        assert!(remarks[0].contains("there is no type \"nothing\""), "{remarks:#?}");
+        assert!(remarks[0].contains("unknown type \"nothing\""), "{remarks:#?}");
         assert!(remarks[3].contains("another tool of that name"), "{remarks:#?}");
-        assert!(remarks[4].contains("is offered as `mcp__s__d_e`"), "{remarks:#?}");
-        let task = "`mcp__s__task` is left out: it can only be called as a task, which is not supported";
+        assert!(remarks[4].contains("is renamed to `mcp__s__d_e`"), "{remarks:#?}");
+        let task = "`mcp__s__task` omitted: it can only be called as a task, which is not supported";
         assert_eq!(remarks[7], task, "{remarks:#?}");
     }
 
@@ -237,10 +240,7 @@ mod tests {
             remarks.into_iter().map(|remark| remark.text).collect::<Vec<_>>()
         };
         let tool = |name: &str| json!({"name": name, "inputSchema": {}});
-        assert_eq!(
-            hidden(&[tool("read"), tool("write")]),
-            ["the filter `tools` hides each of the 2 tools of `mcp__s__*`"]
-        );
+        assert_eq!(hidden(&[tool("read"), tool("write")]), ["the filter `tools` hides all 2 tools of `mcp__s__*`"]);
         assert_eq!(hidden(&[tool("read"), tool("red_x")]), Vec::<String>::new());
         assert_eq!(hidden(&[]), Vec::<String>::new());
     }
@@ -251,7 +251,7 @@ mod tests {
             (0..10_000).map(|number| json!({"name": format!("t{number}"), "inputSchema": {}})).collect();
         let (safe, remarks) = sifted(&tools);
         assert_eq!(safe.len(), MOST_TOOLS);
-        assert_eq!(remarks, ["9872 tools of `mcp__s__*` are left out: 128 are the most; filter them with `tools`"]);
+        assert_eq!(remarks, ["9872 tools of `mcp__s__*` omitted: the limit is 128; filter them with `tools`"]);
     }
 
     #[test]

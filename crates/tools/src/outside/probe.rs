@@ -48,14 +48,14 @@ pub(super) fn understood(answer: ServerJsonRpcMessage) -> ServerJsonRpcMessage {
             ServerResult::DiscoverResult(result) if result.supported_versions.contains(&NEWER) => {
                 JsonRpcMessage::Response(response)
             }
-            _ => unknown(response.id, "it does not speak the newer protocol"),
+            _ => unknown(response.id, "it does not support the newer protocol"),
         },
         JsonRpcMessage::Error(error) if error.error.code == ErrorCode::UNSUPPORTED_PROTOCOL_VERSION => {
             let supported = error.error.data.as_ref().and_then(|data| data.get("supported")?.as_array());
             let is_newer = |version: &Value| version.as_str() == Some(NEWER.as_str());
             match &error.id {
                 Some(id) if !supported.is_some_and(|versions| versions.iter().any(is_newer)) => {
-                    unknown(id.clone(), "it does not speak the newer protocol")
+                    unknown(id.clone(), "it does not support the newer protocol")
                 }
                 _ => JsonRpcMessage::Error(error),
             }
@@ -66,7 +66,7 @@ pub(super) fn understood(answer: ServerJsonRpcMessage) -> ServerJsonRpcMessage {
 
 /// The answer in place of the one that did not come: such as a server gives that does not know the question.
 pub(super) fn unanswered(id: RequestId) -> ServerJsonRpcMessage {
-    unknown(id, "it did not answer server/discover")
+    unknown(id, "no response to server/discover")
 }
 
 fn unknown(id: RequestId, why: &'static str) -> ServerJsonRpcMessage {

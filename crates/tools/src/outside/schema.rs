@@ -35,23 +35,23 @@ pub(super) struct Usable {
 /// The schema of a tool's input as it can be offered, or what is wrong with it.
 pub(super) fn usable(schema: &Value) -> Result<Usable, String> {
     if !schema.is_object() {
-        return Err("its input schema is no JSON object".into());
+        return Err("its input schema is not a JSON object".into());
     }
     let length = schema.to_string().len();
     if length > LONGEST {
-        return Err(format!("its input schema has {length} bytes, and {LONGEST} are allowed"));
+        return Err(format!("its input schema has {length} bytes; the limit is {LONGEST}"));
     }
     let Some(schema) = plain(schema, LONGEST) else {
-        return Err(format!("the places of its anchors have more than {LONGEST} bytes"));
+        return Err(format!("the paths of its anchors have more than {LONGEST} bytes"));
     };
     // References to anchors may have become longer.
     let length = length.max(schema.to_string().len());
-    check(&schema, &schema, DEEPEST).map_err(|problem| format!("its input schema is not valid: {problem}"))?;
-    let Value::Object(mut map) = schema else { return Err("its input schema is no JSON object".into()) };
+    check(&schema, &schema, DEEPEST).map_err(|problem| format!("invalid input schema: {problem}"))?;
+    let Value::Object(mut map) = schema else { return Err("its input schema is not a JSON object".into()) };
     match map.get("type") {
         None => drop(map.insert("type".into(), "object".into())),
         Some(kind) if kind == "object" => {}
-        Some(kind) => return Err(format!("its input schema is for {kind}, not for an object")),
+        Some(kind) => return Err(format!("its input schema is of type {kind}, not object")),
     }
     map.entry("properties").or_insert_with(|| Value::Object(Map::new()));
     map.remove("$schema");
@@ -62,7 +62,7 @@ pub(super) fn usable(schema: &Value) -> Result<Usable, String> {
         return Ok(Usable { schema, moved: None, length });
     }
     // A reference may have led to what is not there any more.
-    check(&schema, &schema, DEEPEST).map_err(|problem| format!("without the rules at its top, {problem}"))?;
+    check(&schema, &schema, DEEPEST).map_err(|problem| format!("without its top-level rules, {problem}"))?;
     Ok(Usable { schema, moved: Some(Value::Object(moved)), length })
 }
 
@@ -70,16 +70,16 @@ fn check(schema: &Value, root: &Value, deeper: usize) -> Result<(), String> {
     let map = match schema {
         Value::Bool(_) => return Ok(()),
         Value::Object(map) => map,
-        other => return Err(format!("{} is no schema", short(other))),
+        other => return Err(format!("{} is not a schema", short(other))),
     };
     let Some(deeper) = deeper.checked_sub(1) else {
-        return Err(format!("it is nested more than {DEEPEST} deep"));
+        return Err(format!("it is nested more than {DEEPEST} levels deep"));
     };
     for (key, value) in map {
         match key.as_str() {
             "type" => check_type(value)?,
             "properties" | "patternProperties" | "$defs" | "definitions" | "dependentSchemas" => {
-                let Value::Object(named) = value else { return Err(format!("`{key}` is no object")) };
+                let Value::Object(named) = value else { return Err(format!("`{key}` is not an object")) };
                 if key == "properties" {
                     named.keys().try_for_each(|name| check_property(name))?;
                 }
@@ -105,21 +105,23 @@ fn check(schema: &Value, root: &Value, deeper: usize) -> Result<(), String> {
                 Value::Array(list) if !list.is_empty() => {
                     list.iter().try_for_each(|below| check(below, root, deeper))?
                 }
-                _ => return Err(format!("`{key}` is no list of schemas")),
+                _ => return Err(format!("`{key}` is not a list of schemas")),
             },
             "required" => {
                 let names = value.as_array().is_some_and(|list| list.iter().all(Value::is_string) && is_unique(list));
                 if !names {
-                    return Err("`required` is no list of names, each once".into());
+                    return Err("`required` is not a list of unique names".into());
                 }
             }
-            "enum" if !value.is_array() => return Err("`enum` is no list".into()),
-            "description" | "title" | "format" if !value.is_string() => return Err(format!("`{key}` is no text")),
+            "enum" if !value.is_array() => return Err("`enum` is not a list".into()),
+            "description" | "title" | "format" if !value.is_string() => return Err(format!("`{key}` is not a string")),
             "minimum" | "maximum" | "exclusiveMinimum" | "exclusiveMaximum" | "multipleOf" if !value.is_number() => {
-                return Err(format!("`{key}` is no number"));
+                return Err(format!("`{key}` is not a number"));
             }
-            count if COUNTS.contains(&count) && !value.is_u64() => return Err(format!("`{key}` is no count")),
-            "pattern" if !value.is_string() => return Err("`pattern` is no text".into()),
+            count if COUNTS.contains(&count) && !value.is_u64() => {
+                return Err(format!("`{key}` is not a non-negative integer"));
+            }
+            "pattern" if !value.is_string() => return Err("`pattern` is not a string".into()),
             "$ref" => check_reference(value, root)?,
             _ => {}
         }
@@ -133,7 +135,7 @@ fn check_type(value: &Value) -> Result<(), String> {
         Value::Array(list) => !list.is_empty() && list.iter().all(known) && is_unique(list),
         value => known(value),
     };
-    if fits { Ok(()) } else { Err(format!("there is no type {}", short(value))) }
+    if fits { Ok(()) } else { Err(format!("unknown type {}", short(value))) }
 }
 
 /// Whether nothing is there twice.
@@ -147,7 +149,7 @@ fn check_property(name: &str) -> Result<(), String> {
     match !name.is_empty() && name.len() <= LONGEST_PROPERTY && name.chars().all(plain) {
         true => Ok(()),
         false => Err(format!(
-            "{} is no name of a property that providers take: 1 to {LONGEST_PROPERTY} letters, digits, `_`, `.` and `-`",
+            "providers reject the property name {}: use 1 to {LONGEST_PROPERTY} letters, digits, `_`, `.` and `-`",
             short(&Value::from(name))
         )),
     }
@@ -156,11 +158,11 @@ fn check_property(name: &str) -> Result<(), String> {
 /// A reference must lead to a place in the same schema: others are not fetched.
 fn check_reference(value: &Value, root: &Value) -> Result<(), String> {
     let Some(pointer) = value.as_str().and_then(|text| text.strip_prefix('#')) else {
-        return Err(format!("`$ref` leads out of it: {}", short(value)));
+        return Err(format!("`$ref` points outside the schema: {}", short(value)));
     };
     match root.pointer(pointer).is_some() || decoded(pointer).is_some_and(|pointer| root.pointer(&pointer).is_some()) {
         true => Ok(()),
-        false => Err(format!("`$ref` leads nowhere: {}", short(value))),
+        false => Err(format!("`$ref` points to nothing: {}", short(value))),
     }
 }
 

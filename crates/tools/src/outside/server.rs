@@ -144,34 +144,32 @@ impl Server {
             None => {
                 self.look_after(connection);
                 failed(format!(
-                    "the MCP server {name} did not answer `{tool}` within {} ms (mcp_servers.{name}.timeout_ms); \
-                     whether the call had an effect is not known, and an answer that still comes is dropped",
+                    "`{tool}` on the MCP server {name} timed out after {} ms (mcp_servers.{name}.timeout_ms); the \
+                     call may have taken effect, and a late response is dropped",
                     self.config.timeout_ms
                 ))
             }
             Some(Ok(CallToolResponse::Complete(result))) => {
                 answer::step(&result, self.config.max_output_bytes, &self.parts.redactor)
             }
-            Some(Ok(CallToolResponse::InputRequired(_))) => failed(format!(
-                "`{tool}` of the MCP server {name} asks for input of a person, which agents cannot give"
-            )),
+            Some(Ok(CallToolResponse::InputRequired(_))) => {
+                failed(format!("`{tool}` of the MCP server {name} requires user input, which agents cannot provide"))
+            }
             Some(Ok(_)) => failed(format!(
-                "the answer of the MCP server {name} to `{tool}` is of a kind that is not supported. Whether the call had an \
-                 effect is not known"
+                "unsupported response of the MCP server {name} to `{tool}`. The call may have taken effect"
             )),
             Some(Err(Failed { error: ServiceError::McpError(error), .. })) if is_unreadable(&error) => failed(format!(
-                "the answer of the MCP server {name} to `{tool}` cannot be read: {}. Whether the call had an effect is not \
-                 known",
+                "cannot read the response of the MCP server {name} to `{tool}`: {}. The call may have taken effect",
                 quote(&self.parts.redactor, &error.message, LONGEST_QUOTE)
             )),
             Some(Err(Failed { error: ServiceError::McpError(error), .. })) => failed(quote(
                 &self.parts.redactor,
-                &format!("the MCP server {name} refused `{tool}`: {} (code {})", error.message, error.code.0),
+                &format!("the MCP server {name} rejected `{tool}`: {} (code {})", error.message, error.code.0),
                 LONGEST_QUOTE,
             )),
             Some(Err(Failed { error: ServiceError::UnexpectedResponse, .. })) => failed(format!(
-                "the answer of the MCP server {name} to `{tool}` is not the result of a tool. Whether the call had an \
-                     effect is not known"
+                "the response of the MCP server {name} to `{tool}` is not a tool result. The call may have taken \
+                 effect"
             )),
             Some(Err(error)) => failed(self.broke(&connection, tool, error).await),
         }
@@ -235,14 +233,14 @@ impl Server {
         }
         let name = &self.name;
         match (done, answers) {
-            (false, _) => format!("`{tool}` was not called: the MCP server {name} did not take the request: {why}"),
+            (false, _) => format!("`{tool}` was not called: the MCP server {name} did not accept the request: {why}"),
             (true, true) => format!(
-                "the MCP server {name} failed at `{tool}`: {why}. Whether the call had an effect is not known; other calls \
-                 go on"
+                "the MCP server {name} failed during `{tool}`: {why}. The call may have taken effect; other calls \
+                 are not affected"
             ),
             (true, false) => format!(
-                "the MCP server {name} failed while `{tool}` was under way: {why}. Whether the call had an effect is not \
-                 known; the server is started again at the next call"
+                "the MCP server {name} failed during `{tool}`: {why}. The call may have taken effect; the server is \
+                 restarted at the next call"
             ),
         }
     }
@@ -266,7 +264,7 @@ impl Server {
         }
         match opened {
             Some(Ok(reached)) => reached,
-            Some(Err(_)) => Err(self.unavailable("opening it failed unexpectedly; the log may say more")),
+            Some(Err(_)) => Err(self.unavailable("internal error while connecting; see the server log")),
             // Its new list of tools may be what takes so long.
             None => self.open_now().ok_or_else(|| self.unavailable(&self.too_slow())),
         }
@@ -294,7 +292,7 @@ impl Server {
                     }
                     Err(failed) if connection.is_open() => {
                         let why = self.config.without_query(&failed.why);
-                        tracing::warn!(server = %self.name, %why, "the new tools of an outside MCP server are not known");
+                        tracing::warn!(server = %self.name, %why, "cannot list the new tools of an MCP server");
                         state.list_again = Some(self.parts.clock.now().after(LONGEST_PAUSE));
                         state.list_failed = true;
                         return Ok((connection, offer));
@@ -347,7 +345,7 @@ impl Server {
 
     fn too_slow(&self) -> String {
         let (name, limit) = (&self.name, self.config.start_timeout_ms);
-        format!("it did not say within {limit} ms which tools it has (mcp_servers.{name}.start_timeout_ms)")
+        format!("timed out after {limit} ms listing its tools (mcp_servers.{name}.start_timeout_ms)")
     }
 
     fn settle(self: &Arc<Self>, state: &mut State, opened: Result<(Arc<Connection>, offer::List), String>) -> Reached {
@@ -377,22 +375,22 @@ impl Server {
 
     /// Logs what is new.
     fn note_offer(&self, offer: &Offer) {
-        tracing::info!(server = %self.name, tools = offer.tools.len(), "an outside MCP server is connected");
+        tracing::info!(server = %self.name, tools = offer.tools.len(), "connected to MCP server");
         for remark in offer.remarks.iter().take(MOST_LOGGED) {
             tracing::warn!(server = %self.name, "{}", remark.text);
         }
         if offer.remarks.len() > MOST_LOGGED {
-            tracing::warn!(server = %self.name, more = offer.remarks.len() - MOST_LOGGED, "and more such remarks");
+            tracing::warn!(server = %self.name, more = offer.remarks.len() - MOST_LOGGED, "more warnings of this MCP server are not logged");
         }
     }
 
     /// The server ended a connection: one that lasted only shortly counts as failed.
     async fn note_death(&self, state: &mut State, connection: &Connection) {
         let why = self.config.without_query(&connection.why().await);
-        tracing::warn!(server = %self.name, %why, "an outside MCP server ended; it is started again");
+        tracing::warn!(server = %self.name, %why, "MCP server exited; restarting it");
         if self.parts.clock.now().since(connection.since) < LIVED {
             self.fail(state);
-            let why = format!("the MCP server {} keeps ending: {why}", self.name);
+            let why = format!("the MCP server {} keeps exiting: {why}", self.name);
             state.down = Some(Arc::new(Offer { unavailable: Some(why), ..Offer::default() }));
         } else {
             state.failures = 0;
@@ -416,7 +414,7 @@ impl Server {
                 () = late => false,
             };
             if !answers {
-                connection.end("it did not even answer a ping after a call was late, and was ended");
+                connection.end("it did not respond to a ping after a call timed out and was stopped");
             }
         });
     }

@@ -103,7 +103,7 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> Lines<
         match message {
             JsonRpcMessage::Request(request) if state.add_unanswered(&request.id) > MOST_UNANSWERED => {
                 state.hang_up(format!(
-                    "it sent more than {MOST_UNANSWERED} requests without taking the answers, and was hung up on"
+                    "connection closed: it sent more than {MOST_UNANSWERED} requests without reading the responses"
                 ));
                 false
             }
@@ -121,7 +121,7 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> Lines<
                 }
                 Ok(available) => available,
                 Err(error) => {
-                    self.filter.state.end(format!("its output cannot be read: {error}"));
+                    self.filter.state.end(format!("cannot read its output: {error}"));
                     return false;
                 }
             };
@@ -130,7 +130,7 @@ impl<R: AsyncRead + Unpin + Send, W: AsyncWrite + Unpin + Send + 'static> Lines<
             if self.line.len() + taken > LONGEST_MESSAGE {
                 self.filter
                     .state
-                    .hang_up(format!("it sent a message of more than {LONGEST_MESSAGE} bytes, and was hung up on"));
+                    .hang_up(format!("connection closed: it sent a message of more than {LONGEST_MESSAGE} bytes"));
                 return false;
             }
             self.line.extend_from_slice(&available[..taken]);
@@ -284,10 +284,10 @@ mod tests {
     async fn a_line_without_end_and_endless_garbage_are_hung_up_on() {
         let (received, why) = receive_all(vec![b'x'; LONGEST_MESSAGE + 1]).await;
         assert_eq!(received, Vec::<String>::new());
-        assert_eq!(why.as_deref(), Some("it sent a message of more than 8388608 bytes, and was hung up on"));
+        assert_eq!(why.as_deref(), Some("connection closed: it sent a message of more than 8388608 bytes"));
         let (received, why) = receive_all(format!("{}\n", "garbage ".repeat(1024)).repeat(3 * 1024).into_bytes()).await;
         assert_eq!(received, Vec::<String>::new());
-        assert!(why.is_some_and(|why| why.contains("that answer nothing")));
+        assert!(why.is_some_and(|why| why.contains("unsolicited bytes")));
     }
 
     #[tokio::test]
@@ -295,12 +295,12 @@ mod tests {
         let line = format!("{{\"jsonrpc\":\"2.0\",\"id\":77,\"result\":{{\"x\":\"{}\"}}}}\n", "x".repeat(1024 * 1024));
         let (received, why) = receive_all(line.repeat(17).into_bytes()).await;
         assert_eq!(received, Vec::<String>::new());
-        assert!(why.is_some_and(|why| why.contains("that answer nothing")));
+        assert!(why.is_some_and(|why| why.contains("unsolicited bytes")));
         // Short ones cost more than their bytes.
         let line = "{\"jsonrpc\":\"2.0\",\"id\":77,\"error\":{\"code\":1,\"message\":\"\"}}\n";
         let (received, why) = receive_all(line.repeat(33_000).into_bytes()).await;
         assert_eq!(received, Vec::<String>::new());
-        assert!(why.is_some_and(|why| why.contains("that answer nothing")));
+        assert!(why.is_some_and(|why| why.contains("unsolicited bytes")));
     }
 
     #[tokio::test]
@@ -308,7 +308,7 @@ mod tests {
         let ask = |id: usize| format!("{{\"jsonrpc\":\"2.0\",\"id\":\"q{id}\",\"method\":\"ping\"}}\n");
         let (received, why) = receive_all((0..100).map(ask).collect::<String>().into_bytes()).await;
         assert_eq!(received.len(), MOST_UNANSWERED);
-        let said = "it sent more than 64 requests without taking the answers, and was hung up on";
+        let said = "connection closed: it sent more than 64 requests without reading the responses";
         assert_eq!(why.as_deref(), Some(said));
         // Who takes them may ask on.
         let state = Arc::<ConnectionState>::default();

@@ -43,7 +43,7 @@ async fn all_who_wait_for_a_server_share_one_opening_and_its_failure() {
     server.settled().await;
     for offer in offers {
         let why = offer.unavailable.as_deref().expect("nobody answers");
-        assert!(why.contains("it did not say within 600 ms which tools it has"), "{why}");
+        assert!(why.contains("timed out after 600 ms listing its tools"), "{why}");
     }
     // One for each era of the protocol.
     assert!(taken.load(Ordering::SeqCst) <= 2, "{taken:?}");
@@ -56,7 +56,7 @@ async fn what_stands_after_the_question_mark_of_an_address_is_not_shown() {
     drop(listener);
     let offer = server(format!("http://{address}/mcp?key=k3y"), 5_000).offer().await;
     let why = offer.unavailable.as_deref().expect("nobody is there");
-    assert!(why.contains(&format!("no connection to http://{address}/mcp?…")), "{why}");
+    assert!(why.contains(&format!("cannot connect to http://{address}/mcp?…")), "{why}");
     assert!(!why.contains("k3y"), "{why}");
 }
 
@@ -127,7 +127,7 @@ async fn a_server_that_refuses_every_session_is_said_to() {
     })
     .await;
     let said = told(server(url, 5_000).call("t", Map::new()).await);
-    assert!(said.ends_with("did not take the request: it does not know the session"), "{said}");
+    assert!(said.ends_with("did not accept the request: unknown session"), "{said}");
 }
 
 #[tokio::test]
@@ -155,18 +155,17 @@ async fn a_redirect_names_where_it_leads_and_is_not_followed() {
     assert_eq!(
         offer.unavailable.as_deref(),
         Some(
-            "the MCP server out is not available: HTTP 308: it leads on to https://…@there.example/mcp/?…, and redirects are \
-             not followed; put the final address into `url`"
+            "the MCP server out is not available: HTTP 308: redirects to https://…@there.example/mcp/?…, and redirects are not followed; set `url` to the final address"
         )
     );
-    for (status, why) in [(307, "`t` was not called: "), (303, "the MCP server out failed at `t`: ")] {
+    for (status, why) in [(307, "`t` was not called: "), (303, "the MCP server out failed during `t`: ")] {
         let url = answering(move |asked| match asked.method() {
             "tools/call" => asked.with(status, "Location: /there\r\n", ""),
             _ => asked.older("s", &json!([{"name": "t", "inputSchema": {}}])),
         })
         .await;
         let said = told(server(url, 5_000).call("t", Map::new()).await);
-        assert!(said.starts_with(why) && said.contains("it leads on to /there"), "{said}");
+        assert!(said.starts_with(why) && said.contains("redirects to /there"), "{said}");
     }
 }
 

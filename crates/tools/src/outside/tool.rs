@@ -54,7 +54,7 @@ impl Tool for OutsideTool {
                 tracing::debug!(parent: &span, failed = called.is_err(), "mcp call ended");
                 called
             }
-            None => Err(ToolError::Failed("drawloom is stopping, and its MCP servers with it".into())),
+            None => Err(ToolError::Failed("drawloom and its MCP servers are shutting down".into())),
         }
     }
 }

@@ -58,7 +58,7 @@ impl<R: io::Read> Lines<R> {
             let end = buffer.iter().position(|byte| *byte == b'\n');
             let part = &buffer[..end.unwrap_or(buffer.len())];
             if part.contains(&0) {
-                return Err(Error::NotText(format!("this is a binary file (line {number} holds a zero byte)")));
+                return Err(Error::NotText(format!("binary file (line {number} contains a NUL byte)")));
             }
             line.kept.extend_from_slice(&part[..part.len().min(keep - line.kept.len())]);
             line.length += part.len() as u64;
@@ -89,7 +89,7 @@ pub(super) fn numbered(
     let mut number = 0;
     while number + 1 < first {
         let Some(line) = lines.next(number + 1, 0)? else {
-            return Ok(format!("[the file ends before line {first}: it has {number} lines]"));
+            return Ok(format!("[line {first} is out of range: the file has {number} lines]"));
         };
         number += 1;
         if line.end == End::TooFar {
@@ -100,7 +100,7 @@ pub(super) fn numbered(
     let notice = loop {
         let Some(line) = lines.next(number + 1, LONGEST_LINE + redactor.reach())? else { break None };
         if number + 1 >= first.saturating_add(limit) {
-            break Some(format!("[lines {first} to {number}; more follow: go on with offset={}]", number + 1));
+            break Some(format!("[lines {first} to {number}; more follow: continue with offset={}]", number + 1));
         }
         let mut shown = shown(&line, number + 1)?;
         if shown.len() > LONGEST_LINE {
@@ -108,7 +108,7 @@ pub(super) fn numbered(
         }
         if !text.is_empty() && text.len() + shown.len() + 8 > most {
             break Some(format!(
-                "[cut at {} KiB: lines {first} to {number}; go on with offset={}]",
+                "[truncated at {} KiB: lines {first} to {number}; continue with offset={}]",
                 most / 1024,
                 number + 1
             ));
@@ -121,14 +121,14 @@ pub(super) fn numbered(
         }
         if line.length > LONGEST_LINE as u64 {
             notices.push(format!(
-                "[line {number} is cut: it has {} bytes; read it whole with bytes=true, offset={}]",
+                "[line {number} truncated: it has {} bytes; read all of it with bytes=true, offset={}]",
                 line.length, line.start
             ));
         }
         text.push_str(&format!("{number:>6}\t{shown}\n"));
     };
     if number + 1 == first {
-        return Ok(format!("[the file ends before line {first}: it has {number} lines]"));
+        return Ok(format!("[line {first} is out of range: the file has {number} lines]"));
     }
     if crlf {
         notices.push("[lines end with \\r\\n, which is not shown]".into());
@@ -141,7 +141,8 @@ pub(super) fn numbered(
 /// What is said of a line whose end is too far away to be looked for.
 fn too_far(number: u64, line: &Line) -> String {
     format!(
-        "[line {number} does not end within {} MiB, so lines after it are not found; read on with bytes=true, offset={}]",
+        "[line {number} does not end within {} MiB, so later lines are not found; continue with bytes=true, \
+         offset={}]",
         MOST_LOOKED_THROUGH / 1024 / 1024,
         line.start
     )
@@ -156,6 +157,6 @@ fn shown(line: &Line, number: u64) -> Result<String, Error> {
         Err(error) if cut && error.error_len().is_none() => {
             Ok(String::from_utf8_lossy(&kept[..error.valid_up_to()]).into_owned())
         }
-        Err(_) => Err(Error::NotText(format!("this is not UTF-8 text (line {number})"))),
+        Err(_) => Err(Error::NotText(format!("not UTF-8 text (line {number})"))),
     }
 }

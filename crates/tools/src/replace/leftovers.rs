@@ -62,7 +62,7 @@ impl Notes {
             fs::write(self.path(run, call), serde_json::to_vec(&note)?)
         };
         write().map_err(|error| {
-            ToolError::Failed(format!("nothing was written: the server's data directory cannot be written ({error})"))
+            ToolError::Failed(format!("nothing was written: the server's data directory is not writable ({error})"))
         })
     }
 
@@ -77,7 +77,7 @@ impl Notes {
     pub(super) fn remove(&self, run: &RunKey, call: Seq) {
         match fs::remove_file(self.path(run, call)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                tracing::warn!(%error, "the note about a staged file could not be removed");
+                tracing::warn!(%error, "cannot remove the record of a staged file");
             }
             _ => {}
         }

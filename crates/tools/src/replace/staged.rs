@@ -162,7 +162,7 @@ impl Staging {
         let lost = || {
             let path = change.path.display();
             ToolError::Failed(format!(
-                "{path}: nothing was written: its staged content ({}) was removed or replaced; try again",
+                "{path}: nothing was written: its temporary file ({}) was removed or replaced; try again",
                 self.name
             ))
         };
@@ -219,7 +219,7 @@ impl Staging {
     /// Removes the staged file. What cannot be removed now is removed when the server starts again.
     pub(super) fn discard(&self, dir: &Dir) {
         if let Err(error) = self.remove(dir) {
-            tracing::warn!(name = self.name, %error, "a staged file could not be removed");
+            tracing::warn!(name = self.name, %error, "cannot remove a staged file");
         }
     }
 
@@ -261,7 +261,7 @@ fn give_back(file: &File, old: &Metadata) -> io::Result<Option<&'static str>> {
     let owner = (Some(Uid::from_raw(old.uid())), Some(Gid::from_raw(old.gid())));
     let notice = match same || fchown(file, owner.0, owner.1).is_ok() {
         true => None,
-        false => Some("[the file has another owner now: only root could keep it]"),
+        false => Some("[the owner of the file changed: only root can preserve it]"),
     };
     file.set_permissions(Permissions::from_std(std::fs::Permissions::from_mode(old.mode() & 0o777)))?;
     Ok(notice)

@@ -42,7 +42,7 @@ fn what_others_changed_after_the_plan_is_not_overwritten() {
     for before in [None, Some(Digest::of(b"planned on"))] {
         let change = Change { path: "a".into(), before, content: b"ours".into(), said: String::new() };
         let error = change.make(&opened, &Staging::named("staged"), &AtomicBool::new(false)).expect_err("it changed");
-        assert_eq!(error.to_string(), "a: it was changed meanwhile; read it again");
+        assert_eq!(error.to_string(), "a: the file changed in the meantime; read it again");
         assert_eq!(std::fs::read_to_string(volume.path().join("a")).expect("the file"), "somebody else's");
         assert_eq!(std::fs::read_dir(volume.path()).expect("the directory").count(), 1);
     }

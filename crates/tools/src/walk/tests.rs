@@ -58,5 +58,5 @@ fn what_becomes_a_link_after_it_was_listed_is_not_opened() {
         }
     });
     assert_eq!(*read.lock().expect("the lock"), ["inside", ""], "the second file and the directory had become links");
-    assert_eq!(left_out.notices(), ["[files or directories that could not be opened: 2]"]);
+    assert_eq!(left_out.notices(), ["[files or directories that cannot be opened: 2]"]);
 }

@@ -17,14 +17,14 @@ async fn a_command_runs_in_the_volume_and_its_end_is_told() {
         "text\noops\n[exit code 3]"
     );
     assert_eq!(room.done("Bash", json!({ "command": "true" })).await, "[no output]\n[exit code 0]");
-    assert_eq!(room.fails("Bash", json!({ "command": "printf x; kill -9 $$" })).await, "x\n[ended by signal 9]");
+    assert_eq!(room.fails("Bash", json!({ "command": "printf x; kill -9 $$" })).await, "x\n[killed by signal 9]");
     assert_eq!(
         room.done("Bash", json!({ "command": "sleep 1000 & sleep 1000 & echo on" })).await,
-        "on\n[exit code 0]\n[2 processes that it had left running were ended]"
+        "on\n[exit code 0]\n[2 processes left running were killed]"
     );
     assert_eq!(
         room.done("Bash", json!({ "command": "printf 'a\\0b\\377'" })).await,
-        "a\u{fffd}b\u{fffd}\n[exit code 0]\n[what is not text in the output is shown as \u{fffd}]"
+        "a\u{fffd}b\u{fffd}\n[exit code 0]\n[bytes that are not UTF-8 are shown as \u{fffd}]"
     );
     assert_eq!(std::fs::read_dir(room.temporary.path()).expect("the directory").count(), 0, "nothing temporary stays");
     assert!(matches!(room.tool("Bash").repeat(), Repeat::Outlives(_)));
@@ -44,7 +44,7 @@ async fn time_and_output_have_limits_that_are_told() {
     let mut room = Room::new();
     let slow = room.fails("Bash", json!({ "command": "echo begun; sleep 1000", "timeout_seconds": 1 })).await;
     assert!(
-        slow.starts_with("begun\n[killed after 1 s: ") && slow.contains("tools.bash.max_timeout_seconds"),
+        slow.starts_with("begun\n[timed out after 1 s") && slow.contains("tools.bash.max_timeout_seconds"),
         "{slow}"
     );
     room.config.bash.max_timeout_seconds = 10;
@@ -70,13 +70,13 @@ async fn the_end_of_long_output_is_kept() {
     let long = room.fails("Bash", json!({ "command": script("exit 3") })).await;
     assert!(long.starts_with("first\n0123456789"));
     assert!(
-        long.ends_with("\nlast\n[exit code 3]\n[a process that it had left running was ended]"),
+        long.ends_with("\nlast\n[exit code 3]\n[1 process left running was killed]"),
         "{}",
         &long[long.len() - 200..]
     );
     assert!(long.len() <= 1024 * 1024, "it fits into what a tool may answer: {}", long.len());
-    let (head, rest) = long.split_once("\n[cut: ").expect("it was cut");
-    let (_, tail) = rest.split_once(" bytes are left out here]\n").expect("and that is said");
+    let (head, rest) = long.split_once("\n[truncated: ").expect("it was cut");
+    let (_, tail) = rest.split_once(" bytes omitted]\n").expect("and that is said");
     for line in [head, tail].iter().flat_map(|part| part.lines()).filter(|line| line.starts_with('0')) {
         assert_eq!(line.len(), 40, "a line is whole or not there");
     }
@@ -102,7 +102,7 @@ async fn a_command_that_a_rule_stopped_is_told_the_rule_and_the_key() {
     }
     room.mode = drawloom_contract::tool::Mode::ReadOnly;
     let told = room.fails("Bash", json!({ "command": "echo x > new" })).await;
-    assert!(told.contains("its mode: rw"), "{told}");
+    assert!(told.contains("mode: rw"), "{told}");
 }
 
 /// A rule that has nothing to do with a failure would send the model the wrong way.
@@ -125,7 +125,7 @@ async fn a_command_that_failed_by_itself_is_told_no_rule() {
     // A server of the machine is not there: the words say of which loopback they speak.
     let connect = "perl -MSocket -e 'socket(S, AF_INET, SOCK_STREAM, 0) && connect(S, pack_sockaddr_in(9, inet_aton(q(127.0.0.1)))) or die $!'";
     let told = room.fails("Bash", json!({ "command": connect })).await;
-    assert!(told.contains("[possible cause: a command has a loopback network of its own"), "{told}");
+    assert!(told.contains("[possible cause: a command has its own loopback network"), "{told}");
     assert!(!told.contains("commands have no network"), "{told}");
 }
 
@@ -149,7 +149,7 @@ async fn the_network_needs_the_operator_and_an_agent_that_may_reach_every_host()
     }
     room.hosts = vec!["*".into()];
     room.done("Bash", connect).await;
-    assert!(conditions(&room).ends_with("; the machine's network"), "{}", conditions(&room));
+    assert!(conditions(&room).ends_with("; host network"), "{}", conditions(&room));
 }
 
 #[tokio::test]

@@ -11,7 +11,7 @@ use crate::support::Room;
 async fn write_makes_directories_and_keeps_permissions() {
     let room = Room::new();
     let said = room.done("Write", json!({ "path": "a/b/c.txt", "content": "new" })).await;
-    assert_eq!(said, "wrote 3 bytes to a/b/c.txt (made the directory a/b)");
+    assert_eq!(said, "wrote 3 bytes to a/b/c.txt (created the directory a/b)");
     let path = room.volume.path().join("a/b/c.txt");
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o750)).expect("permissions");
     assert_eq!(
@@ -20,7 +20,7 @@ async fn write_makes_directories_and_keeps_permissions() {
     );
     assert_eq!(std::fs::metadata(&path).expect("the file").permissions().mode() & 0o777, 0o750);
     let said = room.done("Edit", json!({ "path": "a/b/c.txt", "old_string": "newer", "new_string": "newest" })).await;
-    assert!(said.starts_with("replaced 1 place in a/b/c.txt"), "{said}");
+    assert!(said.starts_with("replaced 1 occurrence in a/b/c.txt"), "{said}");
     assert_eq!(std::fs::metadata(&path).expect("the file").permissions().mode() & 0o777, 0o750);
     assert_eq!(
         std::fs::read_dir(path.parent().expect("a parent")).expect("the directory").count(),
@@ -28,7 +28,7 @@ async fn write_makes_directories_and_keeps_permissions() {
         "nothing else stays"
     );
     let error = room.fails("Write", json!({ "path": "big", "content": "x".repeat(1024 * 1024 + 1) })).await;
-    assert!(error.contains("at most 1048576"), "{error}");
+    assert!(error.contains("the limit is 1048576"), "{error}");
     assert!(room.fails("Write", json!({ "path": "a", "content": "x" })).await.contains("directory"));
 }
 
@@ -51,28 +51,28 @@ async fn edit_replaces_one_place_or_all_and_shows_what_is_there_now() {
         room.done("Edit", json!({ "path": "a.rs", "old_string": "fn five() {}", "new_string": "fn 5() {\n}" })).await;
     assert_eq!(
         said,
-        "replaced 1 place in a.rs; it now reads\n     2\tfn two() {}\n     3\tfn three() {}\n     4\tfn four() {}\n     \
+        "replaced 1 occurrence in a.rs; it now reads\n     2\tfn two() {}\n     3\tfn three() {}\n     4\tfn four() {}\n     \
          5\tfn 5() {\n     6\t}\n     7\tfn six() {}"
     );
     let error = room.fails("Edit", json!({ "path": "a.rs", "old_string": "fn ", "new_string": "def " })).await;
     assert_eq!(
         error,
-        "a.rs: old_string is in the file 6 times (lines 1, 2, 3, 4, 5, 7); give more of the text around it, or set replace_all"
+        "a.rs: old_string occurs 6 times (lines 1, 2, 3, 4, 5, 7); include more surrounding text, or set replace_all"
     );
     let said = room
         .done("Edit", json!({ "path": "a.rs", "old_string": "fn ", "new_string": "def ", "replace_all": true }))
         .await;
-    assert!(said.starts_with("replaced 6 places in a.rs"), "{said}");
+    assert!(said.starts_with("replaced 6 occurrences in a.rs"), "{said}");
     assert!(room.get("a.rs").starts_with("def one() {}\ndef two"));
     for (old, says) in [
-        ("  def two() {}", "line 2 has its first line, perhaps with other white space"),
-        ("def tow() {}", "line 2 comes closest: \"def two() {}\""),
+        ("  def two() {}", "line 2 matches its first line, but the whitespace"),
+        ("def tow() {}", "the closest match is line 2: \"def two() {}\""),
     ] {
         let error = room.fails("Edit", json!({ "path": "a.rs", "old_string": old, "new_string": "x" })).await;
         assert!(error.contains(says), "{error}");
     }
     let far = room.fails("Edit", json!({ "path": "a.rs", "old_string": "zzzz", "new_string": "x" })).await;
-    assert_eq!(far, "a.rs: old_string is not in the file");
+    assert_eq!(far, "a.rs: old_string not found");
     for bad in [
         json!({ "path": "a.rs", "old_string": "", "new_string": "x" }),
         json!({ "path": "a.rs", "old_string": "x", "new_string": "x" }),
@@ -81,7 +81,9 @@ async fn edit_replaces_one_place_or_all_and_shows_what_is_there_now() {
     }
     room.put("large", "x".repeat(1024 * 1024 + 1));
     assert!(
-        room.fails("Edit", json!({ "path": "large", "old_string": "y", "new_string": "z" })).await.contains("at most")
+        room.fails("Edit", json!({ "path": "large", "old_string": "y", "new_string": "z" }))
+            .await
+            .contains("the limit for Edit")
     );
     room.put("binary", [b'a', 0xff]);
     assert!(
@@ -155,7 +157,9 @@ async fn what_is_no_regular_file_is_neither_waited_for_nor_replaced() {
     let error = room.fails("Write", json!({ "path": "huge", "content": "x" })).await;
     assert!(error.contains("more than 67108864 bytes"), "{error}");
     assert!(
-        room.fails("Edit", json!({ "path": "huge", "old_string": "x", "new_string": "y" })).await.contains("at most")
+        room.fails("Edit", json!({ "path": "huge", "old_string": "x", "new_string": "y" }))
+            .await
+            .contains("the limit for Edit")
     );
 }
 
@@ -172,7 +176,7 @@ async fn the_owner_stays_the_right_to_run_as_him_does_not_and_other_names_are_sa
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o6755)).expect("permissions");
     std::fs::hard_link(&path, room.volume.path().join("b")).expect("a hard link");
     let said = room.done("Edit", json!({ "path": "a", "old_string": "old", "new_string": "new" })).await;
-    assert!(said.ends_with("[the file had 1 other names (hard links); they keep what it was before]"), "{said}");
+    assert!(said.ends_with("[the file had 1 other hard links; they keep the old content]"), "{said}");
     assert_eq!((room.get("a"), room.get("b")), ("new".into(), "old".into()));
     assert_eq!(owner(&path), before);
     assert_eq!(std::fs::metadata(&path).expect("the file").permissions().mode() & 0o7777, 0o755);

@@ -36,7 +36,7 @@ async fn the_config_can_be_read_and_not_changed() {
         let write = room.fails("Write", json!({ "path": path, "content": "x" })).await;
         let edit = json!({ "path": path, "old_string": "agents", "new_string": "x" });
         for refused in [write, room.fails("Edit", edit).await] {
-            assert!(refused.contains("config file of the server; agents may read it but not change it"), "{refused}");
+            assert!(refused.contains("config file of the server; agents can read it but not change it"), "{refused}");
         }
     }
     assert_eq!(room.get("conf/drawloom.yaml"), "agents: {}\n");
@@ -63,20 +63,17 @@ async fn the_environment_file_is_not_read_by_any_name() {
             ("Edit", json!({ "path": path, "old_string": "KEY", "new_string": "x" })),
         ] {
             let refused = room.fails(tool, input).await;
-            assert!(refused.contains("agents may neither read nor write this file"), "{tool} {path}: {refused}");
+            assert!(refused.contains("agents cannot read or write this file"), "{tool} {path}: {refused}");
         }
     }
     let grep = json!({ "pattern": "s3cret-of-env", "output_mode": "content", "hidden": true });
     let found = room.done("Grep", grep).await;
     assert_eq!(
         found,
-        "conf/other.txt:1:other s3cret-of-env\n[links not followed: 1]\n[files that the server protects from agents, left out: 2]"
+        "conf/other.txt:1:other s3cret-of-env\n[symlinks not followed: 1]\n[files protected by the server, skipped: 2]"
     );
     let found = room.done("Glob", json!({ "pattern": "**", "hidden": true })).await;
-    assert!(
-        !found.contains(".env") && found.contains("[files that the server protects from agents, left out: 2]"),
-        "{found}"
-    );
+    assert!(!found.contains(".env") && found.contains("[files protected by the server, skipped: 2]"), "{found}");
     assert_eq!(room.get("conf/.env"), "KEY=s3cret-of-env\n");
 }
 
@@ -86,7 +83,7 @@ async fn an_environment_file_that_does_not_exist_cannot_be_made() {
     symlink("conf", room.volume.path().join("link")).expect("a link");
     for path in ["conf/.env", "link/.env", "conf/.ENV", "conf/.env/x", "link/.env/deep/x"] {
         let refused = room.fails("Write", json!({ "path": path, "content": "x" })).await;
-        assert!(refused.contains("agents may neither read nor write this file"), "{path}: {refused}");
+        assert!(refused.contains("agents cannot read or write this file"), "{path}: {refused}");
     }
     assert_eq!(std::fs::read_dir(room.volume.path().join("conf")).expect("the directory").count(), 2);
     room.done("Write", json!({ "path": "elsewhere/.env", "content": "x" })).await;
@@ -117,7 +114,7 @@ async fn nothing_in_a_protected_folder_is_changed_or_made_by_any_way_there() {
         "whole/deep/er/new.md",
     ] {
         let refused = room.fails("Write", json!({ "path": path, "content": "x" })).await;
-        assert!(refused.contains("agents may read it but not change it"), "{path}: {refused}");
+        assert!(refused.contains("agents can read it but not change it"), "{path}: {refused}");
     }
     let edit = json!({ "path": "link/a.md", "old_string": "text", "new_string": "x" });
     assert!(room.fails("Edit", edit).await.contains("not change it"));

@@ -89,7 +89,7 @@ async fn cross(limit: &Limit) -> String {
         "bash_time" => {
             config.max_timeout_seconds = 1;
             let asked = json!({ "command": "true", "timeout_seconds": 2 });
-            assert_eq!(call(&room, "Bash", asked, "at most 1").await, "tool_error");
+            assert_eq!(call(&room, "Bash", asked, "must be 1 to 1").await, "tool_error");
             bash(&room, "sleep 1000", "killed after 1 s").await
         }
         "bash_memory" => {
@@ -99,7 +99,7 @@ async fn cross(limit: &Limit) -> String {
         }
         "bash_file_bytes" => {
             config.max_file_bytes = Some(10_000);
-            let code = bash(&room, "exec head -c 20000 /dev/zero > large", "[ended by signal 25]").await;
+            let code = bash(&room, "exec head -c 20000 /dev/zero > large", "[killed by signal 25]").await;
             assert_eq!(room.get("large").len(), 10_000);
             code
         }
@@ -111,13 +111,13 @@ async fn cross(limit: &Limit) -> String {
             config.max_processes = 10;
             bash(&room, "for i in $(seq 20); do sleep 1000 & done; wait", "tools.bash.max_processes").await
         }
-        "bash_output_bytes" => bash(&room, &format!("yes | head -c {}", most(limit) + 1_000), "\n[cut: ").await,
-        "bash_command_bytes" => bash(&room, &format!(": {}", "x".repeat(most(limit))), "are allowed").await,
+        "bash_output_bytes" => bash(&room, &format!("yes | head -c {}", most(limit) + 1_000), "\n[truncated: ").await,
+        "bash_command_bytes" => bash(&room, &format!(": {}", "x".repeat(most(limit))), "the limit is").await,
         "bash_resume_time" => resumed(&room).await,
         "read_bytes" => {
-            read(&room, format!("{}\n", "x".repeat(1_000)).repeat(most(limit) / 1_000 + 1), "go on with").await
+            read(&room, format!("{}\n", "x".repeat(1_000)).repeat(most(limit) / 1_000 + 1), "continue with").await
         }
-        "read_lines" => read(&room, "x\n".repeat(most(limit) + 1), "more follow: go on with offset=2001]").await,
+        "read_lines" => read(&room, "x\n".repeat(most(limit) + 1), "more follow: continue with offset=2001]").await,
         "read_line_bytes" => read(&room, "x".repeat(most(limit) + 1), "line 1 is cut").await,
         "read_line_search_bytes" => {
             let code =
@@ -144,7 +144,7 @@ async fn cross(limit: &Limit) -> String {
         "search_depth" => {
             let deep: PathBuf = std::iter::repeat_n("d", most(limit) + 1).collect();
             room.put(deep.join("file.txt").to_str().expect("text"), "");
-            call(&room, "Glob", json!({ "pattern": "**/*.txt" }), "[directories too deep to be searched: 1]").await
+            call(&room, "Glob", json!({ "pattern": "**/*.txt" }), "[directories too deep to search: 1]").await
         }
         "ignore_file_bytes" => {
             room.put(".ignore", format!("early.txt\n#{}\nlate.txt\n", "x".repeat(most(limit))));
@@ -159,7 +159,7 @@ async fn cross(limit: &Limit) -> String {
         "grep_pattern_bytes" => grep(&room, json!({ "pattern": "(\\w{500}){100}" }), "pattern: ").await,
         "grep_bytes" => {
             room.put("file", format!("{}\n", "x".repeat(400)).repeat(900));
-            grep(&room, json!({ "head_limit": 1_000 }), "[cut at 256 KiB: ").await
+            grep(&room, json!({ "head_limit": 1_000 }), "[truncated at 256 KiB: ").await
         }
         "grep_line_bytes" => {
             room.put("file", "x".repeat(most(limit) + 1));
@@ -171,10 +171,10 @@ async fn cross(limit: &Limit) -> String {
             let piece = "y".repeat(1 << 20);
             (0..=most(limit) >> 20)
                 .for_each(|_| std::io::Write::write_all(&mut &file, piece.as_bytes()).expect("room"));
-            grep(&room, json!({ "pattern": "x.*y", "multiline": true }), "could not be opened: 1]").await
+            grep(&room, json!({ "pattern": "x.*y", "multiline": true }), "cannot be opened: 1]").await
         }
         "url_bytes" => {
-            http(&room, json!({ "url": format!("http://a.example/{}", "x".repeat(most(limit))) }), "are allowed").await
+            http(&room, json!({ "url": format!("http://a.example/{}", "x".repeat(most(limit))) }), "the limit is").await
         }
         "fetch_time" => {
             // The server takes the connection and never answers.
@@ -194,31 +194,31 @@ async fn cross(limit: &Limit) -> String {
             http(&room, json!({}), "more than 5 redirects").await
         }
         "http_request_bytes" => {
-            http(&room, json!({ "method": "POST", "body": "x".repeat(most(limit) + 1) }), "at most").await
+            http(&room, json!({ "method": "POST", "body": "x".repeat(most(limit) + 1) }), "the limit is").await
         }
         "http_request_headers" => {
             let headers: serde_json::Map<String, Value> =
                 (0..=most(limit)).map(|number| (format!("x-{number}"), json!("x"))).collect();
-            http(&room, json!({ "headers": headers }), "at most").await
+            http(&room, json!({ "headers": headers }), "the limit is").await
         }
         "http_response_bytes" => {
             serve(&room, vec![("/", page("text/plain", &"x".repeat(most(limit) + 1)))]).await;
-            http(&room, json!({}), "[cut: the first 262144 bytes").await
+            http(&room, json!({}), "[truncated: the first 262144 bytes").await
         }
         "http_response_header_bytes" => {
             let answer =
                 format!("HTTP/1.1 200 OK\r\nx-long: {}\r\ncontent-length: 0\r\n\r\n", "x".repeat(most(limit) + 1));
             serve(&room, vec![("/", answer)]).await;
-            http(&room, json!({}), "… [cut]").await
+            http(&room, json!({}), "… [truncated]").await
         }
-        "web_fetch_bytes" => fetch(&room, "text/plain", "x".repeat(most(limit) + 1), "go on with offset=").await,
+        "web_fetch_bytes" => fetch(&room, "text/plain", "x".repeat(most(limit) + 1), "continue with offset=").await,
         "web_fetch_page_bytes" => {
             fetch(&room, "text/plain", "x".repeat(most(limit) + 1), "KiB of the page were fetched]").await
         }
         "web_fetch_text_bytes" => {
             // Deep lists are indented, so that their text is longer than their page.
             let html = format!("{}{}", "<ul>".repeat(8), "<li>x".repeat(most(limit) / 8));
-            fetch(&room, "text/html", html, "KiB of text; the rest is left out]").await
+            fetch(&room, "text/html", html, "KiB of text; the rest is omitted]").await
         }
         other => panic!("no test crosses the limit `{other}`: add one here"),
     }

@@ -35,9 +35,9 @@ fn what_the_operator_has_not_turned_on_is_not_there_and_it_is_said_how() {
     assert_eq!(
         said,
         [
-            "Bash is off: set tools.bash.enabled: true",
-            "HTTP is off: list hosts under tools.http.hosts",
-            "WebFetch is off: list hosts under tools.http.hosts"
+            "Bash is disabled: set tools.bash.enabled: true",
+            "HTTP is disabled: add hosts under tools.http.hosts",
+            "WebFetch is disabled: add hosts under tools.http.hosts"
         ]
     );
     assert!(off(&Room::new().config).is_empty());

@@ -11,12 +11,12 @@ async fn lines_come_with_numbers_and_a_cut_says_how_to_go_on() {
     assert_eq!(room.done("Read", json!({ "path": "a.txt" })).await, "     1\tone\n     2\ttwo\n     3\t\n     4\tfour");
     assert_eq!(
         room.done("Read", json!({ "path": "a.txt", "offset": 2, "limit": 1 })).await,
-        "     2\ttwo\n[lines 2 to 2; more follow: go on with offset=3]"
+        "     2\ttwo\n[lines 2 to 2; more follow: continue with offset=3]"
     );
     assert_eq!(room.done("Read", json!({ "path": "a.txt", "offset": 4, "limit": 9 })).await, "     4\tfour");
     assert_eq!(
         room.done("Read", json!({ "path": "a.txt", "offset": 5 })).await,
-        "[the file ends before line 5: it has 4 lines]"
+        "[line 5 is out of range: the file has 4 lines]"
     );
     let absolute = room.volume.path().join("a.txt");
     assert!(room.done("Read", json!({ "path": absolute })).await.starts_with("     1\tone"));
@@ -35,7 +35,10 @@ async fn what_is_special_about_a_file_is_said() {
     room.put("long", format!("x\n{}\ny", "é".repeat(4000)));
     let said = room.done("Read", json!({ "path": "long" })).await;
     assert!(said.contains(&format!("     2\t{}\n     3\ty\n", "é".repeat(2000))), "{said}");
-    assert!(said.ends_with("[line 2 is cut: it has 8000 bytes; read it whole with bytes=true, offset=2]"), "{said}");
+    assert!(
+        said.ends_with("[line 2 truncated: it has 8000 bytes; read all of it with bytes=true, offset=2]"),
+        "{said}"
+    );
     room.put("b.bin", [0xff, 0xfe, 0x00, b'\n']);
     room.put("latin", [b'a', 0xe4, b'b']);
     for (path, says) in
@@ -46,7 +49,7 @@ async fn what_is_special_about_a_file_is_said() {
     }
     std::fs::create_dir(room.volume.path().join("dir")).expect("a directory");
     assert!(room.fails("Read", json!({ "path": "dir" })).await.contains("not a regular file"));
-    assert!(room.fails("Read", json!({ "path": "." })).await.contains("the volume `v` itself"));
+    assert!(room.fails("Read", json!({ "path": "." })).await.contains("the root of the volume `v`"));
     rustix::fs::mkfifoat(rustix::fs::CWD, room.volume.path().join("pipe"), rustix::fs::Mode::RWXU).expect("a pipe");
     assert!(room.fails("Read", json!({ "path": "pipe" })).await.contains("not a regular file"), "and it does not wait");
 }
@@ -62,7 +65,7 @@ async fn a_large_file_is_read_to_its_end_piece_by_piece() {
         assert!(said.len() <= 257 * 1024, "{}", said.len());
         seen.extend(said.lines().filter_map(|line| Some(line.split_once('\t')?.1.to_owned())));
         pieces += 1;
-        let Some((_, next)) = said.rsplit_once("go on with offset=") else { break };
+        let Some((_, next)) = said.rsplit_once("continue with offset=") else { break };
         offset = next.trim_end_matches(']').parse().expect("a number");
     }
     assert!(pieces >= 4 && seen == lines, "{pieces} pieces, {} lines", seen.len());
@@ -75,7 +78,7 @@ async fn exact_bytes_can_be_had_and_no_character_is_cut() {
     assert_eq!(room.done("Read", json!({ "path": "a.txt", "bytes": true })).await, "abcdéf");
     assert_eq!(
         room.done("Read", json!({ "path": "a.txt", "bytes": true, "limit": 5 })).await,
-        "abcd\n[cut: bytes 0 to 4 of 7; go on with offset=4]"
+        "abcd\n[truncated: bytes 0 to 4 of 7; continue with offset=4]"
     );
     assert_eq!(room.done("Read", json!({ "path": "a.txt", "bytes": true, "offset": 4 })).await, "éf");
     assert_eq!(
@@ -85,7 +88,7 @@ async fn exact_bytes_can_be_had_and_no_character_is_cut() {
     );
     room.put("half", [b'a', 0xc3]);
     let error = room.fails("Read", json!({ "path": "half", "bytes": true, "offset": 1 })).await;
-    assert!(error.contains("ends within a character"), "{error}");
+    assert!(error.contains("ends in the middle of a character"), "{error}");
 }
 
 #[tokio::test]
@@ -94,11 +97,10 @@ async fn a_file_without_an_end_in_sight_is_left_early() {
     std::fs::File::create(room.volume.path().join("sparse")).expect("a file").set_len(1 << 40).expect("a sparse file");
     for offset in [1, 2] {
         let error = room.fails("Read", json!({ "path": "sparse", "offset": offset })).await;
-        assert!(error.contains("binary file (line 1 holds a zero byte)"), "{error}");
+        assert!(error.contains("binary file (line 1 contains a NUL byte)"), "{error}");
     }
     room.put("long", format!("one\n{}\nthree\n", "x".repeat(20 << 20)));
-    let notice =
-        "[line 2 does not end within 8 MiB, so lines after it are not found; read on with bytes=true, offset=4]";
+    let notice = "[line 2 does not end within 8 MiB, so later lines are not found; continue with bytes=true, offset=4]";
     let said = room.done("Read", json!({ "path": "long" })).await;
     assert!(said.starts_with("     1\tone\n     2\txxx") && said.ends_with(notice) && said.len() < 5000);
     assert_eq!(room.done("Read", json!({ "path": "long", "offset": 3 })).await, notice);

@@ -30,12 +30,12 @@ async fn glob_names_files_from_the_root_newest_first() {
         let file = std::fs::File::options().write(true).open(room.volume.path().join(path)).expect(path);
         file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000 - age)).expect("a time");
     }
-    let link = "\n[links not followed: 1]";
+    let link = "\n[symlinks not followed: 1]";
     assert_eq!(room.done("Glob", json!({ "pattern": "**/*.rs" })).await, format!("src/lib/deep.rs\nsrc/main.rs{link}"));
     let both = room.done("Glob", json!({ "pattern": "{docs,src}/**/*.{md,rs}" })).await;
     assert_eq!(both, format!("src/lib/deep.rs\ndocs/guide.md\nsrc/main.rs{link}"));
     assert_eq!(room.done("Glob", json!({ "pattern": "*.rs", "path": "src" })).await, "src/main.rs");
-    assert_eq!(room.done("Glob", json!({ "pattern": "*.rs" })).await, format!("[no file fits]{link}"));
+    assert_eq!(room.done("Glob", json!({ "pattern": "*.rs" })).await, format!("[no files match]{link}"));
     let absolute = format!("{}/src/**/*.rs", room.volume.path().display());
     assert_eq!(room.done("Glob", json!({ "pattern": absolute })).await, "src/lib/deep.rs\nsrc/main.rs");
     let all = room.done("Glob", json!({ "pattern": "**/*.rs", "hidden": true, "ignored": true })).await;
@@ -54,13 +54,13 @@ async fn glob_names_a_hundred_and_says_how_many_there_are() {
     (0..250).for_each(|number| room.put(&format!("d{}/{number}.txt", number % 7), ""));
     let said = room.done("Glob", json!({ "pattern": "**/*.txt" })).await;
     assert_eq!(said.lines().count(), 101);
-    assert!(said.ends_with("[cut: the newest 100 of 250 files; use a narrower pattern or path]"), "{said}");
+    assert!(said.ends_with("[truncated: the newest 100 of 250 files; use a narrower pattern or path]"), "{said}");
 }
 
 #[tokio::test]
 async fn grep_shows_files_lines_or_counts_and_what_it_left_out() {
     let room = tree();
-    let left_out = "[binary files left out: 1]\n[links not followed: 1]";
+    let left_out = "[binary files skipped: 1]\n[symlinks not followed: 1]";
     assert_eq!(
         room.done("Grep", json!({ "pattern": "needle" })).await,
         format!("docs/guide.md\nsrc/keep.log\nsrc/main.rs\n{left_out}")
@@ -71,7 +71,7 @@ async fn grep_shows_files_lines_or_counts_and_what_it_left_out() {
             json!({ "pattern": "NEEDLE", "case_insensitive": true, "output_mode": "content", "glob": "*.rs" })
         )
         .await,
-        "src/lib/deep.rs:3:// Needle\nsrc/main.rs:2:    println!(\"needle\");\n[links not followed: 1]"
+        "src/lib/deep.rs:3:// Needle\nsrc/main.rs:2:    println!(\"needle\");\n[symlinks not followed: 1]"
     );
     assert_eq!(
         room.done("Grep", json!({ "pattern": "//", "output_mode": "count", "path": "src", "type": "rust" })).await,
@@ -115,7 +115,7 @@ async fn grep_matches_across_lines_and_shows_lines_around() {
     );
     for (bad, says) in [
         (json!({ "pattern": "(" }), "escape special characters"),
-        (json!({ "pattern": "x", "type": "klingon" }), "no file type \"klingon\""),
+        (json!({ "pattern": "x", "type": "klingon" }), "unknown file type \"klingon\""),
         (json!({ "pattern": "x", "head_limit": 100_000 }), "at most 1000"),
         (json!({ "pattern": "x", "context": 99 }), "at most 50"),
         (json!({ "pattern": "x", "path": "none" }), "no such file"),
@@ -139,7 +139,7 @@ async fn grep_gives_long_results_piece_by_piece_in_order() {
             let input = json!({ "pattern": "needle", "output_mode": mode, "offset": offset, "head_limit": 17 });
             let said = room.done("Grep", input).await;
             seen.extend(said.lines().filter(|line| !line.starts_with('[')).map(str::to_owned));
-            let Some((_, next)) = said.rsplit_once("go on with offset=") else { break };
+            let Some((_, next)) = said.rsplit_once("continue with offset=") else { break };
             offset = next.trim_end_matches(']').parse().expect("a number");
         }
         assert_eq!(seen.len(), if mode == "content" { 400 } else { 40 }, "{mode}");
@@ -149,11 +149,11 @@ async fn grep_gives_long_results_piece_by_piece_in_order() {
         assert_eq!(paths.len(), 40, "{mode}");
     }
     let past = room.done("Grep", json!({ "pattern": "needle", "offset": 41 })).await;
-    assert_eq!(past, "[offset 41 is past the end: there are 40 results]");
+    assert_eq!(past, "[offset 41 is out of range: 40 results]");
     room.put("wide.txt", format!("needle {}\n", "x".repeat(100_000)).repeat(3));
     let wide = room.done("Grep", json!({ "pattern": "needle", "output_mode": "content", "path": "wide.txt" })).await;
     assert!(
-        wide.len() < 2000 && wide.ends_with("[long lines end with … where they are cut; Read shows them whole]"),
+        wide.len() < 2000 && wide.ends_with("[long lines are truncated and end with …; use Read to see them in full]"),
         "{wide}"
     );
     room.put("many.txt", "needle and quite a lot of other text in the same line\n".repeat(9000));
@@ -179,7 +179,7 @@ async fn hostile_trees_are_searched_without_harm() {
     let deep = format!("{}f.txt", "d/".repeat(80));
     room.put(&deep, "needle");
     let said = room.done("Grep", json!({ "pattern": "needle" })).await;
-    assert_eq!(said, "a.txt\nsub/b.txt\n[links not followed: 2]\n[directories too deep to be searched: 1]");
+    assert_eq!(said, "a.txt\nsub/b.txt\n[symlinks not followed: 2]\n[directories too deep to search: 1]");
     assert!(room.done("Glob", json!({ "pattern": "**/*.txt" })).await.contains("sub/b.txt"));
 }
 
@@ -192,7 +192,7 @@ async fn one_long_match_is_cut_and_it_is_said_where_it_goes_on() {
     let last = said.lines().last().expect("a line");
     let shown = said.lines().filter(|line| line.starts_with("long:")).count();
     let next = shown + 1;
-    assert_eq!(last, format!("[this match is cut: it goes on in long at line {next}; Read it with offset={next}]"));
+    assert_eq!(last, format!("[match truncated: it continues in long at line {next}; use Read with offset={next}]"));
     assert!(said.len() < 257 * 1024);
 }
 
@@ -207,7 +207,7 @@ async fn names_that_are_not_plain_text_are_quoted() {
         let said = room.done(tool, input).await;
         let mut lines: Vec<_> = said.lines().collect();
         lines.sort_unstable();
-        let note = "(quoted: its name holds what is not plain text)";
+        let note = "(quoted: the name contains special characters)";
         assert_eq!(lines, [format!("\"\\xFF\" {note}"), format!("\"a\\nb:1:c\" {note}")], "{tool}");
     }
 }

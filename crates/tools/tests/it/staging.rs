@@ -111,7 +111,7 @@ async fn what_others_changed_while_the_server_was_down_is_not_overwritten() {
     let call = Call::intend(&room, "Write", json!({ "path": "old.txt", "content": "new" })).await;
     room.put("old.txt", "somebody else's");
     let Verdict::Failed(why) = call.verdict().await else { panic!("it did not happen and must not") };
-    assert!(why.contains("the file was changed meanwhile; read it again"), "{why}");
+    assert!(why.contains("the file changed in the meantime; read it again"), "{why}");
     // An edit says itself what it needs, so it is planned again.
     let edit = json!({ "path": "old.txt", "old_string": "somebody", "new_string": "nobody" });
     let call = Call::intend(&room, "Edit", edit).await;
@@ -131,7 +131,7 @@ async fn a_staged_file_that_others_removed_or_replaced_is_in_doubt() {
     std::fs::rename(call.staged(&room), &aside).expect("a command moves it");
     assert_eq!(call.verdict().await, Verdict::InDoubt, "the file that it replaces is untouched");
     let error = call.make().await.expect_err("nothing to rename").to_string();
-    assert!(error.contains("nothing was written: its staged content"), "{error}");
+    assert!(error.contains("nothing was written: its temporary file"), "{error}");
     std::fs::write(call.staged(&room), "forged").expect("a command makes it");
     assert_eq!(call.verdict().await, Verdict::InDoubt, "another file under its name");
     assert!(call.make().await.is_err());
@@ -153,7 +153,7 @@ async fn nothing_but_the_staged_file_is_made_before_the_intent_and_searches_do_n
     assert_eq!(glob, "old.txt");
     let grep = room.done("Grep", json!({ "pattern": "new-content", "hidden": true })).await;
     assert_eq!(grep, "[no matches]");
-    assert_eq!(call.make().await.expect("it works"), "wrote 11 bytes to deep/er/x.txt (made the directory deep/er)");
+    assert_eq!(call.make().await.expect("it works"), "wrote 11 bytes to deep/er/x.txt (created the directory deep/er)");
     assert_eq!(entries(&room), 2);
 }
 

@@ -93,16 +93,12 @@ async fn long_and_binary_answers_are_cut_and_named() {
     let pages = vec![("/long", page("text/plain", &"x".repeat(300_000))), ("/png", binary), ("/gzip", zipped)];
     serve(&room, pages).await;
     let long = room.done("HTTP", json!({ "url": "http://a.example/long" })).await;
-    assert!(long.ends_with("xxx\n[cut: the first 262144 bytes of 300000 of the body]"));
+    assert!(long.ends_with("xxx\n[truncated: the first 262144 bytes of 300000 of the body]"));
     let png = room.done("HTTP", json!({ "url": "http://a.example/png" })).await;
-    assert!(png.ends_with("[4 bytes of image/png, which is not text]"), "{png}");
+    assert!(png.ends_with("[4 bytes of image/png, not text]"), "{png}");
     let gzip = room.done("HTTP", json!({ "url": "http://a.example/gzip" })).await;
-    assert!(gzip.ends_with("encoded as gzip, which is not shown]"), "{gzip}");
-    assert!(
-        room.fails("WebFetch", json!({ "url": "http://a.example/png" }))
-            .await
-            .contains("is image/png, which is not text")
-    );
+    assert!(gzip.ends_with("encoded as gzip, not shown]"), "{gzip}");
+    assert!(room.fails("WebFetch", json!({ "url": "http://a.example/png" })).await.contains("is image/png, not text"));
     assert!(room.fails("WebFetch", json!({ "url": "http://a.example/gzip" })).await.contains("gzip"));
     assert!(room.fails("WebFetch", json!({ "url": "http://a.example/none" })).await.contains("status 404"));
 }
@@ -122,7 +118,7 @@ async fn web_fetch_reads_a_page_piece_by_piece() {
         let said = room.done("WebFetch", json!({ "url": "http://a.example/page", "offset": offset })).await;
         let body = said.strip_prefix("http://a.example/page\nTitle: Long\n\n").expect("a heading");
         pieces += 1;
-        match body.rsplit_once("\n[cut: ") {
+        match body.rsplit_once("\n[truncated: ") {
             Some((piece, notice)) => {
                 text.push_str(piece);
                 offset = notice
@@ -196,8 +192,8 @@ async fn both_gates_must_name_the_host_and_the_error_says_which_does_not() {
     room.config.http.hosts = vec!["*.example".into()];
     room.hosts = vec!["a.example".into()];
     for (url, says) in [
-        ("http://a.com/", "it can be added under tools.http.hosts"),
-        ("http://b.example/", "it can be added to `hosts` of the agent"),
+        ("http://a.com/", "add it under tools.http.hosts"),
+        ("http://b.example/", "add it to `hosts` of the agent"),
         ("http://a.example:8080/", "tools.http.ports"),
     ] {
         for tool in ["HTTP", "WebFetch"] {
@@ -224,10 +220,10 @@ async fn a_change_whose_answer_is_missing_may_have_been_done_and_that_is_said() 
                 assert_eq!((method, path), ("HEAD", "/half"));
                 continue;
             };
-            assert_eq!(error.to_string().contains("it may have been done"), doubtful, "{method} {path}: {error}");
+            assert_eq!(error.to_string().contains("may still have taken effect"), doubtful, "{method} {path}: {error}");
         }
     }
     *room.network.server.lock().expect("the lock") = None;
     let error = room.fails("HTTP", json!({ "method": "POST", "url": "http://api.example/" })).await;
-    assert!(!error.contains("it may have been done"), "nothing was sent: {error}");
+    assert!(!error.contains("may still have taken effect"), "nothing was sent: {error}");
 }

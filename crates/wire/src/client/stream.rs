@@ -25,6 +25,8 @@ const LONGEST_WAIT: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(super) enum Source {
     Run(RunId),
+    /// What has happened to a run so far.
+    Past(RunId),
     /// A run and all runs below it.
     Tree(RunId),
     /// What this path streams, without an end.
@@ -35,6 +37,7 @@ impl Source {
     fn path(&self) -> String {
         match self {
             Self::Run(run) => format!("/v1/runs/{run}/events"),
+            Self::Past(run) => format!("/v1/runs/{run}/events?past=true"),
             Self::Tree(run) => format!("/v1/runs/{run}/events?tree=true"),
             Self::Path(path) => path.clone(),
         }
@@ -42,7 +45,7 @@ impl Source {
 
     fn is_last(&self, event: &Event) -> bool {
         match self {
-            Self::Run(_) => event.is_terminal(),
+            Self::Run(_) | Self::Past(_) => event.is_terminal(),
             Self::Tree(_) => event.name == TREE_DONE,
             Self::Path(_) => false,
         }
@@ -50,7 +53,7 @@ impl Source {
 
     fn run(&self) -> Option<RunId> {
         match self {
-            Self::Run(run) | Self::Tree(run) => Some(*run),
+            Self::Run(run) | Self::Past(run) | Self::Tree(run) => Some(*run),
             Self::Path(_) => None,
         }
     }
@@ -129,6 +132,10 @@ impl Stream {
                 let mut events = Vec::new();
                 self.parser.feed(&bytes, &mut events)?;
                 self.ready.extend(events);
+                Ok(())
+            }
+            Ok(None) if matches!(self.source, Source::Past(_)) => {
+                self.over = true;
                 Ok(())
             }
             // The server closed without a last event: it is stopping, or a proxy cut in.

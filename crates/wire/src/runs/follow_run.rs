@@ -22,6 +22,9 @@ pub struct FollowRun {
     /// `run_id` and `agent`, and its id is a position in the journal of all runs.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub tree: bool,
+    /// Stream what has happened so far, and end there. Not with `tree`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub past: bool,
 }
 
 impl Request for FollowRun {

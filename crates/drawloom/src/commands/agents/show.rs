@@ -27,7 +27,7 @@ use crate::{
 /// Show one agent as the config resolves it
 #[derive(Debug, Args)]
 pub struct Show {
-    /// The agent
+    /// Agent to show; see `drawloom agents list`
     #[arg(value_name = "AGENT")]
     name: String,
     /// The format of the output.

@@ -14,23 +14,23 @@ use crate::{
     commands::{Session, runs::Handle},
     connect::{self, Need},
     exit::{CommandError, Exit},
-    output::{Format, shown},
+    output::{Format, bytes, shown},
 };
 
 /// Download an artifact
 #[derive(Debug, Args)]
 pub struct Get {
-    /// A run of the tree: its id, or its handle
+    /// Run: an id, the start of one, `last`, or a handle
     #[arg(value_name = "RUN")]
     run: Handle,
-    /// The artifact's name
+    /// Artifact name
     #[arg(value_name = "NAME")]
     name: String,
-    /// Write it to this file, which must not exist; to standard output, when absent
-    #[arg(long, short, value_name = "FILE")]
-    output: Option<PathBuf>,
-    /// Replace the file
-    #[arg(long, requires = "output")]
+    /// Write to this new file [default: stdout]
+    #[arg(long, value_name = "FILE")]
+    to: Option<PathBuf>,
+    /// Replace an existing file
+    #[arg(long, requires = "to")]
     force: bool,
     /// The format of the output.
     #[command(flatten)]
@@ -39,7 +39,7 @@ pub struct Get {
 
 impl Get {
     pub(super) async fn perform(self, session: &Session) -> Result<Exit, CommandError> {
-        let Self { run, name, output: file, force, .. } = self;
+        let Self { run, name, to: file, force, .. } = self;
         let whole = connect::with(session, "artifacts get", Need::Journal, async |connection| {
             let run_id = run.resolve(connection).await?;
             connection.backend.call(&GetArtifact { run_id, name: name.clone() }).await
@@ -51,7 +51,9 @@ impl Get {
                 save(file, &whole.text, force).map_err(|error| cannot_write(file, &error))?;
                 match format {
                     Format::Json => output.json(&whole.artifact),
-                    Format::Human => output.note(format!("{} bytes are in {}", whole.text.len(), file.display())),
+                    Format::Human => {
+                        output.note(format!("wrote {} to {}", bytes(whole.text.len() as u64), file.display()))
+                    }
                 }
             }
             (None, Format::Json) => output.json(&whole),

@@ -1,25 +1,27 @@
-//! `drawloom artifacts ls`: the artifacts of a run's tree, by name.
+//! `drawloom artifacts list`: the artifacts of a run's tree, by name.
 
 use clap::Args;
 use drawloom_wire::artifacts::{ListArtifacts, WrittenArtifact};
 
 use crate::{
-    cli::Look,
+    cli::{Look, Quiet},
     commands::{Session, runs::Handle},
     connect::{self, Need},
     exit::{CommandError, Exit},
-    output::{Column, Format, Style, Text},
+    output::{Column, Format, Style, Text, bytes},
 };
 
-/// List the artifacts of a run's tree
+/// List the artifacts of a run and its child runs
 #[derive(Debug, Args)]
 pub struct List {
-    /// A run of the tree: its id, or its handle
+    /// Run: an id, the start of one, `last`, or a handle
     #[arg(value_name = "RUN")]
     run: Handle,
-    /// Only names that begin with this
-    #[arg(long)]
+    /// Show only names that start with this
+    #[arg(long, value_name = "PREFIX")]
     prefix: Option<String>,
+    #[command(flatten)]
+    ids: Quiet,
     /// The format of the output.
     #[command(flatten)]
     pub(super) look: Look,
@@ -27,8 +29,8 @@ pub struct List {
 
 impl List {
     pub(super) async fn perform(self, session: &Session) -> Result<Exit, CommandError> {
-        let Self { run, prefix, .. } = self;
-        let found = connect::with(session, "artifacts ls", Need::Journal, async |connection| {
+        let Self { run, prefix, ids, .. } = self;
+        let found = connect::with(session, "artifacts list", Need::Journal, async |connection| {
             let run = run.resolve(connection).await?;
             let mut request = ListArtifacts { prefix: prefix.clone(), ..ListArtifacts::new(run) };
             let mut all: Vec<WrittenArtifact> = Vec::new();
@@ -42,25 +44,26 @@ impl List {
             }
         })
         .await?;
-        let output = &session.output;
+        let (output, local) = (&session.output, session.local_time());
         match output.format() {
             Format::Json => output.json(&found),
-            Format::Human if found.is_empty() => output.line("the agents of this tree wrote no artifacts"),
+            Format::Human if ids.quiet => output.ids(found.iter().map(|artifact| &artifact.name)),
+            Format::Human if found.is_empty() => output.line("no artifacts"),
             Format::Human => output.table(
                 [
-                    Column::new("artifact"),
-                    Column::new("bytes"),
-                    Column::new("type").optional(2),
-                    Column::new("agent").optional(1),
-                    Column::new("written at").optional(3),
+                    Column::new("artifact").shrinks_to(16),
+                    Column::new("size").right(),
+                    Column::new("type").shrinks_to(8).optional(1),
+                    Column::new("agent").shrinks_to(8),
+                    Column::new(&format!("written {}", local.zone())),
                 ],
                 found.iter().map(|artifact| {
                     [
                         Text::new(artifact.name.clone()).style(Style::Bold),
-                        Text::new(artifact.bytes.to_string()),
+                        Text::new(bytes(artifact.bytes)),
                         Text::new(artifact.media_type.clone()),
                         Text::new(artifact.agent.to_string()),
-                        Text::new(artifact.at.clone()),
+                        Text::new(local.brief_of(&artifact.at)),
                     ]
                 }),
             ),

@@ -11,22 +11,22 @@ use crate::{
     output::{Format, shown},
 };
 
-/// Show part of an artifact, or search it
+/// Show or search an artifact
 #[derive(Debug, Args)]
 pub struct Show {
-    /// A run of the tree: its id, or its handle
+    /// Run: an id, the start of one, `last`, or a handle
     #[arg(value_name = "RUN")]
     run: Handle,
-    /// The artifact's name; also `final_text` and `journal`
+    /// Artifact name, or `final_text` or `journal`
     #[arg(value_name = "NAME")]
     name: String,
-    /// The first line to show, from 1
+    /// Start at this line; the first is 1
     #[arg(long, value_name = "LINE", conflicts_with = "grep")]
     from_line: Option<u64>,
     /// Show at most this many lines
     #[arg(long, value_name = "COUNT", conflicts_with = "grep")]
     lines: Option<u64>,
-    /// Show only lines that match this regular expression, with their numbers
+    /// Show only lines that match this regular expression, with line numbers
     #[arg(long, value_name = "PATTERN")]
     grep: Option<String>,
     /// Show this many lines around each match
@@ -64,8 +64,8 @@ impl Show {
                     output.write("\n");
                 }
                 if part.truncated || (part.next_offset.is_some() && lines.is_none()) {
-                    let whole = format!("{} of {} bytes are shown", part.text.len(), part.bytes);
-                    output.note(format!("{whole}; `drawloom artifacts get` downloads the whole artifact"));
+                    let whole = format!("showing {} of {} bytes", part.text.len(), part.bytes);
+                    output.note(format!("{whole}; `drawloom artifacts get` downloads all of it"));
                 }
             }
         }

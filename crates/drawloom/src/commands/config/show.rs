@@ -23,7 +23,7 @@ use crate::{
 /// Print the merged config with the origin of each value
 #[derive(Debug, Args)]
 pub struct Show {
-    /// A part of the config, such as agents.lead or listen [default: all of it]
+    /// Part of the config to show, such as agents.lead or listen [default: all of it]
     #[arg(value_name = "PATH")]
     path: Option<String>,
     /// Leave out values that are defaults

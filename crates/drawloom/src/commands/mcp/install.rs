@@ -27,25 +27,25 @@ use crate::{
     output::{Column, Format, Style, Text},
 };
 
-/// Connect an MCP host: print its config for drawloom, or write it
+/// Connect an MCP host: print or write its config
 #[derive(Debug, Args)]
 pub(crate) struct Install {
-    /// The host to connect [default: list those that are found here]
+    /// Connect this host [default: list the hosts on this machine]
     #[arg(long, value_name = "CLIENT", value_enum)]
     client: Option<Name>,
-    /// Put it into the host's config file, after showing what changes
+    /// Show the change and write it to the host's config file
     #[arg(long, requires = "client")]
     write: bool,
-    /// For whom: this user in every project, or this project for everybody
+    /// Write the config of this user, or of this project
     #[arg(long, value_name = "SCOPE", value_enum, default_value_t = Scope::User)]
     scope: Scope,
     /// Write without asking
     #[arg(long, requires = "write")]
     yes: bool,
-    /// Write a plugin for Claude Code in place of its config: the MCP server, a skill and two commands [default: a folder for each project in the XDG data directory]
+    /// Write a Claude Code plugin instead: the MCP server, a skill and two commands [default: a folder per project in the XDG data directory]
     #[arg(long, value_name = "DIR", num_args = 0..=1, requires = "client", conflicts_with = "write")]
     plugin: Option<Option<PathBuf>>,
-    /// Replace files of the plugin that were edited
+    /// Replace plugin files that you edited
     #[arg(long, requires = "plugin")]
     force: bool,
     /// The format of the output.

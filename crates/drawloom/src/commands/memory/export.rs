@@ -4,6 +4,7 @@ use clap::Args;
 use drawloom_wire::memory::ListMemory;
 
 use crate::{
+    cli::Look,
     commands::{
         Session,
         memory::{Fields, Whose},
@@ -12,16 +13,19 @@ use crate::{
     exit::{CommandError, Exit},
 };
 
-/// Write all entries as JSON, one a line
+/// Print all entries, one JSON object per line
 ///
-/// Each line has the key, the value, the revision, when it expires, and its provenance: who wrote it, when, and what it replaced.
+/// Each has the key, value, revision, expiry and provenance: who wrote it, when, and what it replaced.
 #[derive(Debug, Args)]
 pub struct Export {
-    /// Only keys that begin with this
+    /// Export only keys that start with this
     #[arg(value_name = "PREFIX")]
     prefix: Option<String>,
     #[command(flatten)]
     whose: Whose,
+    /// The format of the output.
+    #[command(flatten)]
+    pub(crate) look: Look,
 }
 
 impl Export {

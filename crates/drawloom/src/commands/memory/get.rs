@@ -16,15 +16,15 @@ use crate::{
 
 /// Show the value of a key
 ///
-/// A key that does not exist is exit code 1.
+/// Exits with 1 if the key does not exist.
 #[derive(Debug, Args)]
 pub struct Get {
-    /// The key
+    /// Key
     #[arg(value_name = "KEY")]
     key: String,
     #[command(flatten)]
     whose: Whose,
-    /// Also show who wrote it, when, and what it replaced
+    /// Also show who wrote the value, when, and what it replaced
     #[arg(long)]
     provenance: bool,
     /// The format of the output.
@@ -39,7 +39,7 @@ impl Get {
             it.backend.call(&GetMemory { scope, agent, run_id, user_id, key: self.key.clone() }).await
         })
         .await?;
-        let output = &session.output;
+        let (output, local) = (&session.output, session.local_time());
         super::warn(session, &value.warnings);
         let exit = if value.found { Exit::Done } else { Exit::Failed };
         match output.format() {
@@ -48,9 +48,10 @@ impl Get {
             Format::Human => {
                 output.line(value.value.as_ref().map(line_of).unwrap_or_default());
                 if let Some(provenance) = value.provenance.filter(|_| self.provenance) {
-                    let until = value.expires_at.map(|time| format!(", expires {time}")).unwrap_or_default();
+                    let until =
+                        value.expires_at.map(|time| format!(", expires {}", local.whole_of(&time))).unwrap_or_default();
                     output.note(output.beside(Style::Dim, &format!("revision {}{until}", value.revision)));
-                    output.note(output.beside(Style::Dim, &super::written(&provenance)));
+                    output.note(output.beside(Style::Dim, &super::written(&provenance, &local)));
                 }
             }
         }

@@ -27,13 +27,13 @@ const BATCH_BYTES: usize = 4 * 1024 * 1024;
 /// The largest file.
 const MOST_BYTES: u64 = 1024 * 1024 * 1024;
 
-/// Read entries that `export` wrote
+/// Write the entries of an exported file
 ///
-/// Up to 500 entries are written together, all or none. The same file again changes nothing; after an interruption the rest is
-/// written. Who imports is the new provenance.
+/// Entries are written in groups of up to 500, each all or nothing. Importing twice changes nothing. You become the writer of the
+/// entries.
 #[derive(Debug, Args)]
 pub struct Import {
-    /// The file, one JSON object a line; `-` reads stdin
+    /// File with one JSON object per line; `-` reads stdin
     #[arg(value_name = "FILE")]
     file: PathBuf,
     #[command(flatten)]
@@ -86,10 +86,10 @@ impl Import {
                 session.output.json(&said);
             }
             Format::Human => {
-                session.output.line(format!("{} entries are imported", count(imported)));
+                session.output.line(format!("imported {} entries", count(imported)));
                 super::warn(session, &warnings);
                 if expired > 0 {
-                    session.output.note(format!("{} entries were left out: their time is over", count(expired)));
+                    session.output.note(format!("skipped {} expired entries", count(expired)));
                 }
             }
         }

@@ -14,17 +14,17 @@ use crate::{
     output::Format,
 };
 
-/// Remove keys
+/// Delete keys
 ///
-/// A key that does not exist is told, and exit code 1.
+/// Exits with 1 if a key does not exist.
 #[derive(Debug, Args)]
 pub struct Remove {
-    /// The keys
+    /// Keys
     #[arg(value_name = "KEY", required = true)]
     keys: Vec<String>,
     #[command(flatten)]
     whose: Whose,
-    /// Only when the key is at this revision
+    /// Delete the key only if it is at this revision
     #[arg(long, value_name = "REVISION")]
     if_revision: Option<u64>,
     #[command(flatten)]
@@ -57,7 +57,7 @@ impl Remove {
                 }
                 match output.format() {
                     Format::Json => output.json_line(&serde_json::json!({ "key": key, "deleted": deleted.deleted })),
-                    Format::Human if deleted.deleted => output.line(format!("{key} is removed")),
+                    Format::Human if deleted.deleted => output.line(format!("deleted {key}")),
                     Format::Human => output.note(format!("no such key: {key:?}")),
                 }
             }

@@ -14,20 +14,20 @@ use crate::{
     output::{Column, Format, Style, Text, bytes, first_line},
 };
 
-/// Find entries by words, best first
+/// Find entries by words, best match first
 ///
-/// "Words in quotes" follow each other, `word*` may go on. Entries with all words are shown, or with some when none has all.
+/// "Words in quotes" match a phrase, `word*` matches a prefix. Shows entries with all words; if there are none, entries with some.
 #[derive(Debug, Args)]
 pub struct Search {
-    /// The words
+    /// Words to find
     #[arg(value_name = "QUERY")]
     query: String,
     #[command(flatten)]
     whose: Whose,
-    /// Only keys that begin with this
+    /// Show only keys that start with this
     #[arg(long, value_name = "PREFIX")]
     prefix: Option<String>,
-    /// At most this many
+    /// Show at most this many
     #[arg(long, value_name = "COUNT", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=50))]
     limit: u32,
     /// The format of the output.
@@ -58,7 +58,7 @@ impl Search {
                     ],
                     hits.entries.iter().map(|hit| {
                         let value = match (&hit.entry.value, hit.omitted_bytes) {
-                            (None, Some(size)) => Text::new(format!("left out: {}", bytes(size))).style(Style::Dim),
+                            (None, Some(size)) => Text::new(format!("{}, not shown", bytes(size))).style(Style::Dim),
                             (value, _) => Text::new(first_line(&value.as_ref().map(line_of).unwrap_or_default(), 200)),
                         };
                         [
@@ -69,7 +69,7 @@ impl Search {
                     }),
                 );
                 if !hits.all_words {
-                    output.note("no entry has all words; these have some of them");
+                    output.note("no entry has all words; showing entries with some of them");
                 }
                 if hits.truncated {
                     output.note("there are more; raise --limit");

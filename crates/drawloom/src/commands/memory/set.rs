@@ -22,24 +22,24 @@ const MOST_INPUT: u64 = 2 * 1024 * 1024;
 
 /// Set a key to a value
 ///
-/// The value is JSON where it reads as JSON, and text otherwise; `-` reads it from stdin.
+/// A value that parses as JSON is stored as JSON, any other as text.
 #[derive(Debug, Args)]
 pub struct Set {
-    /// The key
+    /// Key
     #[arg(value_name = "KEY")]
     key: String,
-    /// The value
+    /// Value, as JSON or text; `-` reads it from stdin
     #[arg(value_name = "VALUE")]
     value: String,
     #[command(flatten)]
     whose: Whose,
-    /// Take the value as text, also when it reads as JSON
+    /// Store the value as text even if it parses as JSON
     #[arg(long)]
     text: bool,
-    /// How long it is kept, such as 30d, 12h or 90s
+    /// Delete the key after this time, such as 30d, 12h or 90s
     #[arg(long, value_name = "AGE", value_parser = crate::commands::age)]
     ttl: Option<u64>,
-    /// Only when the key is at this revision; 0 when it must not exist
+    /// Set the key only if it is at this revision; 0 means that it must not exist
     #[arg(long, value_name = "REVISION")]
     if_revision: Option<u64>,
     #[command(flatten)]

@@ -18,18 +18,18 @@ use crate::{
 
 /// Show changes as they happen
 ///
-/// It begins with what is there. Ctrl-C stops watching.
+/// Starts with the current entries. Ctrl-C to stop.
 #[derive(Debug, Args)]
 pub struct Watch {
-    /// Only keys that begin with this
+    /// Show only keys that start with this
     #[arg(value_name = "PREFIX")]
     prefix: Option<String>,
     #[command(flatten)]
     whose: Whose,
-    /// Only changes after this revision
+    /// Show only changes after this revision
     #[arg(long, value_name = "REVISION")]
     after: Option<u64>,
-    /// End after so many changes
+    /// Stop after this many changes
     #[arg(long, value_name = "COUNT")]
     count: Option<u64>,
     /// The format of the output.

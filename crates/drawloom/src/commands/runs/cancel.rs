@@ -18,7 +18,7 @@ use crate::{
 /// Cancel a run or a batch, with all child runs
 #[derive(Debug, Args)]
 pub struct Cancel {
-    /// A run or a batch: an id, the start of one, `last`, or a handle
+    /// Run or batch: an id, the start of one, `last`, or a handle
     #[arg(value_name = "RUN")]
     run: Handle,
     /// Record why

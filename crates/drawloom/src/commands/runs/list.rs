@@ -9,7 +9,7 @@ use drawloom_contract::{
 use drawloom_wire::runs::{Include, ListRuns, RunPage, RunResult};
 
 use crate::{
-    cli::Look,
+    cli::{Look, Quiet},
     commands::{
         Session,
         runs::{Handle, Named},
@@ -21,10 +21,10 @@ use crate::{
 
 pub(super) const HELP: &str = "\
 Examples:
-  drawloom runs list --active                   what is going on now
-  drawloom runs list --since 2h --status failed what failed in the last two hours
-  drawloom runs list --search invoice           runs whose prompt contains a text
-  drawloom runs list --batch b_01a1             the runs of a batch";
+  drawloom runs list --active                     list runs that have not ended
+  drawloom runs list --since 2h --status failed   list what failed in the last two hours
+  drawloom runs list --search invoice             list runs whose prompt contains a text
+  drawloom runs list --batch b_01a1 -q            print the run ids of a batch";
 
 /// The states of runs that have not ended.
 const ACTIVE: [Status; 3] = [Status::Queued, Status::Running, Status::Waiting];
@@ -68,6 +68,8 @@ pub struct List {
     /// Show at most this many
     #[arg(long, value_name = "COUNT", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=200))]
     limit: u32,
+    #[command(flatten)]
+    ids: Quiet,
     /// The format of the output.
     #[command(flatten)]
     pub(crate) look: Look,
@@ -97,6 +99,7 @@ impl List {
                 }
                 output.json(&value);
             }
+            Format::Human if self.ids.quiet => output.ids(page.runs.iter().map(|run| run.run_id)),
             Format::Human if page.runs.is_empty() => output.line("no runs"),
             Format::Human => {
                 show(output, &page.runs, executing, &session.local_time(), &currency);

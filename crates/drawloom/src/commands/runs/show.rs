@@ -48,7 +48,7 @@ const PROMPT_LINES: usize = 8;
 /// A run is shown with its prompt, its model calls, its tool calls with the reason of each failure, and its child runs.
 #[derive(Debug, Args)]
 pub struct Show {
-    /// A run or a batch: an id, the start of one, `last`, or a handle
+    /// Run or batch: an id, the start of one, `last`, or a handle
     #[arg(value_name = "RUN")]
     run: Handle,
     /// Show the input and output of every call
@@ -74,7 +74,7 @@ enum Calls {
 /// All that is shown.
 struct Shown {
     run: RunResult,
-    /// What happened, unless it goes on.
+    /// What happened so far.
     events: Vec<Event>,
     tree: Tree,
     currency: String,
@@ -167,14 +167,11 @@ async fn look(session: &Session, connection: &Connection, run: &RunResult) -> Re
     let include = vec![Include::Prompt, Include::ShortId];
     let run = connection.backend.call(&GetRun { run_id: Some(run.run_id), include, ..GetRun::default() }).await?;
     let tree = Tree::read(connection, run.run_id).await?;
-    let mut events = Vec::new();
-    // A run that goes on has no last event to read up to.
     let executing = connection.executing();
-    if run.status.is_terminal() || executing.is_interrupted(&run) {
-        let mut stream = connection.backend.follow(run.run_id, 0).await?;
-        while let Some(event) = stream.next().await {
-            events.push(event?);
-        }
+    let mut events = Vec::new();
+    let mut stream = connection.backend.follow_past(run.run_id).await?;
+    while let Some(event) = stream.next().await {
+        events.push(event?);
     }
     let costs = tree.runs().map(|child| child.cost).chain([run.cost]);
     let currency = connection.backend.currency(costs.collect::<Vec<_>>()).await;
@@ -197,7 +194,7 @@ impl Shown {
             return output.json(&value);
         }
         self.show_facts(output);
-        turns::show(output, &self.events, &self.currency, calls);
+        turns::show(output, &self.events, self.run.status, &self.currency, calls);
         if !self.tree.is_empty() {
             output.line("");
             self.show_branch(output, &self.run, "", "");
@@ -226,7 +223,14 @@ impl Shown {
         line("agent", format!("{} ({asks})", run.agent));
         let position = run.position.map(|position| format!(", place {position} in the queue")).unwrap_or_default();
         let reason = run.stop_reason.map(|reason| format!(" ({})", reason.as_str())).unwrap_or_default();
-        line("status", format!("{}{reason}{position}", self.status(output, run)));
+        let over = match run.tree.filter(|tree| tree.failed_children > 0) {
+            Some(tree) => {
+                let said = format!(", {} of {} child runs failed", tree.failed_children, tree.children);
+                output.styled(Style::Notice, &said)
+            }
+            None => String::new(),
+        };
+        line("status", format!("{}{reason}{position}{over}", self.status(output, run)));
         if self.executing.is_interrupted(run) {
             line("", connect::how_to_go_on(&run.run_id.to_string()));
         }
@@ -286,11 +290,7 @@ impl Shown {
                 _ => format!(", {}", assumed_money(tree.cost, tree.assumed_cost, &self.currency)),
             };
             let children = if tree.children == 1 { "1 child".into() } else { format!("{} children", tree.children) };
-            let failed = match tree.failed_children {
-                0 => String::new(),
-                failed => format!(", {failed} failed"),
-            };
-            line("total", format!("incl. {children}: {} tokens{cost}{failed}", count(tree.tokens)));
+            line("total", format!("incl. {children}: {} tokens{cost}", count(tree.tokens)));
         }
     }
 

@@ -35,7 +35,8 @@ Examples:
 /// The width of a line, when the terminal does not say.
 const USUAL_WIDTH: usize = 160;
 
-/// Columns of the names of runs.
+/// Columns of the names of runs: at least, so that children that come later seldom move the text, and at most.
+const LEAST_NAME: usize = 8;
 const NAME: usize = 16;
 
 /// A line with fewer columns for its text leaves the event's name out.
@@ -183,7 +184,7 @@ impl Names {
 
     /// Columns that the names take; the first of a tree is known before its children.
     fn width(&self) -> usize {
-        self.names.values().map(|name| name.chars().count()).max().unwrap_or(0).clamp(6, NAME)
+        self.names.values().map(|name| name.chars().count()).max().unwrap_or(0).clamp(LEAST_NAME, NAME)
     }
 }
 

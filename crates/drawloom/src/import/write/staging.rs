@@ -63,6 +63,19 @@ pub(super) fn clean(beside: &Path) {
     }
 }
 
+/// Removes config files that imports which were killed did not rename. The folder is locked, so that no other import writes one.
+pub(super) fn clean_files(folder: &Path) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let is_ours = entry.file_name().to_string_lossy().starts_with(PREFIX);
+        if is_ours
+            && entry.file_type().is_ok_and(|kind| kind.is_file())
+            && let Err(error) = fs::remove_file(entry.path())
+        {
+            tracing::warn!(path = %entry.path().display(), %error, "cannot remove what an import left");
+        }
+    }
+}
+
 fn put_back(folder: &Path) -> io::Result<()> {
     let old: Vec<_> = match fs::read_dir(folder.join(OLD)) {
         Ok(entries) => entries.collect::<io::Result<_>>()?,

@@ -41,13 +41,14 @@ fn what_a_killed_import_left_is_no_skill_and_is_put_right_by_the_next() {
     fs::write(left.join("destination"), home.path().join("skills").display().to_string()).expect("a file");
     fs::rename(home.path().join("skills/weave"), left.join("old/weave")).expect("renamed");
     fs::write(left.join("new/weave/SKILL.md"), "---\nname: weave\ndescription: d\n---\nTwo.\n").expect("a file");
+    home.write(".drawloom-import-Xy12", "half a config");
     put(&home, "lib/.drawloom-import-x/old/stray/SKILL.md", "---\nname: stray\ndescription: d\n---\nStray.\n");
     let listed = home.run(&["skills", "ls", "--json"]).exits(0).stdout;
     assert!(listed.contains("knot") && !listed.contains("stray"), "hidden folders hold no skills: {listed}");
     put(&home, ".claude/skills/knot/SKILL.md", "---\nname: knot\ndescription: d\n---\nAnother knot.\n");
     let report = import(&home, &["--write", "--json"]).exits(0).json();
     assert!(said(&report).contains(&"skill knot update".to_owned()), "{report:#}");
-    assert!(!left.exists());
+    assert!(!left.exists() && !home.path().join(".drawloom-import-Xy12").exists());
     let weave = fs::read_to_string(home.path().join("skills/weave/SKILL.md")).expect("the skill is there");
     assert!(weave.contains("One."), "{weave}");
     let again = import(&home, &["--write", "--json"]).exits(0).json();

@@ -31,11 +31,13 @@ fn a_call_answers_text_and_structure_and_errors_that_a_model_can_read() {
         let client = Client::open(&server.url, era);
         let result = client.call("spawn_run", json!({ "agent": "echo", "prompt": "hello" }));
         assert_eq!(result["structuredContent"]["final_text"], "you said hello");
-        let text: Value = serde_json::from_str(result["content"][0]["text"].as_str().expect("text")).expect("JSON");
-        assert_eq!(text, result["structuredContent"]);
+        let id = result["structuredContent"]["run_id"].as_str().expect("an id");
+        let text = result["content"][0]["text"].as_str().expect("text");
+        assert!(text.starts_with("you said hello\n\n=== run completed in "), "{text}");
+        assert!(text.ends_with(&format!("; run_id {id}")), "{text}");
         assert_eq!(result["isError"], false);
         for (arguments, wanted) in [
-            (json!({ "agent": "ech", "prompt": "x" }), "unknown_agent: there is no agent `ech`"),
+            (json!({ "agent": "ech", "prompt": "x" }), "unknown_agent: unknown agent \"ech\""),
             (json!({ "agent": "echo", "promt": "x" }), "hint: did you mean prompt?"),
             (json!({ "agent": 7, "prompt": "x" }), "agent"),
         ] {

@@ -16,6 +16,7 @@ pub(crate) struct Client {
     pub(crate) session: Option<String>,
     token: Option<String>,
     era: Era,
+    name: &'static str,
 }
 
 /// Which protocol it speaks.
@@ -48,7 +49,7 @@ impl Client {
     /// A client that has not said anything yet.
     pub(crate) fn new(url: &str, era: Era) -> Self {
         let address = url.strip_prefix("http://").expect("plain HTTP").to_owned();
-        Self { address, path: "/mcp".into(), session: None, token: None, era }
+        Self { address, path: "/mcp".into(), session: None, token: None, era, name: "a test" }
     }
 
     /// A client with an open session, if its era has sessions.
@@ -61,6 +62,12 @@ impl Client {
         self
     }
 
+    /// It calls itself so.
+    pub(crate) fn named(mut self, name: &'static str) -> Self {
+        self.name = name;
+        self
+    }
+
     pub(crate) fn at(mut self, path: &str) -> Self {
         self.path = path.into();
         self
@@ -69,7 +76,7 @@ impl Client {
     pub(crate) fn opened(mut self) -> Self {
         if self.era == Era::Sessions {
             let mut answer = self.send(&json!({ "jsonrpc": "2.0", "id": "first", "method": "initialize", "params": {
-                "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": "a test", "version": "1" },
+                "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": self.name, "version": "1" },
             } }));
             let session = answer.header("mcp-session-id").expect("a session").to_owned();
             assert_eq!(answer.answer()["id"], "first");
@@ -127,7 +134,7 @@ impl Client {
         if self.era == Era::Stateless {
             let meta = &mut params["_meta"];
             meta["io.modelcontextprotocol/protocolVersion"] = "2026-07-28".into();
-            meta["io.modelcontextprotocol/clientInfo"] = json!({ "name": "a test", "version": "1" });
+            meta["io.modelcontextprotocol/clientInfo"] = json!({ "name": self.name, "version": "1" });
             if meta["io.modelcontextprotocol/clientCapabilities"].is_null() {
                 meta["io.modelcontextprotocol/clientCapabilities"] = json!({});
             }

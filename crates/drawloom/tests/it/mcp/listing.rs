@@ -7,6 +7,7 @@ use super::{
     home, run, server,
 };
 
+/// The default toolset. It does not grow: every host pays for it in every conversation, so new operations join other toolsets.
 const CORE: [&str; 8] =
     ["spawn_run", "get_run", "list_runs", "cancel_run", "read_artifact", "spawn_runs", "get_batch", "list_agents"];
 
@@ -36,11 +37,45 @@ fn both_eras_and_every_version_list_the_same_tools_in_the_same_order() {
     }
 }
 
+/// Most bytes of the whole answer to `tools/list`, as sent: what a host's model pays before it has asked anything.
+const LIST_BYTES: usize = 12_000;
+
 #[test]
-fn the_small_list_of_tools_is_this() {
+fn the_small_list_of_tools_is_this_and_stays_small() {
     let (_home, server) = server();
-    let list = Client::open(&server.url, Era::Sessions).ask("tools/list", json!({}));
-    insta::assert_json_snapshot!("mcp_tools", list["result"]["tools"]);
+    for era in [Era::Sessions, Era::Stateless] {
+        let list = Client::open(&server.url, era).ask("tools/list", json!({}));
+        let bytes = list.to_string().len();
+        assert!(bytes < LIST_BYTES, "tools/list has {bytes} bytes: shorten words, or move tools to another toolset");
+        insta::assert_json_snapshot!("mcp_tools", list["result"]["tools"]);
+    }
+}
+
+#[test]
+fn a_model_is_told_of_parameters_that_exist_and_the_server_takes_the_others_too() {
+    let (_home, server) = server();
+    let listed = Client::open(&server.url, Era::Stateless).ask("tools/list", json!({}));
+    let told = listed["result"]["tools"].as_array().expect("tools");
+    for served in drawloom_server::Operations::builtin().iter().filter(|served| served.card().toolset == "core") {
+        let card = served.card();
+        assert!(!card.parameters.is_empty(), "{} has no words for a model", card.name());
+        let tool = told.iter().find(|tool| tool["name"] == card.name()).expect("it is listed");
+        for parameter in card.parameters {
+            let pointer = parameter.path.replace("[].", "/items/properties/").replace('.', "/properties/");
+            let found = tool["inputSchema"].pointer(&format!("/properties/{pointer}/description"));
+            assert_eq!(found, Some(&json!(parameter.words)), "{} {}", card.name(), parameter.path);
+        }
+        let words = tool.to_string();
+        for remark in ["GET /", "POST /", "/v1/", "REST", "header", "MCP"] {
+            assert!(!words.contains(remark), "{} tells a model of {remark}", card.name());
+        }
+    }
+    let client = Client::open(&server.url, Era::Sessions);
+    let untold =
+        json!({ "agent": "echo", "prompt": "x", "agent_id": "mine", "metadata": { "a": 1 }, "max_iterations": 3 });
+    assert_eq!(client.call("spawn_run", untold)["isError"], false);
+    let found = client.call("get_run", json!({ "agent_id": "mine" }));
+    assert_eq!(found["structuredContent"]["final_text"], "you said x", "{found}");
 }
 
 #[test]
@@ -56,7 +91,7 @@ fn every_operation_is_a_tool_of_some_toolset() {
     assert_eq!(tools, operations);
     for tool in list["result"]["tools"].as_array().expect("tools") {
         assert_eq!(tool["inputSchema"]["type"], "object", "{tool}");
-        assert_eq!(tool["outputSchema"]["type"], "object", "{tool}");
+        assert!(tool["outputSchema"].is_null(), "no model needs one, and every host pays for it: {tool}");
         assert!(!tool.to_string().contains("$ref"), "{tool}");
         let hints = &tool["annotations"];
         for hint in ["readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"] {

@@ -129,11 +129,13 @@ fn a_run_that_is_taken_up_without_its_server_says_which_tools_are_gone() {
     let _server = play.serve();
     let played = play.look(ended(&play, &run));
     assert_eq!(played.result["final_text"], "the end");
-    assert!(played.failure(1).starts_with("there is no tool `mcp__out__echo`"), "{played:#?}");
+    assert!(played.failure(1).starts_with("unknown tool \"mcp__out__echo\""), "{played:#?}");
     let notice = play.events(&run).into_iter().find(|event| event["type"] == "tools_missing").expect("a notice");
     let text = notice["text"].as_str().expect("a text");
     assert!(
-        text.starts_with("not there any more: mcp__out__echo, mcp__out__hang; tools: `mcp__out__*` are missing"),
+        text.starts_with(
+            "tools no longer available: mcp__out__echo, mcp__out__hang; tools: `mcp__out__*` not available"
+        ),
         "{text}"
     );
 }

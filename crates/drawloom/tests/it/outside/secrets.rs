@@ -59,7 +59,7 @@ fn a_credential_that_is_wrong_or_missing_is_said() {
     assert!(warning.as_str().is_some_and(|text| text.contains("it does not accept the credential")), "{warning}");
     play.config["mcp_servers"]["out"]["bearer_env"] = "NOT_SET_HERE".into();
     let warning = play.run().result["warnings"][0].clone();
-    let said = "the variable NOT_SET_HERE, which has its credential, is not set";
+    let said = "NOT_SET_HERE, which holds its credential, is not set";
     assert!(warning.as_str().is_some_and(|text| text.contains(said)), "{warning}");
     let ran = play.finish(&["validate"]).exits(0);
     assert!(ran.stdout.contains("NOT_SET_HERE is not set; MCP server out is disabled"), "{ran:#?}");
@@ -78,7 +78,7 @@ fn a_secret_is_masked_before_anything_is_cut_and_as_json_writes_it() {
         .turn("echo", json!({"text": format!("{half}{odd}{}", "y".repeat(2_000))}));
     let played = play.run();
     assert!(played.texts()[0].contains("\"SERVER_TOKEN\":\"[redacted]\""), "{played:#?}");
-    assert!(played.texts()[1].starts_with(&format!("{half}[redacted]\n[cut: ")), "{played:#?}");
+    assert!(played.texts()[1].starts_with(&format!("{half}[redacted]\n[truncated: ")), "{played:#?}");
     for part in ["canary", "zygote"] {
         assert!(!holds(&play.home.data(), part), "{part}");
     }

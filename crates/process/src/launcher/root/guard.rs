@@ -38,10 +38,10 @@ pub(super) fn all(root: &Path, parts: &[Part], guarded: &[Guarded]) -> Result<Ve
             });
             let covered = covered.map_err(|reason| {
                 let what = match rule {
-                    Guard::ReadOnly => "must not be changed",
-                    Guard::Hidden => "must not be read",
+                    Guard::ReadOnly => "must be read-only",
+                    Guard::Hidden => "must be hidden",
                 };
-                format!("{} {what}, and it cannot be kept from the command: {reason}", path.display())
+                format!("{} {what}, but this cannot be enforced: {reason}", path.display())
             })?;
             held.extend(covered.then(|| part.target.join(relative)));
         }
@@ -65,13 +65,13 @@ fn check_target(covered: &Covered, link: &Path, parts: &[Part], guarded: &[Guard
     let (Covered::Link(to), Some(folder)) = (covered, link.parent()) else { return Ok(()) };
     let to = folder.join(to);
     let (Some(parent), Some(name)) = (to.parent(), to.file_name()) else {
-        return Err(format!("it is a link to {}", to.display()));
+        return Err(format!("it is a symlink to {}", to.display()));
     };
     let Ok(parent) = parent.canonicalize() else { return Ok(()) };
     let to = parent.join(name);
     let is_reachable = parts.iter().any(|part| part.access == Access::ReadWrite && to.starts_with(&part.real));
     match is_reachable && !guarded.iter().any(|guarded| guarded.path == to) {
-        true => Err(format!("it is a link to {}, which is not guarded", to.display())),
+        true => Err(format!("it is a symlink to {}, which is not protected", to.display())),
         false => Ok(()),
     }
 }
@@ -82,14 +82,14 @@ fn guard(part: &Path, relative: &Path, rule: Guard, empty: &Path) -> Result<Cove
         Ok(found) => found,
         // drawloom does not read it, so that a command may make one.
         Err(Errno::NOENT) if rule == Guard::Hidden => return Ok(Covered::Nothing),
-        Err(Errno::NOENT) => return Err("it is not there any more".into()),
-        Err(Errno::LOOP) => return Err("a link is on the way to it".into()),
+        Err(Errno::NOENT) => return Err("it no longer exists".into()),
+        Err(Errno::LOOP) => return Err("its path contains a symlink".into()),
         Err(error) => return Err(error.to_string()),
     };
     let stat = fstat(&found).map_err(|error| error.to_string())?;
     // A directory has a link for each directory in it, and no second name.
     if stat.st_nlink > 1 && FileType::from_raw_mode(stat.st_mode) != FileType::Directory {
-        return Err("it has a second name (a hard link)".into());
+        return Err("it has another hard link".into());
     }
     // A directory that something is mounted on cannot be renamed, so that none on the way can be exchanged for another.
     let mut way: Vec<PathBuf> = relative.ancestors().skip(1).map(Path::to_owned).collect();

@@ -4,19 +4,25 @@ use drawloom_contract::{caller::Scope, failure::Failure};
 use drawloom_wire::agents::{self, Agent, AgentList};
 
 use crate::{
-    operation::{Answer, Call, Card, Operation},
+    lean,
+    operation::{Answer, Call, Card, Operation, Parameter, Told},
     operations::fitting,
 };
 
 pub(crate) struct ListAgents;
 
+const PARAMETERS: &[Parameter] =
+    &[Parameter::takes("after", "The name that the page before ended with, for the next page.")];
+
 impl Operation for ListAgents {
     type Input = agents::ListAgents;
 
     fn card(&self) -> Card {
-        Card::of::<Self::Input>("List the agents that can be run.", Scope::RunsRead).toolset("core").advice(
-            "Call it first when you do not know which agents there are: spawn_run and spawn_runs want a name of these.",
-        )
+        Card::of::<Self::Input>("List the agents that can be run.", Scope::RunsRead)
+            .toolset("core")
+            .told(Told::Agents)
+            .parameters(PARAMETERS)
+            .advice("Call it before spawn_run or spawn_runs when you do not know the agents' names, tools and limits.")
     }
 
     async fn call(&self, call: &Call<'_>, input: Self::Input) -> Result<Answer<AgentList>, Failure> {
@@ -26,7 +32,7 @@ impl Operation for ListAgents {
         if let Some(after) = &input.after {
             agents.retain(|agent| agent.name > *after);
         }
-        let kept = call.result_bytes.map_or(agents.len(), |most| fitting(&agents, most));
+        let kept = call.result_bytes.map_or(agents.len(), |most| fitting(agents.iter().map(lean::agent_row), most));
         let has_more = kept < agents.len();
         agents.truncate(kept);
         let next = agents.last().filter(|_| has_more).map(|agent| agent.name.clone());

@@ -31,7 +31,7 @@ impl Operation for GetArtifact {
         let view = call.app.runs.glance(call.caller, input.run_id).await?;
         let Artifact { about, text } = find(call, &view, &input.name).await?;
         if let Some(most) = call.result_bytes.filter(|most| about.bytes > *most) {
-            let message = format!("artifact {} has {} bytes; this answer may have {most}", about.name, about.bytes);
+            let message = format!("artifact {} has {} bytes; the limit for this response is {most}", about.name, about.bytes);
             return Err(Failure::new(FailureKind::TooLarge, "artifact_too_large", message)
                 .with_hint("read it in parts with read_artifact"));
         }
@@ -44,6 +44,6 @@ pub(crate) async fn find(call: &Call<'_>, view: &RunView, name: &str) -> Result<
     let found = call.app.artifacts.find(&tree(view), name).await.map_err(|error| Failure::of(&error))?;
     found.ok_or_else(|| {
         let message = format!("unknown artifact {name:?} in the tree of run {}", view.run);
-        Failure::new(FailureKind::NotFound, "no_artifact", message).with_hint("list_artifacts shows what there is")
+        Failure::new(FailureKind::NotFound, "no_artifact", message).with_hint("list_artifacts lists the artifacts")
     })
 }

@@ -27,7 +27,7 @@ impl Operation for ListArtifacts {
         let found = call.app.artifacts.list(&tree(&view), prefix, input.after.as_deref(), limit).await;
         let mut rows: Vec<WrittenArtifact> =
             found.map_err(|error| Failure::of(&error))?.into_iter().map(written).collect();
-        let fits = call.result_bytes.map_or(rows.len(), |most| fitting(&rows, most));
+        let fits = call.result_bytes.map_or(rows.len(), |most| fitting(rows.iter(), most));
         let more = rows.len() > size.min(fits);
         rows.truncate(size.min(fits));
         let next = rows.last().filter(|_| more).map(|row| row.name.clone());

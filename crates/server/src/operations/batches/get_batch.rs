@@ -10,10 +10,22 @@ use drawloom_wire::{
 
 use crate::{
     handle::{Handle, batch_result},
-    operation::{Answer, Call, Card, Operation},
+    operation::{Answer, Call, Card, Operation, Parameter, Told},
 };
 
 pub(crate) struct GetBatch;
+
+const PARAMETERS: &[Parameter] = &[
+    Parameter::needs("batch_id", "The batch."),
+    Parameter::takes(
+        "wait_ms",
+        "Maximum wait in milliseconds for all runs to end (45000 suits most hosts). Without it the call returns at once.",
+    ),
+    Parameter::takes(
+        "result_bytes",
+        "Maximum bytes of all answer texts together (default 24576); the longest texts come as outlines.",
+    ),
+];
 
 impl Operation for GetBatch {
     type Input = batches::GetBatch;
@@ -21,7 +33,9 @@ impl Operation for GetBatch {
     fn card(&self) -> Card {
         Card::of::<Self::Input>("Look at a batch, or wait for it.", Scope::RunsRead)
             .toolset("core")
-            .advice("Use it after spawn_runs came back unfinished or detached. Give wait_ms to wait for the end of all its runs.")
+            .told(Told::Batch)
+            .parameters(PARAMETERS)
+            .advice("Use it when spawn_runs came back unfinished or detached. Give wait_ms to wait; do not poll.")
     }
 
     async fn call(&self, call: &Call<'_>, input: Self::Input) -> Result<Answer<BatchResult>, Failure> {

@@ -15,27 +15,43 @@ use drawloom_wire::{
 use crate::{
     auth::on_behalf,
     handle::Handle,
-    operation::{Answer, Call, Card, Operation},
+    operation::{Answer, Call, Card, Operation, Parameter, Told},
 };
 
 pub(crate) struct SpawnRuns;
+
+const PARAMETERS: &[Parameter] = &[
+    Parameter::needs("spawns", "The tasks."),
+    Parameter::needs("spawns[].agent", "Agent name, from list_agents."),
+    Parameter::needs("spawns[].prompt", "The task. The agent does not see this conversation or the other tasks."),
+    Parameter::takes("spawns[].tools", "Use only these of the agent's tools: names or prefix*; [] for none."),
+    Parameter::takes("spawns[].budget", "Limits for this run and its children together."),
+    Parameter::takes("spawns[].budget.tokens", "Maximum tokens."),
+    Parameter::takes("spawns[].budget.cost", "Maximum cost, in the currency of the server's prices."),
+    Parameter::takes("spawns[].run_timeout_seconds", "Time limit of the run in seconds, from its start."),
+    Parameter::takes("mode", "join (default) waits for all answers; detach returns the ids at once."),
+    Parameter::takes("wait_ms", "Maximum wait in milliseconds; then the call returns and the runs go on."),
+    Parameter::takes(
+        "result_bytes",
+        "Maximum bytes of all answer texts together (default 24576); the longest texts come as outlines.",
+    ),
+];
 
 impl Operation for SpawnRuns {
     type Input = batches::SpawnRuns;
 
     fn card(&self) -> Card {
-        Card::of::<Self::Input>("Start up to 32 runs in one call, whole or not at all, and wait for them or leave them.",
-            Scope::RunsCreate,
-        )
-        .toolset("core")
-        .advice(
-            "Use it to hand several independent tasks out at once; they run side by side within the server's limits, and \
-             one that fails does not stop the others. Results come in the order of the request, each with its index. It \
-             waits for all of them (mode join); long ones may come back unfinished with a hint how to wait on with \
-             get_batch. mode detach answers at once.",
-        )
-        .body_limit(MAX_BATCH_BODY)
-        .stores_key()
+        Card::of::<Self::Input>("Start up to 32 runs in one call, all or none of them.", Scope::RunsCreate)
+            .toolset("core")
+            .told(Told::Batch)
+            .parameters(PARAMETERS)
+            .advice(
+                "Hands independent tasks to agents that work side by side. Results come in the order of the tasks, each with \
+                 its index; one that fails does not stop the others. Long batches may come back unfinished with a batch_id: \
+                 wait with get_batch and do not start them again.",
+            )
+            .body_limit(MAX_BATCH_BODY)
+            .stores_key()
             .detaches::<Self::Input>()
     }
 

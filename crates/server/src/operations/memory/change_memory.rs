@@ -41,9 +41,9 @@ fn change_of(input: &memory::ChangeMemory) -> Result<Change, Failure> {
         (MemoryOp::Merge, Some(value), None, None) => Ok(Change::Merge(value)),
         (MemoryOp::AppendDedupe, Some(value), None, None) => Ok(Change::AppendDedupe(value)),
         (MemoryOp::BoundedList, Some(value), None, Some(limit)) => Ok(Change::BoundedList { value, limit }),
-        (MemoryOp::Incr, ..) => refuse("op incr takes delta, and neither value nor limit"),
-        (MemoryOp::Merge, ..) => refuse("op merge takes value, and neither delta nor limit"),
-        (MemoryOp::AppendDedupe, ..) => refuse("op append_dedupe takes value, and neither delta nor limit"),
-        (MemoryOp::BoundedList, ..) => refuse("op bounded_list takes value and limit, and not delta"),
+        (MemoryOp::Incr, ..) => refuse("op incr takes delta, not value or limit"),
+        (MemoryOp::Merge, ..) => refuse("op merge takes value, not delta or limit"),
+        (MemoryOp::AppendDedupe, ..) => refuse("op append_dedupe takes value, not delta or limit"),
+        (MemoryOp::BoundedList, ..) => refuse("op bounded_list takes value and limit, not delta"),
     }
 }

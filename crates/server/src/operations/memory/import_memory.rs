@@ -36,8 +36,8 @@ fn read(entry: ImportEntry) -> Result<NewEntry, Failure> {
     let ImportEntry { key, value, expires_at } = entry;
     let time = expires_at.map(|text| -> Result<Timestamp, Failure> {
         time_of(&text).ok_or_else(|| {
-            let message = format!("expires_at of the key {key:?} is not a time: {text:?}");
-            Failure::new(FailureKind::Invalid, "bad_time", message).with_hint("write it like 2026-11-16T09:30:00Z")
+            let message = format!("invalid expires_at of the key {key:?}: {text:?}");
+            Failure::new(FailureKind::Invalid, "bad_time", message).with_hint("example: 2026-11-16T09:30:00Z")
         })
     });
     let expires_at = time.transpose()?;

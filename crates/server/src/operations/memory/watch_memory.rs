@@ -65,11 +65,11 @@ fn events(
             }
             Told::CaughtUp => Some(event("caught_up", None, &json!({}))),
             Told::Gap => {
-                Some(event("gap", None, &json!({ "reason": "the stream fell behind: list what matters again" })))
+                Some(event("gap", None, &json!({ "reason": "the stream fell behind; list the keys again" })))
             }
         })
     });
-    let reason = json!({ "reason": format!("removals after revision {after} and before this stream are not told") });
+    let reason = json!({ "reason": format!("removals after revision {after} and before this stream are not reported") });
     let first = (after > 0).then(|| event("gap", None, &reason));
     let warnings = warnings.into_iter().map(|message| event("warning", None, &json!({ "message": message })));
     stream::iter(warnings.collect::<Vec<_>>()).chain(stream::iter(first)).chain(changes).boxed()
@@ -111,7 +111,8 @@ async fn changes(call: &Call<'_>, place: &Place, input: &memory::WatchMemory) ->
         }
     }
     found.sort_by_key(|change| change.revision);
-    let most = call.result_bytes.map_or(found.len(), |most| super::super::fitting(&found, most)).min(MOST_CHANGES);
+    let most =
+        call.result_bytes.map_or(found.len(), |most| super::super::fitting(found.iter(), most)).min(MOST_CHANGES);
     let truncated = found.len() > most;
     found.truncate(most);
     let next = found.last().map_or(after, |change| change.revision);

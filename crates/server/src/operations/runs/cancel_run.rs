@@ -4,20 +4,25 @@ use drawloom_contract::{caller::Scope, failure::Failure};
 use drawloom_wire::runs::{self, Cancelled};
 
 use crate::{
-    operation::{Answer, Call, Card, Operation},
+    operation::{Answer, Call, Card, Operation, Parameter, Told},
     operations::named_run,
 };
 
 pub(crate) struct CancelRun;
 
+const PARAMETERS: &[Parameter] =
+    &[Parameter::needs("run_id", "The run."), Parameter::takes("reason", "Why; it is kept with the run.")];
+
 impl Operation for CancelRun {
     type Input = runs::CancelRun;
 
     fn card(&self) -> Card {
-        Card::of::<Self::Input>("Stop a run and all runs below it.", Scope::RunsCreate)
+        Card::of::<Self::Input>("Stop a run and its child runs.", Scope::RunsCreate)
             .toolset("core")
+            .told(Told::Cancelled)
+            .parameters(PARAMETERS)
             .destructive()
-            .advice("Runs below it stop too. What it has done stays done.")
+            .advice("What it has done stays done.")
             .body_limit(16 * 1024)
     }
 

@@ -8,7 +8,7 @@ use drawloom_contract::{
     ids::{AgentName, RunId},
     journal::Placed,
     record::{Body, Seq},
-    runs::{Interest, Item, LiveTree, Started},
+    runs::{Interest, Item, Live, LiveTree, Started},
     view::RunView,
 };
 use drawloom_wire::{
@@ -22,7 +22,7 @@ use futures::{
 
 use crate::{
     handle::{From, Handle},
-    operation::{Answer, Call, Card, Operation, Precedence},
+    operation::{Answer, Call, Card, Operation, Precedence, Told},
 };
 
 pub(crate) struct FollowRun;
@@ -33,6 +33,7 @@ impl Operation for FollowRun {
     fn card(&self) -> Card {
         Card::of::<Self::Input>("Follow a run's events until it ends.", Scope::RunsRead)
             .toolset("runs")
+            .told(Told::Run)
             .advice("Over MCP it answers once, when the run has ended.")
             .streams()
             .header("last-event-id", "from_seq", Precedence::Header)
@@ -44,6 +45,10 @@ impl Operation for FollowRun {
             Interest::Events => call.app.runs.glance(call.caller, input.run_id).await?,
             Interest::Outcome | Interest::None => call.app.runs.load(call.caller, input.run_id).await?,
         };
+        if input.tree && input.past {
+            let message = "tree and past are both true, but a stream of a tree goes on until its runs have ended";
+            return Err(Failure::new(FailureKind::Invalid, "bad_value", message).with_hint("leave one of them out"));
+        }
         if input.tree && call.interest == Interest::Events {
             let live = call.app.runs.follow_tree(call.caller, view.run).await?;
             return Ok(Answer::Events(tree_events(live, &view, input.from_seq.unwrap_or(0))));
@@ -51,20 +56,34 @@ impl Operation for FollowRun {
         let view = Arc::new(view);
         // The ids of a tree's events are no sequences of the run.
         if let Some(seq) = input.from_seq.filter(|seq| !input.tree && *seq > view.seq) {
-            let message = format!("run {} has {} records; there is none after {seq}", view.run, view.seq);
+            let message = format!("run {} has {} records; from_seq is {seq}", view.run, view.seq);
             return Err(Failure::new(FailureKind::Invalid, "bad_from_seq", message)
-                .with_hint("from_seq and Last-Event-ID are the id of the last event that you saw"));
+                .with_hint("from_seq and Last-Event-ID must be the id of the last event received"));
         }
         let live = match call.interest {
             // From the first record on: events repeat a little of what came before them (a tool's name, a retry's
             // reason), so the stream reads it all and shows what is new.
-            Interest::Events => Some(call.app.runs.follow(call.caller, view.run, 0, Interest::Events).await?),
+            Interest::Events => {
+                let live = call.app.runs.follow(call.caller, view.run, 0, Interest::Events).await?;
+                Some(if input.past && !view.status.is_terminal() { up_to(live, view.seq) } else { live })
+            }
             Interest::Outcome | Interest::None => None,
         };
         let how = How { result_bytes: call.result_bytes, ..How::default() };
         let handle = Handle::run(call.caller.clone(), Started { view, live }, how);
         Ok(Answer::Handle(handle.streamed_from(From::After(input.from_seq.unwrap_or(0)))))
     }
+}
+
+/// Items up to the record `last`.
+fn up_to(live: Live, last: Seq) -> Live {
+    stream::unfold(Some(live), move |live| async move {
+        let mut live = live?;
+        let item = live.next().await?;
+        let is_last = matches!(&item, Ok(Item::Record(record)) if record.seq >= last);
+        Some((item, (!is_last).then_some(live)))
+    })
+    .boxed()
 }
 
 /// What of a tree's runs is shown, and how far.
@@ -100,7 +119,7 @@ impl Tree {
                     }
                 }
                 Some(Err(failure)) => {
-                    tracing::warn!(code = failure.code, error = %failure, "an event stream of a tree broke");
+                    tracing::warn!(code = failure.code, error = %failure, "event stream of a run tree failed");
                     return None;
                 }
                 None => self.over = true,

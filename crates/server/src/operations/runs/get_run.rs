@@ -8,11 +8,24 @@ use drawloom_wire::runs::{self, How, RunResult};
 use crate::{
     handle::{Handle, run_result},
     labels::{self, WHOLE_PROMPT},
-    operation::{Answer, Call, Card, Operation},
+    operation::{Answer, Call, Card, Operation, Parameter, Told},
     operations::named_run,
 };
 
 pub(crate) struct GetRun;
+
+const PARAMETERS: &[Parameter] = &[
+    Parameter::needs("run_id", "The run."),
+    Parameter::takes(
+        "wait_ms",
+        "Maximum wait in milliseconds for the end (45000 suits most hosts). Without it the call returns at once.",
+    ),
+    Parameter::takes(
+        "result_bytes",
+        "Maximum bytes of the answer text (default 24576); a longer text comes as an outline.",
+    ),
+    Parameter::takes("include", "prompt adds what the run was asked; only without wait_ms."),
+];
 
 impl Operation for GetRun {
     type Input = runs::GetRun;
@@ -20,7 +33,9 @@ impl Operation for GetRun {
     fn card(&self) -> Card {
         Card::of::<Self::Input>("Look at a run, or wait for it.", Scope::RunsRead)
             .toolset("core")
-            .advice("Give wait_ms to wait for its end in place of asking again and again. The answer has final_text once it ended.")
+            .told(Told::Run)
+            .parameters(PARAMETERS)
+            .advice("Returns the answer once the run ended. Give wait_ms to wait; do not poll.")
     }
 
     async fn call(&self, call: &Call<'_>, input: Self::Input) -> Result<Answer<RunResult>, Failure> {

@@ -5,8 +5,8 @@ use drawloom_wire::runs::{self, RunPage, RunResult};
 
 use crate::{
     handle::positions,
-    labels,
-    operation::{Answer, Call, Card, Operation},
+    labels, lean,
+    operation::{Answer, Call, Card, Operation, Parameter, Told},
     operations::fitting,
 };
 
@@ -24,13 +24,27 @@ const SEARCHED_RUNS: usize = 2_000;
 
 pub(crate) struct ListRuns;
 
+const PARAMETERS: &[Parameter] = &[
+    Parameter::takes("agent", "Only runs of this agent."),
+    Parameter::takes("status", "Only runs with one of these statuses."),
+    Parameter::takes("batch_id", "Only runs of this batch."),
+    Parameter::takes("parent_run_id", "Only children of this run."),
+    Parameter::takes("max_age_seconds", "Only runs that were started within this many seconds."),
+    Parameter::takes("search", "Only runs whose prompt contains this text. A page may be empty although more follow."),
+    Parameter::takes("include", "prompt adds the beginning of each prompt."),
+    Parameter::takes("before", "The run_id that the page before named, for the next page."),
+    Parameter::takes("limit", "Maximum number of runs (default 50)."),
+];
+
 impl Operation for ListRuns {
     type Input = runs::ListRuns;
 
     fn card(&self) -> Card {
-        Card::of::<Self::Input>("List runs, newest first.", Scope::RunsRead).toolset("core").advice(
-            "Use it to find a run again, or to see what is still going on. Texts are left out; get_run has them.",
-        )
+        Card::of::<Self::Input>("List runs, newest first.", Scope::RunsRead)
+            .toolset("core")
+            .told(Told::Runs)
+            .parameters(PARAMETERS)
+            .advice("Finds a run again, or shows what is still at work. Answers are left out; get_run has them.")
     }
 
     async fn call(&self, call: &Call<'_>, mut input: Self::Input) -> Result<Answer<RunPage>, Failure> {
@@ -54,7 +68,7 @@ impl Operation for ListRuns {
         });
         let mut page = RunPage { runs: runs.collect(), next };
         labels::add(call.app, &views, &mut page.runs, &include, EXCERPT).await?;
-        let kept = call.result_bytes.map_or(page.runs.len(), |most| fitting(&page.runs, most));
+        let kept = call.result_bytes.map_or(page.runs.len(), |most| fitting(page.runs.iter().map(lean::run_row), most));
         if kept < page.runs.len() {
             page.runs.truncate(kept);
             page.next = page.runs.last().map(|row| row.run_id);

@@ -26,9 +26,9 @@ impl Operation for PruneRuns {
 
     async fn call(&self, call: &Call<'_>, input: Self::Input) -> Result<Answer<PruneReport>, Failure> {
         if input.all_tenants && !call.caller.may(Scope::Admin) {
-            let message = format!("all_tenants needs the scope {}", Scope::Admin);
+            let message = format!("all_tenants requires the scope {}", Scope::Admin);
             return Err(Failure::new(FailureKind::Denied, "insufficient_scope", message)
-                .with_hint("leave it out to prune your own tenant"));
+                .with_hint("omit it to prune only your own tenant"));
         }
         let age = Duration::from_secs(input.older_than_seconds);
         let ended_before = earlier(call.app.clock.wall(), age);
@@ -40,7 +40,7 @@ impl Operation for PruneRuns {
         };
         let pruned = pruned.map_err(|error| Failure::of(&error))?;
         if !input.dry_run {
-            tracing::info!(trees = pruned.trees, runs = pruned.runs, records = pruned.records, "runs were pruned");
+            tracing::info!(trees = pruned.trees, runs = pruned.runs, records = pruned.records, "pruned runs");
         }
         Ok(Answer::Value(PruneReport::of(&pruned, ended_before, input.dry_run)))
     }

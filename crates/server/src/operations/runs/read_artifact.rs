@@ -20,11 +20,25 @@ use futures::StreamExt;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::{
-    operation::{Answer, Call, Card, Operation},
+    operation::{Answer, Call, Card, Operation, Parameter, Told},
     operations::artifacts::get_artifact,
 };
 
 pub(crate) struct ReadArtifact;
+
+const PARAMETERS: &[Parameter] = &[
+    Parameter::needs("run_id", "The run."),
+    Parameter::takes(
+        "name",
+        "final_text (default) is the answer, journal everything that happened, or the name of an artifact.",
+    ),
+    Parameter::takes("from_line", "First line, from 1."),
+    Parameter::takes("lines", "Maximum number of lines."),
+    Parameter::takes("offset", "First byte, from 0: go on where the part before ended."),
+    Parameter::takes("max_bytes", "Maximum bytes (default 16384)."),
+    Parameter::takes("grep", "Regular expression: only matching lines, with line numbers."),
+    Parameter::takes("context", "Lines around each match."),
+];
 
 /// How long a search may take; it is looked at between lines.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
@@ -40,10 +54,9 @@ impl Operation for ReadArtifact {
     fn card(&self) -> Card {
         Card::of::<Self::Input>("Read part of a long text of a run, or search it.", Scope::RunsRead)
             .toolset("core")
-            .advice(
-                "Use it when a result has an artifact in place of final_text: the text is long, and the outline says what \
-                 is where. Read only what you need, by lines, by bytes, or with grep.",
-            )
+            .told(Told::Part)
+            .parameters(PARAMETERS)
+            .advice("Use it when an answer came as an outline. Read only what you need: by lines, or with grep.")
     }
 
     async fn call(&self, call: &Call<'_>, input: Self::Input) -> Result<Answer<ArtifactPart>, Failure> {
@@ -62,7 +75,7 @@ impl Operation for ReadArtifact {
         match read.await.map_err(tokio::task::JoinError::try_into_panic) {
             Ok(part) => part.map(Answer::Value),
             Err(Ok(panic)) => std::panic::resume_unwind(panic),
-            Err(Err(_)) => Err(Failure::new(FailureKind::Unavailable, "stopping", "the server is stopping")),
+            Err(Err(_)) => Err(Failure::new(FailureKind::Unavailable, "stopping", "the server is shutting down")),
         }
     }
 }
@@ -77,8 +90,8 @@ async fn turn(call: &Call<'_>) -> Result<OwnedSemaphorePermit, Failure> {
     tokio::select! {
         turn = searches.acquire_owned() => Ok(turn.expect("it is never closed")),
         () = clock.sleep_until(clock.now().after(TURN)) => {
-            let message = format!("{AT_ONCE} searches run already, and others wait");
-            Err(Failure::new(FailureKind::Throttled, "too_many_searches", message).with_hint("search again later"))
+            let message = format!("too many searches: {AT_ONCE} are running and others are waiting");
+            Err(Failure::new(FailureKind::Throttled, "too_many_searches", message).with_hint("retry later"))
         }
     }
 }
@@ -89,7 +102,7 @@ pub(crate) async fn text(call: &Call<'_>, view: RunView, name: &str) -> Result<S
         FINAL_TEXT => view.final_text.ok_or_else(|| {
             let message = format!("run {} is {} and has no final_text", view.run, view.status.as_str());
             Failure::new(FailureKind::NotFound, "no_artifact", message)
-                .with_hint("wait for its end with get_run and wait_ms, or read its journal")
+                .with_hint("wait for it to end with get_run and wait_ms, or read its journal")
         }),
         JOURNAL => journal(call, &view).await,
         written => get_artifact::find(call, &view, written).await.map(|artifact| artifact.text),

@@ -13,21 +13,42 @@ use drawloom_wire::{
 use crate::{
     auth::on_behalf,
     handle::{From, Handle},
-    operation::{Answer, Call, Card, Operation},
+    operation::{Answer, Call, Card, Operation, Parameter, Told},
 };
 
 pub(crate) struct SpawnRun;
+
+const PARAMETERS: &[Parameter] = &[
+    Parameter::needs("agent", "Agent name, from list_agents."),
+    Parameter::needs("prompt", "The task. The agent does not see this conversation: say all that it needs to know."),
+    Parameter::takes(
+        "tools",
+        "Use only these of the agent's tools: names or prefix*; [] for none. Default: all of them.",
+    ),
+    Parameter::takes("budget", "Limits for this run and its children together."),
+    Parameter::takes("budget.tokens", "Maximum tokens."),
+    Parameter::takes("budget.cost", "Maximum cost, in the currency of the server's prices."),
+    Parameter::takes("run_timeout_seconds", "Time limit of the run in seconds, from its start."),
+    Parameter::takes("mode", "join (default) waits for the answer; detach returns the run_id at once."),
+    Parameter::takes("wait_ms", "Maximum wait in milliseconds; then the call returns and the run goes on."),
+    Parameter::takes(
+        "result_bytes",
+        "Maximum bytes of the answer text (default 24576); a longer text comes as an outline.",
+    ),
+];
 
 impl Operation for SpawnRun {
     type Input = runs::SpawnRun;
 
     fn card(&self) -> Card {
-        Card::of::<Self::Input>("Start a run of an agent, and follow it, wait for it or leave it.", Scope::RunsCreate)
+        Card::of::<Self::Input>("Start a run of an agent.", Scope::RunsCreate)
             .toolset("core")
+            .told(Told::Run)
+            .parameters(PARAMETERS)
             .advice(
-                "Use it to hand one task to an agent that works on its own, with its own tools, and to get only its answer \
-                 back. It waits for the end; a long run may come back unfinished with a hint how to wait on with get_run. \
-                 The run goes on whatever happens to this call. Several tasks at once: spawn_runs.",
+                "Hands one task to an agent that works with its own model and tools; only its answer comes back. For several \
+                 independent tasks use spawn_runs. A long run may come back unfinished with its run_id: wait with get_run and \
+                 do not start it again.",
             )
             .streams()
             .stores_key()

@@ -73,7 +73,7 @@ impl Part<'_> {
     /// Takes a record, unless it has more text than is left.
     fn take(&mut self, row: Row<'_>) -> Result<Option<()>> {
         let form = row.get(4)?;
-        let form = Form::of(form).ok_or_else(|| row.wrong(4, format_args!("the unknown form {form}")))?;
+        let form = Form::of(form).ok_or_else(|| row.wrong(4, format_args!("unknown form {form}")))?;
         let body: &str = row.get(5)?;
         let text = text_bytes(form, body, &mut self.blobs)?;
         if !self.found.is_empty() && text > self.left {

@@ -31,7 +31,7 @@ pub(crate) fn read(connection: &Connection, tenant: &Tenant, runs: &[RunId], byt
     for run in runs {
         let prompt = first.first(values![tenant, run], |row| {
             let form = row.get(0)?;
-            let form = Form::of(form).ok_or_else(|| row.wrong(0, format_args!("the unknown form {form}")))?;
+            let form = Form::of(form).ok_or_else(|| row.wrong(0, format_args!("unknown form {form}")))?;
             let body: &str = row.get(1)?;
             let load = |digest| match form {
                 Form::References => blobs.beginning(&digest, bytes),

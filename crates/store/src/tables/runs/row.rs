@@ -187,7 +187,7 @@ fn parent(
     match (run, agent_id, call, index) {
         (Some(run), Some(agent_id), Some(call), Some(index)) => Ok(Some(Parent { run, agent_id, call, index })),
         (None, None, None, None) => Ok(None),
-        _ => Err(Error::Value("a run has half a parent".into())),
+        _ => Err(Error::Value("a run has incomplete parent columns".into())),
     }
 }
 
@@ -195,7 +195,7 @@ fn place(batch: Option<BatchId>, index: Option<u32>) -> Result<Option<BatchPlace
     match (batch, index) {
         (Some(batch), Some(index)) => Ok(Some(BatchPlace { batch, index })),
         (None, None) => Ok(None),
-        _ => Err(Error::Value("a run has half a place in a batch".into())),
+        _ => Err(Error::Value("a run has incomplete batch columns".into())),
     }
 }
 

@@ -37,7 +37,7 @@ fn a_number_is_added_to_and_nothing_else_is() {
     let full = incr(json!(1), Some(json!(u64::MAX)));
     assert_eq!(full, Err(Refusal::Overflow { from: u64::MAX.into(), delta: 1.into() }));
     let text = incr(json!(1), Some(json!("3")));
-    assert_eq!(text, Err(Refusal::WrongType { change: "incr", needed: "a number", found: "a text" }));
+    assert_eq!(text, Err(Refusal::WrongType { change: "incr", needed: "a number", found: "a string" }));
     // A value that is null is there, and is no number.
     assert!(incr(json!(1), Some(Value::Null)).is_err());
 }

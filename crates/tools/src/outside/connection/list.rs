@@ -57,7 +57,7 @@ impl Connection {
             // Before anything of it is cut.
             let page = self.end.redactor.clean(page).into_inner();
             let Some(tools) = page::tools(&page) else {
-                return Err(NoList::of("it answered tools/list without a list of tools"));
+                return Err(NoList::of("its response to tools/list has no list of tools"));
             };
             for tool in tools.map(Listed::read) {
                 kept += tool.length();
@@ -82,11 +82,9 @@ impl Connection {
         match self.ask(asked).await.0 {
             Ok(ServerResult::ListToolsResult(page)) => Ok(serde_json::to_value(page).unwrap_or_default()),
             Ok(ServerResult::CustomResult(page)) => Ok(page.0),
-            Ok(_) => Err(NoList::of("it answered tools/list with something else")),
+            Ok(_) => Err(NoList::of("unexpected response to tools/list")),
             Err(ServiceError::TransportClosed) => Err(NoList::of(self.why().await)),
-            Err(ServiceError::McpError(error)) => {
-                Err(quoted(&format!("it answered tools/list with an error: {}", error.message)))
-            }
+            Err(ServiceError::McpError(error)) => Err(quoted(&format!("tools/list failed: {}", error.message))),
             Err(error) => Err(NoList { is_session_lost: is_session_lost(&error), ..quoted(&error.to_string()) }),
         }
     }

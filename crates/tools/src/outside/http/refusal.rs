@@ -112,9 +112,9 @@ impl Http {
             }
         }
         let said = match target {
-            _ if is_auth => format!("HTTP {status}: it does not accept the credential"),
+            _ if is_auth => format!("HTTP {status}: credential rejected"),
             Some(target) => format!(
-                "HTTP {status}: it leads on to {target}, and redirects are not followed; put the final address into `url`"
+                "HTTP {status}: redirects to {target}, and redirects are not followed; set `url` to the final address"
             ),
             None => format!("HTTP {status} ({kind}): {}", self.begin(&body)),
         };

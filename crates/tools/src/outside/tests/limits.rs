@@ -93,12 +93,15 @@ async fn cross(limit: &Limit) -> String {
         }
         "outside_start_time" => {
             let (url, _) = super::silence().await;
-            warned(&*server(url, 200).offer().await, "it did not say within 200 ms which tools it has")
+            warned(&*server(url, 200).offer().await, "timed out after 200 ms listing its tools")
         }
         "outside_result_bytes" => {
             let text = "x".repeat(most(limit) + 1);
-            calling(move |asked| asked.result("", &json!({"content": [{"type": "text", "text": text}]})), "[cut: ")
-                .await
+            calling(
+                move |asked| asked.result("", &json!({"content": [{"type": "text", "text": text}]})),
+                "[truncated: ",
+            )
+            .await
         }
         "outside_server_name_bytes" => {
             let config = json!({"x".repeat(most(limit) + 1): {"command": ["x"]}});
@@ -120,18 +123,18 @@ async fn cross(limit: &Limit) -> String {
             calling(move |asked| events(asked, &comment), "a stream of more than").await
         }
         "outside_unasked_bytes" => {
-            printing(format!("{}\n", "x".repeat(1 << 20)).repeat((most(limit) >> 20) + 1), "that answer nothing").await
+            printing(format!("{}\n", "x".repeat(1 << 20)).repeat((most(limit) >> 20) + 1), "unsolicited bytes").await
         }
         "outside_open_requests" => {
-            printing((0..=most(limit)).map(ask).collect(), "requests without taking the answers").await
+            printing((0..=most(limit)).map(ask).collect(), "requests without reading the responses").await
         }
         "outside_open_requests_per_stream" => {
             let asks: String = (0..=most(limit)).map(|id| format!("data: {}\n", ask(id))).collect();
-            calling(move |asked| events(asked, &asks), "requests without taking the answers").await
+            calling(move |asked| events(asked, &asks), "requests without reading the responses").await
         }
         "outside_tools" => {
             let tools: Vec<Value> = (0..=most(limit)).map(|number| tool(&format!("t{number}"), json!({}))).collect();
-            listing(tools.into(), "1 tools of `mcp__out__*` are left out").await
+            listing(tools.into(), "1 tools of `mcp__out__*` omitted").await
         }
         "outside_list_pages" | "outside_listed_tools" | "outside_list_bytes" => pages(limit).await,
         "outside_tool_name_bytes" => {
@@ -141,18 +144,18 @@ async fn cross(limit: &Limit) -> String {
             let described = json!([{"name": "t", "description": "x".repeat(most(limit) + 1), "inputSchema": {}}]);
             let url = answering(move |asked| asked.older("s", &described)).await;
             let card = server(url, 30_000).offer().await.tools[0].card();
-            (if card.description.contains("[cut: ") { "truncated" } else { "whole" }).into()
+            (if card.description.contains("[truncated: ") { "truncated" } else { "whole" }).into()
         }
         "outside_schema_bytes" => {
-            listing(json!([tool("t", json!({"description": "x".repeat(most(limit))}))]), "are allowed").await
+            listing(json!([tool("t", json!({"description": "x".repeat(most(limit))}))]), "the limit is").await
         }
         "outside_schema_depth" => {
             let deep = (0..=most(limit)).fold(json!({}), |below, _| json!({"items": below}));
-            listing(json!([tool("t", json!({"properties": {"a": deep}}))]), "nested more than 24 deep").await
+            listing(json!([tool("t", json!({"properties": {"a": deep}}))]), "nested more than 24 levels deep").await
         }
         "outside_property_name_bytes" => {
             let named = json!({"properties": {"x".repeat(most(limit) + 1): {}}});
-            listing(json!([tool("t", named)]), "its input schema is not valid").await
+            listing(json!([tool("t", named)]), "invalid input schema").await
         }
         other => panic!("no test crosses the limit `{other}`: add one here"),
     }
@@ -182,7 +185,7 @@ async fn pages(limit: &Limit) -> String {
         asked.result("", &json!({"tools": tools, "nextCursor": "on"}))
     })
     .await;
-    warned(&*server(url, 60_000).offer().await, "goes on for longer than anybody looks")
+    warned(&*server(url, 60_000).offer().await, "is too long; the rest is omitted")
 }
 
 #[tokio::test]

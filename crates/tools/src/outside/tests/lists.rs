@@ -32,7 +32,7 @@ async fn a_list_is_cut_at_the_sum_of_what_is_kept() {
     assert_eq!(pages.load(Ordering::SeqCst), 4);
     assert_eq!(offer.tools.len(), 4 * 1024 * 1024 / 60_050);
     let text = &offer.remarks[0].text;
-    assert!(text.starts_with("the list of `mcp__out__*` goes on for longer than anybody looks"), "{text}");
+    assert!(text.starts_with("the tool list of `mcp__out__*` is too long"), "{text}");
 }
 
 #[tokio::test]
@@ -54,8 +54,8 @@ async fn one_odd_tool_does_not_take_the_headers_of_the_others() {
     assert_eq!(
         remarks,
         [
-            "`mcp__out__odd` is left out: its input schema is no JSON object",
-            "`mcp__out__task` is left out: it can only be called as a task, which is not supported"
+            "`mcp__out__odd` omitted: its input schema is not a JSON object",
+            "`mcp__out__task` omitted: it can only be called as a task, which is not supported"
         ]
     );
     let arguments = json!({"region": "north"}).as_object().expect("an object").clone();

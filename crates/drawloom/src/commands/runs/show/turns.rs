@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use drawloom_contract::record::Status;
 use drawloom_wire::events::Event;
 use serde_json::{Value, json};
 
@@ -15,7 +16,7 @@ use crate::{
 const REASON_LINES: usize = 4;
 
 /// One line for each turn and each call, and more for a call that failed or when all of it is asked for.
-pub(super) fn show(output: &Output, events: &[Event], currency: &str, calls: Calls) {
+pub(super) fn show(output: &Output, events: &[Event], status: Status, currency: &str, calls: Calls) {
     let width = output.width().unwrap_or(USUAL_WIDTH).saturating_sub(8);
     let mut open: BTreeMap<Option<u64>, Value> = BTreeMap::new();
     let mut lines = Vec::new();
@@ -41,10 +42,11 @@ pub(super) fn show(output: &Output, events: &[Event], currency: &str, calls: Cal
             _ => {}
         }
     }
-    // Calls that have no result: the run ended, or was interrupted, before it came.
+    // Calls that are being made, or whose run ended before their result came.
+    let stands = if status.is_terminal() { "no result" } else { "running" };
     for asked in open.values() {
         let head = tool_head(asked, width.saturating_sub(14));
-        lines.push(format!("     {} {head}  (no result)", output.styled(Style::Notice, "…")));
+        lines.push(format!("     {} {head}  ({stands})", output.styled(Style::Notice, "…")));
     }
     // A single turn without calls is the text below.
     if lines.len() > 1 {

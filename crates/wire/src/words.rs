@@ -1,4 +1,4 @@
-//! Numbers as people say them.
+//! Numbers as people say them, in terminals and in answers for models.
 
 use drawloom_contract::money::Amount;
 
@@ -52,7 +52,7 @@ pub fn money(amount: Amount, currency: &str) -> String {
 }
 
 /// What `~` means before an amount of money.
-pub const ASSUMED: &str = "~ part of this cost is assumed: the provider did not report what was used";
+pub const ASSUMED: &str = "~ estimated: the provider did not report what some calls used";
 
 /// Money that was spent, marked with `~` when a part of it is assumed.
 pub fn assumed_money(amount: Amount, assumed: Option<Amount>, currency: &str) -> String {

@@ -1,0 +1,133 @@
+//! What a terminal shows while a batch runs: a line for each run, or one bar for many.
+
+use drawloom_contract::{ids::RunId, record::Status};
+use drawloom_wire::{batches::MAX_SPAWNS, events::Event};
+use futures::StreamExt as _;
+use indicatif::{MultiProgress, ProgressBar};
+
+use crate::{
+    cli::Quiet,
+    commands::Session,
+    connect::Connection,
+    exit::CommandError,
+    output::{Output, count},
+};
+
+/// A terminal with fewer columns has no space for figures beside the prompts.
+const NARROW: usize = 72;
+
+/// Progress over all runs.
+pub(super) enum Board {
+    /// A line for each run.
+    Lines(Lines),
+    /// One bar.
+    Bar(ProgressBar),
+    /// Nothing.
+    None,
+}
+
+impl Board {
+    pub(super) fn new(output: &Output, total: usize, ids: Quiet) -> Self {
+        match total <= MAX_SPAWNS {
+            _ if ids.quiet => Self::None,
+            true => Self::Lines(Lines(output.lines(total))),
+            false => Self::Bar(output.bar(total as u64, "runs")),
+        }
+    }
+
+    /// Shows that a run has ended.
+    pub(super) fn ended(&self, slot: usize) {
+        match self {
+            Self::Lines(lines) => lines.0.1[slot].finish(),
+            Self::Bar(bar) => bar.inc(1),
+            Self::None => {}
+        }
+    }
+
+    /// Follows a run to its end, when each run has its line.
+    pub(super) async fn follow(
+        &self,
+        session: &Session,
+        connection: &Connection,
+        run: RunId,
+        (slot, index): (usize, usize),
+        head: String,
+    ) -> Result<(), CommandError> {
+        let Self::Lines(lines) = self else { return Ok(()) };
+        if !session.output.shows_progress() {
+            return Ok(());
+        }
+        let (line, width) = (&lines.0.1[slot], session.output.width());
+        let mut progress = Progress { index, head, status: "queued", turn: 0, tokens: 0 };
+        line.set_message(progress.words(width));
+        let mut events = connection.backend.follow(run, 0).await?;
+        while let Some(event) = events.next().await {
+            progress.apply(&event?);
+            line.set_message(progress.words(width));
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Board {
+    fn drop(&mut self) {
+        if let Self::Bar(bar) = self {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+/// Lines of progress, which are removed from the screen at the end and when the command is interrupted: the table says the
+/// same, better.
+pub(super) struct Lines((MultiProgress, Vec<ProgressBar>));
+
+impl Drop for Lines {
+    fn drop(&mut self) {
+        for line in &self.0.1 {
+            line.finish_and_clear();
+        }
+        // A terminal that is gone shows nothing.
+        drop(self.0.0.clear());
+    }
+}
+
+/// How far a run is.
+struct Progress {
+    index: usize,
+    head: String,
+    status: &'static str,
+    turn: u64,
+    tokens: u64,
+}
+
+impl Progress {
+    fn apply(&mut self, event: &Event) {
+        let data = event.json();
+        match &*event.name {
+            "started" | "retry" | "tool_result" => self.status = "running",
+            "waiting" => self.status = "waiting",
+            "message" => self.turn = data["turn"].as_u64().unwrap_or(self.turn),
+            "usage" => {
+                let tokens =
+                    ["input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"];
+                self.tokens += tokens.iter().filter_map(|key| data["usage"][key].as_u64()).sum::<u64>();
+            }
+            "done" => self.status = "completed",
+            "error" => {
+                self.status = Status::ALL
+                    .iter()
+                    .find(|status| data["status"] == status.as_str())
+                    .map_or("failed", |status| status.as_str());
+            }
+            _ => {}
+        }
+    }
+
+    fn words(&self, width: Option<usize>) -> String {
+        let Self { index, head, status, turn, tokens } = self;
+        if width.is_some_and(|width| width < NARROW) {
+            return format!("{index:>2}  {status:<9}  {head}");
+        }
+        format!("{index:>2}  {status:<9}  turn {turn:<3} {:>8} tokens  {head}", count(*tokens))
+    }
+}
