@@ -182,8 +182,9 @@ fn aliases_are_renamed_and_both_spellings_at_once_are_refused() {
     assert_eq!(config.agents["a"].tools, Some(vec!["Read".into()]));
     assert_eq!(
         mistakes(&["agents:\n  a: { tools: [], allowed_tools: [Read] }"]),
-        ["a.yaml:2:19: agents.a.allowed_tools: is another spelling of tools, and both are there (leave allowed_tools \
-             out)"]
+        [
+            "a.yaml:2:19: agents.a.allowed_tools: is another spelling of tools, and both are given (remove allowed_tools)"
+        ]
     );
 }
 

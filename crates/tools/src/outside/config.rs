@@ -319,7 +319,7 @@ mod tests {
         );
         assert_eq!(
             wrong(json!({"a": {"command": ["x"], "env": {"TOKEN": "sk-123 secret"}}})),
-            ["a.env.TOKEN: expected the name of an environment variable"]
+            ["a.env.TOKEN: not the name of an environment variable"]
         );
         assert_eq!(
             wrong(json!({"a": {"url": "http://h", "headers_env": {"Mcp-Session-Id": "X"}}})),

@@ -87,8 +87,8 @@ fn files_of_a_skill_that_are_left_out_and_keys_that_stand_twice_are_reported() {
         "a repository is not copied",
         "a link is not copied",
         "notes.md",
-        "key \\\"tools\\\" stands here a second time",
-        "key \\\"description\\\" stands here a second time",
+        "duplicate key \\\"tools\\\"",
+        "duplicate key \\\"description\\\"",
     ] {
         assert!(report.contains(part), "{part:?} is not in {report}");
     }

@@ -62,7 +62,7 @@ fn a_credential_that_is_wrong_or_missing_is_said() {
     let said = "NOT_SET_HERE, which holds its credential, is not set";
     assert!(warning.as_str().is_some_and(|text| text.contains(said)), "{warning}");
     let ran = play.finish(&["validate"]).exits(0);
-    assert!(ran.stdout.contains("the variable NOT_SET_HERE is not set: MCP server out cannot be asked"), "{ran:#?}");
+    assert!(ran.stdout.contains("NOT_SET_HERE is not set; MCP server out is disabled"), "{ran:#?}");
 }
 
 #[test]
@@ -105,7 +105,7 @@ fn a_token_in_place_of_a_name_is_refused_and_not_shown() {
         assert!(!ran.stdout.contains("aaaaaaaa") && !ran.stderr.contains("aaaaaaaa"), "{ran:#?}");
     }
     let ran = play.finish(&["validate"]).exits(2);
-    assert!(ran.stderr.contains("expected the name of an environment variable"), "{ran:#?}");
+    assert!(ran.stderr.contains("not the name of an environment variable"), "{ran:#?}");
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn a_credential_that_no_header_can_carry_is_refused_and_not_shown() {
     play.config["mcp_servers"]["out"] = json!({"url": "http://127.0.0.1:1/mcp", "bearer_env": "MCP_BEARER"});
     play.write();
     let ran = play.finish(&["validate"]).exits(2);
-    assert!(ran.stderr.contains("a line end or another control character"), "{ran:#?}");
+    assert!(ran.stderr.contains("a line break or another control character"), "{ran:#?}");
     assert!(!ran.stderr.contains("canary"), "{ran:#?}");
 }
 
