@@ -21,8 +21,8 @@ use crate::{
 const ANSWERED: &str = "answered";
 
 /// What the model is told of a call that nobody knows the outcome of.
-pub(crate) const IN_DOUBT: &str = "in doubt: the process ended while this call was under way, so it may or may not have happened. \
-                        Find out before you do it again.";
+pub(crate) const IN_DOUBT: &str = "in doubt: the server process ended during this call, so it may or may not have taken effect. Check before \
+                        you repeat it.";
 
 /// A run that is killed. `inspect` says what is wrong after a crash and restart, or what came of it: it gets the root's id
 /// and result.

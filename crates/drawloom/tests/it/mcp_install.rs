@@ -79,7 +79,7 @@ fn a_file_that_cannot_be_read_is_left_alone() {
     let no_scope = install(&home, &["--client", "windsurf", "--scope", "project"]).exits(2);
     assert!(no_scope.stderr.contains("--scope user"), "{}", no_scope.stderr);
     let bad = install(&home, &["--client", "claude", "--upstream", "nowhere"]).exits(2);
-    assert!(bad.stderr.contains("example: http://127.0.0.1:8787"), "{}", bad.stderr);
+    assert!(bad.stderr.contains("write it like http://127.0.0.1:8787"), "{}", bad.stderr);
 }
 
 #[test]

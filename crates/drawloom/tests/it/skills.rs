@@ -72,7 +72,7 @@ fn agents_cannot_change_the_folders_of_skills() {
         |prompt: &str| home.run(&["run", "writer", prompt, "--embedded", "--config", "drawloom.yaml"]).exits(0).stdout;
     for prompt in ["plant", "another", "linked"] {
         let said = run(prompt);
-        assert!(said.contains("agents may read it but not change it"), "{prompt}: {said}");
+        assert!(said.contains("agents can read it but not change it"), "{prompt}: {said}");
     }
     let said = run("shell");
     assert!(said.contains("done") && said.contains("weave"), "{said}");

@@ -142,10 +142,10 @@ fn without_a_grant_there_is_nothing_to_use_and_servers_stay_off() {
 fn agents_cannot_write_the_folder_and_volumes_inside_it_must_be_read_only() {
     let home = home("{ tools: [Write], volumes: [notes] }");
     let ran = home.run(&["run", "reviewer", "plant it", "--embedded", "--config", "drawloom.yaml"]);
-    assert!(ran.stdout.contains("agents may read it but not change it"), "{ran:?}");
+    assert!(ran.stdout.contains("agents can read it but not change it"), "{ran:?}");
     assert!(!home.path().join("project/.claude/agents/evil.md").exists());
     let ran = home.run(&["run", "reviewer", "swap it", "--embedded", "--config", "drawloom.yaml"]);
-    assert!(ran.stdout.contains("agents may read it but not change it"), "{ran:?}");
+    assert!(ran.stdout.contains("agents can read it but not change it"), "{ran:?}");
     let inside = format!(
         "{CONFIG}  inside: {{ path: project/.claude/agents, mode: rw }}\nsources:\n  - claude: project/.claude\n"
     );

@@ -110,7 +110,7 @@ fn another_users_config_data_and_server_are_out_of_reach() {
 
     // The server wants Ann's token, and Bob cannot read it.
     let called = machine.run(BOB, &["runs", "list", "--url", url]).exits(2);
-    assert!(called.stderr.contains("wants a token"), "{called:?}");
+    assert!(called.stderr.contains("a token is required"), "{called:?}");
     let read = machine.run(BOB, &["runs", "list", "--data-dir", &data]);
     assert!(read.code != 0 && !read.stdout.contains("secret"), "{read:?}");
 

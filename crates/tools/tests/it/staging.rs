@@ -120,7 +120,7 @@ async fn what_others_changed_while_the_server_was_down_is_not_overwritten() {
     call.make().await.expect("it works");
     assert_eq!(room.get("old.txt"), "now nobody else's");
     let Verdict::Happened(said) = call.verdict().await else { panic!("it happened") };
-    assert!(said.ends_with("[others have changed the file as well; read it again]"), "{said}");
+    assert!(said.ends_with("[the file was also changed by others; read it again]"), "{said}");
 }
 
 #[tokio::test]

@@ -130,7 +130,7 @@ async fn the_first_request_is_told_soon_that_nobody_is_there() {
     host.request("server-discover-probe-1", "server/discover", json!({})).await;
     let answer = host.next().await;
     let message = answer["error"]["message"].as_str().expect("text");
-    assert!(message.contains("within 8 s") && message.contains("no connection to"), "{message}");
+    assert!(message.contains("within 8 s") && message.contains("cannot connect to"), "{message}");
 }
 
 #[tokio::test]

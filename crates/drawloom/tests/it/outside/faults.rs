@@ -55,8 +55,8 @@ fn a_program_that_dies_is_started_again_and_the_call_says_how_it_died() {
     let said = played.failure(0);
     assert!(
         said.starts_with(
-            "the MCP server out failed while `die` was under way: it exited with code 3; last output: these are my last \
-             words. Whether the call had an effect is not known"
+            "the MCP server out failed during `die`: it exited with code 3; last output: these are my last words. The call \
+             may have taken effect"
         ),
         "{said}"
     );
@@ -67,7 +67,7 @@ fn a_program_that_dies_is_started_again_and_the_call_says_how_it_died() {
 fn a_server_elsewhere_that_dies_is_reached_again_when_it_is_back() {
     let mut play = Play::new(Wire::Http, &["era=legacy"]).turn("die", json!({})).turn("echo", json!({"text": "x"}));
     let played = play.run();
-    assert!(played.failure(0).starts_with("the MCP server out failed while `die` was under way"), "{played:#?}");
+    assert!(played.failure(0).starts_with("the MCP server out failed during `die`"), "{played:#?}");
     assert!(played.failure(1).contains("was not called: the MCP server out is not available: "), "{played:#?}");
     let port = format!("port={}", play.remote.as_ref().expect("a server").port());
     play.remote = Some(Remote::start(&["era=legacy", &port], &[]));
@@ -101,7 +101,7 @@ fn a_server_that_keeps_dying_is_left_alone_for_a_while() {
         .turn("die", json!({}))
         .turn("echo", json!({"text": "x"}))
         .run();
-    assert!(played.failure(2).contains("failed while `die` was under way"), "{played:#?}");
+    assert!(played.failure(2).contains("failed during `die`"), "{played:#?}");
     let said = played.failure(3);
     assert!(
         said.starts_with("`echo` was not called: the MCP server out keeps exiting: it exited with code 3"),

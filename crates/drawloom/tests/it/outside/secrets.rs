@@ -56,7 +56,7 @@ fn a_credential_that_is_wrong_or_missing_is_said() {
     let mut play = Play::new(Wire::Stdio, &[]).variable("MCP_BEARER", "another-token");
     play.config["mcp_servers"]["out"] = json!({"url": remote.url, "bearer_env": "MCP_BEARER"});
     let warning = play.run().result["warnings"][0].clone();
-    assert!(warning.as_str().is_some_and(|text| text.contains("it does not accept the credential")), "{warning}");
+    assert!(warning.as_str().is_some_and(|text| text.contains("credential rejected")), "{warning}");
     play.config["mcp_servers"]["out"]["bearer_env"] = "NOT_SET_HERE".into();
     let warning = play.run().result["warnings"][0].clone();
     let said = "NOT_SET_HERE, which holds its credential, is not set";
