@@ -58,7 +58,7 @@ fn run(kill: Option<&str>) -> (Vec<Value>, Value, Vec<String>) {
 fn killed_around_any_write_of_an_artifact_a_run_ends_as_if_nothing_had_happened() {
     let (told, kept, points) = run(None);
     assert!(told[0].as_str().is_some_and(|text| text.contains("\"bytes\":4")), "{told:?}");
-    assert!(told[1].as_str().is_some_and(|text| text.contains("there is an artifact a.md")), "{told:?}");
+    assert!(told[1].as_str().is_some_and(|text| text.contains("artifact a.md already exists")), "{told:?}");
     assert_eq!((&kept[0]["bytes"], &kept[1]), (&json!(6), &Value::Null));
     let points: Vec<&String> = points.iter().filter(|point| point.contains(":value")).collect();
     assert_eq!(points.len(), 5, "the second write is refused, so it has no point after it: {points:?}");

@@ -63,7 +63,7 @@ fn a_model_chooses_its_children_from_the_schema_alone() {
     let said = done["final_text"].as_str().unwrap_or_default();
     assert!(said.contains("one") && said.contains("two") && !said.contains("error"), "{done}");
     let done = run(&server, "lead", "wrong");
-    assert!(done["final_text"].as_str().is_some_and(|said| said.contains("it may spawn one, two")), "{done}");
+    assert!(done["final_text"].as_str().is_some_and(|said| said.contains("allowed agents: one, two")), "{done}");
 }
 
 #[test]
@@ -72,7 +72,7 @@ fn a_tool_whose_gate_is_empty_is_not_offered_and_a_call_names_the_gate() {
     let server = case.start(&json!({ "sync": false }));
     let done = run(&server, "bare", "x");
     let said = done["final_text"].as_str().unwrap_or_default();
-    for gate in ["the gate `agents`", "`mode: rw` under `volumes`", "the gate `hosts`"] {
+    for gate in ["`agents` in its definition is empty", "`mode: rw` under `volumes`", "`hosts` of this agent is empty"] {
         assert!(said.contains(gate), "{gate}: {done}");
     }
     let events = crate::kill::events(&server.url, done["run_id"].as_str().expect("an id"));
