@@ -291,7 +291,7 @@ mod tests {
             wrong(json!({"web": {"url": "https://host/mcp", "bearer_env": "T", "headers_env": {"X-Key": "K"}}})),
             Vec::<String>::new()
         );
-        assert_eq!(wrong(json!({"a": {}})), ["a: neither `command` nor `url` is set"]);
+        assert_eq!(wrong(json!({"a": {}})), ["a: the server has neither `command` nor `url`"]);
         assert_eq!(
             wrong(json!({"a": {"command": ["x"], "url": "http://h"}}))[0],
             "a.url: `command` and `url` cannot be combined"
