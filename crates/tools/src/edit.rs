@@ -116,8 +116,9 @@ fn plan(opened: &Opened, input: &Input, redactor: &Redactor, stop: &AtomicBool) 
     check_write_path(opened, &path)?;
     let shown = opened.place.path.display();
     let (file, size) = open_regular(opened)?;
-    let too_large =
-        |size: u64| ToolError::Failed(format!("{shown}: the file has {size} bytes; the limit for Edit is {MOST_BYTES}"));
+    let too_large = |size: u64| {
+        ToolError::Failed(format!("{shown}: the file has {size} bytes; the limit for Edit is {MOST_BYTES}"))
+    };
     if size > MOST_BYTES as u64 {
         return Err(too_large(size));
     }
@@ -125,8 +126,7 @@ fn plan(opened: &Opened, input: &Input, redactor: &Redactor, stop: &AtomicBool) 
     let mut file = Stoppable { file: file.take(MOST_BYTES as u64 + 1), stop };
     file.read_to_end(&mut bytes).map_err(|error| failed(&opened.place.path, &error))?;
     let before = Digest::of(&bytes);
-    let text = String::from_utf8(bytes)
-        .map_err(|_| ToolError::Failed(format!("{shown}: not UTF-8 text")))?;
+    let text = String::from_utf8(bytes).map_err(|_| ToolError::Failed(format!("{shown}: not UTF-8 text")))?;
     let old = as_the_file_has_it(&text, &input.old_string);
     let places: Vec<usize> = text.match_indices(&old).map(|(at, _)| at).collect();
     let (first, note) = match places.as_slice() {

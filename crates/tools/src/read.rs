@@ -147,7 +147,10 @@ fn exact(opened: &Opened, mut file: File, size: u64, input: &Input, redactor: &R
         return Err(ToolError::Failed(format!("{}: not UTF-8 text from byte {from} on", path.display())));
     };
     if text.is_empty() && !bytes.is_empty() {
-        return Err(ToolError::Failed(format!("{}: the file ends in the middle of a character, at byte {from}", path.display())));
+        return Err(ToolError::Failed(format!(
+            "{}: the file ends in the middle of a character, at byte {from}",
+            path.display()
+        )));
     }
     let end = from + text.len() as u64;
     let text = masked(redactor, &around, start..start + text.len());

@@ -53,7 +53,9 @@ fn ended(end: End, seconds: u32) -> String {
 
 fn over(Exceeded { resource, used, most }: Exceeded) -> String {
     match resource {
-        Resource::Memory => format!("it used {used} bytes of memory; the limit is {most} (tools.bash.max_memory_bytes)"),
+        Resource::Memory => {
+            format!("it used {used} bytes of memory; the limit is {most} (tools.bash.max_memory_bytes)")
+        }
         Resource::Processes => {
             format!("it had {used} processes and threads; the limit is {most} (tools.bash.max_processes)")
         }

@@ -78,7 +78,9 @@ pub(super) fn possible_causes(output: &str, command: &Command, limited: Option<E
         unseen.then_some(
             "only the volume, the system's programs and libraries, and tools.bash.readable_paths are visible",
         ),
-        too_many.then_some("the number of processes and threads of a command is limited; tools.bash.max_processes changes that"),
+        too_many.then_some(
+            "the number of processes and threads of a command is limited; tools.bash.max_processes changes that",
+        ),
         calls.then_some(
             "system calls that access other processes, mount or trace are not allowed; no setting changes that",
         ),

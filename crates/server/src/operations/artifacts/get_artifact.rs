@@ -31,7 +31,8 @@ impl Operation for GetArtifact {
         let view = call.app.runs.glance(call.caller, input.run_id).await?;
         let Artifact { about, text } = find(call, &view, &input.name).await?;
         if let Some(most) = call.result_bytes.filter(|most| about.bytes > *most) {
-            let message = format!("artifact {} has {} bytes; the limit for this response is {most}", about.name, about.bytes);
+            let message =
+                format!("artifact {} has {} bytes; the limit for this response is {most}", about.name, about.bytes);
             return Err(Failure::new(FailureKind::TooLarge, "artifact_too_large", message)
                 .with_hint("read it in parts with read_artifact"));
         }

@@ -64,12 +64,11 @@ fn events(
                 change(told).map(|change| event("change", Some(change.revision), &change))
             }
             Told::CaughtUp => Some(event("caught_up", None, &json!({}))),
-            Told::Gap => {
-                Some(event("gap", None, &json!({ "reason": "the stream fell behind; list the keys again" })))
-            }
+            Told::Gap => Some(event("gap", None, &json!({ "reason": "the stream fell behind; list the keys again" }))),
         })
     });
-    let reason = json!({ "reason": format!("removals after revision {after} and before this stream are not reported") });
+    let reason =
+        json!({ "reason": format!("removals after revision {after} and before this stream are not reported") });
     let first = (after > 0).then(|| event("gap", None, &reason));
     let warnings = warnings.into_iter().map(|message| event("warning", None, &json!({ "message": message })));
     stream::iter(warnings.collect::<Vec<_>>()).chain(stream::iter(first)).chain(changes).boxed()

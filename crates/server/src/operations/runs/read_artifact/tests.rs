@@ -41,8 +41,11 @@ fn what_cannot_be_read_or_searched_is_a_typed_failure() {
     let beyond = runs::ReadArtifact { from_line: Some(9), ..runs::ReadArtifact::new(run) };
     let giant = runs::ReadArtifact { grep: Some(r"\w{100}".into()), ..runs::ReadArtifact::new(run) };
     let broken = runs::ReadArtifact { grep: Some("(".into()), ..runs::ReadArtifact::new(run) };
-    let cases =
-        [(beyond, "bad_range", "line 9 is out of range"), (giant, "bad_pattern", "too large"), (broken, "bad_pattern", "invalid")];
+    let cases = [
+        (beyond, "bad_range", "line 9 is out of range"),
+        (giant, "bad_pattern", "too large"),
+        (broken, "bad_pattern", "invalid"),
+    ];
     for (ask, code, wanted) in cases {
         let failure = read(&ask, "one\ntwo\n", &ticking(0)).expect_err(wanted);
         assert_eq!((failure.kind, failure.code), (FailureKind::Invalid, code));
