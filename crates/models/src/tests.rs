@@ -49,7 +49,7 @@ fn what_means_nothing_to_a_driver_is_named() {
         ),
         (json!({ "driver": "openai", "options": { "rules": [{ "text": "x" }] } }), "providers.p.options.rules"),
         (json!({ "driver": "openai", "options": { "seed": 1 } }), "by the driver `openai`"),
-        (json!({ "driver": "openai", "base_url": "ftp://x" }), "password; example: https://"),
+        (json!({ "driver": "openai", "base_url": "ftp://x" }), "password; write it like https://"),
         (json!({ "driver": "openai", "base_url": "http://" }), "not an absolute URL"),
         (json!({ "driver": "openai", "base_url": "http://me:hunter2@h" }), "invalid providers.p.base_url"),
     ];

@@ -271,10 +271,13 @@ impl Working<'_> {
     async fn finish(&self, ids: Quiet) -> Result<Exit, CommandError> {
         let (results, warnings) = self.results().await?;
         let results: Vec<RunResult> = results.into_values().collect();
-        let already_done = self.already_done.borrow();
+        let already_done = {
+            let known = self.already_done.borrow();
+            results.iter().filter(|run| known.contains(&run.run_id)).count()
+        };
         let outcome = Outcome {
             batches: self.accepted.borrow().iter().map(|one| one.spawned.batch_id).collect(),
-            already_done: results.iter().filter(|run| already_done.contains(&run.run_id)).count(),
+            already_done,
             not_started: self.plan.spawns.len() - results.len(),
             warnings,
             is_continued: self.plan.is_continued(),

@@ -1,7 +1,10 @@
 //! A number with a unit, such as `30s` or `2GB`, where the key says the unit: what to write in its place.
 
+/// Units as people write them, each with how much of the key's own unit it is.
+type Units = &'static [(&'static str, f64)];
+
 /// How much of a key's unit one of a written unit is. Ends of keys, units of that kind, and the word for people.
-const KINDS: &[(&str, &str, &[(&str, f64)])] = &[
+const KINDS: &[(&str, &str, Units)] = &[
     ("_ms", "milliseconds", &[("ms", 1.0), ("s", 1e3), ("m", 60e3), ("min", 60e3), ("h", 3_600e3), ("d", 86_400e3)]),
     ("_seconds", "seconds", &[("ms", 1e-3), ("s", 1.0), ("m", 60.0), ("min", 60.0), ("h", 3_600.0), ("d", 86_400.0)]),
     ("_days", "days", &[("h", 1.0 / 24.0), ("d", 1.0), ("w", 7.0), ("y", 365.0)]),

@@ -102,8 +102,7 @@ pub(super) fn budgets(
         // What a model costs does not depend on the key.
         let keyless = || {
             let provider = config.providers.get(&name.provider)?;
-            drawloom_models::open(&name.provider, provider, Some(Secret::new("none".to_owned())), Arc::new(SystemClock))
-                .ok()
+            drawloom_models::open(&name.provider, provider, Some(Secret::new("none")), Arc::new(SystemClock)).ok()
         };
         let model = models.get(&name.provider).cloned().or_else(keyless);
         // A provider that cannot be opened has a problem of its own.

@@ -294,7 +294,7 @@ mod tests {
         assert_eq!(wrong(json!({"a": {}})), ["a: the server has neither `command` nor `url`"]);
         assert_eq!(
             wrong(json!({"a": {"command": ["x"], "url": "http://h"}}))[0],
-            "a.url: `command` and `url` cannot be combined"
+            "a.url: `command` and `url` exclude each other"
         );
         assert_eq!(wrong(json!({"a__b": {"command": ["x"]}})), ["a__b: \"a__b\" is not a valid server name"]);
         assert_eq!(
@@ -303,13 +303,13 @@ mod tests {
         );
         assert_eq!(
             wrong(json!({"a": {"url": "https://me:secret@host/mcp"}})),
-            ["a.url: the URL contains a credential"]
+            ["a.url: the URL contains a user name or password"]
         );
         assert_eq!(wrong(json!({"a": {"url": "https://host/@me"}})), Vec::<String>::new());
-        assert_eq!(wrong(json!({"a": {"url": "host?key=k3y"}})), ["a.url: invalid URL \"host?…\""]);
-        assert_eq!(wrong(json!({"a": {"url": "host"}})), ["a.url: invalid URL \"host\""]);
-        assert_eq!(wrong(json!({"a": {"url": "http://"}})), ["a.url: invalid URL \"http://\""]);
-        assert_eq!(wrong(json!({"a": {"url": "http:///mcp"}})), ["a.url: invalid URL \"http:///mcp\""]);
+        assert_eq!(wrong(json!({"a": {"url": "host?key=k3y"}})), ["a.url: \"host?…\" is not a valid URL"]);
+        assert_eq!(wrong(json!({"a": {"url": "host"}})), ["a.url: \"host\" is not a valid URL"]);
+        assert_eq!(wrong(json!({"a": {"url": "http://"}})), ["a.url: \"http://\" is not a valid URL"]);
+        assert_eq!(wrong(json!({"a": {"url": "http:///mcp"}})), ["a.url: \"http:///mcp\" is not a valid URL"]);
         for good in ["http://localhost:80", "https://[::1]:8080/mcp?a=b&c=%20d", "https://h/mcp#x"] {
             assert_eq!(wrong(json!({"a": {"url": good}})), Vec::<String>::new());
         }
@@ -323,7 +323,7 @@ mod tests {
         );
         assert_eq!(
             wrong(json!({"a": {"url": "http://h", "headers_env": {"Mcp-Session-Id": "X"}}})),
-            ["a.headers_env.Mcp-Session-Id: invalid header name or variable name"]
+            ["a.headers_env.Mcp-Session-Id: not a header with the name of an environment variable"]
         );
     }
 }

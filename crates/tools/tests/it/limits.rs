@@ -118,7 +118,7 @@ async fn cross(limit: &Limit) -> String {
             read(&room, format!("{}\n", "x".repeat(1_000)).repeat(most(limit) / 1_000 + 1), "continue with").await
         }
         "read_lines" => read(&room, "x\n".repeat(most(limit) + 1), "more follow: continue with offset=2001]").await,
-        "read_line_bytes" => read(&room, "x".repeat(most(limit) + 1), "line 1 is cut").await,
+        "read_line_bytes" => read(&room, "x".repeat(most(limit) + 1), "line 1 truncated").await,
         "read_line_search_bytes" => {
             let code =
                 read(&room, format!("{}\nnext\n", "x".repeat(most(limit) + 100_000)), "does not end within").await;
@@ -153,9 +153,9 @@ async fn cross(limit: &Limit) -> String {
             let found = room.done("Glob", json!({ "pattern": "*.txt" })).await;
             (if found == "late.txt" { "ignored" } else { "applied" }).into()
         }
-        "grep_results" => grep(&room, json!({ "head_limit": most(limit) + 1 }), "head_limit is").await,
-        "grep_offset" => grep(&room, json!({ "offset": most(limit) + 1 }), "offset is").await,
-        "grep_context" => grep(&room, json!({ "context": most(limit) + 1 }), "context is").await,
+        "grep_results" => grep(&room, json!({ "head_limit": most(limit) + 1 }), "head_limit must be").await,
+        "grep_offset" => grep(&room, json!({ "offset": most(limit) + 1 }), "offset must be").await,
+        "grep_context" => grep(&room, json!({ "context": most(limit) + 1 }), "context must be").await,
         "grep_pattern_bytes" => grep(&room, json!({ "pattern": "(\\w{500}){100}" }), "pattern: ").await,
         "grep_bytes" => {
             room.put("file", format!("{}\n", "x".repeat(400)).repeat(900));

@@ -62,6 +62,6 @@ fn a_path_that_would_open_nothing_is_a_problem_of_the_config() {
     let keys: Vec<_> = problems.iter().map(|(keys, _)| keys.join(".")).collect();
     assert_eq!(keys, ["bash.readable_paths.1", "bash.writable_paths.0"]);
     assert!(problems[0].1.contains("\"relative\" must be an absolute path"), "{problems:?}");
-    assert!(problems[1].1.contains("cannot be reached"), "{problems:?}");
+    assert!(problems[1].1.contains("must exist"), "{problems:?}");
     assert!(Config::default().problems().is_empty());
 }

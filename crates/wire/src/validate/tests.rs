@@ -71,7 +71,7 @@ fn hints_say_what_was_probably_meant() {
     assert_eq!(hint(json!({"agent": "a", "allowed_tool": []})), "did you mean allowed_tools?");
     assert_eq!(hint(json!({"agent": "a", "mode": "detatch"})), "did you mean detach?");
     assert_eq!(hint(json!({"agent": "a", "timeout_ms": "5"})), "write the number without quotes");
-    assert_eq!(hint(json!({"agent": "a", "tools": "Read"})), "write it as a list, such as [ ... ]");
+    assert_eq!(hint(json!({"agent": "a", "tools": "Read"})), "write it as a list: [Read]");
     assert!(hint(json!({"agent": "a", "colour": 1})).starts_with("known keys: agent, agent_id, "));
 }
 

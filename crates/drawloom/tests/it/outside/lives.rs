@@ -84,7 +84,7 @@ fn a_call_in_flight_at_a_crash_is_in_doubt_unless_the_server_says_it_can_be_repe
     let run = killed_in_a_call(&play, |seen| seen["seq"].as_u64() >= Some(6));
     let _server = play.serve();
     let played = play.look(ended(&play, &run));
-    assert!(played.failure(0).starts_with("in doubt: the process ended"), "{played:#?}");
+    assert!(played.failure(0).starts_with("in doubt: the server process ended"), "{played:#?}");
     assert_eq!(played.texts()[1], "on");
     let replay = play.finish(&["replay", &run]).exits(0);
     assert!(replay.stdout.contains("0 of them differ"), "{replay:#?}");
@@ -109,7 +109,7 @@ fn a_call_is_not_repeated_when_the_server_does_not_say_any_more_that_it_can_be()
     play.write();
     let _server = play.serve();
     let played = play.look(ended(&play, &run));
-    assert!(played.failure(0).starts_with("in doubt: the process ended"), "{played:#?}");
+    assert!(played.failure(0).starts_with("in doubt: the server process ended"), "{played:#?}");
     assert_eq!(calls(&file), 1);
 }
 
