@@ -98,7 +98,7 @@ impl Parameter {
     }
 }
 
-/// How a model is told an answer: see [`crate::lean`].
+/// How a model is told an answer: see `lean`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Told {
     /// As it is, in JSON.
