@@ -298,7 +298,7 @@ pub trait RunReader: Send + Sync {
     async fn read_journal_part(&self, key: &RunKey, after: Seq, bytes: usize) -> Result<Vec<Record>, StoreError>;
 
     /// Records of all runs of a tree after position `after`, in the order of the journal, as many as `read_journal_part`
-    /// would answer, and the position up to which there are no others.
+    /// would return, and the position up to which the answer is complete.
     async fn read_tree_part(&self, root: &RunKey, after: u64, bytes: usize) -> Result<TreePart, StoreError>;
 
     /// The label of each run, with at most `bytes` of its prompt. Runs that do not exist have an empty one.

@@ -169,7 +169,7 @@ impl<'a> Editor<'a> {
 
     /// Adds items at the end of the list at `path`, which must exist.
     pub(super) fn append(&mut self, path: &[&str], items: &[Value]) -> Result<(), String> {
-        let Some(pair) = self.find(path).cloned() else { return Err(format!("there is no list `{}`", path.join("."))) };
+        let Some(pair) = self.find(path).cloned() else { return Err(format!("list `{}` not found", path.join("."))) };
         let depth = path.len();
         match &pair.value.shape {
             Shape::List { items: known, style: Style::Block } if !known.is_empty() => {
@@ -204,7 +204,7 @@ impl<'a> Editor<'a> {
         value: &Value,
         marker: &Marker,
     ) -> Result<(), String> {
-        let Some(pair) = self.find(path).cloned() else { return Err(format!("there is no `{}`", path.join("."))) };
+        let Some(pair) = self.find(path).cloned() else { return Err(format!("key `{}` not found", path.join("."))) };
         let depth = path.len();
         let fields = match (&pair.value.shape, value, before) {
             (Shape::Map { style: Style::Block, .. }, Value::Object(value), Value::Object(before)) => {

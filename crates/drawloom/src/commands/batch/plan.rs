@@ -155,7 +155,7 @@ fn short(digest: Digest) -> String {
     digest.to_string()[..DIGITS].to_owned()
 }
 
-/// The error of a value that is no list of runs.
+/// The error for a file that does not contain a list of runs.
 fn refused(value: &mut Value) -> CommandError {
     match Validator::of::<SpawnRuns>().check(value) {
         Err(problems) => invalid(problems.into_iter().map(|problem| explain(problem, 0)).collect()),

@@ -166,7 +166,7 @@ impl Writer<'_> {
         self.origin(path).1["kind"] == "default"
     }
 
-    /// Replaces what must not be shown, and adds the origin of every value that is no map.
+    /// Masks secrets, and adds the origin of every scalar and list.
     fn collect(&self, value: &mut Value, path: &mut Vec<String>, origins: &mut Map<String, Value>) {
         match value {
             Value::Object(map) if !map.is_empty() => {

@@ -224,7 +224,7 @@ async fn server(report: &mut Report, url: &str, client: Result<Client, CommandEr
 }
 
 async fn listen(report: &mut Report, listen: &str) {
-    // A text that is no address is a mistake of the config, and reported as such.
+    // An invalid address is reported with the mistakes of the config.
     let Some(address) = config::listen_address(listen) else { return };
     match tokio::net::TcpListener::bind(address).await {
         Ok(_) => report.ok("listen", format!("{address} is free")),

@@ -20,7 +20,7 @@ const PAGE: u32 = 200;
 /// The word for the newest run that no other run spawned.
 const LAST: &str = "last";
 
-/// A run or a batch as somebody named it.
+/// A run or a batch as the user wrote it: an id, a prefix of one, or `last`.
 #[derive(Debug, Clone)]
 pub(crate) struct Handle(String);
 
@@ -76,7 +76,7 @@ impl Handle {
             let ask = ListRuns { roots: true, limit: Some(1), ..ListRuns::default() };
             let newest = connection.backend.call(&ask).await?.runs;
             return newest.first().map(|run| Named::Run(run.run_id)).ok_or_else(|| {
-                CommandError::usage("unknown_run", "there are no runs yet, so `last` matches none")
+                CommandError::usage("unknown_run", "`last` matches no run: this project has no runs yet")
                     .with_hint("`drawloom run AGENT PROMPT` starts one")
             });
         }
