@@ -14,7 +14,7 @@ pub(crate) async fn measure(bench: &Bench, figures: &mut Figures) -> Result<()> 
     let data = bench.directory()?;
     let all = |active: u64, _: u64| active == RUNS as u64;
     let server = bench.start(data.path())?;
-    detach(&server, "sleeper").await?;
+    detach(&server, "sleeper", RUNS).await?;
     server.wait_for_load(all).await?;
     // Dropping it sends SIGKILL.
     drop(server);

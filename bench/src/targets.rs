@@ -93,11 +93,11 @@ fn verdicts(figures: &Figures) -> Vec<Verdict> {
     below("thin client: memory", 12.0, "MB", figures.thin_memory.map(|bytes| bytes as f64 / 1e6));
     below("spawn_run over MCP adds to REST, p50", 0.5, "ms", figures.mcp_added);
     below("through the thin client, p50", 1.0, "ms", figures.thin_added);
-    below("memory of an idle server", 25.0, "MB", figures.idle.map(|bytes| bytes as f64 / 1e6));
+    below("memory of an idle server", 21.0, "MB", figures.idle.map(|bytes| bytes as f64 / 1e6));
     below("memory of a parked run", 4.0, "KiB", figures.parked.map(|bytes| bytes / 1024.0));
     below("memory of a detached run in flight", 16.0, "KiB", figures.in_flight.map(|bytes| bytes / 1024.0));
     below("start to first answer, fresh directory", 30.0, "ms", figures.fresh_start.map(milliseconds));
-    below("start to first answer, existing directory", 30.0, "ms", figures.existing_start.map(milliseconds));
+    below("start to first answer, existing directory", 18.0, "ms", figures.existing_start.map(milliseconds));
     below("drawloom run that starts the server adds", 60.0, "ms", figures.run_start_added.map(milliseconds));
     below("10,000 runs resumed after kill -9", 2.0, "s", figures.resume.map(|time| time.as_secs_f64()));
     below("a list of 1,000 keys of memory", 5.0, "ms", figures.memory_list.map(milliseconds));
