@@ -49,7 +49,13 @@ pub(crate) async fn measure(bench: &Bench, figures: &mut Figures) -> Result<()> 
 }
 
 /// What a held run costs, in bytes of resident memory, on a server of its own.
-async fn held(bench: &Bench, table: &Table, name: &str, agent: &str, there: impl Fn(u64, u64, u64) -> bool) -> Result<f64> {
+async fn held(
+    bench: &Bench,
+    table: &Table,
+    name: &str,
+    agent: &str,
+    there: impl Fn(u64, u64, u64) -> bool,
+) -> Result<f64> {
     let data = bench.directory()?;
     let server = bench.start(data.path())?;
     detach(&server, agent, FIRST).await?;
