@@ -46,7 +46,7 @@ pub(crate) async fn measure(bench: &Bench, time: Duration, figures: &mut Figures
     report::heading("Memory of agents: sets beside a floor of one commit each, a list, a search")?;
     let (floor_directory, data) = (bench.directory()?, bench.directory()?);
     let floor = bench.start_floor(floor_directory.path(), None)?;
-    let ours = bench.start(data.path())?;
+    let ours = bench.start_with_quotas(data.path())?;
     let table = Table::start(&[("sets", 12), ("floor/s", 9), ("memory/s", 9), ("of the floor", 12)])?;
     for clients in CLIENTS {
         // In turns, so that a disturbance falls on both.

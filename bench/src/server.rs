@@ -78,6 +78,15 @@ impl Bench {
         self.start_other(&self.drawloom, data)
     }
 
+    /// Starts Drawloom on a data directory with quotas of memory that 100,000 entries fit into. Earlier versions do not know the key.
+    pub(crate) fn start_with_quotas(&self, data: &Path) -> Result<Server> {
+        let quotas = self.scratch.path().join("quotas.yaml");
+        fs::write(&quotas, "memory: { max_keys: 1000000, max_bytes: 1073741824 }\n")?;
+        let mut command = Command::new(&self.drawloom);
+        command.arg("serve").arg("--config").arg(&self.config).arg("--config").arg(quotas).arg("--data-dir").arg(data);
+        Server::start(command.args(["--listen", "127.0.0.1:0"]))
+    }
+
     /// Starts another build of Drawloom on a data directory.
     pub(crate) fn start_other(&self, program: &Path, data: &Path) -> Result<Server> {
         let mut command = Command::new(program);
