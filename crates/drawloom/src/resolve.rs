@@ -361,11 +361,11 @@ fn server_findings(
     }
     if server.url.as_ref().is_some_and(|url| url.contains('?')) {
         let message =
-            format!("the address of MCP server {name} has parameters; a key among them is no secret: use headers_env");
+            format!("the URL of MCP server {name} has query parameters, which are not masked; put a key into a header with headers_env");
         findings.push(find(Weight::Warning, &["url"], message));
     }
     if let Some(directory) = server.cwd.as_ref().filter(|directory| !directory.is_dir()) {
-        let message = format!("`cwd` of MCP server {name} is no directory: {}", directory.display());
+        let message = format!("`cwd` of MCP server {name} is not a directory: {}", directory.display());
         findings.push(find(Weight::Warning, &["cwd"], message));
     }
     if server.tools.is_empty() {
