@@ -119,12 +119,7 @@ pub const OWN: &[Limit] = &[
         BAD_CONFIG,
         "Bytes of all texts of one config file, after aliases are expanded.",
     ),
-    Limit::new(
-        "prompt_file_bytes",
-        Bytes(PROMPT_FILE_LIMIT),
-        BAD_CONFIG,
-        "Bytes of a `system_prompt_file`.",
-    ),
+    Limit::new("prompt_file_bytes", Bytes(PROMPT_FILE_LIMIT), BAD_CONFIG, "Bytes of a `system_prompt_file`."),
     Limit::new(
         "prompt_bytes",
         Bytes(PROMPT_LIMIT),

@@ -360,8 +360,9 @@ fn server_findings(
         findings.push(find(Weight::Note, &[], message));
     }
     if server.url.as_ref().is_some_and(|url| url.contains('?')) {
-        let message =
-            format!("the URL of MCP server {name} has query parameters, which are not masked; put a key into a header with headers_env");
+        let message = format!(
+            "the URL of MCP server {name} has query parameters, which are not masked; put a key into a header with headers_env"
+        );
         findings.push(find(Weight::Warning, &["url"], message));
     }
     if let Some(directory) = server.cwd.as_ref().filter(|directory| !directory.is_dir()) {

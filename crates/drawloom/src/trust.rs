@@ -141,7 +141,7 @@ pub(crate) fn name(files: &[PathBuf]) -> PathBuf {
 
 fn records() -> Result<Records, CommandError> {
     Records::find().ok_or_else(|| {
-        CommandError::usage("no_data_dir", "there is no home directory to record trusted configs in")
+        CommandError::usage("no_data_dir", "no home directory to record trusted configs in")
             .with_hint("set HOME or XDG_DATA_HOME, or name the config with --config")
     })
 }

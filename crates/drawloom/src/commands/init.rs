@@ -174,7 +174,7 @@ fn ask(session: &Session, question: &str, usual: DefaultAnswer) -> Result<bool, 
     if read.map_err(|error| CommandError::failed("no_answer", format!("no answer: {error}")))? == 0 {
         return Err(CommandError {
             exit: Exit::NeedsInput,
-            ..CommandError::usage("no_answer", "the question got no answer")
+            ..CommandError::usage("no_answer", "no answer to the question")
         }
         .with_hint("pass --yes to ask nothing"));
     }

@@ -88,7 +88,7 @@ impl Serve {
             () = &mut stop => {}
             () = idle => tracing::info!(idle_exit = self.idle_exit, "the server is idle"),
         }
-        tracing::info!("stopping: steps in flight come to their next record");
+        tracing::info!("shutting down, finishing current steps");
         match running.stop_or_leave().await {
             Some(report) => tracing::info!(abandoned = report.abandoned, "stopped"),
             None => tracing::warn!("stopped at once, by a second signal; nothing that was acknowledged is lost"),

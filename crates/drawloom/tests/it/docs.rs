@@ -163,7 +163,8 @@ fn events_are_described() {
     );
     for event in drawloom_wire::events::EVENTS {
         let id = if event.has_id { "has an id" } else { "has no id" };
-        write!(text, "\n## {}\n\n{} It {id}.\n\n| field | description |\n|---|---|\n", event.name, event.when).expect("text");
+        write!(text, "\n## {}\n\n{} It {id}.\n\n| field | description |\n|---|---|\n", event.name, event.when)
+            .expect("text");
         for field in event.fields {
             writeln!(text, "| `{}` | {} |", field.name, cell(field.says)).expect("text");
         }
@@ -199,7 +200,8 @@ fn limits_are_described() {
     let schema = drawloom::config::made_schema();
     let mut names = std::collections::BTreeSet::new();
     for (title, limits) in drawloom::limits::LIMITS {
-        write!(text, "\n## {title}\n\n| limit | default | key | code | description |\n|---|---|---|---|---|\n").expect("text");
+        write!(text, "\n## {title}\n\n| limit | default | key | code | description |\n|---|---|---|---|---|\n")
+            .expect("text");
         for limit in *limits {
             assert!(names.insert(limit.name), "two limits are called {}", limit.name);
             let key = limit.key.map(|key| format!("`{key}`")).unwrap_or_default();

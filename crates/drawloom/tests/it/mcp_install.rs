@@ -149,10 +149,10 @@ fn secrets_are_not_written_and_not_shown() {
 fn what_a_host_could_not_start_is_refused_at_once() {
     let home = Home::new();
     for (arguments, says) in [
-        (["--toolsets", ""], "is not the name of a toolset"),
-        (["--toolsets", "core, runs"], "is not the name of a toolset"),
+        (["--toolsets", ""], "is not a toolset name"),
+        (["--toolsets", "core, runs"], "is not a toolset name"),
         (["--header", "Content-Length: 7"], "content-length is the proxy's own"),
-        (["--upstream", "http://127.0.0.1:70000"], "is not the address of a server"),
+        (["--upstream", "http://127.0.0.1:70000"], "is not the URL of a server"),
     ] {
         let refused = install(&home, &[["--client", "claude"], arguments].concat()).exits(2);
         assert!(refused.stderr.contains(says), "{}", refused.stderr);

@@ -36,7 +36,10 @@ const NOTICE: &[Field] = &[field("text", "what happened, for people"), AT];
 const PIECE: &[Field] = &[
     field("text", "the piece"),
     TURN,
-    field("offset", "position of the piece in the text of the turn, in bytes; a piece at a known position replaces what is there"),
+    field(
+        "offset",
+        "position of the piece in the text of the turn, in bytes; a piece at a known position replaces what is there",
+    ),
 ];
 const END: &[Field] = &[
     field("run_id", "the run"),
@@ -114,10 +117,7 @@ pub static EVENTS: &[EventCard] = &[
         fields: &[
             field("tool_use", "id, name and input"),
             field("call", "the call's number, which its result repeats"),
-            field(
-                "conditions",
-                "the sandbox of the call, if it has one: its layers and the network",
-            ),
+            field("conditions", "the sandbox of the call, if it has one: its layers and the network"),
             AT,
         ],
     },
@@ -213,7 +213,12 @@ pub static EVENTS: &[EventCard] = &[
         fields: NOTICE,
     },
     EventCard { name: "done", has_id: true, when: "The last event of a run that completed.", fields: END },
-    EventCard { name: "error", has_id: true, when: "The last event of a run that failed, timed out or was cancelled.", fields: END },
+    EventCard {
+        name: "error",
+        has_id: true,
+        when: "The last event of a run that failed, timed out or was cancelled.",
+        fields: END,
+    },
     EventCard {
         name: TREE_DONE,
         has_id: false,
