@@ -67,7 +67,7 @@ pub struct ModelPlan {
 }
 
 named! {
-    /// How hard a model should think.
+    /// Reasoning effort of a model.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
     pub enum Effort {
         /// Little or not at all.
