@@ -195,7 +195,7 @@ async fn connect(session: &Session, command: &str, need: Need) -> Result<Connect
         return match need {
             Need::Engine(Execution { embedded: true }) => {
                 Err(CommandError::usage("conflicting_options", "--embedded runs without a server, and --url names one")
-                    .with_hint("leave one of them out; DRAWLOOM_URL counts as --url"))
+                    .with_hint("remove one of them; DRAWLOOM_URL counts as --url"))
             }
             _ => Ok(Connection::remote(named(session, url)?)),
         };

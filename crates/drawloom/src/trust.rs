@@ -103,7 +103,7 @@ pub(crate) fn check_owner(files: &[PathBuf]) -> Result<(), CommandError> {
     for file in files {
         for found in [file.symlink_metadata(), file.metadata()] {
             let owner = found.map(|found| found.uid()).map_err(|error| {
-                CommandError::usage("bad_file", format!("cannot look at {}: {error}", file.display()))
+                CommandError::usage("bad_file", format!("cannot read {}: {error}", file.display()))
             })?;
             if owner != us {
                 let message = format!(

@@ -162,7 +162,7 @@ impl Connection {
             let name = name.to_ascii_lowercase();
             if OURS.contains(&name.as_str()) || OUR_PREFIXES.iter().any(|prefix| name.starts_with(prefix)) {
                 let what = format!("the header {name} cannot be set with --header");
-                return Err(CommandError::usage("bad_header", what).with_hint("leave it out"));
+                return Err(CommandError::usage("bad_header", what).with_hint("remove it"));
             }
             Ok((name, value.trim().to_owned()))
         };

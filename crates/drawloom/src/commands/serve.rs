@@ -51,7 +51,7 @@ impl Serve {
         if self.own_session
             && let Err(error) = drawloom_process::own_session()
         {
-            tracing::warn!(%error, "the server stays in the session of the process that started it");
+            tracing::warn!(%error, "cannot leave the session of the parent process");
         }
         let project = Project::find(&session.globals)?;
         let loaded = config::load_files(&project.shown)?;

@@ -240,7 +240,7 @@ impl Install {
             // Hosts write their files too, and a question can stay open for long.
             let now = self.plan(client, places, server)?;
             if now.before != plan.before {
-                output.note(format!("{name} has changed meanwhile"));
+                output.note(format!("{name} changed in the meantime"));
                 plan = now;
                 continue;
             }
