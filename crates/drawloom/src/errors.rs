@@ -179,7 +179,7 @@ errors! {
     Store {
         "lost_ownership": "Another process owns the data now.", "Stop one of them.";
         "over_quota": "The quota of keys or bytes is reached.", "Delete entries, or store less.";
-        "run_ended": "A tool call finished after its run ended; it changed nothing.", "None needed: the run has its result.";
+        "run_ended": "The run has ended, so a late change was not made.", "None needed: the run has its result.";
         "stale": "A value is not at the revision that the change expected.", "Read it again and retry.";
         "store_closed": "The store is closed.", "Retry when the server is back.";
         "store_corrupt": "The store is damaged, or the file is not a store.", "Restore a backup.";
@@ -222,7 +222,7 @@ errors! {
         "bad_line": "A line of the imported file is not valid.", "Each line must be an object as `memory export` prints it.";
         "bad_log_filter": "The log filter is invalid.", "Write a level such as `info`.";
         "bad_prompt": "The prompt cannot be read, or is too long.", "See the message.";
-        "bad_toolsets": "The name of a toolset is empty.", "Write it like --toolsets core,runs.";
+        "bad_toolsets": "The name of a toolset is invalid.", "Write it like --toolsets core,runs.";
         "bad_trust_file": "The list of trusted configs cannot be used.", "See the message; delete the file to start over.";
         "import_running": "Another import into the same config is running.", "Run the command again when it has ended.";
         "cannot_write": "A file cannot be written.", "Choose a writable folder.";
@@ -240,12 +240,12 @@ errors! {
         "needs_server": "This needs a server, but the run belongs to a command without one.", "Wait for that command.";
         "no_agent": "Prompts were given without an agent.", "Add --agent.";
         "no_answer": "The command could not ask for confirmation: stdin ended or is not a terminal.", "Pass --yes.";
-        "not_found": "The folder does not exist, or contains nothing to import.", "See the message.";
+        "not_found": "The named item does not exist, or there is nothing to import.", "See the message.";
         "no_config": "No config was found.", "`drawloom init` writes one.";
         "no_data_dir": "No home directory for the data.", "Pass --data-dir.";
         "no_home": "No home directory for the config of MCP hosts.", "Set HOME.";
         "no_pipe": "The process was started without stdin or stdout.", "Start it as an MCP host does, with pipes.";
-        "no_plugin": "Only Claude Code has plugins.", "Use --client claude, or --write for another client.";
+        "no_plugin": "The plugin is for Claude Code only.", "Use --client claude, or --write for another client.";
         "no_prompt": "No prompt was given.", "Pass one, or pipe it on stdin.";
         "no_remote_backup": "A server cannot be backed up over the network.", "Run `drawloom backup` on the server's machine.";
         "no_runtime": "The process cannot start threads.", "Check its limits.";
