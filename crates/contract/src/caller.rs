@@ -11,7 +11,7 @@ use crate::{
 };
 
 named! {
-    /// A right that an operation asks for.
+    /// A permission that an operation requires.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
     pub enum Scope {
         /// Everything inside the tenant, and what concerns the whole server.

@@ -67,7 +67,7 @@ pub struct ModelPlan {
 }
 
 named! {
-    /// How hard a model should think.
+    /// Reasoning effort of a model.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
     pub enum Effort {
         /// Little or not at all.
@@ -79,31 +79,31 @@ named! {
     }
 }
 
-/// How a model picks its words; what is absent is the provider's default.
+/// Sampling parameters of a model. Defaults are those of the provider.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Sampling {
-    /// From 0, the likeliest word, to 2.
+    /// Randomness, from 0 to 2.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<f64>", range(min = 0, max = 2))]
     pub temperature: Option<Number>,
-    /// Only the likeliest words that together have this probability.
+    /// Consider only the likeliest tokens with this total probability.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<f64>", range(min = 0, max = 1))]
     pub top_p: Option<Number>,
-    /// Only this many of the likeliest words.
+    /// Consider only this many of the likeliest tokens.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub top_k: Option<u32>,
-    /// Against words that came often.
+    /// Penalty for frequent tokens.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<f64>", range(min = -2, max = 2))]
     pub frequency_penalty: Option<Number>,
-    /// Against words that came at all.
+    /// Penalty for repeated tokens.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<f64>", range(min = -2, max = 2))]
     pub presence_penalty: Option<Number>,
-    /// What chance depends on, where the provider takes one.
+    /// Random seed, if the provider supports one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seed: Option<i64>,
     /// Texts that end a turn, at most 8.

@@ -36,7 +36,7 @@ pub(crate) async fn compare(values: &dyn KeyValue, clock: &dyn Clock, redactor: 
     let before: Option<Anchor> = found.and_then(|kept| serde_json::from_value(kept.value).ok());
     let value = redactor.clean(serde_json::to_value(&today).expect("an anchor has only text keys"));
     if let Err(error) = values.change(vec![ValueChange::put(key, value, wall, None)], None).await {
-        tracing::warn!(%error, "the clock's state could not be kept; the next start cannot tell whether it was set");
+        tracing::warn!(%error, "cannot save the state of the clock; the next start cannot tell whether it was set");
     }
     if let Some(by) = before.and_then(|before| moved(&before, &today)) {
         tracing::warn!(by_ms = by, "the wall clock was set since the last server began");

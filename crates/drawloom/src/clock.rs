@@ -90,7 +90,7 @@ pub(crate) fn watch() {
     ONCE.call_once(|| {
         let watching = || {
             let Err(error) = watch_changes();
-            tracing::warn!(%error, "the kernel does not tell of wake-ups; waits may end up to 30 s late after one");
+            tracing::warn!(%error, "the kernel does not report wake-ups; waits may end up to 30 s late after one");
         };
         let thread = std::thread::Builder::new().name("clock".into()).spawn(watching);
         if let Err(error) = thread {

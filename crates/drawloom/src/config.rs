@@ -35,7 +35,7 @@ use crate::{Extra, data_dir::DataDir, environment, exit::CommandError, import::S
 /// The file that is looked for.
 const FILE_NAME: &str = "drawloom.yaml";
 
-/// What a Drawloom server is told: who provides models, which agents there are, what they may touch, who may call.
+/// The config of Drawloom: providers of models, agents and what they can use, and who can call the server.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(extend("x-not-built" = [
@@ -44,52 +44,52 @@ const FILE_NAME: &str = "drawloom.yaml";
     "search_priority", "scheduled_runs", "a2a_server_cards", "a2a_agents", "storage", "cache", "local_api"
 ]))]
 pub struct Config {
-    /// Names of environment variables that `${NAME}` in values of the same file may stand for. Their values come from the
+    /// Names of environment variables that can be used as `${NAME}` in values of this file. Their values come from the
     /// environment, or from a `.env` file beside this one.
     #[schemars(inner(pattern(r"^[A-Za-z_][A-Za-z0-9_]*$")))]
     pub env: Vec<String>,
-    /// The model of agents that name none.
+    /// Default model of agents.
     pub defaults: ModelChoice,
     /// Providers of models, by a name of your choice.
     pub providers: BTreeMap<String, ProviderConfig>,
     /// Aliases of models: a short name for a provider and a model.
     pub models: BTreeMap<String, ModelChoice>,
-    /// Models for agents that name a tier in place of a model, in order of preference.
+    /// Models by tier, in order of preference, for agents that set `tier` instead of a model.
     #[schemars(schema_with = "drawloom_substrate::tiers_schema")]
     pub tiers: Tiers,
-    /// What kinds of users get, by name; a request's `user_tier` chooses one, `default` when it names none.
+    /// Model settings for kinds of users, by name. A request selects one with `user_tier`; the default is `default`.
     pub user_tiers: BTreeMap<String, UserTier>,
-    /// Only these providers, in this order, for agents that name a tier; all, in the order of the tier, when empty.
+    /// For agents with a tier: use only these providers, in this order. If empty, all are used, in the order of the tier.
     pub provider_priority: Vec<String>,
-    /// What models cost, where that is not known or differs.
+    /// Prices of models, if not known or different.
     pub pricing: Pricing,
     /// Agents, by name.
     pub agents: BTreeMap<String, AgentConfig>,
     /// Folders of instructions that agents load when a task needs them.
     pub skills: SkillsConfig,
-    /// Texts that a person can pick in an MCP host, by name.
+    /// Prompts that users can select in an MCP host, by name.
     pub prompts: BTreeMap<String, PromptConfig>,
-    /// Folders of Claude Code that agents, skills and prompts are read from at every start.
+    /// Claude Code folders from which agents, skills and prompts are read at every start.
     pub sources: Vec<SourceConfig>,
-    /// Directories that agents may touch, by name.
+    /// Directories that agents can use, by name.
     pub volumes: BTreeMap<String, VolumeConfig>,
-    /// What tools may do on this machine.
+    /// What tools can do on this machine.
     pub tools: drawloom_tools::Config,
     /// Outside MCP servers, by a name of your choice; agents list their tools as `mcp__NAME__TOOL` or `mcp__NAME__*`.
     pub mcp_servers: BTreeMap<String, McpServerConfig>,
-    /// How much memory may keep, and for how long.
+    /// Limits of memory.
     pub memory: MemoryConfig,
-    /// How much may happen at once.
+    /// Concurrency limits and timeouts.
     pub concurrency: drawloom_engine::Config,
-    /// How long what has ended is kept.
+    /// How long finished runs are kept.
     pub retention: Retention,
     /// Where the server listens: `IP:PORT` or `localhost:PORT`. Without a token only a loopback address is accepted.
     pub listen: String,
-    /// Who may call.
+    /// Access to the server.
     pub auth: AuthConfig,
-    /// Callers with a token of their own, by a name of your choice.
+    /// Callers that have their own token, by a name of your choice.
     pub principals: BTreeMap<String, PrincipalConfig>,
-    /// Secrets that are masked wherever they would be journaled, streamed, logged or shown.
+    /// Secrets to mask in the journal, streams, logs and output.
     pub redaction: Redaction,
 }
 
@@ -122,7 +122,7 @@ impl Default for Config {
     }
 }
 
-/// Secrets that are masked, beside tokens of common shapes, the tokens of this server and the keys of its providers.
+/// More secrets to mask. API keys of providers, tokens of the server and tokens of common formats are always masked.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Redaction {

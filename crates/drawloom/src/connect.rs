@@ -95,6 +95,28 @@ impl Connection {
     }
 }
 
+/// Checks that `url` can be the URL of a server, and returns it without a slash at its end.
+pub(crate) fn server_url(url: &str) -> Result<&str, CommandError> {
+    let rest = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"));
+    match rest {
+        Some(rest) if has_host(rest) && !rest.contains(['?', '#', ' ']) => Ok(url.trim_end_matches('/')),
+        Some(_) | None => Err(CommandError::usage("bad_address", format!("{url:?} is not the URL of a server"))
+            .with_hint("write it like http://127.0.0.1:8787")),
+    }
+}
+
+/// Whether the part after the scheme begins with a host and, if it has one, a valid port.
+fn has_host(rest: &str) -> bool {
+    let authority = rest.split('/').next().unwrap_or_default();
+    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+    let (name, port) = match host.rsplit_once(':') {
+        // Colons in brackets are part of an IPv6 address.
+        Some((name, port)) if !port.ends_with(']') => (name, Some(port)),
+        _ => (host, None),
+    };
+    !name.is_empty() && port.is_none_or(|port| port.parse::<u16>().is_ok())
+}
+
 /// A client of the server that was named, which may be the project's own.
 fn named(session: &Session, url: &str) -> Result<Client, CommandError> {
     let own = Project::find_data(&session.globals)
@@ -109,7 +131,7 @@ fn named(session: &Session, url: &str) -> Result<Client, CommandError> {
 /// A client of the server at `url`, with the token of the environment.
 pub(crate) fn client(url: &str) -> Result<Client, CommandError> {
     let token = environment::variable(environment::TOKEN);
-    Ok(Client::new(url, token.as_deref(), Arc::new(SystemClock))?)
+    Ok(Client::new(server_url(url)?, token.as_deref(), Arc::new(SystemClock))?)
 }
 
 /// A client of the server of a data directory, with the token of the environment or else the directory's own.
@@ -173,7 +195,7 @@ async fn connect(session: &Session, command: &str, need: Need) -> Result<Connect
         return match need {
             Need::Engine(Execution { embedded: true }) => {
                 Err(CommandError::usage("conflicting_options", "--embedded runs without a server, and --url names one")
-                    .with_hint("leave one of them out; DRAWLOOM_URL counts as --url"))
+                    .with_hint("remove one of them; DRAWLOOM_URL counts as --url"))
             }
             _ => Ok(Connection::remote(named(session, url)?)),
         };

@@ -46,7 +46,7 @@ async fn is_used(app: &App, runs: &dyn Runs, reader: &dyn RunReader) -> bool {
         // A server whose store was deleted refuses every request, so it counts as idle.
         Err(StoreError::Gone { .. }) => false,
         Err(error) => {
-            tracing::warn!(error = %error, "what is unfinished could not be looked at; the server stays");
+            tracing::warn!(error = %error, "cannot count unfinished runs; the server stays");
             true
         }
     }

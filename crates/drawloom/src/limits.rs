@@ -57,7 +57,7 @@ pub const SKILLS: &[Limit] = &[
         "skill_folders",
         Count(skills::MOST_FOLDERS as u64),
         LEFT_OUT,
-        "Folders below one of `skills.directories` that are looked at. The rest is left out with a warning.",
+        "Folders that are searched in one of `skills.directories`. More are left out with a warning.",
     ),
 ];
 
@@ -79,13 +79,13 @@ pub const IMPORT: &[Limit] = &[
         "import_files",
         Count(tree::MOST_FILES as u64),
         LEFT_OUT,
-        "Files of one kind in a folder, and folders that are looked at for them. The rest is dropped, and the report says so.",
+        "Files of one kind in a folder, and folders that are searched. More are dropped, and the report says so.",
     ),
     Limit::new(
         "import_depth",
         Count(tree::MOST_DEPTH as u64),
         LEFT_OUT,
-        "Folders in folders of agents and commands. Deeper ones are dropped, and the report says so.",
+        "Nesting of folders of agents and commands. Deeper ones are dropped, and the report says so.",
     ),
     Limit::new(
         "import_skill_files",
@@ -119,16 +119,11 @@ pub const OWN: &[Limit] = &[
         BAD_CONFIG,
         "Bytes of all texts of one config file, after aliases are expanded.",
     ),
-    Limit::new(
-        "prompt_file_bytes",
-        Bytes(PROMPT_FILE_LIMIT),
-        BAD_CONFIG,
-        "Bytes of a file that `system_prompt_file` names.",
-    ),
+    Limit::new("prompt_file_bytes", Bytes(PROMPT_FILE_LIMIT), BAD_CONFIG, "Bytes of a `system_prompt_file`."),
     Limit::new(
         "prompt_bytes",
         Bytes(PROMPT_LIMIT),
         "bad_prompt",
-        "Bytes of a prompt that `drawloom run` reads from standard input.",
+        "Bytes of a prompt that `drawloom run` reads from stdin.",
     ),
 ];

@@ -351,7 +351,7 @@ impl Search {
         };
         match read() {
             Ok(text) if !text.is_empty() => format!(": {text}"),
-            Ok(_) | Err(_) => " and said nothing".into(),
+            Ok(_) | Err(_) => " without output".into(),
         }
     }
 

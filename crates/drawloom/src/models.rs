@@ -67,7 +67,7 @@ impl Models for KnownModels {
     async fn ask(&self, provider: &str) -> Result<Vec<ListedModel>, Failure> {
         let Some(model) = self.providers.get(provider) else {
             let names: Vec<&str> = self.providers.keys().map(String::as_str).collect();
-            let message = format!("there is no provider {provider:?}");
+            let message = format!("unknown provider {provider:?}");
             return Err(Failure::new(FailureKind::NotFound, "unknown_provider", message)
                 .with_hint(format!("there are {}", names.join(", "))));
         };

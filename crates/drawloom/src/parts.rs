@@ -184,10 +184,10 @@ fn sweep(temporary: &Path) -> Result<(), CommandError> {
     match drawloom_process::sweep(temporary) {
         Ok(swept) => {
             for (path, error) in swept.kept {
-                tracing::warn!(path = %path.display(), %error, "what a command left behind could not be removed");
+                tracing::warn!(path = %path.display(), %error, "cannot remove files of an ended command");
             }
         }
-        Err(error) => tracing::warn!(%error, "what commands left behind could not be looked at"),
+        Err(error) => tracing::warn!(%error, "cannot list files of ended commands"),
     }
     Ok(())
 }

@@ -173,7 +173,7 @@ fn name(first: &Path) -> String {
 
 fn folder() -> Result<PathBuf, CommandError> {
     environment::default_data_dir().map(|directory| directory.join(FOLDER)).ok_or_else(|| {
-        CommandError::usage("no_data_dir", "there is no home directory to keep data in")
+        CommandError::usage("no_data_dir", "no home directory to keep data in")
             .with_hint("pass --data-dir DIR, or set DRAWLOOM_DATA_DIR")
     })
 }

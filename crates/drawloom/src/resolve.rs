@@ -262,7 +262,7 @@ fn exposing_paths(config: &Config, data: &Path) -> Vec<Problem> {
 /// Refuses volumes that contain the data directory or lie inside it, and paths for commands that do.
 pub(crate) fn keep_apart(loaded: &Loaded, resolved: &Resolved, data: &DataDir) -> Result<(), CommandError> {
     let exposed = data.real_path().and_then(|data| resolved.volumes.exposing(&data)).map_err(|error| {
-        CommandError::usage("bad_data_dir", format!("cannot look at {}: {error}", data.path().display()))
+        CommandError::usage("bad_data_dir", format!("cannot read {}: {error}", data.path().display()))
     })?;
     let mut exposed = exposed;
     if let Ok(data) = data.real_path() {
@@ -360,12 +360,13 @@ fn server_findings(
         findings.push(find(Weight::Note, &[], message));
     }
     if server.url.as_ref().is_some_and(|url| url.contains('?')) {
-        let message =
-            format!("the address of MCP server {name} has parameters; a key among them is no secret: use headers_env");
+        let message = format!(
+            "the URL of MCP server {name} has query parameters, which are not masked; put a key into a header with headers_env"
+        );
         findings.push(find(Weight::Warning, &["url"], message));
     }
     if let Some(directory) = server.cwd.as_ref().filter(|directory| !directory.is_dir()) {
-        let message = format!("`cwd` of MCP server {name} is no directory: {}", directory.display());
+        let message = format!("`cwd` of MCP server {name} is not a directory: {}", directory.display());
         findings.push(find(Weight::Warning, &["cwd"], message));
     }
     if server.tools.is_empty() {
@@ -411,7 +412,7 @@ fn provider_problem(error: &drawloom_models::Error) -> Problem {
                     let reason = drawn.rsplit_once("error: ").map_or(drawn, |(_, reason)| reason).trim();
                     let message = format!("invalid regular expression: {reason}");
                     Problem::new(at.into_iter().chain(key.split('.')), message)
-                        .with_hint("escape characters that stand for themselves, such as \\( and \\.")
+                        .with_hint("escape special characters, such as \\( and \\.")
                 }
                 None => Problem::new(at, problem.split_whitespace().collect::<Vec<_>>().join(" ")),
             }

@@ -280,12 +280,12 @@ impl Running {
         if let Some(serving) = self.serving
             && let Err(error) = serving.task.await
         {
-            tracing::error!(error = %error, "the listener ended badly");
+            tracing::error!(error = %error, "the listener failed");
         }
         if !self.unclean_before
             && let Err(error) = self.store.close().await
         {
-            tracing::error!(error = %error, "the store could not be closed in order");
+            tracing::error!(error = %error, "cannot close the store cleanly");
         }
         futures::future::join_all(self.sources.iter().map(|source| source.leave())).await;
         report

@@ -103,7 +103,7 @@ pub(crate) fn check_owner(files: &[PathBuf]) -> Result<(), CommandError> {
     for file in files {
         for found in [file.symlink_metadata(), file.metadata()] {
             let owner = found.map(|found| found.uid()).map_err(|error| {
-                CommandError::usage("bad_file", format!("cannot look at {}: {error}", file.display()))
+                CommandError::usage("bad_file", format!("cannot read {}: {error}", file.display()))
             })?;
             if owner != us {
                 let message = format!(
@@ -141,7 +141,7 @@ pub(crate) fn name(files: &[PathBuf]) -> PathBuf {
 
 fn records() -> Result<Records, CommandError> {
     Records::find().ok_or_else(|| {
-        CommandError::usage("no_data_dir", "there is no home directory to record trusted configs in")
+        CommandError::usage("no_data_dir", "no home directory to record trusted configs in")
             .with_hint("set HOME or XDG_DATA_HOME, or name the config with --config")
     })
 }

@@ -6,7 +6,7 @@ use drawloom_contract::{
     executor::{Drive, Effect},
     failure::Failure,
     ids::RunKey,
-    record::{Body, Record},
+    record::{Body, Outcome, Record},
     run::Run,
     runs::{Replay, ReplayStep},
     time::Timestamp,
@@ -75,9 +75,7 @@ fn fold(records: &[Record], mut drive: Box<dyn Drive>, steps: &mut Vec<ReplaySte
 /// A recorded decision beside today's; nothing for a record that is no decision of the executor.
 fn compare(record: &Record, run: &Run, drive: &dyn Drive) -> Option<ReplayStep> {
     let recorded = match &record.body {
-        Body::TurnStarted(started) => {
-            format!("turn {} attempt {} tools {}", started.turn, started.attempt, started.tools)
-        }
+        Body::TurnStarted(started) => turn(started.turn, started.attempt, started.tools),
         Body::CallStarted(started) => {
             format!(
                 "call {} of turn {}: {} {}",
@@ -98,7 +96,7 @@ fn compare(record: &Record, run: &Run, drive: &dyn Drive) -> Option<ReplayStep> 
                     today,
                 });
             }
-            format!("finish {} {:?}", outcome.status.as_str(), outcome.stop_reason)
+            finish(outcome)
         }
         _ => return None,
     };
@@ -110,18 +108,31 @@ fn compare(record: &Record, run: &Run, drive: &dyn Drive) -> Option<ReplayStep> 
     Some(ReplayStep { seq: record.seq, recorded, today })
 }
 
+fn turn(number: u32, attempt: u32, tools: bool) -> String {
+    format!("turn {number}, attempt {attempt}, {} tools", if tools { "with" } else { "without" })
+}
+
+/// `finish completed (end_turn)`
+fn finish(outcome: &Outcome) -> String {
+    let status = outcome.status.as_str();
+    match outcome.stop_reason {
+        Some(reason) => format!("finish {status} ({})", reason.as_str()),
+        None => format!("finish {status}"),
+    }
+}
+
 fn decided(run: &Run, drive: &dyn Drive, now: Timestamp) -> Vec<String> {
     drive
         .decide(run, now)
         .into_iter()
         .map(|effect| match effect {
-            Effect::Turn(plan) => format!("turn {} attempt {} tools {}", plan.turn, plan.attempt, plan.tools),
+            Effect::Turn(plan) => turn(plan.turn, plan.attempt, plan.tools),
             Effect::Call(plan) => {
                 format!("call {} of turn {}: {} {}", plan.index, plan.turn, plan.tool_use.name, plan.tool_use.input)
             }
             Effect::Wait { until } => format!("wait until {}", until.to_rfc3339()),
             Effect::Note { value, .. } => format!("note {value}"),
-            Effect::Finish(outcome) => format!("finish {} {:?}", outcome.status.as_str(), outcome.stop_reason),
+            Effect::Finish(outcome) => finish(&outcome),
         })
         .collect()
 }

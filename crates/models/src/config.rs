@@ -62,7 +62,7 @@ pub struct Options {
     pub capabilities: Capabilities,
 }
 
-/// What the models of a provider can do; what is absent is taken from their names.
+/// Capabilities of the models of a provider. Defaults are derived from the model names.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Capabilities {

@@ -63,7 +63,7 @@ pub enum Error {
         url: String,
     },
     /// Nobody answers there.
-    #[error("cannot connect to {url}")]
+    #[error("cannot connect to {}", origin(url))]
     Connect {
         /// Where.
         url: String,
@@ -114,11 +114,18 @@ impl Explain for Error {
         match self {
             Self::Setup(_) => None,
             Self::BadAddress { .. } => Some("example: http://127.0.0.1:8787".into()),
-            Self::Connect { url, .. } => Some(format!("check that a server is listening at {url}")),
+            Self::Connect { url, .. } => Some(format!("check that a server is listening at {}", origin(url))),
             Self::Broken { .. } => Some("retry; requests that were already accepted continue".into()),
             Self::TooLarge { .. } => Some("request less at a time".into()),
         }
     }
+}
+
+/// The part of a URL that a connection is made to: its scheme, host and port.
+fn origin(url: &str) -> &str {
+    let host = url.find("://").map_or(0, |scheme| scheme + 3);
+    let end = url[host..].find(['/', '?', '#']).map_or(url.len(), |end| host + end);
+    &url[..end]
 }
 
 /// A client for addresses that the operator chose. It goes there directly, reads no proxy from the environment and

@@ -13,7 +13,7 @@ pub const DEFAULT_LISTEN: &str = "127.0.0.1:8787";
 /// The environment variable that has the shared token when nobody says.
 pub const DEFAULT_TOKEN_ENV: &str = "DRAWLOOM_TOKEN";
 
-/// Who may call. With no token and no principal the server is open, and then it listens on loopback only.
+/// Access to the server. Without a token and principals it accepts all callers, and listens on loopback only.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct AuthConfig {
@@ -29,7 +29,7 @@ impl Default for AuthConfig {
     }
 }
 
-/// Somebody with a token of their own, which fixes tenant and subject whatever a request says.
+/// A caller with its own token, which determines tenant and user.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PrincipalConfig {

@@ -91,7 +91,7 @@ pub(crate) async fn run(app: &App, caller: &Caller, mut result: RunResult) -> Le
     result.tree = Some(spent);
     if !result.status.is_terminal() {
         result.hint = Some(format!(
-            "the run goes on; call get_run with run_id {} and wait_ms {ADVISED_WAIT_MS} to wait for it",
+            "the run continues; call get_run with run_id {} and wait_ms {ADVISED_WAIT_MS} to wait for it",
             result.run_id
         ));
     } else if result.artifact.is_some() {
@@ -112,7 +112,7 @@ pub(crate) async fn batch(app: &App, caller: &Caller, mut result: BatchResult) -
     let batch = result.batch_id;
     if result.status == BatchStatus::Running {
         result.hint = Some(format!(
-            "the batch goes on; call get_batch with batch_id {batch} and wait_ms {ADVISED_WAIT_MS} to wait for it"
+            "the batch continues; call get_batch with batch_id {batch} and wait_ms {ADVISED_WAIT_MS} to wait for it"
         ));
     } else if result.results.iter().any(|one| one.artifact.is_some()) {
         result.hint = Some("texts with an artifact are long; read_artifact gives them in parts".into());

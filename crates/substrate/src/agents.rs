@@ -31,7 +31,7 @@ pub struct Budget {
     pub cost: Option<Amount>,
 }
 
-/// An agent: a prompt, a model, and what it may touch.
+/// An agent: its prompt, its model, and what it can use.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(extend("x-not-built" = [

@@ -61,13 +61,13 @@ pub fn tiers_schema(generator: &mut SchemaGenerator) -> Schema {
     })
 }
 
-/// What a kind of users gets.
+/// Model settings for a kind of users.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct UserTier {
     /// Use only these providers, in this order; defaults to the top-level list.
     pub provider_priority: Option<Vec<String>>,
-    /// Candidates by tier, in place of those of the top level.
+    /// Candidates by tier, instead of the top-level ones.
     #[schemars(schema_with = "tiers_schema")]
     pub tiers: Tiers,
     /// Whether a run falls back to another candidate when one fails, is overloaded or rate limited.

@@ -24,7 +24,7 @@ use drawloom_contract::{
 pub use self::guarded::Protect;
 use crate::problem::Problem;
 
-/// What may be done in a volume.
+/// Access to a volume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum VolumeMode {

@@ -10,7 +10,7 @@ pub(crate) const MAX_TIMEOUT_SECONDS: u32 = 300;
 pub(crate) const MAX_DISK_BYTES: u64 = 16 << 30;
 pub(crate) const MAX_PROCESSES: u64 = 4096;
 
-/// What tools may do on this machine.
+/// What tools can do on this machine.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
@@ -74,7 +74,7 @@ pub struct BashConfig {
     pub max_processes: u64,
 }
 
-/// Which network commands reach.
+/// Network access of commands.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum BashNetwork {

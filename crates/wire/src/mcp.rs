@@ -194,7 +194,7 @@ async fn proxy(parts: Parts, input: Input, output: Out, stop: BoxFuture<'static,
         tokio::select! {
             () = tasks.wait() => {}
             () = shared.clock.sleep_until(deadline) => {
-                tracing::info!(left = tasks.len(), "the host is gone; what it waited for goes on at the server");
+                tracing::info!(left = tasks.len(), "the host disconnected; what it started continues in the server");
             }
         }
     };
@@ -264,7 +264,7 @@ impl Shared {
                 self.output.line(frame::error(None, RPC_NOT_JSON, &message, None)).await;
             }
             Err(Refusal::NotRpc(why, id)) => {
-                let message = format!("a line is no JSON-RPC message: {why}");
+                let message = format!("a line is not a JSON-RPC message: {why}");
                 self.output.line(frame::error(id.as_ref(), RPC_INVALID, &message, None)).await;
             }
             Ok(Frame::Request(request)) => self.take_request(request, spawn).await,

@@ -56,7 +56,7 @@ impl Backup {
         };
         bar.finish_and_clear();
         let made = made
-            .map_err(|error| CommandError::failed("bug", format!("the copy ended badly: {error}")))?
+            .map_err(|error| CommandError::failed("bug", format!("the backup failed: {error}")))?
             .map_err(|error| CommandError::of(&error))?;
         match session.output.format() {
             Format::Json => session.output.json(&json!({

@@ -89,7 +89,7 @@ fn fields(pairs: &[String], read: impl Fn(&str, &str) -> Value) -> Result<Map<St
     let mut object = Map::new();
     for pair in pairs {
         let (key, text) = pair.split_once('=').ok_or_else(|| {
-            CommandError::usage("bad_field", format!("{pair:?} is not of the form key=value"))
+            CommandError::usage("bad_field", format!("{pair:?} is not in the form key=value"))
                 .with_hint("write fields like agent=reader, or pass the whole input with --input FILE")
         })?;
         if object.insert(key.to_owned(), read(key, text)).is_some() {

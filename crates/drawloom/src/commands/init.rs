@@ -110,7 +110,7 @@ impl Init {
                 let keys: Vec<&str> = text::MAKERS.iter().map(|maker| maker.key_env).collect();
                 output.line(format!("  no key is set ({}): a script plays the model for now", keys.join(", ")));
             }
-            false => output.line(format!("  with the keys of {}, which the config only names", names.join(", "))),
+            false => output.line(format!("  using the keys of {}; the config contains only their names", names.join(", "))),
         }
         let at = if file == Path::new(FILE) { String::new() } else { format!(" --config {}", file.display()) };
         output.line("\nNext:");
@@ -174,9 +174,9 @@ fn ask(session: &Session, question: &str, usual: DefaultAnswer) -> Result<bool, 
     if read.map_err(|error| CommandError::failed("no_answer", format!("no answer: {error}")))? == 0 {
         return Err(CommandError {
             exit: Exit::NeedsInput,
-            ..CommandError::usage("no_answer", "the question got no answer")
+            ..CommandError::usage("no_answer", "no answer to the question")
         }
-        .with_hint("pass --yes to ask nothing"));
+        .with_hint("pass --yes to skip the questions"));
     }
     Ok(match line.trim().to_lowercase().as_str() {
         "" => usual == DefaultAnswer::Yes,

@@ -25,7 +25,7 @@ use crate::{
     cli::Look,
     clock::{SystemClock, SystemEntropy},
     commands::Session,
-    environment,
+    connect, environment,
     exit::{CommandError, Exit},
     local::{Local, Surface},
     start::stop_signal,
@@ -156,13 +156,13 @@ impl Connection {
             let is_value = value.bytes().all(|byte| (b' '..=b'~').contains(&byte));
             // What was given is not shown: it may hold a secret.
             if !is_name || !is_value {
-                return Err(CommandError::usage("bad_header", "a --header is not of the form NAME: VALUE")
+                return Err(CommandError::usage("bad_header", "invalid --header: not in the form NAME: VALUE")
                     .with_hint("write it like --header 'X-Team: weavers'"));
             }
             let name = name.to_ascii_lowercase();
             if OURS.contains(&name.as_str()) || OUR_PREFIXES.iter().any(|prefix| name.starts_with(prefix)) {
-                let what = format!("the header {name} is the proxy's own and cannot be given by --header");
-                return Err(CommandError::usage("bad_header", what).with_hint("leave it out"));
+                let what = format!("the header {name} cannot be set with --header");
+                return Err(CommandError::usage("bad_header", what).with_hint("remove it"));
             }
             Ok((name, value.trim().to_owned()))
         };
@@ -174,7 +174,7 @@ impl Connection {
             |name: &String| !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
         match self.toolsets.iter().find(|name| !is_name(name)) {
             None => Ok(()),
-            Some(name) => Err(CommandError::usage("bad_toolsets", format!("{name:?} is not the name of a toolset"))
+            Some(name) => Err(CommandError::usage("bad_toolsets", format!("{name:?} is not a toolset name"))
                 .with_hint("write it like --toolsets core,runs, without spaces")),
         }
     }
@@ -278,27 +278,10 @@ impl End {
 
 /// The address of the MCP endpoint of the server at `url`.
 pub(crate) fn endpoint(url: &str, toolsets: &[String]) -> Result<String, CommandError> {
-    let rest = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"));
-    if rest.is_none_or(|rest| !has_host(rest) || rest.contains(['?', '#', ' '])) {
-        return Err(CommandError::usage("bad_address", format!("{url:?} is not the address of a server"))
-            .with_hint("write it like http://127.0.0.1:8787"));
-    }
-    let base = url.trim_end_matches('/');
+    let base = connect::server_url(url)?;
     let path = if base.ends_with("/mcp") || base.ends_with("/_mcp") { "" } else { "/mcp" };
     let query = if toolsets.is_empty() { String::new() } else { format!("?toolsets={}", toolsets.join(",")) };
     Ok(format!("{base}{path}{query}"))
-}
-
-/// Whether what stands behind the scheme begins with a host, and a port when it says one.
-fn has_host(rest: &str) -> bool {
-    let authority = rest.split('/').next().unwrap_or_default();
-    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
-    let (name, port) = match host.rsplit_once(':') {
-        // The colons in brackets are the address's own.
-        Some((name, port)) if !port.ends_with(']') => (name, Some(port)),
-        _ => (host, None),
-    };
-    !name.is_empty() && port.is_none_or(|port| port.parse::<u16>().is_ok())
 }
 
 #[cfg(test)]

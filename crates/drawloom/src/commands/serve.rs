@@ -51,7 +51,7 @@ impl Serve {
         if self.own_session
             && let Err(error) = drawloom_process::own_session()
         {
-            tracing::warn!(%error, "the server stays in the session of the process that started it");
+            tracing::warn!(%error, "cannot leave the session of the parent process");
         }
         let project = Project::find(&session.globals)?;
         let loaded = config::load_files(&project.shown)?;
@@ -88,7 +88,7 @@ impl Serve {
             () = &mut stop => {}
             () = idle => tracing::info!(idle_exit = self.idle_exit, "the server is idle"),
         }
-        tracing::info!("stopping: steps in flight come to their next record");
+        tracing::info!("shutting down, finishing current steps");
         match running.stop_or_leave().await {
             Some(report) => tracing::info!(abandoned = report.abandoned, "stopped"),
             None => tracing::warn!("stopped at once, by a second signal; nothing that was acknowledged is lost"),

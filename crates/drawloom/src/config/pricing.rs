@@ -10,13 +10,13 @@ use drawloom_substrate::{Problem, did_you_mean};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What models cost.
+/// Prices of models.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Pricing {
     /// The currency of all amounts: it is shown, and nothing is converted.
     pub currency: String,
-    /// Prices by `provider/model`, over those that are known.
+    /// Prices by `provider/model`; they override the known ones.
     pub models: BTreeMap<String, ModelPrice>,
 }
 
@@ -26,7 +26,7 @@ impl Default for Pricing {
     }
 }
 
-/// What a million tokens of a model cost.
+/// Price of a model per million tokens.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ModelPrice {
@@ -34,10 +34,10 @@ pub struct ModelPrice {
     pub input: Amount,
     /// Tokens written.
     pub output: Amount,
-    /// Tokens written to the provider's cache; as `input`, when absent.
+    /// Tokens written to the provider's cache; defaults to `input`.
     #[serde(default)]
     pub cache_write: Option<Amount>,
-    /// Tokens read from the provider's cache; as `input`, when absent.
+    /// Tokens read from the provider's cache; defaults to `input`.
     #[serde(default)]
     pub cache_read: Option<Amount>,
 }

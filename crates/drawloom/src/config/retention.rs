@@ -5,12 +5,12 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// How long what has ended is kept. `serve` looks once an hour; `drawloom prune` does it at once.
+/// How long finished runs are kept. The server deletes old runs once an hour; `drawloom prune` deletes them at once.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Retention {
-    /// Trees of runs whose root ended longer ago than so many days are removed with their journals. 0 keeps everything
-    /// for ever. What is unfinished always stays.
+    /// Delete top-level runs and their child runs this many days after they ended; 0 keeps them. Unfinished runs are always
+    /// kept.
     #[schemars(range(max = 36_500))]
     pub max_age_days: u32,
 }

@@ -160,7 +160,7 @@ impl Fallback {
 /// Whether a file is there. A directory of another user cannot be looked into, which is not the same as empty.
 fn exists(file: &Path) -> Result<bool, CommandError> {
     file.try_exists().map_err(|error| {
-        CommandError::usage("bad_data_dir", format!("cannot look at {}: {error}", file.display()))
+        CommandError::usage("bad_data_dir", format!("cannot read {}: {error}", file.display()))
             .with_hint("make it readable for this user, or pass --data-dir")
     })
 }

@@ -99,7 +99,7 @@ pub(crate) fn plan(request: Request) -> Result<Plan, CommandError> {
     let edited = writing.all(&mapped, &target, &request, &loaded, &mut also);
     let (states, copies) = edited.map_err(|error| {
         CommandError::usage("bad_config", format!("{}: {error}", request.into.display()))
-            .with_hint("write that part of the file in the usual block style, with one key a line")
+            .with_hint("write that part of the file in the usual block style, with one key per line")
     })?;
     let after = format!("{mark}{}", writing.editor.finish());
     if after.len() as u64 > yaml::FILE_LIMIT {

@@ -29,7 +29,7 @@ const DROPPED: &[(&str, &str)] = &[
     ("model", "a skill has no model: that of the agent holds"),
     ("effort", "a skill has no effort: that of the agent holds"),
     ("hooks", "hooks run commands of Claude Code; Drawloom has no hooks"),
-    ("context", "a skill is loaded into the agent that asks for it; use an agent for a context of its own"),
+    ("context", "a skill is loaded into the context of the agent; for a separate context, use an agent"),
     ("agent", "a skill is loaded into the agent that asks for it"),
     ("disable-model-invocation", "the gate `skills` of an agent decides whether it may load a skill"),
     ("user-invocable", "skills are for agents; the gate `skills` decides"),

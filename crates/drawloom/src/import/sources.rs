@@ -33,12 +33,12 @@ const MOST_LINES: usize = 40;
 pub struct SourceConfig {
     /// A folder of Claude Code, such as `.claude`, or of a plugin; relative to the config file.
     pub claude: PathBuf,
-    /// The most that its agents may use. The folder can ask for less.
+    /// What its agents can use at most.
     #[serde(default)]
     pub grant: Grant,
 }
 
-/// The most that agents of a source may use. What is absent is not granted.
+/// What agents of a source can use at most. Nothing else is granted.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Grant {

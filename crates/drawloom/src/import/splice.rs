@@ -214,7 +214,7 @@ impl<'a> Editor<'a> {
         };
         let Some((after, before)) = fields else {
             if pair.value.shape == Shape::Alias {
-                return Err(format!("`{}` is an alias, which cannot be edited in its place", path.join(".")));
+                return Err(format!("`{}` is an alias, which cannot be edited", path.join(".")));
             }
             let gap = if pair.value.range.is_empty() { " " } else { "" };
             self.edit(pair.value.range.clone(), depth, format!("{gap}{}", emit::flow(value)));

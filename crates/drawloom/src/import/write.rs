@@ -179,7 +179,7 @@ impl Renamed {
     fn put_back(&mut self) {
         while let Some((from, to)) = self.done.pop() {
             if let Err(error) = fs::rename(&to, &from) {
-                tracing::error!(%error, from = %to.display(), to = %from.display(), "cannot put a folder back");
+                tracing::error!(%error, from = %to.display(), to = %from.display(), "cannot restore a folder");
             }
         }
     }

@@ -46,50 +46,50 @@ macro_rules! metrics {
 }
 
 metrics! {
-    BUILD: Gauge "drawloom_build_info" ["version"] "Always 1; its label is the version that runs.";
+    BUILD: Gauge "drawloom_build_info" ["version"] "Always 1; the label has the version.";
     START_TIME: Gauge "drawloom_process_start_time_seconds" [] "When the process started, in seconds since 1970.";
-    MEMORY: Gauge "drawloom_process_resident_memory_bytes" [] "Memory that the process has in RAM.";
-    OPEN_FILES: Gauge "drawloom_process_open_fds" [] "Files and sockets that the process has open.";
-    MAX_FILES: Gauge "drawloom_process_max_fds" [] "Files and sockets that it may have open.";
+    MEMORY: Gauge "drawloom_process_resident_memory_bytes" [] "Resident memory of the process.";
+    OPEN_FILES: Gauge "drawloom_process_open_fds" [] "Open files and sockets of the process.";
+    MAX_FILES: Gauge "drawloom_process_max_fds" [] "Limit of open files and sockets.";
 
     ACCEPTED: Counter "drawloom_runs_accepted_total" [] "Runs that were accepted.";
-    ENDED: Counter "drawloom_runs_ended_total" ["status"] "Runs that ended, by how.";
-    RUN_DURATION: Histogram "drawloom_run_duration_seconds" [] "How long runs took from accept to their end.";
-    QUEUE_DURATION: Histogram "drawloom_run_queue_duration_seconds" [] "How long runs waited for their first slot.";
-    ACTIVE: Gauge "drawloom_runs_active" [] "Runs with a slot.";
-    QUEUED: Gauge "drawloom_runs_queued" [] "Runs that wait for a slot.";
-    MAX_ACTIVE: Gauge "drawloom_runs_max_concurrent" [] "The most runs with a slot at once.";
+    ENDED: Counter "drawloom_runs_ended_total" ["status"] "Runs that ended, by status.";
+    RUN_DURATION: Histogram "drawloom_run_duration_seconds" [] "Duration of runs, from accept to end.";
+    QUEUE_DURATION: Histogram "drawloom_run_queue_duration_seconds" [] "Time that runs waited in the queue.";
+    ACTIVE: Gauge "drawloom_runs_active" [] "Active runs.";
+    QUEUED: Gauge "drawloom_runs_queued" [] "Queued runs.";
+    MAX_ACTIVE: Gauge "drawloom_runs_max_concurrent" [] "Limit of active runs.";
     PARKED: Counter "drawloom_runs_parked_total" ["on"]
-        "Times that a run gave up its slot to wait, by what for: children, log, value, time, rate_limit or budget.";
-    PRUNED: Counter "drawloom_runs_pruned_total" [] "Runs that were removed because they ended long ago.";
+        "Times that a run gave up its slot to wait, by cause: children, log, value, time, rate_limit or budget.";
+    PRUNED: Counter "drawloom_runs_pruned_total" [] "Runs that retention or prune deleted.";
 
-    PROVIDER_ACTIVE: Gauge "drawloom_provider_runs_active" ["provider"] "Runs with a slot, by provider.";
-    PROVIDER_QUEUED: Gauge "drawloom_provider_runs_queued" ["provider"] "Runs that wait for a slot, by provider.";
+    PROVIDER_ACTIVE: Gauge "drawloom_provider_runs_active" ["provider"] "Active runs, by provider.";
+    PROVIDER_QUEUED: Gauge "drawloom_provider_runs_queued" ["provider"] "Queued runs, by provider.";
     PROVIDER_CALLS: Gauge "drawloom_provider_calls_in_flight" ["provider"]
-        "Calls of the provider's credential that are being answered.";
+        "Model calls in flight, by provider.";
     PROVIDER_LIMIT: Gauge "drawloom_provider_call_limit" ["provider"]
-        "The concurrency limit that was learned for the credential; absent until a call was throttled.";
+        "Concurrency limit learned from rate limiting; absent before the first rate-limited call.";
     PROVIDER_THROTTLED: Gauge "drawloom_provider_runs_throttled" ["provider"]
-        "Runs that are parked until the credential takes another call.";
+        "Runs that wait because of rate limiting.";
 
     CALLS: Counter "drawloom_model_calls_total" ["provider", "model", "outcome"]
-        "Calls of models, by what they came to: ok, or the code of the failure.";
-    CALL_DURATION: Histogram "drawloom_model_call_duration_seconds" ["provider", "model"] "How long calls of models took.";
+        "Model calls, by outcome: ok, or an error code.";
+    CALL_DURATION: Histogram "drawloom_model_call_duration_seconds" ["provider", "model"] "Duration of model calls.";
     TOKENS: Counter "drawloom_model_tokens_total" ["provider", "model", "kind"]
         "Tokens, by kind: input, output, cache_write or cache_read.";
     COST: Counter "drawloom_model_cost_total" ["provider", "model", "currency"]
-        "What calls cost, in units of the currency, as far as the models have a price.";
-    RETRIES: Counter "drawloom_model_retries_total" [] "Turns that were tried again.";
-    FALLBACKS: Counter "drawloom_model_fallbacks_total" [] "Changes of a run to another model.";
-    TOOL_CALLS: Counter "drawloom_tool_calls_total" ["tool", "outcome"] "Calls of tools, by outcome: ok or error.";
+        "Cost of model calls, in units of the currency, for models with a known price.";
+    RETRIES: Counter "drawloom_model_retries_total" [] "Retries of model calls.";
+    FALLBACKS: Counter "drawloom_model_fallbacks_total" [] "Fallbacks to another model.";
+    TOOL_CALLS: Counter "drawloom_tool_calls_total" ["tool", "outcome"] "Tool calls, by outcome: ok or error.";
 
     COMMITS: Counter "drawloom_store_commits_total" [] "Groups of entries that the store committed.";
-    SYNCS: Counter "drawloom_store_syncs_total" [] "Commits that waited for a real sync.";
+    SYNCS: Counter "drawloom_store_syncs_total" [] "Commits that waited for a sync to disk.";
     ENTRIES: Counter "drawloom_store_entries_total" [] "Entries that the store wrote.";
     RECORDS: Counter "drawloom_store_records_total" [] "Journal records that the store wrote.";
     LARGEST_GROUP: Gauge "drawloom_store_largest_group" [] "Most entries in one commit.";
     STORE_BYTES: Gauge "drawloom_store_bytes" [] "Size of the store's file.";
     LOG_BYTES: Gauge "drawloom_store_log_bytes" [] "Size of its write-ahead log.";
     SWEEPS: Counter "drawloom_retention_passes_total" ["outcome"]
-        "Hourly passes that remove what ended long ago, by outcome: ok or error.";
+        "Hourly retention passes, by outcome: ok or error.";
 }

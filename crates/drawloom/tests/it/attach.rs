@@ -163,9 +163,24 @@ fn principals_whose_tokens_are_missing_do_not_leave_the_server_open() {
 fn a_server_that_is_not_there_is_an_error_that_says_so() {
     let home = Home::new();
     let ran = home.run(&["runs", "list", "--url", "http://127.0.0.1:9"]).exits(1);
-    assert!(ran.stderr.starts_with("error: cannot connect to http://127.0.0.1:9"), "{ran:?}");
-    let ran = home.run(&["runs", "list", "--url", "nonsense"]).exits(2);
-    assert!(ran.stderr.contains("invalid URL \"nonsense"), "{ran:?}");
+    let wanted =
+        "error: cannot connect to http://127.0.0.1:9\nhint: check that a server is listening at http://127.0.0.1:9\n";
+    assert_eq!(ran.stderr, wanted);
+}
+
+#[test]
+fn a_url_that_is_none_is_named_as_it_was_given() {
+    let home = Home::new();
+    for url in ["nonsense", "127.0.0.1:8787", "ftp://127.0.0.1", "http://", "http://127.0.0.1:99999", "http://a/?b"] {
+        for command in [&["runs", "list"][..], &["run", "echo", "hi"], &["agents", "list"]] {
+            let ran = home.run(&[command, &["--url", url]].concat()).exits(2);
+            let wanted =
+                format!("error: {url:?} is not the URL of a server\nhint: write it like http://127.0.0.1:8787\n");
+            assert_eq!(ran.stderr, wanted, "{command:?}");
+        }
+        let doctor = home.run(&["doctor", "--url", url]).exits(1);
+        assert!(doctor.stdout.contains(&format!("{url:?} is not the URL of a server")), "{doctor:?}");
+    }
 }
 
 #[test]

@@ -40,7 +40,7 @@ fn what_cannot_be_called_says_why() {
     let unknown = home.run(&["call", "list_rnus"]).exits(2).json();
     assert_eq!(unknown["error"]["hint"], "did you mean list_runs?");
     let field = home.run(&["call", "list_runs", "limit"]).exits(2).json();
-    assert_eq!(field["error"]["message"], "\"limit\" is not of the form key=value");
+    assert_eq!(field["error"]["message"], "\"limit\" is not in the form key=value");
     let twice = home.run(&["call", "list_runs", "limit=1", "limit=2"]).exits(2).json();
     assert_eq!(twice["error"]["message"], "limit is given twice");
     let limit = home.run(&["call", "list_runs", "limit=many"]).exits(2).json();

@@ -90,14 +90,54 @@ fn values_come_from_the_environment_that_the_file_lists() {
     assert_eq!(list["agents"][0]["tools"][0], "Read");
 }
 
+/// What stays the same from run to run: without ids, numbers, the lines of the tree, and the order of child runs.
+fn shape(text: &str) -> Vec<String> {
+    let ids = regex::Regex::new(r"\b[ras]_[0-9a-f]+").expect("a pattern");
+    let numbers = regex::Regex::new(r"[0-9][0-9.,:-]*|[│├└─]").expect("a pattern");
+    let mut lines: Vec<String> = text
+        .lines()
+        .map(|line| {
+            numbers.replace_all(&ids.replace_all(line, "ID"), "").split_whitespace().collect::<Vec<_>>().join(" ")
+        })
+        .map(|line| if line.starts_with("started") { "started".into() } else { line })
+        .filter(|line| !line.is_empty())
+        .collect();
+    lines.sort();
+    lines
+}
+
 #[test]
-fn the_first_config_of_the_readme_works() {
+fn the_team_of_the_readme_works_and_shows_what_the_readme_shows() {
     let readme = include_str!("../../../../README.md");
-    let config = readme.split("```yaml\n").nth(1).and_then(|rest| rest.split("```").next()).expect("a YAML block");
+    let block = |opening: &str| {
+        readme.split(opening).nth(1).and_then(|rest| rest.split("```").next()).expect("a block of the README")
+    };
     let home = Home::new();
-    home.write("drawloom.yaml", config);
+    home.write("drawloom.yaml", block("```yaml\n"));
+    std::fs::create_dir(home.path().join("chapters")).expect("a folder");
+    for line in block("```sh\nmkdir chapters\n").lines() {
+        let (text, file) = line
+            .strip_prefix("echo '")
+            .and_then(|rest| rest.split_once("' > "))
+            .expect("a line such as: echo 'TEXT' > FILE");
+        home.write(file, &format!("{text}\n"));
+    }
+    assert_eq!(home.run(&["validate"]).exits(0).stderr, "");
+    let run = home.run(&["run", "lead", "Have every chapter read"]).exits(0);
+    assert_eq!(run.stdout, "Two chapters are read. One is missing: see the failed run.\n");
+    assert_eq!(shape(&home.run(&["runs", "show", "last"]).exits(0).stdout), shape(block("```text\n")));
+}
+
+#[test]
+fn the_model_of_the_readme_can_replace_its_script() {
+    let readme = include_str!("../../../../README.md");
+    let mut configs = readme.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next());
+    let (team, model) = (configs.next().expect("the team"), configs.next().expect("the model"));
+    let agents = team.split_once("\nagents:").expect("agents").1;
+    let home = Home::new();
+    std::fs::create_dir(home.path().join("chapters")).expect("a folder");
+    home.write("drawloom.yaml", &format!("{model}\nagents:{agents}"));
     home.run(&["validate"]).exits(0);
-    assert_eq!(home.run(&["run", "greeter", "Hi there"]).exits(0).stdout, "Hello! You said: Hi there\n");
 }
 
 #[test]

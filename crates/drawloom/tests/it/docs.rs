@@ -37,7 +37,7 @@ fn cell(text: &str) -> String {
 #[test]
 fn operations_are_described() {
     let mut text = String::from(
-        "# Operations\n\nWhat a caller can ask for, over REST, with `drawloom call NAME key=value…`, or from the typed client. Every body is checked: unknown keys, types and limits are refused with what was probably meant.\n",
+        "# Operations\n\nOperations of the API: over REST, and with `drawloom call NAME key=value…`. Requests are validated: unknown keys, wrong types and values out of range are rejected.\n",
     );
     for served in Operations::builtin().iter() {
         let entry = served.entry();
@@ -47,11 +47,11 @@ fn operations_are_described() {
             writeln!(text, "- `{} {}`", route.method.as_str(), route.path).expect("text");
         }
         match card.scope {
-            Some(scope) => writeln!(text, "- needs the scope `{scope}`").expect("text"),
-            None => writeln!(text, "- for everybody whom the server knows").expect("text"),
+            Some(scope) => writeln!(text, "- scope `{scope}`").expect("text"),
+            None => writeln!(text, "- no scope; any valid token").expect("text"),
         }
         if card.streams {
-            text.push_str("- answers a stream of [events](events.md), or JSON with `Accept: application/json`\n");
+            text.push_str("- returns a stream of [events](events.md), or JSON with `Accept: application/json`\n");
         }
         let schema = (entry.input)(&mut SchemaGenerator::default()).to_value();
         fields(&mut text, &schema);
@@ -62,10 +62,10 @@ fn operations_are_described() {
 /// A table of an object's fields.
 fn fields(text: &mut String, schema: &Value) {
     let Some(properties) = schema["properties"].as_object().filter(|properties| !properties.is_empty()) else {
-        return text.push_str("\nIt takes nothing.\n");
+        return text.push_str("\nNo fields.\n");
     };
     let required = schema["required"].as_array().cloned().unwrap_or_default();
-    text.push_str("\n| field | type | says |\n|---|---|---|\n");
+    text.push_str("\n| field | type | description |\n|---|---|---|\n");
     for (name, field) in properties {
         let must = if required.iter().any(|other| other == name) { ", required" } else { "" };
         let says = cell(field["description"].as_str().unwrap_or_default());
@@ -128,12 +128,12 @@ fn the_program_contains_the_schema_of_its_config() {
 fn the_config_is_described() {
     let schema = drawloom::config::made_schema();
     let mut text = String::from(
-        "# Config\n\n`drawloom.yaml`, or the files that `--config` names, laid over each other. `drawloom config schema` prints the JSON Schema that this page is made from; `drawloom validate` checks a file.\n",
+        "# Config\n\nKeys of `drawloom.yaml`. Several `--config` files are merged, later ones win. `drawloom validate` checks a file, and `drawloom config schema` prints the JSON Schema that this page is made from.\n",
     );
     let described = |text: &mut String, title: &str, schema: &Value| {
         write!(text, "\n## {title}\n\n{}\n", schema["description"].as_str().unwrap_or_default()).expect("text");
         if schema["properties"].is_object() {
-            text.push_str("\n| key | type | default | says |\n|---|---|---|---|\n");
+            text.push_str("\n| key | type | default | description |\n|---|---|---|---|\n");
             for (name, field) in schema["properties"].as_object().expect("an object") {
                 let default = match &field["default"] {
                     Value::Null => String::new(),
@@ -159,11 +159,12 @@ fn the_config_is_described() {
 #[test]
 fn events_are_described() {
     let mut text = String::from(
-        "# Events\n\nWhat a stream of a run says: `POST /v1/runs`, `GET /v1/runs/{run_id}/events`, `drawloom runs tail --json`. An event with an id shows one record of the journal, and its id is the record's number: `Last-Event-ID` continues after it. Events without an id are for the eye; the `message` that follows replaces them. The last event is `done` or `error`. Every event has the field `type`, its name.\n",
+        "# Events\n\nEvents of a stream of a run: `POST /v1/runs`, `GET /v1/runs/{run_id}/events`, `drawloom runs tail --json`. An event with an id is one record of the journal, and its id is the number of the record: `Last-Event-ID` continues after it. Events without an id are a preview; the `message` that follows replaces them. The last event is `done` or `error`. Every event has the field `type`, its name.\n",
     );
     for event in drawloom_wire::events::EVENTS {
         let id = if event.has_id { "has an id" } else { "has no id" };
-        write!(text, "\n## {}\n\n{} It {id}.\n\n| field | says |\n|---|---|\n", event.name, event.when).expect("text");
+        write!(text, "\n## {}\n\n{} It {id}.\n\n| field | description |\n|---|---|\n", event.name, event.when)
+            .expect("text");
         for field in event.fields {
             writeln!(text, "| `{}` | {} |", field.name, cell(field.says)).expect("text");
         }
@@ -174,7 +175,7 @@ fn events_are_described() {
 #[test]
 fn metrics_are_described() {
     let mut text = String::from(
-        "# Metrics\n\n`GET /metrics`, in Prometheus' text format; it needs the scope `runs:read`. Counters begin at 0 with every start.\n\n| name | type | labels | says |\n|---|---|---|---|\n",
+        "# Metrics\n\n`GET /metrics`, in Prometheus' text format; it needs the scope `runs:read`. Counters start at 0 when the server starts.\n\n| name | type | labels | description |\n|---|---|---|---|\n",
     );
     for metric in drawloom::metrics::METRICS {
         let labels: Vec<String> = metric.labels.iter().map(|label| format!("`{label}`")).collect();
@@ -199,7 +200,8 @@ fn limits_are_described() {
     let schema = drawloom::config::made_schema();
     let mut names = std::collections::BTreeSet::new();
     for (title, limits) in drawloom::limits::LIMITS {
-        write!(text, "\n## {title}\n\n| limit | default | key | code | says |\n|---|---|---|---|---|\n").expect("text");
+        write!(text, "\n## {title}\n\n| limit | default | key | code | description |\n|---|---|---|---|---|\n")
+            .expect("text");
         for limit in *limits {
             assert!(names.insert(limit.name), "two limits are called {}", limit.name);
             let key = limit.key.map(|key| format!("`{key}`")).unwrap_or_default();

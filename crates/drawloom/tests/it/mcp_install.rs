@@ -52,13 +52,13 @@ fn what_is_written_is_shown_first_and_nothing_else_changes() {
     assert_eq!(after["mcpServers"]["drawloom"]["args"], serde_json::json!(["mcp", "--config", config]));
     assert_eq!(std::fs::metadata(&file).expect("a file").permissions().mode() & 0o777, 0o600);
     let again = install(&home, &["--client", "claude", "--write", "--yes"]).exits(0);
-    assert_eq!(again.stdout, "<home>/.claude.json has it already.\n");
+    assert_eq!(again.stdout, "<home>/.claude.json already has it.\n");
 }
 
 #[test]
 fn every_client_can_be_written_from_nothing_and_is_then_found() {
     let home = Home::new();
-    assert!(install(&home, &[]).exits(0).stdout.starts_with("No MCP host"));
+    assert!(install(&home, &[]).exits(0).stdout.starts_with("No known MCP host"));
     for client in CLIENTS {
         let written = install(&home, &["--client", client, "--write", "--yes", "--json"]).exits(0).json();
         assert_eq!((&written["client"], &written["written"]), (&client.into(), &true.into()));
@@ -74,7 +74,7 @@ fn a_file_that_cannot_be_read_is_left_alone() {
     let home = Home::new();
     home.write(".claude.json", "{ \"mcpServers\": [");
     let refused = install(&home, &["--client", "claude", "--write", "--yes"]).exits(2);
-    assert!(refused.stderr.contains("is not changed: it is not JSON"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("was not changed: it is not JSON"), "{}", refused.stderr);
     assert_eq!(std::fs::read_to_string(home.path().join(".claude.json")).expect("a file"), "{ \"mcpServers\": [");
     let no_scope = install(&home, &["--client", "windsurf", "--scope", "project"]).exits(2);
     assert!(no_scope.stderr.contains("--scope user"), "{}", no_scope.stderr);
@@ -149,10 +149,10 @@ fn secrets_are_not_written_and_not_shown() {
 fn what_a_host_could_not_start_is_refused_at_once() {
     let home = Home::new();
     for (arguments, says) in [
-        (["--toolsets", ""], "is not the name of a toolset"),
-        (["--toolsets", "core, runs"], "is not the name of a toolset"),
-        (["--header", "Content-Length: 7"], "content-length is the proxy's own"),
-        (["--upstream", "http://127.0.0.1:70000"], "is not the address of a server"),
+        (["--toolsets", ""], "is not a toolset name"),
+        (["--toolsets", "core, runs"], "is not a toolset name"),
+        (["--header", "Content-Length: 7"], "content-length cannot be set with --header"),
+        (["--upstream", "http://127.0.0.1:70000"], "is not the URL of a server"),
     ] {
         let refused = install(&home, &[["--client", "claude"], arguments].concat()).exits(2);
         assert!(refused.stderr.contains(says), "{}", refused.stderr);

@@ -202,7 +202,7 @@ fn a_folder_of_others_and_other_clients_are_refused() {
     assert!(refused.stderr.contains("plain text"), "{}", refused.stderr);
     let mut other = home.command(&["mcp", "install", "--client", "codex", "--plugin"]);
     let refused = home.finish(&mut other).exits(2);
-    assert!(refused.stderr.contains("the client is Codex"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("not for Codex"), "{}", refused.stderr);
     install(&home, ".", &["--plugin", "--write"]).exits(2);
     install(&home, ".", &["--force"]).exits(2);
     assert_eq!(files(home.path()), before);

@@ -176,7 +176,7 @@ fn config_mistakes_of_a_server_are_named() {
     let play = Play::new(Wire::Stdio, &[]).set("cwd", json!("no/such/place")).set("tools", json!(["red_*"]));
     play.write();
     let ran = play.finish(&["validate"]).exits(0);
-    assert!(ran.stdout.contains("`cwd` of MCP server out is no directory: "), "{ran:#?}");
+    assert!(ran.stdout.contains("`cwd` of MCP server out is not a directory: "), "{ran:#?}");
     let ran = play.finish(&["doctor"]).exits(1);
     let text = ran.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(text.contains("its `cwd` ") && text.contains("→ run its command by hand"), "{ran:#?}");

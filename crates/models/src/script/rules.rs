@@ -16,7 +16,7 @@ use serde_json::Value;
 use super::template::Scene;
 use crate::FailKind;
 
-/// What the model does in turns that fit. Texts may hold `{{prompt}}`, `{{last}}`, `{{last.lines}}`, `{{last.words}}`,
+/// What the model does in matching turns. Texts can contain `{{prompt}}`, `{{last}}`, `{{last.lines}}`, `{{last.words}}`,
 /// `{{last.first_line}}`, `{{agent}}`, `{{turn}}`, `{{attempt}}`, `{{run}}`, `{{tools}}` for the names of the offered tools,
 /// `{{schema.TOOL/POINTER}}` for what the schema of one of them says at a JSON pointer, and `{{1}}`… for the groups of
 /// `when.matches`.
@@ -63,7 +63,7 @@ fn one() -> u32 {
     1
 }
 
-/// When a rule fits: all that is given must hold.
+/// When a rule applies: all given conditions must hold.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct When {
@@ -100,7 +100,7 @@ pub struct Call {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Fail {
-    /// Which.
+    /// The kind of failure.
     pub kind: FailKind,
     /// The error message.
     #[serde(default)]

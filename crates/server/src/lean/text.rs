@@ -98,7 +98,7 @@ pub(super) fn part(part: &ArtifactPart) -> String {
             format!("{matches} matching lines, not all shown: narrow the search")
         }
         (Some(matches), _) => format!("{matches} matching lines"),
-        (None, Some(next)) => format!("from line {}; go on with offset {next}", part.from_line),
+        (None, Some(next)) => format!("from line {}; continue with offset {next}", part.from_line),
         (None, None) => format!("from line {} to the end", part.from_line),
     };
     let (name, bytes, lines) = (&part.name, words::count(part.bytes), words::count(part.lines));

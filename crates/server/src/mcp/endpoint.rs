@@ -165,7 +165,7 @@ impl Endpoint {
         if response.status() == StatusCode::INTERNAL_SERVER_ERROR && app.stopping.is_cancelled() {
             // What waits when the server stops is cut off; whoever asks again finds it.
             let failure = Failure::new(FailureKind::Unavailable, "stopping", "the server is stopping");
-            return Err(failure.with_hint("ask again when it is back; what was started goes on then").into());
+            return Err(failure.with_hint("retry when it is back; started runs continue then").into());
         }
         let mut response = messages::in_protocol(response, &bytes).await;
         if !knows_empty_events {
@@ -177,7 +177,7 @@ impl Endpoint {
     /// Opens a session. Whoever asked may hang up meanwhile: it is kept and counted all the same.
     async fn open(self: &Arc<Self>, parts: request::Parts, bytes: &Bytes, caller: Caller) -> Result<Response, Refusal> {
         if bytes.len() > LONGEST_INITIALIZE {
-            let message = format!("initialize is longer than {LONGEST_INITIALIZE} bytes");
+            let message = format!("initialize is too long: the limit is {LONGEST_INITIALIZE} bytes");
             return Err(Failure::new(FailureKind::TooLarge, "too_large", message).into());
         }
         let (endpoint, bytes) = (self.clone(), bytes.clone());
@@ -223,14 +223,14 @@ impl Endpoint {
         let version = parts.headers.get("mcp-protocol-version").and_then(|version| version.to_str().ok());
         let all = match split {
             Ok(_) if version.is_some_and(|version| version > WITH_BATCHES) => {
-                return messages::refuse(body, "this version of the protocol has one message in a body");
+                return messages::refuse(body, "this protocol version allows one message per body");
             }
             Ok(messages) => messages,
             Err(why) => return messages::refuse(body, why),
         };
         let answers = all.into_iter().map(async |message| {
             if messages::is_initialize(&message) {
-                return messages::refuse(&message, "initialize cannot be one of several messages");
+                return messages::refuse(&message, "initialize must be the only message of its request");
             }
             let response = self.handle(parts.clone(), message.clone()).await;
             messages::in_protocol(response, &message).await
@@ -240,7 +240,7 @@ impl Endpoint {
 
     /// Ends a session: in the store first, so that it stays ended.
     async fn close(&self, parts: &request::Parts) -> Result<Response, Refusal> {
-        let unknown = || Failure::new(FailureKind::NotFound, "unknown_session", "there is no such session");
+        let unknown = || Failure::new(FailureKind::NotFound, "unknown_session", "unknown session");
         let id = session_of(&parts.headers).ok_or_else(unknown)?;
         if !self.sessions.forget(id).await? {
             return Err(unknown().into());
@@ -348,9 +348,9 @@ fn toolsets(app: &App, parts: &request::Parts) -> Result<Option<Arc<[String]>>, 
     let pairs = query.split('&').filter(|pair| !pair.is_empty());
     for (key, value) in pairs.map(|pair| pair.split_once('=').unwrap_or((pair, ""))) {
         if key != "toolsets" {
-            let message = format!("{key:?} is not a parameter of this address");
+            let message = format!("{key:?} is not a query parameter of this URL");
             return Err(
-                Failure::new(FailureKind::Invalid, "unknown_key", message).with_hint("the only one is toolsets")
+                Failure::new(FailureKind::Invalid, "unknown_key", message).with_hint("the only parameter is toolsets")
             );
         }
         let value = value.replace("%2C", ",").replace("%2c", ",");
@@ -358,8 +358,8 @@ fn toolsets(app: &App, parts: &request::Parts) -> Result<Option<Arc<[String]>>, 
         let known = Offered::toolsets(&app.operations);
         if let Some(unknown) = names.iter().find(|name| !known.contains(&name.as_str())) {
             let guess = closest(unknown, known.iter().copied()).map(|name| format!("did you mean {name}? "));
-            let hint = format!("{}there are {}", guess.unwrap_or_default(), known.join(", "));
-            let message = format!("there is no toolset {unknown:?}");
+            let hint = format!("{}known toolsets: {}", guess.unwrap_or_default(), known.join(", "));
+            let message = format!("unknown toolset {unknown:?}");
             return Err(Failure::new(FailureKind::Invalid, "unknown_toolset", message).with_hint(hint));
         }
         wanted = Some(names.into());

@@ -44,7 +44,7 @@ const METHODS: [&str; 7] =
 
 const INSTRUCTIONS: &str = "\
 Drawloom runs agents beside you. They have their own models, tools and files; only their answers come back. list_agents \
-names them, spawn_run hands one task over, spawn_runs several at once. Started work goes on whatever happens to a call: \
+names them, spawn_run hands one task over, spawn_runs several at once. Started work continues whatever happens to a call: \
 when an answer says that it is unfinished, wait with get_run or get_batch and wait_ms, and do not start it again. Long \
 answers come as an outline; read_artifact reads what you need of them.";
 
@@ -102,7 +102,7 @@ impl Handler {
                 return found.map_err(|error| self.masked(error));
             }
         }
-        Err(self.masked(ErrorData::invalid_params(format!("there is no task {id:?}"), None)))
+        Err(self.masked(ErrorData::invalid_params(format!("unknown task {id:?}"), None)))
     }
 }
 
@@ -116,7 +116,7 @@ pub(super) fn unreadable(failure: Failure) -> ErrorData {
 fn first_page(page: Option<PaginatedRequestParams>) -> Result<(), ErrorData> {
     match page.and_then(|page| page.cursor) {
         None => Ok(()),
-        Some(_) => Err(ErrorData::invalid_params("there is no such page: lists come whole, without a cursor", None)),
+        Some(_) => Err(ErrorData::invalid_params("invalid cursor: lists have one page", None)),
     }
 }
 
@@ -204,7 +204,7 @@ impl ServerHandler for Handler {
             }
             return Ok(response);
         }
-        let message = format!("there is no tool {:?}; tools/list names them", params.name);
+        let message = format!("unknown tool {:?}; see tools/list", params.name);
         Err(self.masked(ErrorData::invalid_params(message, None)))
     }
 
@@ -343,7 +343,7 @@ impl ServerHandler for Handler {
                 },
             };
             if let Err(error) = sent {
-                tracing::debug!(%error, "a listener could not be told");
+                tracing::debug!(%error, "a listener could not be notified");
             }
         }
     }
@@ -368,7 +368,7 @@ impl ServerHandler for Handler {
                 return prompt.map_err(|error| self.masked(error));
             }
         }
-        let message = format!("there is no prompt {:?}; prompts/list names them", params.name);
+        let message = format!("unknown prompt {:?}; see prompts/list", params.name);
         Err(self.masked(ErrorData::invalid_params(message, None)))
     }
 
@@ -393,7 +393,7 @@ impl ServerHandler for Handler {
     ) -> Result<CustomResult, ErrorData> {
         let method = request.method;
         if METHODS.contains(&method.as_str()) {
-            return Err(ErrorData::invalid_params(format!("the params of {method} are not as they must be"), None));
+            return Err(ErrorData::invalid_params(format!("invalid params of {method}"), None));
         }
         Err(self.masked(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, method, None)))
     }

@@ -124,7 +124,7 @@ impl Manager {
             *self.ending.lock().unwrap_or_else(PoisonError::into_inner).entry(id.clone()).or_default() += 1;
         }
         if let Err(error) = self.inner.close_session(id).await {
-            tracing::debug!(%error, "a session could not be put away");
+            tracing::debug!(%error, "a session could not be closed");
         }
     }
 }
@@ -194,10 +194,7 @@ async fn rest_of(
     teller: &Teller,
 ) -> Result<CallToolResult, ErrorData> {
     let lost = || {
-        ErrorData::internal_error(
-            "the answer of this call is gone; what it started goes on, and list_runs shows it",
-            None,
-        )
+        ErrorData::internal_error("the response of this call is lost; what it started continues: see list_runs", None)
     };
     let view = view.map_err(unreadable)?.ok_or_else(lost)?;
     let (notes, name) = (Notes::new(shared.app.clone()), notes::of_session(session, &mark.call));

@@ -114,11 +114,11 @@ pub(super) async fn in_protocol(response: Response, message: &[u8]) -> Response 
         // The one request that needs no session.
         StatusCode::BAD_REQUEST if words.contains(SESSION_NEEDED) => match named(message).filter(Named::is_ping) {
             Some(ping) => json_response(StatusCode::OK, &json!({ "jsonrpc": "2.0", "id": ping.id, "result": {} })),
-            None => refuse(message, "this needs a session; send initialize to open one"),
+            None => refuse(message, "a session is required; send initialize to open one"),
         },
         // The same status says that the body cannot be read.
         StatusCode::UNSUPPORTED_MEDIA_TYPE if !words.contains("Content-Type") => {
-            refuse(message, "the body is no message of MCP")
+            refuse(message, "the body is not an MCP message")
         }
         StatusCode::NOT_FOUND => no_session(message),
         status => json_response(status, &error(message, &words)),
@@ -127,7 +127,7 @@ pub(super) async fn in_protocol(response: Response, message: &[u8]) -> Response 
 
 /// The error of a message whose session is not there.
 pub(super) fn no_session(message: &[u8]) -> Response {
-    let mut error = error(message, "there is no such session; send initialize to open one");
+    let mut error = error(message, "unknown session; send initialize to open one");
     error["error"]["code"] = NO_SESSION.into();
     json_response(StatusCode::NOT_FOUND, &error)
 }

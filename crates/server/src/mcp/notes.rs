@@ -83,7 +83,7 @@ impl Notes {
         let value = self.app.redactor.clean(value);
         let change = ValueChange::put(key(name), value, at, Some(at.after(kept)));
         if let Err(error) = self.app.values.change(vec![change], None).await {
-            tracing::warn!(%error, "a waiting call could not be noted; after a restart its client must ask anew");
+            tracing::warn!(%error, "a waiting call could not be recorded; after a restart its client must retry");
         }
     }
 

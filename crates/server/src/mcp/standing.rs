@@ -113,7 +113,7 @@ impl Standing {
                 Ok(Some(found)) => break found,
                 Ok(None) => return,
                 Err(error) => {
-                    tracing::warn!(%error, "what a session subscribed to cannot be read; trying again");
+                    tracing::warn!(%error, "cannot read the subscriptions of a session; retrying");
                     self.shared.app.clock.sleep_until(self.shared.app.clock.now().after(LOOK_AGAIN)).await;
                 }
             }
@@ -180,14 +180,14 @@ async fn is_settled(heard: Result<(), ErrorData>, ask: &Ask, session: &str, uri:
             shared.listeners.somebody(session).await;
             let notice = ResourceUpdatedNotificationParam::new(uri);
             if let Err(error) = ask.context.peer.notify_resource_updated(notice).await {
-                tracing::debug!(%error, "a subscriber could not be told");
+                tracing::debug!(%error, "a subscriber could not be notified");
             }
             true
         }
         // There is no such thing, or not for this caller.
         Err(error) if error.code != ErrorCode::INTERNAL_ERROR => true,
         Err(error) => {
-            tracing::warn!(%error, "a resource that somebody subscribed to cannot be looked at; trying again");
+            tracing::warn!(%error, "cannot read a subscribed resource; retrying");
             false
         }
     }

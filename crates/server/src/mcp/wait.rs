@@ -51,7 +51,7 @@ pub(super) trait Listener: Send + Sync {
 impl Listener for Peer<RoleServer> {
     async fn tell(&self, notice: ProgressNotificationParam) {
         if let Err(error) = self.notify_progress(notice).await {
-            tracing::debug!(%error, "word of progress could not be sent");
+            tracing::debug!(%error, "a progress notification could not be sent");
         }
     }
 }
@@ -110,17 +110,17 @@ pub(super) async fn answer(
             stopped
         }
         Ended::Gone if terms.cancel_when_gone => {
-            pending.cancel(Some("the caller is gone, and wanted it cancelled then".into())).await?;
-            Err(gone("the connection is gone, and with it what was started"))
+            pending.cancel(Some("the caller disconnected, with cancel_on_disconnect".into())).await?;
+            Err(gone("the connection is closed; what was started is cancelled"))
         }
-        Ended::Gone => Err(gone("the connection is gone; what was started goes on")),
+        Ended::Gone => Err(gone("the connection is closed; what was started continues")),
     }
 }
 
 /// An explicit cancel: stops what belongs to the call, unless only the client's time ran out.
 pub(super) async fn stop<T>(pending: &mut dyn Pending, reason: Option<String>) -> Result<T, ErrorData> {
     if is_timeout(reason.as_deref()) || !pending.terms().belongs_to_call {
-        return Err(gone("the client stopped waiting; what was started goes on"));
+        return Err(gone("the client stopped waiting; what was started continues"));
     }
     let words = match reason.filter(|reason| !reason.is_empty()) {
         Some(reason) => format!("the call was cancelled over MCP: {}", clip(&reason)),

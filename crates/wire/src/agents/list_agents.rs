@@ -15,7 +15,7 @@ use crate::request::{Changes, Request, Route};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ListAgents {
-    /// Only agents whose names come after this one: `next` of the page before.
+    /// Only agents whose names come after this one: `next` of the previous page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<AgentName>,
 }

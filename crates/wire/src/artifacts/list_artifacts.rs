@@ -22,11 +22,11 @@ pub struct ListArtifacts {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 200), regex(pattern = r"^[A-Za-z0-9._/-]*$"))]
     pub prefix: Option<String>,
-    /// Only names after this one: `next` of the page before.
+    /// Only names after this one: `next` of the previous page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 200), regex(pattern = r"^[A-Za-z0-9._/-]*$"))]
     pub after: Option<String>,
-    /// At most this many; 100, when absent.
+    /// Maximum number of artifacts. Defaults to 100.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 256))]
     pub limit: Option<u32>,

@@ -9,7 +9,7 @@ use crate::{
     runs::Cancelled,
 };
 
-/// Stops every run of a batch and all below them.
+/// Cancels all runs of a batch and their child runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CancelBatch {
@@ -19,8 +19,8 @@ pub struct CancelBatch {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 1000))]
     pub reason: Option<String>,
-    /// Your key of this request: the same key and body gets the first answer again, another body is a conflict. Also the header
-    /// `Idempotency-Key`.
+    /// Idempotency key: a request with the same key and body returns the first response again; with another body it fails with a
+    /// conflict. Also the header `Idempotency-Key`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 255))]
     pub idempotency_key: Option<String>,

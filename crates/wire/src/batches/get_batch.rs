@@ -15,12 +15,12 @@ use crate::{
 pub struct GetBatch {
     /// The batch.
     pub batch_id: BatchId,
-    /// Waits so many milliseconds for the end of all runs, then answers the batch as it stands. At once, when absent.
+    /// Maximum wait for the end of all runs, in milliseconds; then the current state is returned. Defaults to no wait.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(max = MAX_WAIT_MS))]
     pub wait_ms: Option<u64>,
-    /// Longest final text, in bytes, of the whole answer; longer ones come as an outline that `read_artifact` reads on. No
-    /// bound, when absent, except over MCP.
+    /// Maximum bytes of final texts in the response; longer texts are returned as an outline, to be read with `read_artifact`.
+    /// Defaults to no limit, except over MCP.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(max = MAX_RESULT_BYTES))]
     pub result_bytes: Option<u64>,

@@ -27,21 +27,21 @@ pub struct SpawnRuns {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub timeout_ms: Option<u64>,
-    /// Longest wait in milliseconds; then the batch is answered as it stands and goes on. No bound, when absent.
+    /// Maximum wait in milliseconds; then the current state is returned and the runs continue. Defaults to no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(max = MAX_WAIT_MS))]
     pub wait_ms: Option<u64>,
-    /// Longest final text, in bytes, of the whole answer; longer ones come as an outline that `read_artifact` reads on. No
-    /// bound, when absent, except over MCP.
+    /// Maximum bytes of final texts in the response; longer texts are returned as an outline, to be read with `read_artifact`.
+    /// Defaults to no limit, except over MCP.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(max = MAX_RESULT_BYTES))]
     pub result_bytes: Option<u64>,
-    /// Whether a dropped connection cancels the runs. By default they go on. An MCP session outlives its connections: there
-    /// only an explicit cancel counts.
+    /// Cancel the runs when the connection drops; by default they continue. Has no effect over MCP, where only an explicit
+    /// cancel counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cancel_on_disconnect: Option<bool>,
-    /// Your key of this request: the same key and body is the same batch, another body a conflict. Also the header
-    /// `Idempotency-Key`.
+    /// Idempotency key: a request with the same key and body returns the same batch; with another body it fails with a conflict.
+    /// Also the header `Idempotency-Key`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 255))]
     pub idempotency_key: Option<String>,

@@ -26,10 +26,10 @@ pub enum ClientError {
         detail: Box<Detail>,
     },
     /// The answer is not what this client knows.
-    #[error("the server's answer does not have the form that this client knows")]
+    #[error("the response of the server has an unknown format")]
     Answer(#[source] serde_json::Error),
     /// Whoever answers is no drawloom server.
-    #[error("whoever answers is not a drawloom server: {what}")]
+    #[error("not a drawloom server: {what}")]
     NotOurs {
         /// How that shows.
         what: String,
@@ -153,7 +153,7 @@ impl Explain for ClientError {
             Self::Answer(_) => Some("use the same version of drawloom on both sides".into()),
             Self::NotOurs { .. } => Some("check the address".into()),
             Self::Cut { run: Some(run) } => {
-                Some(format!("the run goes on; follow it again with `drawloom runs tail {run}`"))
+                Some(format!("the run continues; follow it again with `drawloom runs tail {run}`"))
             }
             Self::Cut { run: None } => Some("watch it again".into()),
             Self::TooLong(error) => error.hint(),

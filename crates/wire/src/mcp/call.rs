@@ -212,7 +212,7 @@ pub(crate) async fn renew(shared: &Shared, stale: u64, failed: Option<&Address>)
     }
     let open = shared.session.current().filter(|open| open.generation != stale);
     let era = Era::Session(open.ok_or_else(|| Fate::Refused(no_new_session()))?);
-    tracing::info!("the server had lost the session; it was opened anew");
+    tracing::info!("the server lost the session; opened a new one");
     if let Some(initialized) = initialized {
         let head = shared.post(&initialized, &era, failed).await?;
         match shared.read(head, None).await {
@@ -290,7 +290,7 @@ async fn tell(shared: &Shared, request: &Request, notification: &Notification) {
     tokio::select! {
         () = tell_in_time(shared, request, notification) => {}
         () = shared.clock.sleep_until(deadline) => {
-            tracing::warn!("the server did not take a cancel in time; what it would have stopped goes on");
+            tracing::warn!("the server did not accept a cancel in time; the run continues");
         }
     }
 }
@@ -326,7 +326,7 @@ async fn tell_in_time(shared: &Shared, request: &Request, notification: &Notific
             Fate::NoSession(_) => no_new_session(),
             Fate::Refused(failure) => failure,
         };
-        tracing::warn!(error = %failure, "a cancel did not reach the server; what it would have stopped goes on");
+        tracing::warn!(error = %failure, "a cancel did not reach the server; the run continues");
         return;
     }
 }
@@ -347,7 +347,7 @@ fn cancel(request: &Request, notification: &Notification) -> Bytes {
 }
 
 fn in_doubt(request: &Request, why: &Failure) -> Failure {
-    let what = format!("nobody knows whether {} arrived: {why}", request.method);
+    let what = format!("unknown whether {} arrived: {why}", request.method);
     Failure::new(FailureKind::Unavailable, "outcome_unknown", what)
         .with_hint("find out whether it happened before you ask again")
 }
@@ -361,14 +361,14 @@ fn no_time_left(request: &Request, place: Place) -> Failure {
         return failure("the call was not sent").with_hint("call again; check that `drawloom serve` runs");
     }
     let join = request.key.as_ref().map(|key| format!("; a spawn with \"idempotency_key\": \"{key}\" joins it"));
-    let hint = format!("what was accepted goes on: list_runs and get_batch show it{}", join.unwrap_or_default());
+    let hint = format!("accepted runs continue: see list_runs and get_batch{}", join.unwrap_or_default());
     failure("the call may have arrived").with_hint(hint)
 }
 
 fn hopeless(request: &Request, why: &Failure) -> Failure {
     let what = format!("{} was sent {MOST_SENDS} times and never answered: {why}", request.method);
     Failure::new(FailureKind::Unavailable, "upstream_away", what)
-        .with_hint("look at the server's log; what was accepted goes on, and list_runs shows it")
+        .with_hint("see the log of the server; accepted runs continue: see list_runs")
 }
 
 fn no_new_session() -> Failure {

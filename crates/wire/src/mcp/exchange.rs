@@ -253,11 +253,11 @@ impl Shared {
                 self.output.line(frame::one_line(text)).await;
                 return true;
             }
-            Incoming::Answer(id) => tracing::debug!(id = id.json(), "an answer that nobody waits for was dropped"),
+            Incoming::Answer(id) => tracing::debug!(id = id.json(), "dropped a response without a waiting request"),
             // The first event of a stream may be empty: it only has an id.
             Incoming::Unaddressed(_) | Incoming::Unknown if text.trim().is_empty() => {}
             Incoming::Unaddressed(_) | Incoming::Unknown => {
-                tracing::warn!("the server sent something that is no JSON-RPC message; it was dropped");
+                tracing::warn!("dropped a message of the server that is not JSON-RPC");
             }
         }
         false

@@ -50,7 +50,7 @@ pub(crate) async fn send(shared: Arc<Shared>, message: Notification, room: Owned
             Fate::NoSession(_) => break Some("the server has lost the session".to_owned()),
             Fate::Refused(failure) => break Some(failure.to_string()),
             Fate::Away(away) if away.sent && !is_answer && !message.is_repeatable() => {
-                break Some(format!("nobody knows whether it arrived: {}", away.why));
+                break Some(format!("unknown whether it arrived: {}", away.why));
             }
             Fate::Away(away) => {
                 if let Err(failure) = outage.wait(away, &*shared.clock, &*shared.entropy).await {

@@ -87,5 +87,5 @@ pub(crate) fn gave_up(why: &Failure, patience: Duration) -> Failure {
     let what = format!("the drawloom server did not come back within {} s: {why}", patience.as_secs());
     let failure = Failure::new(FailureKind::Unavailable, "upstream_away", what);
     let known = why.hint.clone().unwrap_or_else(|| "check that `drawloom serve` runs".into());
-    failure.with_hint(format!("{known}; what was accepted goes on: list_runs shows it"))
+    failure.with_hint(format!("{known}; accepted runs continue: see list_runs"))
 }

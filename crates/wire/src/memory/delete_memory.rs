@@ -18,13 +18,13 @@ use crate::{
 pub struct DeleteMemory {
     /// Who shares the memory.
     pub scope: MemoryScope,
-    /// The agent whose memory it is; only with the scope `agent`, which needs it.
+    /// The agent; required with the scope `agent`, and only used there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<AgentName>,
-    /// A run of the tree whose memory it is; only with the scope `run`, which needs it.
+    /// Any run of the tree; required with the scope `run`, and only used there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_id: Option<RunId>,
-    /// The user whose memory it is; only with the scope `user`. The caller, when absent; a principal's token has no other.
+    /// The user, only with the scope `user`. Defaults to the caller; a principal's token allows no other.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user_id: Option<UserId>,
     /// The key: 1 to 512 bytes, without control characters.
@@ -33,8 +33,8 @@ pub struct DeleteMemory {
     /// Change the key only when it is at this revision; 0 means that it must not exist. Otherwise the answer is a conflict.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub if_revision: Option<u64>,
-    /// Your key of this request: the same key and body gets the first answer again, another body is a conflict. Also the header
-    /// `Idempotency-Key`.
+    /// Idempotency key: a request with the same key and body returns the first response again; with another body it fails with a
+    /// conflict. Also the header `Idempotency-Key`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 255))]
     pub idempotency_key: Option<String>,

@@ -19,20 +19,20 @@ use crate::{
 pub struct ImportMemory {
     /// Who shares the memory.
     pub scope: MemoryScope,
-    /// The agent whose memory it is; only with the scope `agent`, which needs it.
+    /// The agent; required with the scope `agent`, and only used there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<AgentName>,
-    /// A run of the tree whose memory it is; only with the scope `run`, which needs it.
+    /// Any run of the tree; required with the scope `run`, and only used there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_id: Option<RunId>,
-    /// The user whose memory it is; only with the scope `user`. The caller, when absent; a principal's token has no other.
+    /// The user, only with the scope `user`. Defaults to the caller; a principal's token allows no other.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user_id: Option<UserId>,
     /// The entries, each key once.
     #[schemars(length(min = 1, max = 500))]
     pub entries: Vec<ImportEntry>,
-    /// Your key of this request: the same key and body gets the first answer again, another body is a conflict. Also the header
-    /// `Idempotency-Key`.
+    /// Idempotency key: a request with the same key and body returns the first response again; with another body it fails with a
+    /// conflict. Also the header `Idempotency-Key`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 255))]
     pub idempotency_key: Option<String>,
@@ -47,7 +47,7 @@ pub struct ImportEntry {
     pub key: String,
     /// The value: any JSON.
     pub value: Value,
-    /// When it expires (RFC 3339); never, when absent. An entry whose time is over is left out.
+    /// When it expires (RFC 3339). Defaults to never. Expired entries are skipped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<String>,
 }

@@ -19,24 +19,24 @@ use crate::{
 pub struct ListMemory {
     /// Who shares the memory.
     pub scope: MemoryScope,
-    /// The agent whose memory it is; only with the scope `agent`, which needs it.
+    /// The agent; required with the scope `agent`, and only used there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<AgentName>,
-    /// A run of the tree whose memory it is; only with the scope `run`, which needs it.
+    /// Any run of the tree; required with the scope `run`, and only used there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_id: Option<RunId>,
-    /// The user whose memory it is; only with the scope `user`. The caller, when absent; a principal's token has no other.
+    /// The user, only with the scope `user`. Defaults to the caller; a principal's token allows no other.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user_id: Option<UserId>,
     /// Only keys that begin with this.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 512), regex(pattern = r"^[^\x00-\x1f\x7f]*$"))]
     pub prefix: Option<String>,
-    /// Only keys after this one: `next` of the page before.
+    /// Only keys after this one: `next` of the previous page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 512), regex(pattern = r"^[^\x00-\x1f\x7f]*$"))]
     pub after: Option<String>,
-    /// At most this many; 100, when absent.
+    /// Maximum number of keys. Defaults to 100.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 1000))]
     pub limit: Option<u32>,

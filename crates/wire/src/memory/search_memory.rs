@@ -18,28 +18,29 @@ use crate::{
 pub struct SearchMemory {
     /// Who shares the memory.
     pub scope: MemoryScope,
-    /// The agent whose memory it is; only with the scope `agent`, which needs it.
+    /// The agent; required with the scope `agent`, and only used there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<AgentName>,
-    /// A run of the tree whose memory it is; only with the scope `run`, which needs it.
+    /// Any run of the tree; required with the scope `run`, and only used there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_id: Option<RunId>,
-    /// The user whose memory it is; only with the scope `user`. The caller, when absent; a principal's token has no other.
+    /// The user, only with the scope `user`. Defaults to the caller; a principal's token allows no other.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user_id: Option<UserId>,
-    /// Words; "words in quotes" follow each other, `word*` may go on. Entries with all of them, else with some.
+    /// Words to find. "Words in quotes" must follow each other; `word*` matches a prefix. If no entry has all words, entries
+    /// with some of them are returned.
     #[schemars(length(min = 1, max = 1000))]
     pub query: String,
     /// Only keys that begin with this.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 512), regex(pattern = r"^[^\x00-\x1f\x7f]*$"))]
     pub prefix: Option<String>,
-    /// At most this many hits; 10, when absent.
+    /// Maximum number of results. Defaults to 10.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 50), extend("x-aliases" = ["top_k"]))]
     pub limit: Option<u32>,
-    /// Maximum bytes of the values in the answer; the config's `memory.search_bytes`, when absent. A value that does not fit is
-    /// left out, and its size told.
+    /// Maximum bytes of the values in the response. Defaults to `memory.search_bytes` of the config. For a value that does not
+    /// fit, only its size is returned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(max = 1_048_576))]
     pub max_bytes: Option<u64>,

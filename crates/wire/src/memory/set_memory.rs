@@ -19,13 +19,13 @@ use crate::{
 pub struct SetMemory {
     /// Who shares the memory.
     pub scope: MemoryScope,
-    /// The agent whose memory it is; only with the scope `agent`, which needs it.
+    /// The agent; required with the scope `agent`, and only used there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<AgentName>,
-    /// A run of the tree whose memory it is; only with the scope `run`, which needs it.
+    /// Any run of the tree; required with the scope `run`, and only used there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_id: Option<RunId>,
-    /// The user whose memory it is; only with the scope `user`. The caller, when absent; a principal's token has no other.
+    /// The user, only with the scope `user`. Defaults to the caller; a principal's token allows no other.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user_id: Option<UserId>,
     /// The key: 1 to 512 bytes, without control characters.
@@ -33,16 +33,16 @@ pub struct SetMemory {
     pub key: String,
     /// The value: any JSON, at most 64 KiB unless the config says otherwise.
     pub value: Value,
-    /// How many seconds the value is kept from now on. Absent, the config's default for `set` and for new keys; other changes
-    /// leave the time of an existing value as it is.
+    /// Time to live of the value, in seconds. Defaults to that of the config for `set` and for new keys; other operations keep
+    /// the expiry of an existing value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 3_153_600_000_u64), extend("x-aliases" = ["ttl"]))]
     pub ttl_seconds: Option<u64>,
     /// Change the key only when it is at this revision; 0 means that it must not exist. Otherwise the answer is a conflict.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub if_revision: Option<u64>,
-    /// Your key of this request: the same key and body gets the first answer again, another body is a conflict. Also the header
-    /// `Idempotency-Key`.
+    /// Idempotency key: a request with the same key and body returns the first response again; with another body it fails with a
+    /// conflict. Also the header `Idempotency-Key`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 255))]
     pub idempotency_key: Option<String>,

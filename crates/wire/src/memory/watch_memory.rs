@@ -20,24 +20,24 @@ use crate::{
 pub struct WatchMemory {
     /// Who shares the memory.
     pub scope: MemoryScope,
-    /// The agent whose memory it is; only with the scope `agent`, which needs it.
+    /// The agent; required with the scope `agent`, and only used there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<AgentName>,
-    /// A run of the tree whose memory it is; only with the scope `run`, which needs it.
+    /// Any run of the tree; required with the scope `run`, and only used there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_id: Option<RunId>,
-    /// The user whose memory it is; only with the scope `user`. The caller, when absent; a principal's token has no other.
+    /// The user, only with the scope `user`. Defaults to the caller; a principal's token allows no other.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user_id: Option<UserId>,
     /// Only keys that begin with this.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 512), regex(pattern = r"^[^\x00-\x1f\x7f]*$"))]
     pub prefix: Option<String>,
-    /// Only changes after this revision, the same as the header `Last-Event-ID`. Removals before the watch are not told, which
-    /// the event `gap` and the field `gap` say.
+    /// Only changes after this revision; also the header `Last-Event-ID`. Deletions before the watch are not included; the
+    /// event `gap` and the field `gap` report that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<u64>,
-    /// JSON only: waits so many milliseconds for a change when there is none yet. At once, when absent.
+    /// JSON only: maximum wait for a change, in milliseconds. Defaults to no wait.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(max = MAX_WAIT_MS))]
     pub wait_ms: Option<u64>,

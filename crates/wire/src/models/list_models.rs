@@ -33,7 +33,7 @@ pub struct ModelList {
     /// The candidates of each tier, in order of preference, as `provider/model`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tiers: BTreeMap<String, Vec<String>>,
-    /// What kinds of users get, where that differs.
+    /// Settings for kinds of users, if they differ.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub user_tiers: BTreeMap<String, UserTier>,
     /// What the provider says that it has, when it was asked.
@@ -63,12 +63,12 @@ pub struct Model {
     pub thinks: bool,
     /// Whether it sees images.
     pub vision: bool,
-    /// What a million tokens cost, when that is known.
+    /// Price per million tokens, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub price: Option<ModelPrice>,
 }
 
-/// What a million tokens of a model cost.
+/// Price of a model per million tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ModelPrice {
     /// Tokens read, not from a cache.
@@ -125,7 +125,7 @@ pub enum Key {
     None,
 }
 
-/// What a kind of users gets.
+/// Settings for a kind of users.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct UserTier {
     /// Whether a run asks another candidate when one fails.

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::request::{Changes, Request, Route};
 
-/// Stops a run and all below it. Give `run_id` or `agent_id`.
+/// Cancels a run and its child runs. Give `run_id` or `agent_id`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CancelRun {
@@ -24,8 +24,8 @@ pub struct CancelRun {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 1000))]
     pub reason: Option<String>,
-    /// Your key of this request: the same key and body gets the first answer again, another body is a conflict. Also the header
-    /// `Idempotency-Key`.
+    /// Idempotency key: a request with the same key and body returns the first response again; with another body it fails with a
+    /// conflict. Also the header `Idempotency-Key`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 255))]
     pub idempotency_key: Option<String>,

@@ -15,14 +15,14 @@ use crate::{
 pub struct FollowRun {
     /// The run.
     pub run_id: RunId,
-    /// Only events with an id above this one, the same as the header `Last-Event-ID`. All, when absent.
+    /// Only events with an id above this one; also the header `Last-Event-ID`. Defaults to all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from_seq: Option<u64>,
-    /// Stream the events of all runs below it too, in the order in which they were recorded, until all have ended. Each event has
+    /// Include the events of all child runs, in the order in which they were recorded, until all have ended. Each event has
     /// `run_id` and `agent`, and its id is a position in the journal of all runs.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub tree: bool,
-    /// Stream what has happened so far, and end there. Not with `tree`.
+    /// Stream only the events so far. Cannot be combined with `tree`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub past: bool,
 }

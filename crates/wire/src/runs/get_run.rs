@@ -32,12 +32,12 @@ pub struct GetRun {
     /// The caller's own id of a run: the unfinished run that has it, else the newest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_id: Option<AgentId>,
-    /// Waits so many milliseconds for the end, then answers the run as it stands. At once, when absent.
+    /// Maximum wait for the end, in milliseconds; then the current state is returned. Defaults to no wait.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(max = MAX_WAIT_MS))]
     pub wait_ms: Option<u64>,
-    /// Longest final text, in bytes, of the whole answer; longer ones come as an outline that `read_artifact` reads on. No
-    /// bound, when absent, except over MCP.
+    /// Maximum bytes of final texts in the response; longer texts are returned as an outline, to be read with `read_artifact`.
+    /// Defaults to no limit, except over MCP.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(max = MAX_RESULT_BYTES))]
     pub result_bytes: Option<u64>,
@@ -54,7 +54,7 @@ pub struct RunResult {
     pub index: Option<u32>,
     /// The run.
     pub run_id: RunId,
-    /// The beginning of `run_id` that no other run has, when it was asked for.
+    /// The shortest unique start of `run_id`; only with `include`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub short_id: Option<String>,
     /// The caller's own id of the run.
@@ -63,12 +63,12 @@ pub struct RunResult {
     pub session_id: SessionId,
     /// The agent.
     pub agent: AgentName,
-    /// For whom it runs.
+    /// The user that the run belongs to.
     pub user_id: UserId,
-    /// What it was asked, when that was asked for. Lists have the first 200 bytes.
+    /// The prompt; only with `include`. Lists have its first 200 bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompt: Option<String>,
-    /// Where it stands.
+    /// Its status.
     pub status: Status,
     /// Its place in the queue, from 1, while it is queued.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -79,18 +79,18 @@ pub struct RunResult {
     /// The text of the last turn. Left out of lists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub final_text: Option<String>,
-    /// The text of the last turn, when it is longer than the answer may be: `read_artifact` gives it in parts.
+    /// The text of the last turn, if it is too long for the response: read it in parts with `read_artifact`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub artifact: Option<Artifact>,
     /// Tokens of the whole run so far.
     pub usage: Usage,
-    /// What they cost, as far as their models have a price.
+    /// Their cost, for models with a known price.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<Amount>,
-    /// How much of `cost` is assumed: it was reserved, and what it really was is unknown. Absent when all usage is known.
+    /// The estimated part of `cost`: reserved for calls whose usage the provider did not report. Absent if all usage is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub assumed_cost: Option<Amount>,
-    /// The sums over the run and all runs below it so far, in the answer of a single run.
+    /// Totals of the run and its child runs so far; only for a single run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tree: Option<TreeSpent>,
     /// What went wrong, unless it completed.
@@ -99,12 +99,12 @@ pub struct RunResult {
     /// What was narrowed, overridden, defaulted or cut short.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
-    /// How to go on, when this is not the end.
+    /// How to continue, if the run has not ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
     /// When things happened.
     pub timings: Timings,
-    /// The provider that its calls go to.
+    /// The provider of the model.
     pub provider: String,
     /// The model.
     pub model: String,
@@ -114,14 +114,14 @@ pub struct RunResult {
     /// The caller's own id of that run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent_agent_id: Option<AgentId>,
-    /// The root of its tree: itself, when nobody spawned it.
+    /// The top-level run of its tree; for a top-level run, itself.
     pub root_run_id: RunId,
-    /// How many runs stand above it.
+    /// Number of runs above it; 0 for a top-level run.
     pub depth: u32,
     /// The batch that it is part of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub batch_id: Option<BatchId>,
-    /// The caller's lineage, as given.
+    /// The data that the caller passed as `parent_context`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent_context: Option<Value>,
     /// The last record of its journal: what `Last-Event-ID` counts.
@@ -150,20 +150,20 @@ pub struct Timings {
     pub total_ms: Option<u64>,
 }
 
-/// Sums over a run and all runs below it.
+/// Totals of a run and its child runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TreeSpent {
-    /// Tokens, read and written.
+    /// Input and output tokens.
     pub tokens: u64,
-    /// Money, as far as the models have a price.
+    /// Cost, for models with a known price.
     pub cost: Amount,
-    /// How much of `cost` is assumed. Absent when all usage is known.
+    /// The estimated part of `cost`. Absent if all usage is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub assumed_cost: Option<Amount>,
-    /// Runs below it.
+    /// Child runs, at any depth.
     #[serde(default)]
     pub children: u64,
-    /// Runs below it that ended without completing.
+    /// Child runs that did not complete.
     #[serde(default)]
     pub failed_children: u64,
 }

@@ -27,7 +27,7 @@ pub struct ListRuns {
     /// Only of this agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<AgentName>,
-    /// Only in one of these states. All, when absent.
+    /// Only runs with one of these statuses. Defaults to all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<Vec<Status>>,
     /// Only of this session.
@@ -42,7 +42,7 @@ pub struct ListRuns {
     /// Only runs that no other run spawned.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub roots: bool,
-    /// Only runs accepted within the last so many seconds.
+    /// Only runs accepted within this many seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_age_seconds: Option<u64>,
     /// Only runs whose id begins like this (`r_01a1`), or whose batch's id does (`b_01a1`).
@@ -57,10 +57,10 @@ pub struct ListRuns {
     /// Fields to add: `prompt`, `short_id`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub include: Vec<Include>,
-    /// Only runs older than this one: `next` of the page before.
+    /// Only runs older than this one: `next` of the previous page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<RunId>,
-    /// At most this many; 50, when absent.
+    /// Maximum number of runs. Defaults to 50.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 200))]
     pub limit: Option<u32>,

@@ -11,36 +11,36 @@ use crate::request::{Changes, Request, Route};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PruneRuns {
-    /// Only trees whose root ended at least so many seconds ago.
+    /// Delete top-level runs that ended at least this many seconds ago, with their child runs.
     #[schemars(range(max = 3_153_600_000_u64))]
     pub older_than_seconds: u64,
-    /// Only says what would go.
+    /// Only report what would be deleted.
     #[serde(default)]
     pub dry_run: bool,
-    /// Of all tenants, which needs the scope `substrate:admin`; else of the caller's.
+    /// Include all tenants; needs the scope `substrate:admin`. Defaults to the caller's tenant.
     #[serde(default)]
     pub all_tenants: bool,
-    /// Your key of this request: the same key and body gets the first answer again, another body is a conflict. Also the header
-    /// `Idempotency-Key`.
+    /// Idempotency key: a request with the same key and body returns the first response again; with another body it fails with a
+    /// conflict. Also the header `Idempotency-Key`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 255))]
     pub idempotency_key: Option<String>,
 }
 
-/// What went, or would go.
+/// What was deleted, or would be.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PruneReport {
-    /// Whether nothing was removed, because that was asked.
+    /// Whether this only reports, and nothing was deleted.
     pub dry_run: bool,
-    /// What ended before this (RFC 3339, UTC) was looked at.
+    /// Runs that ended before this time (RFC 3339, UTC).
     pub ended_before: String,
-    /// Roots, each with all runs below it.
+    /// Top-level runs.
     pub trees: u64,
-    /// Runs, roots included.
+    /// All runs, child runs included.
     pub runs: u64,
-    /// Records of their journals.
+    /// Journal records.
     pub records: u64,
-    /// Large values that nothing else referred to; 0 when nothing was removed.
+    /// Large values that were no longer used; 0 if nothing was deleted.
     pub blobs: u64,
 }
 

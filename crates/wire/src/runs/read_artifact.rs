@@ -69,7 +69,7 @@ pub struct ReadArtifact {
     /// The first byte to give, from 0: `next_offset` of the part before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub offset: Option<u64>,
-    /// At most this many bytes of text; 16,384, when absent.
+    /// Maximum bytes of text. Defaults to 16,384.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = MAX_READ))]
     pub max_bytes: Option<u64>,
@@ -77,11 +77,11 @@ pub struct ReadArtifact {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 1000))]
     pub grep: Option<String>,
-    /// Lines around each match; none, when absent.
+    /// Lines of context around each match. Defaults to 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(max = 20))]
     pub context: Option<u32>,
-    /// At most this many matches; 50, when absent.
+    /// Maximum number of matches. Defaults to 50.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 1000))]
     pub max_matches: Option<u32>,

@@ -22,13 +22,13 @@ use crate::{
 /// The longest wait that one request can ask for: a day.
 pub const MAX_WAIT_MS: u64 = 86_400_000;
 
-/// Whether the caller stays for the result.
+/// Whether the caller waits for the result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
-    /// Stay until it ends.
+    /// Wait until it ends.
     Join,
-    /// Take the ids and go.
+    /// Return the ids at once.
     Detach,
 }
 
@@ -36,12 +36,11 @@ pub enum Mode {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Budget {
-    /// Most tokens of the run and all runs below it. It can only lower what the agent's definition allows.
+    /// Maximum tokens of the run and its child runs. Can only lower the agent's limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub tokens: Option<u64>,
-    /// Most money of the run and all runs below it, in the currency of the server's prices. It can only lower what the
-    /// agent's definition allows.
+    /// Maximum cost of the run and its child runs, in the currency of `pricing`. Can only lower the agent's limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<Amount>,
 }
@@ -130,62 +129,62 @@ macro_rules! declare_spawns {
 
 declare_spawns! {
     what {
-        /// What it is asked, as plain text. Give this or `segments`.
+        /// The prompt, as plain text. Required unless `segments` is given.
         #[schemars(length(min = 1))]
         prompt: Option<String>,
-        /// What it is asked, in pieces with a role each. Give this or `prompt`.
+        /// The prompt, as a list of messages with a role each. Required unless `prompt` is given.
         #[schemars(length(min = 1))]
         segments: Option<Vec<Segment>>,
-        /// Tools to leave it, of those that its definition has (exact names or `prefix*`); `[]` leaves none. All, when absent.
+        /// Restrict the agent to these of its tools: exact names or `prefix*`; `[]` means none. Defaults to all.
         #[schemars(extend("x-aliases" = ["allowed_tools"]))]
         tools: Option<Vec<String>>,
-        /// A session to join. A new one, when absent.
+        /// Session to continue. Defaults to a new one.
         session_id: Option<SessionId>,
-        /// Your own id of the run; no two unfinished runs can have the same. One is made, when absent.
+        /// Your own id for the run, unique among unfinished runs. Defaults to a generated one.
         agent_id: Option<AgentId>,
-        /// For whom it runs; caps count by user, and all runs of a batch have the same one. `default`, when absent. A principal's
-        /// token overrides it.
+        /// User that the run belongs to; limits per user count by it, and all runs of a batch have the same. Defaults to
+        /// `default`. A principal's token overrides it.
         user_id: Option<UserId>,
-        /// The tenant. The token decides it; a differing value is overridden with a warning.
+        /// Tenant. The token determines it; another value is ignored with a warning.
         tenant_id: Option<Tenant>,
-        /// Your own lineage, handed down to children and echoed in results; at most 16 KiB of JSON.
+        /// Your own data, passed to child runs and returned in results; at most 16 KiB of JSON.
         parent_context: Option<Map<String, Value>>,
-        /// Facts for the model, shown to it as a system block.
+        /// Facts for the model, added to the system prompt.
         metadata: Option<Map<String, Value>>,
-        /// Wall-clock limit in milliseconds from accept, waits and downtime included; the run then ends as `timed_out`.
+        /// Timeout in milliseconds since the run was accepted, including waits and downtime; the run then ends as `timed_out`.
         #[schemars(range(min = 1))]
         timeout_ms: Option<u64>,
-        /// Wall-clock limit in seconds from first admission.
+        /// Timeout in seconds since the run started.
         #[schemars(range(min = 1, max = 31_536_000u64))]
         run_timeout_seconds: Option<u64>,
-        /// Most model turns. It can only lower what the agent's definition allows.
+        /// Maximum model turns. Can only lower the agent's limit.
         #[schemars(range(min = 1))]
         max_iterations: Option<u32>,
-        /// What the run and all below it may spend.
+        /// Budget of the run and its child runs.
         budget: Option<Budget>,
-        /// The tier of the user, from the config's `user_tiers`: it decides which models are asked. `default`, when absent.
+        /// Tier of the user, from `user_tiers` of the config; it determines the models. Defaults to `default`.
         #[schemars(length(min = 1))]
         user_tier: Option<String>,
-        /// How the model picks words, over what the agent's definition says.
+        /// Sampling parameters; they override those of the agent.
         sampling: Option<Sampling>,
-        /// Hosts to leave it, of those that its definition has; `[]` leaves none. All, when absent.
+        /// Restrict the agent to these of its hosts; `[]` means none. Defaults to all.
         allowed_hosts: Option<Vec<String>>,
     }
     how {
-        /// `detach` answers the ids at once (202); `join` waits, which is also the default.
+        /// `join` (default) waits for the result; `detach` returns the ids at once (202).
         mode: Option<Mode>,
-        /// Longest wait in milliseconds; then the run is answered as it stands and goes on. No bound, when absent.
+        /// Maximum wait in milliseconds; then the current state is returned and the run continues. Defaults to no limit.
         #[schemars(range(max = MAX_WAIT_MS))]
         wait_ms: Option<u64>,
-        /// Longest final text, in bytes, of the whole answer; longer ones come as an outline that `read_artifact` reads on. No
-        /// bound, when absent, except over MCP.
+        /// Maximum bytes of final texts in the response; longer texts are returned as an outline, to be read with `read_artifact`.
+        /// Defaults to no limit, except over MCP.
         #[schemars(range(max = MAX_RESULT_BYTES))]
         result_bytes: Option<u64>,
-        /// Whether a dropped connection cancels the run. By default it goes on. An MCP session outlives its connections: there
-        /// only an explicit cancel counts.
+        /// Cancel the run when the connection drops; by default it continues. Has no effect over MCP, where only an explicit
+        /// cancel counts.
         cancel_on_disconnect: Option<bool>,
-        /// Your key of this request: the same key and body is the same run, another body a conflict. Also the header
-        /// `Idempotency-Key`.
+        /// Idempotency key: a request with the same key and body returns the same run; with another body it fails with a conflict.
+        /// Also the header `Idempotency-Key`.
         #[schemars(length(min = 1, max = 255))]
         idempotency_key: Option<String>,
     }

@@ -39,7 +39,7 @@ impl Show {
     pub(crate) fn perform(self, session: &Session) -> Result<Exit, CommandError> {
         if session.globals.url.is_some() {
             let error = CommandError::usage("conflicting_options", "`agents show` reads the config, not a server");
-            return Err(error.with_hint("leave --url out; `drawloom agents list` asks a server"));
+            return Err(error.with_hint("remove --url; `drawloom agents list` asks a server"));
         }
         let files = config::find(&session.globals.config)?;
         let loaded = config::load_files(&files)?;

@@ -58,9 +58,11 @@ pub(super) async fn all(session: &Session, report: &mut Report, with_keys: bool)
     }
     let place = project.map(|project| project.data.path().to_owned()).or_else(environment::default_data_dir);
     // What is the machine's, one function each: a further check is a line here.
-    for check in [machine::disk, machine::clock, machine::open_files, machine::sandbox] {
-        check(report, place.as_deref().unwrap_or(Path::new("/")));
-    }
+    let place = place.as_deref().unwrap_or(Path::new("/"));
+    machine::disk(report, place);
+    machine::clock(report, &session.local_time(), place);
+    machine::open_files(report);
+    machine::sandbox(report);
     let trusted = loaded.as_ref().is_some_and(|loaded| is_trusted(session, report, loaded));
     if let Some(loaded) = &loaded {
         tokens(report, loaded, resolved.as_ref());

@@ -3,11 +3,14 @@
 use std::{os::unix::fs::PermissionsExt as _, path::Path, time::UNIX_EPOCH};
 
 use drawloom_contract::failure::Explain as _;
-use drawloom_contract::time::{Clock as _, Timestamp};
+use drawloom_contract::time::Timestamp;
 use drawloom_process::{Landlock, Launcher};
 use rustix::process::{Resource, getrlimit};
 
-use crate::{LAUNCHER, clock::SystemClock, output::bytes};
+use crate::{
+    LAUNCHER,
+    output::{LocalTime, bytes},
+};
 
 use super::{Report, Verdict};
 
@@ -62,29 +65,30 @@ pub(super) fn disk(report: &mut Report, path: &Path) {
 }
 
 /// Whether the clock can be right: not before this version was made, and not before files were written here.
-pub(super) fn clock(report: &mut Report, path: &Path) {
-    let now = SystemClock.wall();
+pub(super) fn clock(report: &mut Report, local: &LocalTime, path: &Path) {
+    let now = local.now();
     let written = std::fs::read_dir(path).into_iter().flatten().flatten().filter_map(|entry| {
         let modified = entry.metadata().ok()?.modified().ok()?;
         i64::try_from(modified.duration_since(UNIX_EPOCH).ok()?.as_millis()).ok()
     });
     let newest = written.max().unwrap_or(0);
     let hint =
-        || Some("set the clock, or let it be set (timedatectl set-ntp true): deadlines and ages depend on it".into());
+        || Some("set the clock, such as with timedatectl set-ntp true: timeouts and retention depend on it".into());
     if now < OLDEST {
-        let message = format!("it says {}, which is long ago", now.to_rfc3339());
+        let message = format!("it shows {}, which is too long ago", local.whole(now));
         report.add(Verdict::Fail, "clock", message, hint());
     } else if newest > now.as_millis() + SLACK_MS {
-        let newest = Timestamp::from_millis(newest).to_rfc3339();
-        let message = format!("it says {}, but a file here was written at {newest}", now.to_rfc3339());
+        let newest = local.whole(Timestamp::from_millis(newest));
+        let message =
+            format!("it shows {}, but a file in the data directory was written at {newest}", local.whole(now));
         report.add(Verdict::Warn, "clock", message, hint());
     } else {
-        report.ok("clock", format!("{}, not before the newest file here", now.to_rfc3339()));
+        report.ok("clock", local.whole(now));
     }
 }
 
 /// Whether the server may open as many files as it has connections.
-pub(super) fn open_files(report: &mut Report, _: &Path) {
+pub(super) fn open_files(report: &mut Report) {
     let limit = getrlimit(Resource::Nofile);
     match limit.maximum {
         Some(most) if most < FILES => report.add(
@@ -99,7 +103,7 @@ pub(super) fn open_files(report: &mut Report, _: &Path) {
 }
 
 /// What this machine can enforce for commands.
-pub(super) fn sandbox(report: &mut Report, _: &Path) {
+pub(super) fn sandbox(report: &mut Report) {
     let launcher = Launcher::this_program(&[LAUNCHER]);
     let found = match launcher.confinement() {
         Ok(found) => found,

@@ -194,7 +194,7 @@ fn real(text: &mut String, makers: &[&Maker]) -> [String; 2] {
     }
     if makers.len() > 1 {
         text.push_str(
-            "\n# When a provider fails or throttles, a run goes on with the next candidate of its tier.\nuser_tiers:\n  default: { fallback_on_error: true }\n",
+            "\n# When a provider fails or throttles, a run continues with the next candidate of its tier.\nuser_tiers:\n  default: { fallback_on_error: true }\n",
         );
     }
     ["tier: middle".into(), "tier: low".into()]

@@ -118,7 +118,7 @@ impl Install {
 
     fn write_plugin(&self, session: &Session, server: &Server, folder: Option<&Path>) -> Result<Exit, CommandError> {
         if let Some(client) = self.client.filter(|name| *name != Name::Claude).map(clients::of) {
-            let message = format!("--plugin is for Claude Code, and the client is {}", client.title);
+            let message = format!("--plugin works only for Claude Code, not for {}", client.title);
             return Err(CommandError::usage("no_plugin", message)
                 .with_hint(format!("use --client claude, or `--client {} --write`", client.word())));
         }
@@ -128,7 +128,7 @@ impl Install {
 
     fn plan(&self, client: &Client, places: &Places, server: &Server) -> Result<Plan, CommandError> {
         let file = (client.file)(places, self.scope).ok_or_else(|| {
-            CommandError::usage("no_scope", format!("{} has no config file of a project", client.title))
+            CommandError::usage("no_scope", format!("{} has no config file for a project", client.title))
                 .with_hint("use --scope user")
         })?;
         let before = match std::fs::read_to_string(&file) {
@@ -138,8 +138,8 @@ impl Install {
         };
         let edited = edit::put(&before, client.format, &(client.entry)(server));
         let (after, was_there) = edited.map_err(|why| {
-            CommandError::usage("bad_file", format!("{} is not changed: {why}", file.display()))
-                .with_hint("put it right, or enter the server by hand")
+            CommandError::usage("bad_file", format!("{} was not changed: {why}", file.display()))
+                .with_hint("fix it, or add the server by hand")
         })?;
         let state = match was_there {
             false => State::Absent,
@@ -167,7 +167,7 @@ impl Install {
         }
         let known: Vec<String> = CLIENTS.iter().map(Client::word).collect();
         if rows.is_empty() {
-            output.line(format!("No MCP host that is known was found here; known are {}.", known.join(", ")));
+            output.line(format!("No known MCP host found on this machine. Known hosts: {}.", known.join(", ")));
         } else {
             let columns = [Column::new("client"), Column::new("state"), Column::new("file").shrinks_to(12)];
             let row = |(client, file, state): &(&Client, String, String)| {
@@ -175,7 +175,7 @@ impl Install {
             };
             output.table(columns, rows.iter().map(row));
         }
-        output.line("\n`drawloom mcp install --client CLIENT` shows its config, `--write` puts it into the file.");
+        output.line("\n`drawloom mcp install --client CLIENT` prints its config, `--write` writes it to the file.");
         Ok(Exit::Done)
     }
 
@@ -193,22 +193,22 @@ impl Install {
         }
         if let Some(command) = &command {
             output.line(format!("{}\n", output.styled(Style::Bold, command)));
-            output.line(format!("does the same as this in {}:\n", plan.file.display()));
+            output.line(format!("is the same as this in {}:\n", plan.file.display()));
         } else {
             output.line(format!("In {}:\n", plan.file.display()));
         }
         output.line(snippet.trim_end());
         output.line("");
         if server.upstream.is_some() {
-            output.line("The token is taken from DRAWLOOM_TOKEN in the environment of the client.");
+            output.line("The token is read from DRAWLOOM_TOKEN in the environment of the client.");
         } else if server.variables.len() > 1 {
             let names = server.variables[1..].join(", ");
-            output.line(format!("A server that is started so takes {names} from the environment of the client."));
+            output.line(format!("The server gets {names} from the environment of the client."));
         }
         match plan.state {
-            State::Same => output.line("The file has it already."),
+            State::Same => output.line("The file already has it."),
             State::Absent | State::Different => output.line(format!(
-                "`drawloom mcp install --client {} --write` puts it there and leaves the rest as it is.",
+                "`drawloom mcp install --client {} --write` writes it there and keeps the rest.",
                 client.word()
             )),
         }
@@ -240,7 +240,7 @@ impl Install {
             // Hosts write their files too, and a question can stay open for long.
             let now = self.plan(client, places, server)?;
             if now.before != plan.before {
-                output.note(format!("{name} has changed meanwhile"));
+                output.note(format!("{name} changed in the meantime"));
                 plan = now;
                 continue;
             }
@@ -254,8 +254,8 @@ impl Install {
             false => output.json(&json!({
                 "client": client.word(), "file": plan.file, "written": plan.state != State::Same,
             })),
-            true if plan.state == State::Same => output.line(format!("{name} has it already.")),
-            true => output.line(format!("{} knows drawloom now; restart it to use it.", client.title)),
+            true if plan.state == State::Same => output.line(format!("{name} already has it.")),
+            true => output.line(format!("{} is connected; restart it to use drawloom.", client.title)),
         }
         Ok(Exit::Done)
     }
@@ -310,7 +310,7 @@ fn server(session: &Session, connection: &Connection, scope: Scope) -> Result<Se
 fn refuse_userinfo(url: &str) -> Result<(), CommandError> {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
     match rest.split(['/', '?', '#']).next().is_some_and(|authority| authority.contains('@')) {
-        true => Err(would_write_a_secret("the address of --upstream has a name or a password in it")),
+        true => Err(would_write_a_secret("the URL of --upstream contains a user name or password")),
         false => Ok(()),
     }
 }
@@ -325,9 +325,8 @@ fn refuse_credentials(headers: &[(String, String)]) -> Result<(), CommandError> 
 }
 
 fn would_write_a_secret(what: &str) -> CommandError {
-    CommandError::usage("secret_in_file", format!("{what}, and would stand in the host's config as plain text")).with_hint(
-        "leave it out, and set DRAWLOOM_TOKEN in the environment of the client: the proxy sends it as the bearer token",
-    )
+    CommandError::usage("secret_in_file", format!("{what}, and would be written to the host's config as plain text"))
+        .with_hint("remove it, and set DRAWLOOM_TOKEN in the environment of the client: it is sent as the bearer token")
 }
 
 /// The variables that a server of this config needs beside the usual token: names under `env`, keys of providers, tokens,
@@ -357,7 +356,7 @@ fn program() -> String {
 
 fn agreed(session: &Session, question: &str) -> Result<bool, CommandError> {
     let no_answer = || {
-        CommandError { exit: Exit::NeedsInput, ..CommandError::usage("no_answer", "the question got no answer") }
+        CommandError { exit: Exit::NeedsInput, ..CommandError::usage("no_answer", "no answer to the question") }
             .with_hint("pass --yes to write without asking")
     };
     if !std::io::stdin().is_terminal() {
@@ -397,7 +396,7 @@ fn behind_links(file: &Path) -> std::io::Result<PathBuf> {
         let Ok(next) = std::fs::read_link(&file) else { return Ok(file) };
         file = file.parent().unwrap_or(Path::new(".")).join(next);
     }
-    Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, "it is a link that leads to itself"))
+    Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, "it is a symbolic link to itself"))
 }
 
 /// Words as a shell reads them.

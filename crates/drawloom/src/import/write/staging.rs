@@ -58,7 +58,7 @@ pub(super) fn clean(beside: &Path) {
         // One that is locked belongs to an import that runs.
         let is_free = File::open(&path).is_ok_and(|folder| folder.try_lock().is_ok());
         if is_free && let Err(error) = put_back(&path).and_then(|()| fs::remove_dir_all(&path)) {
-            tracing::warn!(path = %path.display(), %error, "cannot remove what an import left");
+            tracing::warn!(path = %path.display(), %error, "cannot remove files of an earlier import");
         }
     }
 }
@@ -71,7 +71,7 @@ pub(super) fn clean_files(folder: &Path) {
             && entry.file_type().is_ok_and(|kind| kind.is_file())
             && let Err(error) = fs::remove_file(entry.path())
         {
-            tracing::warn!(path = %entry.path().display(), %error, "cannot remove what an import left");
+            tracing::warn!(path = %entry.path().display(), %error, "cannot remove files of an earlier import");
         }
     }
 }

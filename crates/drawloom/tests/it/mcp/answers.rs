@@ -208,7 +208,7 @@ fn what_every_tool_answers_fits_its_schema_and_has_no_null() {
     let destructive: BTreeSet<&str> = destructive.filter_map(|tool| tool["name"].as_str()).collect();
     assert_eq!(destructive, BTreeSet::from(["cancel_batch", "cancel_run", "delete_memory", "prune_runs"]));
     let follow = tools.iter().find(|tool| tool["name"] == "follow_run").expect("it is listed");
-    assert!(follow["description"].as_str().is_some_and(|words| words.contains("answers once")), "{follow}");
+    assert!(follow["description"].as_str().is_some_and(|words| words.contains("returns once")), "{follow}");
 }
 
 #[test]

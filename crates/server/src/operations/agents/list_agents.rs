@@ -12,7 +12,7 @@ use crate::{
 pub(crate) struct ListAgents;
 
 const PARAMETERS: &[Parameter] =
-    &[Parameter::takes("after", "The name that the page before ended with, for the next page.")];
+    &[Parameter::takes("after", "Last name of the previous page, to get the next page.")];
 
 impl Operation for ListAgents {
     type Input = agents::ListAgents;

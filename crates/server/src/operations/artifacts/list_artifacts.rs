@@ -15,9 +15,9 @@ impl Operation for ListArtifacts {
     type Input = artifacts::ListArtifacts;
 
     fn card(&self) -> Card {
-        Card::of::<Self::Input>("List the artifacts that the agents of a run's tree wrote.", Scope::RunsRead)
+        Card::of::<Self::Input>("List the artifacts of a run and its child runs.", Scope::RunsRead)
             .toolset("artifacts")
-            .advice("Use it when an answer names an artifact, or to see what a tree left. read_artifact reads one in parts.")
+            .advice("Use it when an answer names an artifact, or to see what the runs wrote. read_artifact reads one in parts.")
     }
 
     async fn call(&self, call: &Call<'_>, input: Self::Input) -> Result<Answer<ArtifactPage>, Failure> {

@@ -14,7 +14,7 @@ impl Operation for CancelBatch {
     type Input = batches::CancelBatch;
 
     fn card(&self) -> Card {
-        Card::of::<Self::Input>("Stop every run of a batch and all runs below them.", Scope::RunsCreate)
+        Card::of::<Self::Input>("Cancel all runs of a batch and their child runs.", Scope::RunsCreate)
             .toolset("runs")
             .destructive()
             .body_limit(16 * 1024)

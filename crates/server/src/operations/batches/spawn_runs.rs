@@ -30,7 +30,7 @@ const PARAMETERS: &[Parameter] = &[
     Parameter::takes("spawns[].budget.cost", "Maximum cost, in the currency of the server's prices."),
     Parameter::takes("spawns[].run_timeout_seconds", "Time limit of the run in seconds, from its start."),
     Parameter::takes("mode", "join (default) waits for all answers; detach returns the ids at once."),
-    Parameter::takes("wait_ms", "Maximum wait in milliseconds; then the call returns and the runs go on."),
+    Parameter::takes("wait_ms", "Maximum wait in milliseconds; then the call returns and the runs continue."),
     Parameter::takes(
         "result_bytes",
         "Maximum bytes of all answer texts together (default 24576); the longest texts come as outlines.",

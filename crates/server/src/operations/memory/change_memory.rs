@@ -20,7 +20,7 @@ impl Operation for ChangeMemory {
     fn card(&self) -> Card {
         Card::of::<Self::Input>("Add to a number, merge an object or append to a list in memory.", Scope::MemoryWrite)
             .toolset("memory")
-            .advice("Use it in place of get_memory and set_memory when others may change the same key.")
+            .advice("Use it instead of get_memory and set_memory when others may change the same key.")
             .stores_key()
     }
 

@@ -15,7 +15,7 @@ impl Operation for DeleteMemory {
     type Input = memory::DeleteMemory;
 
     fn card(&self) -> Card {
-        Card::of::<Self::Input>("Remove one key of memory.", Scope::MemoryWrite)
+        Card::of::<Self::Input>("Delete a memory key.", Scope::MemoryWrite)
             .toolset("memory")
             .destructive()
             .stores_key()

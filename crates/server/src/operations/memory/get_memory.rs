@@ -14,9 +14,9 @@ impl Operation for GetMemory {
     type Input = memory::GetMemory;
 
     fn card(&self) -> Card {
-        Card::of::<Self::Input>("Read one key of memory.", Scope::MemoryRead)
+        Card::of::<Self::Input>("Read a memory key.", Scope::MemoryRead)
             .toolset("memory")
-            .advice("The scope says who shares it: user (you), agent, run (a tree of runs) or tenant (everybody here).")
+            .advice("The scope says who shares it: user (you), agent, run (a tree of runs) or tenant (all users).")
     }
 
     async fn call(&self, call: &Call<'_>, input: Self::Input) -> Result<Answer<MemoryValue>, Failure> {

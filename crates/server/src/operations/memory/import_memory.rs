@@ -19,7 +19,7 @@ impl Operation for ImportMemory {
     type Input = memory::ImportMemory;
 
     fn card(&self) -> Card {
-        Card::of::<Self::Input>("Write many entries of memory, all or none.", Scope::MemoryWrite)
+        Card::of::<Self::Input>("Write many memory entries, all or none.", Scope::MemoryWrite)
             .toolset("memory")
             .stores_key()
     }

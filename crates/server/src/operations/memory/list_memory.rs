@@ -15,9 +15,9 @@ impl Operation for ListMemory {
     type Input = memory::ListMemory;
 
     fn card(&self) -> Card {
-        Card::of::<Self::Input>("List keys of memory with their values.", Scope::MemoryRead)
+        Card::of::<Self::Input>("List memory keys with their values.", Scope::MemoryRead)
             .toolset("memory")
-            .advice("Give a prefix. A page that is cut says so: go on with after.")
+            .advice("Pass a prefix. If next is set, pass it as after to get the next page.")
     }
 
     async fn call(&self, call: &Call<'_>, input: Self::Input) -> Result<Answer<MemoryPage>, Failure> {

@@ -15,9 +15,9 @@ impl Operation for SearchMemory {
     type Input = memory::SearchMemory;
 
     fn card(&self) -> Card {
-        Card::of::<Self::Input>("Find entries of memory by their words, best first.", Scope::MemoryRead)
+        Card::of::<Self::Input>("Find memory entries by words, best match first.", Scope::MemoryRead)
             .toolset("memory")
-            .advice("Values that do not fit max_bytes are left out; get_memory reads them.")
+            .advice("Values that do not fit into max_bytes are left out; read them with get_memory.")
     }
 
     async fn call(&self, call: &Call<'_>, input: Self::Input) -> Result<Answer<MemoryHits>, Failure> {

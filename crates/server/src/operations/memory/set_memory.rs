@@ -15,9 +15,9 @@ impl Operation for SetMemory {
     type Input = memory::SetMemory;
 
     fn card(&self) -> Card {
-        Card::of::<Self::Input>("Set one key of memory.", Scope::MemoryWrite)
+        Card::of::<Self::Input>("Set a memory key.", Scope::MemoryWrite)
             .toolset("memory")
-            .advice("With if_revision it changes the key only when nobody else did since you read it.")
+            .advice("With if_revision, the key changes only if it has not changed since you read it.")
             .stores_key()
     }
 

@@ -29,9 +29,9 @@ impl Operation for WatchMemory {
     type Input = memory::WatchMemory;
 
     fn card(&self) -> Card {
-        Card::of::<Self::Input>("Watch changes of memory as they happen.", Scope::MemoryRead)
+        Card::of::<Self::Input>("Stream changes of memory as they happen.", Scope::MemoryRead)
             .toolset("memory")
-            .advice("Over MCP it answers what changed after a revision; give wait_ms to wait for the next change.")
+            .advice("Over MCP it returns what changed after a revision; give wait_ms to wait for the next change.")
             .streams()
             .header("last-event-id", "after", Precedence::Header)
     }

@@ -11,7 +11,7 @@ impl Operation for ListModels {
     type Input = models::ListModels;
 
     fn card(&self) -> Card {
-        Card::of::<Self::Input>("List the models that agents can ask, or those that a provider has.", Scope::RunsRead)
+        Card::of::<Self::Input>("List the models of the config, or those that a provider offers.", Scope::RunsRead)
             .toolset("agents")
     }
 

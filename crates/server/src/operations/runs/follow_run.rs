@@ -31,10 +31,10 @@ impl Operation for FollowRun {
     type Input = runs::FollowRun;
 
     fn card(&self) -> Card {
-        Card::of::<Self::Input>("Follow a run's events until it ends.", Scope::RunsRead)
+        Card::of::<Self::Input>("Stream the events of a run until it ends.", Scope::RunsRead)
             .toolset("runs")
             .told(Told::Run)
-            .advice("Over MCP it answers once, when the run has ended.")
+            .advice("Over MCP it returns once, when the run has ended.")
             .streams()
             .header("last-event-id", "from_seq", Precedence::Header)
     }
@@ -46,7 +46,7 @@ impl Operation for FollowRun {
             Interest::Outcome | Interest::None => call.app.runs.load(call.caller, input.run_id).await?,
         };
         if input.tree && input.past {
-            let message = "tree and past are both true, but a stream of a tree goes on until its runs have ended";
+            let message = "tree and past cannot be combined: a stream of a tree lasts until its runs have ended";
             return Err(Failure::new(FailureKind::Invalid, "bad_value", message).with_hint("leave one of them out"));
         }
         if input.tree && call.interest == Interest::Events {

@@ -32,7 +32,7 @@ const PARAMETERS: &[Parameter] = &[
     Parameter::takes("max_age_seconds", "Only runs that were started within this many seconds."),
     Parameter::takes("search", "Only runs whose prompt contains this text. A page may be empty although more follow."),
     Parameter::takes("include", "prompt adds the beginning of each prompt."),
-    Parameter::takes("before", "The run_id that the page before named, for the next page."),
+    Parameter::takes("before", "next of the previous page, to get the next page."),
     Parameter::takes("limit", "Maximum number of runs (default 50)."),
 ];
 

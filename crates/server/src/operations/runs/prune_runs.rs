@@ -18,7 +18,7 @@ impl Operation for PruneRuns {
     type Input = runs::PruneRuns;
 
     fn card(&self) -> Card {
-        Card::of::<Self::Input>("Remove whole trees of runs that ended long ago, with their journals.", Scope::Tenant)
+        Card::of::<Self::Input>("Delete old runs with their child runs and journals.", Scope::Tenant)
             .toolset("server")
             .destructive()
             .body_limit(16 * 1024)

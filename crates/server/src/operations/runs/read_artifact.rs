@@ -34,7 +34,7 @@ const PARAMETERS: &[Parameter] = &[
     ),
     Parameter::takes("from_line", "First line, from 1."),
     Parameter::takes("lines", "Maximum number of lines."),
-    Parameter::takes("offset", "First byte, from 0: go on where the part before ended."),
+    Parameter::takes("offset", "First byte, from 0: next_offset of the previous part."),
     Parameter::takes("max_bytes", "Maximum bytes (default 16384)."),
     Parameter::takes("grep", "Regular expression: only matching lines, with line numbers."),
     Parameter::takes("context", "Lines around each match."),

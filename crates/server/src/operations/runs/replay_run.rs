@@ -12,7 +12,7 @@ impl Operation for ReplayRun {
 
     fn card(&self) -> Card {
         Card::of::<Self::Input>(
-            "Fold a run's journal again and compare its decisions with today's; no model and no tool is called.",
+            "Re-run the recorded decisions of a run and report differences; calls no model and no tool.",
             Scope::RunsRead,
         )
         .toolset("runs")

@@ -30,7 +30,7 @@ const PARAMETERS: &[Parameter] = &[
     Parameter::takes("budget.cost", "Maximum cost, in the currency of the server's prices."),
     Parameter::takes("run_timeout_seconds", "Time limit of the run in seconds, from its start."),
     Parameter::takes("mode", "join (default) waits for the answer; detach returns the run_id at once."),
-    Parameter::takes("wait_ms", "Maximum wait in milliseconds; then the call returns and the run goes on."),
+    Parameter::takes("wait_ms", "Maximum wait in milliseconds; then the call returns and the run continues."),
     Parameter::takes(
         "result_bytes",
         "Maximum bytes of the answer text (default 24576); a longer text comes as an outline.",

@@ -11,7 +11,7 @@ impl Operation for GetLoad {
     type Input = server::GetLoad;
 
     fn card(&self) -> Card {
-        Card::of::<Self::Input>("Say how many runs are active and queued, in all and by provider.", Scope::RunsRead)
+        Card::of::<Self::Input>("Show how many runs are active and queued, in total and by provider.", Scope::RunsRead)
             .toolset("server")
     }
 

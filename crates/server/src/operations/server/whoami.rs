@@ -15,7 +15,7 @@ impl Operation for WhoAmI {
     type Input = server::AskWhoAmI;
 
     fn card(&self) -> Card {
-        Card::without_scope::<Self::Input>("Say who the server takes the caller for, and what they may do.")
+        Card::without_scope::<Self::Input>("Show the caller's tenant, user and scopes.")
             .toolset("server")
     }
 

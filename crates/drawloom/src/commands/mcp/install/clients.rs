@@ -29,7 +29,7 @@ pub(super) struct Places {
 impl Places {
     pub(super) fn of_this_machine() -> Result<Self, CommandError> {
         let home = environment::home().ok_or_else(|| {
-            CommandError::usage("no_home", "there is no home directory, so no host's config is found")
+            CommandError::usage("no_home", "no home directory, so no config of an MCP host can be found")
                 .with_hint("set HOME")
         })?;
         Ok(Self {

@@ -94,7 +94,7 @@ fn once(object: &CstObject, what: &str) -> Result<(), String> {
     let twice =
         all.iter().filter_map(|found| found.name()?.decoded_value().ok()).find(|name| !names.insert(name.clone()));
     match twice {
-        Some(name) => Err(format!("{name:?} is twice in {what}; leave one of them out")),
+        Some(name) => Err(format!("{name:?} is twice in {what}; remove one of them")),
         None => Ok(()),
     }
 }

@@ -271,7 +271,7 @@ fn report(session: &Session, server: &Server, folder: &Path, items: &[Item]) {
         output.line("A kept file was edited since it was written; --force replaces it.");
     }
     if server.upstream.is_some() {
-        output.line("The token is taken from DRAWLOOM_TOKEN in the environment of Claude Code.");
+        output.line("The token is read from DRAWLOOM_TOKEN in the environment of Claude Code.");
     }
     output.line(
         "It has the tools of drawloom, the skill delegate, and the commands /drawloom:review and /drawloom:fanout.",
