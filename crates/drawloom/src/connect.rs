@@ -23,6 +23,7 @@ use crate::{
     output::Format,
     parts::{Parts, Surface},
     project::Project,
+    server_config,
     start::{Running, start},
     trust::{self, Asking, Origin},
 };
@@ -170,7 +171,7 @@ pub(crate) fn ask_first(session: &Session) -> Result<(), CommandError> {
     }
     let project = Project::find(&session.globals)?;
     // A server that runs was trusted when it started.
-    if server_of(&project.data).is_some() {
+    if server_of(&project.data).is_some_and(|server| !server_config::is_changed(&server)) {
         return Ok(());
     }
     let loaded = config::load_files(&project.shown)?;
@@ -213,12 +214,12 @@ async fn connect(session: &Session, command: &str, need: Need) -> Result<Connect
 /// The project's server.
 async fn find_or_start(session: &Session) -> Result<Connection, CommandError> {
     if let Ok(project) = Project::find(&session.globals)
-        && server_of(&project.data).is_none()
+        && server_of(&project.data)
+            .is_none_or(|server| server.config == project.files && server_config::is_changed(&server))
     {
-        // The server checks this too; here the refusal has the user's own words and paths.
-        let loaded = config::load_files(&project.shown)?;
-        let origin = Origin::of(&session.globals.config, &project.shown);
-        trust::check(&project.shown, &loaded, origin, Asking::at(&session.output))?;
+        // The server checks this too; here the refusal has the user's own words and paths. A config that has changed and cannot be used
+        // is refused although a server has the old one: its answers would be those of another team.
+        local::usable(&project.shown, session.globals.config.is_empty(), Asking::at(&session.output))?;
     }
     let local = Local::new(&session.globals, local::Surface::Rest)?;
     let client = reach(&local).await?;

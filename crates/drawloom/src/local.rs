@@ -32,13 +32,15 @@ use crate::{
     cli::Globals,
     clock::SystemClock,
     commands::mcp::endpoint,
+    config,
     data_dir::{DataDir, Error, ServerFile, UNATTENDED},
     environment,
     exit::CommandError,
     logging,
     project::Project,
-    resolve::LEAVE,
+    resolve::{self, LEAVE},
     server_config,
+    trust::{self, Asking, Origin},
 };
 
 /// After so many seconds without a client and an unfinished run a server that was started here stops.
@@ -86,6 +88,8 @@ struct Search {
     globals: Vec<OsString>,
     /// The config that a server would be started with.
     config: Vec<PathBuf>,
+    /// Its files as the user knows them.
+    shown: Vec<PathBuf>,
     /// Whether that config was found, not named.
     is_found: bool,
     surface: Surface,
@@ -149,6 +153,7 @@ impl Local {
             directory: project.data,
             globals: told,
             config: project.files,
+            shown: project.shown,
             is_found: globals.config.is_empty(),
             surface,
             looking: tokio::sync::Mutex::default(),
@@ -217,25 +222,34 @@ impl Search {
         self.found(server).map(Arc::new)
     }
 
-    /// Ends a server that is older than this program and idle; says whether it did.
+    /// Ends a server that is idle and older than this program, or than the config; says whether it did.
     async fn replaces(&self, found: &Found) -> bool {
         let server = &found.server;
-        if !version::is_older(server) {
+        let is_older = version::is_older(server);
+        // The server of another config is refused later, and not ended.
+        let is_changed = server.config == self.config && server_config::is_changed(server);
+        // A server is not stopped for a config that cannot be served.
+        if !is_older && !(is_changed && usable(&self.shown, self.is_found, Asking::Never).is_ok()) {
             return false;
         }
         let address = Address { url: server.url.as_str().into(), ..found.address.clone() };
         if !version::is_idle(&address).await {
-            self.note(version::note(server));
+            if is_older {
+                self.note(version::note(server));
+            }
             return false;
         }
         match stop(&self.directory, server, Some(WAY_TIME)).await {
             Ok(false) => false,
             Ok(true) => {
-                self.note(format!("the server of drawloom {} (process {}) was replaced", server.version, server.pid));
+                self.note(match is_older {
+                    true => format!("the server of drawloom {} (process {}) was replaced", server.version, server.pid),
+                    false => server_config::restarted(server),
+                });
                 true
             }
             Err(error) => {
-                self.note(format!("{}: it cannot be stopped: {error}", version::note(server)));
+                self.note(format!("the server (process {}) cannot be replaced: {error}", server.pid));
                 false
             }
         }
@@ -244,6 +258,15 @@ impl Search {
     fn note(&self, note: String) {
         self.notes.lock().unwrap_or_else(PoisonError::into_inner).push(note);
     }
+}
+
+/// Passes when a server could be started with the config in `files`, and the user agreed to what it can do.
+pub(crate) fn usable(files: &[PathBuf], is_found: bool, asking: Asking<'_>) -> Result<(), CommandError> {
+    let loaded = config::load_files(files)?;
+    let given = if is_found { &[] } else { files };
+    trust::check(files, &loaded, Origin::of(given, files), asking)?;
+    resolve::resolve(&loaded, &crate::Extra::default()).map_err(config::refuse)?;
+    Ok(())
 }
 
 /// Waits until no other process starts a server here, which must not take longer than a start does.
@@ -289,9 +312,9 @@ impl Search {
         })?;
         let before = self.known.lock().unwrap_or_else(PoisonError::into_inner).replace(found.clone());
         if before.is_none_or(|before| before.server != found.server)
-            && let Some(note) = server_config::age(&found.server)
+            && server_config::is_changed(&found.server)
         {
-            self.note(note);
+            self.note(server_config::warning(&found.server));
         }
         Ok(found.address.clone())
     }

@@ -29,15 +29,23 @@ pub(crate) fn check(server: &ServerFile, files: &[PathBuf]) -> Result<(), Comman
     Err(CommandError::usage("other_config", message).with_hint(hint))
 }
 
-/// A note when the files of the server's config have changed since it started.
-pub(crate) fn age(server: &ServerFile) -> Option<String> {
-    let now = digest(&server.config)?;
-    (server.config_digest? != now).then(|| {
-        format!(
-            "the server runs an older version of {}; `drawloom restart` makes it use the new one",
-            names(&server.config)
-        )
-    })
+/// Whether the files of the server's config have changed since it started.
+pub(crate) fn is_changed(server: &ServerFile) -> bool {
+    let now = server.config_digest.and_then(|_| digest(&server.config));
+    now.is_some() && now != server.config_digest
+}
+
+/// What is said of a server that goes on with a config that has changed.
+pub(crate) fn warning(server: &ServerFile) -> String {
+    format!(
+        "warning: {} has changed, and the server still uses the old version; `drawloom restart` loads the new one",
+        names(&server.config)
+    )
+}
+
+/// What is said when the server was started again with the config as it is now.
+pub(crate) fn restarted(server: &ServerFile) -> String {
+    format!("restarted the server: {} has changed", names(&server.config))
 }
 
 /// The digest of what the files, the `.env` beside each and the folders of their `sources` hold; nothing when a file cannot be read.

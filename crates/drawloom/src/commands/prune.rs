@@ -21,7 +21,7 @@ pub struct Prune {
     /// Delete runs that ended this long ago, such as 30d, 12h or 90m
     #[arg(long, value_name = "AGE", value_parser = crate::commands::age)]
     older_than: u64,
-    /// Show what would be deleted and delete nothing
+    /// Show how many runs would be deleted, and delete nothing
     #[arg(long, conflicts_with = "yes")]
     dry_run: bool,
     /// Delete without asking
@@ -38,6 +38,7 @@ pub struct Prune {
 impl Prune {
     pub(crate) async fn perform(self, session: &Session) -> Result<Exit, CommandError> {
         let output = &session.output;
+        let mut agreed = None;
         if !self.yes {
             let preview = self.call(session, Step::Preview).await?;
             if self.dry_run {
@@ -62,8 +63,9 @@ impl Prune {
                 output.note("nothing was deleted");
                 return Ok(Exit::NeedsInput);
             }
+            agreed = Some(preview.ended_before);
         }
-        let report = self.call(session, Step::Delete).await?;
+        let report = self.call(session, Step::Delete { agreed }).await?;
         match output.format() {
             Format::Json => output.json(&report),
             Format::Human => {
@@ -77,20 +79,23 @@ impl Prune {
     }
 
     async fn call(&self, session: &Session, step: Step) -> Result<PruneReport, CommandError> {
-        let (need, dry_run) = match step {
-            Step::Preview => (Need::Journal, true),
-            Step::Delete => (Need::Change, false),
+        let (need, dry_run, ended_before) = match step {
+            Step::Preview => (Need::Journal, true, None),
+            Step::Delete { agreed } => (Need::Change, false, agreed),
         };
         let (older_than_seconds, all_tenants) = (self.older_than, self.all_tenants);
-        let ask = PruneRuns { older_than_seconds, dry_run, all_tenants, idempotency_key: None };
+        let ask = PruneRuns { older_than_seconds, ended_before, dry_run, all_tenants, idempotency_key: None };
         connect::with(session, "prune", need, async |it| it.backend.call(&ask).await).await
     }
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 enum Step {
     Preview,
-    Delete,
+    /// Nothing that ended at the time that was agreed to or later.
+    Delete {
+        agreed: Option<String>,
+    },
 }
 
 /// `would delete 50 runs (38 top-level) that ended before 2026-11-17 19:29:04 CET`

@@ -18,7 +18,7 @@ use crate::{
     cli::Look,
     commands::Session,
     config,
-    data_dir::DataDir,
+    data_dir::{self, DataDir},
     exit::{CommandError, Exit},
     output::{Format, count},
     parts::{Parts, Surface},
@@ -60,9 +60,18 @@ impl Restore {
             return Err(CommandError { exit: Exit::NeedsInput, ..CommandError::usage("unfinished_runs", message) }
                 .with_hint("pass --resume to continue them (they may repeat steps), or --cancel to cancel them"));
         }
-        let lock = directory.lock("restore")?;
-        if directory.path().join("drawloom.db").exists() && !self.force {
-            let message = format!("{} already has a store", directory.path().display());
+        let lock = directory.lock("restore").map_err(|error| match error {
+            data_dir::Error::InUse { server: Some(_), .. } => {
+                CommandError::from(error).with_hint("run `drawloom stop`, then restore again")
+            }
+            _ => error.into(),
+        })?;
+        let store = directory.path().join(drawloom_store::FILE);
+        // A store that cannot be read is what a backup is for.
+        let before = store.exists().then(|| drawloom_store::inspect(&store).ok().map(|found| found.runs));
+        if let Some(runs) = before.filter(|_| !self.force) {
+            let runs = runs.map_or_else(String::new, |runs| format!(" with {} runs", count(runs)));
+            let message = format!("{} already has a store{runs}", directory.path().display());
             return Err(CommandError::usage("not_empty", message)
                 .with_hint("back it up and pass --force to replace it, or pass another --data-dir"));
         }
@@ -87,10 +96,14 @@ impl Restore {
         match session.output.format() {
             Format::Json => session.output.json(&json!({
                 "data_dir": directory.path(), "runs": found.runs, "unfinished": found.unfinished,
-                "cancelled": cancelled,
+                "cancelled": cancelled, "replaced_runs": before.flatten(),
             })),
             Format::Human => {
-                session.output.line(format!("restored {} runs to {}", count(found.runs), directory.path().display()));
+                let place = directory.path().display();
+                session.output.line(format!("restored {} runs to {place}", count(found.runs)));
+                if let Some(before) = before.flatten() {
+                    session.output.line(format!("they replace a store with {} runs", count(before)));
+                }
                 match (found.unfinished, self.cancel) {
                     (0, _) => {}
                     (_, true) => session.output.line(format!("cancelled {cancelled} unfinished runs")),

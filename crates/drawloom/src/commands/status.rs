@@ -13,6 +13,7 @@ use crate::{
     exit::{CommandError, Exit},
     output::{Column, Format, LocalTime, Style, Text},
     project::{self, Project},
+    server_config,
 };
 
 /// Show the project of this folder, its data and its server
@@ -55,6 +56,7 @@ fn show_one(session: &Session) -> Result<Exit, CommandError> {
             "data_dir": project.data.path(),
             "has_data": has_data(project.data.path()),
             "server": server,
+            "config_changed": server.as_ref().is_some_and(server_config::is_changed),
             "held_by": holder,
             "left_behind": left.iter().map(|left| json!({ "data_dir": left.data.path(), "config": left.config }))
                 .collect::<Vec<Value>>(),
@@ -64,8 +66,10 @@ fn show_one(session: &Session) -> Result<Exit, CommandError> {
     let row =
         |name: &str, text: String| output.line(format!("{} {text}", output.styled(Style::Dim, &format!("{name:<8}"))));
     row("project", output.styled(Style::Bold, &project.name()));
+    let is_changed = server.as_ref().is_some_and(server_config::is_changed);
+    let note = if is_changed { "  changed since the server started: `drawloom restart`" } else { "" };
     for file in &project.files {
-        row("config", file.display().to_string());
+        row("config", format!("{}{}", file.display(), output.styled(Style::Notice, note)));
     }
     let empty = if has_data(project.data.path()) { "" } else { " (nothing in it yet)" };
     row("data", format!("{}{empty}", project.data.path().display()));

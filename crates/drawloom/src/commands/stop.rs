@@ -9,14 +9,14 @@ use crate::{
         Session,
         status::{holder_of, server_of},
     },
-    config, connect,
+    connect,
     data_dir::{DataDir, ServerFile},
     exit::{CommandError, Exit},
     local::{self, Local, Surface},
     output::Format,
     project::Project,
-    resolve, server_config,
-    trust::{self, Asking, Origin},
+    server_config,
+    trust::Asking,
 };
 
 /// Stop the server of this project
@@ -65,10 +65,7 @@ impl Restart {
     pub(crate) async fn perform(self, session: &Session) -> Result<Exit, CommandError> {
         let project = Project::find(&session.globals)?;
         // A server is not stopped for a config that cannot be served.
-        let loaded = config::load_files(&project.shown)?;
-        let origin = Origin::of(&session.globals.config, &project.shown);
-        trust::check(&project.shown, &loaded, origin, Asking::at(&session.output))?;
-        resolve::resolve(&loaded, &crate::Extra::default()).map_err(config::refuse)?;
+        local::usable(&project.shown, session.globals.config.is_empty(), Asking::at(&session.output))?;
         if let Some(server) = server_of(&project.data) {
             server_config::check(&server, &project.files[..1])?;
         }

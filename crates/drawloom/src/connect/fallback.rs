@@ -74,8 +74,8 @@ impl Fallback {
         let server = server_of(&project.data);
         if let (Need::Config, Some(server)) = (need, &server) {
             server_config::check(server, &project.files)?;
-            if let Some(note) = server_config::age(server).filter(|_| session.output.format() == Format::Human) {
-                session.output.note(note);
+            if server_config::is_changed(server) && session.output.format() == Format::Human {
+                session.output.note(server_config::warning(server));
             }
         }
         let check = if need == Need::Config { project.files.clone() } else { Vec::new() };

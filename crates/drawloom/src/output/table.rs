@@ -22,12 +22,14 @@ pub struct Column<'a> {
     leave_out: Option<u8>,
     /// Cut at its beginning, not at its end.
     keeps_end: bool,
+    /// Left out unless every column was asked for.
+    pub(super) only_wide: bool,
 }
 
 impl<'a> Column<'a> {
     /// A column that is shown whole.
     pub const fn new(title: &'a str) -> Self {
-        Self { title, right: false, shrinks_to: None, leave_out: None, keeps_end: false }
+        Self { title, right: false, shrinks_to: None, leave_out: None, keeps_end: false, only_wide: false }
     }
 
     /// A column of numbers.
@@ -48,6 +50,13 @@ impl<'a> Column<'a> {
     #[must_use]
     pub const fn keeps_end(mut self) -> Self {
         self.keeps_end = true;
+        self
+    }
+
+    /// It is shown only with `-o wide`.
+    #[must_use]
+    pub const fn only_wide(mut self) -> Self {
+        self.only_wide = true;
         self
     }
 

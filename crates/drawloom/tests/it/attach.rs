@@ -309,11 +309,39 @@ fn a_command_with_another_config_does_not_use_the_server() {
     std::os::unix::fs::symlink(home.path(), &link).expect("a link");
     let same = home.command(&["run", "echo", "hi"]).current_dir(&link).output().expect("the binary starts");
     assert_eq!(same.status.code(), Some(0), "{same:?}");
-    // After an edit the command says that the server is older.
+    // After an edit the command says that the server that was started by hand has the old config.
     let quiet = home.run(&["run", "echo", "hi"]).exits(0);
-    assert!(!quiet.stderr.contains("older version"), "{quiet:?}");
+    assert!(!quiet.stderr.contains("old version"), "{quiet:?}");
     home.write("drawloom.yaml", &format!("{config}\n# more\n"));
     let told = home.run(&["run", "echo", "hi"]).exits(0);
-    assert!(told.stderr.contains("the server runs an older version of"), "{told:?}");
+    assert!(told.stderr.contains("the server still uses the old version"), "{told:?}");
+    let status = home.run(&["status"]).exits(0);
+    assert!(status.stdout.contains("changed since the server started"), "{status:?}");
+    let doctor = home.run(&["doctor"]);
+    assert!(doctor.stdout.contains("the server still uses the old version"), "{doctor:?}");
     assert_eq!(server.stop(), Some(0));
+}
+
+#[test]
+fn a_server_in_the_background_is_restarted_for_a_config_that_has_changed_and_is_good() {
+    let home = Home::new();
+    let config = std::fs::read_to_string(home.path().join("drawloom.yaml")).expect("a config");
+    home.run(&["run", "echo", "hi"]).exits(0);
+    let pid = || home.run(&["status", "--json"]).exits(0).json()["server"]["pid"].as_u64();
+    let first = pid();
+    assert!(first.is_some());
+    // A broken one is refused with its mistakes, and the server stays.
+    home.write("drawloom.yaml", &format!("{config}\nagentz: {{}}\n"));
+    let refused = home.run(&["run", "echo", "hi"]).exits(2);
+    assert!(refused.stderr.contains("agentz") && refused.stdout.is_empty(), "{refused:?}");
+    assert_eq!(pid(), first);
+    home.write("drawloom.yaml", &format!("{config}\n# more\n"));
+    let again = home.run(&["run", "echo", "hi"]).exits(0);
+    assert!(again.stderr.contains("restarted the server: ") && again.stderr.contains("has changed"), "{again:?}");
+    let second = pid();
+    assert!(second.is_some() && second != first, "{first:?} {second:?}");
+    let quiet = home.run(&["run", "echo", "hi"]).exits(0);
+    assert!(!quiet.stderr.contains("restarted"), "{quiet:?}");
+    assert_eq!(pid(), second);
+    home.run(&["stop"]).exits(0);
 }

@@ -210,10 +210,10 @@ fn a_change_in_the_folder_is_a_change_of_the_config() {
     home.run(&["trust", "--yes"]).exits(0);
     let _server = home.serve();
     let quiet = home.run(&["run", "helper", "hello"]).exits(0);
-    assert!(!quiet.stderr.contains("older version"), "{quiet:?}");
+    assert!(!quiet.stderr.contains("old version"), "{quiet:?}");
     put(&home, "agents/helper.md", "---\nname: helper\n---\nHelp more.");
     let told = home.run(&["run", "helper", "hello"]).exits(0);
-    assert!(told.stderr.contains("the server runs an older version of"), "{told:?}");
+    assert!(told.stderr.contains("the server still uses the old version"), "{told:?}");
 }
 
 #[test]

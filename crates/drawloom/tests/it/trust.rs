@@ -193,12 +193,16 @@ fn it_is_trusted_once_and_a_new_power_asks_again() {
     hostile.write("/v1", "Be nasty.");
     hostile.works();
     hostile.write("/v2", "Be nasty.");
-    // The server that runs has the config as it was agreed to, and says so; it is not started with the new one.
-    let older = hostile.run(&["run", "a", "hello"]).exits(1);
-    assert!(older.stderr.contains("the server runs an older version of"), "{older:#?}");
-    let restart = hostile.run(&["restart"]).exits(3);
-    assert!(restart.stderr.contains("can do more than you agreed to"), "{restart:#?}");
+    // The server that runs has the config as it was agreed to; neither it nor another one is used with the new one.
+    let before = hostile.provider.connections();
+    for command in [&["run", "a", "hello"][..], &["restart"]] {
+        let refused = hostile.run(command).exits(3);
+        assert!(refused.stderr.contains("can do more than you agreed to"), "{refused:#?}");
+    }
+    assert_eq!(hostile.provider.connections(), before, "nothing was called");
+    hostile.write("/v1", "Be nasty.");
     hostile.works();
+    hostile.write("/v2", "Be nasty.");
     hostile.run(&["stop"]).exits(0);
     let again = hostile.run(&["run", "a", "hello"]).exits(3);
     assert!(again.stderr.contains("can do more than you agreed to"), "{again:#?}");

@@ -28,6 +28,14 @@ async fn a_tenant_prunes_itself_and_only_an_admin_all_of_them() {
         asked.iter().map(|prune| prune.tenant.as_ref().map(ToString::to_string)).collect()
     };
     assert_eq!(tenants, [Some("other".to_owned()), None]);
+    // What a question named is what goes, however late the answer comes; a later time does not widen the age.
+    for (wanted, kept) in [("2001-01-01T00:00:00.000Z", true), ("2999-01-01T00:00:00Z", false)] {
+        let body = json!({ "older_than_seconds": 60, "dry_run": true, "ended_before": wanted });
+        let answer = prune(&server, "eve-token", body).await;
+        assert_eq!((answer.status, answer.body["ended_before"] == wanted), (200, kept), "{}", answer.body);
+    }
+    let wrong = prune(&server, "eve-token", json!({ "older_than_seconds": 60, "ended_before": "yesterday" })).await;
+    assert_eq!((wrong.status, wrong.code()), (400, "invalid_request"), "{}", wrong.body);
     let missing = prune(&server, "eve-token", json!({})).await;
     assert_eq!(missing.status, 400, "how old is never guessed");
 }

@@ -14,6 +14,10 @@ pub struct PruneRuns {
     /// Delete top-level runs that ended at least this many seconds ago, with their child runs.
     #[schemars(range(max = 3_153_600_000_u64))]
     pub older_than_seconds: u64,
+    /// Keep runs that ended at this time or later (RFC 3339), whatever their age. With `ended_before` of a dry run, exactly what that
+    /// counted is deleted, however long the answer to a question took.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended_before: Option<String>,
     /// Only report what would be deleted.
     #[serde(default)]
     pub dry_run: bool,

@@ -27,6 +27,7 @@ use crate::{
     parts,
     project::Project,
     resolve::{self, Resolved, bash},
+    server_config,
     trust::{self, Asking, Origin},
 };
 
@@ -200,6 +201,10 @@ async fn served(report: &mut Report, directory: &DataDir, found: &ServerFile) {
         format!("{} is served by process {} at {}", directory.path().display(), found.pid, found.url),
     );
     server(report, &found.url, connect::client_of(directory, &found.url)).await;
+    if server_config::is_changed(found) {
+        let message = "the config has changed, and the server still uses the old version";
+        report.add(Verdict::Warn, "server", message, Some("run `drawloom restart`".into()));
+    }
 }
 
 async fn server(report: &mut Report, url: &str, client: Result<Client, CommandError>) {

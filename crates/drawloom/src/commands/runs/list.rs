@@ -1,12 +1,14 @@
 //! `drawloom runs list`.
 
+use std::cmp::{Ordering, Reverse};
+
 use clap::Args;
 
 use drawloom_contract::{
-    ids::{AgentName, SessionId, UserId},
+    ids::{AgentName, RunId, SessionId, UserId},
     record::Status,
 };
-use drawloom_wire::runs::{Include, ListRuns, RunPage, RunResult};
+use drawloom_wire::runs::{Amount, Include, ListRuns, RunPage, RunResult};
 
 use crate::{
     cli::{Look, Quiet},
@@ -24,6 +26,7 @@ Examples:
   drawloom runs list --active                     list runs that have not ended
   drawloom runs list --since 2h --status failed   list what failed in the last two hours
   drawloom runs list --search invoice             list runs whose prompt contains a text
+  drawloom runs list --parent last --sort cost    list the child runs of the newest run, the most expensive first
   drawloom runs list --batch b_01a1 -q            print the run ids of a batch";
 
 /// The states of runs that have not ended.
@@ -47,7 +50,7 @@ pub struct List {
     /// Show only runs whose prompt contains this text, in upper or lower case
     #[arg(long, value_name = "TEXT")]
     search: Option<String>,
-    /// Hide runs that other runs started
+    /// Hide child runs; tokens and cost are those of the run with its child runs
     #[arg(long)]
     top_level: bool,
     /// Show only runs of this user
@@ -65,14 +68,49 @@ pub struct List {
     /// Show only runs older than this one
     #[arg(long, value_name = "RUN")]
     before: Option<Handle>,
-    /// Show at most this many
-    #[arg(long, value_name = "COUNT", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=200))]
-    limit: u32,
+    /// Sort the runs that are shown, the highest first
+    #[arg(long, value_name = "COLUMN", value_enum)]
+    sort: Option<Sort>,
+    /// Show at most this many [default: 20; 200 with --sort]
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=200))]
+    limit: Option<u32>,
     #[command(flatten)]
     ids: Quiet,
     /// The format of the output.
     #[command(flatten)]
     pub(crate) look: Look,
+}
+
+/// A column that runs are sorted by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Sort {
+    Took,
+    Tokens,
+    Cost,
+}
+
+/// Whose tokens and cost a table shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Spent {
+    /// The run's own.
+    Own,
+    /// The run's with all its child runs'.
+    Total,
+}
+
+impl Spent {
+    fn tokens(self, run: &RunResult) -> u64 {
+        run.tree.filter(|_| self == Self::Total).map_or(run.usage.total(), |tree| tree.tokens)
+    }
+
+    /// The cost, and the part of it that is assumed.
+    fn cost(self, run: &RunResult) -> Option<(Amount, Option<Amount>)> {
+        match run.tree.filter(|_| self == Self::Total) {
+            Some(tree) if tree.cost == Amount::default() => None,
+            Some(tree) => Some((tree.cost, tree.assumed_cost)),
+            None => run.cost.map(|cost| (cost, run.assumed_cost)),
+        }
+    }
 }
 
 fn status(text: &str) -> Result<Status, String> {
@@ -84,12 +122,22 @@ fn status(text: &str) -> Result<Status, String> {
 
 impl List {
     pub(crate) async fn perform(self, session: &Session) -> Result<Exit, CommandError> {
-        let (page, currency, executing) = connect::with(session, "runs list", Need::Journal, async |it| {
+        let spent = if self.top_level { Spent::Total } else { Spent::Own };
+        let (mut page, currency, executing) = connect::with(session, "runs list", Need::Journal, async |it| {
             let page = whole_page(it, self.request(it).await?).await?;
             let currency = it.backend.currency(page.runs.iter().map(|run| run.cost)).await;
             Ok((page, currency, it.executing()))
         })
         .await?;
+        match self.sort {
+            None => {}
+            Some(Sort::Took) => page.runs.sort_by_key(|run| Reverse(run.timings.total_ms)),
+            Some(Sort::Tokens) => page.runs.sort_by_key(|run| Reverse(spent.tokens(run))),
+            Some(Sort::Cost) => page.runs.sort_by(|one, other| {
+                let cost = |run| spent.cost(run).map(|(cost, _)| cost);
+                cost(other).partial_cmp(&cost(one)).unwrap_or(Ordering::Equal)
+            }),
+        }
         let output = &session.output;
         match output.format() {
             Format::Json => {
@@ -102,7 +150,7 @@ impl List {
             Format::Human if self.ids.quiet => output.ids(page.runs.iter().map(|run| run.run_id)),
             Format::Human if page.runs.is_empty() => output.line("no runs"),
             Format::Human => {
-                show(output, &page.runs, executing, &session.local_time(), &currency);
+                show(output, &page.runs, spent, executing, &session.local_time(), &currency);
                 if let Some(next) = page.next {
                     output.note(format!("there may be more: --before {next}"));
                 }
@@ -141,8 +189,8 @@ impl List {
             roots: self.top_level,
             max_age_seconds: self.since,
             search: self.search.clone(),
-            include: vec![Include::Prompt, Include::ShortId],
-            limit: Some(self.limit),
+            include: vec![Include::Prompt, Include::ShortId, Include::Tree],
+            limit: Some(self.limit.unwrap_or(if self.sort.is_some() { 200 } else { 20 })),
             ..ListRuns::default()
         })
     }
@@ -164,7 +212,18 @@ async fn whole_page(connection: &Connection, mut ask: ListRuns) -> Result<RunPag
 }
 
 /// A table of runs. Ids are cut to what tells them apart.
-pub(super) fn show(output: &Output, runs: &[RunResult], executing: Executing, local: &LocalTime, currency: &str) {
+pub(super) fn show(
+    output: &Output,
+    runs: &[RunResult],
+    spent: Spent,
+    executing: Executing,
+    local: &LocalTime,
+    currency: &str,
+) {
+    let (tokens, cost) = match spent {
+        Spent::Own => ("tokens", "cost"),
+        Spent::Total => ("total tokens", "total cost"),
+    };
     let started = format!("started {}", local.zone());
     let columns = [
         Column::new("run"),
@@ -172,37 +231,55 @@ pub(super) fn show(output: &Output, runs: &[RunResult], executing: Executing, lo
         Column::new("status"),
         Column::new(&started).optional(3),
         Column::new("took").right().optional(5),
-        Column::new("tokens").right().optional(6),
-        Column::new("cost").right().optional(2),
+        Column::new(tokens).right().optional(6),
+        Column::new(cost).right().optional(2),
+        Column::new("parent").only_wide(),
+        Column::new("model").only_wide(),
         Column::new("prompt").shrinks_to(16),
         Column::new("error").shrinks_to(20).optional(4),
     ];
     // All ids as long as the longest, so that the column is even.
     let digits = runs.iter().filter_map(|run| run.short_id.as_ref()).map(String::len).max().unwrap_or(usize::MAX);
-    output.table(columns, runs.iter().map(|run| row(run, digits, executing, local, currency)));
-    if runs.iter().any(|run| run.cost.is_some() && run.assumed_cost.is_some()) {
+    output.table(columns, runs.iter().map(|run| row(run, digits, spent, executing, local, currency)));
+    if runs.iter().any(|run| spent.cost(run).is_some_and(|(_, assumed)| assumed.is_some())) {
         output.note(output.beside(Style::Dim, ASSUMED));
     }
 }
 
-fn row(run: &RunResult, digits: usize, executing: Executing, local: &LocalTime, currency: &str) -> [Text; 9] {
+fn row(
+    run: &RunResult,
+    digits: usize,
+    spent: Spent,
+    executing: Executing,
+    local: &LocalTime,
+    currency: &str,
+) -> [Text; 11] {
+    let id = |id: RunId| Text::new(id.to_string().chars().take(digits).collect::<String>());
     let status = match run.position {
         _ if executing.is_interrupted(run) => Text::interrupted(),
         Some(position) => Text::new(format!("queued #{position}")).style(Style::Dim),
         None => Text::status(run.status),
     };
     let accepted = LocalTime::parse(&run.timings.accepted_at).map(|time| local.brief(time));
-    let error = run.error.as_ref().map(|error| first_line(&format!("{}: {}", error.code, error.message), 60));
-    let cost = run.cost.map(|cost| assumed_money(cost, run.assumed_cost, currency));
+    let error = match (&run.error, run.tree) {
+        (Some(error), _) => Text::new(first_line(&error.message, 60)).style(Style::Bad),
+        (None, Some(tree)) if tree.failed_children > 0 => {
+            Text::new(format!("{} of {} child runs failed", tree.failed_children, tree.children)).style(Style::Notice)
+        }
+        (None, _) => Text::new(""),
+    };
+    let cost = spent.cost(run).map(|(cost, assumed)| assumed_money(cost, assumed, currency));
     [
-        Text::new(run.run_id.to_string().chars().take(digits).collect::<String>()),
+        id(run.run_id),
         Text::new(run.agent.to_string()).style(Style::Bold),
         status,
         Text::new(accepted.unwrap_or_else(|| run.timings.accepted_at.clone())).style(Style::Dim),
         Text::new(run.timings.total_ms.map(duration).unwrap_or_default()),
-        Text::new(count(run.usage.total())),
+        Text::new(count(spent.tokens(run))),
         Text::new(cost.unwrap_or_default()),
+        run.parent_run_id.map_or(Text::new(""), id).style(Style::Dim),
+        Text::new(format!("{}/{}", run.provider, run.model)).style(Style::Dim),
         Text::new(first_line(run.prompt.as_deref().unwrap_or_default(), 60)),
-        Text::new(error.unwrap_or_default()).style(Style::Bad),
+        error,
     ]
 }

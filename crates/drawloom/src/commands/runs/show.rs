@@ -17,7 +17,7 @@ use crate::{
     cli::Look,
     commands::{
         Session,
-        runs::{Handle, Named, list},
+        runs::{Handle, Named, list::{self, Spent}},
     },
     connect::{self, Connection, Executing, Need},
     exit::{CommandError, Exit},
@@ -121,7 +121,7 @@ impl Show {
             output.json(&connection.backend.call(&GetBatch { batch_id, wait_ms: None, result_bytes: None }).await?);
             return Ok(());
         }
-        let include = vec![Include::Prompt, Include::ShortId];
+        let include = vec![Include::Prompt, Include::ShortId, Include::Tree];
         let ask = ListRuns { batch_id: Some(batch_id), limit: Some(200), include, ..ListRuns::default() };
         let mut runs = connection.backend.call(&ask).await?.runs;
         runs.sort_by_key(|run| run.index);
@@ -132,7 +132,7 @@ impl Show {
         });
         let tokens = count(batch.usage.total());
         output.line(format!("batch {batch_id}: {} runs, {tokens} tokens{}\n", runs.len(), cost.unwrap_or_default()));
-        list::show(output, &runs, connection.executing(), &session.local_time(), &currency);
+        list::show(output, &runs, Spent::Own, connection.executing(), &session.local_time(), &currency);
         Ok(())
     }
 }

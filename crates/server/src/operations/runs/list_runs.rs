@@ -1,7 +1,7 @@
 //! `list_runs`: runs, newest first.
 
 use drawloom_contract::{caller::Scope, failure::Failure, ids::RunId, journal::RunFilter, view::RunView};
-use drawloom_wire::runs::{self, RunPage, RunResult};
+use drawloom_wire::runs::{self, Include, RunPage, RunResult};
 
 use crate::{
     handle::positions,
@@ -68,6 +68,11 @@ impl Operation for ListRuns {
         });
         let mut page = RunPage { runs: runs.collect(), next };
         labels::add(call.app, &views, &mut page.runs, &include, EXCERPT).await?;
+        if include.contains(&Include::Tree) {
+            for row in &mut page.runs {
+                row.tree = Some(call.app.runs.total(call.caller, row.run_id).await?.into());
+            }
+        }
         let kept = call.result_bytes.map_or(page.runs.len(), |most| fitting(page.runs.iter().map(lean::run_row), most));
         if kept < page.runs.len() {
             page.runs.truncate(kept);

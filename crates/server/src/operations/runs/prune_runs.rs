@@ -31,7 +31,11 @@ impl Operation for PruneRuns {
                 .with_hint("omit it to prune only your own tenant"));
         }
         let age = Duration::from_secs(input.older_than_seconds);
-        let ended_before = earlier(call.app.clock.wall(), age);
+        let by_age = earlier(call.app.clock.wall(), age);
+        let ended_before = match &input.ended_before {
+            None => by_age,
+            Some(text) => by_age.min(time(text)?),
+        };
         let tenant = (!input.all_tenants).then(|| call.caller.tenant.clone());
         let prune = Prune { tenant, ended_before };
         let pruned = match input.dry_run {
@@ -44,6 +48,14 @@ impl Operation for PruneRuns {
         }
         Ok(Answer::Value(PruneReport::of(&pruned, ended_before, input.dry_run)))
     }
+}
+
+fn time(text: &str) -> Result<Timestamp, Failure> {
+    let time = text.parse::<jiff::Timestamp>().map_err(|_| {
+        let message = format!("ended_before: {text:?} is not a time");
+        Failure::new(FailureKind::Invalid, "invalid_request", message).with_hint("write it like 2026-01-31T12:00:00Z")
+    })?;
+    Ok(Timestamp::from_millis(time.as_millisecond()))
 }
 
 fn earlier(now: Timestamp, age: Duration) -> Timestamp {

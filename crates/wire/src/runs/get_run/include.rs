@@ -11,6 +11,8 @@ pub enum Include {
     Prompt,
     /// The beginning of its id that no other run has.
     ShortId,
+    /// Tokens, cost and number of the run with all its child runs. The answer of one run has it always.
+    Tree,
 }
 
 /// The fewest hex digits of a short id.
