@@ -110,7 +110,9 @@ impl Init {
                 let keys: Vec<&str> = text::MAKERS.iter().map(|maker| maker.key_env).collect();
                 output.line(format!("  no key is set ({}): a script plays the model for now", keys.join(", ")));
             }
-            false => output.line(format!("  using the keys of {}; the config contains only their names", names.join(", "))),
+            false => {
+                output.line(format!("  using the keys of {}; the config contains only their names", names.join(", ")))
+            }
         }
         let at = if file == Path::new(FILE) { String::new() } else { format!(" --config {}", file.display()) };
         output.line("\nNext:");

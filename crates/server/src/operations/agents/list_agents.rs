@@ -11,8 +11,7 @@ use crate::{
 
 pub(crate) struct ListAgents;
 
-const PARAMETERS: &[Parameter] =
-    &[Parameter::takes("after", "Last name of the previous page, to get the next page.")];
+const PARAMETERS: &[Parameter] = &[Parameter::takes("after", "Last name of the previous page, to get the next page.")];
 
 impl Operation for ListAgents {
     type Input = agents::ListAgents;

@@ -15,10 +15,7 @@ impl Operation for DeleteMemory {
     type Input = memory::DeleteMemory;
 
     fn card(&self) -> Card {
-        Card::of::<Self::Input>("Delete a memory key.", Scope::MemoryWrite)
-            .toolset("memory")
-            .destructive()
-            .stores_key()
+        Card::of::<Self::Input>("Delete a memory key.", Scope::MemoryWrite).toolset("memory").destructive().stores_key()
     }
 
     async fn call(&self, call: &Call<'_>, input: Self::Input) -> Result<Answer<MemoryDeleted>, Failure> {

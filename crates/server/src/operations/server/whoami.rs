@@ -15,8 +15,7 @@ impl Operation for WhoAmI {
     type Input = server::AskWhoAmI;
 
     fn card(&self) -> Card {
-        Card::without_scope::<Self::Input>("Show the caller's tenant, user and scopes.")
-            .toolset("server")
+        Card::without_scope::<Self::Input>("Show the caller's tenant, user and scopes.").toolset("server")
     }
 
     async fn call(&self, call: &Call<'_>, _: Self::Input) -> Result<Answer<server::WhoAmI>, Failure> {
