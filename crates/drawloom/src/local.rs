@@ -480,6 +480,7 @@ mod tests {
             directory,
             globals: Vec::new(),
             config: Vec::new(),
+            shown: Vec::new(),
             is_found: false,
             surface: Surface::Mcp { toolsets: Vec::new() },
             looking: tokio::sync::Mutex::default(),

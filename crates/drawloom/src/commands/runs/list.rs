@@ -26,7 +26,7 @@ Examples:
   drawloom runs list --active                     list runs that have not ended
   drawloom runs list --since 2h --status failed   list what failed in the last two hours
   drawloom runs list --search invoice             list runs whose prompt contains a text
-  drawloom runs list --parent last --sort cost    list the child runs of the newest run, the most expensive first
+  drawloom runs list --parent last --sort cost    sort the child runs of the newest run by cost
   drawloom runs list --batch b_01a1 -q            print the run ids of a batch";
 
 /// The states of runs that have not ended.
