@@ -43,7 +43,7 @@ const INDEXED_BYTES: usize = 256 * 1024;
 /// What the writer is asked for.
 pub(crate) enum Job {
     /// Make it true.
-    Commit(Box<Work>, oneshot::Sender<Result<Committed, CommitError>>),
+    Commit(Box<Work>, oneshot::Sender<Answer>),
     /// Say whether writing works.
     Probe(oneshot::Sender<Result<(), StoreError>>),
     /// Let search know every value that is there, say so, and write nothing more before the searcher has begun to read or has gone:
@@ -55,7 +55,10 @@ pub(crate) enum Job {
     Close(oneshot::Sender<Result<(), StoreError>>),
 }
 
-type Commit = (Box<Work>, oneshot::Sender<Result<Committed, CommitError>>);
+/// What became of an entry, and the entry itself: who made it takes it apart, which costs the writer's thread more.
+pub(crate) type Answer = (Result<Committed, CommitError>, Box<Work>);
+
+type Commit = (Box<Work>, oneshot::Sender<Answer>);
 
 /// Runs until the queue ends (then this boot stays unclean) or `Close` comes.
 pub(crate) fn run(connection: Connection, queue: mpsc::Receiver<Job>, shared: Arc<Shared>) {
@@ -243,7 +246,7 @@ impl<'c> Writer<'c> {
                 self.shared.feeds.tell(&work, committed);
             }
             // Nobody listens when the caller dropped its future; the entry is written all the same.
-            _ = answer.send(outcome);
+            _ = answer.send((outcome, work));
         }
     }
 

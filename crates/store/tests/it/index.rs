@@ -8,12 +8,13 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
+    time::Duration,
 };
 
 use drawloom_contract::{
     ids::Tenant,
     redact::Redactor,
-    values::{Expect, KeyValue as _, MEMORY, NewValue, ValueChange, ValueKey},
+    values::{Expect, KeyValue as _, MEMORY, NewValue, Quota, ValueChange, ValueKey},
 };
 use drawloom_store::{Found, Needs, Search, Store, Term};
 use serde_json::json;
@@ -25,11 +26,14 @@ fn key(name: &str) -> ValueKey {
     ValueKey { tenant: Tenant::default_tenant(), space: MEMORY, owner: "user/ann".into(), key: name.into() }
 }
 
-async fn set(store: &Store, name: &str, text: &str) {
+fn put(name: &str, text: &str) -> ValueChange {
     let value = Redactor::new::<&str>([]).clean(json!({ "value": text }));
     let to = Some(NewValue { value, expires_at: None, quota: None, searched: Some("/value") });
-    let change = ValueChange { key: key(name), expect: Expect::Anything, to, at: at(0) };
-    store.change(vec![change], None).await.expect("room");
+    ValueChange { key: key(name), expect: Expect::Anything, to, at: at(0) }
+}
+
+async fn set(store: &Store, name: &str, text: &str) {
+    store.change(vec![put(name, text)], None).await.expect("room");
 }
 
 async fn keys(store: &Store, word: &str) -> Vec<String> {
@@ -121,13 +125,42 @@ async fn after_any_order_of_changes_and_searches_the_index_has_each_value_once()
 #[tokio::test]
 async fn the_writer_sees_to_the_index_when_it_has_nothing_else_to_do() {
     let bench = Bench::new();
-    for number in 0..3_000 {
-        set(&bench.store, &format!("k{number}"), "word").await;
-    }
-    // It ends as soon as it is so; a writer that waits for a search would never come to it.
-    while numbers(bench.directory.path(), "SELECT revision - indexed FROM value_revisions") != [0] {
-        tokio::task::yield_now().await;
-    }
+    // More than it does in one step.
+    let changes = (0..3_000).map(|number| put(&format!("k{number}"), "word")).collect();
+    bench.store.change(changes, None).await.expect("room");
+    let in_step = async {
+        while numbers(bench.directory.path(), "SELECT revision - indexed FROM value_revisions") != [0] {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), in_step).await.expect("it needs no search for that");
+}
+
+#[tokio::test]
+async fn quotas_hold_for_every_change_of_one_commit() {
+    let bench = Bench::new();
+    let quota = Some(Quota { keys: 2, bytes: 1_000 });
+    let within = |name: &str| {
+        let change = put(name, "word");
+        let to = change.to.map(|new| NewValue { quota, ..new });
+        ValueChange { to, ..change }
+    };
+    // Asked for together, so that one commit has all of them; the second and the third are each all or nothing.
+    let (one, two, three, four) = tokio::join!(
+        bench.store.change(vec![within("a")], None),
+        bench.store.change(vec![within("b"), within("c")], None),
+        bench.store.change(vec![within("b"), within("a")], None),
+        bench.store.change(vec![within("d")], None),
+    );
+    one.expect("room for one");
+    two.expect_err("three keys");
+    three.expect("two keys");
+    four.expect_err("a third key");
+    let owned = "SELECT keys FROM value_owners UNION ALL SELECT bytes FROM value_owners";
+    assert_eq!(numbers(bench.directory.path(), owned), [2, 2 * (1 + r#"{"value":"word"}"#.len() as u64)]);
+    bench.store.change(vec![ValueChange::remove(key("a"), at(1))], None).await.expect("room");
+    bench.store.change(vec![ValueChange::remove(key("b"), at(1))], None).await.expect("room");
+    assert_eq!(numbers(bench.directory.path(), owned), [0; 0], "who has nothing has no row");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
