@@ -115,7 +115,7 @@ fn memory_of_format_9_is_found_by_its_words_and_follows_changes() {
     let server = case.start(&json!({ "clock": case.path("clock"), "begins_at": FORMAT_9.opened_at() }));
     let found = |word: &str| {
         let hits = get(&server.url, &format!("/v1/memory/tenant/search?query={word}"));
-        hits["entries"].as_array().expect("entries").iter().map(|hit| hit["value"].clone()).collect::<Vec<_>>()
+        hits["entries"].as_array().expect("entries").iter().map(|hit| hit["entry"]["value"].clone()).collect::<Vec<_>>()
     };
     assert_eq!(found("words"), [json!("the golden words")]);
     assert_eq!(found("first"), [json!(null); 0]);
