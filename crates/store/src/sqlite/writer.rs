@@ -47,7 +47,7 @@ pub(crate) enum Job {
     /// Say whether writing works.
     Probe(oneshot::Sender<Result<(), StoreError>>),
     /// Let search know every value that is there, say so, and write nothing more before the searcher has begun to read or has gone:
-    /// otherwise it might find neither what a key had nor what it has.
+    /// otherwise the index may be behind again by then, and the searcher would have to make one of its own.
     Index { indexed: oneshot::Sender<Result<(), StoreError>>, begun: std::sync::mpsc::Receiver<()> },
     /// Remove some of what ended long ago.
     Prune(Removal, oneshot::Sender<Result<Removed, StoreError>>),
