@@ -31,13 +31,16 @@ impl Texts for Value {
                 for value in map.values_mut() {
                     value.each_text(visit);
                 }
-                let keys: Vec<String> = map.keys().cloned().collect();
-                for key in keys {
-                    let mut cleaned = key.clone();
+                let (mut renamed, mut cleaned) = (Vec::new(), String::new());
+                for key in map.keys() {
+                    cleaned.clone_from(key);
                     visit(&mut cleaned);
-                    if cleaned != key
-                        && let Some(value) = map.remove(&key)
-                    {
+                    if cleaned != *key {
+                        renamed.push((key.clone(), cleaned.clone()));
+                    }
+                }
+                for (key, cleaned) in renamed {
+                    if let Some(value) = map.remove(&key) {
                         map.insert(cleaned, value);
                     }
                 }

@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::{
     prepare::{Change, Run, Work},
     sqlite::{Connection, Error, Transactions, error::is_constraint},
-    tables::{Writes, words},
+    tables::{Writes, values::Tally},
 };
 
 /// Why an entry was not applied.
@@ -42,26 +42,26 @@ impl From<CommitError> for Stopped {
 type Result<T> = std::result::Result<T, Stopped>;
 
 /// Makes `work` true in the open transaction, or leaves no trace of it.
-pub(crate) fn apply<'w>(
+pub(crate) fn apply(
     connection: &Connection,
     transactions: &mut Transactions<'_>,
     writes: &mut Writes<'_>,
-    index: &mut words::Changes<'w>,
-    work: &'w Work,
+    tally: &mut Tally,
+    work: &Work,
 ) -> Result<Committed> {
     // With one run and nothing else that can be refused, the check is the entry's first write: no savepoint is needed.
     let is_plain = work.once.is_none() && work.batch.is_none() && work.values.is_empty() && work.logs.is_empty();
     if (work.runs.len() <= 1 && is_plain) || is_one_value(work) {
-        return write(connection, writes, index, work);
+        return write(connection, writes, tally, work);
     }
     transactions.savepoint()?;
-    let before = index.mark();
-    let written = write(connection, writes, index, work);
+    let before = tally.clone();
+    let written = write(connection, writes, tally, work);
     match &written {
         Ok(_) => {}
         Err(Stopped::Refused(_) | Stopped::Malformed(_)) => {
             transactions.undo()?;
-            index.back_to(&before);
+            *tally = before;
         }
         // The whole group is rolled back.
         Err(Stopped::Failed(_)) => return written,
@@ -81,12 +81,7 @@ fn is_one_value(work: &Work) -> bool {
         && work.logs.is_empty()
 }
 
-fn write<'w>(
-    connection: &Connection,
-    writes: &mut Writes<'_>,
-    index: &mut words::Changes<'w>,
-    work: &'w Work,
-) -> Result<Committed> {
+fn write(connection: &Connection, writes: &mut Writes<'_>, tally: &mut Tally, work: &Work) -> Result<Committed> {
     if let Some(once) = &work.once {
         refuse_repeat(writes, once)?;
     }
@@ -108,7 +103,7 @@ fn write<'w>(
     }
     let mut revisions = Vec::with_capacity(work.values.len());
     for changed in &work.values {
-        revisions.push(writes.values.change(changed, index)?.map_err(CommitError::Refused)?);
+        revisions.push(writes.values.change(changed, tally)?.map_err(CommitError::Refused)?);
     }
     let mut logs = Vec::with_capacity(work.logs.len());
     for (change, bodies) in &work.logs {

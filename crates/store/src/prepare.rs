@@ -12,12 +12,10 @@ use drawloom_contract::{
     once::Once,
     record::{Body, Epoch, Record, Seq},
     time::Timestamp,
-    values::{ChangeError, MOST_VALUE_BYTES, ValueChange},
+    values::{ChangeError, MOST_VALUE_BYTES, NewValue, ValueChange},
     view::{Patch, RunView},
     wait::WaitChange,
 };
-
-use serde_json::Value;
 
 use crate::large_texts::{Blob, Form, LARGE_TEXT, WHOLE_BODY, take_out};
 
@@ -39,8 +37,8 @@ pub(crate) struct ChangedValue {
     pub(crate) change: ValueChange,
     /// The new value as JSON.
     pub(crate) text: Option<String>,
-    /// The text that search finds it by, beside its key.
-    pub(crate) words: Option<String>,
+    /// JSON pointer to the part of the new value that search finds, beside its key.
+    pub(crate) searched: Option<&'static str>,
 }
 
 /// One run's part of an entry.
@@ -88,7 +86,7 @@ impl Work {
         let run = |run: &Run| 512 + run.bodies.len() + run.blobs.iter().map(|blob| blob.text.len()).sum::<usize>();
         self.runs.iter().map(run).sum::<usize>()
             + self.definitions.iter().map(|pinned| pinned.body.len()).sum::<usize>()
-            + self.values.iter().flat_map(|value| [&value.text, &value.words]).flatten().map(String::len).sum::<usize>()
+            + self.values.iter().filter_map(|value| value.text.as_ref()).map(String::len).sum::<usize>()
             + self.logs.iter().flat_map(|(_, bodies)| bodies).map(String::len).sum::<usize>()
     }
 
@@ -141,34 +139,9 @@ fn prepare_value(change: ValueChange) -> Result<ChangedValue, Unfit> {
     if change.key.owner.is_empty() && change.to.as_ref().is_some_and(|new| new.quota.is_some()) {
         return Err(Unfit::Malformed(format!("the value {:?} has a quota but no owner", change.key.key)));
     }
-    let words = change.to.as_ref().and_then(|new| new.value.pointer(new.searched?)).map(|part| {
-        let mut words = String::new();
-        collect_words(part, &mut words);
-        words
-    });
-    Ok(ChangedValue { change, text, words })
-}
-
-/// Every text, name and number in a value, one a line.
-fn collect_words(value: &Value, words: &mut String) {
-    let mut add = |text: &str| {
-        words.push_str(text);
-        words.push('\n');
-    };
-    match value {
-        Value::Null => {}
-        Value::Bool(flag) => add(if *flag { "true" } else { "false" }),
-        Value::Number(number) => add(&number.to_string()),
-        Value::String(text) => add(text),
-        Value::Array(items) => items.iter().for_each(|item| collect_words(item, words)),
-        Value::Object(fields) => {
-            for (name, value) in fields {
-                words.push_str(name);
-                words.push('\n');
-                collect_words(value, words);
-            }
-        }
-    }
+    let part = |new: &NewValue| new.searched.filter(|part| new.value.pointer(part).is_some());
+    let searched = change.to.as_ref().and_then(part);
+    Ok(ChangedValue { change, text, searched })
 }
 
 fn prepare_log(change: LogChange) -> Result<(LogChange, Vec<String>), Unfit> {

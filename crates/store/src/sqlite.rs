@@ -7,6 +7,7 @@ mod checkpoint;
 mod connection;
 pub(crate) mod error;
 pub(crate) mod files;
+mod inbox;
 pub(crate) mod migrate;
 pub(crate) mod open;
 mod progress;

@@ -254,6 +254,7 @@ impl Journal for Store {
             })?;
         let (answer, committed) = oneshot::channel();
         self.queue.send(Job::Commit(Box::new(work), answer)).await.map_err(|_| CommitError::Store(self.gone()))?;
-        committed.await.map_err(|_| CommitError::Store(self.gone()))?
+        let (outcome, _work) = committed.await.map_err(|_| CommitError::Store(self.gone()))?;
+        outcome
     }
 }

@@ -14,8 +14,10 @@ use futures::{
     stream::{self, BoxStream},
 };
 
+use tokio::sync::{mpsc, oneshot};
+
 use crate::{
-    sqlite::readers::Readers,
+    sqlite::{self, Connection, readers::Readers, writer::Job},
     store::Store,
     tables::{
         values,
@@ -65,8 +67,39 @@ impl KeyValue for Store {
 impl Store {
     /// Values that have the words, best first; without those whose time is over at `now`.
     pub async fn search(&self, search: Search, now: Timestamp) -> Result<Vec<Hit>, StoreError> {
-        self.readers.read(move |connection| words::search(connection, &search, now)).await
+        let queue = self.queue.clone();
+        self.readers.read(move |connection| search_all(connection, &queue, &search, now)).await
     }
+}
+
+/// Searches in every value that is there, when the index is behind too.
+fn search_all(
+    connection: &Connection,
+    queue: &mpsc::Sender<Job>,
+    search: &Search,
+    now: Timestamp,
+) -> sqlite::Result<Vec<Hit>> {
+    if words::is_current(connection)? {
+        return words::search(connection, search, now);
+    }
+    // From here on it reads what the writer left.
+    connection.run("COMMIT")?;
+    let (begins, begun) = std::sync::mpsc::channel();
+    let (indexed, done) = oneshot::channel();
+    if queue.blocking_send(Job::Index { indexed, begun }).is_ok() {
+        _ = done.blocking_recv();
+    }
+    connection.run("BEGIN")?;
+    let is_current = words::is_current(connection)?;
+    drop(begins);
+    if is_current {
+        return words::search(connection, search, now);
+    }
+    // Nobody can write the index here: this process only reads, or the disk is full.
+    words::index_own(connection)?;
+    let hits = words::search(connection, search, now);
+    words::forget_own(connection)?;
+    hits
 }
 
 /// A watch that tells first what is there.

@@ -15,6 +15,7 @@ mod search;
 mod tool;
 
 use std::{
+    borrow::Cow,
     hash::{DefaultHasher, Hash, Hasher},
     sync::Arc,
 };
@@ -25,7 +26,7 @@ use drawloom_contract::{
     redact::Redactor,
     time::{Clock, Timestamp},
     tool::ToolContext,
-    values::{ChangeError, Expect, Kept, KeyValue, NewValue, Quota, Seen, ValueChange, ValueKey, WatchFrom},
+    values::{ChangeError, Expect, KeyValue, NewValue, Quota, Seen, ValueChange, ValueKey, WatchFrom},
 };
 use futures::{StreamExt as _, future, stream::BoxStream};
 use serde_json::{Value, json};
@@ -159,23 +160,19 @@ impl Memory {
     /// Makes a change, once. The answer has the revision of the key afterwards.
     pub async fn change(&self, place: &Place, key: &str, ask: &Ask, by: &By<'_>) -> Result<Value, MemoryError> {
         self.check_key(key)?;
-        let (ask, is_masked) = &self.masked(ask);
+        let (ask, is_masked) = self.masked(ask);
         let key = place.key(key);
         let _alone = self.lock(&key).await;
         for _ in 0..TRIES {
             let now = self.parts.clock.wall();
             let recent = self.recent.find(&key, now);
             let is_recent = recent.is_some();
-            let before = match recent {
-                Some(entry) => Some(entry),
-                None => self.find(&key, now).await?,
+            let current = match recent {
+                Some(current) => Some(current),
+                None => self.find(&key, now).await?.map(|entry| Arc::new(Current::from(entry))),
             };
-            let current = before.as_ref().map(|entry| Current {
-                value: entry.value.clone(),
-                revision: entry.revision,
-                expires_at: entry.expires_at,
-            });
-            let (next, mut answer) = match apply(ask, current.as_ref(), now, self.parts.config.bounds()) {
+            let current = current.as_deref();
+            let (next, mut answer) = match apply(&ask, current, now, self.parts.config.bounds()) {
                 // Only what is written is compared with the store; the rest is decided from the store itself.
                 Err(_) | Ok((Next::Same, _)) if is_recent => {
                     self.recent.forget(&key);
@@ -185,9 +182,9 @@ impl Memory {
                 // What was done before under the same key is still done.
                 Err(refusal) => return self.first_answer(key, by, now).await?.ok_or(refusal.into()),
             };
-            answer["revision"] = current.as_ref().map_or(0, |current| current.revision).into();
-            let change = self.change_of(&key, before.as_ref(), next, by, now);
-            if *is_masked || change.iter().any(is_masked_change) {
+            answer["revision"] = current.map_or(0, |current| current.revision).into();
+            let change = self.change_of(&key, current, next, by, now);
+            if is_masked || change.iter().any(is_masked_change) {
                 answer["warnings"] = json!(["the value contains a secret, which is masked in the stored value"]);
             }
             match self.write(change.into_iter().collect(), answer, by, now).await {
@@ -234,8 +231,8 @@ impl Memory {
                 }
                 let expires_at = rules::imported_expiry(entry.expires_at, now, self.parts.config.bounds())?;
                 let key = place.key(&entry.key);
-                let before = self.find(&key, now).await?;
-                let is_same = |kept: &Entry| kept.value == entry.value && kept.expires_at == expires_at;
+                let before = self.find(&key, now).await?.map(Current::from);
+                let is_same = |kept: &Current| kept.value == entry.value && kept.expires_at == expires_at;
                 if before.as_ref().is_some_and(is_same) {
                     continue;
                 }
@@ -319,7 +316,7 @@ impl Memory {
     fn change_of(
         &self,
         key: &ValueKey,
-        before: Option<&Entry>,
+        before: Option<&Current>,
         next: Next,
         by: &By<'_>,
         now: Timestamp,
@@ -328,7 +325,7 @@ impl Memory {
             Next::Same => return None,
             Next::Removed => None,
             Next::Put { value, expires_at } => {
-                let kept = entry::stored(value, by.writer(), before.map(Replaced::of));
+                let kept = entry::stored(value, &by.writer(), before.map(Replaced::of).as_ref());
                 let MemoryConfig { max_keys: keys, max_bytes: bytes, .. } = self.parts.config;
                 Some(NewValue {
                     value: self.parts.redactor.clean(kept),
@@ -350,7 +347,7 @@ impl Memory {
         by: &By<'_>,
         now: Timestamp,
     ) -> Result<Value, MemoryError> {
-        let once = self.once(answer.clone(), by, now);
+        let once = self.once(&answer, by, now);
         if changes.is_empty() && once.is_none() {
             return Ok(answer);
         }
@@ -358,13 +355,14 @@ impl Memory {
         // Forgotten before, because this future may be dropped when the change is made.
         changes.iter().for_each(|change| self.recent.forget(&change.key));
         let written = match changes.as_slice() {
-            [ValueChange { key, to: Some(new), .. }] => Some((key.clone(), new.clone())),
+            [ValueChange { key, to: Some(new), .. }] => {
+                entry::value_of(&new.value).map(|value| (key.clone(), value.clone(), new.expires_at))
+            }
             _ => None,
         };
         let Applied { result, answer: first, repeated } = self.parts.values.change(changes, once).await?;
-        if let (Some((key, new)), [revision], false) = (written, result.as_slice(), repeated) {
-            let (value, revision) = (new.value.into_inner(), *revision);
-            self.recent.keep(key, Kept { value, revision, at: now, expires_at: new.expires_at });
+        if let (Some((key, value, expires_at)), [revision], false) = (written, result.as_slice(), repeated) {
+            self.recent.keep(key, Current { value, revision: *revision, expires_at });
         }
         let mut answer = if is_keyed { first } else { self.parts.redactor.clean(answer).into_inner() };
         if let Some(revision) = result.first() {
@@ -375,7 +373,7 @@ impl Memory {
 
     /// What was answered before under the same key. It asks for a change that never happens: a used key is looked at first.
     async fn first_answer(&self, key: ValueKey, by: &By<'_>, now: Timestamp) -> Result<Option<Value>, MemoryError> {
-        let Some(once) = self.once(Value::Null, by, now) else { return Ok(None) };
+        let Some(once) = self.once(&Value::Null, by, now) else { return Ok(None) };
         let never = ValueChange { key, expect: Expect::Revision(u64::MAX), to: None, at: now };
         match self.parts.values.change(vec![never], Some(once)).await {
             Ok(Applied { result, mut answer, .. }) => {
@@ -389,27 +387,26 @@ impl Memory {
         }
     }
 
-    fn once(&self, answer: Value, by: &By<'_>, now: Timestamp) -> Option<Once> {
+    fn once(&self, answer: &Value, by: &By<'_>, now: Timestamp) -> Option<Once> {
         match by {
-            By::Call(context) => Some(context.once(0, answer)),
+            By::Call(context) => Some(context.once(0, answer.clone())),
             By::Request { key, .. } => {
                 let key = key.clone()?;
-                Some(Once::Request { key, made: Made::Answer { answer: self.parts.redactor.clean(answer), at: now } })
+                Some(Once::Request {
+                    key,
+                    made: Made::Answer { answer: self.parts.redactor.clean(answer.clone()), at: now },
+                })
             }
         }
     }
 
     /// The change with the entry that is compared as it would be kept, and whether that was masked. Other values are masked when
     /// they are written.
-    fn masked(&self, ask: &Ask) -> (Ask, bool) {
-        let mut ask = ask.clone();
-        let mut is_masked = false;
-        if let Change::AppendDedupe(value) = ask.change {
-            let clean = self.parts.redactor.clean(value);
-            is_masked = clean.is_masked();
-            ask.change = Change::AppendDedupe(clean.into_inner());
-        }
-        (ask, is_masked)
+    fn masked<'a>(&self, ask: &'a Ask) -> (Cow<'a, Ask>, bool) {
+        let Change::AppendDedupe(value) = &ask.change else { return (Cow::Borrowed(ask), false) };
+        let clean = self.parts.redactor.clean(value.clone());
+        let is_masked = clean.is_masked();
+        (Cow::Owned(Ask { change: Change::AppendDedupe(clean.into_inner()), ..*ask }), is_masked)
     }
 
     async fn lock(&self, key: &ValueKey) -> MutexGuard<'_, ()> {
@@ -429,6 +426,12 @@ impl Memory {
             return Err(MemoryError::BadKey { key: "…".into(), problem: "it contains a secret" });
         }
         Ok(())
+    }
+}
+
+impl From<Entry> for Current {
+    fn from(entry: Entry) -> Self {
+        Self { value: entry.value, revision: entry.revision, expires_at: entry.expires_at }
     }
 }
 

@@ -23,7 +23,8 @@ struct Golden {
     users: [usize; 3],
 }
 
-const ALL: &[&Golden] = &[&FORMAT_1, &FORMAT_2, &FORMAT_3, &FORMAT_4, &FORMAT_5, &FORMAT_6, &FORMAT_7, &FORMAT_8];
+const ALL: &[&Golden] =
+    &[&FORMAT_1, &FORMAT_2, &FORMAT_3, &FORMAT_4, &FORMAT_5, &FORMAT_6, &FORMAT_7, &FORMAT_8, &FORMAT_9];
 
 const FORMAT_1: Golden = Golden { directory: "0.1.0", last: 1_794_801_892_513, users: [0, 0, 14] };
 const FORMAT_2: Golden = Golden { directory: "format-2", last: 1_794_930_198_993, users: [6, 5, 3] };
@@ -33,6 +34,7 @@ const FORMAT_5: Golden = Golden { directory: "format-5", last: 1_794_909_853_454
 const FORMAT_6: Golden = Golden { directory: "format-6", last: 1_794_918_741_858, users: [6, 4, 4] };
 const FORMAT_7: Golden = Golden { directory: "format-7", last: 1_794_930_512_582, users: [6, 5, 3] };
 const FORMAT_8: Golden = Golden { directory: "format-8", last: 1_794_940_628_302, users: [6, 5, 3] };
+const FORMAT_9: Golden = Golden { directory: "format-9", last: 1_794_953_512_739, users: [6, 5, 3] };
 
 impl Golden {
     fn copy(&self) -> Case {
@@ -94,6 +96,41 @@ fn a_directory_of_format_6_is_opened_and_what_it_left_goes_on() {
 #[test]
 fn a_directory_of_format_7_is_opened_and_what_it_left_goes_on() {
     opens_and_goes_on(&FORMAT_7);
+}
+
+#[test]
+fn a_directory_of_format_8_is_opened_and_what_it_left_goes_on() {
+    opens_and_goes_on(&FORMAT_8);
+}
+
+#[test]
+fn a_directory_of_format_9_is_opened_and_what_it_left_goes_on() {
+    opens_and_goes_on(&FORMAT_9);
+}
+
+/// The index of format 9 has the words of every value; from format 10 on it may be behind.
+#[test]
+fn memory_of_format_9_is_found_by_its_words_and_follows_changes() {
+    let case = FORMAT_9.copy();
+    let server = case.start(&json!({ "clock": case.path("clock"), "begins_at": FORMAT_9.opened_at() }));
+    let found = |word: &str| {
+        let hits = get(&server.url, &format!("/v1/memory/tenant/search?query={word}"));
+        hits["entries"].as_array().expect("entries").iter().map(|hit| hit["entry"]["value"].clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(found("words"), [json!("the golden words")]);
+    assert_eq!(found("first"), [json!(null); 0]);
+    let path = "/v1/memory/tenant/keys/golden";
+    send(
+        &server.url,
+        "PUT",
+        path,
+        &[("Content-Type", "application/json")],
+        &json!({ "value": "newer words" }).to_string(),
+    )
+    .expect("an answer");
+    assert_eq!(found("words"), [json!("newer words")]);
+    assert_eq!(found("golden").len(), 1, "it is the key");
+    assert_eq!(found("the"), [json!(null); 0]);
 }
 
 fn opens_and_goes_on(golden: &Golden) {

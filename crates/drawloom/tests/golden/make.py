@@ -25,8 +25,9 @@ SLOW = [("delay_ms: 1\n", "delay_ms: 3600000\n"), ("retry_after_ms: 1500", "retr
 TEN_SECONDS = 10
 
 
-def post(url, path, body):
-    request = urllib.request.Request(url + path, json.dumps(body).encode(), {"Content-Type": "application/json"})
+def post(url, path, body, method="POST"):
+    head = {"Content-Type": "application/json"}
+    request = urllib.request.Request(url + path, json.dumps(body).encode(), head, method=method)
     request.add_header("Accept", "application/json")
     with urllib.request.urlopen(request, timeout=60) as response:
         return json.load(response)
@@ -53,6 +54,8 @@ def until(url, name, status):
 
 def give_runs(url):
     """What `tests/durability/golden.rs` looks for."""
+    post(url, "/v1/memory/tenant/keys/golden", {"value": "the first words"}, "PUT")
+    post(url, "/v1/memory/tenant/keys/golden", {"value": "the golden words"}, "PUT")
     spawn(url, "golden-done", "quick", "hello", "ada", mode="join")
     spawn(url, "golden-failed", "broken", "no", "ada", mode="join")
     spawn(url, "golden-long", "long", "long", None, mode="join")

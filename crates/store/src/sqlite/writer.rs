@@ -3,7 +3,10 @@
 //! Nothing is answered before the sync. An entry that may not be written leaves no trace and does not disturb its
 //! neighbours; when the database fails, every entry of the group gets the error and none is half written.
 
-use std::sync::{Arc, atomic::Ordering};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use drawloom_contract::journal::{CommitError, Committed, StoreError};
 use tokio::sync::{mpsc, oneshot};
@@ -12,6 +15,7 @@ use super::{
     Connection, Error, Transactions,
     checkpoint::{Checkpointer, Log},
     error::{explain, failed, is_sync_failure, locked},
+    inbox::{Inbox, Next},
     open::Synchronous,
     upgrade,
 };
@@ -20,7 +24,7 @@ use crate::{
     prepare::Work,
     retention::{self, Removal, Removed},
     store::Shared,
-    tables::{self, boots, words},
+    tables::{self, boots, values::Tally},
 };
 
 /// Entries that wait for the writer. When it is full, callers wait for a place.
@@ -29,25 +33,38 @@ pub(crate) const QUEUE: usize = 16_384;
 const GROUP_ENTRIES: usize = 1_024;
 /// A group takes no further entry once it holds this many bytes.
 const GROUP_BYTES: usize = 8 * 1024 * 1024;
+/// With as many values that search has yet to learn, about, the writer teaches it some between groups; a search waits for the rest.
+const MOST_UNINDEXED: i64 = 8_192;
+/// Without work for this long, the writer sees to the index.
+const QUIET: Duration = Duration::from_millis(50);
+/// What a step of the index adds to the log, about.
+const INDEXED_BYTES: usize = 256 * 1024;
 
 /// What the writer is asked for.
 pub(crate) enum Job {
     /// Make it true.
-    Commit(Box<Work>, oneshot::Sender<Result<Committed, CommitError>>),
+    Commit(Box<Work>, oneshot::Sender<Answer>),
     /// Say whether writing works.
     Probe(oneshot::Sender<Result<(), StoreError>>),
+    /// Let search know every value that is there, say so, and write nothing more before the searcher has begun to read or has gone:
+    /// otherwise the index may be behind again by then, and the searcher would have to make one of its own.
+    Index { indexed: oneshot::Sender<Result<(), StoreError>>, begun: std::sync::mpsc::Receiver<()> },
     /// Remove some of what ended long ago.
     Prune(Removal, oneshot::Sender<Result<Removed, StoreError>>),
     /// Write what was asked before, say that this boot ended well, and stop.
     Close(oneshot::Sender<Result<(), StoreError>>),
 }
 
-type Commit = (Box<Work>, oneshot::Sender<Result<Committed, CommitError>>);
+/// What became of an entry, and the entry itself: who made it takes it apart, which costs the writer's thread more.
+pub(crate) type Answer = (Result<Committed, CommitError>, Box<Work>);
+
+type Commit = (Box<Work>, oneshot::Sender<Answer>);
 
 /// Runs until the queue ends (then this boot stays unclean) or `Close` comes.
-pub(crate) fn run(connection: Connection, mut queue: mpsc::Receiver<Job>, shared: Arc<Shared>) {
+pub(crate) fn run(connection: Connection, queue: mpsc::Receiver<Job>, shared: Arc<Shared>) {
     let _panicked = PanicNotice(Arc::clone(&shared));
     let mut checkpointer = Checkpointer::new(Arc::clone(&shared));
+    let mut queue = Inbox::new(queue);
     let closing = match Writer::prepare(&connection, &shared) {
         Ok(writer) => serve(writer, &mut queue, &mut checkpointer),
         Err(error) => {
@@ -66,12 +83,21 @@ pub(crate) fn run(connection: Connection, mut queue: mpsc::Receiver<Job>, shared
 
 fn serve(
     mut writer: Writer<'_>,
-    queue: &mut mpsc::Receiver<Job>,
+    queue: &mut Inbox<Job>,
     checkpointer: &mut Checkpointer,
 ) -> Option<oneshot::Sender<Result<(), StoreError>>> {
     let mut group: Vec<Commit> = Vec::new();
     let mut closing = None;
-    while let Some(first) = queue.blocking_recv() {
+    loop {
+        let first = match queue.next(writer.patience()) {
+            Next::Here(job) => job,
+            Next::Quiet => {
+                writer.index_some();
+                checkpointer.after_group(INDEXED_BYTES, &mut writer.log);
+                continue;
+            }
+            Next::Ended => break,
+        };
         let mut size = 0;
         let mut next = Some(first);
         while let Some(job) = next.take() {
@@ -81,6 +107,11 @@ fn serve(
                     group.push((work, answer));
                 }
                 Job::Probe(answer) => _ = answer.send(writer.probe()),
+                Job::Index { indexed, begun } => {
+                    _ = indexed.send(writer.index_all());
+                    // It fails when the searcher dropped its end, which says the same.
+                    _ = begun.recv();
+                }
                 Job::Prune(removal, answer) => _ = answer.send(writer.prune(&removal)),
                 Job::Close(answer) => {
                     closing = Some(answer);
@@ -88,13 +119,21 @@ fn serve(
                 }
             }
             if group.len() < GROUP_ENTRIES && size < GROUP_BYTES {
-                next = queue.try_recv().ok();
+                next = queue.here();
             }
         }
         if !group.is_empty() {
             writer.commit(&mut group);
             checkpointer.after_group(size, &mut writer.log);
+            if writer.unindexed >= MOST_UNINDEXED {
+                writer.index_some();
+                checkpointer.after_group(INDEXED_BYTES, &mut writer.log);
+            }
         }
+    }
+    if closing.is_some() {
+        // So that those who only read find everything at once.
+        _ = writer.index_all();
     }
     closing
 }
@@ -121,6 +160,10 @@ struct Writer<'c> {
     broken: Option<StoreError>,
     /// Whether the last group failed.
     troubled: bool,
+    /// Values that search has yet to learn, about.
+    unindexed: i64,
+    /// Whether the index is behind in any way.
+    is_behind: bool,
 }
 
 type Outcome = Result<Committed, CommitError>;
@@ -128,9 +171,63 @@ type Outcome = Result<Committed, CommitError>;
 impl<'c> Writer<'c> {
     fn prepare(connection: &'c Connection, shared: &'c Shared) -> Result<Self, Error> {
         let transactions = Transactions::prepare(connection)?;
-        let writes = tables::Writes::prepare(connection)?;
+        let mut writes = tables::Writes::prepare(connection)?;
         let log = Log::prepare(connection)?;
-        Ok(Self { connection, transactions, writes, log, shared, broken: None, troubled: false })
+        let is_behind = !writes.words.is_done()?;
+        Ok(Self {
+            connection,
+            transactions,
+            writes,
+            log,
+            shared,
+            broken: None,
+            troubled: false,
+            unindexed: 0,
+            is_behind,
+        })
+    }
+
+    /// How long to wait for work before the index is seen to.
+    fn patience(&self) -> Option<Duration> {
+        (self.is_behind && !self.troubled && self.broken.is_none()).then_some(QUIET)
+    }
+
+    /// Brings the index a step closer to the values. A failure is noted, and met again by whoever searches.
+    fn index_some(&mut self) {
+        _ = self.index();
+    }
+
+    /// Brings the index in step with the values.
+    fn index_all(&mut self) -> Result<(), StoreError> {
+        while self.is_behind {
+            self.index()?;
+        }
+        Ok(())
+    }
+
+    fn index(&mut self) -> Result<(), StoreError> {
+        if let Some(error) = &self.broken {
+            return Err(error.clone());
+        }
+        let indexed = self.transact_index();
+        self.settle(indexed)
+    }
+
+    fn transact_index(&mut self) -> Result<(), Error> {
+        self.transactions.begin()?;
+        if self.writes.boots.owner()? != self.shared.epoch {
+            // Whoever owns it sees to it.
+            self.transactions.roll_back()?;
+            (self.is_behind, self.unindexed) = (false, 0);
+            return Ok(());
+        }
+        let is_more = self.writes.words.catch_up()?;
+        self.transactions.commit()?;
+        self.is_behind = is_more;
+        if !is_more {
+            self.unindexed = 0;
+        }
+        Ok(())
     }
 
     /// Writes a group and answers each of its entries.
@@ -149,7 +246,7 @@ impl<'c> Writer<'c> {
                 self.shared.feeds.tell(&work, committed);
             }
             // Nobody listens when the caller dropped its future; the entry is written all the same.
-            _ = answer.send(outcome);
+            _ = answer.send((outcome, work));
         }
     }
 
@@ -189,14 +286,14 @@ impl<'c> Writer<'c> {
         let owner = self.writes.boots.owner()?;
         let mut outcomes = Vec::with_capacity(group.len());
         let (mut entries, mut records) = (0, 0);
-        let mut index = words::Changes::default();
+        let mut tally = Tally::default();
         for (work, _) in group {
             if work.epoch != owner || owner != self.shared.epoch {
                 let mine = if work.epoch == owner { self.shared.epoch } else { work.epoch };
                 outcomes.push(Err(CommitError::LostOwnership { mine, current: owner }));
                 continue;
             }
-            outcomes.push(match apply(self.connection, &mut self.transactions, &mut self.writes, &mut index, work) {
+            outcomes.push(match apply(self.connection, &mut self.transactions, &mut self.writes, &mut tally, work) {
                 Ok(committed) => {
                     entries += 1;
                     records += work.records() as u64;
@@ -210,8 +307,10 @@ impl<'c> Writer<'c> {
         if entries == 0 {
             self.transactions.roll_back()?;
         } else {
-            index.write(&mut self.writes.words)?;
+            self.writes.values.settle(&tally)?;
             self.transactions.commit()?;
+            self.unindexed += tally.waiting;
+            self.is_behind |= tally.loses_or_gains_words;
             self.count(entries, records);
         }
         Ok(outcomes)
@@ -297,6 +396,7 @@ impl<'c> Writer<'c> {
             self.transactions.roll_back()?;
         } else {
             self.transactions.commit()?;
+            self.is_behind |= removed.values > 0;
             self.shared.counters.pruned_runs.fetch_add(removed.what.runs, Ordering::Relaxed);
         }
         Ok(Some(removed))

@@ -1,12 +1,15 @@
 //! Small values under a key, with revisions.
 
+mod tally;
+
 use drawloom_contract::{
     ids::Tenant,
     time::Timestamp,
     values::{ChangeError, Expect, Kept, NewValue, Quota, Range, Space, ValueChange, ValueKey, Within},
 };
 
-use super::{Step, words};
+pub(crate) use self::tally::Tally;
+use super::Step;
 use crate::{
     convert::Json,
     prepare::ChangedValue,
@@ -63,6 +66,14 @@ pub(crate) const STEPS: &[Step] = &[
         "ALTER TABLE key_values ADD COLUMN searched INTEGER NOT NULL DEFAULT 0;
         CREATE UNIQUE INDEX key_values_by_revision ON key_values (revision);",
     ),
+    // searched: 0, or the JSON pointer of the part that search finds. indexed: `value_words` has every searched value up to this
+    // revision; those after it are still to be added.
+    (
+        10,
+        "UPDATE key_values SET searched = '/value' WHERE searched = 1;
+        ALTER TABLE value_revisions ADD COLUMN indexed INTEGER NOT NULL DEFAULT 0;
+        UPDATE value_revisions SET indexed = revision;",
+    ),
 ];
 
 const REVISION: &str = "SELECT revision FROM value_revisions WHERE one = 1";
@@ -70,29 +81,30 @@ const REVISION: &str = "SELECT revision FROM value_revisions WHERE one = 1";
 /// Values of one commit that are removed because their time is over: as many as fit into a short one.
 const REMOVED_AT_ONCE: u32 = 64;
 
-const OLD: &str = "SELECT tenant, owner, key, revision, bytes, expires_at, searched FROM key_values \
+const OLD: &str = "SELECT tenant, owner, key, revision, bytes, expires_at, searched <> 0 FROM key_values \
     WHERE space = $1 AND expires_at <= $2 LIMIT $3";
 
-const OF_OWNER: &str = "SELECT tenant, owner, key, revision, bytes, expires_at, searched FROM key_values \
+const OF_OWNER: &str = "SELECT tenant, owner, key, revision, bytes, expires_at, searched <> 0 FROM key_values \
     WHERE space = $1 AND tenant = $2 AND owner = $3 LIMIT $4";
 
 statements! {
-    find: "SELECT revision, bytes, expires_at, searched FROM key_values \
+    find: "SELECT revision, bytes, expires_at, searched <> 0 FROM key_values \
         WHERE space = $1 AND tenant = $2 AND owner = $3 AND key = $4";
     insert: "INSERT INTO key_values (space, tenant, owner, key, value, bytes, revision, at, expires_at, searched) \
         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
     update: "UPDATE key_values SET value = $5, bytes = $6, revision = $7, at = $8, expires_at = $9, searched = $10 \
         WHERE space = $1 AND tenant = $2 AND owner = $3 AND key = $4";
     remove: "DELETE FROM key_values WHERE space = $1 AND tenant = $2 AND owner = $3 AND key = $4";
-    last_revision: REVISION;
-    set_revision: "UPDATE value_revisions SET revision = $1 WHERE one = 1";
+    revisions: "SELECT revision, indexed FROM value_revisions WHERE one = 1";
+    set_revisions: "UPDATE value_revisions SET revision = $1, indexed = $2 WHERE one = 1";
+    lose_words: "INSERT INTO value_words_gone (revision) VALUES ($1) ON CONFLICT DO NOTHING";
     old: OLD;
-    old_of_owner: "SELECT tenant, owner, key, revision, bytes, expires_at, searched FROM key_values \
+    old_of_owner: "SELECT tenant, owner, key, revision, bytes, expires_at, searched <> 0 FROM key_values \
         WHERE space = $1 AND tenant = $2 AND owner = $3 AND expires_at <= $4";
     find_owner: "SELECT keys, bytes FROM value_owners WHERE space = $1 AND tenant = $2 AND owner = $3";
-    forget_owner: "DELETE FROM value_owners WHERE space = $1 AND tenant = $2 AND owner = $3 AND keys <= 0";
-    begin_owner: "INSERT INTO value_owners (space, tenant, owner, keys, bytes) VALUES ($1, $2, $3, $4, $5)";
-    count: "UPDATE value_owners SET keys = keys + $4, bytes = bytes + $5 WHERE space = $1 AND tenant = $2 AND owner = $3";
+    forget_owner: "DELETE FROM value_owners WHERE space = $1 AND tenant = $2 AND owner = $3";
+    keep_owner: "INSERT INTO value_owners (space, tenant, owner, keys, bytes) VALUES ($1, $2, $3, $4, $5) \
+        ON CONFLICT DO UPDATE SET keys = excluded.keys, bytes = excluded.bytes";
 }
 
 /// A value's row, without the value.
@@ -105,10 +117,10 @@ struct Found {
 
 impl Writes<'_> {
     /// Makes a change; the revision, or why it is refused.
-    pub(crate) fn change<'w>(
+    pub(crate) fn change(
         &mut self,
-        changed: &'w ChangedValue,
-        index: &mut words::Changes<'w>,
+        changed: &ChangedValue,
+        tally: &mut Tally,
     ) -> Result<std::result::Result<u64, ChangeError>> {
         let ChangedValue { change: ValueChange { key, expect, to, at }, text, .. } = changed;
         let found = self.find.first(&place(key), read_found)?;
@@ -124,10 +136,10 @@ impl Writes<'_> {
         }
         let Some((new, text)) = to.as_ref().zip(text.as_deref()) else {
             if let Some(found) = found {
-                self.remove(key, &found, index)?;
+                self.remove(key, &found, tally)?;
             }
             return match live_revision {
-                Some(_) => self.next().map(Ok),
+                Some(_) => self.next(tally, false).map(Ok),
                 None => Ok(Ok(0)),
             };
         };
@@ -136,126 +148,121 @@ impl Writes<'_> {
             Some(found) if found.expires_at.is_some_and(|time| time <= *at) => (None, Some(found)),
             found => (found, None),
         };
-        self.remove_old(key, over, *at, index)?;
-        self.put(changed, new, text, found.as_ref(), index)
+        self.remove_old(key, over, *at, tally)?;
+        self.put(changed, new, text, found.as_ref(), tally)
     }
 
-    fn put<'w>(
+    fn put(
         &mut self,
-        changed: &'w ChangedValue,
+        changed: &ChangedValue,
         new: &NewValue,
         text: &str,
         found: Option<&Found>,
-        index: &mut words::Changes<'w>,
+        tally: &mut Tally,
     ) -> Result<std::result::Result<u64, ChangeError>> {
-        let ChangedValue { change: ValueChange { key, at, .. }, words, .. } = changed;
+        let ChangedValue { change: ValueChange { key, at, .. }, searched, .. } = changed;
         let bytes = (key.key.len() + text.len()) as u64;
         let (old_keys, old_bytes) = found.map_or((0, 0), |found| (1, found.bytes));
         if let Some(quota) = new.quota
-            && self.over_quota(key, quota, 1 - old_keys, bytes, old_bytes)?.is_some()
+            && self.over_quota(tally, key, quota, 1 - old_keys, bytes, old_bytes)?.is_some()
         {
             // What is over does not count.
-            self.remove_old_of_owner(key, *at, index)?;
-            if let Some(refused) = self.over_quota(key, quota, 1 - old_keys, bytes, old_bytes)? {
+            self.remove_old_of_owner(key, *at, tally)?;
+            if let Some(refused) = self.over_quota(tally, key, quota, 1 - old_keys, bytes, old_bytes)? {
                 return Ok(Err(refused));
             }
         }
-        let revision = self.next()?;
+        let revision = self.next(tally, searched.is_some())?;
         let [space, tenant, owner, name] = place(key);
         let (revision_value, bytes_value) = (Value::from(revision), Value::from(bytes));
         let rest = [text.into(), bytes_value, revision_value, (*at).into(), new.expires_at.into()];
         let [value, size, numbered, made, until] = rest;
-        let searched = Value::from(u32::from(words.is_some()));
-        let values = [space, tenant, owner, name, value, size, numbered, made, until, searched];
+        let part = searched.map_or(Value::from(0_u32), Value::from);
+        let values = [space, tenant, owner, name, value, size, numbered, made, until, part];
         match found {
             Some(_) => self.update.execute(&values)?,
             None => self.insert.execute(&values)?,
         };
-        self.count(key, 1 - old_keys as i64, bytes as i64 - old_bytes as i64)?;
-        if let Some(found) = found.filter(|found| found.is_searched) {
-            index.remove(found.revision);
+        self.count(tally, key, 1 - old_keys as i64, bytes as i64 - old_bytes as i64)?;
+        if let Some(found) = found {
+            self.lose_words(found, tally)?;
         }
-        if let Some(words) = words {
-            index.add(revision, &key.key, words);
-        }
+        tally.waiting += i64::from(searched.is_some());
+        tally.loses_or_gains_words |= searched.is_some();
         Ok(Ok(revision))
     }
 
     /// Whether the owner would have too much.
     fn over_quota(
         &mut self,
+        tally: &mut Tally,
         key: &ValueKey,
         quota: Quota,
         new_keys: u64,
         bytes: u64,
         old_bytes: u64,
     ) -> Result<Option<ChangeError>> {
-        let values = values![key.space.as_str(), &key.tenant, &key.owner];
-        let owned = self.find_owner.first(values, |row| Ok((row.get::<u64>(0)?, row.get::<u64>(1)?)))?;
-        let (keys, all) = owned.unwrap_or_default();
+        let (keys, all) = self.owned(tally, key)?.amounts();
         let (keys, all) = (keys + new_keys, (all + bytes).saturating_sub(old_bytes));
         let is_over = keys > quota.keys || all > quota.bytes;
         Ok(is_over.then(|| ChangeError::OverQuota { owner: key.owner.clone(), keys, bytes: all, quota }))
     }
 
     /// Removes everything else of the key's owner whose time is over.
-    fn remove_old_of_owner(&mut self, key: &ValueKey, at: Timestamp, index: &mut words::Changes<'_>) -> Result<()> {
+    fn remove_old_of_owner(&mut self, key: &ValueKey, at: Timestamp, tally: &mut Tally) -> Result<()> {
         let values = values![key.space.as_str(), &key.tenant, &key.owner, at];
         let old = self.old_of_owner.all(values, |row| read_old(row, &key.space))?;
         for (old, found) in old.into_iter().filter(|(old, _)| old != key) {
-            self.remove(&old, &found, index)?;
+            self.remove(&old, &found, tally)?;
         }
         Ok(())
     }
 
-    /// Removes some of what is over in the space, and the key's own value when that is over.
+    /// Removes some of what is over in the space, once in a transaction, and the key's own value when that is over.
     fn remove_old(
         &mut self,
         key: &ValueKey,
         over: Option<Found>,
         at: Timestamp,
-        index: &mut words::Changes<'_>,
+        tally: &mut Tally,
     ) -> Result<()> {
         let values = values![key.space.as_str(), at, REMOVED_AT_ONCE];
-        let mut old = self.old.all(values, |row| read_old(row, &key.space))?;
+        let mut old = match tally.sweeps(&key.space) {
+            true => self.old.all(values, |row| read_old(row, &key.space))?,
+            false => Vec::new(),
+        };
         if let Some(found) = over
             && old.iter().all(|(other, _)| other != key)
         {
             old.push((key.clone(), found));
         }
         for (key, found) in old {
-            self.remove(&key, &found, index)?;
+            self.remove(&key, &found, tally)?;
         }
         Ok(())
     }
 
-    fn remove(&mut self, key: &ValueKey, found: &Found, index: &mut words::Changes<'_>) -> Result<()> {
+    fn remove(&mut self, key: &ValueKey, found: &Found, tally: &mut Tally) -> Result<()> {
         self.remove.execute(&place(key))?;
-        if found.is_searched {
-            index.remove(found.revision);
-        }
-        self.count(key, -1, -(found.bytes as i64))
+        self.lose_words(found, tally)?;
+        self.count(tally, key, -1, -(found.bytes as i64))
     }
 
-    /// Counts what an owner has. What has no owner has no quota.
-    fn count(&mut self, key: &ValueKey, keys: i64, bytes: i64) -> Result<()> {
-        if key.owner.is_empty() || (keys == 0 && bytes == 0) {
+    /// Notes that search must not find this any more. What it never learned need not be taken back.
+    fn lose_words(&mut self, found: &Found, tally: &mut Tally) -> Result<()> {
+        if !found.is_searched {
             return Ok(());
         }
-        let values = values![key.space.as_str(), &key.tenant, &key.owner, keys, bytes];
-        if self.count.execute(values)? == 0 {
-            self.begin_owner.execute(values)?;
+        match found.revision <= self.revisions(tally)?.indexed {
+            true => {
+                tally.loses_or_gains_words = true;
+                self.lose_words.execute(values![found.revision]).map(drop)
+            }
+            false => {
+                tally.waiting -= 1;
+                Ok(())
+            }
         }
-        if keys < 0 {
-            self.forget_owner.execute(values![key.space.as_str(), &key.tenant, &key.owner])?;
-        }
-        Ok(())
-    }
-
-    fn next(&mut self) -> Result<u64> {
-        let last: u64 = self.last_revision.first(&[], |row| row.get(0))?.expect("the table has one row");
-        self.set_revision.execute(values![last + 1])?;
-        Ok(last + 1)
     }
 }
 
@@ -362,11 +369,11 @@ pub(crate) fn remove_owned(
 fn remove_all(connection: &Connection, values: &[(ValueKey, Found)]) -> Result<usize> {
     if !values.is_empty() {
         let mut writes = Writes::prepare(connection)?;
-        let mut index = words::Changes::default();
+        let mut tally = Tally::default();
         for (key, found) in values {
-            writes.remove(key, found, &mut index)?;
+            writes.remove(key, found, &mut tally)?;
         }
-        index.write(&mut words::Writes::prepare(connection)?)?;
+        writes.settle(&tally)?;
     }
     Ok(values.len())
 }

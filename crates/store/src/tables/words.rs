@@ -1,5 +1,8 @@
 //! Full-text search of values. A row's id is the revision of the value that it is about; the index keeps no text of its own.
+//!
+//! A commit of a value does not touch the index: see `index.rs`.
 
+mod index;
 mod score;
 
 use std::collections::BTreeMap;
@@ -10,71 +13,26 @@ use drawloom_contract::{
     values::{Kept, Space, ValueKey},
 };
 
+#[cfg(test)]
+pub(crate) use self::index::texts;
+pub(crate) use self::index::{Writes, forget_own, index_own, is_current};
 use self::score::Owners;
 use super::{Step, values as key_values};
-use crate::sqlite::{Connection, Result, Value, values};
+use crate::sqlite::{Connection, Result, Value};
 
-pub(crate) const STEPS: &[Step] = &[(
-    8,
-    "CREATE VIRTUAL TABLE value_words USING fts5 (
+pub(crate) const STEPS: &[Step] = &[
+    (
+        8,
+        "CREATE VIRTUAL TABLE value_words USING fts5 (
         key, text, content = '', contentless_delete = 1, tokenize = 'unicode61 remove_diacritics 2'
     );",
-)];
+    ),
+    // Revisions whose values are gone and whose words are still in the index.
+    (10, "CREATE TABLE value_words_gone (revision INTEGER PRIMARY KEY);"),
+];
 
-statements! {
-    add: "INSERT INTO value_words (rowid, key, text) VALUES ($1, $2, $3)";
-    remove: "DELETE FROM value_words WHERE rowid = $1";
-}
-
-/// What a transaction changes in the index. It is written at the transaction's end and in order, because FTS5 writes everything
-/// that it holds to disk when a smaller id follows a larger one, which takes longer than all other writes together.
-#[derive(Default)]
-pub(crate) struct Changes<'w> {
-    removed: Vec<u64>,
-    /// Revisions, keys and texts.
-    added: Vec<(u64, &'w str, &'w str)>,
-}
-
-/// How far changes had come.
-pub(crate) struct Mark {
-    removed: usize,
-    added: usize,
-}
-
-impl<'w> Changes<'w> {
-    pub(super) fn add(&mut self, revision: u64, key: &'w str, text: &'w str) {
-        self.added.push((revision, key, text));
-    }
-
-    pub(super) fn remove(&mut self, revision: u64) {
-        self.removed.push(revision);
-    }
-
-    pub(crate) fn mark(&self) -> Mark {
-        Mark { removed: self.removed.len(), added: self.added.len() }
-    }
-
-    /// Takes back what came after the mark.
-    pub(crate) fn back_to(&mut self, mark: &Mark) {
-        self.removed.truncate(mark.removed);
-        self.added.truncate(mark.added);
-    }
-
-    pub(crate) fn write(mut self, writes: &mut Writes<'_>) -> Result<()> {
-        self.removed.sort_unstable();
-        for &revision in &self.removed {
-            // What was added in the same transaction is in order of its revisions, and not yet in the index.
-            match self.added.binary_search_by_key(&revision, |(added, ..)| *added) {
-                Ok(place) => _ = self.added.remove(place),
-                Err(_) => _ = writes.remove.execute(values![revision])?,
-            }
-        }
-        for (revision, key, text) in self.added {
-            writes.add.execute(values![revision, key, text])?;
-        }
-        Ok(())
-    }
-}
+/// What kind of index it is.
+const FORM: &str = "key, text, content = '', contentless_delete = 1, tokenize = 'unicode61 remove_diacritics 2'";
 
 /// What to look for.
 #[derive(Debug, Clone)]

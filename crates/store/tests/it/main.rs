@@ -10,6 +10,7 @@ mod full_disk;
 mod gone;
 mod groups;
 mod history;
+mod index;
 mod layers;
 mod log;
 mod ownership;

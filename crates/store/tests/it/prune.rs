@@ -232,7 +232,7 @@ async fn a_store_of_the_format_before_knows_its_large_texts_after_the_step() {
     connection
         .execute_batch(
             "DROP TABLE blob_uses; DROP TABLE pruned_runs; DROP TABLE loose_definitions; DROP INDEX keys_by_handle;
-             DROP TABLE value_words; DROP TABLE key_values; DROP TABLE value_owners; DROP TABLE value_revisions; DROP TABLE effects;
+             DROP TABLE value_words; DROP TABLE value_words_gone; DROP TABLE key_values; DROP TABLE value_owners; DROP TABLE value_revisions; DROP TABLE effects;
              DROP TABLE logs; DROP TABLE log_messages; DROP INDEX keys_by_age; ALTER TABLE keys DROP COLUMN answer;
              ALTER TABLE keys DROP COLUMN at; DROP TABLE waits; DROP INDEX runs_by_user;
              CREATE TABLE waits (tenant TEXT, run BLOB, call INTEGER, kind TEXT, remaining INTEGER, due INTEGER);

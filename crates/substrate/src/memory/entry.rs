@@ -8,7 +8,9 @@ use drawloom_contract::{
     values::Kept,
 };
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
+
+use super::rules::Current;
 
 /// Who wrote an entry: the call of a run's agent, or a user by an operation.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,8 +37,8 @@ pub struct Replaced {
 }
 
 impl Replaced {
-    pub(crate) fn of(entry: &Entry) -> Self {
-        Self { revision: entry.revision, digest: digest(&entry.value) }
+    pub(crate) fn of(current: &Current) -> Self {
+        Self { revision: current.revision, digest: digest(&current.value) }
     }
 }
 
@@ -53,19 +55,32 @@ pub struct Entry {
 }
 
 /// An entry as the store has it.
-#[derive(Serialize, Deserialize)]
+#[derive(Deserialize)]
 struct Stored {
     value: Value,
     by: Writer,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     replaced: Option<Replaced>,
 }
 
 /// The place of the value itself in what is stored.
 pub(crate) const VALUE: &str = "/value";
 
-pub(crate) fn stored(value: Value, by: Writer, replaced: Option<Replaced>) -> Value {
-    serde_json::to_value(Stored { value, by, replaced }).expect("an entry has only text keys")
+/// As [`Stored`] is read; a test compares them.
+pub(crate) fn stored(value: Value, by: &Writer, replaced: Option<&Replaced>) -> Value {
+    let plain = |part: serde_json::Result<Value>| part.expect("an entry has only text keys");
+    let mut fields = Map::new();
+    fields.insert("value".into(), value);
+    fields.insert("by".into(), plain(serde_json::to_value(by)));
+    if let Some(replaced) = replaced {
+        fields.insert("replaced".into(), plain(serde_json::to_value(replaced)));
+    }
+    Value::Object(fields)
+}
+
+/// The value itself in what [`stored`] made.
+pub(crate) fn value_of(stored: &Value) -> Option<&Value> {
+    stored.pointer(VALUE)
 }
 
 impl Entry {
@@ -81,4 +96,24 @@ impl Entry {
 
 pub(crate) fn digest(value: &Value) -> Digest {
     Digest::of(value.to_string().as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_is_stored_is_what_is_read() {
+        let by = Writer { operation: Some("set_memory".into()), call: Some(7), ..Writer::default() };
+        for replaced in [None, Some(Replaced { revision: 3, digest: digest(&json!("old")) })] {
+            let value = stored(json!({ "a": [1] }), &by, replaced.as_ref());
+            assert_eq!(value_of(&value), Some(&json!({ "a": [1] })));
+            let at = Timestamp::from_millis(5);
+            let read =
+                Entry::read("k".into(), Kept { value, revision: 4, at, expires_at: None }).expect("its own form");
+            assert_eq!((read.value, read.writer, read.replaced), (json!({ "a": [1] }), by.clone(), replaced));
+        }
+    }
 }

@@ -3,43 +3,38 @@
 
 use std::{
     collections::HashMap,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use drawloom_contract::{
-    time::Timestamp,
-    values::{Kept, ValueKey},
-};
+use drawloom_contract::{time::Timestamp, values::ValueKey};
 
-use super::Entry;
+use super::rules::{Current, json_bytes};
 
 /// How many keys are remembered; when there are more, it starts again.
 const MOST_KEYS: usize = 8_192;
 
 /// Larger values are not remembered.
-const MOST_BYTES: usize = 1_024;
+const MOST_BYTES: u64 = 1_024;
 
 #[derive(Default)]
-pub(super) struct Recent(Mutex<HashMap<ValueKey, Entry>>);
+pub(super) struct Recent(Mutex<HashMap<ValueKey, Arc<Current>>>);
 
 impl Recent {
-    fn lock(&self) -> MutexGuard<'_, HashMap<ValueKey, Entry>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<ValueKey, Arc<Current>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn find(&self, key: &ValueKey, now: Timestamp) -> Option<Entry> {
-        self.lock().get(key).filter(|entry| entry.expires_at.is_none_or(|time| time > now)).cloned()
+    pub(super) fn find(&self, key: &ValueKey, now: Timestamp) -> Option<Arc<Current>> {
+        self.lock().get(key).filter(|current| current.expires_at.is_none_or(|time| time > now)).cloned()
     }
 
-    pub(super) fn keep(&self, key: ValueKey, kept: Kept) {
-        if let Ok(entry) = Entry::read(key.key.clone(), kept)
-            && entry.value.to_string().len() <= MOST_BYTES
-        {
+    pub(super) fn keep(&self, key: ValueKey, current: Current) {
+        if json_bytes(&current.value) <= MOST_BYTES {
             let mut recent = self.lock();
             if recent.len() >= MOST_KEYS {
                 recent.clear();
             }
-            recent.insert(key, entry);
+            recent.insert(key, Arc::new(current));
         }
     }
 

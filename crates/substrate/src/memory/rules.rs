@@ -1,7 +1,7 @@
 //! What each change of memory does to a value. Pure: the current value and the time come in, the next value and the answer go
 //! out.
 
-use std::time::Duration;
+use std::{io, time::Duration};
 
 use drawloom_contract::{
     failure::{Explain, FailureKind},
@@ -169,7 +169,7 @@ pub fn apply(ask: &Ask, current: Option<&Current>, now: Timestamp, bounds: Bound
             (Value::Array(list), answer)
         }
     };
-    let bytes = value.to_string().len() as u64;
+    let bytes = json_bytes(&value);
     if bytes > bounds.value_bytes {
         return Err(Refusal::TooLarge { bytes, most: bounds.value_bytes });
     }
@@ -262,6 +262,24 @@ fn list_of(change: &'static str, before: Option<&Value>) -> Result<Vec<Value>, R
         Some(Value::Array(list)) => Ok(list.clone()),
         Some(other) => Err(Refusal::WrongType { change, needed: "a list", found: kind(other) }),
     }
+}
+
+/// How long a value is as JSON, without making the text.
+pub(super) fn json_bytes(value: &Value) -> u64 {
+    struct Counter(u64);
+    impl io::Write for Counter {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0 += bytes.len() as u64;
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut counter = Counter(0);
+    serde_json::to_writer(&mut counter, value).expect("a value has only text keys, and counting does not fail");
+    counter.0
 }
 
 fn kind(value: &Value) -> &'static str {

@@ -15,7 +15,7 @@ use drawloom_contract::{
     limits::{Amount, Limit},
     time::Instant,
     tool::{Gates, Step, Tool, ToolError},
-    values::Within,
+    values::{Kept, Within},
 };
 use drawloom_testkit::{Memory as FakeValues, definition};
 
@@ -37,7 +37,7 @@ impl Search for Mirror {
                 owner: asked.owners[0].clone(),
                 key: format!("k{number}"),
             };
-            let value = entry::stored(json!(asked.terms[0].words), Writer::default(), None);
+            let value = entry::stored(json!(asked.terms[0].words), &Writer::default(), None);
             (key, Kept { value, revision: number as u64, at: now, expires_at: None }, 1_000_000)
         };
         Ok((0..asked.limit).map(hit).collect())
