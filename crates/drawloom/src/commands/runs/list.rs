@@ -192,7 +192,7 @@ fn row(run: &RunResult, digits: usize, executing: Executing, local: &LocalTime, 
         None => Text::status(run.status),
     };
     let accepted = LocalTime::parse(&run.timings.accepted_at).map(|time| local.brief(time));
-    let error = run.error.as_ref().map(|error| first_line(&format!("{}: {}", error.code, error.message), 60));
+    let error = run.error.as_ref().map(|error| first_line(&error.message, 60));
     let cost = run.cost.map(|cost| assumed_money(cost, run.assumed_cost, currency));
     [
         Text::new(run.run_id.to_string().chars().take(digits).collect::<String>()),
