@@ -2,7 +2,10 @@
 
 use clap::Args;
 
-use drawloom_wire::{batches::CancelBatch, runs::CancelRun};
+use drawloom_wire::{
+    batches::{CancelBatch, GetBatch},
+    runs::{CancelRun, GetRun},
+};
 
 use crate::{
     cli::Look,
@@ -14,6 +17,9 @@ use crate::{
     exit::{CommandError, Exit},
     output::Format,
 };
+
+/// How long the command waits for the end of what it cancelled, in milliseconds.
+const PATIENCE_MS: u64 = 5_000;
 
 /// Cancel a run or a batch, with all child runs
 #[derive(Debug, Args)]
@@ -37,7 +43,13 @@ impl Cancel {
             match run.resolve_any(it).await? {
                 Named::Run(run) => {
                     let ask = CancelRun { run_id: Some(run), reason, ..CancelRun::default() };
-                    let cancelled = it.backend.call(&ask).await?;
+                    let mut cancelled = it.backend.call(&ask).await?;
+                    if cancelled.cancelled && !cancelled.status.is_terminal() {
+                        let ask =
+                            GetRun { run_id: Some(cancelled.run_id), wait_ms: Some(PATIENCE_MS), ..GetRun::default() };
+                        cancelled.status = it.backend.call(&ask).await?.status;
+                    }
+                    let verb = verb(cancelled.status.is_terminal());
                     match output.format() {
                         Format::Json => output.json(&cancelled),
                         Format::Human if cancelled.cancelled => {
@@ -46,7 +58,7 @@ impl Cancel {
                                 1 => " and 1 child run".to_owned(),
                                 count => format!(" and {count} child runs"),
                             };
-                            output.line(format!("cancelling {}{children}", cancelled.run_id));
+                            output.line(format!("{verb} {}{children}", cancelled.run_id));
                         }
                         Format::Human => {
                             let (run, status) = (cancelled.run_id, cancelled.status.as_str());
@@ -56,10 +68,18 @@ impl Cancel {
                 }
                 Named::Batch(batch_id) => {
                     let ask = CancelBatch { batch_id, reason, idempotency_key: None };
-                    let cancelled = it.backend.call(&ask).await?;
+                    let mut cancelled = it.backend.call(&ask).await?;
+                    let ask = GetBatch { batch_id, wait_ms: Some(PATIENCE_MS), result_bytes: Some(0) };
+                    let now = it.backend.call(&ask).await?.results;
+                    for run in &mut cancelled.runs {
+                        let found = now.iter().find(|now| now.run_id == run.run_id);
+                        run.status = found.map_or(run.status, |now| now.status);
+                    }
+                    let verb = verb(cancelled.runs.iter().all(|run| run.status.is_terminal()));
+                    let runs = if cancelled.cancelled == 1 { "run" } else { "runs" };
                     match output.format() {
                         Format::Json => output.json(&cancelled),
-                        Format::Human => output.line(format!("cancelling {} runs of {batch_id}", cancelled.cancelled)),
+                        Format::Human => output.line(format!("{verb} {} {runs} of {batch_id}", cancelled.cancelled)),
                     }
                 }
             }
@@ -67,4 +87,8 @@ impl Cancel {
         })
         .await
     }
+}
+
+fn verb(has_ended: bool) -> &'static str {
+    if has_ended { "cancelled" } else { "cancelling" }
 }
