@@ -61,8 +61,11 @@ impl dyn Backend {
         let input = serde_json::to_value(request).expect("requests have only text keys");
         let answer = self.call_json(&Description::of::<R>(), input).await?;
         serde_json::from_value(answer).map_err(|error| {
-            CommandError::failed("unknown_answer", format!("the response of {} has an unknown format: {error}", R::NAME))
-                .with_hint("use the same version of drawloom on both sides")
+            CommandError::failed(
+                "unknown_answer",
+                format!("the response of {} has an unknown format: {error}", R::NAME),
+            )
+            .with_hint("use the same version of drawloom on both sides")
         })
     }
 

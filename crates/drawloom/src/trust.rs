@@ -102,9 +102,9 @@ pub(crate) fn check_owner(files: &[PathBuf]) -> Result<(), CommandError> {
     let us = geteuid().as_raw();
     for file in files {
         for found in [file.symlink_metadata(), file.metadata()] {
-            let owner = found.map(|found| found.uid()).map_err(|error| {
-                CommandError::usage("bad_file", format!("cannot read {}: {error}", file.display()))
-            })?;
+            let owner = found
+                .map(|found| found.uid())
+                .map_err(|error| CommandError::usage("bad_file", format!("cannot read {}: {error}", file.display())))?;
             if owner != us {
                 let message = format!(
                     "{} belongs to user {owner}, and this command runs as user {us}; nothing of it was started",
