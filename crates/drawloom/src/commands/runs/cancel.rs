@@ -2,9 +2,10 @@
 
 use clap::Args;
 
+use drawloom_contract::record::Status;
 use drawloom_wire::{
-    batches::{CancelBatch, GetBatch},
-    runs::{CancelRun, GetRun},
+    batches::{CancelBatch, CancelledBatch, GetBatch},
+    runs::{CancelRun, Cancelled, GetRun},
 };
 
 use crate::{
@@ -49,21 +50,9 @@ impl Cancel {
                             GetRun { run_id: Some(cancelled.run_id), wait_ms: Some(PATIENCE_MS), ..GetRun::default() };
                         cancelled.status = it.backend.call(&ask).await?.status;
                     }
-                    let verb = verb(cancelled.status.is_terminal());
                     match output.format() {
                         Format::Json => output.json(&cancelled),
-                        Format::Human if cancelled.cancelled => {
-                            let children = match cancelled.cascaded.len() {
-                                0 => String::new(),
-                                1 => " and 1 child run".to_owned(),
-                                count => format!(" and {count} child runs"),
-                            };
-                            output.line(format!("{verb} {}{children}", cancelled.run_id));
-                        }
-                        Format::Human => {
-                            let (run, status) = (cancelled.run_id, cancelled.status.as_str());
-                            output.line(format!("{run} has already ended: {status}"));
-                        }
+                        Format::Human => output.line(outcome(&cancelled)),
                     }
                 }
                 Named::Batch(batch_id) => {
@@ -75,11 +64,9 @@ impl Cancel {
                         let found = now.iter().find(|now| now.run_id == run.run_id);
                         run.status = found.map_or(run.status, |now| now.status);
                     }
-                    let verb = verb(cancelled.runs.iter().all(|run| run.status.is_terminal()));
-                    let runs = if cancelled.cancelled == 1 { "run" } else { "runs" };
                     match output.format() {
                         Format::Json => output.json(&cancelled),
-                        Format::Human => output.line(format!("{verb} {} {runs} of {batch_id}", cancelled.cancelled)),
+                        Format::Human => output.line(batch_outcome(&cancelled)),
                     }
                 }
             }
@@ -89,6 +76,25 @@ impl Cancel {
     }
 }
 
-fn verb(has_ended: bool) -> &'static str {
-    if has_ended { "cancelled" } else { "cancelling" }
+/// What became of a run: it may also have ended otherwise in the same moment.
+fn outcome(told: &Cancelled) -> String {
+    let children = match told.cascaded.len() {
+        0 => String::new(),
+        1 => " and 1 child run".to_owned(),
+        count => format!(" and {count} child runs"),
+    };
+    match told.status {
+        Status::Cancelled if told.cancelled => format!("cancelled {}{children}", told.run_id),
+        status if status.is_terminal() => format!("{} has already ended: {}", told.run_id, status.as_str()),
+        _ => format!("cancelling {}{children}", told.run_id),
+    }
+}
+
+fn batch_outcome(told: &CancelledBatch) -> String {
+    let verb = if told.runs.iter().all(|run| run.status.is_terminal()) { "cancelled" } else { "cancelling" };
+    match told.cancelled {
+        0 => format!("all runs of {} have already ended", told.batch_id),
+        1 => format!("{verb} 1 run of {}", told.batch_id),
+        count => format!("{verb} {count} runs of {}", told.batch_id),
+    }
 }
