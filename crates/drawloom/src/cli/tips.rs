@@ -123,7 +123,7 @@ mod tests {
     fn typos_have_a_tip_and_other_words_have_none() {
         assert!(said("drawloom valdate").contains("'validate'"), "{}", said("drawloom valdate"));
         assert!(said("drawloom runs canel").contains("'cancel'"), "{}", said("drawloom runs canel"));
-        for other in ["drawloom agetsnow", "drawloom pause", "drawloom runs banana"] {
+        for other in ["drawloom sage", "drawloom deploy", "drawloom runs banana"] {
             assert!(!said(other).contains("tip:"), "{}", said(other));
         }
     }
