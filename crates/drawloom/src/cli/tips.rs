@@ -63,10 +63,17 @@ pub(super) fn add(mut error: clap::Error, command: &Command) -> clap::Error {
         _ => return error,
     };
     error.remove(ContextKind::SuggestedSubcommand);
-    if let Some(meant) = closest(&typed, names.iter().map(String::as_str)) {
+    if let Some(meant) = closest(&typed, names.iter().map(String::as_str)).filter(|meant| is_typo(&typed, meant)) {
         error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(vec![meant.to_owned()]));
     }
     error
+}
+
+/// Whether a word is a known one but for at most two letters beside each other: `pause` is not `prune`.
+fn is_typo(typed: &str, known: &str) -> bool {
+    let same = typed.chars().zip(known.chars()).take_while(|(one, other)| one == other).count();
+    let rest = (typed.chars().rev().zip(known.chars().rev())).take_while(|(one, other)| one == other).count();
+    same + rest + 2 >= typed.chars().count().max(known.chars().count())
 }
 
 fn with_tip(mut error: clap::Error, meant: &str) -> clap::Error {
@@ -123,7 +130,7 @@ mod tests {
     fn typos_have_a_tip_and_other_words_have_none() {
         assert!(said("drawloom valdate").contains("'validate'"), "{}", said("drawloom valdate"));
         assert!(said("drawloom runs canel").contains("'cancel'"), "{}", said("drawloom runs canel"));
-        for other in ["drawloom sage", "drawloom deploy", "drawloom runs banana"] {
+        for other in ["drawloom pause", "drawloom deploy", "drawloom sage", "drawloom runs banana"] {
             assert!(!said(other).contains("tip:"), "{}", said(other));
         }
     }
