@@ -52,7 +52,7 @@ providers:
           fail: { kind: refused, message: it went boom }
           delay_ms: 1100
         - when: { agent: lead, turn: 1 }
-          calls: [{ tool: Agent, input: { op: parallel_spawn, spawns: [{ name: reader, prompt: read the first }, { name: second, prompt: boom goes the second }] } }]
+          calls: [{ tool: Agent, input: { op: parallel_spawn, spawns: [{ name: reader, prompt: read it }, { name: second, prompt: boom goes the second }] } }]
         - when: { agent: lead }
           text: \"Both are back: one has read, one went wrong.\"
         - when: { contains: read, turn: 1 }
