@@ -3,6 +3,7 @@
 mod examples;
 pub(crate) mod help;
 mod look;
+mod tips;
 
 use std::path::PathBuf;
 
@@ -48,7 +49,8 @@ impl Cli {
             return Ok(Self { globals, command: Some(Command::Mcp(mcp)) });
         }
         let mut described = Self::described();
-        let matches = described.try_get_matches_from_mut(std::env::args_os())?;
+        let matches = described.try_get_matches_from_mut(std::env::args_os());
+        let matches = matches.map_err(|error| tips::add(error, &described))?;
         Self::from_arg_matches(&matches).map_err(|error| error.format(&mut described))
     }
 

@@ -84,6 +84,7 @@ pub struct Config {
     /// How long finished runs are kept.
     pub retention: Retention,
     /// Where the server listens: `IP:PORT` or `localhost:PORT`. Without a token only a loopback address is accepted.
+    /// Only `drawloom serve` uses it; the background server picks a free port of this machine.
     pub listen: String,
     /// Access to the server.
     pub auth: AuthConfig,

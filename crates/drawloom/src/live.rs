@@ -17,6 +17,7 @@ use serde_json::Value;
 use unicode_width::UnicodeWidthStr as _;
 
 use drawloom_contract::{
+    failure::RunError,
     ids::RunId,
     record::Status,
     time::{Clock as _, Timestamp},
@@ -342,7 +343,9 @@ pub(crate) fn summary(output: &Output, result: &RunResult, currency: &str) -> Ex
     for warning in &result.warnings {
         output.note(format!("{} {}", output.beside(Style::Notice, "warning:"), shown(warning)));
     }
-    if let Some(error) = &result.error {
+    // The status says that it was cancelled; the error is worth a line when it says more.
+    let says_more = |error: &RunError| error.code != "cancelled" || error.message.contains(": ");
+    if let Some(error) = result.error.as_ref().filter(|error| says_more(error)) {
         output.note(format!("{} {} ({})", output.beside(Style::Bad, "error:"), shown(&error.message), error.code));
         if let Some(hint) = &error.hint {
             output.note(format!("{} {}", output.beside(Style::Notice, "hint:"), shown(hint)));

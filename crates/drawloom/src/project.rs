@@ -50,6 +50,13 @@ pub(crate) struct Note {
     pub config: PathBuf,
 }
 
+impl Note {
+    /// What people call the project.
+    pub(crate) fn name(&self) -> String {
+        name(&self.config)
+    }
+}
+
 impl Project {
     /// The project that a command is about. It must have a config.
     pub(crate) fn find(globals: &Globals) -> Result<Self, CommandError> {

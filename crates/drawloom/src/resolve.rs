@@ -389,7 +389,7 @@ fn provider_problem(error: &drawloom_models::Error) -> Problem {
     let problem = match error {
         drawloom_models::Error::NotForDriver { provider, key, driver } => {
             let keys = ["providers", provider].into_iter().chain(key.split('.'));
-            Problem::new(keys, format!("the driver {driver} does not know this key"))
+            Problem::new(keys, format!("the driver {driver} does not know this key")).of_key()
         }
         drawloom_models::Error::MissingKey { provider, default_url } => {
             Problem::new(["providers", provider], format!("no API key for {default_url}"))

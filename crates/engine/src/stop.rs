@@ -98,8 +98,9 @@ pub(crate) fn verdict(stop: &Stop, accepted_at: Timestamp) -> (Status, RunError)
         }
         Stop::Deadline { at, clock_set_forward_ms: None } => (
             Status::TimedOut,
-            RunError::new("timeout", format!("timed out after {} s", at.since(accepted_at).as_secs_f64()))
-                .with_hint("raise timeout_ms or run_timeout_seconds"),
+            RunError::new("timeout", format!("timed out after {} s", at.since(accepted_at).as_secs_f64())).with_hint(
+                "raise --timeout of the command, timeout_ms of the request or run_timeout_seconds of the agent",
+            ),
         ),
         Stop::Deadline { at, clock_set_forward_ms: Some(by) } => (
             Status::TimedOut,

@@ -59,8 +59,8 @@ pub(crate) fn agent(config: &AgentConfig, definition: &Definition, inputs: &Inpu
         }
     }
 
+    // Unset tools have a warning of their own, below.
     let left_empty: Vec<&str> = [
-        ("tools", config.tools.is_none()),
         ("agents", config.agents.is_none()),
         ("volumes", config.volumes.is_none() && definition.volumes.is_empty()),
         ("hosts", config.hosts.is_none()),

@@ -13,18 +13,33 @@ pub struct Problem {
     pub hint: Option<String>,
     /// The section and the name, when the problem is that the section has no such name.
     pub unknown: Option<(&'static str, String)>,
+    /// Whether the last key of `at` is wrong, and not its value.
+    pub is_key: bool,
 }
 
 impl Problem {
     /// A problem at a place, without a hint.
     pub fn new<S: Into<String>>(at: impl IntoIterator<Item = S>, message: impl Into<String>) -> Self {
-        Self { at: at.into_iter().map(Into::into).collect(), message: message.into(), hint: None, unknown: None }
+        Self {
+            at: at.into_iter().map(Into::into).collect(),
+            message: message.into(),
+            hint: None,
+            unknown: None,
+            is_key: false,
+        }
     }
 
     /// The same problem, saying what to try next.
     #[must_use]
     pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
+        self
+    }
+
+    /// The same problem, pointing at the last key of its place.
+    #[must_use]
+    pub fn of_key(mut self) -> Self {
+        self.is_key = true;
         self
     }
 

@@ -6,6 +6,7 @@
 
 mod check;
 mod compile;
+mod guess;
 mod pattern;
 mod problem;
 #[cfg(test)]

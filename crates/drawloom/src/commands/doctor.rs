@@ -15,6 +15,9 @@ use crate::{
     output::{Format, Output, Style, shown, wrap},
 };
 
+/// The width of a line, when the terminal does not say.
+const USUAL_WIDTH: usize = 120;
+
 /// Find problems with the config, data, server and machine
 #[derive(Debug, Args)]
 pub struct Doctor {
@@ -88,7 +91,7 @@ impl Report {
     fn show(&self, output: &Output) {
         let name_width = self.checks.iter().map(|check| check.what.len()).max().unwrap_or(0);
         let indent = 4 + 2 + name_width + 2;
-        let width = output.width().map_or(usize::MAX, |width| width.saturating_sub(indent).max(20));
+        let width = output.width().unwrap_or(USUAL_WIDTH).saturating_sub(indent).max(20);
         for check in &self.checks {
             let (word, style) = match check.verdict {
                 Verdict::Ok => ("ok  ", Style::Good),
@@ -119,7 +122,7 @@ impl Report {
             return output.line(format!("\n{}", output.styled(Style::Good, "all is well")));
         }
         output.line(format!("\n{}. What to do:", found.join(", ")));
-        let width = output.width().map_or(usize::MAX, |width| width.saturating_sub(4).max(20));
+        let width = output.width().unwrap_or(USUAL_WIDTH).saturating_sub(4).max(20);
         for step in &self.todo {
             for (index, line) in wrap(&shown(step), width).iter().enumerate() {
                 let lead = if index == 0 { "  → " } else { "    " };

@@ -82,29 +82,36 @@ impl Init {
         }
         write(&file, &text)?;
         let schema = file.with_file_name(text::SCHEMA);
-        if let Err(error) = write_schema(&schema) {
-            session.output.note(format!(
+        let mut files = vec![file.clone()];
+        match write_schema(&schema) {
+            Ok(()) => files.push(schema),
+            Err(error) => session.output.note(format!(
                 "cannot write {}: {error}; editors will not know the keys of the config",
                 schema.display()
-            ));
+            )),
         }
         if let Err(error) = trust::agree(&file) {
             session.output.note(format!("the config is not trusted yet: {error}; `drawloom trust` tries again"));
         }
-        self.report(session, &file, &used);
+        self.report(session, &files, &used);
         Ok(Exit::Done)
     }
 
-    fn report(&self, session: &Session, file: &Path, used: &[&text::Maker]) {
+    /// Says what was written: the config, then what belongs to it.
+    fn report(&self, session: &Session, files: &[PathBuf], used: &[&text::Maker]) {
         let output = &session.output;
+        let file = &files[0];
         let names: Vec<&str> = used.iter().map(|maker| maker.provider).collect();
         if output.format() == Format::Json {
             return output.json(&json!({
-                "file": file, "providers": if names.is_empty() { vec!["script"] } else { names },
+                "file": file, "files": files, "providers": if names.is_empty() { vec!["script"] } else { names },
                 "agents": text::AGENTS,
             }));
         }
         output.line(format!("{} {}", output.styled(Style::Good, "✓ wrote"), file.display()));
+        for other in &files[1..] {
+            output.line(format!("{} {}, for editors", output.styled(Style::Good, "✓ wrote"), other.display()));
+        }
         match names.is_empty() {
             true => {
                 let keys: Vec<&str> = text::MAKERS.iter().map(|maker| maker.key_env).collect();

@@ -95,12 +95,13 @@ fn show_all(session: &Session) -> Result<Exit, CommandError> {
     match output.format() {
         Format::Json => output.json(&json!({
             "projects": all.iter().map(|(server, data, note)| json!({
-                "config": note.config, "data_dir": data.path(), "server": server, "is_gone": !note.config.exists(),
+                "project": note.name(), "config": note.config, "data_dir": data.path(), "server": server, "is_gone": !note.config.exists(),
             })).collect::<Vec<Value>>(),
         })),
         Format::Human if all.is_empty() => output.line("no project has data yet"),
         Format::Human => output.table(
             [
+                Column::new("project").shrinks_to(8),
                 Column::new("config").shrinks_to(20).keeps_end(),
                 Column::new("server"),
                 Column::new("data").shrinks_to(20).keeps_end(),
@@ -108,13 +109,13 @@ fn show_all(session: &Session) -> Result<Exit, CommandError> {
             all.iter().map(|(server, data, note)| {
                 let config = below_home(&note.config);
                 let config = if note.config.exists() {
-                    Text::new(config).style(Style::Bold)
+                    Text::new(config)
                 } else {
                     Text::new(format!("{config} (gone)")).style(Style::Notice)
                 };
                 let server =
                     server.as_ref().map_or(Text::new("none").style(Style::Dim), |server| Text::new(&server.url));
-                [config, server, Text::new(below_home(data.path()))]
+                [Text::new(note.name()).style(Style::Bold), config, server, Text::new(below_home(data.path()))]
             }),
         ),
     }

@@ -53,7 +53,7 @@ impl Stop {
 
 /// Start or restart the server of this project in the background
 ///
-/// It resumes interrupted runs, and stops after ten minutes without clients and active runs.
+/// It resumes interrupted runs, and stops after ten minutes without clients or active runs.
 #[derive(Debug, Args)]
 pub struct Restart {
     /// The format of the output.
@@ -78,7 +78,10 @@ impl Restart {
             Format::Human => {
                 session.output.line(format!("serving {} at {} (process {})", project.name(), server.url, server.pid));
                 local.take_notes().into_iter().for_each(|note| session.output.note(note));
-                session.output.note("it stops after ten minutes without clients and active runs");
+                session.output.note("it stops after ten minutes without clients or active runs");
+                if loaded.root().get("listen").is_some() {
+                    session.output.note("`listen` of the config is not used: only `drawloom serve` listens there");
+                }
             }
         }
         Ok(Exit::Done)

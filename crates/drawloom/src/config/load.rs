@@ -123,7 +123,10 @@ impl Loaded {
 impl Places {
     fn of(&self, problem: &Problem) -> Mistake {
         let steps = problem.at.iter().map(String::as_str);
-        let position = self.root.position_of_value(&problem.at);
+        let position = match problem.is_key {
+            true => self.root.position_of_key(&problem.at),
+            false => self.root.position_of_value(&problem.at),
+        };
         self.mistake(position, path_text(steps), without_number(&problem.message), problem.hint.clone())
     }
 

@@ -80,6 +80,32 @@ volumes:
 }
 
 #[test]
+fn words_of_other_tools_are_guessed_and_an_unknown_key_in_a_list_is_pointed_at() {
+    let text = "\
+providers:
+  script:
+    driver: script
+    options:
+      rules:
+        - { text: hi, delay: 5 }
+agents:
+  lead:
+    maxTurns: 5
+    instructions: Do it.
+    sub_agents: [lead]
+";
+    assert_eq!(
+        mistakes(&[text]),
+        [
+            "a.yaml:6:23: providers.script.options.rules[0].delay: is not a known key (did you mean delay_ms?)",
+            "a.yaml:9:5: agents.lead.maxTurns: is not a known key (did you mean max_iterations?)",
+            "a.yaml:10:5: agents.lead.instructions: is not a known key (did you mean system_prompt?)",
+            "a.yaml:11:5: agents.lead.sub_agents: is not a known key (did you mean agents?)",
+        ]
+    );
+}
+
+#[test]
 fn what_is_not_yaml_is_said_where_it_stops_being_yaml() {
     for (text, expected) in [
         (

@@ -92,8 +92,8 @@ impl Node {
         let Some((last, above)) = path.split_last() else { return self.at };
         let mut node = self;
         for step in above {
-            match node.get(step) {
-                Some(entry) => node = &entry.node,
+            match node.child(step) {
+                Some(next) => node = next,
                 None => return self.position_of_value(path),
             }
         }

@@ -47,7 +47,11 @@ pub(crate) fn describe(event: &Event, currency: &str) -> Option<(&'static str, S
         }
         "turn_reset" => {
             let paid = if data["maybe_paid"].as_bool() == Some(true) { "; it may be charged" } else { "" };
-            let last = if data["will_retry"].as_bool() == Some(false) { "; no retries left" } else { "" };
+            let last = match data["will_retry"].as_bool() {
+                Some(false) if is_transient(&data["error"]) => "; no retries left",
+                Some(false) => "; not retried",
+                _ => "",
+            };
             let said = text(&data["error"]["message"]);
             ("!", format!("model call failed (attempt {}): {said}{paid}{last}", data["attempt"]))
         }
@@ -72,6 +76,11 @@ pub(crate) fn describe(event: &Event, currency: &str) -> Option<(&'static str, S
         }
         _ => ("!", text(&data["text"])),
     })
+}
+
+/// Whether an error of a model call is one that is retried, as long as retries are left.
+fn is_transient(error: &Value) -> bool {
+    matches!(error["code"].as_str(), Some("throttled" | "model_overloaded" | "model_unavailable" | "model_stream_cut"))
 }
 
 fn calls_in_words(calls: usize) -> String {
@@ -192,7 +201,8 @@ mod tests {
             words("waiting", json!({})),
             words("provider_fallback", fallback),
             words("retry", json!({ "retry": { "turn": 1, "attempt": 2, "wait_ms": 500 } })),
-            words("turn_reset", json!({ "turn": 1, "attempt": 3, "maybe_paid": true, "will_retry": false, "error": { "message": "cut" } })),
+            words("turn_reset", json!({ "turn": 1, "attempt": 3, "maybe_paid": true, "will_retry": false, "error": { "code": "model_stream_cut", "message": "cut" } })),
+            words("turn_reset", json!({ "turn": 1, "attempt": 1, "will_retry": false, "error": { "code": "model_refused", "message": "no" } })),
             words("error", json!({ "status": "failed", "error": { "code": "c", "message": "m" } })),
             words("model_downgraded", json!({ "text": "asked another" })),
         ].join("\n"), @r#"
@@ -211,6 +221,7 @@ mod tests {
         ⇄ a/x → b/y: too busy
         ↻ retrying the model call (attempt 2) after 500 ms
         ! model call failed (attempt 3): cut; it may be charged; no retries left
+        ! model call failed (attempt 1): no; not retried
         ✗ failed: m (c)
         ! asked another
         "#);

@@ -43,7 +43,7 @@ fn a_run_in_the_server_can_be_cancelled_from_outside() {
     let run = home.run(&["run", "echo", "slow", "--detach", "--json"]).exits(0).json();
     let run = run["run_id"].as_str().expect("a run");
     let cancelled = home.run(&["runs", "cancel", run, "--reason", "enough"]).exits(0).stdout;
-    assert_eq!(cancelled, format!("cancelling {run}\n"));
+    assert_eq!(cancelled, format!("cancelled {run}\n"));
     let shown = home.run(&["runs", "show", run, "--wait", "--json"]).exits(0).json();
     assert_eq!(shown["status"], "cancelled");
 }

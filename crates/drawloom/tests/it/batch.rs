@@ -89,7 +89,8 @@ fn failed_runs_are_started_again_when_that_is_asked() {
     assert!(first.stderr.contains("--retry-failed starts the runs again that did not complete"), "{first:?}");
     let config = std::fs::read_to_string(home.path().join("drawloom.yaml")).expect("a config");
     home.write("drawloom.yaml", &config.replace("contains: boom", "contains: bang"));
-    home.run(&["restart"]).exits(0);
+    let restarted = home.run(&["restart"]).exits(0);
+    assert!(restarted.stderr.contains("`listen` of the config is not used"), "{restarted:?}");
     assert_eq!(home.run(&["batch", "batch.json", "--json"]).exits(1).json()["already_done"], 2);
     for already_done in [1, 2] {
         let retried = home.run(&["batch", "batch.json", "--retry-failed", "--json"]).exits(0).json();

@@ -121,6 +121,19 @@ fn principals_that_see_only_their_own_runs_are_named() {
     assert!(matches!(named[..], [line] if line.contains("narrow")), "{said}");
 }
 
+#[test]
+fn long_lines_are_broken_and_indented_also_without_a_terminal() {
+    let home = Home::new();
+    for (width, most) in [(None, 120), (Some("72"), 72)] {
+        let width: Vec<&str> = width.into_iter().flat_map(|width| ["--width", width]).collect();
+        let ran = home.run(&[&["doctor"], &width[..]].concat()).exits(0);
+        // A path is one word, which is never broken.
+        for line in ran.stdout.lines().filter(|line| !line.contains("<home>")) {
+            assert!(line.chars().count() <= most, "{line}");
+        }
+    }
+}
+
 /// The same fact has one line, and the report ends with what to do, failures first.
 #[test]
 fn the_report_ends_with_what_to_do_and_says_nothing_twice() {

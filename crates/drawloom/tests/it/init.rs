@@ -61,6 +61,8 @@ fn without_a_key_a_run_works_right_away() {
     let home = empty();
     let made = home.run(&["init", "--yes"]).exits(0);
     assert!(made.stdout.contains("drawloom run lead"), "{made:?}");
+    let written: Vec<&str> = made.stdout.lines().filter_map(|line| line.strip_prefix("✓ wrote ")).collect();
+    assert!(matches!(written[..], ["drawloom.yaml", schema] if schema.starts_with(".drawloom/")), "{made:?}");
     let ran = with_keys(&home, 0, &["run", "lead", "hello"]).exits(0);
     assert!(ran.stdout.contains("hello"), "{ran:?}");
     for reviewer in ["correctness", "clarity"] {

@@ -17,6 +17,8 @@ pub(crate) fn normal(text: &str) -> String {
         (r"\d\d:\d\d:\d\d\.\d{3}", "00:00:00.000"),
         (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC", "2026-01-01 00:00:00 UTC"),
         (r"(\[2m|\b)\d\d:\d\d:\d\d\b", "${1}00:00:00"),
+        // In a tree, whether two runs began in the same millisecond does not matter.
+        (r"(─ [^\n]*  (?:\x1b\[2m)?)r_[0-9a-f]{12,31}\b", "${1}r_0000000000000"),
         (r"(\[2m|\b)r_[0-9a-f]{13,31}\b", "${1}r_0000000000000"),
         (r"(\[2m|\b)r_[0-9a-f]{12}\b", "${1}r_000000000000"),
         (r"\b[rbsa]_[0-9a-f]+…", "id…"),
@@ -52,7 +54,7 @@ providers:
           fail: { kind: refused, message: it went boom }
           delay_ms: 1100
         - when: { agent: lead, turn: 1 }
-          calls: [{ tool: Agent, input: { op: parallel_spawn, spawns: [{ name: reader, prompt: read the first }, { name: second, prompt: boom goes the second }] } }]
+          calls: [{ tool: Agent, input: { op: parallel_spawn, spawns: [{ name: reader, prompt: read it }, { name: second, prompt: boom goes the second }] } }]
         - when: { agent: lead }
           text: \"Both are back: one has read, one went wrong.\"
         - when: { contains: read, turn: 1 }

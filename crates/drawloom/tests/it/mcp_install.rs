@@ -43,6 +43,7 @@ fn what_is_written_is_shown_first_and_nothing_else_changes() {
     let asked = install(&home, &["--client", "claude", "--write"]).exits(3);
     assert!(asked.stdout.contains("+    \"drawloom\": {"), "{}", asked.stdout);
     assert_eq!(std::fs::read_to_string(&file).expect("a file"), before, "nobody agreed");
+    assert!(asked.stderr.starts_with("error: Write <home>/.claude.json? Nothing was written"), "{asked:?}");
     let written = install(&home, &["--client", "claude", "--write", "--yes"]).exits(0);
     insta::assert_snapshot!("written", written.stdout);
     let after = std::fs::read_to_string(&file).expect("a file");
@@ -67,6 +68,28 @@ fn every_client_can_be_written_from_nothing_and_is_then_found() {
     let listed = install(&home, &["--json"]).exits(0).json();
     let listed = listed["clients"].as_array().expect("a list").clone();
     assert!(listed.len() == CLIENTS.len() && listed.iter().all(|row| row["state"] == "connected"), "{listed:?}");
+}
+
+#[test]
+fn a_connection_to_another_project_is_named_and_a_host_that_is_not_here_is_not_connected() {
+    let home = Home::new();
+    let written = install(&home, &["--client", "claude", "--write", "--yes"]).exits(0);
+    assert!(
+        written.stdout.ends_with("wrote <home>/.claude.json; Claude Code was not found on this machine\n"),
+        "{written:?}"
+    );
+    install(&home, &["--client", "codex", "--write", "--yes"]).exits(0);
+    let config = std::fs::read_to_string(home.path().join("drawloom.yaml")).expect("a config");
+    home.write("other.yaml", &config);
+    let listed = install(&home, &["--config", "other.yaml"]).exits(0).stdout;
+    let named = listed.matches("connected to another project: <home>/drawloom.yaml").count();
+    assert_eq!(named, 2, "{listed}");
+    let shown = install(&home, &["--config", "other.yaml", "--client", "claude"]).exits(0).stdout;
+    assert!(shown.contains("replaces its connection to <home>/drawloom.yaml"), "{shown}");
+    let settings = install(&home, &["--patience", "77"]).exits(0).stdout;
+    assert!(settings.contains("connected with other settings: args"), "{settings}");
+    let again = install(&home, &["--config", "other.yaml", "--client", "claude", "--write", "--yes"]).exits(0);
+    assert!(again.stdout.ends_with("Claude Code is connected; restart it to use drawloom.\n"), "{again:?}");
 }
 
 #[test]

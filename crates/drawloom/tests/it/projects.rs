@@ -139,6 +139,12 @@ fn a_host_works_in_the_project_of_its_folder_or_of_its_config() {
     assert_eq!(person.mark("one"), None);
     // Without a server of its own running before, the host starts its own project's.
     assert_ne!(person.status("one")["server"]["pid"], person.status("two")["server"]["pid"]);
+    let all = person.run("one", &["status", "--all", "--json"]).exits(0).json();
+    let names: Vec<&Value> =
+        all["projects"].as_array().expect("a list").iter().map(|known| &known["project"]).collect();
+    assert_eq!(names, ["one", "two"], "{all}");
+    let table = person.run("one", &["status", "--all"]).exits(0).stdout;
+    assert!(table.starts_with("project  config ") && table.contains("\none      "), "{table}");
 }
 
 #[test]

@@ -131,7 +131,10 @@ fn a_run_is_named_by_the_start_of_its_id_by_last_and_by_its_batch() {
     assert!(shown.starts_with(&format!("batch {batch}: 2 runs, ")) && shown.contains("one\n"), "{shown}");
     let tail = home.run(&["runs", "tail", start]).exits(0).stdout;
     assert!(tail.contains("  echo    ") && tail.contains("  echo#2  ") && tail.contains("» two"), "{tail}");
-    assert_eq!(home.run(&["runs", "cancel", start]).exits(0).stdout, format!("cancelling 0 runs of {batch}\n"));
+    assert_eq!(
+        home.run(&["runs", "cancel", start]).exits(0).stdout,
+        format!("all runs of {batch} have already ended\n")
+    );
     let one = home.run(&["replay", start]).exits(2);
     assert!(one.stderr.contains("is a batch; this command takes one run"), "{one:?}");
     let listed = home.run(&["runs", "list", "--batch", start, "--json"]).exits(0).json();
@@ -219,4 +222,91 @@ fn costs_that_are_assumed_are_marked_and_the_mark_is_explained() {
     );
     let tail = home.run(&["runs", "tail", "last"]).exits(0).stdout;
     assert!(tail.contains("(assumed: the provider did not report it)"), "{tail}");
+}
+
+/// A lead whose three readers are asked in an order that is not that of the alphabet; one fails, one waits when it is asked to.
+const TEAM: &str = "\
+providers:
+  script:
+    driver: script
+    options:
+      rules:
+        - when: { agent: lead, turn: 1 }
+          calls:
+            - tool: Agent
+              input:
+                op: parallel_spawn
+                spawns:
+                  - { name: reader, prompt: '{{prompt}} warp' }
+                  - { name: reader, prompt: '{{prompt}} boom' }
+                  - { name: reader, prompt: '{{prompt}} reed, which is a text that is far too long for one line of a tree of runs' }
+        - when: { contains: boom }
+          fail: { kind: refused, message: it went boom }
+        - when: { agent: reader, contains: slow }
+          text: never said
+          delay_ms: 600000
+        - text: done
+defaults: { provider: script, model: test }
+agents:
+  lead: { tools: [Agent], agents: [reader], volumes: [], hosts: [] }
+  reader: { tools: [], agents: [], volumes: [], hosts: [] }
+";
+
+#[test]
+fn the_tree_has_the_child_runs_in_the_order_of_their_spawns_with_their_prompts() {
+    let home = Home::new();
+    home.write("drawloom.yaml", TEAM);
+    home.run(&["run", "lead", "read"]).exits(0);
+    let shown = home.run(&["runs", "show", "last", "--width", "120"]).exits(0).stdout;
+    let tree: Vec<&str> = shown.lines().skip_while(|line| !line.starts_with("lead  ")).collect();
+    assert!(tree[0].ends_with(" tokens with children"), "{shown}");
+    assert!(tree[1].starts_with("├─ reader  completed") && tree[1].ends_with("  \"read warp\""), "{shown}");
+    assert!(tree[2].starts_with("├─ reader  failed") && tree[2].ends_with("  \"read boom\""), "{shown}");
+    assert!(tree[4].starts_with("└─ reader  completed") && tree[4].ends_with("…\""), "{shown}");
+    for width in ["40", "60", "80"] {
+        let shown = home.run(&["runs", "show", "last", "--width", width]).exits(0).stdout;
+        let tree = shown.lines().skip_while(|line| !line.starts_with("lead  ")).skip(1);
+        let widest = tree.map(|line| line.chars().count()).max();
+        assert!(widest <= width.parse().ok(), "{shown}");
+    }
+}
+
+#[test]
+fn a_failed_model_call_is_a_step_of_its_own() {
+    let home = Home::new();
+    let config = std::fs::read_to_string(home.path().join("drawloom.yaml")).expect("a config");
+    let fails = "        - when: { contains: read, turn: 2 }\n          fail: { kind: refused, message: not this one }\n        - when: { contains: read, turn: 1 }";
+    home.write("drawloom.yaml", &config.replace("        - when: { contains: read, turn: 1 }", fails));
+    home.run(&["run", "echo", "read it"]).exits(1);
+    let shown = home.run(&["runs", "show", "last"]).exits(0).stdout;
+    let (_, steps) = shown.split_once("\n\n").expect("steps");
+    let steps: Vec<&str> = steps.lines().collect();
+    assert_eq!(steps[0], "  1  requests 1 tool call", "{shown}");
+    assert_eq!(
+        steps[2], "  2  ✗ model call failed (attempt 1): the model refused: not this one; not retried",
+        "{shown}"
+    );
+    let listed = home.run(&["runs", "list"]).exits(0).stdout;
+    assert!(listed.contains("  the model refused: not this one"), "{listed}");
+}
+
+#[test]
+fn a_cancelled_run_says_so_once_and_has_no_error() {
+    let home = Home::new();
+    home.write("drawloom.yaml", TEAM);
+    home.run(&["run", "lead", "slow", "--detach"]).exits(0);
+    let readers = || home.run(&["runs", "list", "--agent", "reader", "--active", "--json"]).exits(0).json();
+    while readers()["runs"].as_array().map(Vec::len) != Some(2) {}
+    let run = home.run(&["runs", "show", "last", "--json"]).exits(0).json()["run_id"].as_str().expect("one").to_owned();
+    let told = home.run(&["runs", "cancel", "last", "--reason", "enough of it"]).exits(0).stdout;
+    assert_eq!(told, format!("cancelled {run} and 2 child runs\n"));
+    let shown = home.run(&["runs", "show", "last"]).exits(0).stdout;
+    assert!(shown.contains("\nstatus    cancelled: enough of it"), "{shown}");
+    assert!(!shown.contains("\nerror ") && !shown.contains("(cancelled)"), "{shown}");
+    let child = home.run(&["runs", "list", "--agent", "reader", "--status", "cancelled", "-q"]).exits(0).stdout;
+    let child = child.lines().next().expect("a child");
+    let shown = home.run(&["runs", "show", child]).exits(0).stdout;
+    assert!(shown.contains(&format!("\nstatus    cancelled: the parent run {run} was stopped")), "{shown}");
+    let again = home.run(&["runs", "cancel", "last"]).exits(0).stdout;
+    assert_eq!(again, format!("{run} has already ended: cancelled\n"));
 }

@@ -188,7 +188,7 @@ fn gates_that_cannot_work_are_found() {
             "note agents.lead: agent lead does not set these keys, which default to none: hosts",
             "note agents.loner: agent loner does not set these keys, which default to none: hosts",
             "warning agents.loner.agents: agent loner lists the tool Agent but `agents` is empty, so the tool is not available",
-            "note agents.mute: agent mute does not set these keys, which default to none: tools, hosts",
+            "note agents.mute: agent mute does not set these keys, which default to none: hosts",
             "warning agents.mute: agent mute has no `tools` and cannot call any (to silence this, set `tools: []`)",
             "note agents.reader: agent reader does not set these keys, which default to none: hosts",
             "warning agents.reader.volumes: agent reader lists the tool Read but has no volumes, so the tool is not available",

@@ -114,6 +114,12 @@ pub struct RunResult {
     /// The caller's own id of that run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent_agent_id: Option<AgentId>,
+    /// The call of that run that spawned it: `call` of its events.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent_call: Option<u64>,
+    /// Its place among the runs that this call spawned, from 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent_index: Option<u32>,
     /// The top-level run of its tree; for a top-level run, itself.
     pub root_run_id: RunId,
     /// Number of runs above it; 0 for a top-level run.
@@ -204,6 +210,8 @@ impl RunResult {
             model: view.model.clone(),
             parent_run_id: view.parent.as_ref().map(|parent| parent.run),
             parent_agent_id: view.parent.as_ref().map(|parent| parent.agent_id.clone()),
+            parent_call: view.parent.as_ref().map(|parent| parent.call),
+            parent_index: view.parent.as_ref().map(|parent| parent.index),
             root_run_id: view.root,
             depth: view.depth,
             batch_id: view.batch.map(|place| place.batch),

@@ -7,6 +7,7 @@ use serde_json::{Map, Number, Value};
 
 use crate::validate::{
     compile::{Kind, Kinds, Node, Object, Tree},
+    guess::guess,
     problem::{Problem, Step},
 };
 
@@ -306,7 +307,7 @@ impl<'a> Walk<'a> {
         let aliases = object.aliases.iter().map(|(alias, _)| &**alias);
         let hint = if let [(pattern, _)] = &object.patterns[..] {
             Some(format!("names must match {}", pattern.source()))
-        } else if let Some(meant) = closest(key, names.clone().chain(aliases)) {
+        } else if let Some(meant) = guess(key, names.clone(), aliases) {
             Some(format!("did you mean {meant}?"))
         } else if object.fields.is_empty() {
             Some("no keys are allowed here".into())

@@ -77,19 +77,40 @@ pub(super) enum Scope {
 }
 
 /// What a config file says of us.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 enum State {
     Absent,
-    Different,
+    /// The config of the other project.
+    OtherProject(String),
+    /// The fields of our entry that are not as they would be written.
+    OtherSettings(Vec<String>),
     Same,
 }
 
 impl State {
-    fn word(self) -> &'static str {
+    /// What an entry that is in the file says, when it is not ours.
+    fn of_other(found: &Value, wanted: &Value) -> Self {
+        let config = |entry: &Value| {
+            let words = |key: &str| entry[key].as_array().into_iter().flatten().filter_map(Value::as_str);
+            let mut words = words("command").chain(words("args")).skip_while(|word| *word != "--config");
+            words.nth(1).map(str::to_owned)
+        };
+        match (config(found), config(wanted)) {
+            (Some(theirs), ours) if ours.as_ref() != Some(&theirs) => Self::OtherProject(theirs),
+            _ => {
+                let differs = |(name, value): (&String, &Value)| (found.get(name) != Some(value)).then(|| name.clone());
+                Self::OtherSettings(wanted.as_object().into_iter().flatten().filter_map(differs).collect())
+            }
+        }
+    }
+
+    fn describe(&self) -> String {
         match self {
-            Self::Absent => "not connected",
-            Self::Different => "connected, differently",
-            Self::Same => "connected",
+            Self::Absent => "not connected".into(),
+            Self::OtherProject(config) => format!("connected to another project: {config}"),
+            Self::OtherSettings(fields) if fields.is_empty() => "connected with other settings".into(),
+            Self::OtherSettings(fields) => format!("connected with other settings: {}", fields.join(", ")),
+            Self::Same => "connected".into(),
         }
     }
 }
@@ -136,7 +157,8 @@ impl Install {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
             Err(error) => return Err(CommandError::usage("bad_file", format!("{}: {error}", file.display()))),
         };
-        let edited = edit::put(&before, client.format, &(client.entry)(server));
+        let wanted = (client.entry)(server);
+        let edited = edit::put(&before, client.format, &wanted);
         let (after, was_there) = edited.map_err(|why| {
             CommandError::usage("bad_file", format!("{} was not changed: {why}", file.display()))
                 .with_hint("fix it, or add the server by hand")
@@ -144,7 +166,7 @@ impl Install {
         let state = match was_there {
             false => State::Absent,
             true if after == before => State::Same,
-            true => State::Different,
+            true => State::of_other(&edit::find(&before, client.format).unwrap_or_default(), &wanted),
         };
         Ok(Plan { file, before, after, state })
     }
@@ -154,7 +176,7 @@ impl Install {
         let mut rows = Vec::new();
         for client in found {
             let (file, state) = match self.plan(client, places, server) {
-                Ok(plan) => (plan.file.display().to_string(), plan.state.word().to_owned()),
+                Ok(plan) => (plan.file.display().to_string(), plan.state.describe()),
                 Err(error) => (String::new(), error.message),
             };
             rows.push((client, file, state));
@@ -186,7 +208,7 @@ impl Install {
         let output = &session.output;
         if output.format() == Format::Json {
             output.json(&json!({
-                "client": client.word(), "file": plan.file, "state": plan.state.word(), "command": command,
+                "client": client.word(), "file": plan.file, "state": plan.state.describe(), "command": command,
                 "snippet": snippet,
             }));
             return Ok(Exit::Done);
@@ -207,12 +229,22 @@ impl Install {
         }
         match plan.state {
             State::Same => output.line("The file already has it."),
-            State::Absent | State::Different => output.line(format!(
-                "`drawloom mcp install --client {} --write` writes it there and keeps the rest.",
-                client.word()
-            )),
+            State::Absent => output.line(format!("{} writes it there and keeps the rest.", self.write_command(client))),
+            State::OtherProject(config) => {
+                let replaces = format!("replaces its connection to {config}");
+                output.line(format!("{} {replaces} and keeps the rest.", self.write_command(client)));
+            }
+            State::OtherSettings(_) => {
+                output.line(format!("{} changes it there and keeps the rest.", self.write_command(client)));
+            }
         }
         Ok(Exit::Done)
+    }
+
+    /// The command that writes what is shown.
+    fn write_command(&self, client: &Client) -> String {
+        let scope = if self.scope == Scope::Project { " --scope project" } else { "" };
+        format!("`drawloom mcp install --client {}{scope} --write`", client.word())
     }
 
     fn write(
@@ -223,6 +255,8 @@ impl Install {
         server: &Server,
     ) -> Result<Exit, CommandError> {
         let mut plan = self.plan(client, places, server)?;
+        // Before the file is written, which would look like a host.
+        let is_found = clients::is_found(client, places);
         let output = &session.output;
         let human = output.format() == Format::Human;
         let name = plan.file.display().to_string();
@@ -255,7 +289,8 @@ impl Install {
                 "client": client.word(), "file": plan.file, "written": plan.state != State::Same,
             })),
             true if plan.state == State::Same => output.line(format!("{name} already has it.")),
-            true => output.line(format!("{} is connected; restart it to use drawloom.", client.title)),
+            true if is_found => output.line(format!("{} is connected; restart it to use drawloom.", client.title)),
+            true => output.line(format!("wrote {name}; {} was not found on this machine", client.title)),
         }
         Ok(Exit::Done)
     }
@@ -356,7 +391,8 @@ fn program() -> String {
 
 fn agreed(session: &Session, question: &str) -> Result<bool, CommandError> {
     let no_answer = || {
-        CommandError { exit: Exit::NeedsInput, ..CommandError::usage("no_answer", "no answer to the question") }
+        let message = format!("{question} Nothing was written, because stdin is not a terminal to answer on");
+        CommandError { exit: Exit::NeedsInput, ..CommandError::usage("no_answer", message) }
             .with_hint("pass --yes to write without asking")
     };
     if !std::io::stdin().is_terminal() {

@@ -6,7 +6,7 @@ mod turns;
 use clap::Args;
 use futures::StreamExt as _;
 
-use drawloom_contract::{ids::BatchId, money::Cost};
+use drawloom_contract::{ids::BatchId, money::Cost, record::Status};
 use drawloom_wire::{
     batches::GetBatch,
     events::Event,
@@ -31,7 +31,7 @@ use tree::Tree;
 pub(super) const HELP: &str = "\
 Examples:
   drawloom runs show last             the newest run
-  drawloom runs show r_01a1 --calls   a run with the inputs and outputs of its calls
+  drawloom runs show last --calls     the same with the inputs and outputs of its calls
   drawloom runs show b_01a1           the runs of a batch";
 
 /// The width of a line, when the terminal does not say.
@@ -39,6 +39,9 @@ const USUAL_WIDTH: usize = 120;
 
 /// A shorter time in the queue is not worth a word, in milliseconds.
 const NOTABLE_MS: u64 = 100;
+
+/// The code of a run that a caller cancelled: its status says that, so it is not shown as an error.
+const CANCELLED: &str = "cancelled";
 
 /// Lines of a prompt that are shown.
 const PROMPT_LINES: usize = 8;
@@ -230,11 +233,12 @@ impl Shown {
             }
             None => String::new(),
         };
-        line("status", format!("{}{reason}{position}{over}", self.status(output, run)));
+        let why = cancelled_why(run).map(|why| format!(": {why}")).unwrap_or_default();
+        line("status", format!("{}{why}{reason}{position}{over}", self.status(output, run)));
         if self.executing.is_interrupted(run) {
             line("", connect::how_to_go_on(&run.run_id.to_string()));
         }
-        if let Some(error) = &run.error {
+        if let Some(error) = run.error.as_ref().filter(|_| run.status != Status::Cancelled) {
             line("error", output.styled(Style::Bad, &format!("{} ({})", shown(&error.message), error.code)));
             if let Some(hint) = &error.hint {
                 line("hint", hint.clone());
@@ -299,6 +303,15 @@ impl Shown {
             true => output.styled(Style::Notice, INTERRUPTED),
             false => output.styled(Text::status_style(run.status), run.status.as_str()),
         }
+    }
+}
+
+/// Why a run was cancelled, as far as its journal says: the reason that the caller gave, or its parent.
+fn cancelled_why(run: &RunResult) -> Option<String> {
+    let error = run.error.as_ref().filter(|_| run.status == Status::Cancelled)?;
+    match error.code.as_str() {
+        CANCELLED => error.message.split_once(": ").map(|(_, reason)| shown(reason)),
+        _ => Some(shown(&error.message)),
     }
 }
 

@@ -38,6 +38,32 @@ pub(super) fn put(text: &str, form: Form, entry: &Value) -> Result<(String, bool
     Ok((format!("{mark}{after}"), was_there))
 }
 
+/// The server's entry in a text that `put` can change.
+pub(super) fn find(text: &str, form: Form) -> Option<Value> {
+    let (_, text) = split_mark(text);
+    match form {
+        Form::Json(key) => {
+            let whole = CstRootNode::parse(text, &json_options()).ok()?.object_value()?;
+            whole.get(key)?.object_value()?.get(NAME)?.value()?.to_serde_value()
+        }
+        Form::Toml(key) => {
+            let document: DocumentMut = text.parse().ok()?;
+            let mine = document.get(key)?.as_table_like()?.get(NAME)?.as_table_like()?;
+            let fields = mine.iter().filter_map(|(name, item)| Some((name.to_owned(), json_of(item)?)));
+            Some(Value::Object(fields.collect()))
+        }
+    }
+}
+
+/// Text or a list of texts, as JSON; nothing else is in an entry of ours.
+fn json_of(item: &Item) -> Option<Value> {
+    match (item.as_str(), item.as_array()) {
+        (Some(text), _) => Some(text.into()),
+        (None, Some(items)) => Some(items.iter().filter_map(toml_edit::Value::as_str).collect()),
+        (None, None) => None,
+    }
+}
+
 /// The mark that a text begins with, if it has one, and the rest.
 pub(super) fn split_mark(text: &str) -> (&str, &str) {
     text.split_at(if text.starts_with(BYTE_ORDER_MARK) { BYTE_ORDER_MARK.len_utf8() } else { 0 })

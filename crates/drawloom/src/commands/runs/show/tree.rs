@@ -7,7 +7,7 @@ use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 use drawloom_contract::ids::RunId;
 use drawloom_wire::runs::{Amount, Include, ListRuns, RunResult};
 
-use super::{Shown, USUAL_WIDTH};
+use super::{CANCELLED, Shown, USUAL_WIDTH};
 use crate::{
     connect::Connection,
     exit::CommandError,
@@ -16,6 +16,10 @@ use crate::{
 
 /// Runs of a tree that are shown at most.
 const MOST_RUNS: usize = 500;
+
+/// Columns of a prompt: with fewer it is left out, more are cut.
+const LEAST_PROMPT: usize = 8;
+const MOST_PROMPT: usize = 40;
 
 /// The runs below a run, by parent.
 #[derive(Default)]
@@ -31,17 +35,13 @@ impl Tree {
         let mut tree = Self::default();
         let mut open = vec![top];
         while let Some(parent) = open.pop() {
-            let include = vec![Include::ShortId];
+            let include = vec![Include::Prompt, Include::ShortId];
             let ask = ListRuns { parent_run_id: Some(parent), limit: Some(200), include, ..ListRuns::default() };
             let page = connection.backend.call(&ask).await?;
             tree.cut |= page.next.is_some() || tree.size + page.runs.len() > MOST_RUNS;
             let mut children = page.runs;
-            // Oldest first, other than in a list; those of one call begin in the same moment.
-            children.sort_by(|one, other| {
-                let key =
-                    |run: &RunResult| (run.timings.accepted_at.clone(), run.agent.to_string(), run.run_id.to_string());
-                key(one).cmp(&key(other))
-            });
+            // In the order of the spawns, other than in a list; ids of one moment have no order.
+            children.sort_by_key(|run| (run.parent_call, run.parent_index));
             children.truncate(MOST_RUNS - tree.size);
             tree.size += children.len();
             open.extend(children.iter().map(|child| child.run_id));
@@ -80,6 +80,16 @@ fn add(one: Option<Amount>, other: Option<Amount>) -> Option<Amount> {
     }
 }
 
+/// The beginning of a run's prompt after two spaces, in at most `room` columns; nothing where it would say nothing.
+fn quoted(run: &RunResult, room: usize) -> String {
+    let prompt = run.prompt.as_deref().map(str::trim).filter(|prompt| !prompt.is_empty());
+    let room = room.saturating_sub(4);
+    match prompt.filter(|_| room >= LEAST_PROMPT) {
+        Some(prompt) => format!("  \"{}\"", first_line(prompt, room.min(MOST_PROMPT))),
+        None => String::new(),
+    }
+}
+
 /// How wide figures are, joined and without colours.
 fn plain_width(figures: &[String]) -> usize {
     let joined = figures.join(", ");
@@ -98,23 +108,33 @@ fn plain_width(figures: &[String]) -> usize {
 impl Shown {
     pub(super) fn show_branch(&self, output: &Output, run: &RunResult, before: &str, below: &str) {
         let (tokens, cost, assumed) = self.tree.sums(run);
+        let is_top = run.run_id == self.run.run_id;
         let mut figures = vec![self.status(output, run)];
         figures.extend(run.timings.total_ms.map(duration));
         figures.push(format!("{} tokens", count(tokens)));
         figures.extend(cost.map(|cost| assumed_money(cost, assumed, &self.currency)));
+        if self.tree.children.contains_key(&run.run_id) {
+            let last = figures.last_mut().expect("there are tokens");
+            last.push_str(" with children");
+        }
         let name = output.styled(Style::Bold, run.agent.as_str());
         let line = format!("{}{name}  {}", output.styled(Style::Dim, before), figures.join(", "));
         let id = run.short_id.clone().unwrap_or_else(|| run.run_id.to_string());
         let plain = before.width() + run.agent.as_str().width() + 2 + plain_width(&figures) + 2 + id.width();
-        match (run.run_id == self.run.run_id, output.width().is_none_or(|width| plain <= width)) {
+        let width = output.width().unwrap_or(USUAL_WIDTH);
+        match (is_top, plain <= width) {
             (true, _) => output.line(line),
-            (false, true) => output.line(format!("{line}  {}", output.styled(Style::Dim, &id))),
+            (false, true) => {
+                let prompt = quoted(run, width - plain);
+                output.line(format!("{line}  {}{prompt}", output.styled(Style::Dim, &id)));
+            }
             (false, false) => {
                 output.line(line);
-                output.line(output.styled(Style::Dim, &format!("{below}  {id}")));
+                let prompt = quoted(run, width.saturating_sub(below.width() + 2 + id.width()));
+                output.line(format!("{}{prompt}", output.styled(Style::Dim, &format!("{below}  {id}"))));
             }
         }
-        if let Some(error) = run.error.as_ref().filter(|_| run.run_id != self.run.run_id) {
+        if let Some(error) = run.error.as_ref().filter(|error| !is_top && error.code != CANCELLED) {
             let width = output.width().unwrap_or(USUAL_WIDTH).saturating_sub(below.chars().count() + 2);
             let text = first_line(&format!("{} ({})", error.message, error.code), width);
             output.line(format!("{}  {}", output.styled(Style::Dim, below), output.styled(Style::Bad, &text)));

@@ -34,9 +34,14 @@ pub(super) fn show(output: &Output, events: &[Event], status: Status, currency: 
             }
             "provider_fallback" | "turn_reset" => {
                 let text = describe(event, currency).map(|(_, text)| text).unwrap_or_default();
-                let mark = output.styled(Style::Notice, "!");
+                // A call that failed is a step, with the number of its turn; what follows it is not.
+                let (turn, mark) = match (&*event.name, data["turn"].as_u64()) {
+                    ("turn_reset", Some(turn)) => (turn.to_string(), output.styled(Style::Bad, "✗")),
+                    _ => (String::new(), output.styled(Style::Notice, "!")),
+                };
                 for (number, text) in reason(&text, width.saturating_sub(2)).enumerate() {
-                    lines.push(format!("     {} {text}", if number == 0 { mark.as_str() } else { " " }));
+                    let (turn, mark) = if number == 0 { (turn.as_str(), mark.as_str()) } else { ("", " ") };
+                    lines.push(format!("{turn:>3}  {mark} {text}"));
                 }
             }
             _ => {}
