@@ -32,7 +32,7 @@ use crate::{
     cli::Globals,
     clock::SystemClock,
     commands::mcp::endpoint,
-    config,
+    config::{self, Loaded},
     data_dir::{DataDir, Error, ServerFile, UNATTENDED},
     environment,
     exit::CommandError,
@@ -260,13 +260,13 @@ impl Search {
     }
 }
 
-/// Passes when a server could be started with the config in `files`, and the user agreed to what it can do.
-pub(crate) fn usable(files: &[PathBuf], is_found: bool, asking: Asking<'_>) -> Result<(), CommandError> {
+/// The config in `files`, when a server could be started with it and the user agreed to what it can do.
+pub(crate) fn usable(files: &[PathBuf], is_found: bool, asking: Asking<'_>) -> Result<Loaded, CommandError> {
     let loaded = config::load_files(files)?;
     let given = if is_found { &[] } else { files };
     trust::check(files, &loaded, Origin::of(given, files), asking)?;
     resolve::resolve(&loaded, &crate::Extra::default()).map_err(config::refuse)?;
-    Ok(())
+    Ok(loaded)
 }
 
 /// Waits until no other process starts a server here, which must not take longer than a start does.

@@ -65,7 +65,7 @@ impl Restart {
     pub(crate) async fn perform(self, session: &Session) -> Result<Exit, CommandError> {
         let project = Project::find(&session.globals)?;
         // A server is not stopped for a config that cannot be served.
-        local::usable(&project.shown, session.globals.config.is_empty(), Asking::at(&session.output))?;
+        let loaded = local::usable(&project.shown, session.globals.config.is_empty(), Asking::at(&session.output))?;
         if let Some(server) = server_of(&project.data) {
             server_config::check(&server, &project.files[..1])?;
         }
