@@ -22,7 +22,7 @@ pub(super) fn addresses(config: &Config) -> Vec<Problem> {
     let mut problems = Vec::new();
     if config::listen_address(&config.listen).is_none() {
         let message = format!("{:?} is not an address to listen on", config.listen);
-        let hint = "write IP:PORT or localhost:PORT, such as 127.0.0.1:8787; port 0 takes a free one";
+        let hint = "write IP:PORT or localhost:PORT, such as 127.0.0.1:8787; only `drawloom serve` uses it";
         problems.push(Problem::new(["listen"], message).with_hint(hint));
     }
     let http = &config.tools.http;

@@ -67,7 +67,7 @@ fn every_client_can_be_written_from_nothing_and_is_then_found() {
     insta::assert_snapshot!("found", install(&home, &[]).exits(0).stdout);
     let listed = install(&home, &["--json"]).exits(0).json();
     let listed = listed["clients"].as_array().expect("a list").clone();
-    assert!(listed.len() == CLIENTS.len() && listed.iter().all(|row| row["state"] == "connected"), "{listed:?}");
+    assert!(listed.len() == CLIENTS.len() && listed.iter().all(|row| row["state"] == "configured"), "{listed:?}");
 }
 
 #[test]
@@ -82,14 +82,14 @@ fn a_connection_to_another_project_is_named_and_a_host_that_is_not_here_is_not_c
     let config = std::fs::read_to_string(home.path().join("drawloom.yaml")).expect("a config");
     home.write("other.yaml", &config);
     let listed = install(&home, &["--config", "other.yaml"]).exits(0).stdout;
-    let named = listed.matches("connected to another project: <home>/drawloom.yaml").count();
+    let named = listed.matches("configured for another project: <home>/drawloom.yaml").count();
     assert_eq!(named, 2, "{listed}");
     let shown = install(&home, &["--config", "other.yaml", "--client", "claude"]).exits(0).stdout;
     assert!(shown.contains("replaces its connection to <home>/drawloom.yaml"), "{shown}");
     let settings = install(&home, &["--patience", "77"]).exits(0).stdout;
-    assert!(settings.contains("connected with other settings: args"), "{settings}");
+    assert!(settings.contains("configured with other settings: args"), "{settings}");
     let again = install(&home, &["--config", "other.yaml", "--client", "claude", "--write", "--yes"]).exits(0);
-    assert!(again.stdout.ends_with("Claude Code is connected; restart it to use drawloom.\n"), "{again:?}");
+    assert!(again.stdout.ends_with("Claude Code is configured; restart it to use drawloom.\n"), "{again:?}");
 }
 
 #[test]

@@ -106,11 +106,11 @@ impl State {
 
     fn describe(&self) -> String {
         match self {
-            Self::Absent => "not connected".into(),
-            Self::OtherProject(config) => format!("connected to another project: {config}"),
-            Self::OtherSettings(fields) if fields.is_empty() => "connected with other settings".into(),
-            Self::OtherSettings(fields) => format!("connected with other settings: {}", fields.join(", ")),
-            Self::Same => "connected".into(),
+            Self::Absent => "not configured".into(),
+            Self::OtherProject(config) => format!("configured for another project: {config}"),
+            Self::OtherSettings(fields) if fields.is_empty() => "configured with other settings".into(),
+            Self::OtherSettings(fields) => format!("configured with other settings: {}", fields.join(", ")),
+            Self::Same => "configured".into(),
         }
     }
 }
@@ -289,7 +289,7 @@ impl Install {
                 "client": client.word(), "file": plan.file, "written": plan.state != State::Same,
             })),
             true if plan.state == State::Same => output.line(format!("{name} already has it.")),
-            true if is_found => output.line(format!("{} is connected; restart it to use drawloom.", client.title)),
+            true if is_found => output.line(format!("{} is configured; restart it to use drawloom.", client.title)),
             true => output.line(format!("wrote {name}; {} was not found on this machine", client.title)),
         }
         Ok(Exit::Done)
