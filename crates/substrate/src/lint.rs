@@ -70,7 +70,7 @@ pub(crate) fn agent(config: &AgentConfig, definition: &Definition, inputs: &Inpu
     .collect();
     if !left_empty.is_empty() {
         let gates = left_empty.join(", ");
-        find(Weight::Note, None, format!("agent {name} does not set these keys, which default to none: {gates}"));
+        find(Weight::Note, None, format!("agent {name} does not set {gates}: [] (none) is used, which is fine if that is intended"));
     }
     if config.tools.is_none() {
         find(

@@ -62,7 +62,10 @@ impl Restore {
         }
         let lock = directory.lock("restore").map_err(|error| match error {
             data_dir::Error::InUse { server: Some(_), .. } => {
-                CommandError::from(error).with_hint("run `drawloom stop`, then restore again")
+                CommandError::from(error).with_hint(format!(
+                    "run `drawloom stop`, then `drawloom restore {} --force`, which replaces the runs of this project",
+                    self.file.display()
+                ))
             }
             _ => error.into(),
         })?;
@@ -73,7 +76,7 @@ impl Restore {
             let runs = runs.map_or_else(String::new, |runs| format!(" with {} runs", count(runs)));
             let message = format!("{} already has a store{runs}", directory.path().display());
             return Err(CommandError::usage("not_empty", message)
-                .with_hint("back it up and pass --force to replace it, or pass another --data-dir"));
+                .with_hint("pass --force to replace it; `drawloom backup FILE` first keeps a copy of what it has"));
         }
         let unfinished = drawloom_store::list_unfinished(&self.file).map_err(explain)?;
         let mut cancelled = 0;

@@ -49,7 +49,7 @@ fn validate_shows_findings_and_passes() {
     let ran = home.run(&["validate", "fine.yaml"]).exits(0);
     assert_eq!(
         ran.stdout,
-        "note: fine.yaml:3:14: agent a does not set these keys, which default to none: agents, volumes, hosts\n\
+        "note: fine.yaml:3:14: agent a does not set agents, volumes, hosts: [] (none) is used, which is fine if that is intended\n\
          warning: fine.yaml:3:14: agent a has no `tools` and cannot call any (to silence this, set `tools: []`)\n\
          fine.yaml: no mistakes\n"
     );

@@ -213,12 +213,7 @@ impl Install {
             }));
             return Ok(Exit::Done);
         }
-        if let Some(command) = &command {
-            output.line(format!("{}\n", output.styled(Style::Bold, command)));
-            output.line(format!("is the same as this in {}:\n", plan.file.display()));
-        } else {
-            output.line(format!("In {}:\n", plan.file.display()));
-        }
+        output.line(format!("{} needs this in {}:\n", client.title, plan.file.display()));
         output.line(snippet.trim_end());
         output.line("");
         if server.upstream.is_some() {
@@ -237,6 +232,9 @@ impl Install {
             State::OtherSettings(_) => {
                 output.line(format!("{} changes it there and keeps the rest.", self.write_command(client)));
             }
+        }
+        if let Some(command) = command {
+            output.line(format!("Or run: {}", output.styled(Style::Bold, &command)));
         }
         Ok(Exit::Done)
     }
@@ -266,6 +264,9 @@ impl Install {
                     (mask::masked(&plan.before, client.format), mask::masked(&plan.after, client.format));
                 let diff = TextDiff::from_lines(&before, &after);
                 output.write(&diff.unified_diff().context_radius(3).header(&name, &name).to_string());
+            }
+            if let (State::OtherProject(config), true) = (&plan.state, human) {
+                output.note(format!("this replaces the entry for {config}"));
             }
             if !self.yes && !agreed(session, &format!("Write {name}?"))? {
                 output.note("nothing was written");
