@@ -229,7 +229,8 @@ impl Search {
         // The server of another config is refused later, and not ended.
         let is_changed = server.config == self.config && server_config::is_changed(server);
         // A server is not stopped for a config that cannot be served.
-        if !is_older && !(is_changed && usable(&self.shown, self.is_found, Asking::Never).is_ok()) {
+        let is_wanted = is_older || (is_changed && usable(&self.shown, self.is_found, Asking::Never).is_ok());
+        if !is_wanted {
             return false;
         }
         let address = Address { url: server.url.as_str().into(), ..found.address.clone() };
@@ -311,9 +312,7 @@ impl Search {
             error.hint.into_iter().fold(failure, Failure::with_hint)
         })?;
         let before = self.known.lock().unwrap_or_else(PoisonError::into_inner).replace(found.clone());
-        if before.is_none_or(|before| before.server != found.server)
-            && server_config::is_changed(&found.server)
-        {
+        if before.is_none_or(|before| before.server != found.server) && server_config::is_changed(&found.server) {
             self.note(server_config::warning(&found.server));
         }
         Ok(found.address.clone())

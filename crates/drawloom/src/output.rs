@@ -274,7 +274,9 @@ impl Output {
     /// A table for people.
     pub fn table<const N: usize>(&self, columns: [Column<'_>; N], rows: impl IntoIterator<Item = [Text; N]>) {
         let is_shown = |column: &Column<'_>| self.wide || !column.only_wide;
-        let cells = |row: [Text; N]| columns.iter().zip(row).filter(|(column, _)| is_shown(column)).map(|(_, text)| text).collect();
+        let cells = |row: [Text; N]| {
+            columns.iter().zip(row).filter(|(column, _)| is_shown(column)).map(|(_, text)| text).collect()
+        };
         let rows: Vec<Vec<Text>> = rows.into_iter().map(cells).collect();
         let columns: Vec<Column<'_>> = columns.iter().copied().filter(is_shown).collect();
         let paint = |style: Style, text: &str| self.styled(style, text);

@@ -70,7 +70,11 @@ pub(crate) fn agent(config: &AgentConfig, definition: &Definition, inputs: &Inpu
     .collect();
     if !left_empty.is_empty() {
         let gates = left_empty.join(", ");
-        find(Weight::Note, None, format!("agent {name} does not set {gates}: [] (none) is used, which is fine if that is intended"));
+        find(
+            Weight::Note,
+            None,
+            format!("agent {name} does not set {gates}: [] (none) is used, which is fine if that is intended"),
+        );
     }
     if config.tools.is_none() {
         find(

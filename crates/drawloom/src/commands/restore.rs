@@ -61,12 +61,10 @@ impl Restore {
                 .with_hint("pass --resume to continue them (they may repeat steps), or --cancel to cancel them"));
         }
         let lock = directory.lock("restore").map_err(|error| match error {
-            data_dir::Error::InUse { server: Some(_), .. } => {
-                CommandError::from(error).with_hint(format!(
-                    "run `drawloom stop`, then `drawloom restore {} --force`, which replaces the runs of this project",
-                    self.file.display()
-                ))
-            }
+            data_dir::Error::InUse { server: Some(_), .. } => CommandError::from(error).with_hint(format!(
+                "run `drawloom stop`, then `drawloom restore {} --force`, which replaces the runs of this project",
+                self.file.display()
+            )),
             _ => error.into(),
         })?;
         let store = directory.path().join(drawloom_store::FILE);

@@ -219,13 +219,7 @@ impl Writes<'_> {
     }
 
     /// Removes some of what is over in the space, once in a transaction, and the key's own value when that is over.
-    fn remove_old(
-        &mut self,
-        key: &ValueKey,
-        over: Option<Found>,
-        at: Timestamp,
-        tally: &mut Tally,
-    ) -> Result<()> {
+    fn remove_old(&mut self, key: &ValueKey, over: Option<Found>, at: Timestamp, tally: &mut Tally) -> Result<()> {
         let values = values![key.space.as_str(), at, REMOVED_AT_ONCE];
         let mut old = match tally.sweeps(&key.space) {
             true => self.old.all(values, |row| read_old(row, &key.space))?,

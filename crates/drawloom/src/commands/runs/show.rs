@@ -17,7 +17,10 @@ use crate::{
     cli::Look,
     commands::{
         Session,
-        runs::{Handle, Named, list::{self, Spent}},
+        runs::{
+            Handle, Named,
+            list::{self, Spent},
+        },
     },
     connect::{self, Connection, Executing, Need},
     exit::{CommandError, Exit},

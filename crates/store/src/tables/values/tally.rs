@@ -60,9 +60,9 @@ impl Tally {
 impl Writes<'_> {
     pub(super) fn revisions<'t>(&mut self, tally: &'t mut Tally) -> Result<&'t mut Revisions> {
         if tally.revisions.is_none() {
-            tally.revisions = self.revisions.first(&[], |row| {
-                Ok(Revisions { last: row.get(0)?, indexed: row.get(1)?, is_changed: false })
-            })?;
+            tally.revisions = self
+                .revisions
+                .first(&[], |row| Ok(Revisions { last: row.get(0)?, indexed: row.get(1)?, is_changed: false }))?;
         }
         Ok(tally.revisions.as_mut().expect("the table has one row"))
     }
