@@ -240,7 +240,7 @@ errors! {
         "needs_server": "This needs a server, but the run belongs to a command without one.", "Wait for that command.";
         "no_agent": "Prompts were given without an agent.", "Add --agent.";
         "no_answer": "The command could not ask for confirmation: stdin ended or is not a terminal.", "Pass --yes.";
-        "not_found": "The named item does not exist, or there is nothing to import.", "See the message.";
+        "not_found": "The item does not exist, or the folder contains nothing to import.", "Check the name or the folder in the message.";
         "no_config": "No config was found.", "`drawloom init` writes one.";
         "no_data_dir": "No home directory for the data.", "Pass --data-dir.";
         "no_home": "No home directory for the config of MCP hosts.", "Set HOME.";

@@ -56,7 +56,7 @@ fn is_nested(value: &Value) -> bool {
     }
 }
 
-/// A value that is no list and no map, or an empty one; `indent` is for the lines of a block.
+/// A scalar, an empty list or an empty map; `indent` is for the lines of a block.
 fn single(value: &Value, indent: usize) -> String {
     match value {
         Value::String(text) if is_block(text) => block(text, indent.max(2)),

@@ -22,7 +22,7 @@ fn old_runs_are_pruned_and_a_dry_run_only_says_so() {
     assert!(dry.stdout.starts_with("would delete 2 runs (2 top-level) that ended before 2"), "{dry:?}");
     assert!(dry.stdout.ends_with(" UTC\n"), "{dry:?}");
     assert_eq!(count(&home), 3);
-    // Without a terminal nobody can be asked.
+    // Without a terminal, `prune` cannot ask.
     let refused = home.run(&["prune", "--older-than", "0s"]).exits(3);
     assert!(refused.stderr.contains("would delete 2 runs") && refused.stderr.contains("pass --yes"), "{refused:?}");
     assert_eq!(home.run(&["prune", "--older-than", "0s", "--json"]).exits(3).json()["error"]["code"], "no_answer");

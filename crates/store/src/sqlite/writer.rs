@@ -192,7 +192,7 @@ impl<'c> Writer<'c> {
         (self.is_behind && !self.troubled && self.broken.is_none()).then_some(QUIET)
     }
 
-    /// Brings the index a step closer to the values. A failure is noted, and met again by whoever searches.
+    /// Indexes one batch of values. On failure the index stays behind, and the next search tries again and reports the error.
     fn index_some(&mut self) {
         _ = self.index();
     }
@@ -216,7 +216,7 @@ impl<'c> Writer<'c> {
     fn transact_index(&mut self) -> Result<(), Error> {
         self.transactions.begin()?;
         if self.writes.boots.owner()? != self.shared.epoch {
-            // Whoever owns it sees to it.
+            // Another process owns the store now, and updates the index.
             self.transactions.roll_back()?;
             (self.is_behind, self.unindexed) = (false, 0);
             return Ok(());
