@@ -28,6 +28,18 @@ named! {
         MemoryRead = "memory:read",
         /// Change the same memory.
         MemoryWrite = "memory:write",
+        /// Read channels: one's own, and those of agents and the tenant; take and acknowledge their messages.
+        ChannelRead = "channel:read",
+        /// Publish to the same channels.
+        ChannelPublish = "channel:publish",
+        /// Read evaluations of runs one may see, and of definitions.
+        EvaluationsRead = "evaluations:read",
+        /// Submit evaluations of runs one may see.
+        EvaluationsWrite = "evaluations:write",
+        /// Read definitions of agents, skills, channels and volumes.
+        DefinitionsRead = "definitions:read",
+        /// Create, change and retire definitions; purge channels.
+        DefinitionsWrite = "definitions:write",
     }
 }
 
@@ -68,7 +80,7 @@ impl Caller {
             Scope::Admin => true,
             Scope::Tenant => scope != Scope::Admin,
             Scope::RunsReadAll => matches!(scope, Scope::RunsReadAll | Scope::RunsRead),
-            Scope::RunsCreate | Scope::RunsRead | Scope::MemoryRead | Scope::MemoryWrite => *held == scope,
+            _ => *held == scope,
         })
     }
 

@@ -74,6 +74,9 @@ pub struct Definition {
     /// Gate: skills it may load, each with its description.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub skills: BTreeMap<String, String>,
+    /// Further gates by name, each with what it allows: exact names or `prefix*`. Absent means none.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub gates: BTreeMap<String, Vec<String>>,
     /// The models it may ask, by the caller's user tier. Without user tiers it is `provider` and `model` alone.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub choices: BTreeMap<String, Choice>,
@@ -108,6 +111,16 @@ pub const DEFAULT_USER_TIER: &str = "default";
 impl Definition {
     pub fn digest(&self) -> Digest {
         Digest::of(&serde_json::to_vec(self).expect("a definition has only text keys"))
+    }
+
+    /// What one of `gates` allows.
+    pub fn gate(&self, gate: &str) -> &[String] {
+        self.gates.get(gate).map_or(&[], Vec::as_slice)
+    }
+
+    /// Whether one of `gates` allows `name`.
+    pub fn allows(&self, gate: &str, name: &str) -> bool {
+        self.gate(gate).iter().any(|pattern| matches(pattern, name))
     }
 
     /// Whether the gate `agents` lets it spawn `name`.

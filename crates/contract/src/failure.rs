@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::redact::Texts;
+use crate::{redact::Texts, time::NoEntropy};
 
 /// What a failure means for the caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -99,5 +99,25 @@ impl RunError {
     pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
+    }
+}
+
+impl Explain for NoEntropy {
+    fn kind(&self) -> FailureKind {
+        FailureKind::Unavailable
+    }
+
+    fn code(&self) -> &'static str {
+        "no_entropy"
+    }
+
+    fn hint(&self) -> Option<String> {
+        Some("allow the getrandom system call, or make /dev/urandom readable".into())
+    }
+}
+
+impl From<NoEntropy> for Failure {
+    fn from(error: NoEntropy) -> Self {
+        Self::of(&error)
     }
 }

@@ -1,25 +1,21 @@
-//! The words of Drawloom: ids, domain types, records, seams and failure kinds. Nothing here does I/O.
+//! The words of Drawloom: domain types, records, seams and failure kinds. Nothing here does I/O.
 
 pub mod caller;
 pub mod choice;
 pub mod definition;
 pub mod executor;
 pub mod failure;
-pub mod ids;
 pub mod journal;
 pub mod limits;
 pub mod log;
 pub mod message;
 pub mod model;
-pub mod money;
 mod named;
 pub mod once;
 pub mod record;
 pub mod retention;
 pub mod run;
 pub mod runs;
-pub mod suggest;
-pub mod time;
 pub mod tool;
 pub mod usage;
 pub mod values;
@@ -27,5 +23,6 @@ pub mod view;
 pub mod wait;
 
 pub use drawloom_redact as redact;
+pub use drawloom_units::{ids, money, suggest, time};
 
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -248,6 +248,7 @@ impl Resolving<'_> {
             sampling: self.config.sampling.clone(),
             hosts: self.config.hosts.clone().unwrap_or_default(),
             memory_scopes: self.memory_scopes(),
+            gates: BTreeMap::new(),
             skills: self.inputs.skills.allowed(&skills),
             choices,
         })

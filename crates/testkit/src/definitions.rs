@@ -28,6 +28,7 @@ pub fn definition(name: &str, provider: &str, model: &str) -> Definition {
         sampling: Sampling::default(),
         hosts: Vec::new(),
         memory_scopes: Vec::new(),
+        gates: BTreeMap::new(),
         skills: BTreeMap::new(),
         choices: BTreeMap::new(),
     }

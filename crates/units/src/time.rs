@@ -6,8 +6,6 @@ use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::failure::{Explain, Failure, FailureKind};
-
 /// Milliseconds since 1970 in UTC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
@@ -132,24 +130,4 @@ pub trait Entropy: Send + Sync {
 #[error("cannot get random bytes from the operating system: {reason}")]
 pub struct NoEntropy {
     pub reason: String,
-}
-
-impl Explain for NoEntropy {
-    fn kind(&self) -> FailureKind {
-        FailureKind::Unavailable
-    }
-
-    fn code(&self) -> &'static str {
-        "no_entropy"
-    }
-
-    fn hint(&self) -> Option<String> {
-        Some("allow the getrandom system call, or make /dev/urandom readable".into())
-    }
-}
-
-impl From<NoEntropy> for Failure {
-    fn from(error: NoEntropy) -> Self {
-        Self::of(&error)
-    }
 }

@@ -1,0 +1,7 @@
+//! Plain values that everything else is made of: ids, times, money, and the nearest known name. The others use them as
+//! `contract::ids` and so on.
+
+pub mod ids;
+pub mod money;
+pub mod suggest;
+pub mod time;
