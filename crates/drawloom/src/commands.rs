@@ -83,6 +83,7 @@ pub fn main() -> ExitCode {
             Ok(Exit::Done)
         }
     };
+    logging::flush();
     match ended {
         Ok(exit) => exit.into(),
         Err(error) => {

@@ -1,12 +1,19 @@
 //! Logs go to stderr; `--log` or `DRAWLOOM_LOG` says which. Every line passes the redactor.
 
+mod json;
+mod lines;
+
 use std::{
-    io::{self, IsTerminal as _, Write},
+    io::{self, IsTerminal as _, Stderr, Write},
     sync::{Arc, LazyLock, PoisonError, RwLock},
 };
 
 use drawloom_contract::redact::Redactor;
+use tracing::{Level, Metadata};
 use tracing_subscriber::{EnvFilter, fmt::MakeWriter, layer::SubscriberExt as _, util::SubscriberInitExt as _};
+
+use json::Json;
+use lines::Lines;
 
 use crate::{
     environment,
@@ -30,6 +37,9 @@ pub enum LogFormat {
 static REDACTOR: LazyLock<RwLock<Arc<Redactor>>> =
     LazyLock::new(|| RwLock::new(Arc::new(Redactor::new(environment::secret_values()))));
 
+/// The lines of this process.
+static LINES: LazyLock<Arc<Lines<Stderr>>> = LazyLock::new(|| Lines::new(io::stderr()));
+
 /// Starts logging what `filter` lets through.
 pub(crate) fn start(filter: &str, format: LogFormat, look: Appearance) -> Result<(), CommandError> {
     // What the MCP library says of every message is logged only when it is asked for by name; ends of connections we tell ourselves.
@@ -52,14 +62,28 @@ pub(crate) fn start(filter: &str, format: LogFormat, look: Appearance) -> Result
         Colour::Always => true,
         Colour::Never => false,
     };
-    let lines = tracing_subscriber::fmt::layer().with_writer(Masked(io::stderr));
     let registry = tracing_subscriber::registry().with(filter);
     // A test process may have logs of its own; they stay.
     drop(match json {
-        true => registry.with(lines.json().flatten_event(true)).try_init(),
-        false => registry.with(lines.with_target(false).with_ansi(colour)).try_init(),
+        true => registry.with(Json(LINES.clone())).try_init(),
+        false => {
+            let text = tracing_subscriber::fmt::layer().with_target(false).with_ansi(colour);
+            registry.with(text.with_writer(Text(LINES.clone()))).try_init()
+        }
     });
     Ok(())
+}
+
+/// Lets a thread write the lines from now on, for a process that logs much. Its owner calls [`flush`] before it ends.
+pub(crate) fn write_in_background() {
+    if let Err(error) = LINES.write_in_background() {
+        tracing::warn!(%error, "no thread for log lines; each is written where it is logged");
+    }
+}
+
+/// Writes the lines that wait.
+pub(crate) fn flush() {
+    LINES.flush();
 }
 
 /// Masks these values too, from now on.
@@ -71,39 +95,40 @@ pub(crate) fn mask_also(values: impl IntoIterator<Item = String>) {
 /// The text without the secrets that are known by now.
 pub(crate) fn masked(text: &str) -> String {
     let mut text = text.to_owned();
-    REDACTOR.read().unwrap_or_else(PoisonError::into_inner).mask(&mut text);
+    redactor().mask(&mut text);
     text
 }
 
-/// Writes lines without their secrets.
-struct Masked<W>(W);
+fn redactor() -> Arc<Redactor> {
+    REDACTOR.read().unwrap_or_else(PoisonError::into_inner).clone()
+}
 
-impl<'a, W: MakeWriter<'a>> MakeWriter<'a> for Masked<W> {
-    type Writer = MaskedWriter<W::Writer>;
+/// Passes on lines for people.
+struct Text<W>(Arc<Lines<W>>);
+
+impl<'a, W: Write + Send + 'static> MakeWriter<'a> for Text<W> {
+    type Writer = TextWriter<'a, W>;
 
     fn make_writer(&'a self) -> Self::Writer {
-        MaskedWriter(self.0.make_writer())
+        TextWriter(&self.0, Level::WARN)
+    }
+
+    fn make_writer_for(&'a self, metadata: &Metadata<'_>) -> Self::Writer {
+        TextWriter(&self.0, *metadata.level())
     }
 }
 
-struct MaskedWriter<W>(W);
+struct TextWriter<'a, W>(&'a Lines<W>, Level);
 
-impl<W: Write> Write for MaskedWriter<W> {
+impl<W: Write + Send + 'static> Write for TextWriter<'_, W> {
     /// The layer writes an event in one piece.
     fn write(&mut self, piece: &[u8]) -> io::Result<usize> {
-        let redactor = REDACTOR.read().unwrap_or_else(PoisonError::into_inner).clone();
-        let mut line = String::from_utf8_lossy(piece).into_owned();
-        redactor.mask(&mut line);
-        // A key that goes to the end of the text takes the end of the line with it.
-        if piece.ends_with(b"\n") && !line.ends_with('\n') {
-            line.push('\n');
-        }
-        self.0.write_all(line.as_bytes())?;
+        self.0.add(self.1, &String::from_utf8_lossy(piece));
         Ok(piece.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.0.flush()
+        Ok(())
     }
 }
 
@@ -130,13 +155,13 @@ mod tests {
     #[test]
     fn a_key_in_an_error_does_not_reach_the_log() {
         let kept = Kept::default();
-        let (text, json) = (kept.clone(), kept.clone());
+        let lines = Lines::new(kept.clone());
         let key = format!("sk-ant-{}", "a1".repeat(20));
         let quoted = "a \"quoted\" secret";
         mask_also([quoted.to_owned()]);
         let layers = tracing_subscriber::registry()
-            .with(tracing_subscriber::fmt::layer().with_writer(Masked(move || text.clone())))
-            .with(tracing_subscriber::fmt::layer().json().with_writer(Masked(move || json.clone())));
+            .with(tracing_subscriber::fmt::layer().with_writer(Text(lines.clone())))
+            .with(Json(lines));
         tracing::subscriber::with_default(layers, || {
             tracing::error!(error = %format!("the provider said {key} is wrong"), "a call failed");
             tracing::error!(error = quoted, "so did another");

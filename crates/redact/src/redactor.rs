@@ -6,7 +6,7 @@ use std::{
     sync::{LazyLock, OnceLock},
 };
 
-use aho_corasick::AhoCorasick;
+use aho_corasick::{AhoCorasick, MatchKind};
 use regex::Regex;
 
 use crate::{
@@ -76,14 +76,24 @@ static SHAPES: [Shape; 10] = [
     Shape::new(&["-----BEGIN"], r"-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|\z)"),
 ];
 
-/// Finds the hints of all shapes in one quick scan, which most texts pass.
-static HINTS: LazyLock<AhoCorasick> =
-    LazyLock::new(|| AhoCorasick::new(SHAPES.iter().flat_map(|shape| shape.hints)).expect("constant literals"));
+fn all_hints() -> impl Iterator<Item = &'static &'static str> {
+    SHAPES.iter().flat_map(|shape| shape.hints)
+}
+
+/// Says in one quick scan whether a text has a hint, which few have. Of the kinds of matches, only this one is searched for with
+/// vector instructions.
+static ANY_HINT: LazyLock<AhoCorasick> = LazyLock::new(|| {
+    let quick = AhoCorasick::builder().match_kind(MatchKind::LeftmostFirst).build(all_hints());
+    quick.expect("constant literals")
+});
+
+/// Finds all hints of a text.
+static HINTS: LazyLock<AhoCorasick> = LazyLock::new(|| AhoCorasick::new(all_hints()).expect("constant literals"));
 
 /// The shapes of which `text` has a hint.
 fn hinted(text: &str) -> impl Iterator<Item = &'static Shape> + use<> {
     let mut found = [false; SHAPES.len()];
-    if HINTS.is_match(text) {
+    if ANY_HINT.is_match(text) {
         let owners: Vec<usize> = SHAPES
             .iter()
             .enumerate()
@@ -119,7 +129,7 @@ impl Redactor {
         let longest_spaced = spaced.map(String::len).max().unwrap_or(0);
         let build = |literals: &[String]| {
             AhoCorasick::builder()
-                .match_kind(aho_corasick::MatchKind::LeftmostLongest)
+                .match_kind(MatchKind::LeftmostLongest)
                 .build(literals)
                 .expect("literals within the automaton's size")
         };
@@ -187,6 +197,11 @@ impl Redactor {
         }
         masked.push_str(text.get(at..part.end).unwrap_or_default());
         masked
+    }
+
+    /// Whether [`Redactor::mask`] could find something in `text`: a quick scan that may say yes where there is nothing.
+    pub fn suspects(&self, text: &str) -> bool {
+        self.known.as_ref().is_some_and(|known| known.is_match(text)) || ANY_HINT.is_match(text)
     }
 
     /// Masks the secrets in `text`; says whether there were any.

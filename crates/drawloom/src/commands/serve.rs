@@ -14,7 +14,7 @@ use crate::{
     config,
     data_dir::{self, Lock, UNATTENDED},
     exit::{CommandError, Exit},
-    local,
+    local, logging,
     output::{Format, Style},
     parts::{Parts, Surface, has_token},
     project::Project,
@@ -71,6 +71,7 @@ impl Serve {
             },
         };
         raise_open_files();
+        logging::write_in_background();
         // A server that was started by hand without any token is open to this machine, as its operator chose.
         let wants_token = self.own_session || has_token(&loaded);
         let own_token = wants_token.then(|| lock.token(&SystemEntropy::default())).transpose()?;
