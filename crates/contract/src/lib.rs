@@ -5,6 +5,7 @@ pub mod choice;
 pub mod definition;
 pub mod executor;
 pub mod failure;
+pub mod gate;
 pub mod journal;
 pub mod limits;
 pub mod log;

@@ -6,6 +6,7 @@ use drawloom_contract::{
     choice::{Choice, ModelName},
     definition::{DEFAULT_USER_TIER, Definition, Definitions, MemoryScope, Teammate},
     executor::MODEL,
+    gate::Gate,
     ids::{AgentName, Tenant},
     money::Amount,
 };
@@ -52,6 +53,8 @@ pub struct Inputs<'a> {
     pub executors: &'a [String],
     /// The names of all tools.
     pub tools: &'a [String],
+    /// The gates of those tools that have one, on or off, by name.
+    pub gates: &'a BTreeMap<String, Gate>,
     /// Tools that there are but that the operator has left off, each with what turns it on.
     pub off: &'a BTreeMap<String, String>,
     /// The names under `mcp_servers`: tools of theirs are `mcp__NAME__TOOL`, and which there are is not known yet.
@@ -93,7 +96,7 @@ impl Catalog {
         findings.extend(catalog.introduce());
         let all = catalog.agents.iter().map(|(name, definition)| (name.as_str(), &**definition)).collect();
         findings.extend(lint::together(&all));
-        findings.extend(lint::volumes(&all, inputs.volumes));
+        findings.extend(lint::volumes(&all, inputs));
         (catalog, findings, problems)
     }
 

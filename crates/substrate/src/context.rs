@@ -25,6 +25,7 @@ const NAME: &str = "Context";
 
 pub(crate) const TOOL: StoreTool = StoreTool {
     name: NAME,
+    gate: None,
     make: |parts| {
         let (reader, clock, tools) = (parts.reader.clone(), parts.clock.clone(), parts.tools.clone());
         Arc::new(Context { reader, clock, tools })

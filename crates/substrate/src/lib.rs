@@ -21,7 +21,7 @@ mod volumes;
 pub use agents::{AgentConfig, Budget, ModelChoice};
 pub use catalog::{Catalog, Inputs, PROMPT_FILE_LIMIT};
 pub use hint::did_you_mean;
-pub use lint::{Finding, Weight};
+pub use lint::{Finding, Weight, agent as lint};
 pub use problem::Problem;
 pub use skills::{SKILL_FILE, SKILL_FILE_LIMIT, SKILL_LIMIT, Skill, SkillTable, SkillTool, SkillsConfig, frontmatter};
 pub use store_tools::{STORE_TOOLS, StoreParts, StoreTool};

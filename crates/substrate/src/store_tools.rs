@@ -1,9 +1,9 @@
-//! Tools that need the store. Their names are known before it is open, for lint and for the check of `tools`; their instances
-//! are made afterwards.
+//! Tools that need the store. Their names and gates are known before it is open, for lint and for the check of `tools`; their
+//! instances are made afterwards.
 
 use std::sync::Arc;
 
-use drawloom_contract::{journal::RunReader, time::Clock, tool::Tool};
+use drawloom_contract::{gate::Gate, journal::RunReader, time::Clock, tool::Tool};
 
 use crate::{
     artifacts::{self, Artifacts},
@@ -23,6 +23,8 @@ pub struct StoreParts {
 
 pub struct StoreTool {
     pub name: &'static str,
+    /// What an agent must be given before the tool is of any use to it.
+    pub gate: Option<Gate>,
     pub make: fn(&StoreParts) -> Arc<dyn Tool>,
 }
 

@@ -252,9 +252,9 @@ fn tools(loaded: &Loaded, resolved: &Resolved, definition: &Definition) -> (Vec<
         }
     }
     for tool in STORE_TOOLS.iter().filter(|tool| lists(tool.name)) {
-        match tool.name == "Memory" && definition.memory_scopes.is_empty() {
-            true => withheld.push((tool.name.to_owned(), "the gate `memory_scopes` is empty".to_owned())),
-            false => offered.push(tool.name.to_owned()),
+        match tool.gate.map_or(Ok(()), |gate| gate.check(tool.name, gates)) {
+            Ok(()) => offered.push(tool.name.to_owned()),
+            Err(why) => withheld.push((tool.name.to_owned(), why)),
         }
     }
     for off in drawloom_tools::off(&loaded.config.tools)
