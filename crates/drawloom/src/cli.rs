@@ -146,6 +146,9 @@ pub enum Command {
     /// Read and change the memory of agents and users
     #[command(subcommand, after_help = commands::memory::HELP)]
     Memory(commands::memory::Memory),
+    /// Submit and compare evaluations of runs
+    #[command(subcommand, after_help = commands::evaluations::HELP)]
+    Evaluations(commands::evaluations::Evaluations),
     /// Re-run recorded decisions offline and report differences
     Replay(commands::replay::Replay),
     /// List and show agents

@@ -37,6 +37,7 @@ use drawloom_store::{Found, Opened, Previous, Store};
 use drawloom_substrate::{
     STORE_TOOLS, StoreParts, Weight,
     artifacts::Artifacts,
+    evaluations::{EvaluationParts, Evaluations, WithoutVersions},
     memory::{Memory, MemoryParts},
 };
 use drawloom_wire::request::Request;
@@ -145,9 +146,18 @@ pub async fn start(parts: Parts) -> Result<Running, CommandError> {
         clock: parts.clock.clone(),
         redactor: redactor.clone(),
     });
+    let evaluations = Evaluations::new(EvaluationParts {
+        values: values.clone(),
+        runs: store.clone(),
+        lineage: Arc::new(WithoutVersions(parts.resolved.catalog.clone())),
+        clock: parts.clock.clone(),
+        entropy: parts.entropy.clone(),
+        redactor: redactor.clone(),
+    });
     let store_parts = StoreParts {
         memory: memory.clone(),
         artifacts: Artifacts::new(values.clone(), parts.clock.clone()),
+        evaluations: evaluations.clone(),
         reader: reader.clone(),
         clock: parts.clock.clone(),
         tools: parts.resolved.tools.clone(),
@@ -195,6 +205,7 @@ pub async fn start(parts: Parts) -> Result<Running, CommandError> {
         retention: store.clone(),
         values: store.clone(),
         memory,
+        evaluations,
         answers: store.clone(),
         operations: parts.operations,
         tables,

@@ -1,6 +1,6 @@
 //! The agents of the config, resolved: every name in them exists, every default is filled in.
 
-use std::{collections::BTreeMap, fs::File, io::Read as _, sync::Arc};
+use std::{collections::{BTreeMap, BTreeSet}, fs::File, io::Read as _, sync::Arc};
 
 use drawloom_contract::{
     choice::{Choice, ModelName},
@@ -13,6 +13,7 @@ use drawloom_contract::{
 
 use crate::{
     agents::{AgentConfig, ModelChoice},
+    evaluations::EVALUATION_SCOPES,
     hint::did_you_mean,
     lint::{self, Finding},
     memory,
@@ -251,7 +252,7 @@ impl Resolving<'_> {
             sampling: self.config.sampling.clone(),
             hosts: self.config.hosts.clone().unwrap_or_default(),
             memory_scopes: self.memory_scopes(),
-            gates: BTreeMap::new(),
+            gates: self.gates(),
             skills: self.inputs.skills.allowed(&skills),
             choices,
         })
@@ -434,6 +435,15 @@ impl Resolving<'_> {
             }
         }
         scopes
+    }
+
+    /// The further gates that are not empty, by name.
+    fn gates(&self) -> BTreeMap<String, Vec<String>> {
+        let scopes = self.config.evaluation_scopes.iter().flatten().map(|scope| scope.as_str().to_owned());
+        let scopes: BTreeSet<String> = scopes.collect();
+        let gates = [(EVALUATION_SCOPES, scopes)];
+        let gates = gates.into_iter().filter(|(_, names)| !names.is_empty());
+        gates.map(|(gate, names)| (gate.to_owned(), names.into_iter().collect())).collect()
     }
 
     fn volumes(&mut self) -> Vec<String> {

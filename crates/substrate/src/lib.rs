@@ -1,4 +1,4 @@
-//! Who may touch what: agent definitions, their gates, lint, skills, volumes; memory, artifacts, and what a run may know about itself.
+//! Who may touch what: agent definitions, their gates, lint, skills, volumes; memory, artifacts, evaluations, and what a run may know about itself.
 //!
 //! Config comes in, decisions go out. The catalog answers which agents there are and what each may use; the volume table
 //! answers which directory a path belongs to. File I/O inside a volume is done by tools alone, through the handle that
@@ -8,6 +8,7 @@ mod agents;
 pub mod artifacts;
 mod catalog;
 mod context;
+pub mod evaluations;
 pub mod excerpt;
 mod hint;
 mod lint;

@@ -8,6 +8,7 @@ use drawloom_contract::{gate::Gate, journal::RunReader, time::Clock, tool::Tool}
 use crate::{
     artifacts::{self, Artifacts},
     context,
+    evaluations::{self, Evaluations},
     memory::{self, Memory},
 };
 
@@ -15,6 +16,7 @@ use crate::{
 pub struct StoreParts {
     pub memory: Arc<Memory>,
     pub artifacts: Artifacts,
+    pub evaluations: Arc<Evaluations>,
     pub reader: Arc<dyn RunReader>,
     pub clock: Arc<dyn Clock>,
     /// The tools that need no store.
@@ -29,4 +31,4 @@ pub struct StoreTool {
 }
 
 /// Every tool that needs the store.
-pub static STORE_TOOLS: &[StoreTool] = &[memory::TOOL, artifacts::TOOL, context::TOOL];
+pub static STORE_TOOLS: &[StoreTool] = &[memory::TOOL, artifacts::TOOL, evaluations::TOOL, context::TOOL];

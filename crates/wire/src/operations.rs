@@ -38,6 +38,12 @@ macro_rules! operations {
                 import_memory::ImportMemory,
                 watch_memory::WatchMemory,
             }
+            evaluations {
+                submit_evaluation::SubmitEvaluation,
+                get_evaluation::GetEvaluation,
+                list_evaluations::ListEvaluations,
+                aggregate_evaluations::AggregateEvaluations,
+            }
             agents {
                 list_agents::ListAgents,
             }

@@ -210,6 +210,35 @@ Examples:
   drawloom memory import agent.jsonl --agent reviewer   write them into an agent's memory",
     ),
     (
+        "drawloom evaluations list",
+        "\
+Examples:
+  drawloom evaluations list last               list the evaluations of the newest run
+  drawloom evaluations list last --latest      list only the newest of each tag
+  drawloom evaluations list --def reviewer     list those of all runs of the agent's current definition",
+    ),
+    (
+        "drawloom evaluations show",
+        "\
+Examples:
+  drawloom evaluations show last --tag style   show the newest evaluation with this tag
+  drawloom evaluations show e_… --json         show one by its id, as JSON",
+    ),
+    (
+        "drawloom evaluations submit",
+        "\
+Examples:
+  drawloom evaluations submit last 0.9                            evaluate the newest run
+  drawloom evaluations submit last 0.8 -d style=0.7 --tag first   with a dimension and a tag",
+    ),
+    (
+        "drawloom evaluations stats",
+        "\
+Examples:
+  drawloom evaluations stats reviewer          compare the versions of an agent
+  drawloom evaluations stats --def reviewer    show its current definition only",
+    ),
+    (
         "drawloom replay",
         "\
 Examples:

@@ -22,6 +22,9 @@ fn input(name: &str, run: RunId, batch: &Value) -> Value {
         "get_run" | "follow_run" | "cancel_run" | "replay_run" | "read_artifact" | "list_artifacts" => {
             json!({"run_id": run})
         }
+        "submit_evaluation" => json!({"run_id": run, "score": 0.5, "tag": "one"}),
+        "list_evaluations" => json!({"run_id": run}),
+        "aggregate_evaluations" => json!({"agent": "quick"}),
         "get_artifact" => json!({"run_id": run, "name": "notes/one.md"}),
         "get_batch" | "cancel_batch" => json!({"batch_id": batch}),
         "prune_runs" => json!({"older_than_seconds": 60}),
@@ -177,9 +180,14 @@ async fn the_client_reaches_every_operation() {
     let run = client.call(&SpawnRun::new("quick".parse().expect("a name"), "go")).await.expect("it runs");
     let batch = server.post("/v1/runs:batch", json!({"spawns": [{"agent": "quick", "prompt": "go"}]})).await;
     keep(&server, run.run_id, "notes/one.md", "a note").await;
+    let evaluated = server.post(&format!("/v1/runs/{}/evaluations", run.run_id), json!({"score": 1})).await;
     for served in server.app.operations().iter() {
         let description = served.card().description;
-        let answer = client.call_json(&description, input(description.name, run.run_id, &batch.body["batch_id"])).await;
+        let input = match description.name {
+            "get_evaluation" => json!({"eval_id": evaluated.body["eval_id"]}),
+            name => input(name, run.run_id, &batch.body["batch_id"]),
+        };
+        let answer = client.call_json(&description, input).await;
         assert!(answer.is_ok(), "{}: {answer:?}", description.name);
     }
     let nothing = json!({"agent": "quick"});

@@ -23,7 +23,10 @@ use drawloom_server::{
     config::PrincipalConfig,
     serve,
 };
-use drawloom_substrate::memory::{Memory, MemoryConfig, MemoryParts, Search, Terms};
+use drawloom_substrate::{
+    evaluations::{EvaluationParts, Evaluations, WithoutVersions},
+    memory::{Memory, MemoryConfig, MemoryParts, Search, Terms},
+};
 use drawloom_wire::{
     client::Client,
     models::{ListedModel, ModelList},
@@ -115,6 +118,9 @@ impl Models for OneModel {
         }
     }
 }
+
+/// What bob may do: everything with what is his own.
+const BOB: [Scope; 4] = [Scope::RunsCreate, Scope::RunsRead, Scope::EvaluationsRead, Scope::EvaluationsWrite];
 
 /// A search of memory that finds nothing: the store's own is tested with the store.
 struct NoIndex;
@@ -251,8 +257,8 @@ impl Setup {
             vec![
                 principal("ann", "default", &all),
                 principal("idle", "default", &[]),
-                principal("bob", "default", &[Scope::RunsCreate, Scope::RunsRead]),
-                principal("auditor", "default", &[Scope::RunsReadAll]),
+                principal("bob", "default", &BOB),
+                principal("auditor", "default", &[Scope::RunsReadAll, Scope::EvaluationsRead]),
                 principal("eve", "other", &all),
             ]
         } else {
@@ -268,6 +274,14 @@ impl Setup {
                 values: memory.clone(),
                 search: Arc::new(NoIndex),
                 clock: clock.clone(),
+                redactor: redactor.clone(),
+            }),
+            evaluations: Evaluations::new(EvaluationParts {
+                values: memory.clone(),
+                runs: Arc::new(fake.clone()),
+                lineage: Arc::new(WithoutVersions(Arc::new(fake.clone()))),
+                clock: clock.clone(),
+                entropy: Arc::new(Zeros),
                 redactor: redactor.clone(),
             }),
             runs: Arc::new(fake.clone()),

@@ -30,6 +30,9 @@ async fn routes(server: &Server) -> Vec<Route> {
     let run = server.fake.run_ids()[0];
     let batch = answer.body["batch_id"].as_str().expect("a batch").to_owned();
     keep(server, run, "notes/one.md", "a note").await;
+    let path = format!("/v1/runs/{run}/evaluations");
+    let evaluated = server.send(Method::Post, &path, &[ANN], Some(br#"{"score": 0.5, "tag": "walk"}"#)).await;
+    let evaluation = evaluated.body["eval_id"].as_str().expect("an evaluation").to_owned();
     let mut routes = Vec::new();
     for served in server.app.operations().iter() {
         let entry = served.entry();
@@ -42,6 +45,7 @@ async fn routes(server: &Server) -> Vec<Route> {
                 .replace("{user_id}", "ann")
                 .replace("{batch_id}", &batch)
                 .replace("{scope}", "user")
+                .replace("{eval_id}", &evaluation)
                 .replace("{key...}", "notes/one")
                 .replace("{name...}", "notes/one.md");
             let in_path: Vec<_> = route.parameters().collect();
@@ -72,6 +76,14 @@ impl Route {
     /// Whether its path has the id of something of ann's. Keys of memory are names that everybody can have.
     fn names_a_thing(&self) -> bool {
         self.route.parameters().any(|name| !["user_id", "scope", "key"].contains(&name))
+    }
+
+    /// A body with what the operation cannot do without.
+    fn body(&self) -> &'static [u8] {
+        match self.card.name() {
+            "submit_evaluation" => br#"{"score": 0.5}"#,
+            _ => b"{}",
+        }
     }
 
     fn name(&self) -> String {
@@ -113,8 +125,8 @@ async fn a_foreign_tenants_things_are_not_there() {
     let run = server.fake.run_ids()[0].to_string();
     for route in routes {
         let names_a_thing = route.names_a_thing();
-        let mine = route.send(&server, "ann-token", "", b"{}").await;
-        let hers = route.send(&server, "eve-token", "", b"{}").await;
+        let mine = route.send(&server, "ann-token", "", route.body()).await;
+        let hers = route.send(&server, "eve-token", "", route.body()).await;
         if names_a_thing {
             assert_eq!(mine.status, 200, "{}: {}", route.name(), mine.body);
             assert_eq!(hers.status, 404, "{}: {}", route.name(), hers.body);
@@ -132,8 +144,8 @@ async fn another_subjects_things_are_not_there_and_a_token_that_reads_all_sees_t
     let run = server.fake.run_ids()[0].to_string();
     for route in routes {
         let names_a_thing = route.names_a_thing();
-        let his = route.send(&server, "bob-token", "", b"{}").await;
-        let seen = route.send(&server, "auditor-token", "", b"{}").await;
+        let his = route.send(&server, "bob-token", "", route.body()).await;
+        let seen = route.send(&server, "auditor-token", "", route.body()).await;
         assert!(!his.body.to_string().contains(&run), "{}: {}", route.name(), his.body);
         if names_a_thing {
             assert_eq!(his.status, 404, "{}: {}", route.name(), his.body);
