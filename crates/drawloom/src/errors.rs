@@ -96,10 +96,12 @@ errors! {
         "bad_header": "A header contains characters that are not text.", "Send plain text.";
         "bad_key": "A memory key is empty or too long, or contains a control character or a secret.", "Use a key of 1 to 512 bytes.";
         "bad_limit": "The limit of a list in memory is out of range.", "Use 1 to 10,000 entries.";
+        "bad_name": "A tag or the name of a dimension is empty or too long, or contains a control character or a secret.", "Use 1 to 128 bytes.";
         "bad_path": "The URL path cannot be decoded.", "Check its percent-encoding.";
         "bad_pattern": "The search pattern is not a valid regular expression.", "Escape characters such as ( [ * + ? with a backslash.";
         "bad_query": "The query string cannot be decoded.", "Check its percent-encoding.";
         "bad_range": "The line or byte is beyond the end of the text.", "The message says how long it is.";
+        "bad_score": "A score is not a number from 0 to 1.", "Divide it by the highest score that can be reached.";
         "bad_time": "A time is not in RFC 3339 format.", "Write it like 2026-11-16T09:30:00Z.";
         "bad_ttl": "The time to live is zero, or longer than the config allows.", "Use a shorter time, or raise `memory.max_ttl_seconds`.";
         "bad_value": "A value is not one of the allowed ones.", "The message lists them.";
@@ -115,7 +117,7 @@ errors! {
         "insufficient_scope": "The token lacks a scope.", "Add the scope to the principal, or use another token.";
         "invalid_json": "The body is not valid JSON.", "The message says where.";
         "invalid_request": "The request is invalid.", "`problems` lists each error with its place.";
-        "key_busy": "A memory key is changed by others all the time.", "Retry.";
+        "key_busy": "A memory key or an evaluation is changed by others all the time.", "Retry.";
         "missing_key": "A required field is missing.", "Add it.";
         "more_problems": "The list of problems is cut.", "Fix these first.";
         "artifact_too_large": "The artifact does not fit into the answer.", "Read it in parts with read_artifact.";
@@ -139,6 +141,8 @@ errors! {
         "too_short": "A text or list is too short.", "The message says the limit.";
         "too_many_answers": "Too many large responses are waiting to be read.", "Retry later. If `retryable` is false, the request was carried out: read its result with GET.";
         "too_many_bodies": "Too many large requests at once.", "Retry later.";
+        "too_many_dimensions": "An evaluation has too many dimensions.", "Combine some of them.";
+        "too_many_evaluations": "The run has too many evaluations, or they are too large together.", "Submit with a tag: the same tag replaces the evaluation.";
         "too_many_searches": "Too many searches at once.", "Retry later.";
         "too_many_sessions": "Too many MCP sessions have a call in flight.", "End some with DELETE, or wait for their calls.";
         "toolset_not_asked": "The tool is in a toolset that is not enabled.", "Connect with `--toolsets`, or `/mcp?toolsets=`.";
@@ -151,11 +155,13 @@ errors! {
         "unknown_batch": "Unknown batch.", "Check its id; it may have been pruned.";
         "unknown_key": "Unknown key.", "The hint suggests the right one.";
         "unknown_route": "Unknown URL path.", "GET /v1/openapi.json lists every route.";
+        "unknown_definition": "Unknown definition.", "Pass the digest that runs show as `definition`, the name of an agent, or name@version.";
+        "unknown_evaluation": "Unknown evaluation.", "Check its id; it may have been pruned with its run.";
         "unknown_run": "Unknown run.", "Check its id; it may have been pruned.";
         "unknown_session": "Unknown session.", "Remove session_id to start a new one.";
         "unknown_toolset": "Unknown MCP toolset.", "The hint lists them.";
         "unknown_token": "The token is rejected.", "Check DRAWLOOM_TOKEN.";
-        "wrong_fields": "The fields do not fit the memory operation.", "The message lists those that do.";
+        "wrong_fields": "The fields do not fit the operation.", "The message lists those that do.";
         "wrong_instance": "Another server has this address now.", "Get the address from `drawloom status`.";
         "wrong_method": "The URL path does not support this method.", "The hint lists those that it supports.";
         "wrong_type": "A value has the wrong type.", "The message has the right one.";

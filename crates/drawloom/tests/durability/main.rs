@@ -7,6 +7,7 @@ mod artifacts;
 mod clock;
 mod consumed;
 mod doubt;
+mod evaluations;
 mod fallback;
 mod fanout;
 mod golden;

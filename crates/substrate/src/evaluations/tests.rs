@@ -363,7 +363,7 @@ async fn an_aggregate_sums_versions_with_their_parents_and_an_agent_all_it_has_h
     let agent = Of::Agent("a".parse().expect("a name"));
     assert_eq!(versions(&case.evaluations.aggregate(&whole, &agent, false).await.expect("sums")), expected);
     let unknown = case.evaluations.definition(whole.tenant(), "a@9").expect_err("no such version");
-    assert_eq!((unknown.code(), unknown.to_string()), ("not_found", "unknown definition \"a@9\"".to_owned()));
+    assert_eq!((unknown.code(), unknown.to_string()), ("unknown_definition", "unknown definition \"a@9\"".to_owned()));
 }
 
 #[tokio::test]

@@ -26,7 +26,7 @@ impl Operation for GetEvaluation {
         let id: EvalId = input
             .eval_id
             .parse()
-            .map_err(|error| Failure::new(FailureKind::Invalid, "bad_id", format!("eval_id: {error}")))?;
+            .map_err(|error| Failure::new(FailureKind::Invalid, "bad_form", format!("eval_id: {error}")))?;
         let found = call.app.evaluations.get(&call.caller.visible(), id).await.map_err(failure)?;
         told(found.show())
     }
