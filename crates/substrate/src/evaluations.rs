@@ -283,10 +283,9 @@ impl Evaluations {
             ValueChange { key, expect, to, at: now }
         };
         let mut changes = Vec::new();
-        for before in before {
-            for owner in [&run, &definition] {
-                changes.push(ValueChange::remove(owner.listed(tenant, &before.place), now));
-            }
+        if let Some(Before { place, .. }) = before {
+            let removed = [&run, &definition].map(|owner| ValueChange::remove(owner.listed(tenant, place), now));
+            changes.extend(removed);
         }
         let expect = before.map_or(Expect::Absent, |before| Expect::Revision(before.revision));
         let pointer = run.key(tenant, identity_key(new.eval_id.identity));

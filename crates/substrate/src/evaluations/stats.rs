@@ -11,20 +11,20 @@ const RECENT: usize = 32;
 
 /// Statistics of some scores.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub struct Stats {
-    pub count: u64,
-    pub mean: f64,
-    pub median: f64,
-    pub min: f64,
-    pub max: f64,
-    pub latest: f64,
+pub(super) struct Stats {
+    pub(super) count: u64,
+    pub(super) mean: f64,
+    pub(super) median: f64,
+    pub(super) min: f64,
+    pub(super) max: f64,
+    pub(super) latest: f64,
     /// The newest scores, oldest first.
-    pub recent: Vec<f64>,
+    pub(super) recent: Vec<f64>,
 }
 
 impl Stats {
     /// Of scores from the newest to the oldest; nothing when there are none.
-    pub fn of(scores: &[f64]) -> Option<Self> {
+    pub(super) fn of(scores: &[f64]) -> Option<Self> {
         let mut sorted = scores.to_vec();
         sorted.sort_by(f64::total_cmp);
         let (min, max, latest) = (*sorted.first()?, *sorted.last()?, *scores.first()?);
@@ -46,15 +46,15 @@ fn round(number: f64) -> f64 {
 
 /// The statistics of evaluations, from the newest to the oldest.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub struct Sums {
-    pub count: u64,
-    pub score: Option<Stats>,
-    pub dimensions: BTreeMap<String, Stats>,
-    pub by_emitter_role: BTreeMap<&'static str, Stats>,
+pub(super) struct Sums {
+    pub(super) count: u64,
+    pub(super) score: Option<Stats>,
+    pub(super) dimensions: BTreeMap<String, Stats>,
+    pub(super) by_emitter_role: BTreeMap<&'static str, Stats>,
 }
 
 impl Sums {
-    pub fn of(newest_first: &[Evaluation]) -> Self {
+    pub(super) fn of(newest_first: &[Evaluation]) -> Self {
         let all: Vec<f64> = newest_first.iter().map(|evaluation| evaluation.score).collect();
         let mut dimensions: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
         let mut roles: BTreeMap<&'static str, Vec<f64>> = BTreeMap::new();

@@ -142,6 +142,15 @@ impl Case {
         self.evaluations.submit(&By::Request { caller, key }, &run, asked).await
     }
 
+    /// Puts values into what an owner lists, as if others had.
+    async fn fill(&self, owner: &Owner, count: usize, value: &Value) {
+        let put = |number| {
+            let key = owner.listed(&Tenant::default_tenant(), &format!("{number:016x}/filler"));
+            ValueChange::put(key, Redactor::new([SECRET]).clean(value.clone()), Timestamp::from_millis(0), None)
+        };
+        self.values.change((0..count).map(put).collect(), None).await.expect("kept");
+    }
+
     async fn list(&self, run: u64, asked: ListAsked) -> Listed {
         let visible = Visible::whole(Tenant::default_tenant());
         self.evaluations.list_for_run(&visible, run_id(run), &asked).await.expect("a list")
@@ -248,15 +257,16 @@ async fn submissions_of_one_tag_at_once_leave_one_evaluation() {
     assert!(submitted.iter().all(|answer| matches!(answer, Ok(Ok(_)))), "{submitted:?}");
     let listed = case.list(1, all()).await;
     assert_eq!((listed.evaluations.len(), listed.evaluations[0].revision), (1, 8));
-    let sums = case.evaluations.aggregate(&Visible::whole(Tenant::default_tenant()), &Of::Definition(Digest::of(b"definition")), false);
-    assert_eq!(sums.await.expect("sums")["count"], 1, "the definition counts it once");
+    let (whole, of) = (Visible::whole(Tenant::default_tenant()), Of::Definition(Digest::of(b"definition")));
+    let sums = case.evaluations.aggregate(&whole, &of, false).await.expect("sums");
+    assert_eq!(sums["count"], 1, "the definition counts it once");
 }
 
 #[tokio::test]
 async fn the_role_comes_from_the_rows_and_each_needs_its_scope() {
     let case = Case::new();
     // emitter, evaluated, role, the narrowest scope
-    for (emitter, evaluated, role, scope) in [
+    let cases = [
         (2, 2, "self", "submit_self"),
         (1, 2, "parent", "submit_children"),
         (1, 4, "parent", "submit_children"),
@@ -265,12 +275,13 @@ async fn the_role_comes_from_the_rows_and_each_needs_its_scope() {
         (4, 2, "unrelated", "submit_any"),
         (2, 1, "unrelated", "submit_any"),
         (5, 1, "unrelated", "submit_any"),
-    ] {
-        let given = case.call(emitter, 1, &[scope], submit(evaluated, 0.5, None)).await.expect("it may");
+    ];
+    for (call, (emitter, evaluated, role, scope)) in (10..).step_by(10).zip(cases) {
+        let given = case.call(emitter, call, &[scope], submit(evaluated, 0.5, None)).await.expect("it may");
         assert_eq!(given["emitter_role"], role, "{emitter} of {evaluated}");
-        assert!(case.call(emitter, 2, &["submit_any"], submit(evaluated, 0.5, None)).await.is_ok());
+        assert!(case.call(emitter, call + 1, &["submit_any"], submit(evaluated, 0.5, None)).await.is_ok());
         for other in EvaluationScope::ALL.map(EvaluationScope::as_str).into_iter().filter(|other| ![scope, "submit_any"].contains(other)) {
-            let refused = case.call(emitter, 3, &[other], submit(evaluated, 0.5, None)).await.expect_err(other);
+            let refused = case.call(emitter, call + 2, &[other], submit(evaluated, 0.5, None)).await.expect_err(other);
             let wanted = format!("add {scope} to `evaluation_scopes`");
             assert!(matches!(&refused, ToolError::Denied(said) if said.contains(&wanted)), "{refused}");
         }
@@ -337,8 +348,8 @@ async fn a_caller_who_sees_only_its_own_runs_sees_only_their_evaluations() {
 #[tokio::test]
 async fn an_aggregate_sums_versions_with_their_parents_and_an_agent_all_it_has_had() {
     let case = Case::new();
-    for (run, millis, given) in [(7, 1, &[0.1, 0.3][..]), (8, 2, &[0.5]), (9, 3, &[0.9, 0.7])] {
-        for score in given {
+    for (run, millis, given) in [(7, 1, vec![0.1, 0.3]), (8, 2, vec![0.5]), (9, 3, vec![0.9, 0.7])] {
+        for score in &given {
             case.at(millis * 1_000);
             let dimensions = BTreeMap::from([("tone".to_owned(), *score / 2.0)]);
             case.submit(&ann(), None, run, Submission { dimensions, ..scored(*score) }).await.expect("submitted");
@@ -467,21 +478,22 @@ async fn each_limit_of_a_submission_is_crossed() {
 async fn a_run_with_too_many_evaluations_takes_no_more_but_revisions() {
     let case = Case::new();
     let most = limit("evaluations_of_run");
-    for number in 0..most {
-        case.submit(&ann(), None, 1, tagged(0.5, &number.to_string())).await.expect("submitted");
-    }
+    case.submit(&ann(), None, 1, tagged(0.5, "0")).await.expect("submitted");
+    let kept = json!(case.list(1, all()).await.evaluations[0]);
+    case.fill(&Owner::Run(run_id(1)), 2 * most - 4, &kept).await;
+    case.submit(&ann(), None, 1, tagged(0.5, "last")).await.expect("submitted");
     let refused = case.submit(&ann(), None, 1, tagged(0.5, "more")).await.expect_err("too many");
     assert_eq!((refused.code(), refused.kind()), ("too_many_evaluations", drawloom_contract::failure::FailureKind::TooLarge));
     case.submit(&ann(), None, 1, tagged(0.6, "0")).await.expect("a revision takes no more room");
-    assert_eq!(case.list(1, ListAsked { limit: 1_000, ..all() }).await.evaluations.len(), limit("evaluations_listed"));
+    let listed = case.list(1, ListAsked { limit: 1_000, ..all() }).await;
+    assert_eq!((listed.evaluations.len(), listed.next.is_some()), (limit("evaluations_listed"), true));
     // The same by bytes, on another run.
-    let texts = limit("evaluations_of_run_bytes") / MOST_JUDGEMENT_BYTES;
-    let large = |tag: usize| Submission { judgement: Some("x".repeat(MOST_JUDGEMENT_BYTES - 2).into()), ..tagged(0.5, &tag.to_string()) };
-    let mut refused = None;
-    for number in 0..=texts {
-        refused = case.submit(&ann(), None, 5, large(number)).await.err();
-    }
-    assert_eq!(refused.expect("too many bytes").code(), "too_many_evaluations");
+    let large = limit("evaluations_of_run_bytes") / 16;
+    case.fill(&Owner::Run(run_id(5)), 15, &"x".repeat(large - 100).into()).await;
+    case.submit(&ann(), None, 5, tagged(0.5, "one")).await.expect("there is room");
+    case.fill(&Owner::Run(run_id(5)), 16, &"x".repeat(large - 100).into()).await;
+    let refused = case.submit(&ann(), None, 5, tagged(0.5, "two")).await.expect_err("too many bytes");
+    assert_eq!(refused.code(), "too_many_evaluations");
 }
 
 #[tokio::test]
@@ -489,14 +501,7 @@ async fn beyond_its_limit_a_definition_forgets_its_oldest_evaluations_and_says_s
     let case = Case::new();
     let (most, own) = (limit("evaluations_of_definition"), Owner::Definition(digest(0)));
     let one = case.submit(&ann(), None, 7, tagged(0.5, "first")).await.expect("submitted");
-    let kept = case.list(7, all()).await.evaluations.remove(0);
-    let filler: Vec<ValueChange> = (1..most as u64)
-        .map(|number| {
-            let key = own.listed(&Tenant::default_tenant(), &format!("{number:016x}/filler"));
-            ValueChange::put(key, Redactor::new([SECRET]).clean(json!(kept)), Timestamp::from_millis(0), None)
-        })
-        .collect();
-    case.values.change(filler, None).await.expect("kept");
+    case.fill(&own, most - 1, &json!(case.list(7, all()).await.evaluations[0])).await;
     let next = case.submit(&ann(), None, 7, tagged(0.9, "next")).await.expect("submitted");
     assert_eq!(next["dropped_oldest"], json!(most.div_ceil(10)), "{one} {next}");
     let whole = Visible::whole(Tenant::default_tenant());

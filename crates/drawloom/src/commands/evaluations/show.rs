@@ -32,7 +32,7 @@ impl Show {
             let Some(tag) = &self.tag else {
                 return it.backend.call(&GetEvaluation { eval_id: self.evaluation.clone() }).await;
             };
-            let handle: Handle = self.evaluation.parse().map_err(|never| match never {})?;
+            let Ok(handle) = self.evaluation.parse::<Handle>();
             let run_id = handle.resolve(it).await?;
             let ask = ListEvaluations {
                 run_id: Some(run_id),
