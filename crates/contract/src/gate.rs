@@ -81,10 +81,8 @@ pub const HOSTS: Gate = Gate {
 };
 
 /// The gate of tools that read files. The default volume is there without being listed.
-pub const VOLUMES: Gate = Gate {
-    purpose: None,
-    ..Gate::new("volumes", "volumes: [NAME]", "", |gates| gates.definition.volumes.is_empty())
-};
+pub const VOLUMES: Gate =
+    Gate { purpose: None, ..Gate::new("volumes", "volumes: [NAME]", "", |gates| gates.definition.volumes.is_empty()) };
 
 /// The gate of tools that read files and may also change them: commands.
 pub const COMMAND_VOLUMES: Gate = Gate { writes: true, ..VOLUMES };

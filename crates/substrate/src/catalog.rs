@@ -1,6 +1,11 @@
 //! The agents of the config, resolved: every name in them exists, every default is filled in.
 
-use std::{collections::{BTreeMap, BTreeSet}, fs::File, io::Read as _, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs::File,
+    io::Read as _,
+    sync::Arc,
+};
 
 use drawloom_contract::{
     choice::{Choice, ModelName},

@@ -199,7 +199,8 @@ impl Context {
         let mut answer = json!({ "def_id": view.definition, "evaluation_scopes": scopes });
         if reads.iter().any(|scope| context.definition.allows(EVALUATION_SCOPES, scope.as_str())) {
             let everything = Visible::whole(context.run.tenant.clone());
-            answer["evaluations"] = self.evaluations.aggregate(&everything, &Of::Definition(view.definition), true).await?;
+            answer["evaluations"] =
+                self.evaluations.aggregate(&everything, &Of::Definition(view.definition), true).await?;
         } else {
             answer["reason"] = format!("to read them, add read_self to `{EVALUATION_SCOPES}` of the agent").into();
         }

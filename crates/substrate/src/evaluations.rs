@@ -266,13 +266,7 @@ impl Evaluations {
     }
 
     /// What makes an evaluation true: removals first, so that a revision takes no more room.
-    fn changes(
-        &self,
-        tenant: &Tenant,
-        new: &Evaluation,
-        before: Option<&Before>,
-        now: Timestamp,
-    ) -> Vec<ValueChange> {
+    fn changes(&self, tenant: &Tenant, new: &Evaluation, before: Option<&Before>, now: Timestamp) -> Vec<ValueChange> {
         let of_run = Quota { keys: 2 * MOST_OF_RUN, bytes: MOST_OF_RUN_BYTES };
         let of_definition = Quota { keys: MOST_OF_DEFINITION, bytes: u64::MAX >> 1 };
         let (run, definition) = (Owner::Run(new.run_id), Owner::Definition(new.def_id));
@@ -314,12 +308,7 @@ impl Evaluations {
     }
 
     /// The oldest tenth of what an owner lists.
-    async fn oldest(
-        &self,
-        tenant: &Tenant,
-        owner: &Owner,
-        now: Timestamp,
-    ) -> Result<Vec<ValueKey>, EvaluationError> {
+    async fn oldest(&self, tenant: &Tenant, owner: &Owner, now: Timestamp) -> Result<Vec<ValueKey>, EvaluationError> {
         let mut keys: Vec<ValueKey> = Vec::new();
         loop {
             let page = self.parts.values.list_values(&owner.range(tenant), keys.last(), 1_000, now).await?;

@@ -32,7 +32,8 @@ const MOST_SHOWN: usize = 30;
 /// Most bytes of a line that are shown.
 const LONGEST_LINE: usize = 300;
 
-pub(crate) const BUILT_IN: BuiltIn = BuiltIn::always("Edit", |shared| Arc::new(Edit { notes: shared.notes.clone() })).gated(WRITABLE_VOLUMES);
+pub(crate) const BUILT_IN: BuiltIn =
+    BuiltIn::always("Edit", |shared| Arc::new(Edit { notes: shared.notes.clone() })).gated(WRITABLE_VOLUMES);
 
 pub(crate) struct Edit {
     pub(crate) notes: Notes,

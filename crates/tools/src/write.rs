@@ -18,7 +18,8 @@ use crate::{
     replace::{self, Change, MOST_BYTES, Notes, OnOthersChange, digest, other_names, real_path},
 };
 
-pub(crate) const BUILT_IN: BuiltIn = BuiltIn::always("Write", |shared| Arc::new(Write { notes: shared.notes.clone() })).gated(WRITABLE_VOLUMES);
+pub(crate) const BUILT_IN: BuiltIn =
+    BuiltIn::always("Write", |shared| Arc::new(Write { notes: shared.notes.clone() })).gated(WRITABLE_VOLUMES);
 
 pub(crate) struct Write {
     pub(crate) notes: Notes,

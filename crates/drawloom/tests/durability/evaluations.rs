@@ -58,7 +58,11 @@ fn killed_around_any_commit_of_an_evaluation_a_run_ends_as_if_nothing_had_happen
     let listed = json!([["t", 0.7, 2, 0.6], [null, 0.5, 1, null]]);
     assert_eq!(outcome, (listed, json!([0.7, 2, true, 0.6]), json!(2)));
     let points: Vec<&String> = points.iter().filter(|point| point.contains(":value")).collect();
-    assert_eq!(points.len(), 8, "before and after each of four submissions, also of one that changed nothing: {points:?}");
+    assert_eq!(
+        points.len(),
+        8,
+        "before and after each of four submissions, also of one that changed nothing: {points:?}"
+    );
     for point in points {
         assert_eq!(run(Some(point)).0, outcome, "killed {point}");
     }

@@ -48,10 +48,18 @@ fn agents_and_callers_evaluate_a_run_and_commands_show_it() {
     let judged: Value = serde_json::from_str(&judged).expect("an answer");
     assert_eq!((&judged["emitter_role"], &judged["run_id"]), (&json!("unrelated"), &json!(worked)));
     let (_, refused) = run(&home, "shy", &worked);
-    assert!(refused.contains("add submit_any to `evaluation_scopes`, which has: submit_children, submit_self"), "{refused}");
-    let submit = |score: &str| home.run(&["evaluations", "submit", &worked, score, "-d", "style=0.9", "--tag", "mine", "--json"]);
+    assert!(
+        refused.contains("add submit_any to `evaluation_scopes`, which has: submit_children, submit_self"),
+        "{refused}"
+    );
+    let submit = |score: &str| {
+        home.run(&["evaluations", "submit", &worked, score, "-d", "style=0.9", "--tag", "mine", "--json"])
+    };
     let first = submit("0.8").exits(0).json();
-    assert_eq!((&first["emitter_role"], &first["unchanged"], &first["revision"]), (&json!("external"), &json!(false), &json!(1)));
+    assert_eq!(
+        (&first["emitter_role"], &first["unchanged"], &first["revision"]),
+        (&json!("external"), &json!(false), &json!(1))
+    );
     assert_eq!(submit("0.8").exits(0).json()["unchanged"], true);
     let second = submit("0.9").exits(0).json();
     assert_eq!((&second["eval_id"], &second["replaced"]["score"]), (&first["eval_id"], &json!(0.8)));
@@ -64,7 +72,8 @@ fn agents_and_callers_evaluate_a_run_and_commands_show_it() {
     assert!(table.contains("judge (unrelated)") && table.contains("style 0.50"), "{table}");
     let shown = home.run(&["evaluations", "show", &worked, "--tag", "style"]).exits(0).stdout;
     assert!(shown.contains("It is short.") && shown.contains("0.75"), "{shown}");
-    let by_id = home.run(&["evaluations", "show", judged["eval_id"].as_str().expect("an id"), "--json"]).exits(0).json();
+    let by_id =
+        home.run(&["evaluations", "show", judged["eval_id"].as_str().expect("an id"), "--json"]).exits(0).json();
     assert_eq!((&by_id["rationale"], &by_id["emitter"]["agent"]), (&json!("It is short."), &json!("judge")));
     let (_, read) = run(&home, "reader", &worked);
     assert!(read.contains("\"tag\":\"mine\"") && read.contains("\"evaluation_scopes\":[\"read_any\"]"), "{read}");

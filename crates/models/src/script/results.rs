@@ -9,7 +9,9 @@ use serde_json::Value;
 pub(super) fn last_tools(request: &TurnRequest) -> Vec<&str> {
     let is_result = matches!(request.messages.last().map(|message| &**message), Some(Message::Results(_)));
     match is_result {
-        true => rounds(request).next().map(|round| round.into_iter().map(|(tool, _)| tool).collect()).unwrap_or_default(),
+        true => {
+            rounds(request).next().map(|round| round.into_iter().map(|(tool, _)| tool).collect()).unwrap_or_default()
+        }
         false => Vec::new(),
     }
 }

@@ -95,7 +95,9 @@ pub(super) fn value<'a>(
         "run" => Cow::Owned(request.run.run.to_string()),
         "tools" => Cow::Owned(request.tools.iter().map(|card| card.name.as_str()).collect::<Vec<_>>().join(", ")),
         pointer if pointer.starts_with("schema.") => schema(pointer, request)?,
-        computed if computed.starts_with("result.") || computed.contains(' ') => results::plain(expression(computed, request)?),
+        computed if computed.starts_with("result.") || computed.contains(' ') => {
+            results::plain(expression(computed, request)?)
+        }
         number => Cow::Borrowed(captures.get(number.parse::<usize>().ok()?.checked_sub(1)?)?),
     })
 }

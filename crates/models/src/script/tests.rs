@@ -135,7 +135,8 @@ fn round(turn: u32, calls: &[(&str, serde_json::Value)]) -> [Message; 2] {
     let uses = calls.iter().enumerate();
     let uses = uses.map(|(index, (tool, _))| ToolUse { id: id(index), name: (*tool).into(), input: json!({}) });
     let results = calls.iter().enumerate();
-    let results = results.map(|(index, (_, text))| ToolResult { id: id(index), text: text.to_string().into(), is_error: false });
+    let results =
+        results.map(|(index, (_, text))| ToolResult { id: id(index), text: text.to_string().into(), is_error: false });
     [
         Message::Assistant { text: String::new(), thoughts: Vec::new(), calls: uses.collect() },
         Message::Results(results.collect()),
@@ -163,13 +164,17 @@ async fn what_it_says_can_depend_on_what_tools_answered() {
         turn.calls[0].input,
         json!({ "key": "advice:hop2", "value": { "hop": 2, "next": 3 }, "unknown": "{{json result.Nothing/at/all}}" })
     );
-    messages.extend(round(2, &[("Memory", json!({ "value": { "try": "shorter" } })), ("Channel", json!({ "message_id": "m" }))]));
+    messages.extend(round(
+        2,
+        &[("Memory", json!({ "value": { "try": "shorter" } })), ("Channel", json!({ "message_id": "m" }))],
+    ));
     let turn = script.turn(request("a", 3, 1, messages.clone()), &heard).await.expect("a turn");
     assert_eq!(turn.calls[0].input["key"], "advice:hop2", "the newest result that has the pointer");
     messages.extend(round(3, &[("Memory", json!({ "value": { "try": "shortest" } }))]));
     let turn = script.turn(request("a", 4, 1, messages.clone()), &heard).await.expect("a turn");
     assert_eq!(turn.text, "shortest");
-    let scores = json!([{ "score": 0.9, "tag": "hop1" }, { "score": 0.98, "tag": "hop5" }, { "score": 0.97, "tag": "hop3" }]);
+    let scores =
+        json!([{ "score": 0.9, "tag": "hop1" }, { "score": 0.98, "tag": "hop5" }, { "score": 0.97, "tag": "hop3" }]);
     messages.extend(round(4, &[("Evaluation", json!({ "evaluations": scores }))]));
     let turn = script.turn(request("a", 5, 1, messages), &heard).await.expect("a turn");
     assert_eq!(turn.text, "hop5 with 0.90");

@@ -30,11 +30,16 @@ async fn an_evaluation_is_submitted_once_replaced_by_tag_listed_and_summed() {
     let submit = async |body: Value| server.judge("ann-token", Method::Post, &path, Some(body)).await;
     let keyed = json!({ "score": 0.5, "idempotency_key": "one" });
     let first = submit(keyed.clone()).await;
-    assert_eq!((first.status, &first.body["emitter_role"], &first.body["revision"]), (200, &json!("external"), &json!(1)));
+    assert_eq!(
+        (first.status, &first.body["emitter_role"], &first.body["revision"]),
+        (200, &json!("external"), &json!(1))
+    );
     assert_eq!(submit(keyed).await.body, first.body, "a repeat is the same request");
     let reused = submit(json!({ "score": 0.6, "idempotency_key": "one" })).await;
     assert_eq!((reused.status, reused.code()), (409, "idempotency_key_reused"));
-    let tagged = submit(json!({ "score": 0.7, "tag": "t", "dimensions": { "tone": 1 }, "judgement": [1], "rationale": "why" })).await;
+    let tagged =
+        submit(json!({ "score": 0.7, "tag": "t", "dimensions": { "tone": 1 }, "judgement": [1], "rationale": "why" }))
+            .await;
     let again = submit(json!({ "score": 0.9, "tag": "t" })).await;
     assert_eq!((&again.body["eval_id"], &again.body["replaced"]["score"]), (&tagged.body["eval_id"], &json!(0.7)));
     for (bad, status, code) in [
@@ -56,9 +61,16 @@ async fn an_evaluation_is_submitted_once_replaced_by_tag_listed_and_summed() {
     assert_eq!((&one["score"], &one["emitter"]["user_id"]), (&json!(0.5), &json!("ann")));
     let def_id = first.body["def_id"].as_str().expect("a definition");
     let sums = get(&format!("/v1/evaluations:aggregate?def_id={def_id}")).await.body;
-    assert_eq!((&sums["count"], &sums["score"]["mean"], &sums["score"]["latest"]), (&json!(2), &json!(0.7), &json!(0.9)));
+    assert_eq!(
+        (&sums["count"], &sums["score"]["mean"], &sums["score"]["latest"]),
+        (&json!(2), &json!(0.7), &json!(0.9))
+    );
     assert_eq!(sums["versions"][0]["agent"], "quick");
-    for (query, code) in [("", "wrong_fields"), ("?def_id=nothing", "unknown_definition"), ("?agent=quick&include_lineage=true", "wrong_fields")] {
+    for (query, code) in [
+        ("", "wrong_fields"),
+        ("?def_id=nothing", "unknown_definition"),
+        ("?agent=quick&include_lineage=true", "wrong_fields"),
+    ] {
         assert_eq!(get(&format!("/v1/evaluations:aggregate{query}")).await.code(), code, "{query}");
     }
     for (query, code) in [("", "wrong_fields"), ("?def_id=quick&latest_per_tag=true", "wrong_fields")] {
@@ -76,7 +88,10 @@ async fn another_tenant_and_another_user_find_and_count_nothing() {
         let refused = server.judge(token, Method::Post, &path, Some(json!({ "score": 0.5 }))).await;
         assert_eq!((refused.status, refused.code()), (404, "unknown_run"), "{token}");
         assert_eq!(server.judge(token, Method::Get, &path, None).await.code(), "unknown_run");
-        assert_eq!(server.judge(token, Method::Get, &format!("/v1/evaluations/{id}"), None).await.code(), "unknown_evaluation");
+        assert_eq!(
+            server.judge(token, Method::Get, &format!("/v1/evaluations/{id}"), None).await.code(),
+            "unknown_evaluation"
+        );
         for of in [format!("def_id={def_id}"), "agent=quick".to_owned()] {
             let sums = server.judge(token, Method::Get, &format!("/v1/evaluations:aggregate?{of}"), None).await.body;
             assert_eq!(sums["count"], 0, "{token}: {sums}");
@@ -84,7 +99,8 @@ async fn another_tenant_and_another_user_find_and_count_nothing() {
         let listed = server.judge(token, Method::Get, &format!("/v1/evaluations?def_id={def_id}"), None).await.body;
         assert_eq!(listed["evaluations"], json!([]), "{token}");
     }
-    let narrowed = server.judge("bob-token", Method::Get, &format!("/v1/evaluations:aggregate?def_id={def_id}"), None).await;
+    let narrowed =
+        server.judge("bob-token", Method::Get, &format!("/v1/evaluations:aggregate?def_id={def_id}"), None).await;
     assert_eq!(narrowed.body["warnings"][0], "only evaluations of runs of user bob are included");
     let seen = server.judge("auditor-token", Method::Get, &format!("/v1/evaluations/{id}"), None).await;
     assert_eq!((seen.status, &seen.body["score"]), (200, &json!(0.5)));

@@ -213,7 +213,7 @@ async fn bad_ids_and_wrong_types_are_refused() {
                 continue;
             }
             let path = route.route.path.replace(&format!("{{{name}}}"), bad).replace("{name...}", "notes/one.md");
-            let body = route.route.has_body().then_some(&b"{}"[..]);
+            let body = route.route.has_body().then_some(route.body());
             let answer = server.send(route.route.method, &path, &[ANN], body).await;
             assert_eq!((answer.status, answer.code()), (400, "bad_form"), "{}: {}", route.name(), answer.body);
             assert_eq!(answer.body["error"]["problems"][0]["path"], name);

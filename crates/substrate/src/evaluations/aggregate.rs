@@ -35,12 +35,7 @@ impl Evaluations {
     }
 
     /// Statistics of what may be seen, together and by definition.
-    pub async fn aggregate(
-        &self,
-        visible: &Visible,
-        of: &Of,
-        include_lineage: bool,
-    ) -> Result<Value, EvaluationError> {
+    pub async fn aggregate(&self, visible: &Visible, of: &Of, include_lineage: bool) -> Result<Value, EvaluationError> {
         let (tenant, mut warnings) = (visible.tenant(), Vec::new());
         let mut definitions = match of {
             Of::Agent(name) => self.definitions_of(tenant, name).await?,

@@ -67,7 +67,10 @@ impl Sums {
         Self {
             count: all.len() as u64,
             score: Stats::of(&all),
-            dimensions: dimensions.into_iter().filter_map(|(name, scores)| Some((name.into(), Stats::of(&scores)?))).collect(),
+            dimensions: dimensions
+                .into_iter()
+                .filter_map(|(name, scores)| Some((name.into(), Stats::of(&scores)?)))
+                .collect(),
             by_emitter_role: roles.into_iter().filter_map(|(role, scores)| Some((role, Stats::of(&scores)?))).collect(),
         }
     }

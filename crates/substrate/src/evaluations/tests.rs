@@ -98,7 +98,17 @@ fn rows() -> Rows {
         user: "bob".parse().expect("a user"),
         ..accepted(number)
     };
-    let all = [accepted(1), child(2, 1, 1, 0), child(3, 1, 1, 1), deeper, accepted(5), foreign, version(7), version(8), version(9)];
+    let all = [
+        accepted(1),
+        child(2, 1, 1, 0),
+        child(3, 1, 1, 1),
+        deeper,
+        accepted(5),
+        foreign,
+        version(7),
+        version(8),
+        version(9),
+    ];
     let rows = all.iter().map(|accepted| (accepted.run, RunView::accepted(accepted, Timestamp::from_millis(0))));
     Rows(rows.collect())
 }
@@ -130,7 +140,13 @@ impl Case {
         }
     }
 
-    async fn submit(&self, caller: &Caller, key: Option<&str>, run: u64, asked: Submission) -> Result<Value, EvaluationError> {
+    async fn submit(
+        &self,
+        caller: &Caller,
+        key: Option<&str>,
+        run: u64,
+        asked: Submission,
+    ) -> Result<Value, EvaluationError> {
         let key = key.map(|key| RequestKey {
             tenant: caller.tenant.clone(),
             subject: caller.subject.clone(),
@@ -205,12 +221,21 @@ async fn the_same_tag_is_the_same_evaluation_and_other_content_its_next_revision
     let case = Case::new();
     let any = &["submit_any", "read_any"];
     let first = case.call(5, 1, any, submit(1, 0.9, Some("hop1"))).await.expect("submitted");
-    assert_eq!((&first["revision"], &first["unchanged"], &first["emitter_role"]), (&json!(1), &json!(false), &json!("unrelated")));
+    assert_eq!(
+        (&first["revision"], &first["unchanged"], &first["emitter_role"]),
+        (&json!(1), &json!(false), &json!("unrelated"))
+    );
     case.at(10);
     let same = case.call(5, 2, any, submit(1, 0.9, Some("hop1"))).await.expect("submitted");
-    assert_eq!((&same["eval_id"], &same["unchanged"], &same["created_at"]), (&first["eval_id"], &json!(true), &first["created_at"]));
+    assert_eq!(
+        (&same["eval_id"], &same["unchanged"], &same["created_at"]),
+        (&first["eval_id"], &json!(true), &first["created_at"])
+    );
     let other = case.call(5, 3, any, submit(1, 0.4, Some("hop1"))).await.expect("submitted");
-    assert_eq!((&other["eval_id"], &other["revision"], &other["replaced"]["score"]), (&first["eval_id"], &json!(2), &json!(0.9)));
+    assert_eq!(
+        (&other["eval_id"], &other["revision"], &other["replaced"]["score"]),
+        (&first["eval_id"], &json!(2), &json!(0.9))
+    );
     let another = case.call(5, 4, any, submit(1, 0.5, Some("hop2"))).await.expect("submitted");
     assert_ne!(another["eval_id"], first["eval_id"]);
     let by_other = case.call(3, 1, any, submit(1, 0.6, Some("hop1"))).await.expect("submitted");
@@ -280,7 +305,11 @@ async fn the_role_comes_from_the_rows_and_each_needs_its_scope() {
         let given = case.call(emitter, call, &[scope], submit(evaluated, 0.5, None)).await.expect("it may");
         assert_eq!(given["emitter_role"], role, "{emitter} of {evaluated}");
         assert!(case.call(emitter, call + 1, &["submit_any"], submit(evaluated, 0.5, None)).await.is_ok());
-        for other in EvaluationScope::ALL.map(EvaluationScope::as_str).into_iter().filter(|other| ![scope, "submit_any"].contains(other)) {
+        for other in EvaluationScope::ALL
+            .map(EvaluationScope::as_str)
+            .into_iter()
+            .filter(|other| ![scope, "submit_any"].contains(other))
+        {
             let refused = case.call(emitter, call + 2, &[other], submit(evaluated, 0.5, None)).await.expect_err(other);
             let wanted = format!("add {scope} to `evaluation_scopes`");
             assert!(matches!(&refused, ToolError::Denied(said) if said.contains(&wanted)), "{refused}");
@@ -288,7 +317,10 @@ async fn the_role_comes_from_the_rows_and_each_needs_its_scope() {
     }
     let foreign = case.call(5, 9, &["submit_any"], submit(6, 0.5, None)).await.expect_err("another tenant");
     let absent = case.call(5, 9, &["submit_any"], submit(99, 0.5, None)).await.expect_err("no such run");
-    assert_eq!(foreign.to_string().replace(&run_id(6).to_string(), "R"), absent.to_string().replace(&run_id(99).to_string(), "R"));
+    assert_eq!(
+        foreign.to_string().replace(&run_id(6).to_string(), "R"),
+        absent.to_string().replace(&run_id(99).to_string(), "R")
+    );
 }
 
 #[tokio::test]
@@ -315,7 +347,8 @@ async fn reading_needs_read_any_or_its_own_run_and_definition() {
     assert!(matches!(case.call(2, 3, &["read_self"], other.clone()).await, Err(ToolError::Denied(_))));
     assert_eq!(case.call(2, 3, &["read_any"], other).await.expect("any")["count"], 0);
     let foreign: EvalId = EvalId { run: run_id(6), identity: Identity([0; 16]) };
-    let unknown = case.call(2, 4, &["read_any"], json!({ "op": "get", "eval_id": foreign })).await.expect_err("not there");
+    let unknown =
+        case.call(2, 4, &["read_any"], json!({ "op": "get", "eval_id": foreign })).await.expect_err("not there");
     assert!(unknown.to_string().contains("unknown evaluation"), "{unknown}");
 }
 
@@ -326,7 +359,11 @@ async fn a_caller_who_sees_only_its_own_runs_sees_only_their_evaluations() {
         let submission = Submission { dimensions: BTreeMap::from([("tone".into(), 0.5)]), ..scored(0.5) };
         case.submit(&ann(), None, run, submission).await.expect("submitted");
     }
-    let bob = Caller { subject: "bob".parse().expect("a user"), scopes: vec![Scope::EvaluationsRead], ..Caller::open(Proof::Principal) };
+    let bob = Caller {
+        subject: "bob".parse().expect("a user"),
+        scopes: vec![Scope::EvaluationsRead],
+        ..Caller::open(Proof::Principal)
+    };
     let id: EvalId = {
         let listed = case.list(1, all()).await;
         listed.evaluations[0].eval_id
@@ -359,14 +396,25 @@ async fn an_aggregate_sums_versions_with_their_parents_and_an_agent_all_it_has_h
     let whole = Visible::whole(Tenant::default_tenant());
     let newest = case.evaluations.definition(whole.tenant(), "a@2").expect("a version");
     let alone = case.evaluations.aggregate(&whole, &Of::Definition(newest), false).await.expect("sums");
-    assert_eq!((&alone["count"], &alone["lineage_included"], alone["versions"].as_array().map(Vec::len)), (&json!(3), &json!(false), Some(1)));
-    assert_eq!(alone["score"], json!({ "count": 3, "mean": 0.6, "median": 0.7, "min": 0.2, "max": 0.9, "latest": 0.2, "recent": [0.9, 0.7, 0.2] }));
-    assert_eq!((&alone["by_emitter_role"]["external"]["count"], &alone["by_emitter_role"]["self"]["mean"]), (&json!(2), &json!(0.2)));
+    assert_eq!(
+        (&alone["count"], &alone["lineage_included"], alone["versions"].as_array().map(Vec::len)),
+        (&json!(3), &json!(false), Some(1))
+    );
+    assert_eq!(
+        alone["score"],
+        json!({ "count": 3, "mean": 0.6, "median": 0.7, "min": 0.2, "max": 0.9, "latest": 0.2, "recent": [0.9, 0.7, 0.2] })
+    );
+    assert_eq!(
+        (&alone["by_emitter_role"]["external"]["count"], &alone["by_emitter_role"]["self"]["mean"]),
+        (&json!(2), &json!(0.2))
+    );
     assert_eq!(alone["dimensions"]["tone"]["max"], 0.45);
     let all = case.evaluations.aggregate(&whole, &Of::Definition(newest), true).await.expect("sums");
     let versions = |sums: &Value| -> Vec<(String, u64)> {
         let versions = sums["versions"].as_array().expect("versions").iter();
-        versions.map(|it| (it["version"].as_str().unwrap_or_default().to_owned(), it["count"].as_u64().expect("a count"))).collect()
+        versions
+            .map(|it| (it["version"].as_str().unwrap_or_default().to_owned(), it["count"].as_u64().expect("a count")))
+            .collect()
     };
     let expected = [("a@2", 3), ("a@1", 1), ("a@0", 2)].map(|(name, count)| (name.to_owned(), count));
     assert_eq!((&all["count"], &all["lineage_included"], versions(&all)), (&json!(6), &json!(true), expected.to_vec()));
@@ -381,7 +429,10 @@ async fn an_aggregate_sums_versions_with_their_parents_and_an_agent_all_it_has_h
 async fn pages_go_on_where_the_last_one_ended_also_by_bytes() {
     let case = Case::new();
     for number in 0..7 {
-        let submission = Submission { rationale: Some("x".repeat(1_000)), ..tagged(f64::from(number) / 10.0, &format!("t{number}")) };
+        let submission = Submission {
+            rationale: Some("x".repeat(1_000)),
+            ..tagged(f64::from(number) / 10.0, &format!("t{number}"))
+        };
         case.submit(&ann(), None, 1, submission).await.expect("submitted");
     }
     for (asked, sizes) in [
@@ -420,7 +471,11 @@ async fn scores_and_texts_out_of_bounds_are_refused_and_secrets_are_masked() {
         assert_eq!(refused.code(), code, "{refused}");
         assert!(!refused.to_string().contains(SECRET), "{refused}");
     }
-    let secret = Submission { rationale: Some(format!("it says {SECRET}")), judgement: Some(json!([SECRET])), ..tagged(0.5, "t") };
+    let secret = Submission {
+        rationale: Some(format!("it says {SECRET}")),
+        judgement: Some(json!([SECRET])),
+        ..tagged(0.5, "t")
+    };
     let submitted = case.submit(&ann(), None, 1, secret.clone()).await.expect("submitted");
     assert!(submitted["warnings"][0].as_str().is_some_and(|said| said.contains("masked")), "{submitted}");
     assert!(!json!(case.list(1, all()).await.evaluations).to_string().contains(SECRET));
@@ -457,7 +512,10 @@ async fn each_limit_of_a_submission_is_crossed() {
     let case = Case::new();
     let judgement = |bytes: usize| Submission { judgement: Some("x".repeat(bytes - 2).into()), ..tagged(0.5, "j") };
     let rationale = |bytes: usize| Submission { rationale: Some("x".repeat(bytes)), ..tagged(0.5, "r") };
-    let many = |count: usize| Submission { dimensions: (0..count).map(|number| (number.to_string(), 0.5)).collect(), ..tagged(0.5, "d") };
+    let many = |count: usize| Submission {
+        dimensions: (0..count).map(|number| (number.to_string(), 0.5)).collect(),
+        ..tagged(0.5, "d")
+    };
     let tag = |bytes: usize| tagged(0.5, &"x".repeat(bytes));
     let makes: [(&str, &dyn Fn(usize) -> Submission, &str); 4] = [
         ("evaluation_judgement_bytes", &judgement, "too_long"),
@@ -483,7 +541,10 @@ async fn a_run_with_too_many_evaluations_takes_no_more_but_revisions() {
     case.fill(&Owner::Run(run_id(1)), 2 * most - 4, &kept).await;
     case.submit(&ann(), None, 1, tagged(0.5, "last")).await.expect("submitted");
     let refused = case.submit(&ann(), None, 1, tagged(0.5, "more")).await.expect_err("too many");
-    assert_eq!((refused.code(), refused.kind()), ("too_many_evaluations", drawloom_contract::failure::FailureKind::TooLarge));
+    assert_eq!(
+        (refused.code(), refused.kind()),
+        ("too_many_evaluations", drawloom_contract::failure::FailureKind::TooLarge)
+    );
     case.submit(&ann(), None, 1, tagged(0.6, "0")).await.expect("a revision takes no more room");
     let listed = case.list(1, ListAsked { limit: 1_000, ..all() }).await;
     assert_eq!((listed.evaluations.len(), listed.next.is_some()), (limit("evaluations_listed"), true));
@@ -491,7 +552,7 @@ async fn a_run_with_too_many_evaluations_takes_no_more_but_revisions() {
     let large = limit("evaluations_of_run_bytes") / 16;
     case.fill(&Owner::Run(run_id(5)), 15, &"x".repeat(large - 100).into()).await;
     case.submit(&ann(), None, 5, tagged(0.5, "one")).await.expect("there is room");
-    case.fill(&Owner::Run(run_id(5)), 16, &"x".repeat(large - 100).into()).await;
+    case.fill(&Owner::Run(run_id(5)), 16, &"x".repeat(large).into()).await;
     let refused = case.submit(&ann(), None, 5, tagged(0.5, "two")).await.expect_err("too many bytes");
     assert_eq!(refused.code(), "too_many_evaluations");
 }

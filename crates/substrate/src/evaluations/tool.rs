@@ -124,8 +124,13 @@ impl Tool for EvaluationTool {
     }
 
     async fn call(&self, context: &ToolContext, input: Value) -> Result<Step, ToolError> {
-        let given: Vec<String> =
-            input.as_object().into_iter().flatten().filter(|(_, value)| !value.is_null()).map(|(key, _)| key.clone()).collect();
+        let given: Vec<String> = input
+            .as_object()
+            .into_iter()
+            .flatten()
+            .filter(|(_, value)| !value.is_null())
+            .map(|(key, _)| key.clone())
+            .collect();
         let input: Input = serde_json::from_value(input)?;
         let is_other = |key: &&String| *key != "op" && !input.op.fields().contains(&key.as_str());
         if let Some(other) = given.iter().find(is_other) {
@@ -203,12 +208,7 @@ impl EvaluationTool {
         Ok(definition)
     }
 
-    fn may_read(
-        &self,
-        context: &ToolContext,
-        is_own: bool,
-        what: impl FnOnce() -> String,
-    ) -> Result<(), ToolError> {
+    fn may_read(&self, context: &ToolContext, is_own: bool, what: impl FnOnce() -> String) -> Result<(), ToolError> {
         let own = if is_own { EvaluationScope::ReadSelf } else { EvaluationScope::ReadAny };
         allow(context, &[EvaluationScope::ReadAny, own], || format!("read {}", what()))
     }
@@ -220,11 +220,7 @@ fn everything(context: &ToolContext) -> Visible {
 }
 
 /// Refuses what none of the scopes gives; the last one is the narrowest that would.
-fn allow(
-    context: &ToolContext,
-    scopes: &[EvaluationScope],
-    what: impl FnOnce() -> String,
-) -> Result<(), ToolError> {
+fn allow(context: &ToolContext, scopes: &[EvaluationScope], what: impl FnOnce() -> String) -> Result<(), ToolError> {
     if scopes.iter().any(|scope| scope.is_given(&context.definition)) {
         return Ok(());
     }

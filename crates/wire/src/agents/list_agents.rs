@@ -76,13 +76,18 @@ impl Agent {
             provider: definition.provider.clone(),
             model: definition.model.clone(),
             tools: definition.tools.clone(),
-            gates: definition.gates.clone().into_iter().chain([
-                ("agents".to_owned(), definition.agents.clone()),
-                ("hosts".to_owned(), definition.hosts.clone()),
-                ("memory_scopes".to_owned(), scopes.collect()),
-                ("skills".to_owned(), definition.skills.keys().cloned().collect()),
-                ("volumes".to_owned(), definition.volumes.clone()),
-            ]).collect(),
+            gates: definition
+                .gates
+                .clone()
+                .into_iter()
+                .chain([
+                    ("agents".to_owned(), definition.agents.clone()),
+                    ("hosts".to_owned(), definition.hosts.clone()),
+                    ("memory_scopes".to_owned(), scopes.collect()),
+                    ("skills".to_owned(), definition.skills.keys().cloned().collect()),
+                    ("volumes".to_owned(), definition.volumes.clone()),
+                ])
+                .collect(),
             max_iterations: definition.max_iterations,
             budget_tokens: definition.budget_tokens,
             run_timeout_ms: definition.run_timeout_ms,

@@ -70,8 +70,7 @@ pub struct EvaluationPage {
 
 impl Request for ListEvaluations {
     const NAME: &'static str = "list_evaluations";
-    const ROUTES: &'static [Route] =
-        &[Route::get("/v1/evaluations"), Route::get("/v1/runs/{run_id}/evaluations")];
+    const ROUTES: &'static [Route] = &[Route::get("/v1/evaluations"), Route::get("/v1/runs/{run_id}/evaluations")];
     const CHANGES: Changes = Changes::Nothing;
     type Output = EvaluationPage;
 }

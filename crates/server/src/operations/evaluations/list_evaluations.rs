@@ -49,7 +49,8 @@ impl Operation for ListEvaluations {
             (Some(_), Some(_)) => return refuse("run_id and def_id cannot be combined"),
             (None, None) => return refuse("pass run_id or def_id"),
         };
-        answer["evaluations"] = listed.evaluations.iter().map(|evaluation| evaluation.show()).collect::<Vec<Value>>().into();
+        answer["evaluations"] =
+            listed.evaluations.iter().map(|evaluation| evaluation.show()).collect::<Vec<Value>>().into();
         answer["truncated"] = listed.next.is_some().into();
         answer["next"] = json!(listed.next);
         told(answer)

@@ -18,7 +18,9 @@ impl Operation for SubmitEvaluation {
     fn card(&self) -> Card {
         Card::of::<Self::Input>("Submit an evaluation of a run.", Scope::EvaluationsWrite)
             .toolset("evaluations")
-            .advice("Scores are from 0 to 1. With a tag, submitting again replaces your evaluation instead of adding one.")
+            .advice(
+                "Scores are from 0 to 1. With a tag, submitting again replaces your evaluation instead of adding one.",
+            )
             .stores_key()
     }
 
