@@ -12,6 +12,7 @@ use drawloom_contract::{
 
 use crate::{
     agents::{AgentConfig, ModelChoice},
+    channels::{self, ChannelConfig, PUBLISH_GATE, SUBSCRIBE_GATE},
     hint::did_you_mean,
     lint::{self, Finding},
     memory,
@@ -60,6 +61,8 @@ pub struct Inputs<'a> {
     pub volumes: &'a VolumeTable,
     /// The skills.
     pub skills: &'a SkillTable,
+    /// `channels`.
+    pub channels: &'a BTreeMap<String, ChannelConfig>,
 }
 
 /// The agents that there are. They come from the config, never change, and are the same for every tenant.
@@ -81,6 +84,7 @@ impl Catalog {
         let mut findings = Vec::new();
         let mut problems = check_aliases(inputs);
         problems.extend(tiers::check(inputs));
+        problems.extend(channels::problems(inputs.channels));
         for (name, config) in inputs.agents {
             let mut resolving = Resolving { inputs, name, config, problems: Vec::new() };
             let definition = resolving.definition();
@@ -248,7 +252,7 @@ impl Resolving<'_> {
             sampling: self.config.sampling.clone(),
             hosts: self.config.hosts.clone().unwrap_or_default(),
             memory_scopes: self.memory_scopes(),
-            gates: BTreeMap::new(),
+            gates: self.gates(),
             skills: self.inputs.skills.allowed(&skills),
             choices,
         })
@@ -431,6 +435,13 @@ impl Resolving<'_> {
             }
         }
         scopes
+    }
+
+    /// The gates that are lists of names, without empty ones.
+    fn gates(&self) -> BTreeMap<String, Vec<String>> {
+        let channels = self.config.channels.clone().unwrap_or_default();
+        let gates = [(PUBLISH_GATE, channels.publish), (SUBSCRIBE_GATE, channels.subscribe)];
+        gates.into_iter().filter(|(_, names)| !names.is_empty()).map(|(gate, names)| (gate.to_owned(), names)).collect()
     }
 
     fn volumes(&mut self) -> Vec<String> {

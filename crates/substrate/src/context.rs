@@ -17,7 +17,11 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::{hint::did_you_mean, store_tools::StoreTool};
+use crate::{
+    channels::{Channels, PUBLISH_GATE, SUBSCRIBE_GATE},
+    hint::did_you_mean,
+    store_tools::StoreTool,
+};
 
 mod help;
 
@@ -27,7 +31,7 @@ pub(crate) const TOOL: StoreTool = StoreTool {
     name: NAME,
     make: |parts| {
         let (reader, clock, tools) = (parts.reader.clone(), parts.clock.clone(), parts.tools.clone());
-        Arc::new(Context { reader, clock, tools })
+        Arc::new(Context { reader, clock, tools, channels: parts.channels.clone() })
     },
 };
 
@@ -39,13 +43,14 @@ struct Context {
     clock: Arc<dyn Clock>,
     /// The other built-in tools, to say what each is for and which gate keeps it away.
     tools: Vec<Arc<dyn Tool>>,
+    channels: Arc<Channels>,
 }
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Input {
     /// `self`: this run, its agent and its model. `tools`: its tools. `agents`: the agents it can spawn. `permissions`: its
-    /// volumes, hosts and other permissions. `limits`: remaining turns, budget and time. `help`: how things work here. `time`:
+    /// volumes, hosts and other permissions. `channels`: the channels it can use. `limits`: remaining turns, budget and time. `help`: how things work here. `time`:
     /// the current time.
     op: Op,
     /// `help`: the topic; without one, the topics are listed.
@@ -62,6 +67,7 @@ enum Op {
     Tools,
     Agents,
     Permissions,
+    Channels,
     Limits,
     Help,
     Time,
@@ -94,6 +100,7 @@ impl Tool for Context {
             Op::Tools => self.tools(context).await?,
             Op::Agents => agents(context, &prefix.unwrap_or_default()),
             Op::Permissions => self.permissions(context).await?,
+            Op::Channels => self.channels.shown_to(context),
             Op::Limits => self.limits(context).await?,
             Op::Help => return help(topic.as_deref()).map(Step::done),
             Op::Time => time(self.clock.wall()),
@@ -173,6 +180,10 @@ impl Context {
             "volumes": volumes.collect::<Vec<_>>(),
             "hosts": &*context.hosts,
             "memory_scopes": definition.memory_scopes,
+            "channels": {
+                "publish": definition.gate(PUBLISH_GATE),
+                "subscribe": definition.gate(SUBSCRIBE_GATE),
+            },
             "narrowed_by_request": {
                 "tools": accepted.narrowed_tools.is_some(),
                 "hosts": accepted.narrowed_hosts.is_some(),

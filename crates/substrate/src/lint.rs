@@ -8,7 +8,12 @@ use drawloom_contract::{
     tool::Mode,
 };
 
-use crate::{agents::AgentConfig, catalog::Inputs, volumes::VolumeTable};
+use crate::{
+    agents::AgentConfig,
+    catalog::Inputs,
+    channels::{PUBLISH_GATE, SUBSCRIBE_GATE, rules::MOST_WAIT_MS},
+    volumes::VolumeTable,
+};
 
 /// How much a finding matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -119,6 +124,9 @@ pub(crate) fn agent(config: &AgentConfig, definition: &Definition, inputs: &Inpu
         ),
         _ => {}
     }
+    for (weight, message) in channels(definition, inputs, lists("Channel")) {
+        find(weight, Some("channels"), message);
+    }
     if lists("Skill") && definition.skills.is_empty() {
         find(
             Weight::Warning,
@@ -166,6 +174,79 @@ pub(crate) fn agent(config: &AgentConfig, definition: &Definition, inputs: &Inpu
         _ => {}
     }
     findings
+}
+
+/// Findings about the channels of an agent.
+fn channels(definition: &Definition, inputs: &Inputs<'_>, is_listed: bool) -> Vec<(Weight, String)> {
+    let name = &definition.name;
+    let gates = [PUBLISH_GATE, SUBSCRIBE_GATE].map(|gate| (gate, definition.gate(gate)));
+    let is_empty = gates.iter().all(|(_, names)| names.is_empty());
+    let mut found = Vec::new();
+    match (is_listed, is_empty) {
+        (true, true) => found.push((
+            Weight::Warning,
+            format!(
+                "agent {name} lists the tool Channel but `channels` is empty, so the tool is not available (write \
+                 `channels: {{publish: [NAME], subscribe: [NAME]}}`)"
+            ),
+        )),
+        (false, false) => found.push((
+            Weight::Warning,
+            format!("agent {name} sets `channels` but does not list the tool Channel, so it cannot use channels"),
+        )),
+        _ => {}
+    }
+    let dead = |channel: &str| inputs.channels.keys().any(|known| channel == format!("{known}.dead"));
+    let named = |channel: &str| inputs.channels.values().any(|known| known.dead_letter.as_deref() == Some(channel));
+    for (gate, pattern) in gates.iter().flat_map(|(gate, names)| names.iter().map(move |name| (gate, name))) {
+        let is_known = inputs.channels.keys().any(|channel| matches(pattern, channel)) || dead(pattern) || named(pattern);
+        if !is_known {
+            found.push((
+                Weight::Warning,
+                format!(
+                    "`{gate}` of agent {name} names {pattern:?}, but the config has no such channel: until one is made \
+                     at runtime, its calls fail (add it under `channels`, or use create_channel)"
+                ),
+            ));
+        }
+    }
+    if is_listed && !is_empty {
+        found.extend(waits(definition));
+    }
+    found
+}
+
+/// Waits that a prompt asks for: too long ones are clipped, and short ones use up turns.
+fn waits(definition: &Definition) -> Option<(Weight, String)> {
+    let asked = wait_ms_in(&definition.system_prompt);
+    let (longest, shortest) = (asked.iter().max().copied()?, asked.iter().min().copied()?);
+    let (name, turns) = (&definition.name, definition.max_iterations);
+    if longest > MOST_WAIT_MS {
+        let message = format!(
+            "the prompt of agent {name} asks for wait_ms {longest}, but a call of Channel waits at most {MOST_WAIT_MS} ms"
+        );
+        return Some((Weight::Warning, message));
+    }
+    (shortest > 0 && shortest < SHORT_WAIT_MS).then(|| {
+        let message = format!(
+            "the prompt of agent {name} asks for wait_ms {shortest}: each subscribe that times out uses one of its {turns} \
+             turns (`max_iterations`); a waiting call costs nothing, so ask for a longer wait"
+        );
+        (Weight::Warning, message)
+    })
+}
+
+/// Waits below this make an agent subscribe again and again.
+const SHORT_WAIT_MS: u64 = 60_000;
+
+/// The numbers that follow `wait_ms` in a text.
+fn wait_ms_in(text: &str) -> Vec<u64> {
+    let number = |rest: &str| {
+        let rest = rest.trim_start_matches(|letter: char| matches!(letter, '"' | '\'' | '`' | ' ' | ':' | '='));
+        let digits: String = rest.chars().take_while(|letter| letter.is_ascii_digit() || *letter == '_').collect();
+        digits.replace('_', "").parse().ok()
+    };
+    text.split("wait_ms").skip(1).filter_map(number).collect()
 }
 
 /// An agent that may spawn more agents than a model is told.

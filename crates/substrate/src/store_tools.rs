@@ -7,6 +7,7 @@ use drawloom_contract::{journal::RunReader, time::Clock, tool::Tool};
 
 use crate::{
     artifacts::{self, Artifacts},
+    channels::{self, Channels},
     context,
     memory::{self, Memory},
 };
@@ -15,6 +16,7 @@ use crate::{
 pub struct StoreParts {
     pub memory: Arc<Memory>,
     pub artifacts: Artifacts,
+    pub channels: Arc<Channels>,
     pub reader: Arc<dyn RunReader>,
     pub clock: Arc<dyn Clock>,
     /// The tools that need no store.
@@ -27,4 +29,4 @@ pub struct StoreTool {
 }
 
 /// Every tool that needs the store.
-pub static STORE_TOOLS: &[StoreTool] = &[memory::TOOL, artifacts::TOOL, context::TOOL];
+pub static STORE_TOOLS: &[StoreTool] = &[memory::TOOL, artifacts::TOOL, channels::TOOL, context::TOOL];
