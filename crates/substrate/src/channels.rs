@@ -22,7 +22,7 @@ mod tool;
 use std::{
     collections::{BTreeMap, HashMap},
     hash::{DefaultHasher, Hash, Hasher},
-    sync::{Arc, Mutex, RwLock},
+    sync::{Arc, Mutex, RwLock, atomic::AtomicU64},
 };
 
 use async_trait::async_trait;
@@ -147,6 +147,8 @@ pub struct Channels {
     /// When this process first saw each lease.
     leases: Mutex<HashMap<ValueKey, HashMap<Lease, Instant>>>,
     locks: Vec<tokio::sync::Mutex<()>>,
+    /// Messages of requests without a key.
+    published: AtomicU64,
 }
 
 impl Channels {
@@ -158,6 +160,7 @@ impl Channels {
             defined: RwLock::default(),
             hub: Hub::default(),
             leases: Mutex::default(),
+            published: AtomicU64::new(0),
             locks: (0..LOCKS).map(|_| tokio::sync::Mutex::default()).collect(),
             parts,
         })

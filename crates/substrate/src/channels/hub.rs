@@ -48,6 +48,11 @@ impl Hub {
         }
     }
 
+    #[cfg(test)]
+    pub(super) fn places(&self) -> usize {
+        self.lock().places.len()
+    }
+
     fn all_changed(&self) {
         self.lock().places.values().for_each(|sender| sender.send_modify(|count| *count += 1));
     }

@@ -1,6 +1,6 @@
 //! Publishing: a message is appended once, or waits for its time.
 
-use std::sync::Arc;
+use std::sync::{Arc, atomic::Ordering};
 
 use drawloom_contract::{
     failure::{Explain as _, FailureKind},
@@ -167,7 +167,9 @@ impl Channels {
             By::Request { key: None, .. } => {
                 let mut bytes = [0; 16];
                 self.parts.entropy.fill(&mut bytes)?;
-                return Ok(format!("msg_{:032x}", u128::from_be_bytes(bytes)));
+                // Different also where the random bytes are not.
+                let number = u128::from(self.published.fetch_add(1, Ordering::Relaxed));
+                return Ok(format!("msg_{:032x}", u128::from_be_bytes(bytes) ^ number));
             }
         };
         let digest = Digest::of(name.as_bytes());
