@@ -43,7 +43,9 @@ async fn routes(server: &Server) -> Vec<Route> {
                 .replace("{batch_id}", &batch)
                 .replace("{scope}", "user")
                 .replace("{key...}", "notes/one")
-                .replace("{name...}", "notes/one.md");
+                .replace("{name...}", "notes/one.md")
+                .replace("{channel}", "jobs")
+                .replace("{name}", "jobs");
             let in_path: Vec<_> = route.parameters().collect();
             let names = schema["properties"].as_object().into_iter().flat_map(|fields| fields.keys().cloned());
             let fields = names.filter(|name| !in_path.contains(&name.as_str())).collect();
@@ -69,9 +71,9 @@ impl Route {
         server.send(self.route.method, &format!("{}{query}", self.path), &headers, body).await
     }
 
-    /// Whether its path has the id of something of ann's. Keys of memory are names that everybody can have.
+    /// Whether its path has the id of something of ann's. Keys of memory and channels are names that everybody can have.
     fn names_a_thing(&self) -> bool {
-        self.route.parameters().any(|name| !["user_id", "scope", "key"].contains(&name))
+        self.route.parameters().any(|name| !["user_id", "scope", "key", "channel", "name"].contains(&name))
     }
 
     fn name(&self) -> String {
@@ -201,6 +203,7 @@ async fn bad_ids_and_wrong_types_are_refused() {
                 continue;
             }
             let path = route.route.path.replace(&format!("{{{name}}}"), bad).replace("{name...}", "notes/one.md");
+            let path = path.replace("{channel}", "jobs");
             let body = route.route.has_body().then_some(&b"{}"[..]);
             let answer = server.send(route.route.method, &path, &[ANN], body).await;
             assert_eq!((answer.status, answer.code()), (400, "bad_form"), "{}: {}", route.name(), answer.body);

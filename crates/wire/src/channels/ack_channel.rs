@@ -17,7 +17,7 @@ use crate::{
 #[serde(deny_unknown_fields)]
 pub struct AckChannel {
     /// The channel.
-    #[schemars(length(min = 1, max = 128), extend("x-aliases" = ["name"]))]
+    #[schemars(length(min = 1, max = 128), regex(pattern = r"^[A-Za-z0-9_./-]*$"), extend("x-aliases" = ["name"]))]
     pub channel: String,
     /// The user, only for a channel with the scope `user`. Defaults to the caller; a principal's token allows no other.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -31,15 +31,15 @@ pub struct AckChannel {
     pub scope: Option<ChannelScope>,
     /// Everything up to this cursor was handled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 40))]
+    #[schemars(length(max = 40), regex(pattern = r"^[A-Za-z0-9_]*$"))]
     pub cursor: Option<String>,
     /// Broadcast channels only: which consumer reads. Each has its own cursor. Defaults to the user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = 64))]
+    #[schemars(length(min = 1, max = 64), regex(pattern = r"^[A-Za-z0-9_.-]*$"))]
     pub consumer: Option<String>,
     /// The consumer group, with `leases`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = 64))]
+    #[schemars(length(min = 1, max = 64), regex(pattern = r"^[A-Za-z0-9_.-]*$"))]
     pub group: Option<String>,
     /// The leases of the messages, with `group`.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -43,7 +43,7 @@ pub struct AwaitChannels {
     pub from_cursors: Option<BTreeMap<String, String>>,
     /// Broadcast channels only: which consumer reads. Each has its own cursor. Defaults to the user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = 64))]
+    #[schemars(length(min = 1, max = 64), regex(pattern = r"^[A-Za-z0-9_.-]*$"))]
     pub consumer: Option<String>,
     /// Maximum messages of each channel. Defaults to 10.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -11,7 +11,7 @@ use crate::request::{Changes, Request, Route};
 #[serde(deny_unknown_fields)]
 pub struct DeleteChannel {
     /// The name of the channel.
-    #[schemars(length(min = 1, max = 128), extend("x-aliases" = ["channel"]))]
+    #[schemars(length(min = 1, max = 128), regex(pattern = r"^[A-Za-z0-9_./-]*$"), extend("x-aliases" = ["channel"]))]
     pub name: String,
     /// Idempotency key: a request with the same key and body returns the first response again; with another body it fails with a
     /// conflict. Also the header `Idempotency-Key`.

@@ -17,7 +17,7 @@ use crate::{
 #[serde(deny_unknown_fields)]
 pub struct ExtendChannel {
     /// The channel.
-    #[schemars(length(min = 1, max = 128), extend("x-aliases" = ["name"]))]
+    #[schemars(length(min = 1, max = 128), regex(pattern = r"^[A-Za-z0-9_./-]*$"), extend("x-aliases" = ["name"]))]
     pub channel: String,
     /// The user, only for a channel with the scope `user`. Defaults to the caller; a principal's token allows no other.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -30,7 +30,7 @@ pub struct ExtendChannel {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scope: Option<ChannelScope>,
     /// The consumer group.
-    #[schemars(length(min = 1, max = 64))]
+    #[schemars(length(min = 1, max = 64), regex(pattern = r"^[A-Za-z0-9_.-]*$"))]
     pub group: String,
     /// The leases of the messages.
     #[schemars(length(min = 1, max = 1_000))]

@@ -18,7 +18,7 @@ use crate::{
 #[serde(deny_unknown_fields)]
 pub struct FollowChannel {
     /// The channel.
-    #[schemars(length(min = 1, max = 128), extend("x-aliases" = ["name"]))]
+    #[schemars(length(min = 1, max = 128), regex(pattern = r"^[A-Za-z0-9_./-]*$"), extend("x-aliases" = ["name"]))]
     pub channel: String,
     /// The user, only for a channel with the scope `user`. Defaults to the caller; a principal's token allows no other.
     #[serde(default, skip_serializing_if = "Option::is_none")]

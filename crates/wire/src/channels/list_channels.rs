@@ -12,11 +12,11 @@ use crate::request::{Changes, Request, Route};
 pub struct ListChannels {
     /// Only channels whose name begins with this.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 128))]
+    #[schemars(length(max = 128), regex(pattern = r"^[A-Za-z0-9_./-]*$"))]
     pub prefix: Option<String>,
     /// Only channels after this one: `next` of the previous page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 128))]
+    #[schemars(length(max = 128), regex(pattern = r"^[A-Za-z0-9_./-]*$"))]
     pub after: Option<String>,
     /// Maximum channels. Defaults to 100.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -11,7 +11,7 @@ use crate::request::{Changes, Request, Route};
 #[serde(deny_unknown_fields)]
 pub struct PurgeChannel {
     /// The name of the channel.
-    #[schemars(length(min = 1, max = 128), extend("x-aliases" = ["channel"]))]
+    #[schemars(length(min = 1, max = 128), regex(pattern = r"^[A-Za-z0-9_./-]*$"), extend("x-aliases" = ["channel"]))]
     pub name: String,
     /// Only the messages of this user; for a channel with the scope `user`.
     #[serde(default, skip_serializing_if = "Option::is_none")]

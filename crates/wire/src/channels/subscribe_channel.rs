@@ -18,7 +18,7 @@ use crate::{
 #[serde(deny_unknown_fields)]
 pub struct SubscribeChannel {
     /// The channel.
-    #[schemars(length(min = 1, max = 128), extend("x-aliases" = ["name"]))]
+    #[schemars(length(min = 1, max = 128), regex(pattern = r"^[A-Za-z0-9_./-]*$"), extend("x-aliases" = ["name"]))]
     pub channel: String,
     /// The user, only for a channel with the scope `user`. Defaults to the caller; a principal's token allows no other.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -32,11 +32,11 @@ pub struct SubscribeChannel {
     pub scope: Option<ChannelScope>,
     /// Broadcast channels only: which consumer reads. Each has its own cursor. Defaults to the user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = 64))]
+    #[schemars(length(min = 1, max = 64), regex(pattern = r"^[A-Za-z0-9_.-]*$"))]
     pub consumer: Option<String>,
     /// Consumer group: messages come under a lease, and come back unless they are acknowledged with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = 64))]
+    #[schemars(length(min = 1, max = 64), regex(pattern = r"^[A-Za-z0-9_.-]*$"))]
     pub group: Option<String>,
     /// Groups only: time until an unacknowledged message comes back, in milliseconds. Defaults to that of the channel.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -44,7 +44,7 @@ pub struct SubscribeChannel {
     pub lease_ms: Option<u64>,
     /// Read after this cursor, in place of the committed one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 40))]
+    #[schemars(length(max = 40), regex(pattern = r"^[A-Za-z0-9_]*$"))]
     pub from_cursor: Option<String>,
     /// Maximum messages. Defaults to 10.
     #[serde(default, skip_serializing_if = "Option::is_none")]

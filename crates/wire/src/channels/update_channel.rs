@@ -14,7 +14,7 @@ use crate::{
 #[serde(deny_unknown_fields)]
 pub struct UpdateChannel {
     /// The name of the channel.
-    #[schemars(length(min = 1, max = 128), extend("x-aliases" = ["channel"]))]
+    #[schemars(length(min = 1, max = 128), regex(pattern = r"^[A-Za-z0-9_./-]*$"), extend("x-aliases" = ["channel"]))]
     pub name: String,
     /// What it is for. Shown to users, and to models that can use it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -41,7 +41,7 @@ pub struct UpdateChannel {
     pub max_attempts: Option<u32>,
     /// The channel for messages that were not acknowledged. Defaults to the name with `.dead`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = 128))]
+    #[schemars(length(min = 1, max = 128), regex(pattern = r"^[A-Za-z0-9_./-]*$"))]
     pub dead_letter: Option<String>,
     /// Idempotency key: a request with the same key and body returns the first response again; with another body it fails with a
     /// conflict. Also the header `Idempotency-Key`.
