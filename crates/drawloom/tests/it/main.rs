@@ -6,6 +6,7 @@ mod backup;
 mod batch;
 mod call;
 mod canary;
+mod channels;
 mod config;
 mod context;
 mod ctrl_c;
