@@ -16,14 +16,14 @@ use crate::problem::Problem;
 pub const MOST_MESSAGES: u64 = 1_000_000;
 
 /// Maximum seconds that a message can live: 100 years.
-pub const MOST_TTL: u64 = 3_153_600_000;
+pub(super) const MOST_TTL: u64 = 3_153_600_000;
 
 /// Shortest and longest lease of a consumer group.
-pub const LEAST_LEASE_MS: u64 = 100;
-pub const MOST_LEASE_MS: u64 = 86_400_000;
+pub(super) const LEAST_LEASE_MS: u64 = 100;
+pub(super) const MOST_LEASE_MS: u64 = 86_400_000;
 
 /// Maximum deliveries of a message to a group.
-pub const MOST_ATTEMPTS: u32 = 1_000;
+pub(super) const MOST_ATTEMPTS: u32 = 1_000;
 
 /// A channel: messages in order that agents and callers publish and read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -14,25 +14,25 @@ use super::rules::Refusal;
 pub const MOST_IN_FLIGHT: usize = 1_000;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Group {
+pub(super) struct Group {
     /// The last message that was ever delivered.
-    pub floor: u64,
+    pub(super) floor: u64,
     /// Rises with every delivery and extension.
-    pub epoch: u64,
+    pub(super) epoch: u64,
     /// By sequence.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub in_flight: Vec<Flight>,
+    pub(super) in_flight: Vec<Flight>,
 }
 
 /// A message that a member has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Flight {
-    pub sequence: u64,
-    pub epoch: u64,
+pub(super) struct Flight {
+    pub(super) sequence: u64,
+    pub(super) epoch: u64,
     /// Deliveries so far.
-    pub attempt: u32,
+    pub(super) attempt: u32,
     /// 0 when a member gave it back.
-    pub lease_ms: u64,
+    pub(super) lease_ms: u64,
 }
 
 /// What a member must name to settle a message.
@@ -59,7 +59,7 @@ impl Lease {
 }
 
 impl Flight {
-    pub fn lease(&self) -> Lease {
+    pub(super) fn lease(&self) -> Lease {
         Lease { sequence: self.sequence, epoch: self.epoch }
     }
 }
@@ -77,39 +77,39 @@ pub enum Settle {
 
 /// What became of leases.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Settled {
+pub(super) struct Settled {
     /// The leases that held, as they are now.
-    pub held: Vec<Lease>,
+    pub(super) held: Vec<Lease>,
     /// Leases of messages that were settled before, or that others have.
-    pub lost: Vec<Lease>,
+    pub(super) lost: Vec<Lease>,
 }
 
 /// What a delivery does to the record.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Take<'a> {
+pub(super) struct Take<'a> {
     /// Messages that are delivered again.
-    pub again: &'a [u64],
+    pub(super) again: &'a [u64],
     /// Messages that are delivered for the first time, in order, all after `floor`.
-    pub new: &'a [u64],
+    pub(super) new: &'a [u64],
     /// Messages that leave the group: dead ones, and those that the channel does not keep any more.
-    pub gone: &'a [u64],
-    pub lease_ms: u64,
+    pub(super) gone: &'a [u64],
+    pub(super) lease_ms: u64,
 }
 
 impl Group {
     /// Messages whose time is over: those to deliver again, and those whose attempts are used up.
-    pub fn over(&self, max_attempts: Option<u32>, is_over: impl Fn(&Flight) -> bool) -> (Vec<Flight>, Vec<Flight>) {
+    pub(super) fn over(&self, max_attempts: Option<u32>, is_over: impl Fn(&Flight) -> bool) -> (Vec<Flight>, Vec<Flight>) {
         let over = self.in_flight.iter().copied().filter(is_over);
         over.partition(|flight| max_attempts.is_none_or(|most| flight.attempt < most))
     }
 
     /// How many further messages can be in flight when so many leave.
-    pub fn room(&self, leaving: usize) -> usize {
+    pub(super) fn room(&self, leaving: usize) -> usize {
         (MOST_IN_FLIGHT + leaving).saturating_sub(self.in_flight.len())
     }
 
     /// The record after a delivery, and what was delivered: messages that come again first.
-    pub fn take(&self, take: &Take<'_>) -> (Self, Vec<Flight>) {
+    pub(super) fn take(&self, take: &Take<'_>) -> (Self, Vec<Flight>) {
         let mut next = self.clone();
         next.epoch += 1;
         let epoch = next.epoch;
@@ -134,7 +134,7 @@ impl Group {
     }
 
     /// The record after members settled messages.
-    pub fn settle(&self, leases: &[Lease], settle: Settle) -> (Self, Settled) {
+    pub(super) fn settle(&self, leases: &[Lease], settle: Settle) -> (Self, Settled) {
         let mut next = self.clone();
         next.epoch += 1;
         let mut settled = Settled::default();

@@ -21,10 +21,10 @@ pub(super) const DEFERRED: Space = Space::of("channels_deferred");
 pub(super) const DEFINITIONS: Space = Space::of("channels_defined");
 
 /// Maximum characters of a channel's name.
-pub const MOST_NAME: usize = 128;
+pub(super) const MOST_NAME: usize = 128;
 
 /// Maximum characters of a consumer or group name.
-pub const MOST_CONSUMER: usize = 64;
+pub(super) const MOST_CONSUMER: usize = 64;
 
 /// Names that begin with this are reserved for the server.
 pub const RESERVED: &str = "_system/";

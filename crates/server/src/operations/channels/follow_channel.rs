@@ -11,10 +11,7 @@ use drawloom_wire::{
     channels::{self, ChannelMessages},
     events::Event,
 };
-use futures::{
-    StreamExt as _,
-    stream::{self, BoxStream},
-};
+use futures::{StreamExt as _, stream};
 use serde_json::{Value, json};
 
 use crate::{

@@ -22,7 +22,8 @@ impl Operation for NakChannel {
     async fn call(&self, call: &Call<'_>, input: Self::Input) -> Result<Answer<Settled>, Failure> {
         let Meant { channel, place, caller, warnings } = meant_by(call, &input.channel, &input)?;
         let by = by(call, &caller, &input, &input.idempotency_key);
-        let settled = call.app.channels.settle(&channel, &place, &input.group, &leases(&input.leases)?, Settle::Nak, &by);
+        let leases = leases(&input.leases)?;
+        let settled = call.app.channels.settle(&channel, &place, &input.group, &leases, Settle::Nak, &by);
         answer(settled.await.map_err(failure)?, warnings, None)
     }
 }
