@@ -40,7 +40,7 @@ fn outcome(url: &str) -> Value {
     let last: Value = serde_json::from_str(text.strip_prefix("read: ").expect("the last result")).expect("JSON");
     // The deferred message is published by the server, when it is due.
     let wait = json!({ "from_cursors": { "out": "cur_2" }, "channels": ["out"], "wait_ms": 30_000 });
-    let awaited = post(url, "/v1/channels:await", &wait).expect("an answer");
+    let awaited = post(url, "/v1/channels:await", &wait).and_then(|answer| answer.json()).expect("an answer");
     assert_eq!(awaited["satisfied"], true, "{awaited}");
     let second = last["messages"][0]["value"].clone();
     json!({ "out": values(url, "out"), "copy": values(url, "copy"), "second": second })

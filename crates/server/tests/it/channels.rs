@@ -179,7 +179,8 @@ async fn a_stream_has_sequences_as_ids_and_continues_after_the_last_event() {
     let mut resumed = server.say(request("Last-Event-ID: 2\r\n").as_bytes()).await;
     let rest = read_until(&mut resumed, "\"value\":3").await;
     assert!(!rest.contains("\"value\":2"), "{rest}");
-    let past = server.get("/v1/channels/jobs/events?after=1&max_messages=1").await.body;
+    let path = "/v1/channels/jobs/events?after=1&max_messages=1";
+    let past = server.send(Method::Get, path, &[("accept", "application/json")], None).await.body;
     assert_eq!(past["messages"][0]["value"], 2);
     assert_eq!(server.taken("jobs").await, [1, 2, 3], "a follower takes nothing");
 }

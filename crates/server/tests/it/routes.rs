@@ -33,8 +33,9 @@ fn input(name: &str, run: RunId, batch: &Value) -> Value {
         "import_memory" => json!({"scope": "agent", "agent": "quick", "entries": [{"key": "k", "value": 1}]}),
         "publish_channel" => json!({"channel": "jobs", "value": null}),
         "subscribe_channel" | "peek_channel" | "follow_channel" => json!({"channel": "jobs"}),
-        "ack_channel" => json!({"channel": "jobs", "cursor": "cur_0"}),
-        "nak_channel" | "extend_channel" => json!({"channel": "jobs", "group": "g", "leases": ["lse_1_1"]}),
+        "ack_channel" => json!({"channel": "jobs", "cursor": "cur_2"}),
+        "nak_channel" => json!({"channel": "jobs", "group": "g", "leases": ["lse_1_1"]}),
+        "extend_channel" => json!({"channel": "jobs", "group": "g", "leases": ["lse_1_2"]}),
         "await_channels" => json!({"channels": ["jobs"]}),
         "broadcast_channels" => json!({"channels": ["jobs"], "value": 1}),
         "create_channel" => json!({"name": "made"}),
@@ -188,6 +189,9 @@ async fn the_client_reaches_every_operation() {
     let run = client.call(&SpawnRun::new("quick".parse().expect("a name"), "go")).await.expect("it runs");
     let batch = server.post("/v1/runs:batch", json!({"spawns": [{"agent": "quick", "prompt": "go"}]})).await;
     keep(&server, run.run_id, "notes/one.md", "a note").await;
+    // A message that a group has: it is given back, then extended.
+    server.post("/v1/channels/jobs/publish", json!({"value": 1})).await;
+    server.post("/v1/channels/jobs/subscribe", json!({"group": "g"})).await;
     for served in server.app.operations().iter() {
         let description = served.card().description;
         let answer = client.call_json(&description, input(description.name, run.run_id, &batch.body["batch_id"])).await;
