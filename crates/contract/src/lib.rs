@@ -1,6 +1,7 @@
 //! The words of Drawloom: domain types, records, seams and failure kinds. Nothing here does I/O.
 
 pub mod caller;
+pub mod channel;
 pub mod choice;
 pub mod definition;
 pub mod executor;

@@ -6,6 +6,7 @@ pub mod artifacts;
 pub mod backup;
 pub mod batch;
 pub mod call;
+pub mod channels;
 pub mod completions;
 pub mod config;
 pub mod demo;
@@ -113,6 +114,7 @@ fn look_of(command: &Command) -> Look {
         Command::Batch(batch) => batch.look,
         Command::Runs(runs) => runs.look(),
         Command::Memory(memory) => memory.look(),
+        Command::Channels(channels) => channels.look(),
         Command::Evaluations(evaluations) => evaluations.look(),
         Command::Replay(replay) => replay.look,
         Command::Artifacts(artifacts) => artifacts.look(),
@@ -172,6 +174,7 @@ fn perform(session: &Session, command: Command) -> Result<Exit, CommandError> {
             Command::Batch(batch) => batch.perform(session).await,
             Command::Runs(runs) => runs.perform(session).await,
             Command::Memory(memory) => memory.perform(session).await,
+            Command::Channels(channels) => channels.perform(session).await,
             Command::Evaluations(evaluations) => evaluations.perform(session).await,
             Command::Replay(replay) => replay.perform(session).await,
             Command::Artifacts(artifacts) => artifacts.perform(session).await,

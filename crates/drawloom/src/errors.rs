@@ -108,6 +108,17 @@ errors! {
         "body_too_slow": "The request body took longer than 30 s.", "Send it faster, or send less.";
         "both_spellings": "A field is present under both of its names.", "Remove one of them.";
         "broken_body": "The connection broke while the body was sent.", "Retry.";
+        "channel_busy": "A channel is changed by others all the time.", "Retry.";
+        "channel_cursor_invalid": "The cursor is not one of this channel.", "Pass `next_cursor` of an answer.";
+        "channel_cursor_regression": "The cursor is before the committed one.", "Read older messages with peek and `from_cursor`.";
+        "channel_lease_invalid": "The lease is not one that a group subscribe returned.", "Pass `lease` of a message.";
+        "channel_lease_lost": "The lease is over, and the message went to another member or was settled.", "Do not repeat its work; subscribe again.";
+        "channel_name_in_use": "A channel of this name exists.", "Use update_channel, or another name.";
+        "channel_name_invalid": "The name of a channel, consumer or group is invalid.", "The message says which characters are allowed.";
+        "channel_not_declared": "Unknown channel.", "Add it under `channels`, or make it with create_channel.";
+        "channel_scope_invalid": "The channel has another scope.", "The message names it.";
+        "channel_setting_invalid": "A setting of the channel is out of range.", "The message says the limits.";
+        "channel_yaml_immutable": "The channel comes from the config file.", "Change the file; purge_channel works at any time.";
         "child_exists": "This call has already started its child run.", "None needed: it is the same run.";
         "conflict": "Another process changed the run.", "Retry.";
         "contradiction": "The path and the body have different values for a field.", "Remove one of them.";
@@ -130,6 +141,7 @@ errors! {
         "content_type_denied": "A browser sent a body that is not JSON.", "Send `Content-Type: application/json`.";
         "out_of_range": "A number is too small or too large.", "The message says the limit.";
         "repeated": "A value is in a list twice.", "Remove one.";
+        "repeated_channel": "A channel is named twice.", "Name each channel once.";
         "repeated_key": "A JSON object has a key twice.", "Remove one.";
         "secret_agent_id": "The agent_id looks like a secret.", "Use another agent_id.";
         "secret_user_id": "The user_id looks like a secret.", "Use another user_id.";
@@ -147,7 +159,7 @@ errors! {
         "too_many_sessions": "Too many MCP sessions have a call in flight.", "End some with DELETE, or wait for their calls.";
         "toolset_not_asked": "The tool is in a toolset that is not enabled.", "Connect with `--toolsets`, or `/mcp?toolsets=`.";
         "unexpected_body": "A GET request has a body.", "Put the fields into the query string.";
-        "unexpected_field": "A field does not apply to this memory scope.", "Remove it.";
+        "unexpected_field": "A field does not apply to this scope.", "Remove it.";
         "unexpected_query": "A POST request has a query string.", "Put the fields into the body.";
         "unknown_executor": "Unknown executor.", "Use one of those that the error lists.";
         "unknown_agent": "Unknown agent.", "See `drawloom agents list`.";

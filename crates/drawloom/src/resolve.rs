@@ -197,6 +197,7 @@ pub(crate) fn resolve_in(directories: &Directories, loaded: &Loaded, extra: &Ext
         servers: &servers.keys().cloned().collect::<Vec<_>>(),
         volumes: &volumes,
         skills: &skill_table,
+        channels: &config.channels,
     };
     let (catalog, mut findings, found) = Catalog::examine(&inputs);
     // A volume that cannot be opened has a problem of its own.

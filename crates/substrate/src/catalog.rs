@@ -18,6 +18,7 @@ use drawloom_contract::{
 
 use crate::{
     agents::{AgentConfig, ModelChoice},
+    channels::{self, ChannelConfig, PUBLISH_GATE, SUBSCRIBE_GATE},
     evaluations::EVALUATION_SCOPES,
     hint::did_you_mean,
     lint::{self, Finding},
@@ -69,6 +70,8 @@ pub struct Inputs<'a> {
     pub volumes: &'a VolumeTable,
     /// The skills.
     pub skills: &'a SkillTable,
+    /// `channels`.
+    pub channels: &'a BTreeMap<String, ChannelConfig>,
 }
 
 /// The agents that there are. They come from the config, never change, and are the same for every tenant.
@@ -90,6 +93,7 @@ impl Catalog {
         let mut findings = Vec::new();
         let mut problems = check_aliases(inputs);
         problems.extend(tiers::check(inputs));
+        problems.extend(channels::problems(inputs.channels));
         for (name, config) in inputs.agents {
             let mut resolving = Resolving { inputs, name, config, problems: Vec::new() };
             let definition = resolving.definition();
@@ -446,9 +450,14 @@ impl Resolving<'_> {
     fn gates(&self) -> BTreeMap<String, Vec<String>> {
         let scopes = self.config.evaluation_scopes.iter().flatten().map(|scope| scope.as_str().to_owned());
         let scopes: BTreeSet<String> = scopes.collect();
-        let gates = [(EVALUATION_SCOPES, scopes)];
-        let gates = gates.into_iter().filter(|(_, names)| !names.is_empty());
-        gates.map(|(gate, names)| (gate.to_owned(), names.into_iter().collect())).collect()
+        let channels = self.config.channels.clone().unwrap_or_default();
+        let gates = [
+            (EVALUATION_SCOPES, scopes.into_iter().collect()),
+            (PUBLISH_GATE, channels.publish),
+            (SUBSCRIBE_GATE, channels.subscribe),
+        ];
+        let gates = gates.into_iter().filter(|(_, names): &(&str, Vec<String>)| !names.is_empty());
+        gates.map(|(gate, names)| (gate.to_owned(), names)).collect()
     }
 
     fn volumes(&mut self) -> Vec<String> {

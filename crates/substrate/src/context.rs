@@ -19,6 +19,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::{
+    channels::{Channels, PUBLISH_GATE, SUBSCRIBE_GATE},
     evaluations::{EVALUATION_SCOPES, EvaluationScope, Evaluations, Of},
     hint::did_you_mean,
     store_tools::StoreTool,
@@ -33,7 +34,8 @@ pub(crate) const TOOL: StoreTool = StoreTool {
     gate: None,
     make: |parts| {
         let (reader, clock, tools) = (parts.reader.clone(), parts.clock.clone(), parts.tools.clone());
-        Arc::new(Context { reader, clock, evaluations: parts.evaluations.clone(), tools })
+        let (channels, evaluations) = (parts.channels.clone(), parts.evaluations.clone());
+        Arc::new(Context { reader, clock, evaluations, tools, channels })
     },
 };
 
@@ -46,14 +48,16 @@ struct Context {
     evaluations: Arc<Evaluations>,
     /// The other built-in tools, to say what each is for and which gate keeps it away.
     tools: Vec<Arc<dyn Tool>>,
+    channels: Arc<Channels>,
 }
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Input {
     /// `self`: this run, its agent and its model. `tools`: its tools. `agents`: the agents it can spawn. `permissions`: its
-    /// volumes, hosts and other permissions. `limits`: remaining turns, budget and time. `evaluations`: statistics of the
-    /// evaluations of this agent's definition. `help`: how things work here. `time`: the current time.
+    /// volumes, hosts and other permissions. `channels`: the channels it can use. `limits`: remaining turns, budget and time.
+    /// `evaluations`: statistics of the evaluations of this agent's definition. `help`: how things work here. `time`: the current
+    /// time.
     op: Op,
     /// `help`: the topic; without one, the topics are listed.
     topic: Option<String>,
@@ -69,6 +73,7 @@ enum Op {
     Tools,
     Agents,
     Permissions,
+    Channels,
     Limits,
     Evaluations,
     Help,
@@ -102,6 +107,7 @@ impl Tool for Context {
             Op::Tools => self.tools(context).await?,
             Op::Agents => agents(context, &prefix.unwrap_or_default()),
             Op::Permissions => self.permissions(context).await?,
+            Op::Channels => self.channels.shown_to(context),
             Op::Limits => self.limits(context).await?,
             Op::Evaluations => self.evaluations(context).await?,
             Op::Help => return help(topic.as_deref()).map(Step::done),
@@ -182,7 +188,11 @@ impl Context {
             "volumes": volumes.collect::<Vec<_>>(),
             "hosts": &*context.hosts,
             "memory_scopes": definition.memory_scopes,
-            "gates": definition.gates,
+            "channels": {
+                "publish": definition.gate(PUBLISH_GATE),
+                "subscribe": definition.gate(SUBSCRIBE_GATE),
+            },
+            "evaluation_scopes": definition.gate(EVALUATION_SCOPES),
             "narrowed_by_request": {
                 "tools": accepted.narrowed_tools.is_some(),
                 "hosts": accepted.narrowed_hosts.is_some(),

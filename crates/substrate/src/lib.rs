@@ -1,4 +1,5 @@
-//! Who may touch what: agent definitions, their gates, lint, skills, volumes; memory, artifacts, evaluations, and what a run may know about itself.
+//! Who may touch what: agent definitions, their gates, lint, skills, volumes; memory, channels, artifacts, evaluations, and what a run
+//! may know about itself.
 //!
 //! Config comes in, decisions go out. The catalog answers which agents there are and what each may use; the volume table
 //! answers which directory a path belongs to. File I/O inside a volume is done by tools alone, through the handle that
@@ -7,6 +8,7 @@
 mod agents;
 pub mod artifacts;
 mod catalog;
+pub mod channels;
 mod context;
 pub mod evaluations;
 pub mod excerpt;
@@ -19,7 +21,7 @@ mod store_tools;
 mod tiers;
 mod volumes;
 
-pub use agents::{AgentConfig, Budget, ModelChoice};
+pub use agents::{AgentConfig, Budget, ChannelGates, ModelChoice};
 pub use catalog::{Catalog, Inputs, PROMPT_FILE_LIMIT};
 pub use hint::did_you_mean;
 pub use lint::{Finding, Weight, agent as lint};

@@ -9,7 +9,7 @@ use drawloom_contract::{
     tool::Gates,
 };
 
-use crate::{agents::AgentConfig, catalog::Inputs};
+use crate::{agents::AgentConfig, catalog::Inputs, channels};
 
 /// How much a finding matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -80,6 +80,9 @@ pub fn agent(config: &AgentConfig, definition: &Definition, inputs: &Inputs<'_>)
         if pattern.ends_with('*') && !is_outside && !tools.iter().any(|tool| matches(pattern, tool)) {
             find(Weight::Warning, Some("tools"), format!("no tool matches {pattern:?}"));
         }
+    }
+    for (weight, message) in channels::findings(definition, inputs.channels) {
+        find(weight, Some("channels"), message);
     }
     for pattern in config.skills.iter().flatten().filter(|pattern| pattern.ends_with('*')) {
         if !inputs.skills.names().any(|skill| matches(pattern, skill)) {

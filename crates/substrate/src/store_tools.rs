@@ -7,6 +7,7 @@ use drawloom_contract::{gate::Gate, journal::RunReader, time::Clock, tool::Tool}
 
 use crate::{
     artifacts::{self, Artifacts},
+    channels::{self, Channels},
     context,
     evaluations::{self, Evaluations},
     memory::{self, Memory},
@@ -17,6 +18,7 @@ pub struct StoreParts {
     pub memory: Arc<Memory>,
     pub artifacts: Artifacts,
     pub evaluations: Arc<Evaluations>,
+    pub channels: Arc<Channels>,
     pub reader: Arc<dyn RunReader>,
     pub clock: Arc<dyn Clock>,
     /// The tools that need no store.
@@ -31,4 +33,5 @@ pub struct StoreTool {
 }
 
 /// Every tool that needs the store.
-pub static STORE_TOOLS: &[StoreTool] = &[memory::TOOL, artifacts::TOOL, evaluations::TOOL, context::TOOL];
+pub static STORE_TOOLS: &[StoreTool] =
+    &[memory::TOOL, artifacts::TOOL, channels::TOOL, evaluations::TOOL, context::TOOL];

@@ -4,6 +4,7 @@
 //! the faults and fixtures that the shipped binary must not.
 
 mod artifacts;
+mod channels;
 mod clock;
 mod consumed;
 mod doubt;

@@ -13,6 +13,7 @@ mod idempotency;
 mod identity;
 mod limits;
 mod mcp_limits;
+mod channels;
 mod memory;
 mod operators;
 mod routes;

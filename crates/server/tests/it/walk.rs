@@ -47,7 +47,9 @@ async fn routes(server: &Server) -> Vec<Route> {
                 .replace("{scope}", "user")
                 .replace("{eval_id}", &evaluation)
                 .replace("{key...}", "notes/one")
-                .replace("{name...}", "notes/one.md");
+                .replace("{name...}", "notes/one.md")
+                .replace("{channel}", "jobs")
+                .replace("{name}", "jobs");
             let in_path: Vec<_> = route.parameters().collect();
             let names = schema["properties"].as_object().into_iter().flat_map(|fields| fields.keys().cloned());
             let fields = names.filter(|name| !in_path.contains(&name.as_str())).collect();
@@ -73,9 +75,9 @@ impl Route {
         server.send(self.route.method, &format!("{}{query}", self.path), &headers, body).await
     }
 
-    /// Whether its path has the id of something of ann's. Keys of memory are names that everybody can have.
+    /// Whether its path has the id of something of ann's. Keys of memory and channels are names that everybody can have.
     fn names_a_thing(&self) -> bool {
-        self.route.parameters().any(|name| !["user_id", "scope", "key"].contains(&name))
+        self.route.parameters().any(|name| !["user_id", "scope", "key", "channel", "name"].contains(&name))
     }
 
     /// A body with what the operation cannot do without.
@@ -213,10 +215,12 @@ async fn bad_ids_and_wrong_types_are_refused() {
                 continue;
             }
             let path = route.route.path.replace(&format!("{{{name}}}"), bad).replace("{name...}", "notes/one.md");
+            let path = path.replace("{channel}", "jobs");
             let body = route.route.has_body().then_some(route.body());
             let answer = server.send(route.route.method, &path, &[ANN], body).await;
-            assert_eq!((answer.status, answer.code()), (400, "bad_form"), "{}: {}", route.name(), answer.body);
-            assert_eq!(answer.body["error"]["problems"][0]["path"], name);
+            assert_eq!(answer.status, 400, "{}: {}", route.name(), answer.body);
+            let problem = &answer.body["error"]["problems"][0];
+            assert_eq!((&problem["path"], &problem["code"]), (&json!(name), &json!("bad_form")), "{}", answer.body);
         }
         // Any text can be searched for or be a key of a request, and any JSON be a value.
         let any = |field: &&String| !["grep", "query", "search", "value", "idempotency_key"].contains(&field.as_str());

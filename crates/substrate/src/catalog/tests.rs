@@ -54,6 +54,7 @@ fn resolve(config: Value) -> Result<(Catalog, Vec<Finding>), Vec<String>> {
         servers: &["files".to_owned(), "search".to_owned()],
         volumes: &volumes,
         skills: &skills(directory.path()),
+        channels: &serde_json::from_value(section("channels")).expect("channels"),
     };
     Catalog::resolve(&inputs).map_err(|problems| {
         problems
