@@ -113,8 +113,8 @@ fn evaluations_go_with_their_run_and_their_numbers_stay() {
     let child = children["runs"][0]["run_id"].as_str().expect("a child").to_owned();
     assert_eq!(home.run(&["evaluations", "ls", &child, "--json"]).exits(0).json()["evaluations"][0]["score"], 0.25);
     home.run(&["prune", "--older-than", "0s", "--yes"]).exits(0);
-    home.run(&["evaluations", "ls", &child]).exits(1);
-    home.run(&["runs", "show", &worked]).exits(1);
+    home.run(&["evaluations", "ls", &child]).exits(2);
+    home.run(&["runs", "show", &worked]).exits(2);
     let stats = home.run(&["evaluations", "stats", "worker", "--json"]).exits(0).json();
     assert_eq!((&stats["count"], &stats["score"]["mean"]), (&json!(1), &json!(0.25)));
     let listed = home.run(&["evaluations", "ls", "--def", "worker", "--json"]).exits(0).json();
