@@ -81,7 +81,7 @@ pub(crate) async fn measure(bench: &Bench, time: Duration, figures: &mut Figures
 }
 
 /// Sets a second of clients that each set their own keys.
-async fn sets(address: SocketAddr, clients: usize, time: Duration) -> Result<f64> {
+pub(crate) async fn sets(address: SocketAddr, clients: usize, time: Duration) -> Result<f64> {
     let mut tasks = JoinSet::new();
     let begun = Arc::new(Instant::now());
     for client in 0..clients {

@@ -6,6 +6,7 @@
 mod agent_memory;
 mod bash;
 mod beside;
+mod channels;
 mod floor;
 mod grep;
 mod http;
@@ -96,6 +97,8 @@ enum Section {
     Memory,
     /// Memory of agents: sets beside the floor, a list, a search
     AgentMemory,
+    /// Channels: publishes beside the floor, deliveries, wake-ups, followers
+    Channels,
     /// Start to the first answer
     Start,
     /// Time to resume 10,000 runs after `kill -9`
@@ -167,6 +170,9 @@ async fn measure(arguments: &Arguments) -> Result<()> {
     }
     if wants(Section::AgentMemory) {
         agent_memory::measure(&bench, Duration::from_secs(arguments.seconds), &mut figures).await?;
+    }
+    if wants(Section::Channels) {
+        channels::measure(&bench, Duration::from_secs(arguments.seconds), &mut figures).await?;
     }
     if wants(Section::Start) {
         start::measure(&bench, &mut figures).await?;

@@ -6,6 +6,7 @@ use anyhow::Result;
 
 use crate::{
     agent_memory::Sets,
+    channels::{Delivery, Publishes},
     report::{self, Table, whole},
     throughput::Row,
 };
@@ -50,6 +51,14 @@ pub(crate) struct Figures {
     pub(crate) memory_list: Option<Duration>,
     /// A ranked search in 100,000 entries of memory.
     pub(crate) memory_search: Option<Duration>,
+    pub(crate) publishes: Vec<Publishes>,
+    pub(crate) deliveries: Vec<Delivery>,
+    /// One message to 1,000 followers.
+    pub(crate) followers: Option<Duration>,
+    /// Bytes a run that waits for a message.
+    pub(crate) waiting_run: Option<f64>,
+    /// One message to 10,000 runs that wait for it.
+    pub(crate) woken: Option<Duration>,
 }
 
 /// A target and what came of it.
@@ -102,6 +111,26 @@ fn verdicts(figures: &Figures) -> Vec<Verdict> {
     below("10,000 runs resumed after kill -9", 2.0, "s", figures.resume.map(|time| time.as_secs_f64()));
     below("a list of 1,000 keys of memory", 5.0, "ms", figures.memory_list.map(milliseconds));
     below("a search in 100,000 entries of memory", 20.0, "ms", figures.memory_search.map(milliseconds));
+    below("memory of a run that waits for a message", 4.0, "KiB", figures.waiting_run.map(|bytes| bytes / 1024.0));
+    below("10,000 waiting runs woken by one message", 2.0, "s", figures.woken.map(|time| time.as_secs_f64()));
+    below("one message to 1,000 followers", 1_000.0, "ms", figures.followers.map(milliseconds));
+    for Delivery { depth, sync, time } in &figures.deliveries {
+        let limit = milliseconds(*sync) * 2.0 + 0.5;
+        verdicts.push(Verdict {
+            target: if *depth == 0 { "publish to delivered, empty channel" } else { "publish to delivered, 100,000 deep" },
+            wanted: format!("< {limit:.2} ms"),
+            measured: format!("{:.2} ms", milliseconds(*time)),
+            met: milliseconds(*time) < limit,
+        });
+    }
+    for Publishes { clients, floor, ours } in &figures.publishes {
+        verdicts.push(Verdict {
+            target: if *clients == 1 { "publishes, 1 client" } else { "publishes, 64 clients" },
+            wanted: ">= 0.5 of floor".into(),
+            measured: format!("{:.2} of floor", ours / floor),
+            met: ours * 2.0 >= *floor,
+        });
+    }
     for Sets { clients, floor, ours } in &figures.memory_sets {
         verdicts.push(Verdict {
             target: if *clients == 1 { "memory sets, 1 client" } else { "memory sets, 64 clients" },

@@ -1,10 +1,12 @@
 //! The words of Drawloom: domain types, records, seams and failure kinds. Nothing here does I/O.
 
 pub mod caller;
+pub mod channel;
 pub mod choice;
 pub mod definition;
 pub mod executor;
 pub mod failure;
+pub mod gate;
 pub mod journal;
 pub mod limits;
 pub mod log;

@@ -21,6 +21,8 @@ pub const MOST_VALUE_BYTES: usize = 1024 * 1024;
 /// The spaces of memory and of artifacts. What their owner `run/ID` has goes when the tree of that root is pruned.
 pub const MEMORY: Space = Space::of("memory");
 pub const ARTIFACTS: Space = Space::of("artifacts");
+/// The space of evaluations. What its owner `run/ID` has goes when that run is pruned.
+pub const EVALUATIONS: Space = Space::of("evaluations");
 
 /// What kind of thing a log or a value is: names of two spaces never meet.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]

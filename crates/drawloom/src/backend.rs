@@ -11,6 +11,7 @@ use drawloom_contract::{failure::Explain as _, ids::RunId, record::Seq};
 use drawloom_wire::{
     client::{Client, ClientError},
     events::Event,
+    channels::FollowChannel,
     memory::WatchMemory,
     models::ListModels,
     request::{Description, Detach, Request},
@@ -40,6 +41,9 @@ pub(crate) trait Backend: Send + Sync {
 
     /// Changes of memory as events, without an end.
     async fn watch(&self, request: &WatchMemory) -> Result<Events, CommandError>;
+
+    /// Messages of a channel as events, without an end.
+    async fn follow_channel(&self, request: &FollowChannel) -> Result<Events, CommandError>;
 
     /// The server's address, when this is a server.
     fn address(&self) -> Option<Arc<str>>;
@@ -110,6 +114,10 @@ impl Backend for Remote {
 
     async fn watch(&self, request: &WatchMemory) -> Result<Events, CommandError> {
         Ok(self.client.watch_memory(request)?.map(|event| event.map_err(CommandError::from)).boxed())
+    }
+
+    async fn follow_channel(&self, request: &FollowChannel) -> Result<Events, CommandError> {
+        Ok(self.client.follow_channel(request)?.map(|event| event.map_err(CommandError::from)).boxed())
     }
 
     fn address(&self) -> Option<Arc<str>> {

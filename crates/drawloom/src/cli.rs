@@ -146,6 +146,12 @@ pub enum Command {
     /// Read and change the memory of agents and users
     #[command(subcommand, after_help = commands::memory::HELP)]
     Memory(commands::memory::Memory),
+    /// Publish and read messages of channels
+    #[command(subcommand, after_help = commands::channels::HELP)]
+    Channels(commands::channels::Channels),
+    /// Submit and compare evaluations of runs
+    #[command(subcommand, after_help = commands::evaluations::HELP)]
+    Evaluations(commands::evaluations::Evaluations),
     /// Re-run recorded decisions offline and report differences
     Replay(commands::replay::Replay),
     /// List and show agents

@@ -6,10 +6,12 @@ pub mod artifacts;
 pub mod backup;
 pub mod batch;
 pub mod call;
+pub mod channels;
 pub mod completions;
 pub mod config;
 pub mod demo;
 pub mod doctor;
+pub mod evaluations;
 pub mod import;
 pub mod init;
 pub mod logs;
@@ -113,6 +115,8 @@ fn look_of(command: &Command) -> Look {
         Command::Batch(batch) => batch.look,
         Command::Runs(runs) => runs.look(),
         Command::Memory(memory) => memory.look(),
+        Command::Channels(channels) => channels.look(),
+        Command::Evaluations(evaluations) => evaluations.look(),
         Command::Replay(replay) => replay.look,
         Command::Artifacts(artifacts) => artifacts.look(),
         Command::Agents(agents) => agents.look(),
@@ -171,6 +175,8 @@ fn perform(session: &Session, command: Command) -> Result<Exit, CommandError> {
             Command::Batch(batch) => batch.perform(session).await,
             Command::Runs(runs) => runs.perform(session).await,
             Command::Memory(memory) => memory.perform(session).await,
+            Command::Channels(channels) => channels.perform(session).await,
+            Command::Evaluations(evaluations) => evaluations.perform(session).await,
             Command::Replay(replay) => replay.perform(session).await,
             Command::Artifacts(artifacts) => artifacts.perform(session).await,
             Command::Agents(agents) => agents.perform(session).await,

@@ -22,7 +22,9 @@ use serde_json::Value;
 
 use drawloom_models::ProviderConfig;
 use drawloom_server::config::{AuthConfig, DEFAULT_LISTEN, PrincipalConfig, PromptConfig};
-use drawloom_substrate::{AgentConfig, ModelChoice, SkillsConfig, Tiers, UserTier, VolumeConfig, memory::MemoryConfig};
+use drawloom_substrate::{
+    AgentConfig, ModelChoice, SkillsConfig, Tiers, UserTier, VolumeConfig, channels::ChannelConfig, memory::MemoryConfig,
+};
 use drawloom_tools::McpServerConfig;
 
 pub(crate) use load::join_with_dotenv;
@@ -39,7 +41,7 @@ const FILE_NAME: &str = "drawloom.yaml";
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(extend("x-not-built" = [
-    "channels", "interruption", "budgets", "webhooks", "schedules", "fleet", "store", "bus", "telemetry",
+    "interruption", "budgets", "webhooks", "schedules", "fleet", "store", "bus", "telemetry",
     "memory_backends", "document_sources", "change_subscriptions", "hooks", "context_plugins", "search_providers",
     "search_priority", "scheduled_runs", "a2a_server_cards", "a2a_agents", "storage", "cache", "local_api"
 ]))]
@@ -77,6 +79,8 @@ pub struct Config {
     pub tools: drawloom_tools::Config,
     /// Outside MCP servers, by a name of your choice; agents list their tools as `mcp__NAME__TOOL` or `mcp__NAME__*`.
     pub mcp_servers: BTreeMap<String, McpServerConfig>,
+    /// Channels, by name: messages between agents, users and programs. Others can be made at runtime.
+    pub channels: BTreeMap<String, ChannelConfig>,
     /// Limits of memory.
     pub memory: MemoryConfig,
     /// Concurrency limits and timeouts.
@@ -112,6 +116,7 @@ impl Default for Config {
             volumes: BTreeMap::new(),
             tools: drawloom_tools::Config::default(),
             mcp_servers: BTreeMap::new(),
+            channels: BTreeMap::new(),
             memory: MemoryConfig::default(),
             concurrency: drawloom_engine::Config::default(),
             retention: Retention::default(),

@@ -15,6 +15,7 @@ use drawloom_contract::{
 use drawloom_server::{Answer, App, Dispatch, Refused, Served};
 use drawloom_wire::{
     events::{Event, Mapper},
+    channels::FollowChannel,
     memory::WatchMemory,
     request::{Description, Request as _},
     runs::FollowRun,
@@ -99,6 +100,16 @@ impl Backend for Embedded {
         match self.find(WatchMemory::NAME)?.dispatch(request).await? {
             Answer::Events(events) => Ok(events.map(Ok).boxed()),
             Answer::Value(_) | Answer::Handle(_) => Err(CommandError::failed("bug", "watch_memory answers events")),
+        }
+    }
+
+    async fn follow_channel(&self, request: &FollowChannel) -> Result<Events, CommandError> {
+        let id = self.app.request_id();
+        let input = serde_json::to_value(request).expect("requests have only text keys");
+        let request = self.request(&id, input, Interest::Events);
+        match self.find(FollowChannel::NAME)?.dispatch(request).await? {
+            Answer::Events(events) => Ok(events.map(Ok).boxed()),
+            Answer::Value(_) | Answer::Handle(_) => Err(CommandError::failed("bug", "follow_channel answers events")),
         }
     }
 

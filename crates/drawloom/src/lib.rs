@@ -3,6 +3,7 @@
 
 mod anchor;
 mod backend;
+mod channels;
 pub mod cli;
 pub mod clock;
 pub mod commands;

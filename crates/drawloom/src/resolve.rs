@@ -14,6 +14,7 @@ use drawloom_contract::{
     definition::{Definitions as _, matches, may_mean},
     executor::{Executor, MODEL},
     failure::Explain as _,
+    gate::Gate,
     ids::Tenant,
     model::Model,
     money::Price,
@@ -48,6 +49,14 @@ pub const LEAVE: &str = "__leave";
 pub(crate) fn tool_names() -> impl Iterator<Item = &'static str> {
     let of_store = STORE_TOOLS.iter().map(|tool| tool.name);
     drawloom_tools::BUILT_IN.iter().map(|tool| tool.name).chain([SkillTool::NAME]).chain(of_store)
+}
+
+/// The gates of the tools that have one, on or off, by name.
+pub(crate) fn tool_gates() -> BTreeMap<String, Gate> {
+    let built_in = drawloom_tools::BUILT_IN.iter().map(|tool| (tool.name, tool.gate));
+    let of_store = STORE_TOOLS.iter().map(|tool| (tool.name, tool.gate));
+    let all = built_in.chain(of_store).chain([(SkillTool::NAME, Some(SkillTool::GATE))]);
+    all.filter_map(|(name, gate)| Some((name.to_owned(), gate?))).collect()
 }
 
 /// What a config means.
@@ -183,10 +192,12 @@ pub(crate) fn resolve_in(directories: &Directories, loaded: &Loaded, extra: &Ext
             .map(|tool| tool.card().name)
             .chain(STORE_TOOLS.iter().map(|tool| tool.name.to_owned()))
             .collect::<Vec<_>>(),
+        gates: &tool_gates(),
         off: &drawloom_tools::off(&config.tools).iter().map(|off| (off.name.into(), off.switch.into())).collect(),
         servers: &servers.keys().cloned().collect::<Vec<_>>(),
         volumes: &volumes,
         skills: &skill_table,
+        channels: &config.channels,
     };
     let (catalog, mut findings, found) = Catalog::examine(&inputs);
     // A volume that cannot be opened has a problem of its own.

@@ -37,6 +37,8 @@ use drawloom_store::{Found, Opened, Previous, Store};
 use drawloom_substrate::{
     STORE_TOOLS, StoreParts, Weight,
     artifacts::Artifacts,
+    channels::{ChannelParts, Channels, Journaled},
+    evaluations::{EvaluationParts, Evaluations, WithoutVersions},
     memory::{Memory, MemoryParts},
 };
 use drawloom_wire::request::Request;
@@ -44,6 +46,7 @@ use drawloom_wire::request::Request;
 use crate::{
     anchor,
     backend::Backend,
+    channels::StoreBacklog,
     clock, config,
     data_dir::{Access, ServerFile},
     embedded::Embedded,
@@ -81,6 +84,8 @@ pub struct Running {
     warming: Option<AbortOnDropHandle<()>>,
     /// Removes what ended long ago, once an hour.
     sweeper: Option<AbortOnDropHandle<()>>,
+    /// Delivers deferred messages of channels, and removes expired ones.
+    channels: Vec<AbortOnDropHandle<()>>,
     /// The outside servers.
     sources: Vec<Arc<dyn ToolSource>>,
     /// Whether the end before this one was unclean and no process took up what it left: then the next server must see it.
@@ -145,9 +150,30 @@ pub async fn start(parts: Parts) -> Result<Running, CommandError> {
         clock: parts.clock.clone(),
         redactor: redactor.clone(),
     });
+    let evaluations = Evaluations::new(EvaluationParts {
+        values: values.clone(),
+        runs: store.clone(),
+        lineage: Arc::new(WithoutVersions(parts.resolved.catalog.clone())),
+        clock: parts.clock.clone(),
+        entropy: parts.entropy.clone(),
+        redactor: redactor.clone(),
+    });
+    let channels = Channels::new(ChannelParts {
+        config: parts.loaded.config.channels.clone(),
+        logs: logs.clone(),
+        values: values.clone(),
+        backlog: Arc::new(StoreBacklog(store.clone())),
+        calls: Arc::new(Journaled(reader.clone())),
+        clock: parts.clock.clone(),
+        entropy: parts.entropy.clone(),
+        redactor: redactor.clone(),
+    });
+    channels.load().await.map_err(|error| CommandError::of(&error))?;
     let store_parts = StoreParts {
         memory: memory.clone(),
+        channels: channels.clone(),
         artifacts: Artifacts::new(values.clone(), parts.clock.clone()),
+        evaluations: evaluations.clone(),
         reader: reader.clone(),
         clock: parts.clock.clone(),
         tools: parts.resolved.tools.clone(),
@@ -195,6 +221,8 @@ pub async fn start(parts: Parts) -> Result<Running, CommandError> {
         retention: store.clone(),
         values: store.clone(),
         memory,
+        evaluations,
+        channels: channels.clone(),
         answers: store.clone(),
         operations: parts.operations,
         tables,
@@ -213,6 +241,7 @@ pub async fn start(parts: Parts) -> Result<Running, CommandError> {
         serving: None,
         warming: None,
         sweeper: None,
+        channels: Vec::new(),
         sources: parts.resolved.servers.values().cloned().collect(),
         unclean_before: false,
         abandoned: AtomicBool::new(false),
@@ -240,6 +269,9 @@ pub async fn start(parts: Parts) -> Result<Running, CommandError> {
             let max_age = parts.loaded.config.retention.max_age();
             let sweeping = retention::keep(retention, parts.clock.clone(), max_age, sweeps);
             running.sweeper = Some(AbortOnDropHandle::new(tokio::spawn(sweeping)));
+            let delivering = tokio::spawn(channels.clone().deliver_deferred());
+            let trimming = tokio::spawn(channels.sweep_expired());
+            running.channels = [delivering, trimming].map(AbortOnDropHandle::new).into();
         }
         None => {
             let unfinished = reader.list_unfinished().await.map_err(explain)?;
@@ -269,6 +301,7 @@ impl Running {
     pub async fn stop(mut self) -> StopReport {
         // What it has begun goes on with the next server.
         drop(self.sweeper.take());
+        self.channels.clear();
         drop(self.warming.take());
         if let Some(serving) = &self.serving {
             serving.stop.cancel();

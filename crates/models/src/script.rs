@@ -2,6 +2,7 @@
 //!
 //! It is a function of agent, turn, attempt, conversation and seed: it remembers nothing, so a restart changes nothing.
 
+mod results;
 mod rules;
 mod template;
 
@@ -118,7 +119,7 @@ impl Script {
             .map(|(index, call)| ToolUse {
                 id: format!("call_{}_{index}", request.turn),
                 name: call.tool.clone(),
-                input: template::fill_value(&call.input, &fill),
+                input: template::fill_value(&call.input, request, &fill),
             })
             .collect();
         let reckoned = usage(request, &text);

@@ -19,7 +19,7 @@ use drawloom_contract::{
     time::{Clock, Entropy, Instant, NoEntropy},
     values::KeyValue,
 };
-use drawloom_substrate::{artifacts::Artifacts, memory::Memory};
+use drawloom_substrate::{artifacts::Artifacts, channels::Channels, evaluations::Evaluations, memory::Memory};
 use drawloom_wire::{
     body::MAX_BODY,
     models::{ListedModel, ModelList},
@@ -146,6 +146,10 @@ pub struct Parts {
     pub values: Arc<dyn KeyValue>,
     /// What agents and callers keep between runs.
     pub memory: Arc<Memory>,
+    /// What agents and callers think of runs.
+    pub evaluations: Arc<Evaluations>,
+    /// Messages between agents and callers.
+    pub channels: Arc<Channels>,
     /// The answers of requests with an idempotency key.
     pub answers: Arc<dyn Answers>,
     /// Operations beside the built-in ones.
@@ -170,6 +174,8 @@ pub struct App {
     pub(crate) retention: Arc<dyn Retention>,
     pub(crate) values: Arc<dyn KeyValue>,
     pub(crate) memory: Arc<Memory>,
+    pub(crate) evaluations: Arc<Evaluations>,
+    pub(crate) channels: Arc<Channels>,
     pub(crate) answers: Arc<dyn Answers>,
     pub(crate) artifacts: Artifacts,
     /// Requests with a key that are being answered.
@@ -246,6 +252,8 @@ impl App {
             retention: parts.retention,
             values: parts.values,
             memory: parts.memory,
+            evaluations: parts.evaluations,
+            channels: parts.channels,
             answers: parts.answers,
             keyed: InFlight::default(),
             operations: Operations::with(parts.operations)?,

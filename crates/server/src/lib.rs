@@ -6,6 +6,7 @@
 mod app;
 pub mod auth;
 pub mod config;
+mod channels;
 mod connections;
 mod dispatch;
 mod handle;

@@ -2,6 +2,7 @@
 
 use async_trait::async_trait;
 use drawloom_contract::{
+    ids::Tenant,
     journal::{CommitError, Entry, Journal as _, StoreError},
     log::{Durability, Log, LogChange, LogChanged, LogKey, Page, Tail},
     once::{Answered, Applied, Effected, Made, Once},
@@ -44,6 +45,20 @@ impl Log for Store {
 }
 
 impl Store {
+    /// Logs of a space by tenant and name, after one, at most `limit`, each with its head and how many messages it has: all, or those
+    /// of one tenant whose name begins with a prefix.
+    pub async fn list_logs(
+        &self,
+        space: &Space,
+        within: Option<(Tenant, String)>,
+        after: Option<(Tenant, String)>,
+        limit: u32,
+    ) -> Result<Vec<(LogKey, u64, u64)>, StoreError> {
+        let space = space.clone();
+        let list = move |connection: &_| logs::list(connection, &space, within.as_ref(), after.as_ref(), limit);
+        self.readers.read(list).await
+    }
+
     /// An empty entry of this process.
     pub(crate) fn entry(&self) -> Entry {
         Entry::empty(self.epoch())

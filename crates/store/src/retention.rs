@@ -7,7 +7,7 @@ use drawloom_contract::{
     once::HandleId,
     retention::{Prune, Pruned, Retention},
     time::Timestamp,
-    values::{ARTIFACTS, MEMORY, Space},
+    values::{ARTIFACTS, EVALUATIONS, MEMORY, Space},
 };
 use tokio::sync::oneshot;
 
@@ -200,6 +200,10 @@ fn remove_owned(connection: &Connection, roots: &[RunKey], ended_before: Timesta
         let owner = format!("run/{}", root.run);
         for space in [MEMORY, ARTIFACTS] {
             left -= values::remove_owned(connection, &space, &root.tenant, &owner, left)?;
+        }
+        for Member { run, .. } in runs::members(connection, root)? {
+            let owner = format!("run/{run}");
+            left -= values::remove_owned(connection, &EVALUATIONS, &root.tenant, &owner, left)?;
         }
     }
     Ok(ROWS - left)

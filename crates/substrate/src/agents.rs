@@ -8,7 +8,10 @@ use drawloom_contract::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::tiers::{Tier, Tiers, tiers_schema};
+use crate::{
+    evaluations::EvaluationScope,
+    tiers::{Tier, Tiers, tiers_schema},
+};
 
 /// A model, named by a provider and its name there, or by an alias from `models`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -31,6 +34,16 @@ pub struct Budget {
     pub cost: Option<Amount>,
 }
 
+/// Channels that an agent can use.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct ChannelGates {
+    /// Channels that it can publish to: exact names or `prefix*`.
+    pub publish: Vec<String>,
+    /// Channels that it can read: exact names or `prefix*`.
+    pub subscribe: Vec<String>,
+}
+
 /// An agent: its prompt, its model, and what it can use.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
@@ -39,7 +52,7 @@ pub struct Budget {
     "compaction", "code", "inject_tool_guide", "disable_context", "internal", "executor",
     "memory_quota_bytes", "memory_backend", "sql_scopes", "sql_quota_bytes", "core_blocks",
     "inherit_core_blocks", "memory_inject_max_tokens", "memory_protocol", "memory_consolidation",
-    "memory_index_max_bytes", "memory_roots", "channels", "evaluation_scopes", "interruption", "agent_def_scopes",
+    "memory_index_max_bytes", "memory_roots", "interruption", "agent_def_scopes",
     "schedule_def_scopes", "a2a_server_card_def_scopes", "a2a_agent_def_scopes", "volume_def_scopes",
     "history_scope", "search_providers"
 ]))]
@@ -79,6 +92,11 @@ pub struct AgentConfig {
     /// Memory scopes that it can use with the tool `Memory`: `agent`, `user`, `tenant` (also `global`), `run`. None
     /// by default.
     pub memory_scopes: Option<Vec<MemoryScope>>,
+    /// What it can do with the tool `Evaluation`: `submit_self`, `submit_children` (also `submit_descendants`), `submit_siblings`,
+    /// `submit_any`, `read_self`, `read_any`. None by default.
+    pub evaluation_scopes: Option<Vec<EvaluationScope>>,
+    /// Channels that it can use with the tool `Channel`. None by default.
+    pub channels: Option<ChannelGates>,
     /// Skills it can load with the tool `Skill`: exact names or `prefix*`. None by default.
     pub skills: Option<Vec<String>>,
     /// Skills whose instructions are added to its system prompt.
@@ -118,6 +136,8 @@ impl Default for AgentConfig {
             volumes: None,
             hosts: None,
             memory_scopes: None,
+            evaluation_scopes: None,
+            channels: None,
             skills: None,
             bundled_skills: Vec::new(),
             max_iterations: 16,

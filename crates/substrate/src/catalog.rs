@@ -1,17 +1,25 @@
 //! The agents of the config, resolved: every name in them exists, every default is filled in.
 
-use std::{collections::BTreeMap, fs::File, io::Read as _, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs::File,
+    io::Read as _,
+    sync::Arc,
+};
 
 use drawloom_contract::{
     choice::{Choice, ModelName},
     definition::{DEFAULT_USER_TIER, Definition, Definitions, MemoryScope, Teammate},
     executor::MODEL,
+    gate::Gate,
     ids::{AgentName, Tenant},
     money::Amount,
 };
 
 use crate::{
     agents::{AgentConfig, ModelChoice},
+    channels::{self, ChannelConfig, PUBLISH_GATE, SUBSCRIBE_GATE},
+    evaluations::EVALUATION_SCOPES,
     hint::did_you_mean,
     lint::{self, Finding},
     memory,
@@ -52,6 +60,8 @@ pub struct Inputs<'a> {
     pub executors: &'a [String],
     /// The names of all tools.
     pub tools: &'a [String],
+    /// The gates of those tools that have one, on or off, by name.
+    pub gates: &'a BTreeMap<String, Gate>,
     /// Tools that there are but that the operator has left off, each with what turns it on.
     pub off: &'a BTreeMap<String, String>,
     /// The names under `mcp_servers`: tools of theirs are `mcp__NAME__TOOL`, and which there are is not known yet.
@@ -60,6 +70,8 @@ pub struct Inputs<'a> {
     pub volumes: &'a VolumeTable,
     /// The skills.
     pub skills: &'a SkillTable,
+    /// `channels`.
+    pub channels: &'a BTreeMap<String, ChannelConfig>,
 }
 
 /// The agents that there are. They come from the config, never change, and are the same for every tenant.
@@ -81,6 +93,7 @@ impl Catalog {
         let mut findings = Vec::new();
         let mut problems = check_aliases(inputs);
         problems.extend(tiers::check(inputs));
+        problems.extend(channels::problems(inputs.channels));
         for (name, config) in inputs.agents {
             let mut resolving = Resolving { inputs, name, config, problems: Vec::new() };
             let definition = resolving.definition();
@@ -93,7 +106,7 @@ impl Catalog {
         findings.extend(catalog.introduce());
         let all = catalog.agents.iter().map(|(name, definition)| (name.as_str(), &**definition)).collect();
         findings.extend(lint::together(&all));
-        findings.extend(lint::volumes(&all, inputs.volumes));
+        findings.extend(lint::volumes(&all, inputs));
         (catalog, findings, problems)
     }
 
@@ -248,7 +261,7 @@ impl Resolving<'_> {
             sampling: self.config.sampling.clone(),
             hosts: self.config.hosts.clone().unwrap_or_default(),
             memory_scopes: self.memory_scopes(),
-            gates: BTreeMap::new(),
+            gates: self.gates(),
             skills: self.inputs.skills.allowed(&skills),
             choices,
         })
@@ -431,6 +444,20 @@ impl Resolving<'_> {
             }
         }
         scopes
+    }
+
+    /// The further gates that are not empty, by name.
+    fn gates(&self) -> BTreeMap<String, Vec<String>> {
+        let scopes = self.config.evaluation_scopes.iter().flatten().map(|scope| scope.as_str().to_owned());
+        let scopes: BTreeSet<String> = scopes.collect();
+        let channels = self.config.channels.clone().unwrap_or_default();
+        let gates = [
+            (EVALUATION_SCOPES, scopes.into_iter().collect()),
+            (PUBLISH_GATE, channels.publish),
+            (SUBSCRIBE_GATE, channels.subscribe),
+        ];
+        let gates = gates.into_iter().filter(|(_, names): &(&str, Vec<String>)| !names.is_empty());
+        gates.map(|(gate, names)| (gate.to_owned(), names)).collect()
     }
 
     fn volumes(&mut self) -> Vec<String> {

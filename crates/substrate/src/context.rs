@@ -5,6 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use drawloom_contract::{
     VERSION,
+    caller::Visible,
     ids::RunKey,
     journal::{RunReader, StoreError},
     money::{Amount, Cost, Spent},
@@ -17,7 +18,12 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::{hint::did_you_mean, store_tools::StoreTool};
+use crate::{
+    channels::{Channels, PUBLISH_GATE, SUBSCRIBE_GATE},
+    evaluations::{EVALUATION_SCOPES, EvaluationScope, Evaluations, Of},
+    hint::did_you_mean,
+    store_tools::StoreTool,
+};
 
 mod help;
 
@@ -25,9 +31,11 @@ const NAME: &str = "Context";
 
 pub(crate) const TOOL: StoreTool = StoreTool {
     name: NAME,
+    gate: None,
     make: |parts| {
         let (reader, clock, tools) = (parts.reader.clone(), parts.clock.clone(), parts.tools.clone());
-        Arc::new(Context { reader, clock, tools })
+        let (channels, evaluations) = (parts.channels.clone(), parts.evaluations.clone());
+        Arc::new(Context { reader, clock, evaluations, tools, channels })
     },
 };
 
@@ -37,16 +45,19 @@ const MOST_AGENTS: usize = 256;
 struct Context {
     reader: Arc<dyn RunReader>,
     clock: Arc<dyn Clock>,
+    evaluations: Arc<Evaluations>,
     /// The other built-in tools, to say what each is for and which gate keeps it away.
     tools: Vec<Arc<dyn Tool>>,
+    channels: Arc<Channels>,
 }
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Input {
     /// `self`: this run, its agent and its model. `tools`: its tools. `agents`: the agents it can spawn. `permissions`: its
-    /// volumes, hosts and other permissions. `limits`: remaining turns, budget and time. `help`: how things work here. `time`:
-    /// the current time.
+    /// volumes, hosts and other permissions. `channels`: the channels it can use. `limits`: remaining turns, budget and time.
+    /// `evaluations`: statistics of the evaluations of this agent's definition. `help`: how things work here. `time`: the current
+    /// time.
     op: Op,
     /// `help`: the topic; without one, the topics are listed.
     topic: Option<String>,
@@ -62,7 +73,9 @@ enum Op {
     Tools,
     Agents,
     Permissions,
+    Channels,
     Limits,
+    Evaluations,
     Help,
     Time,
 }
@@ -94,7 +107,9 @@ impl Tool for Context {
             Op::Tools => self.tools(context).await?,
             Op::Agents => agents(context, &prefix.unwrap_or_default()),
             Op::Permissions => self.permissions(context).await?,
+            Op::Channels => self.channels.shown_to(context),
             Op::Limits => self.limits(context).await?,
+            Op::Evaluations => self.evaluations(context).await?,
             Op::Help => return help(topic.as_deref()).map(Step::done),
             Op::Time => time(self.clock.wall()),
         };
@@ -173,12 +188,33 @@ impl Context {
             "volumes": volumes.collect::<Vec<_>>(),
             "hosts": &*context.hosts,
             "memory_scopes": definition.memory_scopes,
+            "channels": {
+                "publish": definition.gate(PUBLISH_GATE),
+                "subscribe": definition.gate(SUBSCRIBE_GATE),
+            },
+            "evaluation_scopes": definition.gate(EVALUATION_SCOPES),
             "narrowed_by_request": {
                 "tools": accepted.narrowed_tools.is_some(),
                 "hosts": accepted.narrowed_hosts.is_some(),
                 "volumes": accepted.narrowed_volumes.is_some(),
             },
         }))
+    }
+
+    /// What the agent may do with evaluations, and statistics of those of its own definition if it may read them.
+    async fn evaluations(&self, context: &ToolContext) -> Result<Value, ToolError> {
+        let (view, _) = self.load(&context.run).await?;
+        let scopes = context.definition.gate(EVALUATION_SCOPES);
+        let reads = [EvaluationScope::ReadSelf, EvaluationScope::ReadAny];
+        let mut answer = json!({ "def_id": view.definition, "evaluation_scopes": scopes });
+        if reads.iter().any(|scope| context.definition.allows(EVALUATION_SCOPES, scope.as_str())) {
+            let everything = Visible::whole(context.run.tenant.clone());
+            answer["evaluations"] =
+                self.evaluations.aggregate(&everything, &Of::Definition(view.definition), true).await?;
+        } else {
+            answer["reason"] = format!("to read them, add read_self to `{EVALUATION_SCOPES}` of the agent").into();
+        }
+        Ok(answer)
     }
 
     async fn limits(&self, context: &ToolContext) -> Result<Value, ToolError> {

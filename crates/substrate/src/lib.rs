@@ -1,4 +1,5 @@
-//! Who may touch what: agent definitions, their gates, lint, skills, volumes; memory, artifacts, and what a run may know about itself.
+//! Who may touch what: agent definitions, their gates, lint, skills, volumes; memory, channels, artifacts, evaluations, and what a run
+//! may know about itself.
 //!
 //! Config comes in, decisions go out. The catalog answers which agents there are and what each may use; the volume table
 //! answers which directory a path belongs to. File I/O inside a volume is done by tools alone, through the handle that
@@ -7,7 +8,9 @@
 mod agents;
 pub mod artifacts;
 mod catalog;
+pub mod channels;
 mod context;
+pub mod evaluations;
 pub mod excerpt;
 mod hint;
 mod lint;
@@ -18,10 +21,10 @@ mod store_tools;
 mod tiers;
 mod volumes;
 
-pub use agents::{AgentConfig, Budget, ModelChoice};
+pub use agents::{AgentConfig, Budget, ChannelGates, ModelChoice};
 pub use catalog::{Catalog, Inputs, PROMPT_FILE_LIMIT};
 pub use hint::did_you_mean;
-pub use lint::{Finding, Weight};
+pub use lint::{Finding, Weight, agent as lint};
 pub use problem::Problem;
 pub use skills::{SKILL_FILE, SKILL_FILE_LIMIT, SKILL_LIMIT, Skill, SkillTable, SkillTool, SkillsConfig, frontmatter};
 pub use store_tools::{STORE_TOOLS, StoreParts, StoreTool};

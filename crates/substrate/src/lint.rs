@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 
 use drawloom_contract::{
     definition::{Definition, matches, may_mean},
+    gate::{Lack, VOLUMES},
     ids::AgentName,
-    tool::Mode,
+    tool::Gates,
 };
 
-use crate::{agents::AgentConfig, catalog::Inputs, volumes::VolumeTable};
+use crate::{agents::AgentConfig, catalog::Inputs, channels};
 
 /// How much a finding matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -30,25 +31,16 @@ pub struct Finding {
     pub message: String,
 }
 
-/// The tools that reach files.
-const FILE_TOOLS: [&str; 6] = ["Read", "Write", "Edit", "Glob", "Grep", "Bash"];
-
-/// The tools that change files.
-const WRITING_TOOLS: [&str; 2] = ["Write", "Edit"];
-
-/// The tools that reach hosts.
-const NET_TOOLS: [&str; 2] = ["HTTP", "WebFetch"];
-
-/// All findings about one agent.
-pub(crate) fn agent(config: &AgentConfig, definition: &Definition, inputs: &Inputs<'_>) -> Vec<Finding> {
-    let (tools, volumes) = (inputs.tools, inputs.volumes);
+/// All findings about one agent, from the config or made at runtime, each with what to write. What its tools need comes from the
+/// gates of the tools: a new tool needs no change here.
+pub fn agent(config: &AgentConfig, definition: &Definition, inputs: &Inputs<'_>) -> Vec<Finding> {
+    let tools = inputs.tools;
     let name = definition.name.as_str();
     let mut findings = Vec::new();
     let mut find = |weight, key: Option<&str>, message: String| {
         let at = ["agents", name].into_iter().chain(key).map(str::to_owned).collect();
         findings.push(Finding { weight, at, message });
     };
-    let lists = |tool: &str| definition.tools.iter().any(|pattern| matches(pattern, tool));
     for (tool, switch) in inputs.off {
         if definition.tools.contains(tool) {
             find(
@@ -89,83 +81,51 @@ pub(crate) fn agent(config: &AgentConfig, definition: &Definition, inputs: &Inpu
             find(Weight::Warning, Some("tools"), format!("no tool matches {pattern:?}"));
         }
     }
-    if lists("Agent") && definition.agents.is_empty() {
-        find(
-            Weight::Warning,
-            Some("agents"),
-            format!("agent {name} lists the tool Agent but `agents` is empty, so the tool is not available"),
-        );
-    }
-    if !definition.agents.is_empty() && !lists("Agent") {
-        find(
-            Weight::Warning,
-            Some("agents"),
-            format!("agent {name} sets `agents` but does not list the tool Agent, so it cannot spawn agents"),
-        );
-    }
-    match (lists("Memory"), definition.memory_scopes.is_empty()) {
-        (true, true) => find(
-            Weight::Warning,
-            Some("memory_scopes"),
-            format!(
-                "agent {name} lists the tool Memory but `memory_scopes` is empty, so the tool is not available \
-                 (`memory_scopes: [agent]` gives the agent its own memory)"
-            ),
-        ),
-        (false, false) => find(
-            Weight::Warning,
-            Some("memory_scopes"),
-            format!("agent {name} sets `memory_scopes` but does not list the tool Memory, so it cannot use memory"),
-        ),
-        _ => {}
-    }
-    if lists("Skill") && definition.skills.is_empty() {
-        find(
-            Weight::Warning,
-            Some("skills"),
-            format!("agent {name} lists the tool Skill but `skills` is empty, so the tool is not available"),
-        );
-    }
-    if !definition.skills.is_empty() && !lists("Skill") {
-        find(
-            Weight::Warning,
-            Some("skills"),
-            format!("agent {name} sets `skills` but does not list the tool Skill, so it cannot load skills"),
-        );
+    for (weight, message) in channels::findings(definition, inputs.channels) {
+        find(weight, Some("channels"), message);
     }
     for pattern in config.skills.iter().flatten().filter(|pattern| pattern.ends_with('*')) {
         if !inputs.skills.names().any(|skill| matches(pattern, skill)) {
             find(Weight::Warning, Some("skills"), format!("no skill matches {pattern:?}"));
         }
     }
-    for tool in FILE_TOOLS.into_iter().filter(|tool| lists(tool)) {
-        if definition.volumes.is_empty() {
-            find(
-                Weight::Warning,
-                Some("volumes"),
-                format!("agent {name} lists the tool {tool} but has no volumes, so the tool is not available"),
-            );
-        }
-    }
-    let read_only = |volume: &String| volumes.mode(volume) == Some(Mode::ReadOnly);
-    for tool in WRITING_TOOLS.into_iter().filter(|tool| lists(tool)) {
-        if !definition.volumes.is_empty() && definition.volumes.iter().all(read_only) {
-            let message = "but all its volumes are read-only, so the tool is not available";
-            find(Weight::Warning, Some("volumes"), format!("agent {name} lists the tool {tool} {message}"));
-        }
-    }
-    match (NET_TOOLS.into_iter().find(|tool| lists(tool)), definition.hosts.is_empty()) {
-        (Some(tool), true) => find(
-            Weight::Warning,
-            Some("hosts"),
-            format!("agent {name} lists the tool {tool} but `hosts` is empty, so the tool is not available"),
-        ),
-        (None, false) => {
-            find(Weight::Warning, Some("hosts"), format!("agent {name} sets `hosts` but lists no network tool"))
-        }
-        _ => {}
+    for (key, message) in gate_findings(definition, inputs) {
+        find(Weight::Warning, Some(key), message);
     }
     findings
+}
+
+/// Tools without their gate, and gates without their tools, by the key of the gate.
+fn gate_findings(definition: &Definition, inputs: &Inputs<'_>) -> Vec<(&'static str, String)> {
+    let name = &definition.name;
+    let lists = |tool: &str| definition.tools.iter().any(|pattern| matches(pattern, tool));
+    // A pattern does not ask for a tool that the operator left off.
+    let asks = |tool: &String| lists(tool) && (definition.tools.contains(tool) || !inputs.off.contains_key(tool));
+    let gates = Gates { definition, hosts: &definition.hosts };
+    let mut lacking: BTreeMap<(&str, Lack), Vec<&str>> = BTreeMap::new();
+    let mut unused: BTreeMap<&str, (&str, Vec<&str>)> = BTreeMap::new();
+    for (tool, gate) in inputs.gates {
+        if let Some(lack) = gate.lack(gates).filter(|_| asks(tool)) {
+            lacking.entry((gate.key, lack)).or_default().push(tool);
+        }
+        if let Some(purpose) = gate.purpose.filter(|_| !(gate.is_empty)(gates)) {
+            unused.entry(gate.key).or_insert((purpose, Vec::new())).1.push(tool);
+        }
+    }
+    let lacking = lacking.into_iter().map(|((key, lack), tools)| {
+        let (noun, verb) = if tools.len() == 1 { ("tool", "the tool is") } else { ("tools", "they are") };
+        let (tools, Lack { what, fix }) = (tools.join(", "), lack);
+        let message = format!(
+            "agent {name} lists the {noun} {tools} but {what}, so {verb} not available (to allow it, write `{fix}`)"
+        );
+        (key, message)
+    });
+    let unused = unused.into_iter().filter(|(_, (_, tools))| !tools.iter().any(|tool| lists(tool)));
+    let unused = unused.map(|(key, (purpose, tools))| {
+        let tools = tools.join(" or ");
+        (key, format!("agent {name} sets `{key}` but does not list the tool {tools}, so it cannot {purpose}"))
+    });
+    lacking.chain(unused).collect()
 }
 
 /// An agent that may spawn more agents than a model is told.
@@ -208,10 +168,11 @@ pub(crate) fn together<'a>(agents: &BTreeMap<&'a str, &'a Definition>) -> Vec<Fi
 }
 
 /// Volumes without a mode are read-only, which versions before 0.2 did not assume: names the agents that lost writing by it.
-pub(crate) fn volumes<'a>(agents: &BTreeMap<&'a str, &'a Definition>, volumes: &VolumeTable) -> Vec<Finding> {
+pub(crate) fn volumes<'a>(agents: &BTreeMap<&'a str, &'a Definition>, inputs: &Inputs<'_>) -> Vec<Finding> {
+    let volumes = inputs.volumes;
+    let writing = || inputs.gates.iter().filter(|(_, gate)| gate.key == VOLUMES.key && gate.writes);
     let writes = |definition: &Definition| {
-        let tools = WRITING_TOOLS.into_iter().chain(["Bash"]);
-        tools.into_iter().any(|tool| definition.tools.iter().any(|pattern| matches(pattern, tool)))
+        writing().any(|(tool, _)| definition.tools.iter().any(|pattern| matches(pattern, tool)))
     };
     let losers = |volume: &str| -> Vec<&str> {
         let has = |definition: &Definition| definition.volumes.iter().any(|name| name == volume);

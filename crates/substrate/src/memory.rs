@@ -22,6 +22,7 @@ use std::{
 
 use drawloom_contract::{
     caller::Caller,
+    ids::Tenant,
     once::{Applied, Made, Once, RequestKey},
     redact::Redactor,
     time::{Clock, Timestamp},
@@ -125,7 +126,14 @@ pub enum Told {
 }
 
 impl By<'_> {
-    fn writer(&self) -> Writer {
+    pub(crate) fn tenant(&self) -> &Tenant {
+        match self {
+            Self::Call(context) => &context.run.tenant,
+            Self::Request { caller, .. } => &caller.tenant,
+        }
+    }
+
+    pub(crate) fn writer(&self) -> Writer {
         match self {
             Self::Call(context) => Writer {
                 run_id: Some(context.run.run),

@@ -51,6 +51,15 @@ impl Memory {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Every log with its head and how many messages it has, by tenant and name.
+    pub fn logs(&self) -> Vec<(LogKey, u64, u64)> {
+        let state = self.lock();
+        let mut logs: Vec<_> =
+            state.logs.iter().map(|(key, log)| (key.clone(), log.head, log.kept.len() as u64)).collect();
+        logs.sort_by(|(one, ..), (other, ..)| (&one.tenant, &one.name).cmp(&(&other.tenant, &other.name)));
+        logs
+    }
+
     /// Applies changes, all or none, once.
     fn apply(
         &self,

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use drawloom_contract::{
+    gate::AGENTS,
     ids::AgentName,
     record::Collect,
     runs::Start,
@@ -15,13 +16,10 @@ use serde_json::{Value, json};
 
 use crate::builtin::BuiltIn;
 
-/// Why an agent that may spawn no agent is not offered the tool.
-const EMPTY_GATE: &str = "this agent cannot spawn agents: `agents` in its definition is empty";
-
 /// Most characters of a description that a model is told.
 const MOST_DESCRIPTION: usize = 400;
 
-pub(crate) const BUILT_IN: BuiltIn = BuiltIn::always("Agent", |_| Arc::new(Agent));
+pub(crate) const BUILT_IN: BuiltIn = BuiltIn::always("Agent", |_| Arc::new(Agent)).gated(AGENTS);
 
 /// The tool `Agent`.
 pub struct Agent;
@@ -69,12 +67,8 @@ impl Tool for Agent {
 
     /// The card with the names of the agents that may be spawned, and what each is good for.
     fn card_for(&self, card: &ToolCard, gates: Gates<'_>) -> Result<ToolCard, String> {
-        let team = match &gates.definition.team {
-            Some(team) if team.is_empty() => return Err(EMPTY_GATE.into()),
-            None if gates.definition.agents.is_empty() => return Err(EMPTY_GATE.into()),
-            Some(team) => team,
-            None => return Ok(card.clone()),
-        };
+        AGENTS.check(&card.name, gates)?;
+        let Some(team) = &gates.definition.team else { return Ok(card.clone()) };
         let names: Vec<&str> = team.iter().map(|mate| mate.name.as_str()).collect();
         let lines = team.iter().map(|mate| match mate.description.is_empty() {
             true => format!("\n- {}", mate.name),

@@ -15,6 +15,7 @@ use std::{
 use async_trait::async_trait;
 use drawloom_contract::{
     failure::Explain,
+    gate::COMMAND_VOLUMES,
     time::Clock,
     tool::{Gates, Guard, Mode, Outlives, Over, Place, Repeat, Step, Tool, ToolCard, ToolContext, ToolError},
 };
@@ -53,7 +54,7 @@ const USUAL_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 pub(crate) const BUILT_IN: BuiltIn = BuiltIn {
     outlives: Some(|parts| Arc::new(Bash::new(parts))),
     // Its card says what this machine can enforce, which is tried only where commands may run.
-    ..BuiltIn::switched("Bash", SWITCH, |shared| Arc::new(Bash::new(shared.parts)))
+    ..BuiltIn::switched("Bash", SWITCH, |shared| Arc::new(Bash::new(shared.parts))).gated(COMMAND_VOLUMES)
 };
 
 const SWITCH: Switch = Switch { turn_on: "set tools.bash.enabled: true", is_on: |config| config.bash.enabled };
@@ -125,7 +126,7 @@ impl Tool for Bash {
     }
 
     fn card_for(&self, card: &ToolCard, gates: Gates<'_>) -> Result<ToolCard, String> {
-        files::card_for(card, gates, Mode::ReadOnly)
+        files::card_for(card, gates, &COMMAND_VOLUMES)
     }
 
     fn repeat(&self) -> Repeat<'_> {

@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
 use drawloom_contract::{
+    gate::Gate,
     time::Clock,
     tool::{Outlives, Tool},
 };
@@ -12,7 +13,7 @@ use drawloom_net::{
 };
 use drawloom_process::Launcher;
 
-use crate::{BUILT_IN, config::Config, fetch::Outbound, gate::Gate, replace::Notes};
+use crate::{BUILT_IN, config::Config, fetch::Outbound, hosts::AllowedHosts, replace::Notes};
 
 /// What the tools are made of.
 #[derive(Clone)]
@@ -42,6 +43,8 @@ pub struct BuiltIn {
     pub name: &'static str,
     /// `None` when it is always on.
     pub switch: Option<Switch>,
+    /// What an agent must be given before the tool is of any use to it.
+    pub gate: Option<Gate>,
     pub(crate) make: fn(&Shared<'_>) -> Arc<dyn Tool>,
     /// For calls that may outlive the process, also when the tool is off by now.
     pub(crate) outlives: Option<MakeOutlives>,
@@ -67,12 +70,16 @@ pub(crate) struct Shared<'a> {
 impl BuiltIn {
     /// A tool that is always on.
     pub(crate) const fn always(name: &'static str, make: fn(&Shared<'_>) -> Arc<dyn Tool>) -> Self {
-        Self { name, switch: None, make, outlives: None }
+        Self { name, switch: None, gate: None, make, outlives: None }
     }
 
     /// A tool that the config turns on.
     pub(crate) const fn switched(name: &'static str, switch: Switch, make: fn(&Shared<'_>) -> Arc<dyn Tool>) -> Self {
-        Self { name, switch: Some(switch), make, outlives: None }
+        Self { name, switch: Some(switch), gate: None, make, outlives: None }
+    }
+
+    pub(crate) const fn gated(self, gate: Gate) -> Self {
+        Self { gate: Some(gate), ..self }
     }
 
     fn is_on(&self, config: &Config) -> bool {
@@ -112,7 +119,7 @@ pub fn builtin(parts: &Parts) -> Vec<Arc<dyn Tool>> {
     let rules = Rules { private_hosts: http.private_hosts.clone(), ports: http.ports.clone() };
     let outbound = Arc::new(Outbound {
         client: Guarded::new(rules, parts.resolve.clone(), parts.dial.clone()),
-        gate: Gate { hosts: http.hosts.clone() },
+        gate: AllowedHosts { hosts: http.hosts.clone() },
         clock: parts.clock.clone(),
     });
     let shared = Shared { parts, outbound, notes: Notes { directory: parts.staged.clone() } };

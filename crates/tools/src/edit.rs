@@ -6,9 +6,10 @@ use std::{io::Read as _, ops::Range, sync::Arc, sync::atomic::AtomicBool};
 
 use async_trait::async_trait;
 use drawloom_contract::{
+    gate::WRITABLE_VOLUMES,
     ids::Digest,
     redact::Redactor,
-    tool::{Check, Gates, Mode, Repeat, Step, Tool, ToolCard, ToolContext, ToolError, Verdict},
+    tool::{Check, Gates, Repeat, Step, Tool, ToolCard, ToolContext, ToolError, Verdict},
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -31,7 +32,8 @@ const MOST_SHOWN: usize = 30;
 /// Most bytes of a line that are shown.
 const LONGEST_LINE: usize = 300;
 
-pub(crate) const BUILT_IN: BuiltIn = BuiltIn::always("Edit", |shared| Arc::new(Edit { notes: shared.notes.clone() }));
+pub(crate) const BUILT_IN: BuiltIn =
+    BuiltIn::always("Edit", |shared| Arc::new(Edit { notes: shared.notes.clone() })).gated(WRITABLE_VOLUMES);
 
 pub(crate) struct Edit {
     pub(crate) notes: Notes,
@@ -65,7 +67,7 @@ impl Tool for Edit {
     }
 
     fn card_for(&self, card: &ToolCard, gates: Gates<'_>) -> Result<ToolCard, String> {
-        files::card_for(card, gates, Mode::ReadWrite)
+        files::card_for(card, gates, &WRITABLE_VOLUMES)
     }
 
     fn repeat(&self) -> Repeat<'_> {

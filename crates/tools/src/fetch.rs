@@ -5,6 +5,7 @@ use std::{error::Error as _, sync::Arc, time::Duration};
 use bytes::Bytes;
 use drawloom_contract::{
     failure::{Explain, FailureKind},
+    gate::HOSTS,
     time::Clock,
     tool::{Gates, ToolCard, ToolContext, ToolError},
 };
@@ -14,7 +15,7 @@ use drawloom_net::{
 };
 use tracing::Instrument as _;
 
-use crate::{builtin::Switch, gate::Gate};
+use crate::{builtin::Switch, hosts::AllowedHosts};
 
 /// What turns fetching on.
 pub(crate) const SWITCH: Switch =
@@ -32,7 +33,7 @@ const HARMLESS: &[&str] = &["accept", "accept-language", "content-type", "user-a
 /// The way out, shared by the tools that use it.
 pub(crate) struct Outbound {
     pub(crate) client: Guarded,
-    pub(crate) gate: Gate,
+    pub(crate) gate: AllowedHosts,
     pub(crate) clock: Arc<dyn Clock>,
 }
 
@@ -51,8 +52,8 @@ pub(crate) struct Fetched {
 
 /// The card of a tool that reaches hosts. Without a host it is not offered.
 pub(crate) fn card_for(card: &ToolCard, gates: Gates<'_>) -> Result<ToolCard, String> {
+    HOSTS.check(&card.name, gates)?;
     match gates.hosts {
-        [] => Err(format!("{} has no allowed hosts: `hosts` of this agent is empty", card.name)),
         hosts if hosts.iter().any(|host| host == "*") => Ok(card.clone()),
         hosts => {
             let description = format!("{} Allowed hosts: {}.", card.description, hosts.join(", "));

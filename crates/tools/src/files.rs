@@ -10,7 +10,10 @@ use std::{
 };
 
 use cap_std::fs::Dir;
-use drawloom_contract::tool::{Gates, Mode, Place, ToolCard, ToolContext, ToolError};
+use drawloom_contract::{
+    gate::Gate,
+    tool::{Gates, Mode, Place, ToolCard, ToolContext, ToolError},
+};
 use serde_json::json;
 
 /// A place and its volume's directory, ready for I/O through the handle.
@@ -20,19 +23,10 @@ pub(crate) struct Opened {
 }
 
 /// A file tool's card with the volumes of the agent and their modes. Without a volume that it could use, it is not offered.
-pub(crate) fn card_for(card: &ToolCard, gates: Gates<'_>, needs: Mode) -> Result<ToolCard, String> {
+pub(crate) fn card_for(card: &ToolCard, gates: Gates<'_>, gate: &Gate) -> Result<ToolCard, String> {
+    gate.check(&card.name, gates)?;
     let definition = gates.definition;
-    if definition.volumes.is_empty() {
-        return Err(format!("{} has no volume: `volumes` of this agent is empty", card.name));
-    }
     let Some(modes) = &definition.volume_modes else { return Ok(card.clone()) };
-    if needs == Mode::ReadWrite && modes.values().all(|mode| *mode == Mode::ReadOnly) {
-        return Err(format!(
-            "{} has no writable volume: all volumes of this agent are read-only (`mode: rw` under `volumes` changes \
-             that)",
-            card.name
-        ));
-    }
     let volumes = definition.volumes.iter().map(|name| match modes.get(name) {
         Some(Mode::ReadWrite) => format!("{name} (read-write)"),
         Some(Mode::ReadOnly) | None => format!("{name} (read-only)"),

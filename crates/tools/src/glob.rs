@@ -8,7 +8,10 @@ use std::{
 };
 
 use async_trait::async_trait;
-use drawloom_contract::tool::{Gates, Mode, Repeat, Step, Tool, ToolCard, ToolContext, ToolError};
+use drawloom_contract::{
+    gate::VOLUMES,
+    tool::{Gates, Repeat, Step, Tool, ToolCard, ToolContext, ToolError},
+};
 use globset::{GlobBuilder, GlobMatcher};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -24,7 +27,7 @@ use crate::{
 /// Most files that one call names.
 pub(crate) const MOST_FILES: usize = 100;
 
-pub(crate) const BUILT_IN: BuiltIn = BuiltIn::always("Glob", |_| Arc::new(Glob));
+pub(crate) const BUILT_IN: BuiltIn = BuiltIn::always("Glob", |_| Arc::new(Glob)).gated(VOLUMES);
 
 pub(crate) struct Glob;
 
@@ -57,7 +60,7 @@ impl Tool for Glob {
     }
 
     fn card_for(&self, card: &ToolCard, gates: Gates<'_>) -> Result<ToolCard, String> {
-        files::card_for(card, gates, Mode::ReadOnly)
+        files::card_for(card, gates, &VOLUMES)
     }
 
     fn repeat(&self) -> Repeat<'_> {

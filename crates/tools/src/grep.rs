@@ -10,8 +10,9 @@ use std::{
 
 use async_trait::async_trait;
 use drawloom_contract::{
+    gate::VOLUMES,
     redact::Redactor,
-    tool::{Gates, Mode, Repeat, Step, Tool, ToolCard, ToolContext, ToolError},
+    tool::{Gates, Repeat, Step, Tool, ToolCard, ToolContext, ToolError},
 };
 use globset::GlobMatcher;
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
@@ -47,7 +48,7 @@ pub(crate) const MOST_MEMORY: usize = 64 * 1024 * 1024;
 /// The largest compiled pattern, in bytes.
 pub(crate) const LARGEST_PATTERN: usize = 10 * 1024 * 1024;
 
-pub(crate) const BUILT_IN: BuiltIn = BuiltIn::always("Grep", |_| Arc::new(Grep));
+pub(crate) const BUILT_IN: BuiltIn = BuiltIn::always("Grep", |_| Arc::new(Grep)).gated(VOLUMES);
 
 pub(crate) struct Grep;
 
@@ -119,7 +120,7 @@ impl Tool for Grep {
     }
 
     fn card_for(&self, card: &ToolCard, gates: Gates<'_>) -> Result<ToolCard, String> {
-        files::card_for(card, gates, Mode::ReadOnly)
+        files::card_for(card, gates, &VOLUMES)
     }
 
     fn repeat(&self) -> Repeat<'_> {

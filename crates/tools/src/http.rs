@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use async_trait::async_trait;
 use drawloom_contract::{
     VERSION,
+    gate::HOSTS,
     redact::Redactor,
     tool::{Gates, Repeat, Step, Tool, ToolCard, ToolContext, ToolError},
 };
@@ -32,7 +33,7 @@ pub(crate) const LONGEST_HEADER: usize = 1000;
 pub(crate) const MOST_HEADERS: usize = 50;
 
 pub(crate) const BUILT_IN: BuiltIn =
-    BuiltIn::switched("HTTP", fetch::SWITCH, |shared| Arc::new(Http(shared.outbound.clone())));
+    BuiltIn::switched("HTTP", fetch::SWITCH, |shared| Arc::new(Http(shared.outbound.clone()))).gated(HOSTS);
 
 pub(crate) struct Http(pub(crate) Arc<Outbound>);
 

@@ -13,8 +13,9 @@ use std::{
 use async_trait::async_trait;
 use cap_std::fs::{File, OpenOptions, OpenOptionsExt};
 use drawloom_contract::{
+    gate::VOLUMES,
     redact::Redactor,
-    tool::{Gates, Mode, Repeat, Step, Tool, ToolCard, ToolContext, ToolError},
+    tool::{Gates, Repeat, Step, Tool, ToolCard, ToolContext, ToolError},
 };
 use rustix::{fs::OFlags, io::Errno};
 use schemars::JsonSchema;
@@ -36,7 +37,7 @@ const LONGEST_CHARACTER: u64 = 4;
 /// Most lines that one call returns when it does not say.
 pub(crate) const USUAL_LINES: u64 = 2000;
 
-pub(crate) const BUILT_IN: BuiltIn = BuiltIn::always("Read", |_| Arc::new(Read));
+pub(crate) const BUILT_IN: BuiltIn = BuiltIn::always("Read", |_| Arc::new(Read)).gated(VOLUMES);
 
 pub(crate) struct Read;
 
@@ -67,7 +68,7 @@ impl Tool for Read {
     }
 
     fn card_for(&self, card: &ToolCard, gates: Gates<'_>) -> Result<ToolCard, String> {
-        files::card_for(card, gates, Mode::ReadOnly)
+        files::card_for(card, gates, &VOLUMES)
     }
 
     fn repeat(&self) -> Repeat<'_> {

@@ -5,6 +5,7 @@ use std::sync::{Arc, atomic::AtomicBool};
 use async_trait::async_trait;
 use bytes::Bytes;
 use drawloom_contract::{
+    gate::HOSTS,
     redact::Redactor,
     tool::{Gates, Repeat, Step, Tool, ToolCard, ToolContext, ToolError},
 };
@@ -31,7 +32,7 @@ pub(crate) const MOST_TEXT: usize = 256 * 1024;
 pub(crate) const MOST_BYTES: usize = 4 * 1024 * 1024;
 
 pub(crate) const BUILT_IN: BuiltIn =
-    BuiltIn::switched("WebFetch", fetch::SWITCH, |shared| Arc::new(WebFetch(shared.outbound.clone())));
+    BuiltIn::switched("WebFetch", fetch::SWITCH, |shared| Arc::new(WebFetch(shared.outbound.clone()))).gated(HOSTS);
 
 pub(crate) struct WebFetch(pub(crate) Arc<Outbound>);
 

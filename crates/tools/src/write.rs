@@ -3,7 +3,10 @@
 use std::{path::Path, sync::Arc, sync::atomic::AtomicBool};
 
 use async_trait::async_trait;
-use drawloom_contract::tool::{Check, Gates, Mode, Repeat, Step, Tool, ToolCard, ToolContext, ToolError, Verdict};
+use drawloom_contract::{
+    gate::WRITABLE_VOLUMES,
+    tool::{Check, Gates, Repeat, Step, Tool, ToolCard, ToolContext, ToolError, Verdict},
+};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -15,7 +18,8 @@ use crate::{
     replace::{self, Change, MOST_BYTES, Notes, OnOthersChange, digest, other_names, real_path},
 };
 
-pub(crate) const BUILT_IN: BuiltIn = BuiltIn::always("Write", |shared| Arc::new(Write { notes: shared.notes.clone() }));
+pub(crate) const BUILT_IN: BuiltIn =
+    BuiltIn::always("Write", |shared| Arc::new(Write { notes: shared.notes.clone() })).gated(WRITABLE_VOLUMES);
 
 pub(crate) struct Write {
     pub(crate) notes: Notes,
@@ -43,7 +47,7 @@ impl Tool for Write {
     }
 
     fn card_for(&self, card: &ToolCard, gates: Gates<'_>) -> Result<ToolCard, String> {
-        files::card_for(card, gates, Mode::ReadWrite)
+        files::card_for(card, gates, &WRITABLE_VOLUMES)
     }
 
     fn repeat(&self) -> Repeat<'_> {

@@ -36,6 +36,22 @@ impl Timestamp {
     }
 }
 
+impl Timestamp {
+    /// A time with its offset, such as `2026-11-16T09:30:00Z`. The library's instants end some hours before the year 9999 does, so it is
+    /// computed from the calendar.
+    pub fn from_rfc3339(text: &str) -> Option<Self> {
+        if let Ok(time) = text.parse::<jiff::Timestamp>() {
+            return Some(Self(time.as_millisecond()));
+        }
+        let pieces = jiff::fmt::temporal::Pieces::parse(text).ok()?;
+        let offset = pieces.to_numeric_offset()?;
+        let time = pieces.date().to_datetime(pieces.time()?);
+        let since = time.duration_since(jiff::civil::date(1970, 1, 1).at(0, 0, 0, 0));
+        let millis = i64::try_from(since.as_millis()).ok()? - i64::from(offset.seconds()) * 1_000;
+        Some(Self(millis))
+    }
+}
+
 macro_rules! moments {
     ($($(#[doc = $doc:literal])* $name:ident;)*) => {$(
         $(#[doc = $doc])*

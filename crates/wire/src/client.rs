@@ -21,6 +21,7 @@ pub use error::ClientError;
 use crate::{
     events::Event,
     health::Health,
+    channels::FollowChannel,
     memory::WatchMemory,
     request::{Changes, Description, Detach, Request, Route},
     upstream::{Address, Fixed, INSTANCE, Upstream},
@@ -96,15 +97,25 @@ impl Client {
     /// Changes of memory as events: what is there, then every change, without an end. A connection that breaks is taken up
     /// again, and the server tells the gap.
     pub fn watch_memory(&self, request: &WatchMemory) -> Result<Events, ClientError> {
+        self.stream(request, request.after)
+    }
+
+    /// Messages of a channel as events, without an end. A connection that breaks is taken up again after the last message.
+    pub fn follow_channel(&self, request: &FollowChannel) -> Result<Events, ClientError> {
+        self.stream(request, request.after)
+    }
+
+    /// Events of a request that streams without an end, above `after`.
+    fn stream<R: Request>(&self, request: &R, after: Option<u64>) -> Result<Events, ClientError> {
         let Value::Object(mut input) = serde_json::to_value(request).expect("requests have only text keys") else {
-            return Err(ClientError::not_an_object(WatchMemory::NAME));
+            return Err(ClientError::not_an_object(R::NAME));
         };
         // Later connections begin elsewhere, so the header says where.
         input.remove("after");
-        let (path, rest) = address::fill(&WatchMemory::ROUTES[0], input)
-            .map_err(|name| ClientError::MissingParameter { operation: WatchMemory::NAME.into(), name })?;
+        let (path, rest) = address::fill(&R::ROUTES[0], input)
+            .map_err(|name| ClientError::MissingParameter { operation: R::NAME.into(), name })?;
         let path = format!("{path}{}", address::query(&rest));
-        Ok(stream::events(self.clone(), stream::Source::Path(path), request.after.unwrap_or(0)))
+        Ok(stream::events(self.clone(), stream::Source::Path(path), after.unwrap_or(0)))
     }
 
     /// The health of the server. One that cannot take runs answers an error.

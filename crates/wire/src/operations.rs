@@ -38,6 +38,28 @@ macro_rules! operations {
                 import_memory::ImportMemory,
                 watch_memory::WatchMemory,
             }
+            channels {
+                publish_channel::PublishChannel,
+                subscribe_channel::SubscribeChannel,
+                peek_channel::PeekChannel,
+                ack_channel::AckChannel,
+                nak_channel::NakChannel,
+                extend_channel::ExtendChannel,
+                await_channels::AwaitChannels,
+                broadcast_channels::BroadcastChannels,
+                list_channels::ListChannels,
+                follow_channel::FollowChannel,
+                create_channel::CreateChannel,
+                update_channel::UpdateChannel,
+                delete_channel::DeleteChannel,
+                purge_channel::PurgeChannel,
+            }
+            evaluations {
+                submit_evaluation::SubmitEvaluation,
+                get_evaluation::GetEvaluation,
+                list_evaluations::ListEvaluations,
+                aggregate_evaluations::AggregateEvaluations,
+            }
             agents {
                 list_agents::ListAgents,
             }

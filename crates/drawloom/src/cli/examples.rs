@@ -210,6 +210,95 @@ Examples:
   drawloom memory import agent.jsonl --agent reviewer   write them into an agent's memory",
     ),
     (
+        "drawloom channels list",
+        "\
+Examples:
+  drawloom channels list         list all channels
+  drawloom channels list exp3-   list channels that start with exp3-
+  drawloom channels list -q      print only the names",
+    ),
+    (
+        "drawloom channels create",
+        "\
+Examples:
+  drawloom channels create jobs                                  make a queue that the whole tenant shares
+  drawloom channels create news --broadcast --scope user         deliver every message to every consumer of a user
+  drawloom channels create ticks --max-messages 100 --ttl 1h     keep 100 messages, for an hour",
+    ),
+    (
+        "drawloom channels publish",
+        "\
+Examples:
+  drawloom channels publish jobs '{\"file\": \"a.rs\"}'   publish JSON
+  drawloom channels publish jobs hello --after 10m      make the message visible in ten minutes
+  drawloom channels publish inbox hello --user ann      publish for a user",
+    ),
+    (
+        "drawloom channels read",
+        "\
+Examples:
+  drawloom channels read jobs                   take the next messages
+  drawloom channels read jobs --wait 30s        wait for a message
+  drawloom channels read jobs --peek            read without taking
+  drawloom channels read jobs --group workers   read under a lease",
+    ),
+    (
+        "drawloom channels ack",
+        "\
+Examples:
+  drawloom channels ack jobs cur_12                               acknowledge everything up to a cursor
+  drawloom channels ack jobs --group workers --lease lse_12_3     acknowledge a message of a group",
+    ),
+    (
+        "drawloom channels tail",
+        "\
+Examples:
+  drawloom channels tail jobs         show new messages
+  drawloom channels tail jobs --all   start with the messages that the channel has",
+    ),
+    (
+        "drawloom channels purge",
+        "\
+Examples:
+  drawloom channels purge jobs               remove all messages
+  drawloom channels purge inbox --user ann   remove the messages of a user",
+    ),
+    (
+        "drawloom channels rm",
+        "\
+Examples:
+  drawloom channels rm jobs   delete a channel with its messages",
+    ),
+    (
+        "drawloom evaluations list",
+        "\
+Examples:
+  drawloom evaluations list last               list the evaluations of the newest run
+  drawloom evaluations list last --latest      list only the newest of each tag
+  drawloom evaluations list --def reviewer     list those of an agent's current definition",
+    ),
+    (
+        "drawloom evaluations show",
+        "\
+Examples:
+  drawloom evaluations show last --tag style   show the newest evaluation with this tag
+  drawloom evaluations show e_… --json         show one by its id, as JSON",
+    ),
+    (
+        "drawloom evaluations submit",
+        "\
+Examples:
+  drawloom evaluations submit last 0.9                            evaluate the newest run
+  drawloom evaluations submit last 0.8 -d style=0.7 --tag first   with a dimension and a tag",
+    ),
+    (
+        "drawloom evaluations stats",
+        "\
+Examples:
+  drawloom evaluations stats reviewer          compare the versions of an agent
+  drawloom evaluations stats --def reviewer    show its current definition only",
+    ),
+    (
         "drawloom replay",
         "\
 Examples:

@@ -15,6 +15,7 @@ use drawloom_contract::{
 };
 use drawloom_wire::{
     client::{Client, ClientError},
+    channels::FollowChannel,
     memory::WatchMemory,
     request::Description,
     upstream::{Address, Upstream},
@@ -232,6 +233,16 @@ impl Backend for Fallback {
         match self.own().await? {
             Some(own) => own.backend.watch(request).await,
             None => Ok(self.client.watch_memory(request)?.map_err(CommandError::from).boxed()),
+        }
+    }
+
+    async fn follow_channel(&self, request: &FollowChannel) -> Result<Events, CommandError> {
+        if self.own.get().is_none() && server_of(&self.project.data).is_some() {
+            return Ok(self.client.follow_channel(request)?.map_err(CommandError::from).boxed());
+        }
+        match self.own().await? {
+            Some(own) => own.backend.follow_channel(request).await,
+            None => Ok(self.client.follow_channel(request)?.map_err(CommandError::from).boxed()),
         }
     }
 

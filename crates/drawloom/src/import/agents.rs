@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use drawloom_substrate::STORE_TOOLS;
 use serde_json::{Value, json};
 
 use super::{
@@ -419,8 +420,10 @@ impl Mapper<'_, '_> {
             let skills = if listed.skills.is_empty() { vec!["*".to_owned()] } else { listed.skills.clone() };
             propose(format!("skills: {}", json!(skills)), "Skill loads only skills that the gate names");
         }
-        if has("Memory") {
-            propose("memory_scopes: [\"agent\"]".to_owned(), "Memory reaches only scopes that the gate names");
+        for (tool, gate) in STORE_TOOLS.iter().filter_map(|tool| Some((tool.name, tool.gate?))) {
+            if has(tool) {
+                propose(gate.fix.to_owned(), &format!("{tool} needs the gate `{}`", gate.key));
+            }
         }
         if !listed.limited.is_empty() {
             let all: Vec<&String> = listed.tools.iter().chain(&listed.limited).collect();

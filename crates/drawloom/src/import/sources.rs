@@ -12,7 +12,7 @@ use drawloom_contract::{
     definition::{MemoryScope, matches},
     ids::Digest,
 };
-use drawloom_substrate::{AgentConfig, Finding, Problem, Weight};
+use drawloom_substrate::{AgentConfig, Finding, Problem, Weight, evaluations::EvaluationScope};
 use drawloom_tools::McpServerConfig;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -52,6 +52,8 @@ pub struct Grant {
     pub hosts: Vec<String>,
     /// Scopes of memory, for those that have the tool `Memory`.
     pub memory_scopes: Vec<MemoryScope>,
+    /// What they may do with evaluations, for those that have the tool `Evaluation`.
+    pub evaluation_scopes: Vec<EvaluationScope>,
     /// MCP servers of the folder that are used; all others stay off.
     pub mcp_servers: Vec<String>,
 }
@@ -284,6 +286,9 @@ fn narrow(agent: &Agent, grant: &Grant, config: &Config) -> (Value, Vec<Note>) {
     value["hosts"] = json!(gate(has("WebFetch") || has("HTTP"), &agent.wants.hosts, &grant.hosts, common_hosts));
     if has("Memory") {
         value["memory_scopes"] = json!(grant.memory_scopes);
+    }
+    if has("Evaluation") {
+        value["evaluation_scopes"] = json!(grant.evaluation_scopes);
     }
     value["volumes"] = json!(grant.volumes);
     if !has("Skill") && value.get("skills").is_some() {

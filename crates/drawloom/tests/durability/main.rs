@@ -4,9 +4,11 @@
 //! the faults and fixtures that the shipped binary must not.
 
 mod artifacts;
+mod channels;
 mod clock;
 mod consumed;
 mod doubt;
+mod evaluations;
 mod fallback;
 mod fanout;
 mod golden;

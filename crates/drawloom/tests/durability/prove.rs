@@ -1,8 +1,9 @@
 //! What `./prove` runs in full and `./test` in small: kills at every point (`kill.rs`), a storm of crashes, a soak, and
 //! upgrades under load. The environment says how much: `PROVE_SEED`, `PROVE_POINTS`, `PROVE_KILLS`, `PROVE_FREEZES`,
-//! `PROVE_SECONDS`, `PROVE_UPGRADES`, `PROVE_REQUESTS`, `PROVE_CHANGES`, and `PROVE_OLD_FIXTURE` names the fixture of an older version that
+//! `PROVE_SECONDS`, `PROVE_UPGRADES`, `PROVE_REQUESTS`, `PROVE_CHANGES`, `PROVE_MESSAGES`, and `PROVE_OLD_FIXTURE` names the fixture of an older version that
 //! upgrades begin with.
 
+mod channels;
 mod memory;
 mod soak;
 mod storm;

@@ -150,7 +150,8 @@ fn the_report_ends_with_what_to_do_and_says_nothing_twice() {
     assert_eq!(
         todo,
         "  → set DRAWLOOM_TOKEN to a long random text, or write `listen: 127.0.0.1:8787`\n  \
-         → fix drawloom.yaml:3:109: agent a lists the tool Read but has no volumes, so the tool is not available\n  \
+         → fix drawloom.yaml:3:109: agent a lists the tool Read but `volumes` is empty, so the tool is not available (to allow\n    \
+         it, write `volumes: [NAME]`)\n  \
          → set ANTHROPIC_API_KEY, in the environment or in a .env file beside the config\n"
     );
     let healthy = Home::new().run(&["doctor"]).exits(0);

@@ -1,6 +1,6 @@
 //! Rules of a script: when they fit and what they say.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use drawloom_contract::{
     definition::matches,
@@ -13,13 +13,19 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::template::Scene;
+use super::{
+    results,
+    template::{Scene, value},
+};
 use crate::FailKind;
 
 /// What the model does in matching turns. Texts can contain `{{prompt}}`, `{{last}}`, `{{last.lines}}`, `{{last.words}}`,
 /// `{{last.first_line}}`, `{{agent}}`, `{{turn}}`, `{{attempt}}`, `{{run}}`, `{{tools}}` for the names of the offered tools,
-/// `{{schema.TOOL/POINTER}}` for what the schema of one of them says at a JSON pointer, and `{{1}}`… for the groups of
-/// `when.matches`.
+/// `{{schema.TOOL/POINTER}}` for what the schema of one of them says at a JSON pointer, `{{1}}`… for the groups of
+/// `when.matches`, and `{{result.TOOL/POINTER}}` for the newest value that a result of a tool has at a JSON pointer. Of results,
+/// `{{max result.TOOL/LIST BY FIELD}}` is a field of the entry with the largest other field, `{{add result.TOOL/POINTER NUMBER}}` a sum and
+/// `{{fixed result.TOOL/POINTER DIGITS}}` a number with that many digits. In inputs of tools, a text that is only `{{json …}}` becomes the
+/// JSON value itself.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Rule {
@@ -79,6 +85,10 @@ pub struct When {
     pub matches: Option<String>,
     /// Part of the newest message: a tool's result, or the prompt.
     pub last_contains: Option<String>,
+    /// The tool of the newest results; with several, one of them.
+    pub last_tool: Option<String>,
+    /// Placeholders, without braces, and the text that each must have, such as `{ "result.Channel/messages/0/value/hop": "5" }`.
+    pub values: BTreeMap<String, String>,
     /// Whether tools are available; they are not in a final turn.
     pub tools: Option<bool>,
     /// Probability from 0 to 1, by the seed.
@@ -152,6 +162,8 @@ impl Compiled {
             && when.tools.is_none_or(|tools| tools != request.tools.is_empty())
             && when.contains.as_deref().is_none_or(|part| scene.prompt.contains(part))
             && when.last_contains.as_deref().is_none_or(|part| scene.last.contains(part))
+            && when.last_tool.as_deref().is_none_or(|tool| results::last_tools(request).contains(&tool))
+            && when.values.iter().all(|(name, text)| value(name, scene, &[], request).is_some_and(|it| it == *text))
             && when.chance.is_none_or(|chance| (dice % 1_000_000) as f64 / 1_000_000.0 < chance);
         if !holds {
             return None;

@@ -8,6 +8,8 @@ use drawloom_contract::{
 };
 use serde_json::Value;
 
+use super::results;
+
 /// What a rule can look at.
 pub(super) struct Scene<'a> {
     /// The first thing that the user said.
@@ -75,7 +77,7 @@ pub(super) fn fill(text: &str, scene: &Scene<'_>, captures: &[String], request: 
     filled
 }
 
-fn value<'a>(
+pub(super) fn value<'a>(
     name: &str,
     scene: &'a Scene<'_>,
     captures: &'a [String],
@@ -93,8 +95,16 @@ fn value<'a>(
         "run" => Cow::Owned(request.run.run.to_string()),
         "tools" => Cow::Owned(request.tools.iter().map(|card| card.name.as_str()).collect::<Vec<_>>().join(", ")),
         pointer if pointer.starts_with("schema.") => schema(pointer, request)?,
+        computed if computed.starts_with("result.") || computed.contains(' ') => {
+            results::plain(expression(computed, request)?)
+        }
         number => Cow::Borrowed(captures.get(number.parse::<usize>().ok()?.checked_sub(1)?)?),
     })
+}
+
+/// What an expression over results comes to.
+fn expression(text: &str, request: &TurnRequest) -> Option<Value> {
+    results::compute(&text.split_whitespace().collect::<Vec<_>>(), request)
 }
 
 /// What the schema of an offered tool says at a place: `schema.TOOL/JSON/POINTER`.
@@ -108,12 +118,15 @@ fn schema<'a>(place: &str, request: &'a TurnRequest) -> Option<Cow<'a, str>> {
     })
 }
 
-/// `value` with every text in it filled.
-pub(super) fn fill_value(value: &Value, fill: &dyn Fn(&str) -> String) -> Value {
+/// `value` with every text in it filled. A text that is only `{{json …}}` becomes the value itself.
+pub(super) fn fill_value(value: &Value, request: &TurnRequest, fill: &dyn Fn(&str) -> String) -> Value {
     match value {
-        Value::String(text) => Value::String(fill(text)),
-        Value::Array(items) => items.iter().map(|item| fill_value(item, fill)).collect(),
-        Value::Object(map) => map.iter().map(|(key, value)| (key.clone(), fill_value(value, fill))).collect(),
+        Value::String(text) => {
+            let json = text.strip_prefix("{{json ").and_then(|text| text.strip_suffix("}}"));
+            json.and_then(|json| expression(json, request)).unwrap_or_else(|| Value::String(fill(text)))
+        }
+        Value::Array(items) => items.iter().map(|item| fill_value(item, request, fill)).collect(),
+        Value::Object(map) => map.iter().map(|(key, value)| (key.clone(), fill_value(value, request, fill))).collect(),
         Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
     }
 }

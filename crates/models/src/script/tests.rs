@@ -128,3 +128,54 @@ fn a_rule_that_cannot_work_is_named() {
         assert!(error.to_string().starts_with("providers.p.options.rules[1]: "), "{error}");
     }
 }
+
+/// A turn that called tools, and what they answered.
+fn round(turn: u32, calls: &[(&str, serde_json::Value)]) -> [Message; 2] {
+    let id = |index: usize| format!("call_{turn}_{index}");
+    let uses = calls.iter().enumerate();
+    let uses = uses.map(|(index, (tool, _))| ToolUse { id: id(index), name: (*tool).into(), input: json!({}) });
+    let results = calls.iter().enumerate();
+    let results =
+        results.map(|(index, (_, text))| ToolResult { id: id(index), text: text.to_string().into(), is_error: false });
+    [
+        Message::Assistant { text: String::new(), thoughts: Vec::new(), calls: uses.collect() },
+        Message::Results(results.collect()),
+    ]
+}
+
+#[tokio::test]
+async fn what_it_says_can_depend_on_what_tools_answered() {
+    let script = script(json!({ "rules": [
+        { "when": { "last_tool": "Channel", "values": { "result.Channel/messages/0/value/hop": "2" } },
+          "calls": [{ "tool": "Memory", "input": {
+            "key": "advice:hop{{result.Channel/messages/0/value/hop}}",
+            "value": { "hop": "{{json result.Channel/messages/0/value/hop}}", "next": "{{json add result.Channel/messages/0/value/hop 1}}" },
+            "unknown": "{{json result.Nothing/at/all}}" } }] },
+        { "when": { "last_tool": "Evaluation" },
+          "text": "{{max result.Evaluation/evaluations score tag}} with {{fixed result.Evaluation/evaluations/0/score 2}}" },
+        { "when": { "last_tool": "Memory" }, "text": "{{result.Memory/value/try}}" },
+        { "text": "nothing fits" },
+    ] }));
+    let heard = RecordedDeltas::default();
+    let mut messages = user("go");
+    messages.extend(round(1, &[("Channel", json!({ "messages": [{ "value": { "hop": 2 } }] }))]));
+    let turn = script.turn(request("a", 2, 1, messages.clone()), &heard).await.expect("a turn");
+    assert_eq!(
+        turn.calls[0].input,
+        json!({ "key": "advice:hop2", "value": { "hop": 2, "next": 3 }, "unknown": "{{json result.Nothing/at/all}}" })
+    );
+    messages.extend(round(
+        2,
+        &[("Memory", json!({ "value": { "try": "shorter" } })), ("Channel", json!({ "message_id": "m" }))],
+    ));
+    let turn = script.turn(request("a", 3, 1, messages.clone()), &heard).await.expect("a turn");
+    assert_eq!(turn.calls[0].input["key"], "advice:hop2", "the newest result that has the pointer");
+    messages.extend(round(3, &[("Memory", json!({ "value": { "try": "shortest" } }))]));
+    let turn = script.turn(request("a", 4, 1, messages.clone()), &heard).await.expect("a turn");
+    assert_eq!(turn.text, "shortest");
+    let scores =
+        json!([{ "score": 0.9, "tag": "hop1" }, { "score": 0.98, "tag": "hop5" }, { "score": 0.97, "tag": "hop3" }]);
+    messages.extend(round(4, &[("Evaluation", json!({ "evaluations": scores }))]));
+    let turn = script.turn(request("a", 5, 1, messages), &heard).await.expect("a turn");
+    assert_eq!(turn.text, "hop5 with 0.90");
+}

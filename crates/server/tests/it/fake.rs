@@ -7,11 +7,13 @@ use std::{
     sync::{Arc, Mutex, MutexGuard},
 };
 
+use async_trait::async_trait;
 use drawloom_contract::{
     caller::Caller,
     definition::{Definition, Definitions},
     failure::RunError,
-    ids::{AgentName, BatchId, Digest, RunId, SessionId, Tenant, UserId},
+    ids::{AgentName, BatchId, Digest, RunId, RunKey, SessionId, Tenant, UserId},
+    journal::StoreError,
     message::ToolUse,
     model::DeltaKind,
     once::HandleId,
@@ -24,6 +26,7 @@ use drawloom_contract::{
     usage::Usage,
     view::{Patch, RunView},
 };
+use drawloom_substrate::evaluations::RunRows;
 use drawloom_testkit::suites::runs::TestRuns;
 use serde_json::json;
 use tokio::sync::watch;
@@ -282,6 +285,14 @@ impl Fake {
 
     fn view(&self, run: RunId) -> RunView {
         self.state().runs.iter().find(|known| known.view.run == run).expect("the run is there").view.clone()
+    }
+}
+
+#[async_trait]
+impl RunRows for Fake {
+    async fn find_row(&self, key: &RunKey) -> Result<Option<RunView>, StoreError> {
+        let is_it = |run: &&Run| run.view.key() == *key;
+        Ok(self.state().runs.iter().find(is_it).map(|run| run.view.clone()))
     }
 }
 

@@ -10,7 +10,9 @@ use async_trait::async_trait;
 use drawloom_contract::{
     caller::Scope,
     failure::{Failure, FailureKind},
+    ids::RunKey,
     journal::StoreError,
+    record::Seq,
     redact::Redactor,
     retention::{Prune, Pruned, Retention},
     time::{Clock, Entropy, NoEntropy, Timestamp},
@@ -23,7 +25,11 @@ use drawloom_server::{
     config::PrincipalConfig,
     serve,
 };
-use drawloom_substrate::memory::{Memory, MemoryConfig, MemoryParts, Search, Terms};
+use drawloom_substrate::{
+    channels::{Backlog, CallTimes, ChannelParts, Channels, LogState, LogsAsked},
+    evaluations::{EvaluationParts, Evaluations, WithoutVersions},
+    memory::{Memory, MemoryConfig, MemoryParts, Search, Terms},
+};
 use drawloom_wire::{
     client::Client,
     models::{ListedModel, ModelList},
@@ -57,6 +63,33 @@ impl Clock for TestClock {
 
     async fn sleep_until(&self, time: drawloom_contract::time::Instant) {
         tokio::time::sleep(time.since(self.now()) / self.speed).await;
+    }
+}
+
+struct FakeBacklog(Arc<drawloom_testkit::Memory>);
+
+#[async_trait]
+impl Backlog for FakeBacklog {
+    async fn list_logs(&self, asked: &LogsAsked) -> Result<Vec<LogState>, StoreError> {
+        let logs = self.0.logs().into_iter().filter(|(log, ..)| {
+            let place = (log.tenant.clone(), log.name.clone());
+            log.space == asked.space
+                && asked.after.as_ref().is_none_or(|after| place > *after)
+                && asked.within.as_ref().is_none_or(|(tenant, prefix)| {
+                    log.tenant == *tenant && log.name.starts_with(prefix)
+                })
+        });
+        Ok(logs.take(asked.limit as usize).map(|(log, head, kept)| LogState { log, head, kept }).collect())
+    }
+}
+
+/// No run waits here.
+struct NoCalls;
+
+#[async_trait]
+impl CallTimes for NoCalls {
+    async fn began(&self, _: &RunKey, _: Seq) -> Result<Option<Timestamp>, StoreError> {
+        Ok(None)
     }
 }
 
@@ -115,6 +148,9 @@ impl Models for OneModel {
         }
     }
 }
+
+/// What bob may do: everything with what is his own.
+const BOB: [Scope; 4] = [Scope::RunsCreate, Scope::RunsRead, Scope::EvaluationsRead, Scope::EvaluationsWrite];
 
 /// A search of memory that finds nothing: the store's own is tested with the store.
 struct NoIndex;
@@ -251,8 +287,8 @@ impl Setup {
             vec![
                 principal("ann", "default", &all),
                 principal("idle", "default", &[]),
-                principal("bob", "default", &[Scope::RunsCreate, Scope::RunsRead]),
-                principal("auditor", "default", &[Scope::RunsReadAll]),
+                principal("bob", "default", &BOB),
+                principal("auditor", "default", &[Scope::RunsReadAll, Scope::EvaluationsRead]),
                 principal("eve", "other", &all),
             ]
         } else {
@@ -268,6 +304,30 @@ impl Setup {
                 values: memory.clone(),
                 search: Arc::new(NoIndex),
                 clock: clock.clone(),
+                redactor: redactor.clone(),
+            }),
+            evaluations: Evaluations::new(EvaluationParts {
+                values: memory.clone(),
+                runs: Arc::new(fake.clone()),
+                lineage: Arc::new(WithoutVersions(Arc::new(fake.clone()))),
+                clock: clock.clone(),
+                entropy: Arc::new(Zeros),
+                redactor: redactor.clone(),
+            }),
+            channels: Channels::new(ChannelParts {
+                config: [("jobs", ""), ("inbox", "user"), ("desk", "agent")]
+                    .map(|(name, scope)| {
+                        let scope = if scope.is_empty() { "tenant" } else { scope };
+                        let config = serde_json::json!({ "scope": scope, "max_messages": 100 });
+                        (name.to_owned(), serde_json::from_value(config).expect("a channel"))
+                    })
+                    .into(),
+                logs: memory.clone(),
+                values: memory.clone(),
+                backlog: Arc::new(FakeBacklog(memory.clone())),
+                calls: Arc::new(NoCalls),
+                clock: clock.clone(),
+                entropy: Arc::new(Zeros),
                 redactor: redactor.clone(),
             }),
             runs: Arc::new(fake.clone()),

@@ -30,6 +30,9 @@ async fn routes(server: &Server) -> Vec<Route> {
     let run = server.fake.run_ids()[0];
     let batch = answer.body["batch_id"].as_str().expect("a batch").to_owned();
     keep(server, run, "notes/one.md", "a note").await;
+    let path = format!("/v1/runs/{run}/evaluations");
+    let evaluated = server.send(Method::Post, &path, &[ANN], Some(br#"{"score": 0.5, "tag": "walk"}"#)).await;
+    let evaluation = evaluated.body["eval_id"].as_str().expect("an evaluation").to_owned();
     let mut routes = Vec::new();
     for served in server.app.operations().iter() {
         let entry = served.entry();
@@ -42,8 +45,11 @@ async fn routes(server: &Server) -> Vec<Route> {
                 .replace("{user_id}", "ann")
                 .replace("{batch_id}", &batch)
                 .replace("{scope}", "user")
+                .replace("{eval_id}", &evaluation)
                 .replace("{key...}", "notes/one")
-                .replace("{name...}", "notes/one.md");
+                .replace("{name...}", "notes/one.md")
+                .replace("{channel}", "jobs")
+                .replace("{name}", "jobs");
             let in_path: Vec<_> = route.parameters().collect();
             let names = schema["properties"].as_object().into_iter().flat_map(|fields| fields.keys().cloned());
             let fields = names.filter(|name| !in_path.contains(&name.as_str())).collect();
@@ -69,9 +75,17 @@ impl Route {
         server.send(self.route.method, &format!("{}{query}", self.path), &headers, body).await
     }
 
-    /// Whether its path has the id of something of ann's. Keys of memory are names that everybody can have.
+    /// Whether its path has the id of something of ann's. Keys of memory and channels are names that everybody can have.
     fn names_a_thing(&self) -> bool {
-        self.route.parameters().any(|name| !["user_id", "scope", "key"].contains(&name))
+        self.route.parameters().any(|name| !["user_id", "scope", "key", "channel", "name"].contains(&name))
+    }
+
+    /// A body with what the operation cannot do without.
+    fn body(&self) -> &'static [u8] {
+        match self.card.name() {
+            "submit_evaluation" => br#"{"score": 0.5}"#,
+            _ => b"{}",
+        }
     }
 
     fn name(&self) -> String {
@@ -113,8 +127,8 @@ async fn a_foreign_tenants_things_are_not_there() {
     let run = server.fake.run_ids()[0].to_string();
     for route in routes {
         let names_a_thing = route.names_a_thing();
-        let mine = route.send(&server, "ann-token", "", b"{}").await;
-        let hers = route.send(&server, "eve-token", "", b"{}").await;
+        let mine = route.send(&server, "ann-token", "", route.body()).await;
+        let hers = route.send(&server, "eve-token", "", route.body()).await;
         if names_a_thing {
             assert_eq!(mine.status, 200, "{}: {}", route.name(), mine.body);
             assert_eq!(hers.status, 404, "{}: {}", route.name(), hers.body);
@@ -132,8 +146,8 @@ async fn another_subjects_things_are_not_there_and_a_token_that_reads_all_sees_t
     let run = server.fake.run_ids()[0].to_string();
     for route in routes {
         let names_a_thing = route.names_a_thing();
-        let his = route.send(&server, "bob-token", "", b"{}").await;
-        let seen = route.send(&server, "auditor-token", "", b"{}").await;
+        let his = route.send(&server, "bob-token", "", route.body()).await;
+        let seen = route.send(&server, "auditor-token", "", route.body()).await;
         assert!(!his.body.to_string().contains(&run), "{}: {}", route.name(), his.body);
         if names_a_thing {
             assert_eq!(his.status, 404, "{}: {}", route.name(), his.body);
@@ -201,10 +215,12 @@ async fn bad_ids_and_wrong_types_are_refused() {
                 continue;
             }
             let path = route.route.path.replace(&format!("{{{name}}}"), bad).replace("{name...}", "notes/one.md");
-            let body = route.route.has_body().then_some(&b"{}"[..]);
+            let path = path.replace("{channel}", "jobs");
+            let body = route.route.has_body().then_some(route.body());
             let answer = server.send(route.route.method, &path, &[ANN], body).await;
-            assert_eq!((answer.status, answer.code()), (400, "bad_form"), "{}: {}", route.name(), answer.body);
-            assert_eq!(answer.body["error"]["problems"][0]["path"], name);
+            assert_eq!(answer.status, 400, "{}: {}", route.name(), answer.body);
+            let problem = &answer.body["error"]["problems"][0];
+            assert_eq!((&problem["path"], &problem["code"]), (&json!(name), &json!("bad_form")), "{}", answer.body);
         }
         // Any text can be searched for or be a key of a request, and any JSON be a value.
         let any = |field: &&String| !["grep", "query", "search", "value", "idempotency_key"].contains(&field.as_str());

@@ -1,6 +1,10 @@
 //! Logs and their messages.
 
-use drawloom_contract::log::{LogChange, LogChanged, LogKey, Message, NewMessage, Page};
+use drawloom_contract::{
+    ids::Tenant,
+    log::{LogChange, LogChanged, LogKey, Message, NewMessage, Page},
+    values::Space,
+};
 
 use super::Step;
 use crate::{
@@ -133,6 +137,33 @@ fn find(connection: &Connection, key: &LogKey) -> Result<Option<Found>> {
 
 pub(crate) fn head(connection: &Connection, key: &LogKey) -> Result<u64> {
     Ok(find(connection, key)?.map_or(0, |found| found.head))
+}
+
+/// Logs of a space by tenant and name, after one, at most `limit`: all, or those of one tenant whose name begins with a prefix.
+pub(crate) fn list(
+    connection: &Connection,
+    space: &Space,
+    within: Option<&(Tenant, String)>,
+    after: Option<&(Tenant, String)>,
+    limit: u32,
+) -> Result<Vec<(LogKey, u64, u64)>> {
+    const OF_TENANT: &str = "SELECT tenant, name, head, kept FROM logs
+        WHERE tenant = $1 AND space = $2 AND name > $3 AND name >= $4 AND name < $5 ORDER BY name LIMIT $6";
+    const OF_ALL: &str = "SELECT tenant, name, head, kept FROM logs
+        WHERE space = $1 AND (tenant, name) > ($2, $3) ORDER BY tenant, name LIMIT $4";
+    let read = |row: Row<'_>| {
+        let key = LogKey { tenant: row.get(0)?, space: space.clone(), name: row.get(1)? };
+        Ok((key, row.get(2)?, row.get(3)?))
+    };
+    let (tenant, name) = after.map_or(("", ""), |(tenant, name)| (tenant.as_str(), name.as_str()));
+    match within {
+        Some((within, prefix)) => {
+            // No name has a later character after the prefix.
+            let end = format!("{prefix}\u{10ffff}");
+            connection.prepare(OF_TENANT)?.all(values![within, space.as_str(), name, prefix, &end, limit], read)
+        }
+        None => connection.prepare(OF_ALL)?.all(values![space.as_str(), tenant, name, limit], read),
+    }
 }
 
 pub(crate) fn read(connection: &Connection, key: &LogKey, after: u64, limit: u32) -> Result<Page> {

@@ -22,6 +22,7 @@ const NAME: &str = "Artifact";
 
 pub const TOOL: StoreTool = StoreTool {
     name: NAME,
+    gate: None,
     make: |parts| Arc::new(ArtifactTool { artifacts: parts.artifacts.clone(), clock: parts.clock.clone() }),
 };
 

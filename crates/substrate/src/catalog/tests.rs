@@ -2,9 +2,12 @@
 
 use serde_json::{Value, json};
 
-use drawloom_contract::tool::Mode;
+use drawloom_contract::{
+    gate::{AGENTS, COMMAND_VOLUMES, VOLUMES, WRITABLE_VOLUMES},
+    tool::Mode,
+};
 
-use crate::{Skill, Weight, volumes::VolumeConfig};
+use crate::{Skill, SkillTool, Weight, volumes::VolumeConfig};
 
 use super::*;
 
@@ -40,10 +43,18 @@ fn resolve(config: Value) -> Result<(Catalog, Vec<Finding>), Vec<String>> {
         unusable: &["keyless".to_owned()],
         providers: &["script", "anthropic", "deepseek", "keyless"].map(str::to_owned),
         tools: &["Read".to_owned(), "Write".to_owned(), "Agent".to_owned(), "Skill".to_owned()],
+        gates: &BTreeMap::from([
+            ("Read".to_owned(), VOLUMES),
+            ("Write".to_owned(), WRITABLE_VOLUMES),
+            ("Bash".to_owned(), COMMAND_VOLUMES),
+            ("Agent".to_owned(), AGENTS),
+            ("Skill".to_owned(), SkillTool::GATE),
+        ]),
         off: &BTreeMap::from([("Bash".to_owned(), "set tools.bash.enabled: true".to_owned())]),
         servers: &["files".to_owned(), "search".to_owned()],
         volumes: &volumes,
         skills: &skills(directory.path()),
+        channels: &serde_json::from_value(section("channels")).expect("channels"),
     };
     Catalog::resolve(&inputs).map_err(|problems| {
         problems
@@ -187,15 +198,15 @@ fn gates_that_cannot_work_are_found() {
         [
             "note agents.lead: agent lead does not set hosts: [] (none) is used, which is fine if that is intended",
             "note agents.loner: agent loner does not set hosts: [] (none) is used, which is fine if that is intended",
-            "warning agents.loner.agents: agent loner lists the tool Agent but `agents` is empty, so the tool is not available",
+            "warning agents.loner.agents: agent loner lists the tool Agent but `agents` is empty, so the tool is not available (to allow it, write `agents: [NAME]`)",
             "note agents.mute: agent mute does not set hosts: [] (none) is used, which is fine if that is intended",
             "warning agents.mute: agent mute has no `tools` and cannot call any (to silence this, set `tools: []`)",
             "note agents.reader: agent reader does not set hosts: [] (none) is used, which is fine if that is intended",
-            "warning agents.reader.volumes: agent reader lists the tool Read but has no volumes, so the tool is not available",
+            "warning agents.reader.volumes: agent reader lists the tool Read but `volumes` is empty, so the tool is not available (to allow it, write `volumes: [NAME]`)",
             "note agents.scribe: agent scribe does not set hosts: [] (none) is used, which is fine if that is intended",
             "warning agents.scribe.tools: no tool matches \"Mcp*\"",
+            "warning agents.scribe.volumes: agent scribe lists the tool Write but all its volumes are read-only, so the tool is not available (to allow it, write `mode: rw`)",
             "warning agents.scribe.agents: agent scribe sets `agents` but does not list the tool Agent, so it cannot spawn agents",
-            "warning agents.scribe.volumes: agent scribe lists the tool Write but all its volumes are read-only, so the tool is not available",
             "warning agents.lead.agents: no agent matches \"nobody*\"",
             "note agents.lead: agent lead has no `description`, so scribe cannot tell what it is for",
             "note agents.reader: agent reader has no `description`, so lead cannot tell what it is for",
@@ -388,7 +399,7 @@ fn a_skill_gate_without_its_tool_and_the_reverse_are_warnings() {
     assert_eq!(said(agent(&["Skill"], &["weave"])), Vec::<String>::new());
     assert_eq!(
         said(agent(&["Skill"], &[]))[0],
-        "agent a lists the tool Skill but `skills` is empty, so the tool is not available"
+        "agent a lists the tool Skill but `skills` is empty, so the tool is not available (to allow it, write `skills: [NAME]`)"
     );
     assert_eq!(
         said(agent(&[], &["weave"]))[0],

@@ -7,4 +7,4 @@ macro_rules! topics {
     };
 }
 
-topics! { "overview", "tools", "agents", "files", "network", "limits", "memory", "artifacts" }
+topics! { "overview", "tools", "agents", "files", "network", "limits", "memory", "channels", "artifacts", "evaluations" }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use drawloom_contract::{
     definition::MemoryScope,
+    gate::Gate,
     tool::{Gates, Repeat, Step, Tool, ToolCard, ToolContext, ToolError},
 };
 use schemars::JsonSchema;
@@ -18,11 +19,14 @@ use super::{
 use crate::store_tools::StoreTool;
 
 /// The tool, which is made when the store is open.
-pub const TOOL: StoreTool = StoreTool { name: NAME, make: |parts| Arc::new(MemoryTool(parts.memory.clone())) };
+pub const TOOL: StoreTool =
+    StoreTool { name: NAME, gate: Some(GATE), make: |parts| Arc::new(MemoryTool(parts.memory.clone())) };
 
 const NAME: &str = "Memory";
 
-const EMPTY_GATE: &str = "this agent has no memory: `memory_scopes` in its definition is empty";
+const GATE: Gate = Gate::new("memory_scopes", "memory_scopes: [agent]", "use memory", |gates| {
+    gates.definition.memory_scopes.is_empty()
+});
 
 /// How many entries a list has, and how many hits a search, unless the call says otherwise.
 const USUAL_LIST: u32 = 100;
@@ -104,10 +108,8 @@ impl Tool for MemoryTool {
     }
 
     fn card_for(&self, card: &ToolCard, gates: Gates<'_>) -> Result<ToolCard, String> {
+        GATE.check(NAME, gates)?;
         let scopes = &gates.definition.memory_scopes;
-        if scopes.is_empty() {
-            return Err(EMPTY_GATE.into());
-        }
         let mut card = card.clone();
         let lines = scopes.iter().map(|scope| format!("\n- {}: {}", scope.as_str(), shared_by(*scope)));
         card.description = format!("{}\nScopes of this agent:{}", card.description, lines.collect::<String>());
@@ -244,7 +246,7 @@ fn place(context: &ToolContext, scope: Option<MemoryScope>) -> Result<Place, Too
     let allowed = &context.definition.memory_scopes;
     let names = || allowed.iter().map(|scope| scope.as_str()).collect::<Vec<_>>().join(", ");
     match (scope.map(plain), allowed.as_slice()) {
-        (_, []) => Err(ToolError::Denied(EMPTY_GATE.into())),
+        (_, []) => Err(ToolError::Denied("`memory_scopes` of this agent is empty".into())),
         (None, [only]) => Ok(Place::of_call(context, *only)),
         (None, _) => Err(ToolError::Invalid(format!("`scope` is missing; this agent's scopes: {}", names()))),
         (Some(scope), _) if allowed.contains(&scope) => Ok(Place::of_call(context, scope)),

@@ -114,7 +114,8 @@ fn the_card_lists_the_allowed_skills_and_is_withheld_without_any() {
     assert_eq!(offered(&agent(&[], &["Skill"])), Err(EMPTY.into()));
 }
 
-const EMPTY: &str = "this agent cannot load skills: `skills` in its definition is empty";
+const EMPTY: &str =
+    "the tool Skill is not available to agent a: `skills` is empty (to allow it, write `skills: [NAME]`)";
 
 #[test]
 fn patterns_choose_skills_and_the_first_of_a_name_counts() {

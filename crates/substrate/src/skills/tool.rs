@@ -5,6 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use drawloom_contract::{
     definition::matches,
+    gate::Gate,
     tool::{Gates, Repeat, Step, Tool, ToolCard, ToolContext, ToolError},
 };
 use schemars::JsonSchema;
@@ -14,9 +15,6 @@ use serde_json::{Value, json};
 use crate::hint::did_you_mean;
 
 use super::{Skill, SkillTable};
-
-/// Why an agent without skills is not offered the tool.
-const EMPTY_GATE: &str = "this agent cannot load skills: `skills` in its definition is empty";
 
 /// Most characters of a description that a model is told.
 const MOST_DESCRIPTION: usize = 1024;
@@ -36,6 +34,9 @@ pub(crate) enum Commands {
 
 impl SkillTool {
     pub const NAME: &str = "Skill";
+
+    pub const GATE: Gate =
+        Gate::new("skills", "skills: [NAME]", "load skills", |gates| gates.definition.skills.is_empty());
 
     /// For agents whose commands do not see the folders.
     pub fn new(skills: Arc<SkillTable>) -> Self {
@@ -69,10 +70,8 @@ impl Tool for SkillTool {
 
     /// The card with the skills that may be loaded.
     fn card_for(&self, card: &ToolCard, gates: Gates<'_>) -> Result<ToolCard, String> {
+        Self::GATE.check(Self::NAME, gates)?;
         let skills = &gates.definition.skills;
-        if skills.is_empty() {
-            return Err(EMPTY_GATE.into());
-        }
         let lines = skills.iter().map(|(name, description)| format!("\n- {name}: {}", one_line(description)));
         let mut card = card.clone();
         card.description = format!("{}\nSkills:{}", card.description, lines.collect::<String>());
@@ -91,7 +90,8 @@ impl Tool for SkillTool {
         let Input { name, file } = serde_json::from_value(input)?;
         let allowed = &context.definition.skills;
         if !allowed.contains_key(&name) {
-            let hint = did_you_mean(&name, allowed.keys().map(String::as_str)).unwrap_or_else(|| EMPTY_GATE.into());
+            let hint = did_you_mean(&name, allowed.keys().map(String::as_str));
+            let hint = hint.unwrap_or_else(|| "add it to `skills` of the agent".into());
             return Err(ToolError::Denied(format!(
                 "agent {} is not allowed to load the skill {name:?}; {hint}",
                 context.definition.name

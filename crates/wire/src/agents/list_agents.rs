@@ -44,7 +44,7 @@ pub struct Agent {
     /// Tools it may use.
     pub tools: Vec<String>,
     /// What it may touch, by gate: which agents it may spawn (`agents`), which hosts it may reach (`hosts`), which
-    /// skills it may load (`skills`), and which volumes it sees (`volumes`).
+    /// skills it may load (`skills`), which volumes it sees (`volumes`), and further ones such as `evaluation_scopes`.
     pub gates: BTreeMap<String, Vec<String>>,
     /// Most model turns of a run.
     pub max_iterations: u32,
@@ -76,13 +76,18 @@ impl Agent {
             provider: definition.provider.clone(),
             model: definition.model.clone(),
             tools: definition.tools.clone(),
-            gates: BTreeMap::from([
-                ("agents".to_owned(), definition.agents.clone()),
-                ("hosts".to_owned(), definition.hosts.clone()),
-                ("memory_scopes".to_owned(), scopes.collect()),
-                ("skills".to_owned(), definition.skills.keys().cloned().collect()),
-                ("volumes".to_owned(), definition.volumes.clone()),
-            ]),
+            gates: definition
+                .gates
+                .clone()
+                .into_iter()
+                .chain([
+                    ("agents".to_owned(), definition.agents.clone()),
+                    ("hosts".to_owned(), definition.hosts.clone()),
+                    ("memory_scopes".to_owned(), scopes.collect()),
+                    ("skills".to_owned(), definition.skills.keys().cloned().collect()),
+                    ("volumes".to_owned(), definition.volumes.clone()),
+                ])
+                .collect(),
             max_iterations: definition.max_iterations,
             budget_tokens: definition.budget_tokens,
             run_timeout_ms: definition.run_timeout_ms,

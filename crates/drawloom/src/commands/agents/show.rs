@@ -160,7 +160,7 @@ impl<'a> View<'a> {
         }
     }
 
-    fn lines(&self) -> Vec<(&'static str, String)> {
+    fn lines(&self) -> Vec<(&str, String)> {
         let definition = self.definition;
         let list = |names: &[String]| if names.is_empty() { "none".to_owned() } else { names.join(", ") };
         let mut lines = vec![("agent", definition.name.to_string()), ("defined in", self.origin.clone())];
@@ -183,6 +183,7 @@ impl<'a> View<'a> {
         lines.push(("prompt", if self.prompt.is_empty() { size } else { format!("{size}, {}", self.prompt) }));
         lines.push(("skills", list(&definition.skills.keys().cloned().collect::<Vec<_>>())));
         lines.push(("memory", list(&self.memory())));
+        lines.extend(definition.gates.iter().map(|(gate, names)| (gate.as_str(), list(names))));
         let volumes: Vec<String> = self
             .volumes
             .iter()
@@ -226,6 +227,7 @@ impl<'a> View<'a> {
             "prompt_characters": self.prompt_characters,
             "skills": definition.skills.keys().cloned().collect::<Vec<_>>(),
             "memory_scopes": self.memory(),
+            "gates": definition.gates,
             "volumes": self.volumes,
             "hosts": definition.hosts,
             "may_spawn": self.may_spawn,
@@ -252,9 +254,9 @@ fn tools(loaded: &Loaded, resolved: &Resolved, definition: &Definition) -> (Vec<
         }
     }
     for tool in STORE_TOOLS.iter().filter(|tool| lists(tool.name)) {
-        match tool.name == "Memory" && definition.memory_scopes.is_empty() {
-            true => withheld.push((tool.name.to_owned(), "the gate `memory_scopes` is empty".to_owned())),
-            false => offered.push(tool.name.to_owned()),
+        match tool.gate.map_or(Ok(()), |gate| gate.check(tool.name, gates)) {
+            Ok(()) => offered.push(tool.name.to_owned()),
+            Err(why) => withheld.push((tool.name.to_owned(), why)),
         }
     }
     for off in drawloom_tools::off(&loaded.config.tools)

@@ -193,6 +193,15 @@ fn what_every_tool_answers_fits_its_schema_and_has_no_null() {
     check("delete_memory", key.clone());
     check("change_memory", with(json!({ "op": "incr" })));
     check("import_memory", json!({ "scope": "run", "run_id": going, "entries": [{ "key": "k", "value": 1 }] }));
+    let evaluated = check(
+        "submit_evaluation",
+        json!({ "run_id": ended, "score": 0.9, "dimensions": { "tone": 0.8 }, "tag": "one" }),
+    );
+    let evaluation = evaluated["structuredContent"]["eval_id"].clone();
+    check("get_evaluation", json!({ "eval_id": evaluation }));
+    check("list_evaluations", json!({ "run_id": ended, "latest_per_tag": true }));
+    let sums = check("aggregate_evaluations", json!({ "def_id": evaluated["structuredContent"]["def_id"] }));
+    assert_eq!(sums["structuredContent"]["score"]["mean"], 0.9, "{sums}");
     check("cancel_batch", json!({ "batch_id": batch }));
     check("cancel_run", json!({ "run_id": going, "reason": "enough" }));
     assert_eq!(run(&server.url, &going)["status"], "cancelled");

@@ -35,26 +35,13 @@ impl Operation for ImportMemory {
 fn read(entry: ImportEntry) -> Result<NewEntry, Failure> {
     let ImportEntry { key, value, expires_at } = entry;
     let time = expires_at.map(|text| -> Result<Timestamp, Failure> {
-        time_of(&text).ok_or_else(|| {
+        Timestamp::from_rfc3339(&text).ok_or_else(|| {
             let message = format!("invalid expires_at of the key {key:?}: {text:?}");
             Failure::new(FailureKind::Invalid, "bad_time", message).with_hint("example: 2026-11-16T09:30:00Z")
         })
     });
     let expires_at = time.transpose()?;
     Ok(NewEntry { key, value, expires_at })
-}
-
-/// A time with its offset. The library's instants end some hours before the year 9999 does, so it is computed from the calendar.
-fn time_of(text: &str) -> Option<Timestamp> {
-    if let Ok(time) = text.parse::<jiff::Timestamp>() {
-        return Some(Timestamp::from_millis(time.as_millisecond()));
-    }
-    let pieces = jiff::fmt::temporal::Pieces::parse(text).ok()?;
-    let offset = pieces.to_numeric_offset()?;
-    let time = pieces.date().to_datetime(pieces.time()?);
-    let since = time.duration_since(jiff::civil::date(1970, 1, 1).at(0, 0, 0, 0));
-    let millis = i64::try_from(since.as_millis()).ok()? - i64::from(offset.seconds()) * 1_000;
-    Some(Timestamp::from_millis(millis))
 }
 
 #[cfg(test)]
@@ -68,10 +55,10 @@ mod tests {
             ("9999-12-31T23:59:59.999Z", "9999-12-31T23:59:59.999Z"),
             ("9999-12-31T23:59:59+02:00", "9999-12-31T21:59:59.000Z"),
         ] {
-            assert_eq!(time_of(text).map(Timestamp::to_rfc3339).as_deref(), Some(shown), "{text}");
+            assert_eq!(Timestamp::from_rfc3339(text).map(Timestamp::to_rfc3339).as_deref(), Some(shown), "{text}");
         }
         for text in ["soon", "9999-12-31", "9999-12-31T23:59:59", "10000-01-01T00:00:00Z", "9999-13-01T00:00:00Z"] {
-            assert_eq!(time_of(text), None, "{text}");
+            assert_eq!(Timestamp::from_rfc3339(text), None, "{text}");
         }
     }
 }

@@ -3,14 +3,14 @@
 use drawloom_contract::tool::ToolError;
 use drawloom_net::guarded::Address;
 
-/// The operator's half of the gate.
+/// The operator's half of the check.
 #[derive(Debug)]
-pub(crate) struct Gate {
+pub(crate) struct AllowedHosts {
     /// Exact names, `*.suffix`, or `*`.
     pub(crate) hosts: Vec<String>,
 }
 
-impl Gate {
+impl AllowedHosts {
     /// Whether this address may be asked for by an agent that has these hosts.
     pub(crate) fn check(&self, address: &Address, hosts: &[String]) -> Result<(), ToolError> {
         let host = address.host();
@@ -59,7 +59,7 @@ mod tests {
     fn both_lists_must_name_the_host() {
         let own = |hosts: &[&str]| hosts.iter().map(|host| (*host).to_owned()).collect::<Vec<_>>();
         let check = |operator: &[&str], agent: &[&str], url: &str| {
-            let gate = Gate { hosts: own(operator) };
+            let gate = AllowedHosts { hosts: own(operator) };
             gate.check(&Address::parse(url).expect("an address"), &own(agent)).is_ok()
         };
         for (operator, agent, url) in [

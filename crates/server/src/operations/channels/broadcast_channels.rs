@@ -1,0 +1,35 @@
+//! `broadcast_channels`: publishes one message to several channels.
+
+use drawloom_contract::{caller::Scope, failure::Failure};
+use drawloom_substrate::channels::check_names;
+use drawloom_wire::channels::{self, Broadcasted};
+
+use crate::{
+    channels::{answer, by, meant_by, publish},
+    memory::failure,
+    operation::{Answer, Call, Card, Operation},
+};
+
+pub(crate) struct BroadcastChannels;
+
+impl Operation for BroadcastChannels {
+    type Input = channels::BroadcastChannels;
+
+    fn card(&self) -> Card {
+        Card::of::<Self::Input>("Publish one message to several channels.", Scope::ChannelPublish)
+            .toolset("channels")
+            .stores_key()
+    }
+
+    async fn call(&self, call: &Call<'_>, input: Self::Input) -> Result<Answer<Broadcasted>, Failure> {
+        check_names(&input.channels).map_err(failure)?;
+        let meant = input.channels.iter().map(|name| meant_by(call, name, &input)).collect::<Result<Vec<_>, _>>()?;
+        let mut warnings: Vec<String> = meant.iter().flat_map(|meant| meant.warnings.clone()).collect();
+        warnings.dedup();
+        let caller = meant.first().map_or_else(|| call.caller.clone(), |meant| meant.caller.clone());
+        let by = by(call, &caller, &input, &input.idempotency_key);
+        let message = publish(input.value, input.ttl, input.deliver_at.as_ref(), input.deliver_after_ms)?;
+        let to: Vec<_> = meant.into_iter().map(|meant| (meant.channel, meant.place)).collect();
+        answer(call.app.channels.broadcast(&to, &message, &by).await.map_err(failure)?, warnings, None)
+    }
+}

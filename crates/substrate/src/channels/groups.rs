@@ -1,0 +1,329 @@
+//! Consumer groups: members take messages under leases; what they do not acknowledge comes back.
+//!
+//! Whether a lease is over is judged by this process's own clock that never jumps, from the moment it saw the lease begin. After a restart
+//! counting begins anew. The epoch in a lease fences: whoever comes too late is refused.
+
+use std::{
+    collections::HashMap,
+    sync::{MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use drawloom_contract::{
+    log::{LogChange, Message, NewMessage},
+    once::Applied,
+    time::{Instant, Timestamp},
+    values::{ChangeError, Expect, NewValue, Quota, ValueChange, ValueKey},
+};
+use serde_json::{Value, json};
+
+use super::{
+    By, Channel, ChannelError, Channels, MOST_CONSUMERS, MOST_PAGE, Nothing, Place, Subscribe, TRIES, Taken,
+    config::{LEAST_LEASE_MS, MOST_LEASE_MS},
+    group::{Flight, Group, Lease, MOST_IN_FLIGHT, Settle, Settled, Take},
+    place::check_consumer,
+    read::shown,
+    rules::{Envelope, missed, show_cursor},
+};
+
+impl Channels {
+    /// Takes messages for a member of a group: those that came back first.
+    pub(super) async fn take(
+        &self,
+        channel: &Channel,
+        place: &Place,
+        group: &str,
+        ask: &Subscribe,
+        by: &By<'_>,
+    ) -> Result<Taken, ChannelError> {
+        check_consumer("group", group)?;
+        let lease_ms = lease_of(channel, ask.lease_ms)?;
+        let key = place.group(group);
+        let most = ask.max_messages.clamp(1, MOST_PAGE) as usize;
+        let _alone = self.lock(&key).await;
+        for _ in 0..TRIES {
+            let (now, wall) = (self.parts.clock.now(), self.parts.clock.wall());
+            let (record, revision) = self.group(&key, wall).await?;
+            let (again, dead) = {
+                let mut leases = self.leases();
+                let seen = seen_of(&mut leases, &key, &record, now);
+                let max_attempts = channel.dead_letter().map(|_| channel.config.max_attempts);
+                record.over(max_attempts, |flight| is_over(seen, flight, now))
+            };
+            let mut gone = Vec::new();
+            for flight in dead.iter().take(MOST_PAGE as usize) {
+                if let Some((message, envelope)) = self.message(place, flight.sequence, wall).await? {
+                    self.bury(channel, place, group, flight, &message, envelope, wall).await?;
+                }
+                gone.push(flight.sequence);
+            }
+            let (mut delivered, mut size) = (Vec::new(), 0);
+            let mut lost = 0;
+            for flight in again.iter().take(most) {
+                match self.message(place, flight.sequence, wall).await? {
+                    Some((message, envelope)) => {
+                        size += envelope.value.to_string().len() as u64;
+                        if size > ask.bytes && !delivered.is_empty() {
+                            break;
+                        }
+                        delivered.push((message, envelope));
+                    }
+                    None => {
+                        lost += 1;
+                        gone.push(flight.sequence);
+                    }
+                }
+            }
+            let again: Vec<u64> = delivered.iter().map(|(message, _)| message.sequence).collect();
+            let room = record.room(gone.len());
+            let left = most.saturating_sub(again.len()).min(room);
+            let mut unread = 0;
+            let mut reached = record.floor;
+            let mut is_more = false;
+            if left > 0 && (delivered.is_empty() || size < ask.bytes) {
+                let bytes = ask.bytes.saturating_sub(size);
+                let page = self.page(place, record.floor, left as u32, bytes, wall).await?;
+                let is_new = revision.is_none();
+                unread = if is_new { 0 } else { missed(record.floor, page.first) };
+                (reached, is_more) = (page.reached, page.reached < page.head);
+                delivered.extend(page.messages);
+            }
+            let new: Vec<u64> = delivered[again.len()..].iter().map(|(message, _)| message.sequence).collect();
+            if delivered.is_empty() && gone.is_empty() {
+                if let Some(first) = self.first_answer(key.clone(), by, wall).await? {
+                    return Ok(Taken::Messages(first));
+                }
+                return Ok(Taken::Nothing(self.nothing(key, &record, revision, reached, now)));
+            }
+            let (next, flights) = record.take(&Take { again: &again, new: &new, gone: &gone, lease_ms });
+            let messages: Vec<Value> = delivered.iter().zip(&flights).map(|((message, envelope), flight)| {
+                let mut message = shown(message, envelope);
+                message["attempt"] = flight.attempt.into();
+                message["lease"] = flight.lease().to_string().into();
+                message
+            }).collect();
+            let mut answer = json!({
+                "channel": channel.name,
+                "group": group,
+                "messages": messages,
+                "lease_ms": lease_ms,
+                "next_cursor": show_cursor(next.floor),
+                "more": is_more,
+            });
+            let dropped = unread + lost;
+            if dropped > 0 {
+                answer["missed"] = dropped.into();
+                answer["warnings"] = json!([format!("{dropped} messages were dropped, purged or expired unread")]);
+            }
+            // Messages that only leave the group are no answer: they are put away, and the rest is looked at again.
+            let once = if delivered.is_empty() { None } else { self.once(&answer, by, 0, wall) };
+            let change = self.group_change(&key, &next, revision, wall);
+            match self.change_values(change, answer, once).await {
+                Ok(_) if delivered.is_empty() => {}
+                Ok(Applied { answer, repeated, .. }) => {
+                    if !repeated {
+                        self.begin_leases(&key, &flights);
+                    }
+                    return Ok(Taken::Messages(answer));
+                }
+                Err(ChangeError::Stale { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Err(ChannelError::Busy(channel.name.clone()))
+    }
+
+    /// Acknowledges, gives back or extends messages that a member has. Leases that are lost are named; when all are, it is refused.
+    pub async fn settle(
+        &self,
+        channel: &Channel,
+        place: &Place,
+        group: &str,
+        leases: &[Lease],
+        settle: Settle,
+        by: &By<'_>,
+    ) -> Result<Value, ChannelError> {
+        check_consumer("group", group)?;
+        if leases.is_empty() || leases.len() > MOST_IN_FLIGHT {
+            let message = format!("leases must name 1 to {MOST_IN_FLIGHT} leases, not {}", leases.len());
+            return Err(ChannelError::BadFields(message));
+        }
+        let settle = match settle {
+            Settle::Extend { lease_ms } => Settle::Extend { lease_ms: lease_of(channel, Some(lease_ms))? },
+            Settle::Ack | Settle::Nak => settle,
+        };
+        let key = place.group(group);
+        let _alone = self.lock(&key).await;
+        for _ in 0..TRIES {
+            let wall = self.parts.clock.wall();
+            let (record, revision) = self.group(&key, wall).await?;
+            let (next, settled) = record.settle(leases, settle);
+            let names = |leases: &[Lease]| leases.iter().map(Lease::to_string).collect::<Vec<_>>();
+            let Settled { held, lost } = settled;
+            if held.is_empty() {
+                let refused = ChannelError::LeaseLost(names(&lost));
+                return self.first_answer(key, by, wall).await?.ok_or(refused);
+            }
+            let mut answer = json!({ "ok": true, "channel": channel.name, "group": group, "settled": held.len() });
+            if let Settle::Extend { lease_ms } = settle {
+                answer["leases"] = json!(names(&held));
+                answer["lease_ms"] = lease_ms.into();
+            }
+            if !lost.is_empty() {
+                answer["lost"] = json!(names(&lost));
+                let warning = format!("{} leases were lost: their messages went to others or were settled before", lost.len());
+                answer["warnings"] = json!([warning]);
+            }
+            let once = self.once(&answer, by, 0, wall);
+            let change = self.group_change(&key, &next, revision, wall);
+            match self.change_values(change, answer, once).await {
+                Ok(Applied { answer, repeated, .. }) => {
+                    let extended = next.in_flight.iter().filter(|flight| held.contains(&flight.lease()));
+                    if !repeated {
+                        self.begin_leases(&key, &extended.copied().collect::<Vec<_>>());
+                    }
+                    return Ok(answer);
+                }
+                Err(ChangeError::Stale { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Err(ChannelError::Busy(channel.name.clone()))
+    }
+
+    /// What to wait for when a group has nothing to deliver.
+    fn nothing(
+        &self,
+        key: ValueKey,
+        record: &Group,
+        revision: Option<u64>,
+        reached: u64,
+        now: Instant,
+    ) -> Nothing {
+        let mut leases = self.leases();
+        let seen = seen_of(&mut leases, &key, record, now);
+        let left = record.in_flight.iter().map(|flight| {
+            let began = seen.get(&flight.lease()).copied().unwrap_or(now);
+            Duration::from_millis(flight.lease_ms).saturating_sub(now.since(began))
+        });
+        let look_again = left.min();
+        let is_full = record.room(0) == 0;
+        let warnings = is_full.then(|| {
+            format!("the group has {MOST_IN_FLIGHT} messages without an acknowledgement; acknowledge some to get more")
+        });
+        // A full group reads nothing, however much the channel grows: its record must change first.
+        let after = if is_full { u64::MAX } else { reached };
+        let group = Some((key, revision.unwrap_or(0)));
+        Nothing { cursor: record.floor, after, group, look_again, warnings: warnings.into_iter().collect() }
+    }
+
+    async fn group(&self, key: &ValueKey, now: Timestamp) -> Result<(Group, Option<u64>), ChannelError> {
+        let Some(kept) = self.parts.values.find_value(key, now).await? else { return Ok((Group::default(), None)) };
+        let record = serde_json::from_value(kept.value).map_err(|error| {
+            let detail = format!("the group {:?} cannot be read: {error}", key.key);
+            ChannelError::Store(drawloom_contract::journal::StoreError::Failed { store: "the store".into(), detail })
+        })?;
+        Ok((record, Some(kept.revision)))
+    }
+
+    fn group_change(&self, key: &ValueKey, next: &Group, revision: Option<u64>, now: Timestamp) -> ValueChange {
+        let value = serde_json::to_value(next).expect("a group has only text keys");
+        let quota = Some(Quota { keys: MOST_CONSUMERS, bytes: u64::MAX >> 1 });
+        let to = Some(NewValue { value: self.parts.redactor.clean(value), expires_at: None, quota, searched: None });
+        let expect = revision.map_or(Expect::Absent, Expect::Revision);
+        ValueChange { key: key.clone(), expect, to, at: now }
+    }
+
+    /// A live message.
+    async fn message(
+        &self,
+        place: &Place,
+        sequence: u64,
+        now: Timestamp,
+    ) -> Result<Option<(Message, Envelope)>, ChannelError> {
+        let page = self.parts.logs.read_log(&place.log(), sequence.saturating_sub(1), 1).await?;
+        let found = page.messages.into_iter().find(|message| message.sequence == sequence);
+        let found = found.map(|message| {
+            let envelope = Envelope::read(message.body.clone());
+            (message, envelope)
+        });
+        Ok(found.filter(|(_, envelope)| envelope.is_live(now)))
+    }
+
+    /// Appends a message to the dead-letter channel, once. The record of the group changes afterwards: a crash in between loses nothing,
+    /// and the key keeps the message from being appended twice.
+    #[expect(clippy::too_many_arguments, reason = "the parts of one dead letter")]
+    async fn bury(
+        &self,
+        channel: &Channel,
+        place: &Place,
+        group: &str,
+        flight: &Flight,
+        message: &Message,
+        envelope: Envelope,
+        now: Timestamp,
+    ) -> Result<(), ChannelError> {
+        let Some(name) = channel.dead_letter() else { return Ok(()) };
+        let keep = self.find(place.tenant(), &name).map(|dead| dead.config.max_messages);
+        let value = json!({
+            "value": envelope.value,
+            "channel": channel.name,
+            "group": group,
+            "message_id": message.id,
+            "published_at": message.at.to_rfc3339(),
+            "attempts": flight.attempt,
+            "reason": format!("not acknowledged after {} deliveries to the group {group}", flight.attempt),
+        });
+        let body = Envelope { value, expires_at: None, by: envelope.by };
+        let id = format!("{}.{group}", message.id);
+        let name_of_change = format!("{} {group} {}", place.name(), flight.sequence);
+        let once = Self::own_key(place.tenant(), "dead_letter", &name_of_change, now, &self.parts.redactor);
+        let change = LogChange::Append {
+            log: place.beside(&name).log(),
+            messages: vec![NewMessage { id, at: now, body: self.parts.redactor.clean(body.stored()) }],
+            since: 0,
+            keep,
+        };
+        self.parts.logs.change_log(change, Some(once)).await?;
+        tracing::warn!(channel = channel.name, group, message = message.id, dead_letter = name, "message not acknowledged");
+        Ok(())
+    }
+
+    fn leases(&self) -> MutexGuard<'_, HashMap<ValueKey, HashMap<Lease, Instant>>> {
+        self.leases.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn begin_leases(&self, key: &ValueKey, flights: &[Flight]) {
+        let now = self.parts.clock.now();
+        let mut leases = self.leases();
+        let seen = leases.entry(key.clone()).or_default();
+        seen.extend(flights.iter().map(|flight| (flight.lease(), now)));
+    }
+}
+
+/// When this process first saw each lease of a record; those that it has no more are forgotten.
+fn seen_of<'a>(
+    leases: &'a mut HashMap<ValueKey, HashMap<Lease, Instant>>,
+    key: &ValueKey,
+    record: &Group,
+    now: Instant,
+) -> &'a HashMap<Lease, Instant> {
+    let seen = leases.entry(key.clone()).or_default();
+    *seen = record.in_flight.iter().map(|flight| (flight.lease(), seen.get(&flight.lease()).copied().unwrap_or(now))).collect();
+    seen
+}
+
+fn is_over(seen: &HashMap<Lease, Instant>, flight: &Flight, now: Instant) -> bool {
+    let began = seen.get(&flight.lease()).copied().unwrap_or(now);
+    now.since(began) >= Duration::from_millis(flight.lease_ms)
+}
+
+fn lease_of(channel: &Channel, asked: Option<u64>) -> Result<u64, ChannelError> {
+    let value = asked.unwrap_or(channel.config.lease_ms);
+    match (LEAST_LEASE_MS..=MOST_LEASE_MS).contains(&value) {
+        true => Ok(value),
+        false => {
+            Err(ChannelError::OutOfRange { field: "lease_ms", value, least: LEAST_LEASE_MS, most: MOST_LEASE_MS })
+        }
+    }
+}

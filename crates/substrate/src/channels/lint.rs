@@ -1,0 +1,68 @@
+//! What lint finds about the channels of an agent, beside what the tool's gate says.
+
+use std::collections::BTreeMap;
+
+use drawloom_contract::definition::{Definition, matches};
+
+use super::{ChannelConfig, PUBLISH_GATE, SUBSCRIBE_GATE, rules::MOST_WAIT_MS, tool::NAME};
+use crate::lint::Weight;
+
+/// Findings about the channels of an agent, in a config that has these channels.
+pub(crate) fn findings(definition: &Definition, channels: &BTreeMap<String, ChannelConfig>) -> Vec<(Weight, String)> {
+    let name = &definition.name;
+    let gates = [PUBLISH_GATE, SUBSCRIBE_GATE].map(|gate| (gate, definition.gate(gate)));
+    let is_listed = definition.tools.iter().any(|pattern| matches(pattern, NAME));
+    let is_empty = gates.iter().all(|(_, names)| names.is_empty());
+    let mut found = Vec::new();
+    let dead = |channel: &str| channels.keys().any(|known| channel == format!("{known}.dead"));
+    let named = |channel: &str| channels.values().any(|known| known.dead_letter.as_deref() == Some(channel));
+    for (gate, pattern) in gates.iter().flat_map(|(gate, names)| names.iter().map(move |name| (gate, name))) {
+        let is_known = channels.keys().any(|channel| matches(pattern, channel)) || dead(pattern) || named(pattern);
+        if !is_known {
+            found.push((
+                Weight::Warning,
+                format!(
+                    "`{gate}` of agent {name} names {pattern:?}, but the config has no such channel: until one is made \
+                     at runtime, its calls fail (add it under `channels`, or use create_channel)"
+                ),
+            ));
+        }
+    }
+    if is_listed && !is_empty {
+        found.extend(waits(definition));
+    }
+    found
+}
+
+/// Waits that a prompt asks for: too long ones are clipped, and short ones use up turns.
+fn waits(definition: &Definition) -> Option<(Weight, String)> {
+    let asked = wait_ms_in(&definition.system_prompt);
+    let (longest, shortest) = (asked.iter().max().copied()?, asked.iter().min().copied()?);
+    let (name, turns) = (&definition.name, definition.max_iterations);
+    if longest > MOST_WAIT_MS {
+        let message = format!(
+            "the prompt of agent {name} asks for wait_ms {longest}, but a call of Channel waits at most {MOST_WAIT_MS} ms"
+        );
+        return Some((Weight::Warning, message));
+    }
+    (shortest > 0 && shortest < SHORT_WAIT_MS).then(|| {
+        let message = format!(
+            "the prompt of agent {name} asks for wait_ms {shortest}: each subscribe that times out uses one of its {turns} \
+             turns (`max_iterations`); a waiting call costs nothing, so ask for a longer wait"
+        );
+        (Weight::Warning, message)
+    })
+}
+
+/// Waits below this make an agent subscribe again and again.
+const SHORT_WAIT_MS: u64 = 60_000;
+
+/// The numbers that follow `wait_ms` in a text.
+fn wait_ms_in(text: &str) -> Vec<u64> {
+    let number = |rest: &str| {
+        let rest = rest.trim_start_matches(|letter: char| matches!(letter, '"' | '\'' | '`' | ' ' | ':' | '='));
+        let digits: String = rest.chars().take_while(|letter| letter.is_ascii_digit() || *letter == '_').collect();
+        digits.replace('_', "").parse().ok()
+    };
+    text.split("wait_ms").skip(1).filter_map(number).collect()
+}

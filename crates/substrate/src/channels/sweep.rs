@@ -1,0 +1,69 @@
+//! Removes expired messages from the beginning of logs. Readers never see them; this frees their place.
+
+use std::{sync::Arc, time::Duration};
+
+use drawloom_contract::log::{LogChange, LogKey};
+
+use super::{ChannelError, Channels, LogsAsked, place::CHANNELS, rules::Envelope};
+
+/// How often.
+const EVERY: Duration = Duration::from_secs(60);
+
+/// Logs, and messages of one log, that are read at once.
+const PAGE: u32 = 256;
+
+impl Channels {
+    /// Sweeps once a minute, for ever.
+    pub async fn sweep_expired(self: Arc<Self>) {
+        loop {
+            self.parts.clock.sleep_until(self.parts.clock.now().after(EVERY)).await;
+            match self.sweep().await {
+                Ok(0) => {}
+                Ok(messages) => tracing::debug!(messages, "expired messages were removed"),
+                Err(error) => tracing::warn!(%error, "expired messages could not be removed; it is tried again"),
+            }
+        }
+    }
+
+    /// Removes expired messages; says how many.
+    pub(super) async fn sweep(&self) -> Result<u64, ChannelError> {
+        let (mut removed, mut after) = (0, None);
+        loop {
+            let asked = LogsAsked { space: CHANNELS, within: None, after: after.take(), limit: PAGE };
+            let page = self.parts.backlog.list_logs(&asked).await?;
+            for state in page.iter().filter(|state| state.kept > 0) {
+                removed += self.sweep_log(&state.log).await?;
+            }
+            match page.last() {
+                Some(last) if page.len() as u32 == PAGE => {
+                    after = Some((last.log.tenant.clone(), last.log.name.clone()));
+                }
+                _ => return Ok(removed),
+            }
+        }
+    }
+
+    async fn sweep_log(&self, log: &LogKey) -> Result<u64, ChannelError> {
+        let now = self.parts.clock.wall();
+        let (mut at, mut up_to) = (0, None);
+        // The first message tells for most logs that there is nothing to do.
+        let mut limit = 1;
+        'log: loop {
+            let page = self.parts.logs.read_log(log, at, limit).await?;
+            let count = page.messages.len() as u32;
+            for message in page.messages {
+                if Envelope::read(message.body).is_live(now) {
+                    break 'log;
+                }
+                at = message.sequence;
+                up_to = Some(at);
+            }
+            if count < limit {
+                break;
+            }
+            limit = PAGE;
+        }
+        let Some(up_to) = up_to else { return Ok(0) };
+        Ok(self.parts.logs.change_log(LogChange::Trim { log: log.clone(), up_to }, None).await?.result.dropped)
+    }
+}

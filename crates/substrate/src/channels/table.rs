@@ -1,0 +1,437 @@
+//! Which channels there are: those of the config, those made at runtime, and the dead-letter channels of both.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, PoisonError},
+};
+
+use drawloom_contract::{
+    ids::{Digest, Tenant},
+    log::LogChange,
+    time::Timestamp,
+    values::{ChangeError, Expect, Kept, NewValue, Quota, Range, ValueChange, ValueKey, Within},
+};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::{
+    By, ChannelConfig, ChannelError, Channels, LogsAsked, MOST_DEFINED, Place, TRIES,
+    place::{CHANNELS, DEFERRED, DEFINITIONS, check_name, prefix_of, range_of},
+};
+use crate::hint::did_you_mean;
+
+/// Pages in which stored things are listed.
+const PAGE: u32 = 256;
+
+/// Names that an error lists.
+const SHOWN: usize = 20;
+
+/// Who made a channel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Source {
+    /// The config file.
+    Yaml,
+    /// A request.
+    Runtime,
+    /// Nobody: it is the dead-letter channel of another.
+    Implicit,
+}
+
+impl Source {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Yaml => "yaml",
+            Self::Runtime => "runtime",
+            Self::Implicit => "implicit",
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Channel {
+    pub name: String,
+    pub config: ChannelConfig,
+    pub source: Source,
+    /// Counts the changes of a channel made at runtime; 1 for others.
+    pub version: u64,
+    pub digest: Digest,
+    pub changed_at: Option<Timestamp>,
+}
+
+/// What a channel keeps, for all its owners together.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counted {
+    pub messages: u64,
+    pub owners: u64,
+}
+
+/// A channel made at runtime, as it is stored.
+#[derive(Serialize, Deserialize)]
+struct Stored {
+    version: u64,
+    channel: ChannelConfig,
+}
+
+impl Channel {
+    pub(super) fn declared(name: &str, config: &ChannelConfig) -> Self {
+        let config = config.clone().plain();
+        let digest = config.digest();
+        Self { name: name.to_owned(), config, source: Source::Yaml, version: 1, digest, changed_at: None }
+    }
+
+    fn defined(name: &str, stored: Stored, at: Timestamp) -> Self {
+        let Stored { version, channel } = stored;
+        let (config, name) = (channel.plain(), name.to_owned());
+        Self { name, digest: config.digest(), config, source: Source::Runtime, version, changed_at: Some(at) }
+    }
+
+    /// What callers see of it.
+    pub fn shown(&self) -> Value {
+        let ChannelConfig { description, scope, semantic, default_ttl, max_messages, lease_ms, max_attempts, .. } =
+            &self.config;
+        json!({
+            "name": self.name,
+            "description": description,
+            "scope": scope,
+            "semantic": semantic,
+            "default_ttl": default_ttl,
+            "max_messages": max_messages,
+            "lease_ms": lease_ms,
+            "max_attempts": max_attempts,
+            "dead_letter": self.dead_letter(),
+            "source": self.source.as_str(),
+            "version": self.version,
+            "digest": self.digest.to_string(),
+            "changed_at": self.changed_at.map(Timestamp::to_rfc3339),
+        })
+    }
+
+    /// The dead-letter channel of `self`.
+    fn dead(&self, name: &str) -> Self {
+        let config = ChannelConfig {
+            description: format!("messages of {} that were not acknowledged", self.name),
+            scope: self.config.scope,
+            ..ChannelConfig::default()
+        };
+        let digest = config.digest();
+        Self { name: name.to_owned(), config, source: Source::Implicit, version: 1, digest, changed_at: None }
+    }
+
+    /// The channel for messages that no member of a group acknowledged. A dead-letter channel has none: its messages stay.
+    pub fn dead_letter(&self) -> Option<String> {
+        match (self.source, &self.config.dead_letter) {
+            (Source::Implicit, _) => None,
+            (_, Some(name)) => Some(name.clone()),
+            (_, None) => Some(format!("{}.dead", self.name)),
+        }
+    }
+}
+
+fn key_of(tenant: &Tenant, name: &str) -> ValueKey {
+    ValueKey { tenant: tenant.clone(), space: DEFINITIONS, owner: "channels".into(), key: name.to_owned() }
+}
+
+impl Channels {
+    /// Reads the channels that were made at runtime. Called once, before anything else.
+    pub async fn load(&self) -> Result<(), ChannelError> {
+        let (range, now) = (Range { space: DEFINITIONS, within: Within::Space }, self.parts.clock.wall());
+        let mut after: Option<ValueKey> = None;
+        loop {
+            let page = self.parts.values.list_values(&range, after.as_ref(), PAGE, now).await?;
+            for (key, kept) in &page {
+                self.remember(key, Some(kept));
+            }
+            match page.into_iter().next_back() {
+                Some((last, _)) => after = Some(last),
+                None => return Ok(()),
+            }
+        }
+    }
+
+    /// What the store has now, so that every run and request uses it at once.
+    fn remember(&self, key: &ValueKey, kept: Option<&Kept>) {
+        let stored = kept.map(|kept| (serde_json::from_value::<Stored>(kept.value.clone()), kept.at));
+        let mut defined = self.defined.write().unwrap_or_else(PoisonError::into_inner);
+        let channels = defined.entry(key.tenant.clone()).or_default();
+        match stored {
+            Some((Ok(stored), at)) => {
+                channels.insert(key.key.clone(), Arc::new(Channel::defined(&key.key, stored, at)));
+            }
+            // A later version wrote it: it is not used, and cannot be changed by accident.
+            Some((Err(error), _)) => tracing::warn!(channel = key.key, %error, "cannot read the channel's definition"),
+            None => _ = channels.remove(&key.key),
+        }
+    }
+
+    /// The channel of this name. One of the config wins over one made at runtime.
+    pub fn find(&self, tenant: &Tenant, name: &str) -> Option<Arc<Channel>> {
+        if let Some(channel) = self.declared.get(name) {
+            return Some(channel.clone());
+        }
+        let defined = self.defined.read().unwrap_or_else(PoisonError::into_inner);
+        let defined = defined.get(tenant);
+        if let Some(channel) = defined.and_then(|channels| channels.get(name)) {
+            return Some(channel.clone());
+        }
+        let all = self.declared.values().chain(defined.into_iter().flat_map(BTreeMap::values));
+        let mut of = all.filter(|channel| channel.dead_letter().as_deref() == Some(name));
+        of.next().map(|channel| Arc::new(channel.dead(name)))
+    }
+
+    /// All channels that were declared or made, by name.
+    pub fn list(&self, tenant: &Tenant) -> Vec<Arc<Channel>> {
+        let defined = self.defined.read().unwrap_or_else(PoisonError::into_inner);
+        let mut all = defined.get(tenant).cloned().unwrap_or_default();
+        all.extend(self.declared.iter().map(|(name, channel)| (name.clone(), channel.clone())));
+        all.into_values().collect()
+    }
+
+    pub fn load_channel(&self, tenant: &Tenant, name: &str) -> Result<Arc<Channel>, ChannelError> {
+        check_name(name)?;
+        self.find(tenant, name).ok_or_else(|| {
+            let known = self.list(tenant);
+            let names = known.iter().map(|channel| channel.name.as_str()).take(SHOWN);
+            let hint = did_you_mean(name, names).map(|hint| format!("{hint} ")).unwrap_or_default();
+            let hint = format!("{hint}(add it under `channels` in the config, or make it with create_channel)");
+            ChannelError::NotDeclared { name: name.to_owned(), hint }
+        })
+    }
+
+    /// Makes a channel. Messages that one of the same name left are removed before.
+    pub async fn create(&self, name: &str, config: ChannelConfig, by: &By<'_>) -> Result<Value, ChannelError> {
+        let (config, tenant) = (config.plain(), by.tenant());
+        config.check(name)?;
+        if self.declared.contains_key(name) {
+            return Err(ChannelError::NameInUse(name.to_owned()));
+        }
+        let key = key_of(tenant, name);
+        let _alone = self.lock(&key).await;
+        let now = self.parts.clock.wall();
+        if self.parts.values.find_value(&key, now).await?.is_some() {
+            let taken = ChannelError::NameInUse(name.to_owned());
+            return self.first_answer(key, by, now).await?.ok_or(taken);
+        }
+        self.remove_contents(tenant, name, now).await?;
+        let answer = self.write(key, Stored { version: 1, channel: config }, Expect::Absent, by, now).await;
+        match answer {
+            Err(ChannelError::Change(ChangeError::Stale { .. })) => Err(ChannelError::NameInUse(name.to_owned())),
+            answer => answer,
+        }
+    }
+
+    /// Changes a channel made at runtime.
+    pub async fn update(
+        &self,
+        name: &str,
+        change: impl Fn(&mut ChannelConfig) + Send + Sync,
+        by: &By<'_>,
+    ) -> Result<Value, ChannelError> {
+        let (key, tenant) = (key_of(by.tenant(), name), by.tenant());
+        self.refuse_declared(name)?;
+        let _alone = self.lock(&key).await;
+        for _ in 0..TRIES {
+            let now = self.parts.clock.wall();
+            let Some(kept) = self.parts.values.find_value(&key, now).await? else {
+                let unknown = self.load_channel(tenant, name).err();
+                let unknown = unknown.unwrap_or_else(|| ChannelError::Immutable(name.to_owned()));
+                return self.first_answer(key, by, now).await?.ok_or(unknown);
+            };
+            let stored: Stored = serde_json::from_value(kept.value.clone()).map_err(|error| unreadable(name, &error))?;
+            let mut channel = stored.channel.clone();
+            change(&mut channel);
+            let channel = channel.plain();
+            channel.check(name)?;
+            if channel.scope != stored.channel.scope.plain() {
+                let message = format!("the scope of channel {name:?} cannot be changed; delete it and create it again");
+                return Err(ChannelError::Scope(message));
+            }
+            let next = Stored { version: stored.version + u64::from(channel != stored.channel), channel };
+            match self.write(key.clone(), next, Expect::Revision(kept.revision), by, now).await {
+                Err(ChannelError::Change(ChangeError::Stale { .. })) => {}
+                answer => return answer,
+            }
+        }
+        Err(ChannelError::Busy(name.to_owned()))
+    }
+
+    /// Deletes a channel made at runtime, with everything in it.
+    pub async fn delete(&self, name: &str, by: &By<'_>) -> Result<Value, ChannelError> {
+        let (key, tenant) = (key_of(by.tenant(), name), by.tenant());
+        self.refuse_declared(name)?;
+        let _alone = self.lock(&key).await;
+        let now = self.parts.clock.wall();
+        if self.parts.values.find_value(&key, now).await?.is_none() {
+            let unknown = self.load_channel(tenant, name).err();
+            let unknown = unknown.unwrap_or_else(|| ChannelError::Immutable(name.to_owned()));
+            return self.first_answer(key, by, now).await?.ok_or(unknown);
+        }
+        // The definition goes first, so that nothing is published afterwards. What a crash leaves is removed by the next create.
+        let answer = json!({ "name": name, "deleted": true });
+        let once = self.once(&answer, by, 0, now);
+        let Applied { answer, .. } = self.change_values(ValueChange::remove(key.clone(), now), answer, once).await?;
+        self.remember(&key, None);
+        self.remove_contents(tenant, name, now).await?;
+        Ok(answer)
+    }
+
+    /// Removes the messages of a channel, delivered or deferred: of one owner, or of all.
+    pub async fn purge(
+        &self,
+        channel: &Channel,
+        place: Option<&Place>,
+        by: &By<'_>,
+    ) -> Result<Value, ChannelError> {
+        let (tenant, now) = (by.tenant(), self.parts.clock.wall());
+        let mut purged = 0;
+        let mut deferred = 0;
+        for name in self.names_of(tenant, &channel.name, place).await? {
+            purged += self.trim_all(tenant, &name).await?;
+            deferred += self.remove_values(&range_of(tenant, DEFERRED, &name), now).await?;
+        }
+        Ok(json!({ "name": channel.name, "purged": purged, "deferred": deferred }))
+    }
+
+    /// What a channel keeps.
+    pub async fn count(&self, tenant: &Tenant, name: &str) -> Result<Counted, ChannelError> {
+        let mut counted = Counted::default();
+        let mut after = None;
+        loop {
+            let asked = LogsAsked {
+                space: CHANNELS,
+                within: Some((tenant.clone(), prefix_of(name))),
+                after: after.take(),
+                limit: PAGE,
+            };
+            let page = self.parts.backlog.list_logs(&asked).await?;
+            for state in &page {
+                counted.messages += state.kept;
+                counted.owners += u64::from(state.kept > 0);
+            }
+            match page.last() {
+                Some(last) if page.len() as u32 == PAGE => after = Some((tenant.clone(), last.log.name.clone())),
+                _ => return Ok(counted),
+            }
+        }
+    }
+
+    fn refuse_declared(&self, name: &str) -> Result<(), ChannelError> {
+        check_name(name)?;
+        match self.declared.contains_key(name) {
+            true => Err(ChannelError::Immutable(name.to_owned())),
+            false => Ok(()),
+        }
+    }
+
+    /// The names of the logs of a channel, and of the owners of its values: of one place, or of all.
+    async fn names_of(&self, tenant: &Tenant, name: &str, place: Option<&Place>) -> Result<Vec<String>, ChannelError> {
+        if let Some(place) = place {
+            return Ok(vec![place.name()]);
+        }
+        let (mut names, prefix) = (std::collections::BTreeSet::new(), prefix_of(name));
+        let mut after = None;
+        loop {
+            let within = Some((tenant.clone(), prefix.clone()));
+            let asked = LogsAsked { space: CHANNELS, within, after: after.take(), limit: PAGE };
+            let page = self.parts.backlog.list_logs(&asked).await?;
+            let is_full = page.len() as u32 == PAGE;
+            names.extend(page.into_iter().map(|state| state.log.name));
+            match names.last().filter(|_| is_full) {
+                Some(last) => after = Some((tenant.clone(), last.clone())),
+                None => break,
+            }
+        }
+        // Owners who have only deferred messages, cursors or groups have no log yet.
+        let now = self.parts.clock.wall();
+        for space in [DEFERRED, CHANNELS] {
+            let range = Range { space, within: Within::Tenant(tenant.clone()) };
+            let start = |owner: String| ValueKey { tenant: tenant.clone(), space: range.space.clone(), owner, key: String::new() };
+            let mut after = start(prefix.clone());
+            while let Some((key, _)) = self.parts.values.list_values(&range, Some(&after), 1, now).await?.pop() {
+                if !key.owner.starts_with(&prefix) {
+                    break;
+                }
+                // The next owner.
+                after = start(format!("{}\0", key.owner));
+                names.insert(key.owner);
+            }
+        }
+        Ok(names.into_iter().collect())
+    }
+
+    /// Removes all messages, cursors and groups of a name.
+    async fn remove_contents(&self, tenant: &Tenant, name: &str, now: Timestamp) -> Result<(), ChannelError> {
+        for name in self.names_of(tenant, name, None).await? {
+            self.trim_all(tenant, &name).await?;
+            for space in [DEFERRED, CHANNELS] {
+                self.remove_values(&range_of(tenant, space, &name), now).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn trim_all(&self, tenant: &Tenant, name: &str) -> Result<u64, ChannelError> {
+        let log = drawloom_contract::log::LogKey { tenant: tenant.clone(), space: CHANNELS, name: name.to_owned() };
+        let up_to = self.parts.logs.head(&log).await?;
+        Ok(self.parts.logs.change_log(LogChange::Trim { log, up_to }, None).await?.result.dropped)
+    }
+
+    async fn remove_values(&self, range: &Range, now: Timestamp) -> Result<u64, ChannelError> {
+        let mut removed = 0;
+        loop {
+            let page = self.parts.values.list_values(range, None, PAGE, now).await?;
+            if page.is_empty() {
+                return Ok(removed);
+            }
+            removed += page.len() as u64;
+            let changes = page.into_iter().map(|(key, _)| ValueChange::remove(key, now)).collect();
+            self.parts.values.change(changes, None).await?;
+        }
+    }
+
+    async fn write(
+        &self,
+        key: ValueKey,
+        stored: Stored,
+        expect: Expect,
+        by: &By<'_>,
+        now: Timestamp,
+    ) -> Result<Value, ChannelError> {
+        let value = serde_json::to_value(&stored).expect("a channel has only text keys");
+        let channel = Channel::defined(&key.key, stored, now);
+        let answer = channel.shown();
+        let clean = self.parts.redactor.clean(value);
+        let kept = Kept { value: Value::clone(&clean), revision: 0, at: now, expires_at: None };
+        let quota = Some(Quota { keys: MOST_DEFINED, bytes: 16 * 1024 * 1024 });
+        let to = Some(NewValue { value: clean, expires_at: None, quota, searched: None });
+        let once = self.once(&answer, by, 0, now);
+        let change = ValueChange { key: key.clone(), expect, to, at: now };
+        let Applied { answer, repeated, .. } = self.change_values(change, answer, once).await?;
+        if !repeated {
+            self.remember(&key, Some(&kept));
+        }
+        Ok(answer)
+    }
+
+    /// Makes a change, once; without a key the answer is the given one.
+    pub(super) async fn change_values(
+        &self,
+        change: ValueChange,
+        answer: Value,
+        once: Option<drawloom_contract::once::Once>,
+    ) -> Result<Applied<Vec<u64>>, ChangeError> {
+        let is_keyed = once.is_some();
+        let mut applied = self.parts.values.change(vec![change], once).await?;
+        if !is_keyed {
+            applied.answer = self.parts.redactor.clean(answer).into_inner();
+        }
+        Ok(applied)
+    }
+}
+
+use drawloom_contract::once::Applied;
+
+fn unreadable(name: &str, error: &serde_json::Error) -> ChannelError {
+    let detail = format!("the definition of channel {name:?} cannot be read: {error}");
+    ChannelError::Store(drawloom_contract::journal::StoreError::Failed { store: "the store".into(), detail })
+}
