@@ -199,7 +199,8 @@ fn channels(definition: &Definition, inputs: &Inputs<'_>, is_listed: bool) -> Ve
     let dead = |channel: &str| inputs.channels.keys().any(|known| channel == format!("{known}.dead"));
     let named = |channel: &str| inputs.channels.values().any(|known| known.dead_letter.as_deref() == Some(channel));
     for (gate, pattern) in gates.iter().flat_map(|(gate, names)| names.iter().map(move |name| (gate, name))) {
-        let is_known = inputs.channels.keys().any(|channel| matches(pattern, channel)) || dead(pattern) || named(pattern);
+        let is_known =
+            inputs.channels.keys().any(|channel| matches(pattern, channel)) || dead(pattern) || named(pattern);
         if !is_known {
             found.push((
                 Weight::Warning,
