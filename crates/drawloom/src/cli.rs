@@ -146,6 +146,9 @@ pub enum Command {
     /// Read and change the memory of agents and users
     #[command(subcommand, after_help = commands::memory::HELP)]
     Memory(commands::memory::Memory),
+    /// Define agents, skills and volumes at runtime
+    #[command(subcommand, after_help = commands::defs::HELP)]
+    Defs(commands::defs::Defs),
     /// Re-run recorded decisions offline and report differences
     Replay(commands::replay::Replay),
     /// List and show agents

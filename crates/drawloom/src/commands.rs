@@ -8,6 +8,7 @@ pub mod batch;
 pub mod call;
 pub mod completions;
 pub mod config;
+pub mod defs;
 pub mod demo;
 pub mod doctor;
 pub mod import;
@@ -112,6 +113,7 @@ fn look_of(command: &Command) -> Look {
         Command::Batch(batch) => batch.look,
         Command::Runs(runs) => runs.look(),
         Command::Memory(memory) => memory.look(),
+        Command::Defs(defs) => defs.look(),
         Command::Replay(replay) => replay.look,
         Command::Artifacts(artifacts) => artifacts.look(),
         Command::Agents(agents) => agents.look(),
@@ -170,6 +172,7 @@ fn perform(session: &Session, command: Command) -> Result<Exit, CommandError> {
             Command::Batch(batch) => batch.perform(session).await,
             Command::Runs(runs) => runs.perform(session).await,
             Command::Memory(memory) => memory.perform(session).await,
+            Command::Defs(defs) => defs.perform(session).await,
             Command::Replay(replay) => replay.perform(session).await,
             Command::Artifacts(artifacts) => artifacts.perform(session).await,
             Command::Agents(agents) => agents.perform(session).await,

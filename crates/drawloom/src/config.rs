@@ -22,7 +22,10 @@ use serde_json::Value;
 
 use drawloom_models::ProviderConfig;
 use drawloom_server::config::{AuthConfig, DEFAULT_LISTEN, PrincipalConfig, PromptConfig};
-use drawloom_substrate::{AgentConfig, ModelChoice, SkillsConfig, Tiers, UserTier, VolumeConfig, memory::MemoryConfig};
+use drawloom_substrate::{
+    AgentConfig, ModelChoice, SkillsConfig, Tiers, UserTier, VolumeConfig, definitions::DefinitionsConfig,
+    memory::MemoryConfig,
+};
 use drawloom_tools::McpServerConfig;
 
 pub(crate) use load::join_with_dotenv;
@@ -79,6 +82,8 @@ pub struct Config {
     pub mcp_servers: BTreeMap<String, McpServerConfig>,
     /// Limits of memory.
     pub memory: MemoryConfig,
+    /// What can be defined at runtime, and what agents that are defined there can use.
+    pub definitions: DefinitionsConfig,
     /// Concurrency limits and timeouts.
     pub concurrency: drawloom_engine::Config,
     /// How long finished runs are kept.
@@ -113,6 +118,7 @@ impl Default for Config {
             tools: drawloom_tools::Config::default(),
             mcp_servers: BTreeMap::new(),
             memory: MemoryConfig::default(),
+            definitions: DefinitionsConfig::default(),
             concurrency: drawloom_engine::Config::default(),
             retention: Retention::default(),
             listen: DEFAULT_LISTEN.into(),

@@ -20,6 +20,7 @@ pub static LIMITS: &[(&str, &[Limit])] = &[
     ("Built-in tools", drawloom_tools::LIMITS),
     ("Artifacts", drawloom_substrate::artifacts::LIMITS),
     ("Memory", drawloom_substrate::memory::LIMITS),
+    ("Definitions made at runtime", drawloom_substrate::definitions::LIMITS),
     ("Outside MCP servers", drawloom_tools::MCP_LIMITS),
     ("Connections and requests", drawloom_server::LIMITS),
     ("MCP hosts", drawloom_server::mcp::LIMITS),

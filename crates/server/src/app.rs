@@ -19,7 +19,7 @@ use drawloom_contract::{
     time::{Clock, Entropy, Instant, NoEntropy},
     values::KeyValue,
 };
-use drawloom_substrate::{artifacts::Artifacts, memory::Memory};
+use drawloom_substrate::{artifacts::Artifacts, definitions::RuntimeDefinitions, memory::Memory};
 use drawloom_wire::{
     body::MAX_BODY,
     models::{ListedModel, ModelList},
@@ -146,6 +146,8 @@ pub struct Parts {
     pub values: Arc<dyn KeyValue>,
     /// What agents and callers keep between runs.
     pub memory: Arc<Memory>,
+    /// What is defined at runtime.
+    pub runtime: Arc<RuntimeDefinitions>,
     /// The answers of requests with an idempotency key.
     pub answers: Arc<dyn Answers>,
     /// Operations beside the built-in ones.
@@ -170,6 +172,7 @@ pub struct App {
     pub(crate) retention: Arc<dyn Retention>,
     pub(crate) values: Arc<dyn KeyValue>,
     pub(crate) memory: Arc<Memory>,
+    pub(crate) runtime: Arc<RuntimeDefinitions>,
     pub(crate) answers: Arc<dyn Answers>,
     pub(crate) artifacts: Artifacts,
     /// Requests with a key that are being answered.
@@ -246,6 +249,7 @@ impl App {
             retention: parts.retention,
             values: parts.values,
             memory: parts.memory,
+            runtime: parts.runtime,
             answers: parts.answers,
             keyed: InFlight::default(),
             operations: Operations::with(parts.operations)?,

@@ -7,6 +7,7 @@ mod app;
 pub mod auth;
 pub mod config;
 mod connections;
+mod definitions;
 mod dispatch;
 mod handle;
 mod labels;

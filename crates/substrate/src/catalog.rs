@@ -1,10 +1,15 @@
 //! The agents of the config, resolved: every name in them exists, every default is filled in.
 
-use std::{collections::BTreeMap, fs::File, io::Read as _, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs::File,
+    io::Read as _,
+    sync::Arc,
+};
 
 use drawloom_contract::{
     choice::{Choice, ModelName},
-    definition::{DEFAULT_USER_TIER, Definition, Definitions, MemoryScope, Teammate},
+    definition::{DEFAULT_USER_TIER, Definition, DefinitionKind, Definitions, MemoryScope, Teammate},
     executor::MODEL,
     ids::{AgentName, Tenant},
     money::Amount,
@@ -12,6 +17,7 @@ use drawloom_contract::{
 
 use crate::{
     agents::{AgentConfig, ModelChoice},
+    definitions,
     hint::did_you_mean,
     lint::{self, Finding},
     memory,
@@ -25,7 +31,7 @@ use crate::{
 pub const PROMPT_FILE_LIMIT: u64 = 256 * 1024;
 
 /// Most agents that a model is told it may spawn.
-const MOST_TEAM: usize = 256;
+pub(crate) const MOST_TEAM: usize = 256;
 
 /// What to do about a skill that does not exist when there are none at all.
 const NO_SKILLS: &str = "add the directory that contains its folder to `skills.directories`";
@@ -62,7 +68,7 @@ pub struct Inputs<'a> {
     pub skills: &'a SkillTable,
 }
 
-/// The agents that there are. They come from the config, never change, and are the same for every tenant.
+/// The agents of the config. They never change, and are the same for every tenant; `layers.rs` adds those of runtime.
 #[derive(Debug, Default)]
 pub struct Catalog {
     agents: BTreeMap<AgentName, Arc<Definition>>,
@@ -115,6 +121,15 @@ impl Catalog {
         findings
     }
 
+    /// The agent of this name.
+    pub(crate) fn get(&self, name: &str) -> Option<&Arc<Definition>> {
+        self.agents.iter().find(|(known, _)| known.as_str() == name).map(|(_, definition)| definition)
+    }
+
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Arc<Definition>> {
+        self.agents.values()
+    }
+
     /// The names of all agents.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.agents.keys().map(AgentName::as_str)
@@ -129,6 +144,21 @@ impl Definitions for Catalog {
     fn list(&self, _: &Tenant) -> Vec<Arc<Definition>> {
         self.agents.values().cloned().collect()
     }
+
+    fn unusable(&self, _: &Tenant, _: &AgentName) -> Option<String> {
+        None
+    }
+}
+
+/// Resolves one agent that the config does not have, by the same rules: as far as it can be, with all that is wrong.
+pub(crate) fn resolve_one(
+    inputs: &Inputs<'_>,
+    name: &str,
+    config: &AgentConfig,
+) -> (Option<Definition>, Vec<Problem>) {
+    let mut resolving = Resolving { inputs, name, config, problems: Vec::new() };
+    let definition = resolving.definition();
+    (definition, resolving.problems)
 }
 
 /// Aliases and defaults must name a provider and a model, also when no agent uses them.
@@ -228,6 +258,7 @@ impl Resolving<'_> {
         let (volumes, table) = (self.volumes(), self.inputs.volumes);
         Some(Definition {
             name: name?,
+            version: None,
             description: self.config.description.clone(),
             executor,
             provider,
@@ -248,7 +279,7 @@ impl Resolving<'_> {
             sampling: self.config.sampling.clone(),
             hosts: self.config.hosts.clone().unwrap_or_default(),
             memory_scopes: self.memory_scopes(),
-            gates: BTreeMap::new(),
+            gates: self.gates(),
             skills: self.inputs.skills.allowed(&skills),
             choices,
         })
@@ -368,7 +399,7 @@ impl Resolving<'_> {
         let table = self.inputs.skills;
         for (index, name) in self.config.bundled_skills.iter().enumerate() {
             let at = ["bundled_skills", &index.to_string()];
-            let Some(skill) = table.find(name) else {
+            let Some(skill) = table.look(name) else {
                 let hint = did_you_mean(name, table.names()).unwrap_or_else(|| NO_SKILLS.into());
                 self.report_unknown(&at, ("skills", name), format!("unknown skill {name:?}"), Some(hint));
                 continue;
@@ -431,6 +462,19 @@ impl Resolving<'_> {
             }
         }
         scopes
+    }
+
+    /// The gates that tools know by name.
+    fn gates(&mut self) -> BTreeMap<String, Vec<String>> {
+        let kinds = self.config.definitions.iter().flatten();
+        if let Some(index) = kinds.clone().position(|kind| *kind == DefinitionKind::Volume) {
+            let message = "agents cannot define volumes, only callers can".to_owned();
+            self.report(&["definitions", &index.to_string()], message, Some("remove `volume`".into()));
+        }
+        let definitions = self.config.definitions.iter().flatten().map(|kind| kind.as_str().to_owned());
+        let gates = [(definitions::GATE, definitions.collect::<BTreeSet<_>>())];
+        let filled = gates.into_iter().filter(|(_, allowed)| !allowed.is_empty());
+        filled.map(|(gate, allowed)| (gate.to_owned(), allowed.into_iter().collect())).collect()
     }
 
     fn volumes(&mut self) -> Vec<String> {

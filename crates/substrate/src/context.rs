@@ -118,6 +118,7 @@ impl Context {
         let (view, accepted) = self.load(&context.run).await?;
         Ok(json!({
             "agent": view.agent,
+            "version": context.definition.version,
             "description": context.definition.description,
             "run_id": view.run,
             "agent_id": view.agent_id,
@@ -173,6 +174,7 @@ impl Context {
             "volumes": volumes.collect::<Vec<_>>(),
             "hosts": &*context.hosts,
             "memory_scopes": definition.memory_scopes,
+            "gates": definition.gates,
             "narrowed_by_request": {
                 "tools": accepted.narrowed_tools.is_some(),
                 "hosts": accepted.narrowed_hosts.is_some(),

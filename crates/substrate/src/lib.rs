@@ -8,10 +8,12 @@ mod agents;
 pub mod artifacts;
 mod catalog;
 mod context;
+pub mod definitions;
 pub mod excerpt;
 mod hint;
 mod lint;
 pub mod memory;
+mod operator;
 mod problem;
 mod skills;
 mod store_tools;
@@ -22,8 +24,12 @@ pub use agents::{AgentConfig, Budget, ModelChoice};
 pub use catalog::{Catalog, Inputs, PROMPT_FILE_LIMIT};
 pub use hint::did_you_mean;
 pub use lint::{Finding, Weight};
+pub use operator::OperatorConfig;
 pub use problem::Problem;
-pub use skills::{SKILL_FILE, SKILL_FILE_LIMIT, SKILL_LIMIT, Skill, SkillTable, SkillTool, SkillsConfig, frontmatter};
+pub use skills::{
+    Commands, SKILL_FILE, SKILL_FILE_LIMIT, SKILL_LIMIT, Skill, SkillSource, SkillTable, SkillTool, Skills, SkillsConfig,
+    frontmatter,
+};
 pub use store_tools::{STORE_TOOLS, StoreParts, StoreTool};
 pub use tiers::{Candidate, Tier, Tiers, UserTier, tiers_schema};
-pub use volumes::{Protect, VolumeConfig, VolumeMode, VolumeTable};
+pub use volumes::{Protect, VolumeConfig, VolumeMode, VolumeParent, VolumeTable};

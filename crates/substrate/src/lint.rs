@@ -8,7 +8,7 @@ use drawloom_contract::{
     tool::Mode,
 };
 
-use crate::{agents::AgentConfig, catalog::Inputs, volumes::VolumeTable};
+use crate::{agents::AgentConfig, catalog::Inputs, definitions, volumes::VolumeTable};
 
 /// How much a finding matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -116,6 +116,22 @@ pub(crate) fn agent(config: &AgentConfig, definition: &Definition, inputs: &Inpu
             Weight::Warning,
             Some("memory_scopes"),
             format!("agent {name} sets `memory_scopes` but does not list the tool Memory, so it cannot use memory"),
+        ),
+        _ => {}
+    }
+    match (lists("AgentDef"), definition.gate(definitions::GATE).is_empty()) {
+        (true, true) => find(
+            Weight::Warning,
+            Some("definitions"),
+            format!(
+                "agent {name} lists the tool AgentDef but `definitions` is empty, so the tool is not available \
+                 (`definitions: [agent]` lets it define agents)"
+            ),
+        ),
+        (false, false) => find(
+            Weight::Warning,
+            Some("definitions"),
+            format!("agent {name} sets `definitions` but does not list the tool AgentDef, so it cannot define anything"),
         ),
         _ => {}
     }

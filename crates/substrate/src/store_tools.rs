@@ -8,12 +8,14 @@ use drawloom_contract::{journal::RunReader, time::Clock, tool::Tool};
 use crate::{
     artifacts::{self, Artifacts},
     context,
+    definitions::{self, RuntimeDefinitions},
     memory::{self, Memory},
 };
 
 /// What these tools are made of.
 pub struct StoreParts {
     pub memory: Arc<Memory>,
+    pub definitions: Arc<RuntimeDefinitions>,
     pub artifacts: Artifacts,
     pub reader: Arc<dyn RunReader>,
     pub clock: Arc<dyn Clock>,
@@ -27,4 +29,4 @@ pub struct StoreTool {
 }
 
 /// Every tool that needs the store.
-pub static STORE_TOOLS: &[StoreTool] = &[memory::TOOL, artifacts::TOOL, context::TOOL];
+pub static STORE_TOOLS: &[StoreTool] = &[memory::TOOL, artifacts::TOOL, context::TOOL, definitions::TOOL];

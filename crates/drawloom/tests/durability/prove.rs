@@ -3,6 +3,7 @@
 //! `PROVE_SECONDS`, `PROVE_UPGRADES`, `PROVE_REQUESTS`, `PROVE_CHANGES`, and `PROVE_OLD_FIXTURE` names the fixture of an older version that
 //! upgrades begin with.
 
+mod definitions;
 mod memory;
 mod soak;
 mod storm;

@@ -9,6 +9,7 @@ mod canary;
 mod config;
 mod context;
 mod ctrl_c;
+mod defs;
 mod demo;
 mod docs;
 mod doctor;

@@ -9,6 +9,7 @@ use std::{
 use async_trait::async_trait;
 use drawloom_contract::{
     caller::Scope,
+    definition::DefinitionKind,
     failure::{Failure, FailureKind},
     journal::StoreError,
     redact::Redactor,
@@ -23,7 +24,11 @@ use drawloom_server::{
     config::PrincipalConfig,
     serve,
 };
-use drawloom_substrate::memory::{Memory, MemoryConfig, MemoryParts, Search, Terms};
+use drawloom_substrate::{
+    OperatorConfig,
+    definitions::{DefinitionsConfig, Layers, RuntimeDefinitions, RuntimeParts, SourceCheck, SourceProblem},
+    memory::{Memory, MemoryConfig, MemoryParts, Search, Terms},
+};
 use drawloom_wire::{
     client::Client,
     models::{ListedModel, ModelList},
@@ -270,6 +275,13 @@ impl Setup {
                 clock: clock.clone(),
                 redactor: redactor.clone(),
             }),
+            runtime: RuntimeDefinitions::new(RuntimeParts {
+                layers: Layers::new(OperatorConfig::default(), Arc::default(), DefinitionsConfig::default()).0,
+                values: memory.clone(),
+                check: Arc::new(NoCheck),
+                clock: clock.clone(),
+                redactor: redactor.clone(),
+            }),
             runs: Arc::new(fake.clone()),
             definitions: Arc::new(fake),
             clock,
@@ -285,6 +297,15 @@ impl Setup {
             auth: Auth::new(address, &shared, principals).expect("it is on loopback"),
             limits: self.limits,
         })
+    }
+}
+
+/// Lets every source through: its form is the binary's concern.
+struct NoCheck;
+
+impl SourceCheck for NoCheck {
+    fn check(&self, _: DefinitionKind, _: &mut Value) -> Vec<SourceProblem> {
+        Vec::new()
     }
 }
 

@@ -30,6 +30,10 @@ async fn routes(server: &Server) -> Vec<Route> {
     let run = server.fake.run_ids()[0];
     let batch = answer.body["batch_id"].as_str().expect("a batch").to_owned();
     keep(server, run, "notes/one.md", "a note").await;
+    let source = json!({"description": "How to note.", "instructions": "Note it."});
+    let skill = json!({"kind": "skill", "name": "notes/one.md", "source": source}).to_string();
+    let answer = server.send(Method::Post, "/v1/definitions", &[ANN], Some(skill.as_bytes())).await;
+    assert_eq!(answer.status, 200, "{}", answer.body);
     let mut routes = Vec::new();
     for served in server.app.operations().iter() {
         let entry = served.entry();
@@ -42,6 +46,7 @@ async fn routes(server: &Server) -> Vec<Route> {
                 .replace("{user_id}", "ann")
                 .replace("{batch_id}", &batch)
                 .replace("{scope}", "user")
+                .replace("{kind}", "skill")
                 .replace("{key...}", "notes/one")
                 .replace("{name...}", "notes/one.md");
             let in_path: Vec<_> = route.parameters().collect();
@@ -131,7 +136,8 @@ async fn another_subjects_things_are_not_there_and_a_token_that_reads_all_sees_t
     let routes = routes(&server).await;
     let run = server.fake.run_ids()[0].to_string();
     for route in routes {
-        let names_a_thing = route.names_a_thing();
+        // Definitions belong to the whole tenant.
+        let names_a_thing = route.names_a_thing() && route.route.parameters().all(|name| name != "kind");
         let his = route.send(&server, "bob-token", "", b"{}").await;
         let seen = route.send(&server, "auditor-token", "", b"{}").await;
         assert!(!his.body.to_string().contains(&run), "{}: {}", route.name(), his.body);
@@ -207,7 +213,7 @@ async fn bad_ids_and_wrong_types_are_refused() {
             assert_eq!(answer.body["error"]["problems"][0]["path"], name);
         }
         // Any text can be searched for or be a key of a request, and any JSON be a value.
-        let any = |field: &&String| !["grep", "query", "search", "value", "idempotency_key"].contains(&field.as_str());
+        let any = |field: &&String| !["grep", "query", "search", "value", "source", "changes", "overlay", "idempotency_key"].contains(&field.as_str());
         for field in route.fields.iter().filter(any) {
             let (query, body) = match route.route.has_body() {
                 false => (format!("?{field}=%00%00"), String::new()),
