@@ -25,8 +25,8 @@ use drawloom_net::guarded::{SystemDialer, SystemResolver};
 use drawloom_process::Launcher;
 use drawloom_server::AnyOperation;
 use drawloom_substrate::{
-    Catalog, Commands, Finding, OperatorConfig, Problem, Protect, STORE_TOOLS, SkillTable, SkillTool, VolumeTable, Weight,
-    definitions::Layers,
+    Catalog, Commands, Finding, OperatorConfig, Problem, Protect, STORE_TOOLS, SkillTable, SkillTool, VolumeTable,
+    Weight, definitions::Layers,
 };
 
 use crate::{

@@ -129,8 +129,8 @@ mod tests {
 
     #[test]
     fn definitions_that_no_run_uses_are_forgotten_when_there_are_too_many() {
-        let (pins, redactor) = (Pins::default(), Redactor::new([]));
-        let toolbox = Toolbox::default();
+        let (pins, redactor) = (Pins::default(), Redactor::new([""; 0]));
+        let toolbox = Toolbox::new(&[], &[]);
         let tenant = Tenant::default_tenant();
         let used = pins.pin(&tenant, &Arc::new(drawloom_testkit::definition("used", "p", "m")), &redactor, &toolbox);
         for number in 0..3 * MOST_PINNED {

@@ -247,7 +247,8 @@ impl Engine {
             }
             let failure = Failure::new(FailureKind::NotFound, "unknown_agent", format!("unknown agent \"{name}\""));
             return Err(match known.is_empty() {
-                true => failure.with_hint("there are no agents; add one under `agents` of the config, or create a definition"),
+                true => failure
+                    .with_hint("there are no agents; add one under `agents` of the config, or create a definition"),
                 false => failure.with_hint(format!("available: {}", known.join(", "))),
             });
         };

@@ -151,11 +151,7 @@ impl Definitions for Catalog {
 }
 
 /// Resolves one agent that the config does not have, by the same rules: as far as it can be, with all that is wrong.
-pub(crate) fn resolve_one(
-    inputs: &Inputs<'_>,
-    name: &str,
-    config: &AgentConfig,
-) -> (Option<Definition>, Vec<Problem>) {
+pub(crate) fn resolve_one(inputs: &Inputs<'_>, name: &str, config: &AgentConfig) -> (Option<Definition>, Vec<Problem>) {
     let mut resolving = Resolving { inputs, name, config, problems: Vec::new() };
     let definition = resolving.definition();
     (definition, resolving.problems)

@@ -43,7 +43,7 @@ pub use error::DefinitionError;
 pub use excess::{Excess, excess};
 pub use layers::Layers;
 pub use limits::LIMITS;
-pub use read::{ListAsked, Lineage, Verify};
+pub use read::{Lineage, ListAsked, Verify};
 pub use tool::TOOL;
 pub use version::{Maker, NameRecord, Version, parse_reference, version_name};
 

@@ -27,8 +27,8 @@ pub use lint::{Finding, Weight};
 pub use operator::OperatorConfig;
 pub use problem::Problem;
 pub use skills::{
-    Commands, SKILL_FILE, SKILL_FILE_LIMIT, SKILL_LIMIT, Skill, SkillSource, SkillTable, SkillTool, Skills, SkillsConfig,
-    frontmatter,
+    Commands, SKILL_FILE, SKILL_FILE_LIMIT, SKILL_LIMIT, Skill, SkillSource, SkillTable, SkillTool, Skills,
+    SkillsConfig, frontmatter,
 };
 pub use store_tools::{STORE_TOOLS, StoreParts, StoreTool};
 pub use tiers::{Candidate, Tier, Tiers, UserTier, tiers_schema};

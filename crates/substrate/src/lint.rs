@@ -131,7 +131,9 @@ pub(crate) fn agent(config: &AgentConfig, definition: &Definition, inputs: &Inpu
         (false, false) => find(
             Weight::Warning,
             Some("definitions"),
-            format!("agent {name} sets `definitions` but does not list the tool AgentDef, so it cannot define anything"),
+            format!(
+                "agent {name} sets `definitions` but does not list the tool AgentDef, so it cannot define anything"
+            ),
         ),
         _ => {}
     }

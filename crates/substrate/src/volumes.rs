@@ -23,8 +23,8 @@ use drawloom_contract::{
     tool::{Guarded, Mode, Place, ToolError, Volumes},
 };
 
-pub use self::{below::VolumeParent, guarded::Protect};
 pub(crate) use self::below::Parents;
+pub use self::{below::VolumeParent, guarded::Protect};
 use crate::problem::Problem;
 
 /// Access to a volume.

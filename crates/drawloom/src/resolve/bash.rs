@@ -27,7 +27,8 @@ pub(crate) fn with_network(config: &Config, catalog: &Catalog) -> Vec<String> {
     if !bash.enabled || bash.network != BashNetwork::Host {
         return Vec::new();
     }
-    let is_granted = grant.tools.iter().any(|pattern| matches(pattern, "Bash")) && grant.hosts.iter().any(|host| host == "*");
+    let is_granted =
+        grant.tools.iter().any(|pattern| matches(pattern, "Bash")) && grant.hosts.iter().any(|host| host == "*");
     let runtime = is_granted.then(|| "those that callers define (definitions.grant)".to_owned());
     let named = agents(catalog).filter(|agent| reaches_all(agent)).map(|agent| agent.name.to_string());
     named.chain(runtime).collect()

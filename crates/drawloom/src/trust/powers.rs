@@ -151,14 +151,17 @@ impl Words {
         let list = |names: &[String]| names.iter().map(|name| self.text(name)).collect::<Vec<_>>().join(", ");
         let mut lines = Vec::new();
         let tools: Vec<String> = granted.tools.iter().filter(|tool| !usual.tools.contains(tool)).cloned().collect();
-        let grants = [("tools", &tools), ("volumes", &granted.volumes), ("hosts", &granted.hosts), ("agents", &granted.agents)];
+        let grants =
+            [("tools", &tools), ("volumes", &granted.volumes), ("hosts", &granted.hosts), ("agents", &granted.agents)];
         for (key, names) in grants.into_iter().filter(|(_, names)| !names.is_empty()) {
             lines.push(format!("lets agents that callers define use {key}: {} (definitions.grant.{key})", list(names)));
         }
         for parent in &config.definitions.volumes_under {
             let what = if parent.mode == Some(VolumeMode::Rw) { "change" } else { "read" };
             let path = self.path(Path::new(&parent.path));
-            lines.push(format!("lets callers define volumes in which agents {what} files of {path} (definitions.volumes_under)"));
+            lines.push(format!(
+                "lets callers define volumes in which agents {what} files of {path} (definitions.volumes_under)"
+            ));
         }
         lines
     }

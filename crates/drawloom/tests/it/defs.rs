@@ -34,7 +34,8 @@ fn home() -> Home {
     home
 }
 
-const WRITER: &str = "description: Writes.\nsystem_prompt: |\n  Write.\n  Briefly.\ntools: [Memory]\nmemory_scopes: [user]\n";
+const WRITER: &str =
+    "description: Writes.\nsystem_prompt: |\n  Write.\n  Briefly.\ntools: [Memory]\nmemory_scopes: [user]\n";
 
 #[test]
 fn a_definition_is_created_used_changed_compared_and_retired_by_commands() {
@@ -43,16 +44,24 @@ fn a_definition_is_created_used_changed_compared_and_retired_by_commands() {
     let made = home.run(&["defs", "create", "writer", "writer.yaml"]).exits(0);
     assert_eq!(made.stdout, "writer@1: active: new runs use it\n");
     assert!(home.run(&["run", "writer", "one"]).exits(0).stdout.contains("said one"));
-    assert!(home.run(&["run", "lead", "writer"]).exits(0).stdout.contains("said from lead"), "a config agent spawns it");
+    assert!(
+        home.run(&["run", "lead", "writer"]).exits(0).stdout.contains("said from lead"),
+        "a config agent spawns it"
+    );
     assert!(home.run(&["agents", "list"]).exits(0).stdout.contains("writer"));
-    let forked = home.run(&["defs", "fork", "writer", "--set", "max_iterations=3", "--set", "system_prompt=Short.", "--json"]);
+    let forked =
+        home.run(&["defs", "fork", "writer", "--set", "max_iterations=3", "--set", "system_prompt=Short.", "--json"]);
     let forked = forked.exits(0).json();
-    assert_eq!((&forked["def_id"], &forked["parent"], &forked["active"]), (&json!("writer@2"), &json!("writer@1"), &json!(false)));
+    assert_eq!(
+        (&forked["def_id"], &forked["parent"], &forked["active"]),
+        (&json!("writer@2"), &json!("writer@1"), &json!(false))
+    );
     let diff = home.run(&["defs", "diff", "writer@1", "writer@2"]).exits(0).stdout;
     assert!(diff.contains("-  Briefly.") && diff.contains("+max_iterations: 3"), "{diff}");
     home.run(&["defs", "promote", "writer@2"]).exits(0);
     let listed = home.run(&["defs", "ls", "--json"]).exits(0).json();
-    let row = |name: &str| listed["definitions"].as_array().expect("rows").iter().find(|row| row["name"] == name).cloned();
+    let row =
+        |name: &str| listed["definitions"].as_array().expect("rows").iter().find(|row| row["name"] == name).cloned();
     assert_eq!(row("writer").map(|row| (row["active"].clone(), row["versions"].clone())), Some((json!(2), json!(2))));
     assert_eq!(row("lead").map(|row| row["origin"].clone()), Some(json!("config")));
     let table = home.run(&["defs", "ls", "writer"]).exits(0).stdout;
@@ -114,7 +123,11 @@ fn an_agent_defines_agents_within_its_own_power() {
     home.run(&["stop"]).exits(0);
     home.write("drawloom.yaml", &CONFIG.replace("tools: [AgentDef, Memory]", "tools: [AgentDef]"));
     let checked = home.run(&["doctor", "--json"]);
-    assert!(checked.stdout.contains("agent made/one of tenant default: tools: Memory was removed"), "{}", checked.stdout);
+    assert!(
+        checked.stdout.contains("agent made/one of tenant default: tools: Memory was removed"),
+        "{}",
+        checked.stdout
+    );
     let listed = home.run(&["agents", "list", "--json"]).exits(0).json();
     let made = listed["agents"].as_array().expect("agents").iter().find(|agent| agent["name"] == "made/one").cloned();
     assert_eq!(made.expect("it can run")["tools"], json!([]));
@@ -133,10 +146,19 @@ fn the_words_of_the_reference_are_answered_with_its_rows() {
     let overlay = r#"overlay={"max_iterations":50,"tools":["Context","Memory"],"memory_scopes":["user"],"system_prompt":"Answer."}"#;
     let made = call(&["op=create", "name=exp3-answerer", overlay, "description=Answers.", "idempotency_key=one"]);
     assert_eq!(
-        (&made["def_id"], &made["version"], &made["parent_def_id"], &made["promoted"], &made["bootstrapped_from_static"]),
+        (
+            &made["def_id"],
+            &made["version"],
+            &made["parent_def_id"],
+            &made["promoted"],
+            &made["bootstrapped_from_static"]
+        ),
         (&json!("exp3-answerer@1"), &json!(1), &json!(""), &json!(true), &json!(false))
     );
-    assert_eq!(call(&["op=create", "name=exp3-answerer", overlay, "description=Answers.", "idempotency_key=one"]), made);
+    assert_eq!(
+        call(&["op=create", "name=exp3-answerer", overlay, "description=Answers.", "idempotency_key=one"]),
+        made
+    );
     let forked = call(&["op=fork", "name=exp3-answerer", r#"overlay={"max_iterations":40}"#]);
     assert_eq!((&forked["def_id"], &forked["promoted"]), (&json!("exp3-answerer@2"), &json!(false)));
     let promoted = call(&["op=promote", "def_id=exp3-answerer@2"]);
@@ -147,7 +169,10 @@ fn the_words_of_the_reference_are_answered_with_its_rows() {
     assert_eq!(got["definition"]["max_iterations"], 50);
     let sha = format!("content_sha256={}", promoted["content_sha256"].as_str().expect("a digest"));
     let verified = call(&["op=verify", "name=exp3-answerer", &sha]);
-    assert_eq!((&verified["matches"], &verified["current_def_id"], &verified["deployed"]), (&json!(true), &json!("exp3-answerer@2"), &json!(true)));
+    assert_eq!(
+        (&verified["matches"], &verified["current_def_id"], &verified["deployed"]),
+        (&json!(true), &json!("exp3-answerer@2"), &json!(true))
+    );
     let retired = call(&["op=retire", "def_id=exp3-answerer@1"]);
     assert_eq!((&retired["def_id"], &retired["retired"]), (&json!("exp3-answerer@1"), &json!(true)));
 }

@@ -97,8 +97,8 @@ pub(super) fn settle(
     if let Some(left) = excess(&definition, ceiling).first() {
         return Err(left.to_string());
     }
-    let is_without_model = definition.provider.is_empty()
-        || definition.choices.values().any(|choice| choice.candidates.is_empty());
+    let is_without_model =
+        definition.provider.is_empty() || definition.choices.values().any(|choice| choice.candidates.is_empty());
     if definition.executor == MODEL && is_without_model {
         return Err(format!("none of its models is allowed ({})", ceiling.fix("models")));
     }
@@ -127,12 +127,14 @@ fn relative(problem: Problem) -> SourceProblem {
 fn inherit(config: &mut AgentConfig, source: &Value, ceiling: &Ceiling) -> Vec<String> {
     let mut notes = Vec::new();
     let is_set = |key: &str| source.get(key).is_some_and(|value| !value.is_null());
-    let mut lower = |key: &str, value: String| notes.push(format!("{key} is not set: {value}, the maker's limit, is used"));
+    let mut lower =
+        |key: &str, value: String| notes.push(format!("{key} is not set: {value}, the maker's limit, is used"));
     if !is_set("max_iterations") && config.max_iterations > ceiling.max_iterations {
         config.max_iterations = ceiling.max_iterations;
         lower("max_iterations", ceiling.max_iterations.to_string());
     }
-    if let Some(most) = ceiling.retry_attempts.filter(|most| !is_set("retry_attempts") && config.retry_attempts > *most) {
+    if let Some(most) = ceiling.retry_attempts.filter(|most| !is_set("retry_attempts") && config.retry_attempts > *most)
+    {
         config.retry_attempts = most;
         lower("retry_attempts", most.to_string());
     }

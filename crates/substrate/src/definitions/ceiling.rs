@@ -150,7 +150,9 @@ impl Ceiling {
     /// What to change so that more is allowed.
     pub(super) fn fix(&self, gate: &str) -> String {
         match &self.agent {
-            Some(agent) => format!("agent {agent} can give only what it has itself; its `{gate}` would have to allow it"),
+            Some(agent) => {
+                format!("agent {agent} can give only what it has itself; its `{gate}` would have to allow it")
+            }
             None => format!("the operator can allow it under `definitions.grant.{gate}` in the config"),
         }
     }

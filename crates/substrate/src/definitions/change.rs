@@ -152,7 +152,8 @@ impl RuntimeDefinitions {
             let mut answer = shown(kind, &kept, &next);
             let was_active = record.and_then(|record| record.active) == Some(version);
             if retired && was_active {
-                let what = format!("{name} has no active version now: new runs of it are refused until one is promoted");
+                let what =
+                    format!("{name} has no active version now: new runs of it are refused until one is promoted");
                 answer["warnings"] = json!([what]);
             }
             Ok((next, answer))

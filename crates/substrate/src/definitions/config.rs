@@ -27,7 +27,12 @@ pub(super) const USUAL_BYTES: u64 = 64 * 1024 * 1024;
 
 impl Default for DefinitionsConfig {
     fn default() -> Self {
-        Self { grant: Grant::default(), volumes_under: Vec::new(), max_versions: USUAL_VERSIONS, max_bytes: USUAL_BYTES }
+        Self {
+            grant: Grant::default(),
+            volumes_under: Vec::new(),
+            max_versions: USUAL_VERSIONS,
+            max_bytes: USUAL_BYTES,
+        }
     }
 }
 

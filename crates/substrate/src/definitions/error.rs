@@ -100,7 +100,9 @@ impl Explain for DefinitionError {
             Self::Refused(Refusal::Retired(_)) => Some("promote another version, or take the retirement back".into()),
             Self::Refused(Refusal::TooManyVersions { .. }) => Some("use another name".into()),
             Self::Refused(Refusal::NotOwner { .. }) => Some("fork it under another name".into()),
-            Self::Refused(Refusal::UnknownVersion(_)) => Some("list_definitions with the name shows its versions".into()),
+            Self::Refused(Refusal::UnknownVersion(_)) => {
+                Some("list_definitions with the name shows its versions".into())
+            }
             Self::NoVersion(_) => Some("list_definitions with the name shows its versions".into()),
             Self::Change(ChangeError::OverQuota { .. }) => {
                 Some("raise definitions.max_versions or definitions.max_bytes in the config".into())

@@ -67,8 +67,7 @@ impl TenantLayer {
             }
             None => (skills(boot, &names, &mut states), volumes(boot, &names, &mut states)),
         };
-        let mut layer =
-            Self { names, agents: BTreeMap::new(), skills, volumes, states, resolved: BTreeMap::new() };
+        let mut layer = Self { names, agents: BTreeMap::new(), skills, volumes, states, resolved: BTreeMap::new() };
         layer.resolve(boot, same);
         layer.introduce(boot, before);
         layer
@@ -120,7 +119,8 @@ impl TenantLayer {
         };
         let config: BTreeSet<&str> = boot.catalog.names().collect();
         let runtime = self.resolved.values().map(|(definition, _)| definition);
-        let mates: Vec<Teammate> = boot.catalog.all().map(|definition| &**definition).chain(runtime).map(mate).collect();
+        let mates: Vec<Teammate> =
+            boot.catalog.all().map(|definition| &**definition).chain(runtime).map(mate).collect();
         let mut agents = BTreeMap::new();
         for definition in boot.catalog.all() {
             let definition = match definition.agents.is_empty() || self.resolved.is_empty() {
@@ -204,11 +204,7 @@ fn of_kind(names: &Names, kind: DefinitionKind) -> impl Iterator<Item = (&str, &
     names.iter().filter(move |((known, _), _)| *known == kind).map(|((_, name), known)| (name.as_str(), known))
 }
 
-fn skills(
-    boot: &Boot,
-    names: &Names,
-    states: &mut BTreeMap<(DefinitionKind, String), State>,
-) -> Arc<SkillTable> {
+fn skills(boot: &Boot, names: &Names, states: &mut BTreeMap<(DefinitionKind, String), State>) -> Arc<SkillTable> {
     let mut stored = Vec::new();
     for (name, known) in of_kind(names, DefinitionKind::Skill) {
         let state = match &known.version {
@@ -233,11 +229,7 @@ fn skills(
     }
 }
 
-fn volumes(
-    boot: &Boot,
-    names: &Names,
-    states: &mut BTreeMap<(DefinitionKind, String), State>,
-) -> Arc<VolumeTable> {
+fn volumes(boot: &Boot, names: &Names, states: &mut BTreeMap<(DefinitionKind, String), State>) -> Arc<VolumeTable> {
     let mut table = VolumeTable::clone(&boot.config.volumes);
     for (name, known) in of_kind(names, DefinitionKind::Volume) {
         let state = match &known.version {

@@ -51,7 +51,11 @@ pub struct Layers {
 
 impl Layers {
     /// The config's layer alone, and what is wrong with the section `definitions`.
-    pub fn new(config: OperatorConfig, catalog: Arc<Catalog>, definitions: DefinitionsConfig) -> (Arc<Self>, Vec<Problem>) {
+    pub fn new(
+        config: OperatorConfig,
+        catalog: Arc<Catalog>,
+        definitions: DefinitionsConfig,
+    ) -> (Arc<Self>, Vec<Problem>) {
         let (parents, mut problems) = Parents::open(&definitions.volumes_under);
         for (index, volume) in definitions.grant.volumes.iter().enumerate() {
             if config.volumes.mode(volume).is_none() {
@@ -107,7 +111,8 @@ impl Layers {
         for (tenant, layer) in tenants.iter() {
             for ((kind, name), state) in &layer.states {
                 let is_retired = layer.names.get(&(*kind, name.clone())).is_some_and(|known| known.version.is_none());
-                let reasons = state.unusable.iter().filter(|_| !is_retired).map(|reason| format!("cannot be used: {reason}"));
+                let reasons =
+                    state.unusable.iter().filter(|_| !is_retired).map(|reason| format!("cannot be used: {reason}"));
                 let all = reasons.chain(state.notes.iter().cloned());
                 remarks.extend(all.map(|text| (tenant.clone(), *kind, name.clone(), text)));
             }

@@ -68,7 +68,11 @@ impl RuntimeDefinitions {
             after = page.last().map(|(key, _)| key.clone());
             for (key, kept) in page {
                 let (Some(kind), Ok(record)) = (kind_of(&key), read_record(&kept)) else {
-                    tracing::warn!(owner = key.owner, name = key.key, "a stored definition cannot be read; it is ignored");
+                    tracing::warn!(
+                        owner = key.owner,
+                        name = key.key,
+                        "a stored definition cannot be read; it is ignored"
+                    );
                     continue;
                 };
                 let known = self.known(&key.tenant, kind, &key.key, kept.revision, record).await?;
@@ -148,12 +152,7 @@ impl RuntimeDefinitions {
         }
     }
 
-    async fn list_versions(
-        &self,
-        tenant: &Tenant,
-        kind: DefinitionKind,
-        name: &str,
-    ) -> Result<Value, DefinitionError> {
+    async fn list_versions(&self, tenant: &Tenant, kind: DefinitionKind, name: &str) -> Result<Value, DefinitionError> {
         let Some((_, record)) = self.find_record(tenant, kind, name).await? else {
             return match self.is_in_config(kind, name) {
                 true => Ok(json!({ "definitions": [], "versions": [] })),
@@ -222,7 +221,8 @@ impl RuntimeDefinitions {
         let (old_id, old) = self.source_of(tenant, kind, from).await?;
         let (new_id, new) = self.source_of(tenant, kind, to).await?;
         let (old, new) = (as_text(&old), as_text(&new));
-        let diff = TextDiff::from_lines(&old, &new).unified_diff().context_radius(3).header(&old_id, &new_id).to_string();
+        let diff =
+            TextDiff::from_lines(&old, &new).unified_diff().context_radius(3).header(&old_id, &new_id).to_string();
         Ok(json!({ "from": old_id, "to": new_id, "same": old == new, "diff": diff }))
     }
 
@@ -314,9 +314,12 @@ impl RuntimeDefinitions {
         digest: &Digest,
     ) -> Result<Option<String>, DefinitionError> {
         let layer = self.parts.layers.of(tenant);
-        let agents = layer.iter().flat_map(|layer| &layer.names).filter(|((kind, _), _)| *kind == DefinitionKind::Agent);
+        let agents =
+            layer.iter().flat_map(|layer| &layer.names).filter(|((kind, _), _)| *kind == DefinitionKind::Agent);
         let by_source = agents
-            .filter_map(|((_, name), Known { record, .. })| Some(version_name(name, rules::with_digest(record, digest)?)))
+            .filter_map(|((_, name), Known { record, .. })| {
+                Some(version_name(name, rules::with_digest(record, digest)?))
+            })
             .next();
         if by_source.is_some() {
             return Ok(by_source);

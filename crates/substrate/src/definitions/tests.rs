@@ -266,12 +266,22 @@ async fn a_name_of_the_config_is_refused_but_its_agent_can_be_forked_within_the_
     let definitions = fixture.start().await;
     let ann = caller("default");
     let refused = definitions.create(create("lead", json!({})), &by(&ann, None)).await.expect_err("of the config");
-    assert_eq!((refused.code(), refused.kind()), ("agent_yaml_immutable", drawloom_contract::failure::FailureKind::Conflict));
+    assert_eq!(
+        (refused.code(), refused.kind()),
+        ("agent_yaml_immutable", drawloom_contract::failure::FailureKind::Conflict)
+    );
     let wide = fork("coder", Some("mine"), json!({}));
     let refused = definitions.fork(wide.clone(), &by(&ann, None)).await.expect_err("it has Bash");
     let text = refused.to_string();
     assert_eq!(refused.code(), "definition_exceeds_maker");
-    for part in ["tools: Read", "tools: Bash", "tools: AgentDef", "volumes: work", "definitions.grant.tools", "definitions: agent"] {
+    for part in [
+        "tools: Read",
+        "tools: Bash",
+        "tools: AgentDef",
+        "volumes: work",
+        "definitions.grant.tools",
+        "definitions: agent",
+    ] {
         assert!(text.contains(part), "{part}: {text}");
     }
     let narrow = json!({ "tools": ["Memory"], "volumes": [], "definitions": null, "agents": [] });
@@ -345,7 +355,10 @@ async fn teams_have_what_is_defined_at_runtime_and_nothing_that_is_not_granted()
     };
     let all = json!({ "tools": [], "agents": ["*"] });
     let made = definitions.create(create("one", all.clone()), &by(&ann, None)).await.expect("made");
-    assert!(made["warnings"].to_string().contains("does not include these agents of the config: coder, lead"), "{made}");
+    assert!(
+        made["warnings"].to_string().contains("does not include these agents of the config: coder, lead"),
+        "{made}"
+    );
     definitions.create(create("two", json!({ "tools": [] })), &by(&ann, None)).await.expect("made");
     assert_eq!(team(&definitions, "one"), ["one", "two"]);
     assert_eq!(team(&definitions, "lead"), ["coder", "lead", "one", "two"]);
@@ -368,7 +381,8 @@ async fn teams_have_what_is_defined_at_runtime_and_nothing_that_is_not_granted()
 #[tokio::test]
 async fn a_changed_config_narrows_what_was_made_and_never_stops_a_start() {
     let mut fixture = Fixture::new();
-    fixture.config.grant = serde_json::from_value(json!({ "tools": ["Read", "Memory"], "volumes": ["work"] })).expect("a grant");
+    fixture.config.grant =
+        serde_json::from_value(json!({ "tools": ["Read", "Memory"], "volumes": ["work"] })).expect("a grant");
     let ann = caller("default");
     let definitions = fixture.start().await;
     let reader = json!({ "tools": ["Read", "Memory"], "volumes": ["work"], "memory_scopes": ["user"] });
@@ -382,7 +396,9 @@ async fn a_changed_config_narrows_what_was_made_and_never_stops_a_start() {
     assert_eq!((found.tools.join(","), found.volumes.len()), ("Memory".to_owned(), 0));
     let shown = narrowed.get(&ann.tenant, DefinitionKind::Agent, "reader", None).await.expect("it is there");
     assert!(shown["warnings"].to_string().contains("tools: Read was removed"), "{shown}");
-    assert!(narrowed.layers().remarks().iter().any(|(.., name, text)| name == "reader" && text.contains("volumes: work")));
+    assert!(
+        narrowed.layers().remarks().iter().any(|(.., name, text)| name == "reader" && text.contains("volumes: work"))
+    );
     // A name that the config takes is the config's; a provider that is gone leaves its agents unusable.
     fixture.agents["reader"] = json!({ "system_prompt": "Mine.", "tools": [] });
     fixture.agents["lead"]["provider"] = json!("other");
@@ -423,7 +439,10 @@ async fn limits_are_errors_with_a_name() {
     let (definitions, ann) = (fixture.start().await, caller("default"));
     let by = by(&ann, None);
     let large = json!({ "system_prompt": "x".repeat(MOST_SOURCE_BYTES), "tools": [] });
-    assert_eq!(definitions.create(create("a", large), &by).await.expect_err("too large").code(), "definition_too_large");
+    assert_eq!(
+        definitions.create(create("a", large), &by).await.expect_err("too large").code(),
+        "definition_too_large"
+    );
     for number in 0..3 {
         let source = json!({ "system_prompt": number.to_string(), "tools": [] });
         definitions.create(create("a", source), &by).await.expect("there is room");
@@ -463,14 +482,19 @@ async fn a_skill_of_the_store_is_offered_and_loaded_like_one_of_a_folder() {
     use drawloom_contract::tool::{Step, Tool as _};
     let fixture = Fixture::new();
     let (definitions, ann) = (fixture.start().await, caller("default"));
-    let source = json!({ "description": "How to weave.", "instructions": "Over, under.", "files": { "a.md": "More." } });
+    let source =
+        json!({ "description": "How to weave.", "instructions": "Over, under.", "files": { "a.md": "More." } });
     let skill = |name: &str, source: Value| Create { kind: DefinitionKind::Skill, ..create(name, source) };
     definitions.create(skill("weave", source), &by(&ann, None)).await.expect("made");
     let bad = json!({ "description": "d", "instructions": "i", "files": { "../x": "" } });
     let refused = definitions.create(skill("bad", bad), &by(&ann, None)).await.expect_err("a path that leaves");
     assert_eq!(refused.code(), "invalid_definition");
-    definitions.create(create("a", json!({ "tools": ["Skill"], "skills": ["weave"] })), &by(&ann, None)).await.expect("made");
-    let unknown = definitions.create(create("b", json!({ "skills": ["waeve"] })), &by(&ann, None)).await.expect_err("a typo");
+    definitions
+        .create(create("a", json!({ "tools": ["Skill"], "skills": ["weave"] })), &by(&ann, None))
+        .await
+        .expect("made");
+    let unknown =
+        definitions.create(create("b", json!({ "skills": ["waeve"] })), &by(&ann, None)).await.expect_err("a typo");
     assert!(unknown.to_string().contains("did you mean \"weave\"?"), "{unknown}");
     let used = agent(&definitions, "a").expect("made");
     assert_eq!(used.skills.get("weave").map(String::as_str), Some("How to weave."));
@@ -501,7 +525,8 @@ async fn a_volume_stays_inside_the_folder_that_the_operator_allows() {
     let refused = fixture.start().await.create(volume("a", "rw"), &by(&ann, None)).await.expect_err("none allowed");
     assert!(refused.to_string().contains("definitions.volumes_under"), "{refused}");
     std::os::unix::fs::symlink(fixture.path("outside"), fixture.path("under/link")).expect("a link");
-    let parent = |mode| crate::VolumeParent { path: fixture.path("under"), mode };
+    let under = fixture.path("under");
+    let parent = |mode| crate::VolumeParent { path: under.clone(), mode };
     fixture.config.volumes_under = vec![parent(Some(crate::VolumeMode::Rw))];
     let definitions = fixture.start().await;
     for (path, part) in [

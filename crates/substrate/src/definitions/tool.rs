@@ -19,15 +19,12 @@ use crate::store_tools::StoreTool;
 /// The tool, which is made when the store is open.
 pub const TOOL: StoreTool = StoreTool {
     name: NAME,
-    make: |parts| {
-        Arc::new(AgentDef { definitions: parts.definitions.clone(), reader: parts.reader.clone() })
-    },
+    make: |parts| Arc::new(AgentDef { definitions: parts.definitions.clone(), reader: parts.reader.clone() }),
 };
 
 const NAME: &str = "AgentDef";
 
-const EMPTY_GATE: &str =
-    "this agent cannot define anything: `definitions` in its definition is empty (`definitions: [agent]` lets it define agents)";
+const EMPTY_GATE: &str = "this agent cannot define anything: `definitions` in its definition is empty (`definitions: [agent]` lets it define agents)";
 
 struct AgentDef {
     definitions: Arc<RuntimeDefinitions>,

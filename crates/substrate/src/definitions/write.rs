@@ -129,13 +129,7 @@ impl RuntimeDefinitions {
         Some(self.put(name_key(tenant, kind, name), expect, value, now))
     }
 
-    fn put(
-        &self,
-        key: ValueKey,
-        expect: Expect,
-        value: Value,
-        now: Timestamp,
-    ) -> ValueChange {
+    fn put(&self, key: ValueKey, expect: Expect, value: Value, now: Timestamp) -> ValueChange {
         let config = &self.parts.layers.boot.definitions;
         let quota = Some(Quota { keys: config.max_versions, bytes: config.max_bytes });
         let value = self.parts.redactor.clean(value);

@@ -49,7 +49,9 @@ impl Parents {
                 let root = File::open(&path)?;
                 let is_directory = root.metadata()?.is_dir();
                 let mode = mode_of(parent.mode);
-                is_directory.then_some(Parent { path, root, mode }).ok_or_else(|| std::io::ErrorKind::NotADirectory.into())
+                is_directory
+                    .then_some(Parent { path, root, mode })
+                    .ok_or_else(|| std::io::ErrorKind::NotADirectory.into())
             });
             match opened {
                 Ok(parent) => parents.push(parent),
@@ -72,14 +74,17 @@ impl Parents {
     /// The folder that a path is in, and the rest of the path.
     fn holding(&self, path: &str) -> Result<(&Parent, PathBuf), String> {
         if self.0.is_empty() {
-            return Err("volumes cannot be defined at runtime: `definitions.volumes_under` in the config is empty".into());
+            return Err(
+                "volumes cannot be defined at runtime: `definitions.volumes_under` in the config is empty".into()
+            );
         }
         let asked = Path::new(path);
         let plain = normalise(asked).ok_or_else(|| format!("{path:?} leaves its folder through \"..\""))?;
         if asked.is_absolute() {
             let inside = self.0.iter().filter_map(|parent| Some((parent, plain.strip_prefix(&parent.path).ok()?)));
             let innermost = inside.min_by_key(|(_, rest)| rest.components().count());
-            let outside = || format!("{path:?} is outside the folders of `definitions.volumes_under`: {}", self.names());
+            let outside =
+                || format!("{path:?} is outside the folders of `definitions.volumes_under`: {}", self.names());
             return innermost.map(|(parent, rest)| (parent, rest.to_owned())).ok_or_else(outside);
         }
         match &*self.0 {

@@ -74,7 +74,8 @@ fn a_volume_reached_through_a_link_answers_to_both_of_its_paths() {
     let config = VolumeConfig { path: link.to_string_lossy().into_owned(), mode: Some(VolumeMode::Ro), default: true };
     let table = VolumeTable::open(&BTreeMap::from([("books".to_owned(), config)])).expect("a directory");
     for path in ["link/x", "books/x"] {
-        let place = table.locate(&Tenant::default_tenant(), &agent(&["books"]), None, &fixture.absolute(path)).expect("inside");
+        let place =
+            table.locate(&Tenant::default_tenant(), &agent(&["books"]), None, &fixture.absolute(path)).expect("inside");
         assert_eq!((place.volume.as_str(), place.path.as_path()), ("books", Path::new("x")), "{path}");
     }
 }

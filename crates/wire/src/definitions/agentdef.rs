@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
-    definitions::{DefinitionFinding, DefinitionMaker, DefinitionProblem, DefinitionExcess, VersionRow},
+    definitions::{DefinitionExcess, DefinitionFinding, DefinitionMaker, DefinitionProblem, VersionRow},
     request::{Changes, Request, Route},
 };
 

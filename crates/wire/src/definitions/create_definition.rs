@@ -1,6 +1,9 @@
 //! `create_definition`: defines an agent, a skill or a volume, and what all requests about definitions share.
 
-use drawloom_contract::{definition::DefinitionKind, ids::{AgentName, RunId, UserId}};
+use drawloom_contract::{
+    definition::DefinitionKind,
+    ids::{AgentName, RunId, UserId},
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

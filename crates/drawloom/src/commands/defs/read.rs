@@ -147,7 +147,8 @@ impl Show {
                     (false, true) => "active",
                     (false, false) => "not active",
                 };
-                let made = found.created_at.as_deref().map(|time| format!(", made {}", session.local_time().brief_of(time)));
+                let made =
+                    found.created_at.as_deref().map(|time| format!(", made {}", session.local_time().brief_of(time)));
                 let from = found.parent.as_deref().map(|parent| format!(", from {parent}"));
                 let made = made.unwrap_or_default();
                 output.line(format!("{} ({state}{made}{})", found.def_id, from.unwrap_or_default()));

@@ -100,7 +100,8 @@ impl Load {
         let mut active = None;
         for number in 0..changes {
             let key = format!("c{number}");
-            let usable: Vec<u64> = (1..).zip(&retired).filter(|(_, retired)| !**retired).map(|(version, _)| version).collect();
+            let usable: Vec<u64> =
+                (1..).zip(&retired).filter(|(_, retired)| !**retired).map(|(version, _)| version).collect();
             let chosen = (!usable.is_empty()).then(|| usable[dice.roll(0, usable.len() as u64) as usize]);
             let source = json!({ "system_prompt": format!("Number {number}."), "tools": ["Context"] });
             let (answer, span) = match (dice.roll(0, 6), chosen, active) {
@@ -169,8 +170,9 @@ impl Drop for End<'_> {
 
 /// Whether a version, or none, can have been active at a moment of the span.
 fn fits(changes: &[Change], start: &Start) -> bool {
-    let first = (start.version.is_none() && changes.first().is_none_or(|change| change.span.answered >= start.span.asked))
-        .then_some(true);
+    let first = (start.version.is_none()
+        && changes.first().is_none_or(|change| change.span.answered >= start.span.asked))
+    .then_some(true);
     let later = changes.iter().enumerate().any(|(index, change)| {
         let until = changes.get(index + 1).map_or(u64::MAX, |next| next.span.answered);
         change.active == start.version && change.span.asked <= start.span.answered && start.span.asked <= until
@@ -180,8 +182,7 @@ fn fits(changes: &[Change], start: &Start) -> bool {
 
 #[test]
 fn every_run_has_a_version_that_was_active_when_it_was_accepted() {
-    let (seed, kills, changes) =
-        (setting("PROVE_SEED", 16), setting("PROVE_KILLS", 3), setting("PROVE_CHANGES", 60));
+    let (seed, kills, changes) = (setting("PROVE_SEED", 16), setting("PROVE_KILLS", 3), setting("PROVE_CHANGES", 60));
     let case = Case::new(CONFIG);
     let mut server: Server = case.start(&json!({}));
     let load = Load {

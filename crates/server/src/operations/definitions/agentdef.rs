@@ -5,7 +5,9 @@ use drawloom_contract::{
     definition::DefinitionKind::Agent,
     failure::{Failure, FailureKind},
 };
-use drawloom_substrate::definitions::{Create, DefinitionError, Fork, ListAsked, Promote, Retire, Verify, parse_reference};
+use drawloom_substrate::definitions::{
+    Create, DefinitionError, Fork, ListAsked, Promote, Retire, Verify, parse_reference,
+};
 use drawloom_wire::definitions::{self, AgentDefAnswer, AgentDefOp};
 use serde_json::Value;
 
@@ -22,14 +24,18 @@ impl Operation for AgentDef {
     fn card(&self) -> Card {
         Card::of::<Self::Input>("Define, read and change agents, by op.", Scope::DefinitionsWrite)
             .toolset("defs")
-            .advice("The operations create_definition, fork_definition and so on do the same for every kind of definition.")
+            .advice(
+                "The operations create_definition, fork_definition and so on do the same for every kind of definition.",
+            )
             .stores_key()
     }
 
     async fn call(&self, call: &Call<'_>, input: Self::Input) -> Result<Answer<AgentDefAnswer>, Failure> {
         let (by, reading) = (by(call, &input), reader(call));
         let (runtime, tenant, kind) = (&call.app.runtime, &call.caller.tenant, Agent);
-        let definitions::AgentDef { op, name, def_id, parent_def_id, overlay, description, promote: is_promoted, .. } = input;
+        let definitions::AgentDef {
+            op, name, def_id, parent_def_id, overlay, description, promote: is_promoted, ..
+        } = input;
         let (named, version) = match def_id.as_deref().map(|text| (text, parse_reference(text))) {
             None => (None, None),
             Some((_, Some((name, version)))) => (Some(name.to_owned()), version),

@@ -4,7 +4,7 @@ use drawloom_contract::{caller::Scope, failure::Failure};
 use drawloom_wire::definitions::{self, DefinitionDiff};
 
 use crate::{
-    definitions::{answer},
+    definitions::answer,
     operation::{Answer, Call, Card, Operation},
 };
 

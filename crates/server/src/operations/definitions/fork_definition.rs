@@ -15,10 +15,13 @@ impl Operation for ForkDefinition {
     type Input = definitions::ForkDefinition;
 
     fn card(&self) -> Card {
-        Card::of::<Self::Input>("Make a version of a definition from another one, with changes.", Scope::DefinitionsWrite)
-            .toolset("defs")
-            .advice("New runs use it after promote_definition, or with promote.")
-            .stores_key()
+        Card::of::<Self::Input>(
+            "Make a version of a definition from another one, with changes.",
+            Scope::DefinitionsWrite,
+        )
+        .toolset("defs")
+        .advice("New runs use it after promote_definition, or with promote.")
+        .stores_key()
     }
 
     async fn call(&self, call: &Call<'_>, input: Self::Input) -> Result<Answer<DefinitionVersion>, Failure> {

@@ -5,7 +5,7 @@ use drawloom_substrate::definitions::ListAsked;
 use drawloom_wire::definitions::{self, DefinitionPage};
 
 use crate::{
-    definitions::{answer},
+    definitions::answer,
     operation::{Answer, Call, Card, Operation},
 };
 

@@ -15,9 +15,12 @@ impl Operation for VerifyDefinition {
     type Input = definitions::VerifyDefinition;
 
     fn card(&self) -> Card {
-        Card::of::<Self::Input>("Report every problem of a definition without writing anything.", Scope::DefinitionsRead)
-            .toolset("defs")
-            .advice("Without source, a stored version is verified with the config of today.")
+        Card::of::<Self::Input>(
+            "Report every problem of a definition without writing anything.",
+            Scope::DefinitionsRead,
+        )
+        .toolset("defs")
+        .advice("Without source, a stored version is verified with the config of today.")
     }
 
     async fn call(&self, call: &Call<'_>, input: Self::Input) -> Result<Answer<DefinitionReport>, Failure> {

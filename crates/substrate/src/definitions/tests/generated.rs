@@ -40,7 +40,8 @@ const CHANNELS: &[&str] = &["exp-1", "exp-*", "exp", "*", "other"];
 const KINDS: &[&str] = &["agent", "skill"];
 
 /// The world in which deeds are tried: more names than the lists have.
-const TOOL_WORLD: &[&str] = &["Memory", "MemoryX", "MemZ", "Bash", "B", "Bsh", "Read", "ReadX", "Context", "HTTP", "Skill", "Zed"];
+const TOOL_WORLD: &[&str] =
+    &["Memory", "MemoryX", "MemZ", "Bash", "B", "Bsh", "Read", "ReadX", "Context", "HTTP", "Skill", "Zed"];
 const AGENT_WORLD: &[&str] = &["helper", "helper-2", "helper-9", "coder", "cox", "lead", "made", "zed"];
 const HOST_WORLD: &[&str] =
     &["a.example", "example", "b.a.example", "c.b.a.example", "x.example", "notexample", "evil.test", "a.example.evil"];
@@ -119,8 +120,7 @@ fn limits(definition: &Definition) -> [u64; 5] {
 
 fn assert_within(child: &Definition, maker: &Definition, spawns: &dyn Fn(&str) -> bool, number: u64) {
     let of_child = |name: &str| child.agents.iter().any(|pattern| matches(pattern, name));
-    let beyond: Vec<String> =
-        deeds(child, &of_child).difference(&deeds(maker, spawns)).cloned().collect();
+    let beyond: Vec<String> = deeds(child, &of_child).difference(&deeds(maker, spawns)).cloned().collect();
     assert_eq!(beyond, Vec::<String>::new(), "number {number}: {child:#?} is more than {maker:#?}");
     for (one, most) in limits(child).into_iter().zip(limits(maker)) {
         assert!(one <= most, "number {number}: {one} is more than {most} in {child:#?}");
