@@ -85,7 +85,7 @@ pub(crate) enum KindName {
 /// What is meant by a name.
 #[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct Kind {
-    /// What is defined
+    /// Kind of definition
     #[arg(long, value_enum, default_value_t = KindName::Agent)]
     kind: KindName,
 }

@@ -17,15 +17,15 @@ pub struct AgentDef {
     pub op: AgentDefOp,
     /// The agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = 128))]
+    #[schemars(length(min = 1, max = 128), regex(pattern = r"^[A-Za-z0-9_./-]*$"))]
     pub name: Option<String>,
     /// A version: `NAME@VERSION`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = 160))]
+    #[schemars(length(min = 1, max = 160), regex(pattern = r"^[A-Za-z0-9_./@-]*$"))]
     pub def_id: Option<String>,
     /// `fork`: the version to begin with. Defaults to the active version of `name`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = 160))]
+    #[schemars(length(min = 1, max = 160), regex(pattern = r"^[A-Za-z0-9_./@-]*$"))]
     pub parent_def_id: Option<String>,
     /// `create` and `verify`: the definition. `fork`: the fields to change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -43,7 +43,7 @@ pub struct AgentDef {
     pub retired: Option<bool>,
     /// `verify`: a digest to compare with the active version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 64, max = 64))]
+    #[schemars(length(min = 64, max = 64), regex(pattern = r"^[0-9a-f]*$"))]
     pub content_sha256: Option<String>,
     /// Idempotency key: a request with the same key and body returns the first response again; with another body it fails with a
     /// conflict. Also the header `Idempotency-Key`.

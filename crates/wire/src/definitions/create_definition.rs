@@ -17,7 +17,7 @@ pub struct CreateDefinition {
     /// What is defined.
     pub kind: DefinitionKind,
     /// Its name. A name of the config cannot be used.
-    #[schemars(length(min = 1, max = 128))]
+    #[schemars(length(min = 1, max = 128), regex(pattern = r"^[A-Za-z0-9_./-]*$"))]
     pub name: String,
     /// The definition. An agent has the keys that it would have in the config (`system_prompt`, `tools`, `model`, …); a skill has
     /// `description`, `instructions` and `files`; a volume has `path` and `mode`.

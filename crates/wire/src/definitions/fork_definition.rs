@@ -17,11 +17,11 @@ pub struct ForkDefinition {
     /// What is defined.
     pub kind: DefinitionKind,
     /// The version to begin with: `NAME` (the active one), `NAME@VERSION`, or an agent of the config.
-    #[schemars(length(min = 1, max = 160))]
+    #[schemars(length(min = 1, max = 160), regex(pattern = r"^[A-Za-z0-9_./@-]*$"))]
     pub from: String,
     /// The name of the new version. Defaults to that of `from`; an agent of the config needs another one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = 128))]
+    #[schemars(length(min = 1, max = 128), regex(pattern = r"^[A-Za-z0-9_./-]*$"))]
     pub name: Option<String>,
     /// Fields to change in the source; `null` removes one (RFC 7396).
     #[serde(default, skip_serializing_if = "Value::is_null")]

@@ -15,11 +15,11 @@ pub struct ListDefinitions {
     pub kind: Option<DefinitionKind>,
     /// List the versions of this name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = 128))]
+    #[schemars(length(min = 1, max = 128), regex(pattern = r"^[A-Za-z0-9_./-]*$"))]
     pub name: Option<String>,
     /// Only definitions after this one: `next` of the previous page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = 160))]
+    #[schemars(length(min = 1, max = 160), regex(pattern = r"^[A-Za-z0-9_./@-]*$"))]
     pub after: Option<String>,
     /// Maximum number of definitions. Defaults to 500.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -16,7 +16,7 @@ pub struct PromoteDefinition {
     /// What is defined.
     pub kind: DefinitionKind,
     /// Its name.
-    #[schemars(length(min = 1, max = 128))]
+    #[schemars(length(min = 1, max = 128), regex(pattern = r"^[A-Za-z0-9_./-]*$"))]
     pub name: String,
     /// The version.
     #[schemars(range(min = 1))]

@@ -17,7 +17,7 @@ pub struct RetireDefinition {
     /// What is defined.
     pub kind: DefinitionKind,
     /// Its name.
-    #[schemars(length(min = 1, max = 128))]
+    #[schemars(length(min = 1, max = 128), regex(pattern = r"^[A-Za-z0-9_./-]*$"))]
     pub name: String,
     /// The version. Defaults to the active one.
     #[serde(default, skip_serializing_if = "Option::is_none")]

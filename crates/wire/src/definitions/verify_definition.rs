@@ -17,7 +17,7 @@ pub struct VerifyDefinition {
     /// What is defined.
     pub kind: DefinitionKind,
     /// Its name.
-    #[schemars(length(min = 1, max = 128))]
+    #[schemars(length(min = 1, max = 128), regex(pattern = r"^[A-Za-z0-9_./-]*$"))]
     pub name: String,
     /// The definition to verify. Without it, a stored version is verified with today's config.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -29,7 +29,7 @@ pub struct VerifyDefinition {
     pub version: Option<u32>,
     /// A digest to compare with the active version. Defaults to that of `source`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 64, max = 64))]
+    #[schemars(length(min = 64, max = 64), regex(pattern = r"^[0-9a-f]*$"))]
     pub content_sha256: Option<String>,
 }
 

@@ -28,7 +28,7 @@ pub struct Create {
     file: PathBuf,
     #[command(flatten)]
     kind: Kind,
-    /// What this version is for
+    /// Purpose of this version
     #[arg(long, value_name = "TEXT")]
     description: Option<String>,
     /// Do not use it for new runs yet
@@ -75,7 +75,7 @@ pub struct Fork {
     /// File with the fields to change; `-` reads stdin
     #[arg(long, value_name = "FILE", conflicts_with = "set")]
     changes: Option<PathBuf>,
-    /// What this version is for
+    /// Purpose of this version
     #[arg(long, value_name = "TEXT")]
     description: Option<String>,
     /// Use it for new runs at once
