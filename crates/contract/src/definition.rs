@@ -19,6 +19,9 @@ use crate::{
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Definition {
     pub name: AgentName,
+    /// The version, of an agent that was defined at runtime.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<u32>,
     /// What it is good for, for people and for models that choose whom to spawn.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub description: String,
@@ -106,6 +109,16 @@ named! {
     }
 }
 
+named! {
+    /// What can be defined at runtime.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+    pub enum DefinitionKind {
+        Agent = "agent",
+        Skill = "skill",
+        Volume = "volume",
+    }
+}
+
 pub const DEFAULT_USER_TIER: &str = "default";
 
 impl Definition {
@@ -163,6 +176,9 @@ pub trait Definitions: Send + Sync {
 
     /// All of them, by name.
     fn list(&self, tenant: &Tenant) -> Vec<Arc<Definition>>;
+
+    /// Why an agent that is defined cannot run now, and what to do; nothing when it can, or is not defined.
+    fn unusable(&self, tenant: &Tenant, name: &AgentName) -> Option<String>;
 }
 
 impl Texts for Definition {

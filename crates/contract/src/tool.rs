@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::{
     definition::Definition,
     failure::Explain,
-    ids::{RunId, RunKey, UserId},
+    ids::{RunId, RunKey, Tenant, UserId},
     money::Cost,
     once::{CallEffect, Once},
     record::{Collect, RepeatClass, Seq},
@@ -304,10 +304,16 @@ pub struct Place {
     pub path: PathBuf,
 }
 
-/// Decides which volume a path is in, for one definition's gates.
+/// Decides which volume of a tenant a path is in, for one definition's gates.
 pub trait Volumes: Send + Sync {
     /// The place that `path` names: absolute and inside an allowed volume, or relative to the named volume, or to the
     /// only or default one when `volume` is absent. The same place gives the same answer in each spelling; a path outside
     /// is an error that says so and names the volumes that there are.
-    fn locate(&self, definition: &Definition, volume: Option<&str>, path: &str) -> Result<Place, ToolError>;
+    fn locate(
+        &self,
+        tenant: &Tenant,
+        definition: &Definition,
+        volume: Option<&str>,
+        path: &str,
+    ) -> Result<Place, ToolError>;
 }

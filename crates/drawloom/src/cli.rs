@@ -152,6 +152,9 @@ pub enum Command {
     /// Submit and compare evaluations of runs
     #[command(subcommand, after_help = commands::evaluations::HELP)]
     Evaluations(commands::evaluations::Evaluations),
+    /// Define agents, skills and volumes at runtime
+    #[command(subcommand, after_help = commands::defs::HELP)]
+    Defs(commands::defs::Defs),
     /// Re-run recorded decisions offline and report differences
     Replay(commands::replay::Replay),
     /// List and show agents

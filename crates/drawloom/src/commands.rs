@@ -9,6 +9,7 @@ pub mod call;
 pub mod channels;
 pub mod completions;
 pub mod config;
+pub mod defs;
 pub mod demo;
 pub mod doctor;
 pub mod evaluations;
@@ -117,6 +118,7 @@ fn look_of(command: &Command) -> Look {
         Command::Memory(memory) => memory.look(),
         Command::Channels(channels) => channels.look(),
         Command::Evaluations(evaluations) => evaluations.look(),
+        Command::Defs(defs) => defs.look(),
         Command::Replay(replay) => replay.look,
         Command::Artifacts(artifacts) => artifacts.look(),
         Command::Agents(agents) => agents.look(),
@@ -177,6 +179,7 @@ fn perform(session: &Session, command: Command) -> Result<Exit, CommandError> {
             Command::Memory(memory) => memory.perform(session).await,
             Command::Channels(channels) => channels.perform(session).await,
             Command::Evaluations(evaluations) => evaluations.perform(session).await,
+            Command::Defs(defs) => defs.perform(session).await,
             Command::Replay(replay) => replay.perform(session).await,
             Command::Artifacts(artifacts) => artifacts.perform(session).await,
             Command::Agents(agents) => agents.perform(session).await,

@@ -24,7 +24,7 @@ use drawloom_models::ProviderConfig;
 use drawloom_server::config::{AuthConfig, DEFAULT_LISTEN, PrincipalConfig, PromptConfig};
 use drawloom_substrate::{
     AgentConfig, ModelChoice, SkillsConfig, Tiers, UserTier, VolumeConfig, channels::ChannelConfig,
-    memory::MemoryConfig,
+    definitions::DefinitionsConfig, memory::MemoryConfig,
 };
 use drawloom_tools::McpServerConfig;
 
@@ -84,6 +84,8 @@ pub struct Config {
     pub channels: BTreeMap<String, ChannelConfig>,
     /// Limits of memory.
     pub memory: MemoryConfig,
+    /// What can be defined at runtime, and what agents that are defined there can use.
+    pub definitions: DefinitionsConfig,
     /// Concurrency limits and timeouts.
     pub concurrency: drawloom_engine::Config,
     /// How long finished runs are kept.
@@ -119,6 +121,7 @@ impl Default for Config {
             mcp_servers: BTreeMap::new(),
             channels: BTreeMap::new(),
             memory: MemoryConfig::default(),
+            definitions: DefinitionsConfig::default(),
             concurrency: drawloom_engine::Config::default(),
             retention: Retention::default(),
             listen: DEFAULT_LISTEN.into(),

@@ -10,6 +10,7 @@ pub mod commands;
 pub mod config;
 mod connect;
 pub mod data_dir;
+mod definitions;
 mod dotenv;
 mod embedded;
 mod environment;

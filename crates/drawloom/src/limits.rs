@@ -22,6 +22,7 @@ pub static LIMITS: &[(&str, &[Limit])] = &[
     ("Memory", drawloom_substrate::memory::LIMITS),
     ("Channels", drawloom_substrate::channels::LIMITS),
     ("Evaluations", drawloom_substrate::evaluations::LIMITS),
+    ("Definitions made at runtime", drawloom_substrate::definitions::LIMITS),
     ("Outside MCP servers", drawloom_tools::MCP_LIMITS),
     ("Connections and requests", drawloom_server::LIMITS),
     ("MCP hosts", drawloom_server::mcp::LIMITS),

@@ -148,7 +148,7 @@ impl Parts {
                 "the principal sees and cancels only its own runs; add runs:read:all to its scopes to show it all of its tenant"
             );
         }
-        let reaching = bash::with_network(&config.tools, &self.resolved.catalog);
+        let reaching = bash::with_network(config, &self.resolved.catalog);
         // An operator may have set the shared token to the directory's own.
         let own = self.own_token.as_deref().filter(|own| shared.as_deref() != Some(*own));
         if shared.is_none() && own.is_none() && config.principals.is_empty() && !reaching.is_empty() {

@@ -1,7 +1,7 @@
 //! A config's form is right; here its meaning is checked: every name exists, every directory opens, every provider too.
 
 pub(crate) mod bash;
-mod refused;
+pub(crate) mod refused;
 
 use std::{
     collections::BTreeMap,
@@ -26,7 +26,8 @@ use drawloom_net::guarded::{SystemDialer, SystemResolver};
 use drawloom_process::Launcher;
 use drawloom_server::AnyOperation;
 use drawloom_substrate::{
-    Catalog, Finding, Inputs, Problem, Protect, STORE_TOOLS, SkillTable, SkillTool, VolumeTable, Weight,
+    Catalog, Commands, Finding, OperatorConfig, Problem, Protect, STORE_TOOLS, SkillTable, SkillTool, VolumeTable,
+    Weight, definitions::Layers,
 };
 
 use crate::{
@@ -61,8 +62,10 @@ pub(crate) fn tool_gates() -> BTreeMap<String, Gate> {
 
 /// What a config means.
 pub struct Resolved {
-    /// The agents.
+    /// The agents of the config.
     pub catalog: Arc<Catalog>,
+    /// The same with what is defined at runtime, once that is loaded.
+    pub layers: Arc<Layers>,
     /// The directories that they may touch.
     pub volumes: Arc<VolumeTable>,
     /// The models, by provider.
@@ -128,11 +131,7 @@ pub(crate) fn resolve_in(directories: &Directories, loaded: &Loaded, extra: &Ext
     let skill_table = Arc::new(skills.table);
     let tool_parts = tool_parts(loaded, directories, &skill_table);
     let mut tools = drawloom_tools::builtin(&tool_parts);
-    tools.push(Arc::new(match config.tools.bash.enabled {
-        true => SkillTool::with_commands(skill_table.clone()),
-        false => SkillTool::new(skill_table.clone()),
-    }));
-    tools.extend(extra.tools.iter().cloned());
+    let bash = if config.tools.bash.enabled { Commands::On } else { Commands::Off };
     let providers: Vec<String> = config.providers.keys().cloned().collect();
     let unusable = keyless(loaded);
     let prices = config.pricing.prices(&providers).unwrap_or_else(|found| {
@@ -177,33 +176,37 @@ pub(crate) fn resolve_in(directories: &Directories, loaded: &Loaded, extra: &Ext
         problems.extend(volumes.exposing(data).unwrap_or_default());
         problems.extend(exposing_paths(config, data));
     }
-    let inputs = Inputs {
-        agents: &config.agents,
-        defaults: &config.defaults,
-        models: &config.models,
-        tiers: &config.tiers,
-        user_tiers: &config.user_tiers,
-        provider_priority: &config.provider_priority,
-        providers: &providers,
-        unusable: &unusable,
-        executors: &extra.executors.keys().cloned().chain([MODEL.to_owned()]).collect::<Vec<_>>(),
-        tools: &tools
-            .iter()
-            .map(|tool| tool.card().name)
-            .chain(STORE_TOOLS.iter().map(|tool| tool.name.to_owned()))
-            .collect::<Vec<_>>(),
-        gates: &tool_gates(),
-        off: &drawloom_tools::off(&config.tools).iter().map(|off| (off.name.into(), off.switch.into())).collect(),
-        servers: &servers.keys().cloned().collect::<Vec<_>>(),
-        volumes: &volumes,
-        skills: &skill_table,
-        channels: &config.channels,
+    let volumes = Arc::new(volumes);
+    let built_in = tools.iter().map(|tool| tool.card().name).chain([SkillTool::NAME.to_owned()]);
+    let others = extra.tools.iter().map(|tool| tool.card().name);
+    let operator = OperatorConfig {
+        agents: config.agents.clone(),
+        defaults: config.defaults.clone(),
+        models: config.models.clone(),
+        tiers: config.tiers.clone(),
+        user_tiers: config.user_tiers.clone(),
+        provider_priority: config.provider_priority.clone(),
+        providers,
+        unusable: unusable.clone(),
+        executors: extra.executors.keys().cloned().chain([MODEL.to_owned()]).collect(),
+        tools: built_in.chain(others).chain(STORE_TOOLS.iter().map(|tool| tool.name.to_owned())).collect(),
+        gates: tool_gates(),
+        off: drawloom_tools::off(&config.tools).iter().map(|off| (off.name.into(), off.switch.into())).collect(),
+        servers: servers.keys().cloned().collect(),
+        volumes: volumes.clone(),
+        skills: skill_table.clone(),
+        channels: config.channels.clone(),
     };
-    let (catalog, mut findings, found) = Catalog::examine(&inputs);
+    let (catalog, mut findings, found) = Catalog::examine(&operator.inputs());
     // A volume that cannot be opened has a problem of its own.
     let is_volume = |unknown: &(&str, String)| unknown.0 == "volumes" && config.volumes.contains_key(&unknown.1);
     problems.extend(found.into_iter().filter(|problem| !problem.unknown.as_ref().is_some_and(is_volume)));
     problems.extend(refused::budgets(config, &catalog, &models, &prices));
+    let catalog = Arc::new(catalog);
+    let (layers, found) = Layers::new(operator, catalog.clone(), config.definitions.clone());
+    problems.extend(found);
+    tools.push(Arc::new(SkillTool::over(layers.clone(), bash)));
+    tools.extend(extra.tools.iter().cloned());
     if !problems.is_empty() {
         return Err(loaded.mistakes(&problems));
     }
@@ -216,8 +219,9 @@ pub(crate) fn resolve_in(directories: &Directories, loaded: &Loaded, extra: &Ext
     findings.extend(servers.iter().flat_map(|(name, server)| server_findings(name, server, &catalog, loaded)));
     let sources = drawloom_tools::outside(servers, &outside_parts(loaded));
     Ok(Resolved {
-        catalog: Arc::new(catalog),
-        volumes: Arc::new(volumes),
+        catalog,
+        layers,
+        volumes,
         models,
         prices,
         executors: extra.executors.clone(),

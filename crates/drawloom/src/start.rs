@@ -38,6 +38,7 @@ use drawloom_substrate::{
     STORE_TOOLS, StoreParts, Weight,
     artifacts::Artifacts,
     channels::{ChannelParts, Channels, Journaled},
+    definitions::{RuntimeDefinitions, RuntimeParts},
     evaluations::{EvaluationParts, Evaluations, WithoutVersions},
     memory::{Memory, MemoryParts},
 };
@@ -49,6 +50,7 @@ use crate::{
     channels::StoreBacklog,
     clock, config,
     data_dir::{Access, ServerFile},
+    definitions::SourceValidator,
     embedded::Embedded,
     exit::CommandError,
     idle, leftovers, logging,
@@ -86,6 +88,8 @@ pub struct Running {
     sweeper: Option<AbortOnDropHandle<()>>,
     /// Delivers deferred messages of channels, and removes expired ones.
     channels: Vec<AbortOnDropHandle<()>>,
+    /// Keeps what was defined at runtime in step with the store.
+    _following: AbortOnDropHandle<()>,
     /// The outside servers.
     sources: Vec<Arc<dyn ToolSource>>,
     /// Whether the end before this one was unclean and no process took up what it left: then the next server must see it.
@@ -169,9 +173,24 @@ pub async fn start(parts: Parts) -> Result<Running, CommandError> {
         redactor: redactor.clone(),
     });
     channels.load().await.map_err(|error| CommandError::of(&error))?;
+    let definitions = RuntimeDefinitions::new(RuntimeParts {
+        layers: parts.resolved.layers.clone(),
+        values: values.clone(),
+        check: Arc::new(SourceValidator::default()),
+        clock: parts.clock.clone(),
+        redactor: redactor.clone(),
+    });
+    if let Ok(data) = parts.access.directory().real_path() {
+        parts.resolved.layers.keep_apart(data);
+    }
+    // Followed before it is read, so that nothing is missed between the two.
+    let following = definitions.clone().follow();
+    definitions.load().await.map_err(|error| CommandError::of(&error))?;
+    report_definitions(&parts.resolved);
     let store_parts = StoreParts {
         memory: memory.clone(),
         channels: channels.clone(),
+        definitions: definitions.clone(),
         artifacts: Artifacts::new(values.clone(), parts.clock.clone()),
         evaluations: evaluations.clone(),
         reader: reader.clone(),
@@ -187,14 +206,14 @@ pub async fn start(parts: Parts) -> Result<Running, CommandError> {
         reader: reader.clone(),
         logs,
         values,
-        definitions: parts.resolved.catalog.clone(),
+        definitions: parts.resolved.layers.clone(),
         providers,
         prices: parts.resolved.prices.clone(),
         executors: parts.resolved.executors.clone(),
         tools: parts.resolved.tools.iter().cloned().chain(store_tools).collect(),
         turned_off: parts.resolved.turned_off.clone(),
         sources: parts.resolved.servers.values().cloned().collect(),
-        volumes: parts.resolved.volumes.clone(),
+        volumes: parts.resolved.layers.clone(),
         redactor: redactor.clone(),
         clock: parts.clock.clone(),
         several_tenants: several_tenants(&parts.loaded),
@@ -213,7 +232,7 @@ pub async fn start(parts: Parts) -> Result<Running, CommandError> {
     tables.push(Arc::new(Configured::new(parts.loaded.config.prompts.clone())));
     let app = App::new(drawloom_server::Parts {
         runs,
-        definitions: parts.resolved.catalog.clone(),
+        definitions: parts.resolved.layers.clone(),
         clock: parts.clock.clone(),
         entropy: parts.entropy.clone(),
         monitor: Arc::new(pulse),
@@ -223,6 +242,7 @@ pub async fn start(parts: Parts) -> Result<Running, CommandError> {
         memory,
         evaluations,
         channels: channels.clone(),
+        runtime: definitions,
         answers: store.clone(),
         operations: parts.operations,
         tables,
@@ -242,6 +262,7 @@ pub async fn start(parts: Parts) -> Result<Running, CommandError> {
         warming: None,
         sweeper: None,
         channels: Vec::new(),
+        _following: AbortOnDropHandle::new(tokio::spawn(following)),
         sources: parts.resolved.servers.values().cloned().collect(),
         unclean_before: false,
         abandoned: AtomicBool::new(false),
@@ -418,6 +439,13 @@ fn report_findings(parts: &Parts) {
             Weight::Warning => tracing::warn!(%place, "{}", finding.message),
             Weight::Note => tracing::info!(%place, "{}", finding.message),
         }
+    }
+}
+
+/// Says what was defined at runtime and cannot be used as it was defined.
+fn report_definitions(resolved: &Resolved) {
+    for (tenant, kind, name, remark) in resolved.layers.remarks() {
+        tracing::warn!(%tenant, kind = kind.as_str(), name, remark, "a definition made at runtime does not fit the config");
     }
 }
 

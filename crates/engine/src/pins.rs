@@ -14,6 +14,9 @@ use drawloom_contract::{
 
 use crate::{Engine, toolbox::Toolbox};
 
+/// Most definitions that are kept in memory beside those that runs in memory use.
+pub(crate) const MOST_PINNED: usize = 1_024;
+
 /// A definition that runs keep.
 pub(crate) struct Pinned {
     pub(crate) definition: Redacted<Arc<Definition>>,
@@ -66,6 +69,7 @@ impl Pins {
         }
         let cleaned = redactor.clean(definition.clone());
         let pinned = Pinned::new(cleaned.digest(), cleaned, toolbox);
+        known.make_room();
         known.by_name.insert(name, (definition.clone(), pinned.clone()));
         known.by_digest.insert(pinned.digest, pinned.clone());
         pinned
@@ -86,8 +90,21 @@ impl Pins {
         let cleaned = redactor.clean(definition);
         let pinned = Pinned::new(digest, cleaned, toolbox);
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.make_room();
         known.by_digest.insert(digest, pinned.clone());
         pinned
+    }
+}
+
+impl Known {
+    /// Forgets what no run in memory uses, when there is too much: definitions that are made at runtime have no end. What is
+    /// needed again comes from the catalog or the store.
+    fn make_room(&mut self) {
+        if self.by_name.len().max(self.by_digest.len()) < MOST_PINNED {
+            return;
+        }
+        self.by_name.clear();
+        self.by_digest.retain(|_, pinned| Arc::strong_count(pinned) > 1);
     }
 }
 
@@ -103,5 +120,24 @@ impl Engine {
             return None;
         };
         Some(self.pins.remember(*digest, Arc::new(definition), &self.parts.redactor, &self.toolbox))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn definitions_that_no_run_uses_are_forgotten_when_there_are_too_many() {
+        let (pins, redactor) = (Pins::default(), Redactor::new([""; 0]));
+        let toolbox = Toolbox::new(&[], &[]);
+        let tenant = Tenant::default_tenant();
+        let used = pins.pin(&tenant, &Arc::new(drawloom_testkit::definition("used", "p", "m")), &redactor, &toolbox);
+        for number in 0..3 * MOST_PINNED {
+            let definition = drawloom_testkit::definition(&format!("agent-{number}"), "p", "m");
+            pins.pin(&tenant, &Arc::new(definition), &redactor, &toolbox);
+            assert!(pins.known.lock().expect("not poisoned").by_digest.len() <= MOST_PINNED + 1);
+        }
+        assert!(Arc::ptr_eq(&pins.find(&used.digest).expect("a run uses it"), &used));
     }
 }

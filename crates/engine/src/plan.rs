@@ -241,9 +241,14 @@ impl Engine {
         let Some(definition) = self.parts.definitions.find(tenant, name) else {
             let known: Vec<String> =
                 self.parts.definitions.list(tenant).iter().take(20).map(|known| known.name.to_string()).collect();
+            if let Some(reason) = self.parts.definitions.unusable(tenant, name) {
+                let message = format!("agent {name} cannot run: {reason}");
+                return Err(Failure::new(FailureKind::Conflict, "agent_unusable", message));
+            }
             let failure = Failure::new(FailureKind::NotFound, "unknown_agent", format!("unknown agent \"{name}\""));
             return Err(match known.is_empty() {
-                true => failure.with_hint("the config has no agents; add one under `agents`"),
+                true => failure
+                    .with_hint("there are no agents; add one under `agents` of the config, or create a definition"),
                 false => failure.with_hint(format!("available: {}", known.join(", "))),
             });
         };

@@ -19,7 +19,9 @@ use drawloom_contract::{
     time::{Clock, Entropy, Instant, NoEntropy},
     values::KeyValue,
 };
-use drawloom_substrate::{artifacts::Artifacts, channels::Channels, evaluations::Evaluations, memory::Memory};
+use drawloom_substrate::{
+    artifacts::Artifacts, channels::Channels, definitions::RuntimeDefinitions, evaluations::Evaluations, memory::Memory,
+};
 use drawloom_wire::{
     body::MAX_BODY,
     models::{ListedModel, ModelList},
@@ -150,6 +152,8 @@ pub struct Parts {
     pub evaluations: Arc<Evaluations>,
     /// Messages between agents and callers.
     pub channels: Arc<Channels>,
+    /// What is defined at runtime.
+    pub runtime: Arc<RuntimeDefinitions>,
     /// The answers of requests with an idempotency key.
     pub answers: Arc<dyn Answers>,
     /// Operations beside the built-in ones.
@@ -176,6 +180,7 @@ pub struct App {
     pub(crate) memory: Arc<Memory>,
     pub(crate) evaluations: Arc<Evaluations>,
     pub(crate) channels: Arc<Channels>,
+    pub(crate) runtime: Arc<RuntimeDefinitions>,
     pub(crate) answers: Arc<dyn Answers>,
     pub(crate) artifacts: Artifacts,
     /// Requests with a key that are being answered.
@@ -254,6 +259,7 @@ impl App {
             memory: parts.memory,
             evaluations: parts.evaluations,
             channels: parts.channels,
+            runtime: parts.runtime,
             answers: parts.answers,
             keyed: InFlight::default(),
             operations: Operations::with(parts.operations)?,

@@ -8,6 +8,7 @@ pub mod auth;
 mod channels;
 pub mod config;
 mod connections;
+mod definitions;
 mod dispatch;
 mod handle;
 mod labels;

@@ -2,7 +2,7 @@
 
 use drawloom_contract::{
     choice::{Effort, Sampling},
-    definition::MemoryScope,
+    definition::{DefinitionKind, MemoryScope},
     money::Amount,
 };
 use schemars::JsonSchema;
@@ -101,6 +101,9 @@ pub struct AgentConfig {
     pub skills: Option<Vec<String>>,
     /// Skills whose instructions are added to its system prompt.
     pub bundled_skills: Vec<String>,
+    /// What it can define with the tool `AgentDef`: `agent`, `skill`. None by default. What it defines can use no more
+    /// than the agent itself.
+    pub definitions: Option<Vec<DefinitionKind>>,
     /// Maximum model turns per run, not counting retries.
     #[schemars(range(min = 1, max = 10_000))]
     pub max_iterations: u32,
@@ -140,6 +143,7 @@ impl Default for AgentConfig {
             channels: None,
             skills: None,
             bundled_skills: Vec::new(),
+            definitions: None,
             max_iterations: 16,
             max_tokens: None,
             retry_attempts: 2,

@@ -9,7 +9,7 @@ use std::{
 
 use drawloom_contract::{
     choice::{Choice, ModelName},
-    definition::{DEFAULT_USER_TIER, Definition, Definitions, MemoryScope, Teammate},
+    definition::{DEFAULT_USER_TIER, Definition, DefinitionKind, Definitions, MemoryScope, Teammate},
     executor::MODEL,
     gate::Gate,
     ids::{AgentName, Tenant},
@@ -19,6 +19,7 @@ use drawloom_contract::{
 use crate::{
     agents::{AgentConfig, ModelChoice},
     channels::{self, ChannelConfig, PUBLISH_GATE, SUBSCRIBE_GATE},
+    definitions,
     evaluations::EVALUATION_SCOPES,
     hint::did_you_mean,
     lint::{self, Finding},
@@ -33,7 +34,7 @@ use crate::{
 pub const PROMPT_FILE_LIMIT: u64 = 256 * 1024;
 
 /// Most agents that a model is told it may spawn.
-const MOST_TEAM: usize = 256;
+pub(crate) const MOST_TEAM: usize = 256;
 
 /// What to do about a skill that does not exist when there are none at all.
 const NO_SKILLS: &str = "add the directory that contains its folder to `skills.directories`";
@@ -74,7 +75,7 @@ pub struct Inputs<'a> {
     pub channels: &'a BTreeMap<String, ChannelConfig>,
 }
 
-/// The agents that there are. They come from the config, never change, and are the same for every tenant.
+/// The agents of the config. They never change, and are the same for every tenant; `layers.rs` adds those of runtime.
 #[derive(Debug, Default)]
 pub struct Catalog {
     agents: BTreeMap<AgentName, Arc<Definition>>,
@@ -128,6 +129,15 @@ impl Catalog {
         findings
     }
 
+    /// The agent of this name.
+    pub(crate) fn get(&self, name: &str) -> Option<&Arc<Definition>> {
+        self.agents.iter().find(|(known, _)| known.as_str() == name).map(|(_, definition)| definition)
+    }
+
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Arc<Definition>> {
+        self.agents.values()
+    }
+
     /// The names of all agents.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.agents.keys().map(AgentName::as_str)
@@ -142,6 +152,17 @@ impl Definitions for Catalog {
     fn list(&self, _: &Tenant) -> Vec<Arc<Definition>> {
         self.agents.values().cloned().collect()
     }
+
+    fn unusable(&self, _: &Tenant, _: &AgentName) -> Option<String> {
+        None
+    }
+}
+
+/// Resolves one agent that the config does not have, by the same rules: as far as it can be, with all that is wrong.
+pub(crate) fn resolve_one(inputs: &Inputs<'_>, name: &str, config: &AgentConfig) -> (Option<Definition>, Vec<Problem>) {
+    let mut resolving = Resolving { inputs, name, config, problems: Vec::new() };
+    let definition = resolving.definition();
+    (definition, resolving.problems)
 }
 
 /// Aliases and defaults must name a provider and a model, also when no agent uses them.
@@ -241,6 +262,7 @@ impl Resolving<'_> {
         let (volumes, table) = (self.volumes(), self.inputs.volumes);
         Some(Definition {
             name: name?,
+            version: None,
             description: self.config.description.clone(),
             executor,
             provider,
@@ -381,7 +403,7 @@ impl Resolving<'_> {
         let table = self.inputs.skills;
         for (index, name) in self.config.bundled_skills.iter().enumerate() {
             let at = ["bundled_skills", &index.to_string()];
-            let Some(skill) = table.find(name) else {
+            let Some(skill) = table.look(name) else {
                 let hint = did_you_mean(name, table.names()).unwrap_or_else(|| NO_SKILLS.into());
                 self.report_unknown(&at, ("skills", name), format!("unknown skill {name:?}"), Some(hint));
                 continue;
@@ -447,17 +469,24 @@ impl Resolving<'_> {
     }
 
     /// The further gates that are not empty, by name.
-    fn gates(&self) -> BTreeMap<String, Vec<String>> {
+    fn gates(&mut self) -> BTreeMap<String, Vec<String>> {
+        let kinds = self.config.definitions.iter().flatten();
+        if let Some(index) = kinds.clone().position(|kind| *kind == DefinitionKind::Volume) {
+            let message = "agents cannot define volumes, only callers can".to_owned();
+            self.report(&["definitions", &index.to_string()], message, Some("remove `volume`".into()));
+        }
+        let definitions = self.config.definitions.iter().flatten().map(|kind| kind.as_str().to_owned());
         let scopes = self.config.evaluation_scopes.iter().flatten().map(|scope| scope.as_str().to_owned());
-        let scopes: BTreeSet<String> = scopes.collect();
         let channels = self.config.channels.clone().unwrap_or_default();
+        let once = |names: BTreeSet<String>| names.into_iter().collect::<Vec<_>>();
         let gates = [
-            (EVALUATION_SCOPES, scopes.into_iter().collect()),
+            (definitions::GATE, once(definitions.collect())),
+            (EVALUATION_SCOPES, once(scopes.collect())),
             (PUBLISH_GATE, channels.publish),
             (SUBSCRIBE_GATE, channels.subscribe),
         ];
-        let gates = gates.into_iter().filter(|(_, names): &(&str, Vec<String>)| !names.is_empty());
-        gates.map(|(gate, names)| (gate.to_owned(), names)).collect()
+        let filled = gates.into_iter().filter(|(_, allowed)| !allowed.is_empty());
+        filled.map(|(gate, allowed)| (gate.to_owned(), allowed)).collect()
     }
 
     fn volumes(&mut self) -> Vec<String> {

@@ -20,6 +20,7 @@ use serde_json::{Value, json};
 
 use crate::{
     channels::{Channels, PUBLISH_GATE, SUBSCRIBE_GATE},
+    definitions,
     evaluations::{EVALUATION_SCOPES, EvaluationScope, Evaluations, Of},
     hint::did_you_mean,
     store_tools::StoreTool,
@@ -133,6 +134,7 @@ impl Context {
         let (view, accepted) = self.load(&context.run).await?;
         Ok(json!({
             "agent": view.agent,
+            "version": context.definition.version,
             "description": context.definition.description,
             "run_id": view.run,
             "agent_id": view.agent_id,
@@ -193,6 +195,7 @@ impl Context {
                 "subscribe": definition.gate(SUBSCRIBE_GATE),
             },
             "evaluation_scopes": definition.gate(EVALUATION_SCOPES),
+            "definitions": definition.gate(definitions::GATE),
             "narrowed_by_request": {
                 "tools": accepted.narrowed_tools.is_some(),
                 "hosts": accepted.narrowed_hosts.is_some(),

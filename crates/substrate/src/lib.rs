@@ -10,11 +10,13 @@ pub mod artifacts;
 mod catalog;
 pub mod channels;
 mod context;
+pub mod definitions;
 pub mod evaluations;
 pub mod excerpt;
 mod hint;
 mod lint;
 pub mod memory;
+mod operator;
 mod problem;
 mod skills;
 mod store_tools;
@@ -25,8 +27,12 @@ pub use agents::{AgentConfig, Budget, ChannelGates, ModelChoice};
 pub use catalog::{Catalog, Inputs, PROMPT_FILE_LIMIT};
 pub use hint::did_you_mean;
 pub use lint::{Finding, Weight, agent as lint};
+pub use operator::OperatorConfig;
 pub use problem::Problem;
-pub use skills::{SKILL_FILE, SKILL_FILE_LIMIT, SKILL_LIMIT, Skill, SkillTable, SkillTool, SkillsConfig, frontmatter};
+pub use skills::{
+    Commands, SKILL_FILE, SKILL_FILE_LIMIT, SKILL_LIMIT, Skill, SkillSource, SkillTable, SkillTool, Skills,
+    SkillsConfig, frontmatter,
+};
 pub use store_tools::{STORE_TOOLS, StoreParts, StoreTool};
 pub use tiers::{Candidate, Tier, Tiers, UserTier, tiers_schema};
-pub use volumes::{Protect, VolumeConfig, VolumeMode, VolumeTable};
+pub use volumes::{Protect, VolumeConfig, VolumeMode, VolumeParent, VolumeTable};

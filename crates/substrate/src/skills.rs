@@ -3,6 +3,7 @@
 //! The binary reads the folders at start and parses their frontmatter; this table answers which skills there are and opens
 //! their files through the folder's directory handle, so that no link leads out.
 
+mod stored;
 mod tool;
 
 use std::{
@@ -13,7 +14,7 @@ use std::{
     sync::Arc,
 };
 
-use drawloom_contract::definition::matches;
+use drawloom_contract::{definition::matches, ids::Tenant};
 use rustix::{
     fs::{FileType, Mode, OFlags, ResolveFlags, fstat, openat2},
     io::Errno,
@@ -21,7 +22,9 @@ use rustix::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use tool::SkillTool;
+pub use stored::SkillSource;
+pub(crate) use stored::{STORED_FILES_LIMIT, StoredSkill, problems as source_problems};
+pub use tool::{Commands, SkillTool};
 
 /// The file of a skill's folder that holds its name, description and instructions.
 pub const SKILL_FILE: &str = "SKILL.md";
@@ -139,6 +142,50 @@ fn list(folder: &Path, below: &Path, found: &mut Vec<String>, cut: &mut bool) {
 #[derive(Debug, Clone, Default)]
 pub struct SkillTable {
     skills: BTreeMap<String, Skill>,
+    /// Those that were defined at runtime; none has a name of the others.
+    stored: BTreeMap<String, Arc<StoredSkill>>,
+}
+
+/// The skills of a tenant.
+pub trait Skills: Send + Sync {
+    fn table(&self, tenant: &Tenant) -> Arc<SkillTable>;
+}
+
+/// A skill of either kind.
+pub(crate) enum Found<'a> {
+    Folder(&'a Skill),
+    Stored(&'a StoredSkill),
+}
+
+impl Found<'_> {
+    pub(crate) fn instructions(&self) -> Result<String, String> {
+        match self {
+            Self::Folder(skill) => skill.instructions(),
+            Self::Stored(skill) => Ok(skill.source.instructions.trim().to_owned()),
+        }
+    }
+
+    fn read(&self, file: &str) -> Result<String, String> {
+        match self {
+            Self::Folder(skill) => skill.read(file),
+            Self::Stored(skill) => skill.read(file),
+        }
+    }
+
+    fn files(&self) -> (Vec<String>, bool) {
+        match self {
+            Self::Folder(skill) => skill.files(),
+            Self::Stored(skill) => (skill.source.files.keys().cloned().collect(), false),
+        }
+    }
+
+    /// The folder that commands see; a stored skill has none.
+    fn folder(&self) -> Option<&Path> {
+        match self {
+            Self::Folder(skill) => Some(&skill.folder),
+            Self::Stored(_) => None,
+        }
+    }
 }
 
 impl SkillTable {
@@ -165,13 +212,26 @@ impl SkillTable {
 
     /// The names of all skills.
     pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.skills.keys().map(String::as_str)
+        self.skills.keys().chain(self.stored.keys()).map(String::as_str)
+    }
+
+    pub(crate) fn look(&self, name: &str) -> Option<Found<'_>> {
+        let stored = || self.stored.get(name).map(|skill| Found::Stored(skill));
+        self.skills.get(name).map(Found::Folder).or_else(stored)
+    }
+
+    /// The same skills with those of the store beside them. A name that a folder has stays that of the folder.
+    pub(crate) fn with_stored(&self, stored: impl IntoIterator<Item = Arc<StoredSkill>>) -> Self {
+        let stored = stored.into_iter().filter(|skill| !self.skills.contains_key(&skill.name));
+        Self { skills: self.skills.clone(), stored: stored.map(|skill| (skill.name.clone(), skill)).collect() }
     }
 
     /// Names and descriptions of the skills that one of the patterns means.
     pub(crate) fn allowed(&self, patterns: &[String]) -> BTreeMap<String, String> {
-        let meant = self.skills.values().filter(|skill| patterns.iter().any(|pattern| matches(pattern, &skill.name)));
-        meant.map(|skill| (skill.name.clone(), skill.description.clone())).collect()
+        let folders = self.skills.values().map(|skill| (&skill.name, &skill.description));
+        let stored = self.stored.values().map(|skill| (&skill.name, &skill.source.description));
+        let meant = folders.chain(stored).filter(|(name, _)| patterns.iter().any(|pattern| matches(pattern, name)));
+        meant.map(|(name, description)| (name.clone(), description.clone())).collect()
     }
 }
 

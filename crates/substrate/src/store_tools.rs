@@ -9,6 +9,7 @@ use crate::{
     artifacts::{self, Artifacts},
     channels::{self, Channels},
     context,
+    definitions::{self, RuntimeDefinitions},
     evaluations::{self, Evaluations},
     memory::{self, Memory},
 };
@@ -16,6 +17,7 @@ use crate::{
 /// What these tools are made of.
 pub struct StoreParts {
     pub memory: Arc<Memory>,
+    pub definitions: Arc<RuntimeDefinitions>,
     pub artifacts: Artifacts,
     pub evaluations: Arc<Evaluations>,
     pub channels: Arc<Channels>,
@@ -34,4 +36,4 @@ pub struct StoreTool {
 
 /// Every tool that needs the store.
 pub static STORE_TOOLS: &[StoreTool] =
-    &[memory::TOOL, artifacts::TOOL, channels::TOOL, evaluations::TOOL, context::TOOL];
+    &[memory::TOOL, artifacts::TOOL, channels::TOOL, evaluations::TOOL, context::TOOL, definitions::TOOL];

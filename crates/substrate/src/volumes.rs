@@ -3,6 +3,7 @@
 //! Everything here is about names. Links are no concern of this table: tools open what it locates through the volume's
 //! directory handle, which no link leads out of.
 
+mod below;
 mod guarded;
 
 use std::{
@@ -17,11 +18,13 @@ use serde::{Deserialize, Serialize};
 
 use drawloom_contract::{
     definition::Definition,
+    ids::Tenant,
     suggest::closest,
     tool::{Guarded, Mode, Place, ToolError, Volumes},
 };
 
-pub use self::guarded::Protect;
+pub(crate) use self::below::Parents;
+pub use self::{below::VolumeParent, guarded::Protect};
 use crate::problem::Problem;
 
 /// Access to a volume.
@@ -51,8 +54,8 @@ pub struct VolumeConfig {
 }
 
 /// A volume, open.
-#[derive(Debug)]
-struct Volume {
+#[derive(Debug, Clone)]
+pub(crate) struct Volume {
     root: Arc<File>,
     mode: Mode,
     /// Whether the config does not say the mode.
@@ -63,10 +66,14 @@ struct Volume {
 }
 
 /// Every volume, open. It answers for any definition; the definition's gate decides.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub struct VolumeTable {
-    volumes: BTreeMap<String, Volume>,
+    volumes: BTreeMap<String, Arc<Volume>>,
     default: Option<String>,
+    /// What agents may not change in any volume.
+    protected: Arc<[guarded::Protected]>,
+    /// Folders that no volume may be inside of when agents can write it.
+    protected_folders: Arc<[PathBuf]>,
 }
 
 impl VolumeTable {
@@ -82,7 +89,7 @@ impl VolumeTable {
         let mut problems = Vec::new();
         for (name, volume) in config {
             match open_volume(volume) {
-                Ok(open) => drop(table.volumes.insert(name.clone(), open)),
+                Ok(open) => drop(table.volumes.insert(name.clone(), Arc::new(open))),
                 Err(message) => problems.push(
                     Problem::new(["volumes", name, "path"], message)
                         .with_hint("create the directory; a relative path starts at the config file"),
@@ -107,22 +114,33 @@ impl VolumeTable {
     /// directory does not exist is left out: there is nothing to protect. Answers what cannot be protected: volumes inside such a
     /// folder that agents may write.
     pub fn guard(&mut self, protect: Protect<'_>) -> std::io::Result<Vec<Problem>> {
-        let found = guarded::find(protect)?;
+        self.protected = guarded::find(protect)?.into();
+        self.protected_folders = protect.folders.into();
         let mut problems = Vec::new();
-        for (name, volume) in &mut self.volumes {
-            volume.guarded = guarded::seen_from(&volume.root, &found)?;
-            let path = volume.spellings.last().map_or(Path::new("/"), |path| path);
-            for folder in protect.folders.iter().filter(|folder| volume.mode == Mode::ReadWrite && folder.is_dir()) {
-                if guarded::contains(&File::open(folder)?, path)? {
-                    let message = format!(
-                        "volume {name} is inside {}, from which the server reads agents or skills; agents must not \
-                         change it",
-                        folder.display()
-                    );
-                    problems.push(Problem::new(["volumes", name, "mode"], message).with_hint("set `mode: ro`"));
-                }
+        for name in self.volumes.keys().cloned().collect::<Vec<_>>() {
+            problems.extend(self.guard_one(&name)?);
+        }
+        Ok(problems)
+    }
+
+    /// Protects the same files in one volume.
+    fn guard_one(&mut self, name: &str) -> std::io::Result<Vec<Problem>> {
+        let Some(volume) = self.volumes.get(name) else { return Ok(Vec::new()) };
+        let guarded = guarded::seen_from(&volume.root, &self.protected)?;
+        let path = volume.spellings.last().map_or(Path::new("/"), |path| path);
+        let mut problems = Vec::new();
+        for folder in self.protected_folders.iter().filter(|folder| volume.mode == Mode::ReadWrite && folder.is_dir()) {
+            if guarded::contains(&File::open(folder)?, path)? {
+                let message = format!(
+                    "volume {name} is inside {}, from which the server reads agents or skills; agents must not \
+                     change it",
+                    folder.display()
+                );
+                problems.push(Problem::new(["volumes", name, "mode"], message).with_hint("set `mode: ro`"));
             }
         }
+        let volume = Arc::new(Volume { guarded, ..Volume::clone(volume) });
+        self.volumes.insert(name.to_owned(), volume);
         Ok(problems)
     }
 
@@ -182,7 +200,7 @@ impl VolumeTable {
     /// Volumes that exist and that the gate allows.
     fn allowed<'a>(&'a self, definition: &'a Definition) -> impl Iterator<Item = (&'a str, &'a Volume)> {
         let names = definition.volumes.iter().map(String::as_str);
-        names.filter_map(|name| self.volumes.get_key_value(name)).map(|(name, volume)| (name.as_str(), volume))
+        names.filter_map(|name| self.volumes.get_key_value(name)).map(|(name, volume)| (name.as_str(), &**volume))
     }
 
     /// "allowed volumes: a (ro), b (rw)".
@@ -244,7 +262,13 @@ impl VolumeTable {
 }
 
 impl Volumes for VolumeTable {
-    fn locate(&self, definition: &Definition, volume: Option<&str>, path: &str) -> Result<Place, ToolError> {
+    fn locate(
+        &self,
+        _: &Tenant,
+        definition: &Definition,
+        volume: Option<&str>,
+        path: &str,
+    ) -> Result<Place, ToolError> {
         if path.contains('\0') {
             return Err(ToolError::Invalid("the path contains a NUL byte".into()));
         }

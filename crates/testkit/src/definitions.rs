@@ -29,6 +29,7 @@ pub fn definition(name: &str, provider: &str, model: &str) -> Definition {
         hosts: Vec::new(),
         memory_scopes: Vec::new(),
         gates: BTreeMap::new(),
+        version: None,
         skills: BTreeMap::new(),
         choices: BTreeMap::new(),
     }

@@ -194,7 +194,7 @@ impl Bash {
     }
 
     fn command(&self, context: &ToolContext, input: &Input, seconds: u32) -> Result<Command, ToolError> {
-        let place = context.volumes.locate(&context.definition, input.volume.as_deref(), ".")?;
+        let place = context.volumes.locate(&context.run.tenant, &context.definition, input.volume.as_deref(), ".")?;
         let readable = self.readable(context);
         let guarded = self.guarded(&place, &readable)?;
         Ok(Command {

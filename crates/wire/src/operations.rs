@@ -63,6 +63,17 @@ macro_rules! operations {
             agents {
                 list_agents::ListAgents,
             }
+            definitions {
+                create_definition::CreateDefinition,
+                fork_definition::ForkDefinition,
+                promote_definition::PromoteDefinition,
+                retire_definition::RetireDefinition,
+                get_definition::GetDefinition,
+                list_definitions::ListDefinitions,
+                diff_definitions::DiffDefinitions,
+                verify_definition::VerifyDefinition,
+                agentdef::AgentDef,
+            }
             models {
                 list_models::ListModels,
             }

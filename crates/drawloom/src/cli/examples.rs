@@ -299,6 +299,64 @@ Examples:
   drawloom evaluations stats --def reviewer    show its current definition only",
     ),
     (
+        "drawloom defs ls",
+        "\
+Examples:
+  drawloom defs ls                list what is defined
+  drawloom defs ls writer         list the versions of an agent
+  drawloom defs ls --kind skill   list skills",
+    ),
+    (
+        "drawloom defs show",
+        "\
+Examples:
+  drawloom defs show writer     show the active version
+  drawloom defs show writer@2   show another version",
+    ),
+    (
+        "drawloom defs create",
+        "\
+Examples:
+  drawloom defs create writer writer.yaml                define an agent
+  drawloom defs create style style.yaml --kind skill     define a skill
+  drawloom defs create writer writer.yaml --no-promote   do not use it for new runs yet",
+    ),
+    (
+        "drawloom defs fork",
+        "\
+Examples:
+  drawloom defs fork writer --set max_iterations=8 --promote   change a field and use it
+  drawloom defs fork writer --name writer-short                start another agent from it",
+    ),
+    (
+        "drawloom defs diff",
+        "\
+Examples:
+  drawloom defs diff writer@1 writer@2   compare two versions
+  drawloom defs diff writer@1 writer     compare with the active version",
+    ),
+    (
+        "drawloom defs promote",
+        "\
+Examples:
+  drawloom defs promote writer@2                use version 2 for new runs
+  drawloom defs promote style@1 --kind skill    use an older version of a skill",
+    ),
+    (
+        "drawloom defs retire",
+        "\
+Examples:
+  drawloom defs retire writer@1          take version 1 out of use
+  drawloom defs retire writer@1 --undo   take that back",
+    ),
+    (
+        "drawloom defs verify",
+        "\
+Examples:
+  drawloom defs verify writer writer.yaml   check a file before you create it
+  drawloom defs verify writer               check the active version with today's config",
+    ),
+    (
         "drawloom replay",
         "\
 Examples:

@@ -1,6 +1,7 @@
 //! `drawloom doctor`: what is wrong here, and what to do about it.
 
 mod checks;
+mod definitions;
 mod machine;
 mod outside;
 

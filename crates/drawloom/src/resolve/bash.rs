@@ -9,6 +9,8 @@ use drawloom_contract::{
 use drawloom_substrate::{Catalog, Finding, Weight};
 use drawloom_tools::BashNetwork;
 
+use crate::config::Config;
+
 /// The agents that list the tool Bash.
 fn agents(catalog: &Catalog) -> impl Iterator<Item = Arc<Definition>> {
     let all = catalog.list(&Tenant::default_tenant());
@@ -20,11 +22,16 @@ fn reaches_all(agent: &Definition) -> bool {
 }
 
 /// The names of the agents whose commands reach the machine's network.
-pub(crate) fn with_network(config: &drawloom_tools::Config, catalog: &Catalog) -> Vec<String> {
-    match config.bash.enabled && config.bash.network == BashNetwork::Host {
-        true => agents(catalog).filter(|agent| reaches_all(agent)).map(|agent| agent.name.to_string()).collect(),
-        false => Vec::new(),
+pub(crate) fn with_network(config: &Config, catalog: &Catalog) -> Vec<String> {
+    let (bash, grant) = (&config.tools.bash, &config.definitions.grant);
+    if !bash.enabled || bash.network != BashNetwork::Host {
+        return Vec::new();
     }
+    let is_granted =
+        grant.tools.iter().any(|pattern| matches(pattern, "Bash")) && grant.hosts.iter().any(|host| host == "*");
+    let runtime = is_granted.then(|| "those that callers define (definitions.grant)".to_owned());
+    let named = agents(catalog).filter(|agent| reaches_all(agent)).map(|agent| agent.name.to_string());
+    named.chain(runtime).collect()
 }
 
 /// Agents whose `hosts` do not mean for Bash what they seem to mean.

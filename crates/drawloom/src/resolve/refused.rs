@@ -43,7 +43,13 @@ pub(super) fn addresses(config: &Config) -> Vec<Problem> {
     for (index, source) in config.sources.iter().enumerate() {
         check(&["sources", &index.to_string(), "grant", "hosts"], &source.grant.hosts, Ports::None);
     }
+    check(&["definitions", "grant", "hosts"], &config.definitions.grant.hosts, Ports::None);
     problems
+}
+
+/// Why no host of an agent can ever match, and what to write.
+pub(crate) fn bad_agent_host(entry: &str) -> Option<(String, String)> {
+    bad_host(entry, Ports::None)
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use std::{
 
 use drawloom_contract::{definition::matches, ids::Digest};
 use drawloom_models::{ProviderConfig, usual_address};
-use drawloom_substrate::{AgentConfig, VolumeMode};
+use drawloom_substrate::{AgentConfig, VolumeMode, definitions::Grant};
 use drawloom_tools::{BashNetwork, McpServerConfig};
 
 use crate::{
@@ -39,6 +39,7 @@ impl Powers {
             lines.extend(words.outside(name, server));
         }
         lines.extend(words.volumes(config));
+        lines.extend(words.definitions(config));
         lines.extend(words.prompts(config));
         lines.extend(words.folders(config));
         lines.extend(words.commands(config));
@@ -142,6 +143,27 @@ impl Words {
             };
             Some(format!("{what} files in {} (volumes.{})", self.path(path), self.text(name)))
         })
+    }
+
+    /// What agents that are defined at runtime may use beside the server's own store.
+    fn definitions(&self, config: &Config) -> Vec<String> {
+        let (usual, granted) = (Grant::default(), &config.definitions.grant);
+        let list = |names: &[String]| names.iter().map(|name| self.text(name)).collect::<Vec<_>>().join(", ");
+        let mut lines = Vec::new();
+        let tools: Vec<String> = granted.tools.iter().filter(|tool| !usual.tools.contains(tool)).cloned().collect();
+        let grants =
+            [("tools", &tools), ("volumes", &granted.volumes), ("hosts", &granted.hosts), ("agents", &granted.agents)];
+        for (key, names) in grants.into_iter().filter(|(_, names)| !names.is_empty()) {
+            lines.push(format!("lets agents that callers define use {key}: {} (definitions.grant.{key})", list(names)));
+        }
+        for parent in &config.definitions.volumes_under {
+            let what = if parent.mode == Some(VolumeMode::Rw) { "change" } else { "read" };
+            let path = self.path(Path::new(&parent.path));
+            lines.push(format!(
+                "lets callers define volumes in which agents {what} files of {path} (definitions.volumes_under)"
+            ));
+        }
+        lines
     }
 
     /// Prompts that are read from files outside the config's folder: their text goes to the providers.

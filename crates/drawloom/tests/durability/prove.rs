@@ -4,6 +4,7 @@
 //! upgrades begin with.
 
 mod channels;
+mod definitions;
 mod memory;
 mod soak;
 mod storm;

@@ -10,6 +10,7 @@ mod channels;
 mod config;
 mod context;
 mod ctrl_c;
+mod defs;
 mod demo;
 mod docs;
 mod doctor;

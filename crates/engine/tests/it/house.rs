@@ -132,12 +132,16 @@ impl Definitions for Agents {
     fn list(&self, _: &Tenant) -> Vec<Arc<Definition>> {
         self.0.values().cloned().collect()
     }
+
+    fn unusable(&self, _: &Tenant, _: &AgentName) -> Option<String> {
+        None
+    }
 }
 
 struct NoVolumes;
 
 impl Volumes for NoVolumes {
-    fn locate(&self, _: &Definition, _: Option<&str>, path: &str) -> Result<Place, ToolError> {
+    fn locate(&self, _: &Tenant, _: &Definition, _: Option<&str>, path: &str) -> Result<Place, ToolError> {
         Err(ToolError::Denied(format!("{path}: there are no volumes")))
     }
 }

@@ -314,6 +314,10 @@ impl Definitions for Fake {
             ..drawloom_testkit::definition("quick", "script", "m")
         })]
     }
+
+    fn unusable(&self, _: &Tenant, _: &AgentName) -> Option<String> {
+        None
+    }
 }
 
 mod conformance {

@@ -44,6 +44,16 @@ fn input(name: &str, run: RunId, batch: &Value) -> Value {
         "create_channel" => json!({"name": "made"}),
         "update_channel" | "delete_channel" => json!({"name": "made"}),
         "purge_channel" => json!({"name": "jobs"}),
+        "create_definition" => {
+            let source = json!({"description": "d", "instructions": "i"});
+            json!({"kind": "skill", "name": "style", "source": source})
+        }
+        "fork_definition" => json!({"kind": "skill", "from": "style", "name": "style-2"}),
+        "promote_definition" | "retire_definition" | "get_definition" | "verify_definition" => {
+            json!({"kind": "skill", "name": "style", "version": 1})
+        }
+        "diff_definitions" => json!({"kind": "skill", "from": "style@1", "to": "style-2@1"}),
+        "agentdef" => json!({"op": "verify", "name": "a", "overlay": {}}),
         _ => json!({}),
     }
 }

@@ -9,6 +9,7 @@ use std::{
 use async_trait::async_trait;
 use drawloom_contract::{
     caller::Scope,
+    definition::DefinitionKind,
     failure::{Failure, FailureKind},
     ids::RunKey,
     journal::StoreError,
@@ -26,7 +27,9 @@ use drawloom_server::{
     serve,
 };
 use drawloom_substrate::{
+    OperatorConfig,
     channels::{Backlog, CallTimes, ChannelParts, Channels, LogState, LogsAsked},
+    definitions::{DefinitionsConfig, Layers, RuntimeDefinitions, RuntimeParts, SourceCheck, SourceProblem},
     evaluations::{EvaluationParts, Evaluations, WithoutVersions},
     memory::{Memory, MemoryConfig, MemoryParts, Search, Terms},
 };
@@ -331,6 +334,13 @@ impl Setup {
                 entropy: Arc::new(Zeros),
                 redactor: redactor.clone(),
             }),
+            runtime: RuntimeDefinitions::new(RuntimeParts {
+                layers: Layers::new(OperatorConfig::default(), Arc::default(), DefinitionsConfig::default()).0,
+                values: memory.clone(),
+                check: Arc::new(NoCheck),
+                clock: clock.clone(),
+                redactor: redactor.clone(),
+            }),
             runs: Arc::new(fake.clone()),
             definitions: Arc::new(fake),
             clock,
@@ -346,6 +356,15 @@ impl Setup {
             auth: Auth::new(address, &shared, principals).expect("it is on loopback"),
             limits: self.limits,
         })
+    }
+}
+
+/// Lets every source through: its form is the binary's concern.
+struct NoCheck;
+
+impl SourceCheck for NoCheck {
+    fn check(&self, _: DefinitionKind, _: &mut Value) -> Vec<SourceProblem> {
+        Vec::new()
     }
 }
 

@@ -33,6 +33,10 @@ async fn routes(server: &Server) -> Vec<Route> {
     let path = format!("/v1/runs/{run}/evaluations");
     let evaluated = server.send(Method::Post, &path, &[ANN], Some(br#"{"score": 0.5, "tag": "walk"}"#)).await;
     let evaluation = evaluated.body["eval_id"].as_str().expect("an evaluation").to_owned();
+    let source = json!({"description": "How to note.", "instructions": "Note it."});
+    let skill = json!({"kind": "skill", "name": "notes/one.md", "source": source}).to_string();
+    let answer = server.send(Method::Post, "/v1/definitions", &[ANN], Some(skill.as_bytes())).await;
+    assert_eq!(answer.status, 200, "{}", answer.body);
     let mut routes = Vec::new();
     for served in server.app.operations().iter() {
         let entry = served.entry();
@@ -46,6 +50,7 @@ async fn routes(server: &Server) -> Vec<Route> {
                 .replace("{batch_id}", &batch)
                 .replace("{scope}", "user")
                 .replace("{eval_id}", &evaluation)
+                .replace("{kind}", "skill")
                 .replace("{key...}", "notes/one")
                 .replace("{name...}", "notes/one.md")
                 .replace("{channel}", "jobs")
@@ -145,7 +150,8 @@ async fn another_subjects_things_are_not_there_and_a_token_that_reads_all_sees_t
     let routes = routes(&server).await;
     let run = server.fake.run_ids()[0].to_string();
     for route in routes {
-        let names_a_thing = route.names_a_thing();
+        // Definitions belong to the whole tenant.
+        let names_a_thing = route.names_a_thing() && route.route.parameters().all(|name| name != "kind");
         let his = route.send(&server, "bob-token", "", route.body()).await;
         let seen = route.send(&server, "auditor-token", "", route.body()).await;
         assert!(!his.body.to_string().contains(&run), "{}: {}", route.name(), his.body);
@@ -223,7 +229,10 @@ async fn bad_ids_and_wrong_types_are_refused() {
             assert_eq!((&problem["path"], &problem["code"]), (&json!(name), &json!("bad_form")), "{}", answer.body);
         }
         // Any text can be searched for or be a key of a request, and any JSON be a value.
-        let any = |field: &&String| !["grep", "query", "search", "value", "idempotency_key"].contains(&field.as_str());
+        let any = |field: &&String| {
+            !["grep", "query", "search", "value", "source", "changes", "overlay", "idempotency_key"]
+                .contains(&field.as_str())
+        };
         for field in route.fields.iter().filter(any) {
             let (query, body) = match route.route.has_body() {
                 false => (format!("?{field}=%00%00"), String::new()),

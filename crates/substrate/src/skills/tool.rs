@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use drawloom_contract::{
     definition::matches,
     gate::Gate,
+    ids::Tenant,
     tool::{Gates, Repeat, Step, Tool, ToolCard, ToolContext, ToolError},
 };
 use schemars::JsonSchema;
@@ -14,20 +15,29 @@ use serde_json::{Value, json};
 
 use crate::hint::did_you_mean;
 
-use super::{Skill, SkillTable};
+use super::{Found, SkillTable, Skills};
 
 /// Most characters of a description that a model is told.
 const MOST_DESCRIPTION: usize = 1024;
 
 /// The tool `Skill`.
 pub struct SkillTool {
-    skills: Arc<SkillTable>,
+    skills: Arc<dyn Skills>,
     commands: Commands,
+}
+
+/// The same skills for every tenant.
+struct Fixed(Arc<SkillTable>);
+
+impl Skills for Fixed {
+    fn table(&self, _: &Tenant) -> Arc<SkillTable> {
+        self.0.clone()
+    }
 }
 
 /// Whether agents with the tool `Bash` can read the folders of their skills.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Commands {
+pub enum Commands {
     On,
     Off,
 }
@@ -38,14 +48,19 @@ impl SkillTool {
     pub const GATE: Gate =
         Gate::new("skills", "skills: [NAME]", "load skills", |gates| gates.definition.skills.is_empty());
 
-    /// For agents whose commands do not see the folders.
-    pub fn new(skills: Arc<SkillTable>) -> Self {
-        Self { skills, commands: Commands::Off }
+    /// For the skills of each tenant. Commands that are on see the folders of skills, read-only and under their own paths.
+    pub fn over(skills: Arc<dyn Skills>, commands: Commands) -> Self {
+        Self { skills, commands }
     }
 
-    /// For agents whose commands see the folders of their skills, read-only and under their own paths.
+    /// For agents whose commands do not see the folders.
+    pub fn new(skills: Arc<SkillTable>) -> Self {
+        Self::over(Arc::new(Fixed(skills)), Commands::Off)
+    }
+
+    /// For agents whose commands see the folders of their skills.
     pub fn with_commands(skills: Arc<SkillTable>) -> Self {
-        Self { skills, commands: Commands::On }
+        Self::over(Arc::new(Fixed(skills)), Commands::On)
     }
 }
 
@@ -97,13 +112,14 @@ impl Tool for SkillTool {
                 context.definition.name
             )));
         }
-        let Some(skill) = self.skills.find(&name) else {
+        let table = self.skills.table(&context.run.tenant);
+        let Some(skill) = table.look(&name) else {
             return Err(ToolError::Failed(format!(
-                "skill {name:?} is no longer in any directory of `skills.directories`"
+                "skill {name:?} is no longer in any directory of `skills.directories`, and no active definition has it"
             )));
         };
         let text = match file {
-            None => skill.instructions().map(|text| self.with_files(context, skill, text)),
+            None => skill.instructions().map(|text| self.with_files(context, &skill, text)),
             Some(file) => skill.read(&file),
         };
         text.map(Step::done).map_err(ToolError::Failed)
@@ -112,7 +128,7 @@ impl Tool for SkillTool {
 
 impl SkillTool {
     /// The instructions, and what belongs to them.
-    fn with_files(&self, context: &ToolContext, skill: &Skill, mut text: String) -> String {
+    fn with_files(&self, context: &ToolContext, skill: &Found<'_>, mut text: String) -> String {
         let (files, cut) = skill.files();
         if !files.is_empty() {
             let more = if cut { ", and more" } else { "" };
@@ -120,8 +136,14 @@ impl SkillTool {
         }
         let runs_commands = context.definition.tools.iter().any(|pattern| matches(pattern, "Bash"));
         if runs_commands && self.commands == Commands::On {
-            let folder = skill.folder.display();
-            text.push_str(&format!("\n\n[Bash can read and run these files, but not change them, in {folder}]"));
+            text.push_str(&match skill.folder() {
+                Some(folder) => {
+                    let folder = folder.display();
+                    format!("\n\n[Bash can read and run these files, but not change them, in {folder}]")
+                }
+                None if files.is_empty() => String::new(),
+                None => "\n\n[this skill was defined at runtime: Bash cannot see its files]".into(),
+            });
         }
         text
     }

@@ -19,6 +19,7 @@ const ENVIRONMENT_FILE: &str = ".env";
 const MOST_LINKS: usize = 40;
 
 /// A protected name: a file, or a link on the way to it.
+#[derive(Debug)]
 pub(super) struct Protected {
     /// Absolute and without links.
     directory: PathBuf,

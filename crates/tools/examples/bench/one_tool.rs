@@ -21,7 +21,7 @@ struct Volume {
 }
 
 impl Volumes for Volume {
-    fn locate(&self, _: &Definition, _: Option<&str>, path: &str) -> Result<Place, ToolError> {
+    fn locate(&self, _: &Tenant, _: &Definition, _: Option<&str>, path: &str) -> Result<Place, ToolError> {
         let path = Path::new(path).components().filter(|part| part.as_os_str() != ".").collect();
         Ok(Place { volume: "bench".into(), root: self.root.clone(), mode: self.mode, guarded: Arc::default(), path })
     }

@@ -40,7 +40,7 @@ struct Open {
 }
 
 impl Volumes for Open {
-    fn locate(&self, _: &Definition, _: Option<&str>, path: &str) -> Result<Place, ToolError> {
+    fn locate(&self, _: &Tenant, _: &Definition, _: Option<&str>, path: &str) -> Result<Place, ToolError> {
         let path = Path::new(path);
         let inside = path.strip_prefix(&self.path).unwrap_or(path);
         let inside = if inside == Path::new(".") { Path::new("") } else { inside };

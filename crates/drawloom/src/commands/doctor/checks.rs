@@ -31,7 +31,7 @@ use crate::{
     trust::{self, Asking, Origin},
 };
 
-use super::{Report, Verdict, machine, outside};
+use super::{Report, Verdict, definitions, machine, outside};
 
 /// A provider that has not answered by then does not work.
 const KEY_TIMEOUT: Duration = Duration::from_secs(20);
@@ -55,6 +55,9 @@ pub(super) async fn all(session: &Session, report: &mut Report, with_keys: bool)
             }
             Err(data_dir::Error::InUse { server: Some(found), .. }) => served(report, &project.data, &found).await,
             Err(error) => report.fail("data directory", &error.into()),
+        }
+        if let Some(resolved) = &resolved {
+            definitions::check(report, resolved, project.data.path()).await;
         }
     }
     let place = project.map(|project| project.data.path().to_owned()).or_else(environment::default_data_dir);
@@ -256,7 +259,7 @@ fn tokens(report: &mut Report, loaded: &Loaded, resolved: Option<&Resolved>) {
     let is_set = |name: &str| loaded.variable(name).is_some();
     let loopback = config::listen_address(&config.listen).is_none_or(|address| address.ip().is_loopback());
     let has_principals = !config.principals.is_empty();
-    let reaching = resolved.map(|resolved| bash::with_network(&config.tools, &resolved.catalog)).unwrap_or_default();
+    let reaching = resolved.map(|resolved| bash::with_network(config, &resolved.catalog)).unwrap_or_default();
     let set = || Some(format!("set {name} to a long random text, such as the output of `openssl rand -hex 32`"));
     match set_in(loaded, name) {
         Some(set) => report.ok("token", format!("{set} and required from clients")),

@@ -1,0 +1,203 @@
+//! Definitions made at runtime, as callers, agents and commands use them: real processes, one store.
+
+use serde_json::{Value, json};
+
+use crate::support::Home;
+
+/// A scripted model, an agent that may define others, and one that may spawn all.
+const CONFIG: &str = r#"
+listen: 127.0.0.1:0
+providers:
+  script:
+    driver: script
+    options:
+      rules:
+        - when: { agent: maker, turn: 1 }
+          calls:
+            - { tool: AgentDef, input: { op: create, name: "made/one", source: { description: Made., system_prompt: Mine., tools: [Memory], memory_scopes: [agent] } } }
+            - { tool: AgentDef, input: { op: create, name: "made/two", source: { tools: [Bash, Context], hosts: ["*"] } } }
+            - { tool: AgentDef, input: { op: create, name: "maker", source: { tools: [] } } }
+            - { tool: AgentDef, input: { op: verify, name: "made/one" } }
+        - { when: { agent: lead, turn: 1 }, calls: [{ tool: Agent, input: { agent: "{{prompt}}", prompt: "from lead" } }] }
+        - { when: { agent: lead }, text: "{{last}}" }
+        - { when: { agent: maker }, text: "{{last}}" }
+        - { text: "said {{prompt}}" }
+defaults: { provider: script, model: test }
+agents:
+  maker: { description: Makes., tools: [AgentDef, Memory], agents: ["made/*"], hosts: [], volumes: [], memory_scopes: [agent], definitions: [agent, skill] }
+  lead: { description: Leads., tools: [Agent], agents: ["*"], hosts: [], volumes: [] }
+"#;
+
+fn home() -> Home {
+    let home = Home::new();
+    home.write("drawloom.yaml", CONFIG);
+    home
+}
+
+const WRITER: &str =
+    "description: Writes.\nsystem_prompt: |\n  Write.\n  Briefly.\ntools: [Memory]\nmemory_scopes: [user]\n";
+
+#[test]
+fn a_definition_is_created_used_changed_compared_and_retired_by_commands() {
+    let home = home();
+    home.write("writer.yaml", WRITER);
+    let made = home.run(&["defs", "create", "writer", "writer.yaml"]).exits(0);
+    assert_eq!(made.stdout, "writer@1: active: new runs use it\n");
+    assert!(home.run(&["run", "writer", "one"]).exits(0).stdout.contains("said one"));
+    assert!(
+        home.run(&["run", "lead", "writer"]).exits(0).stdout.contains("said from lead"),
+        "a config agent spawns it"
+    );
+    assert!(home.run(&["agents", "list"]).exits(0).stdout.contains("writer"));
+    let forked =
+        home.run(&["defs", "fork", "writer", "--set", "max_iterations=3", "--set", "system_prompt=Short.", "--json"]);
+    let forked = forked.exits(0).json();
+    assert_eq!(
+        (&forked["def_id"], &forked["parent"], &forked["active"]),
+        (&json!("writer@2"), &json!("writer@1"), &json!(false))
+    );
+    let diff = home.run(&["defs", "diff", "writer@1", "writer@2"]).exits(0).stdout;
+    assert!(diff.contains("-  Briefly.") && diff.contains("+max_iterations: 3"), "{diff}");
+    home.run(&["defs", "promote", "writer@2"]).exits(0);
+    let listed = home.run(&["defs", "ls", "--json"]).exits(0).json();
+    let row =
+        |name: &str| listed["definitions"].as_array().expect("rows").iter().find(|row| row["name"] == name).cloned();
+    assert_eq!(row("writer").map(|row| (row["active"].clone(), row["versions"].clone())), Some((json!(2), json!(2))));
+    assert_eq!(row("lead").map(|row| row["origin"].clone()), Some(json!("config")));
+    let table = home.run(&["defs", "ls", "writer"]).exits(0).stdout;
+    assert!(table.contains("writer@1") && table.contains("active"), "{table}");
+    // After a restart, and without a server, everything is as it was.
+    home.run(&["stop"]).exits(0);
+    let shown = home.run(&["defs", "show", "writer", "--json"]).exits(0).json();
+    assert_eq!((&shown["version"], &shown["source"]["system_prompt"]), (&json!(2), &json!("Short.")));
+    assert!(home.run(&["run", "writer", "two"]).exits(0).stdout.contains("said two"));
+    let retired = home.run(&["defs", "retire", "writer"]).exits(0);
+    assert!(retired.stderr.contains("no active version"), "{retired:?}");
+    let refused = home.run(&["run", "writer", "three", "--json"]);
+    assert!(refused.code != 0 && refused.stdout.contains("agent_unusable"), "{refused:?}");
+    let again = home.run(&["defs", "promote", "writer@2", "--json"]);
+    assert!(again.code != 0 && again.stdout.contains("version_retired"), "{again:?}");
+    home.run(&["defs", "retire", "writer@2", "--undo"]).exits(0);
+    home.run(&["defs", "promote", "writer@2"]).exits(0);
+    assert!(home.run(&["run", "writer", "four"]).exits(0).stdout.contains("said four"));
+}
+
+#[test]
+fn mistakes_and_excess_are_reported_all_at_once_with_what_to_write() {
+    let home = home();
+    home.write("bad.yaml", "system_promt: x\ntools: [Memry]\nmax_iterations: 0\n");
+    let refused = home.run(&["defs", "create", "bad", "bad.yaml", "--json"]);
+    assert_ne!(refused.code, 0);
+    for part in ["invalid_definition", "did you mean system_prompt?", "max_iterations"] {
+        assert!(refused.stdout.contains(part), "{part}: {}", refused.stdout);
+    }
+    home.write("wide.yaml", "tools: [Bash, Memory]\nhosts: ['*']\nagents: [lead]\n");
+    let refused = home.run(&["defs", "create", "wide", "wide.yaml", "--json"]);
+    for part in ["definition_exceeds_maker", "tools: Bash", "hosts: *", "agents: lead", "definitions.grant.tools"] {
+        assert!(refused.stdout.contains(part), "{part}: {}", refused.stdout);
+    }
+    let verified = home.run(&["defs", "verify", "wide", "wide.yaml"]).exits(1).stdout;
+    assert!(verified.contains("denied: tools: Bash") && verified.contains("would be refused"), "{verified}");
+    assert!(!home.run(&["defs", "ls"]).exits(0).stdout.contains("wide"), "nothing was written");
+    let immutable = home.run(&["defs", "create", "lead", "wide.yaml", "--json"]);
+    assert!(immutable.stdout.contains("agent_yaml_immutable"), "{}", immutable.stdout);
+    // The gate that a tool needs is named at once.
+    home.write("gateless.yaml", "tools: [Memory]\n");
+    let made = home.run(&["defs", "create", "gateless", "gateless.yaml", "--json"]).exits(0).json();
+    assert!(made["findings"].to_string().contains("`memory_scopes` is empty"), "{made}");
+}
+
+#[test]
+fn an_agent_defines_agents_within_its_own_power() {
+    let home = home();
+    let run = home.run(&["run", "maker", "go", "--json"]).exits(0).json();
+    let run = run["run_id"].as_str().expect("a run").to_owned();
+    let events = home.run(&["runs", "tail", &run, "--json"]).exits(0).stdout;
+    for part in ["made/one@1", "definition_exceeds_maker", "tools: Bash", "agent_yaml_immutable", "current_def_id"] {
+        assert!(events.contains(part), "{part}: {events}");
+    }
+    let shown = home.run(&["defs", "show", "made/one", "--json"]).exits(0).json();
+    assert_eq!((&shown["maker"]["agent"], &shown["bounded_by"]), (&json!("maker"), &json!("maker")));
+    assert!(home.run(&["run", "made/one", "hi"]).exits(0).stdout.contains("said hi"));
+    // The operator takes memory from the maker: what it made has it no more, and a start says so.
+    home.run(&["stop"]).exits(0);
+    home.write("drawloom.yaml", &CONFIG.replace("tools: [AgentDef, Memory]", "tools: [AgentDef]"));
+    let checked = home.run(&["doctor", "--json"]);
+    assert!(
+        checked.stdout.contains("agent made/one of tenant default: tools: Memory was removed"),
+        "{}",
+        checked.stdout
+    );
+    let listed = home.run(&["agents", "list", "--json"]).exits(0).json();
+    let made = listed["agents"].as_array().expect("agents").iter().find(|agent| agent["name"] == "made/one").cloned();
+    assert_eq!(made.expect("it can run")["tools"], json!([]));
+    let shown = home.run(&["defs", "show", "made/one", "--json"]).exits(0).json();
+    assert!(shown["warnings"].to_string().contains("tools: Memory was removed"), "{shown}");
+}
+
+#[test]
+fn the_words_of_the_reference_are_answered_with_its_rows() {
+    let home = home();
+    let _server = home.serve();
+    let call = |words: &[&str]| -> Value {
+        let all: Vec<&str> = ["call", "agentdef"].into_iter().chain(words.iter().copied()).collect();
+        home.run(&all).exits(0).json()
+    };
+    let overlay = r#"overlay={"max_iterations":50,"tools":["Context","Memory"],"memory_scopes":["user"],"system_prompt":"Answer."}"#;
+    let made = call(&["op=create", "name=exp3-answerer", overlay, "description=Answers.", "idempotency_key=one"]);
+    assert_eq!(
+        (
+            &made["def_id"],
+            &made["version"],
+            &made["parent_def_id"],
+            &made["promoted"],
+            &made["bootstrapped_from_static"]
+        ),
+        (&json!("exp3-answerer@1"), &json!(1), &json!(""), &json!(true), &json!(false))
+    );
+    assert_eq!(
+        call(&["op=create", "name=exp3-answerer", overlay, "description=Answers.", "idempotency_key=one"]),
+        made
+    );
+    let forked = call(&["op=fork", "name=exp3-answerer", r#"overlay={"max_iterations":40}"#]);
+    assert_eq!((&forked["def_id"], &forked["promoted"]), (&json!("exp3-answerer@2"), &json!(false)));
+    let promoted = call(&["op=promote", "def_id=exp3-answerer@2"]);
+    assert_eq!((&promoted["name"], &promoted["promoted"]), (&json!("exp3-answerer"), &json!(true)));
+    let listed = call(&["op=list", "name=exp3-answerer"]);
+    assert_eq!((&listed["name"], listed["versions"].as_array().map(Vec::len)), (&json!("exp3-answerer"), Some(2)));
+    let got = call(&["op=get", "def_id=exp3-answerer@1"]);
+    assert_eq!(got["definition"]["max_iterations"], 50);
+    let sha = format!("content_sha256={}", promoted["content_sha256"].as_str().expect("a digest"));
+    let verified = call(&["op=verify", "name=exp3-answerer", &sha]);
+    assert_eq!(
+        (&verified["matches"], &verified["current_def_id"], &verified["deployed"]),
+        (&json!(true), &json!("exp3-answerer@2"), &json!(true))
+    );
+    let retired = call(&["op=retire", "def_id=exp3-answerer@1"]);
+    assert_eq!((&retired["def_id"], &retired["retired"]), (&json!("exp3-answerer@1"), &json!(true)));
+}
+
+#[test]
+fn skills_and_volumes_are_defined_too() {
+    let home = home();
+    std::fs::create_dir_all(home.path().join("shared/team")).expect("a folder");
+    home.write("shared/team/notes.md", "a note of the team");
+    let config = format!("{CONFIG}definitions:\n  volumes_under: [{{ path: shared }}]\n  grant: {{ tools: [Read, Skill] }}\n")
+        .replace("- { text: \"said {{prompt}}\" }", "\
+- { when: { agent: reader, turn: 1 }, calls: [{ tool: Read, input: { path: notes.md } }, { tool: Skill, input: { name: style } }] }\n        \
+- { text: \"{{results}}\" }");
+    home.write("drawloom.yaml", &config);
+    home.write("team.yaml", "path: team\nmode: rw\n");
+    let volume = home.run(&["defs", "create", "team", "team.yaml", "--kind", "volume"]).exits(0);
+    assert!(volume.stderr.contains("reduced from rw to ro"), "{volume:?}");
+    home.write("style.yaml", "description: House style.\ninstructions: Be brief.\nfiles: { more.md: Very. }\n");
+    home.run(&["defs", "create", "style", "style.yaml", "--kind", "skill"]).exits(0);
+    home.write("reader.yaml", "tools: [Read, Skill]\nvolumes: [team]\nskills: [style]\n");
+    home.run(&["defs", "create", "reader", "reader.yaml"]).exits(0);
+    let run = home.run(&["run", "reader", "go", "--json"]).exits(0).json();
+    let run = run["run_id"].as_str().expect("a run").to_owned();
+    let events = home.run(&["runs", "tail", &run, "--json"]).exits(0).stdout;
+    assert!(events.contains("a note of the team") && events.contains("Be brief."), "{events}");
+    home.run(&["defs", "retire", "team", "--kind", "volume"]).exits(0);
+    assert!(home.path().join("shared/team/notes.md").exists(), "no file is deleted");
+}

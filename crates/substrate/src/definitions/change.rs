@@ -1,0 +1,377 @@
+//! Making and changing definitions: create, fork, promote, retire. Each happens once under its key.
+
+use drawloom_contract::{
+    definition::DefinitionKind,
+    ids::{AgentName, Digest, Tenant},
+};
+use serde_json::{Value, json};
+
+use super::{
+    By, DefinitionError, Examined, MOST_SOURCE_BYTES, RuntimeDefinitions, SourceProblem, agent,
+    ceiling::Ceiling,
+    rules, shown_finding,
+    source::{canonical, merge, plain_agent, shown},
+    version::{CONFIG, parse_reference, version_name},
+};
+use crate::{
+    agents::AgentConfig,
+    hint::did_you_mean,
+    skills::{self, SkillSource},
+    volumes::{VolumeConfig, VolumeTable},
+};
+
+/// A new definition, or a new version of one.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Create {
+    pub kind: DefinitionKind,
+    pub name: String,
+    pub source: Value,
+    pub description: Option<String>,
+    pub promote: rules::Promote,
+}
+
+/// A new version that is made from another one.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Fork {
+    pub kind: DefinitionKind,
+    /// `NAME`, `NAME@VERSION`, or an agent of the config.
+    pub from: String,
+    /// The name of the new version; that of the old one, when absent.
+    pub name: Option<String>,
+    /// A merge patch (RFC 7396) for the source.
+    pub changes: Value,
+    pub description: Option<String>,
+    pub promote: rules::Promote,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Promote {
+    pub kind: DefinitionKind,
+    pub name: String,
+    pub version: u32,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Retire {
+    pub kind: DefinitionKind,
+    pub name: String,
+    /// The active one, when absent.
+    pub version: Option<u32>,
+    /// Or takes the retirement back.
+    pub retired: bool,
+}
+
+/// A source that may become a version.
+pub(super) struct Prepared {
+    pub(super) source: Value,
+    pub(super) digest: Digest,
+    pub(super) examined: Examined,
+    pub(super) under: Option<String>,
+}
+
+/// What a new version comes from.
+pub(super) struct Origin {
+    pub(super) parent: Option<String>,
+    pub(super) description: String,
+    pub(super) promote: rules::Promote,
+}
+
+impl RuntimeDefinitions {
+    pub async fn create(&self, asked: Create, by: &By<'_>) -> Result<Value, DefinitionError> {
+        let Create { kind, name, mut source, description, promote } = asked;
+        if let Some(answer) = self.first_answer(kind, &name, by).await? {
+            return Ok(answer);
+        }
+        self.check_name(kind, &name)?;
+        // Who describes a version of an agent, and not the agent, means the agent.
+        if let (Some(fields), Some(text), DefinitionKind::Agent) = (source.as_object_mut(), &description, kind) {
+            fields.entry("description").or_insert_with(|| text.as_str().into());
+        }
+        let prepared = self.prepare(kind, &name, source, by).await?;
+        let origin = Origin { parent: None, description: description.unwrap_or_default(), promote };
+        self.add(kind, &name, prepared, origin, by).await
+    }
+
+    pub async fn fork(&self, asked: Fork, by: &By<'_>) -> Result<Value, DefinitionError> {
+        let Fork { kind, from, name, changes, description, promote } = asked;
+        let base = parse_reference(&from).ok_or_else(|| DefinitionError::BadReference(from.clone()))?;
+        let name = name.unwrap_or_else(|| base.0.to_owned());
+        if let Some(answer) = self.first_answer(kind, &name, by).await? {
+            return Ok(answer);
+        }
+        let (parent, mut source, described) = self.base(by.tenant(), kind, base).await?;
+        self.check_name(kind, &name)?;
+        merge(&mut source, &changes);
+        let prepared = self.prepare(kind, &name, source, by).await?;
+        let origin = Origin { parent: Some(parent), description: description.unwrap_or(described), promote };
+        self.add(kind, &name, prepared, origin, by).await
+    }
+
+    pub async fn promote(&self, asked: Promote, by: &By<'_>) -> Result<Value, DefinitionError> {
+        let Promote { kind, name, version } = asked;
+        if let Some(answer) = self.first_answer(kind, &name, by).await? {
+            return Ok(answer);
+        }
+        self.check_name(kind, &name)?;
+        let tenant = by.tenant();
+        let Some(kept) = self.find_version(tenant, kind, &name, version).await? else {
+            return Err(self.unknown_version(tenant, kind, &name, version));
+        };
+        // Its maker's power may have changed since, and that of who promotes it may be less.
+        let grant = self.grant(tenant);
+        let root = self.parts.layers.boot.ceiling_under(kept.under.as_deref(), &grant);
+        let own = by_ceiling(by);
+        let ceilings: Vec<&Ceiling> = [&root].into_iter().chain(own.as_ref()).collect();
+        let examined = self.examine(tenant, kind, &name, &kept.source, &ceilings);
+        refuse(kind, &name, &examined)?;
+        self.change_record(kind, &name, by, |record| {
+            let next = rules::promote(record, &name, version)?;
+            let mut answer = shown(kind, &kept, &next);
+            answer["promoted"] = true.into();
+            add_remarks(&mut answer, &examined, Vec::new());
+            Ok((next, answer))
+        })
+        .await
+    }
+
+    pub async fn retire(&self, asked: Retire, by: &By<'_>) -> Result<Value, DefinitionError> {
+        let Retire { kind, name, version, retired } = asked;
+        if let Some(answer) = self.first_answer(kind, &name, by).await? {
+            return Ok(answer);
+        }
+        self.check_name(kind, &name)?;
+        let tenant = by.tenant();
+        let record = self.find_record(tenant, kind, &name).await?;
+        let Some((_, record)) = record else { return Err(self.unknown(tenant, kind, &name)) };
+        let version = version.or(record.active).ok_or_else(|| DefinitionError::NoVersion(name.clone()))?;
+        let Some(kept) = self.find_version(tenant, kind, &name, version).await? else {
+            return Err(self.unknown_version(tenant, kind, &name, version));
+        };
+        self.change_record(kind, &name, by, |record| {
+            let next = rules::retire(record, &name, version, retired)?;
+            let mut answer = shown(kind, &kept, &next);
+            let was_active = record.and_then(|record| record.active) == Some(version);
+            if retired && was_active {
+                let what =
+                    format!("{name} has no active version now: new runs of it are refused until one is promoted");
+                answer["warnings"] = json!([what]);
+            }
+            Ok((next, answer))
+        })
+        .await
+    }
+
+    /// What a fork begins with: the reference of its parent, the source and the description.
+    async fn base(
+        &self,
+        tenant: &Tenant,
+        kind: DefinitionKind,
+        (name, version): (&str, Option<u32>),
+    ) -> Result<(String, Value, String), DefinitionError> {
+        if let (DefinitionKind::Agent, None) = (kind, version)
+            && let Some(source) = self.config_source(name)
+        {
+            return Ok((format!("{name}@{CONFIG}"), source, String::new()));
+        }
+        let record = self.find_record(tenant, kind, name).await?.map(|(_, record)| record);
+        let Some(record) = record else { return Err(self.unknown(tenant, kind, name)) };
+        let version = version.or(record.active).ok_or_else(|| DefinitionError::NoVersion(name.to_owned()))?;
+        let Some(kept) = self.find_version(tenant, kind, name, version).await? else {
+            return Err(self.unknown_version(tenant, kind, name, version));
+        };
+        if record.find(version).is_some_and(|summary| summary.retired) {
+            return Err(rules::Refusal::Retired(version_name(name, version)).into());
+        }
+        Ok((version_name(name, version), kept.source, kept.description))
+    }
+
+    /// The source of an agent of the config. Its prompt is written out, because a definition of runtime reads no files.
+    pub(super) fn config_source(&self, name: &str) -> Option<Value> {
+        let boot = &self.parts.layers.boot;
+        let (config, definition) = (boot.config.agents.get(name)?, boot.catalog.get(name)?);
+        let system_prompt = Some(definition.system_prompt.clone()).filter(|prompt| !prompt.is_empty());
+        let config =
+            AgentConfig { system_prompt_file: None, bundled_skills: Vec::new(), system_prompt, ..config.clone() };
+        Some(plain_agent(&config))
+    }
+
+    /// Checks a source: its form, its meaning, and that it has no more than its maker may give.
+    async fn prepare(
+        &self,
+        kind: DefinitionKind,
+        name: &str,
+        source: Value,
+        by: &By<'_>,
+    ) -> Result<Prepared, DefinitionError> {
+        let under = self.under(by).await?;
+        let prepared = self.look_at(kind, name, source, under, by)?;
+        refuse(kind, name, &prepared.examined)?;
+        Ok(prepared)
+    }
+
+    /// The same without a refusal, for what is bounded by `under`.
+    pub(super) fn look_at(
+        &self,
+        kind: DefinitionKind,
+        name: &str,
+        mut source: Value,
+        under: Option<String>,
+        by: &By<'_>,
+    ) -> Result<Prepared, DefinitionError> {
+        let bytes = source.to_string().len();
+        if bytes > MOST_SOURCE_BYTES {
+            return Err(DefinitionError::TooLarge(bytes));
+        }
+        let tenant = by.tenant();
+        let problems = self.parts.check.check(kind, &mut source);
+        let cleaned = self.parts.redactor.clean(canonical(kind, source));
+        let is_masked = cleaned.is_masked();
+        let source = cleaned.into_inner();
+        let mut examined = match problems.is_empty() {
+            true => {
+                let grant = self.grant(tenant);
+                let root = self.parts.layers.boot.ceiling_under(under.as_deref(), &grant);
+                let own = by_ceiling(by);
+                let ceilings: Vec<&Ceiling> = [&root].into_iter().chain(own.as_ref()).collect();
+                self.examine(tenant, kind, name, &source, &ceilings)
+            }
+            false => Examined { problems, ..Examined::default() },
+        };
+        if is_masked {
+            examined.warnings.push("the source contains a secret, which is masked in the stored source".into());
+        }
+        let digest = Digest::of(source.to_string().as_bytes());
+        Ok(Prepared { source, digest, examined, under })
+    }
+
+    /// What callers of a tenant may give.
+    pub(super) fn grant(&self, tenant: &Tenant) -> Ceiling {
+        let layers = &self.parts.layers;
+        layers.boot.grant_ceiling(&layers.volumes_of(tenant))
+    }
+
+    pub(super) fn examine(
+        &self,
+        tenant: &Tenant,
+        kind: DefinitionKind,
+        name: &str,
+        source: &Value,
+        ceilings: &[&Ceiling],
+    ) -> Examined {
+        let layers = &self.parts.layers;
+        let (volumes, skills) = (layers.volumes_of(tenant), layers.skills_of(tenant));
+        let mut examined = Examined::default();
+        match kind {
+            DefinitionKind::Agent => {
+                let inputs = layers.boot.config.inputs_with(&volumes, &skills);
+                examined = agent::examine(&inputs, name, source, ceilings);
+            }
+            DefinitionKind::Skill => match serde_json::from_value::<SkillSource>(source.clone()) {
+                Ok(skill) => {
+                    let problems = skills::source_problems(&skill).into_iter();
+                    examined.problems.extend(problems.map(|(path, message)| SourceProblem::new(path, message)));
+                }
+                Err(error) => examined.problems.push(SourceProblem::new("", error.to_string())),
+            },
+            DefinitionKind::Volume => match serde_json::from_value::<VolumeConfig>(source.clone()) {
+                Ok(VolumeConfig { default: true, .. }) => {
+                    let message = "a volume that is defined at runtime cannot be the default volume";
+                    examined.problems.push(SourceProblem::new("default", message).with_hint("remove it"));
+                }
+                Ok(config) => {
+                    let mut table = VolumeTable::clone(&layers.boot.config.volumes);
+                    match table.add_below(&layers.boot.parents, name, &config, layers.boot.data()) {
+                        Ok(narrowed) => examined.warnings.extend(narrowed),
+                        Err(message) => examined.problems.push(SourceProblem::new("path", message)),
+                    }
+                }
+                Err(error) => examined.problems.push(SourceProblem::new("", error.to_string())),
+            },
+        }
+        examined
+    }
+
+    /// The agent of the config that bounds what is made: of an agent of runtime, the one that bounds it.
+    pub(super) async fn under(&self, by: &By<'_>) -> Result<Option<String>, DefinitionError> {
+        let By::Call { context, definition } = by else { return Ok(None) };
+        let name = definition.name.as_str();
+        let Some(version) = definition.version else { return Ok(Some(name.to_owned())) };
+        let kept = self.find_version(&context.run.tenant, DefinitionKind::Agent, name, version).await?;
+        Ok(kept.and_then(|kept| kept.under))
+    }
+
+    /// A name that can be one, and that the config does not have.
+    fn check_name(&self, kind: DefinitionKind, name: &str) -> Result<(), DefinitionError> {
+        let refuse = |problem| Err(DefinitionError::BadName { name: name.chars().take(80).collect(), problem });
+        if name.len() > 128 {
+            return refuse("it has more than 128 bytes");
+        }
+        if name.parse::<AgentName>().is_err() {
+            return refuse("it is empty or contains other characters than names have");
+        }
+        // It is not shown: it would be in the error.
+        if self.parts.redactor.mask(&mut name.to_owned()) {
+            return Err(DefinitionError::BadName { name: "…".into(), problem: "it contains a secret" });
+        }
+        match self.is_in_config(kind, name) {
+            true => Err(DefinitionError::InConfig { kind, name: name.to_owned() }),
+            false => Ok(()),
+        }
+    }
+
+    pub(super) fn is_in_config(&self, kind: DefinitionKind, name: &str) -> bool {
+        let boot = &self.parts.layers.boot;
+        match kind {
+            DefinitionKind::Agent => boot.catalog.get(name).is_some(),
+            DefinitionKind::Skill => boot.config.skills.look(name).is_some(),
+            DefinitionKind::Volume => boot.config.volumes.mode(name).is_some(),
+        }
+    }
+
+    pub(super) fn unknown(&self, tenant: &Tenant, kind: DefinitionKind, name: &str) -> DefinitionError {
+        let layer = self.parts.layers.of(tenant);
+        let names = layer.iter().flat_map(|layer| layer.names.keys());
+        let names: Vec<&str> =
+            names.filter(|(known, _)| *known == kind).map(|(_, name)| name.as_str()).take(50).collect();
+        let hint = did_you_mean(name, names);
+        DefinitionError::Unknown { kind, name: name.to_owned(), hint }
+    }
+
+    pub(super) fn unknown_version(
+        &self,
+        tenant: &Tenant,
+        kind: DefinitionKind,
+        name: &str,
+        version: u32,
+    ) -> DefinitionError {
+        let layer = self.parts.layers.of(tenant);
+        match layer.is_some_and(|layer| layer.names.contains_key(&(kind, name.to_owned()))) {
+            true => rules::Refusal::UnknownVersion(version_name(name, version)).into(),
+            false => self.unknown(tenant, kind, name),
+        }
+    }
+}
+
+/// The ceiling of an agent that calls.
+fn by_ceiling(by: &By<'_>) -> Option<Ceiling> {
+    match by {
+        By::Call { definition, .. } => Some(Ceiling::of(definition)),
+        By::Request { .. } => None,
+    }
+}
+
+fn refuse(kind: DefinitionKind, name: &str, examined: &Examined) -> Result<(), DefinitionError> {
+    let name = name.to_owned();
+    if !examined.problems.is_empty() {
+        return Err(DefinitionError::Invalid { kind, name, problems: examined.problems.clone() });
+    }
+    match examined.excess.is_empty() {
+        true => Ok(()),
+        false => Err(DefinitionError::Excess { kind, name, excess: examined.excess.clone() }),
+    }
+}
+
+pub(super) fn add_remarks(answer: &mut Value, examined: &Examined, more: Vec<String>) {
+    answer["findings"] = examined.findings.iter().map(shown_finding).collect();
+    answer["warnings"] = examined.warnings.iter().cloned().chain(more).collect();
+}

@@ -1,0 +1,272 @@
+//! What one tenant has at this moment: the config's agents, skills and volumes, and those that were defined at runtime.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use drawloom_contract::{
+    definition::{Definition, DefinitionKind, Teammate, matches},
+    ids::AgentName,
+};
+
+use super::{
+    agent,
+    ceiling::Ceiling,
+    excess::covers,
+    layers::Boot,
+    version::{NameRecord, Version},
+};
+use crate::{
+    catalog::MOST_TEAM,
+    skills::{SkillSource, SkillTable, StoredSkill},
+    volumes::{VolumeConfig, VolumeTable},
+};
+
+/// A name as the store has it.
+#[derive(Debug, Clone)]
+pub(crate) struct Known {
+    /// Of the name's record: what has a lower one is older.
+    pub(crate) revision: u64,
+    pub(crate) record: Arc<NameRecord>,
+    /// The active version.
+    pub(crate) version: Option<Arc<Version>>,
+}
+
+/// Whether what is defined can be used, and what today's config takes away from it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct State {
+    pub(crate) unusable: Option<String>,
+    pub(crate) notes: Vec<String>,
+}
+
+pub(crate) type Names = BTreeMap<(DefinitionKind, String), Known>;
+
+#[derive(Debug)]
+pub(crate) struct TenantLayer {
+    pub(crate) names: Names,
+    /// All agents that can run, of both layers, each with its team.
+    pub(crate) agents: BTreeMap<AgentName, Arc<Definition>>,
+    pub(crate) skills: Arc<SkillTable>,
+    pub(crate) volumes: Arc<VolumeTable>,
+    pub(crate) states: BTreeMap<(DefinitionKind, String), State>,
+    /// Agents of runtime before they know their teams, by name.
+    resolved: BTreeMap<String, (Definition, Vec<String>)>,
+}
+
+impl TenantLayer {
+    /// The layer of these names. What did not change is taken from the layer before it.
+    pub(crate) fn build(boot: &Boot, before: Option<&Self>, names: Names) -> Self {
+        let mut states = BTreeMap::new();
+        let same = before.filter(|before| !differ(&before.names, &names));
+        let (skills, volumes) = match same {
+            Some(before) => {
+                let tables = before.states.iter().filter(|((kind, _), _)| *kind != DefinitionKind::Agent);
+                states.extend(tables.map(|(key, state)| (key.clone(), state.clone())));
+                (before.skills.clone(), before.volumes.clone())
+            }
+            None => (skills(boot, &names, &mut states), volumes(boot, &names, &mut states)),
+        };
+        let mut layer = Self { names, agents: BTreeMap::new(), skills, volumes, states, resolved: BTreeMap::new() };
+        layer.resolve(boot, same);
+        layer.introduce(boot, before);
+        layer
+    }
+
+    fn resolve(&mut self, boot: &Boot, before: Option<&Self>) {
+        let grant = boot.grant_ceiling(&self.volumes);
+        for ((kind, name), known) in self.names.iter().filter(|((kind, _), _)| *kind == DefinitionKind::Agent) {
+            let key = (*kind, name.clone());
+            let Some(version) = &known.version else {
+                self.states.insert(key, inactive());
+                continue;
+            };
+            if boot.catalog.get(name).is_some() {
+                let reason = "the config has an agent of this name, which is used; rename one of them".to_owned();
+                self.states.insert(key, State { unusable: Some(reason), notes: Vec::new() });
+                continue;
+            }
+            let is_same = |before: &&Self| {
+                let known = before.names.get(&key).and_then(|known| known.version.as_ref());
+                known.is_some_and(|known| Arc::ptr_eq(known, version))
+            };
+            let unchanged = before.filter(is_same);
+            let settled = match unchanged.and_then(|before| before.resolved.get(name)) {
+                Some(known) => Ok(known.clone()),
+                None => {
+                    let ceiling = boot.ceiling_under(version.under.as_deref(), &grant);
+                    let inputs = boot.config.inputs_with(&self.volumes, &self.skills);
+                    agent::settle(&inputs, name, &version.source, &ceiling)
+                }
+            };
+            let state = match settled {
+                Ok((mut definition, notes)) => {
+                    definition.version = Some(version.version);
+                    self.resolved.insert(name.clone(), (definition, notes.clone()));
+                    State { unusable: None, notes }
+                }
+                Err(reason) => State { unusable: Some(reason), notes: Vec::new() },
+            };
+            self.states.insert(key, state);
+        }
+    }
+
+    /// Tells each agent whom it may spawn. Agents that did not change stay the same value, so that runs pin them once.
+    fn introduce(&mut self, boot: &Boot, before: Option<&Self>) {
+        let under = |name: &str| {
+            let known = self.names.get(&(DefinitionKind::Agent, name.to_owned()));
+            known.and_then(|known| known.version.as_ref()).and_then(|version| version.under.clone())
+        };
+        let config: BTreeSet<&str> = boot.catalog.names().collect();
+        let runtime = self.resolved.values().map(|(definition, _)| definition);
+        let mates: Vec<Teammate> =
+            boot.catalog.all().map(|definition| &**definition).chain(runtime).map(mate).collect();
+        let mut agents = BTreeMap::new();
+        for definition in boot.catalog.all() {
+            let definition = match definition.agents.is_empty() || self.resolved.is_empty() {
+                true => definition.clone(),
+                false => {
+                    let team = || mates.iter().filter(|mate| lists(definition, mate)).cloned();
+                    let team = (team().count() <= MOST_TEAM).then(|| team().collect());
+                    Arc::new(Definition { team, ..Definition::clone(definition) })
+                }
+            };
+            agents.insert(definition.name.clone(), definition);
+        }
+        for (name, (definition, _)) in &self.resolved {
+            let own = under(name);
+            let may = |mate: &&Teammate| {
+                let is_granted = |name: &str| boot.definitions.grant.agents.iter().any(|allowed| covers(allowed, name));
+                // What callers made may spawn what callers made, and what the operator grants.
+                lists(definition, mate)
+                    && match &own {
+                        Some(_) => true,
+                        None => {
+                            let mate = mate.name.as_str();
+                            is_granted(mate) || (!config.contains(mate) && under(mate).is_none())
+                        }
+                    }
+            };
+            // Never absent: without a team, the patterns alone would count.
+            let team: Vec<Teammate> = mates.iter().filter(may).take(MOST_TEAM).cloned().collect();
+            if team.len() == MOST_TEAM {
+                let note = format!("agents: the team has the first {MOST_TEAM} agents that match; narrow `agents`");
+                self.states.entry((DefinitionKind::Agent, name.clone())).or_default().notes.push(note);
+            }
+            let definition = Definition { team: Some(team), ..definition.clone() };
+            agents.insert(definition.name.clone(), Arc::new(definition));
+        }
+        for (name, definition) in &mut agents {
+            let known = before.and_then(|before| before.agents.get(name)).filter(|known| *known == definition);
+            if let Some(known) = known {
+                *definition = known.clone();
+            }
+        }
+        self.agents = agents;
+    }
+
+    /// The state of what is defined, if it is.
+    pub(crate) fn state(&self, kind: DefinitionKind, name: &str) -> Option<&State> {
+        self.states.get(&(kind, name.to_owned()))
+    }
+}
+
+fn mate(definition: &Definition) -> Teammate {
+    Teammate { name: definition.name.clone(), description: definition.description.clone() }
+}
+
+fn lists(definition: &Definition, mate: &Teammate) -> bool {
+    definition.agents.iter().any(|pattern| matches(pattern, mate.name.as_str()))
+}
+
+fn inactive() -> State {
+    let reason = "it has no active version; promote one that is not retired".to_owned();
+    State { unusable: Some(reason), notes: Vec::new() }
+}
+
+/// Whether skills or volumes differ.
+fn differ(before: &Names, now: &Names) -> bool {
+    fn tables(names: &Names) -> impl Iterator<Item = (&(DefinitionKind, String), &Known)> {
+        names.iter().filter(|((kind, _), _)| *kind != DefinitionKind::Agent)
+    }
+    let is_same = |(one, other): ((&(DefinitionKind, String), &Known), (&(DefinitionKind, String), &Known))| {
+        one.0 == other.0
+            && match (&one.1.version, &other.1.version) {
+                (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+                (None, None) => true,
+                (Some(_), None) | (None, Some(_)) => false,
+            }
+    };
+    tables(before).count() != tables(now).count() || !tables(before).zip(tables(now)).all(is_same)
+}
+
+fn of_kind(names: &Names, kind: DefinitionKind) -> impl Iterator<Item = (&str, &Known)> {
+    names.iter().filter(move |((known, _), _)| *known == kind).map(|((_, name), known)| (name.as_str(), known))
+}
+
+fn skills(boot: &Boot, names: &Names, states: &mut BTreeMap<(DefinitionKind, String), State>) -> Arc<SkillTable> {
+    let mut stored = Vec::new();
+    for (name, known) in of_kind(names, DefinitionKind::Skill) {
+        let state = match &known.version {
+            None => inactive(),
+            Some(_) if boot.config.skills.look(name).is_some() => {
+                let reason = "a folder of `skills.directories` has a skill of this name, which is used".to_owned();
+                State { unusable: Some(reason), notes: Vec::new() }
+            }
+            Some(version) => match serde_json::from_value::<SkillSource>(version.source.clone()) {
+                Ok(source) => {
+                    stored.push(Arc::new(StoredSkill { name: name.to_owned(), source }));
+                    State::default()
+                }
+                Err(error) => State { unusable: Some(error.to_string()), notes: Vec::new() },
+            },
+        };
+        states.insert((DefinitionKind::Skill, name.to_owned()), state);
+    }
+    match stored.is_empty() {
+        true => boot.config.skills.clone(),
+        false => Arc::new(boot.config.skills.with_stored(stored)),
+    }
+}
+
+fn volumes(boot: &Boot, names: &Names, states: &mut BTreeMap<(DefinitionKind, String), State>) -> Arc<VolumeTable> {
+    let mut table = VolumeTable::clone(&boot.config.volumes);
+    for (name, known) in of_kind(names, DefinitionKind::Volume) {
+        let state = match &known.version {
+            None => inactive(),
+            Some(_) if boot.config.volumes.mode(name).is_some() => {
+                let reason = "the config has a volume of this name, which is used".to_owned();
+                State { unusable: Some(reason), notes: Vec::new() }
+            }
+            Some(version) => {
+                let config = serde_json::from_value::<VolumeConfig>(version.source.clone());
+                let added = config
+                    .map_err(|error| error.to_string())
+                    .and_then(|config| table.add_below(&boot.parents, name, &config, boot.data()));
+                match added {
+                    Ok(narrowed) => State { unusable: None, notes: narrowed.into_iter().collect() },
+                    Err(reason) => State { unusable: Some(reason), notes: Vec::new() },
+                }
+            }
+        };
+        states.insert((DefinitionKind::Volume, name.to_owned()), state);
+    }
+    Arc::new(table)
+}
+
+/// The ceiling of what callers make: the operator's grant, with the volumes that were defined at runtime.
+impl Boot {
+    pub(super) fn grant_ceiling(&self, volumes: &VolumeTable) -> Ceiling {
+        let grant = &self.definitions.grant;
+        let is_granted = |name: &&str| {
+            grant.volumes.iter().any(|granted| granted == name) || self.config.volumes.mode(name).is_none()
+        };
+        let modes = volumes.names().filter(is_granted).filter_map(|name| Some((name.to_owned(), volumes.mode(name)?)));
+        Ceiling::of_grant(grant, modes.collect(), self.catalog.names().map(str::to_owned).collect())
+    }
+
+    /// The ceiling of what was made below an agent of the config, as that agent is today; of the others, the grant.
+    pub(super) fn ceiling_under(&self, under: Option<&str>, grant: &Ceiling) -> Ceiling {
+        under.and_then(|name| self.catalog.get(name)).map_or_else(|| grant.clone(), |agent| Ceiling::of(agent))
+    }
+}

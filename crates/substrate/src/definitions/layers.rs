@@ -1,0 +1,173 @@
+//! Two layers of definitions: those of the config, which never change, and those that were made at runtime, per tenant.
+//!
+//! The runtime layer of a tenant is a value that is replaced whole. Who looks an agent up gets one that was active at that moment.
+
+use std::{
+    collections::HashMap,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, OnceLock, PoisonError, RwLock},
+};
+
+use drawloom_contract::{
+    definition::{Definition, DefinitionKind, Definitions},
+    ids::{AgentName, Tenant},
+    tool::{Place, ToolError, Volumes},
+};
+
+use super::{
+    config::DefinitionsConfig,
+    layer::{Known, Names, State, TenantLayer},
+};
+use crate::{
+    catalog::Catalog,
+    operator::OperatorConfig,
+    problem::Problem,
+    skills::{SkillTable, Skills},
+    volumes::{Parents, VolumeTable},
+};
+
+/// The layer of the config.
+pub(crate) struct Boot {
+    pub(crate) config: OperatorConfig,
+    pub(crate) catalog: Arc<Catalog>,
+    pub(crate) definitions: DefinitionsConfig,
+    pub(crate) parents: Parents,
+    data: OnceLock<PathBuf>,
+}
+
+impl Boot {
+    pub(super) fn data(&self) -> Option<&Path> {
+        self.data.get().map(PathBuf::as_path)
+    }
+}
+
+/// The agents, skills and volumes of every tenant.
+pub struct Layers {
+    pub(crate) boot: Boot,
+    tenants: RwLock<HashMap<Tenant, Arc<TenantLayer>>>,
+    /// One layer is built at a time, from the newest one.
+    building: Mutex<()>,
+}
+
+impl Layers {
+    /// The config's layer alone, and what is wrong with the section `definitions`.
+    pub fn new(
+        config: OperatorConfig,
+        catalog: Arc<Catalog>,
+        definitions: DefinitionsConfig,
+    ) -> (Arc<Self>, Vec<Problem>) {
+        let (parents, mut problems) = Parents::open(&definitions.volumes_under);
+        for (index, volume) in definitions.grant.volumes.iter().enumerate() {
+            if config.volumes.mode(volume).is_none() {
+                let at = ["definitions", "grant", "volumes", &index.to_string()].map(str::to_owned);
+                let hint = crate::did_you_mean(volume, config.volumes.names());
+                let problem = Problem::new(at, format!("unknown volume {volume:?}"));
+                problems.push(problem.with_hint(hint.unwrap_or_else(|| "add it under `volumes`".into())));
+            }
+        }
+        let boot = Boot { config, catalog, definitions, parents, data: OnceLock::new() };
+        let layers = Self { boot, tenants: RwLock::default(), building: Mutex::default() };
+        (Arc::new(layers), problems)
+    }
+
+    /// Says where the server's data is: no volume may contain it or lie inside it.
+    pub fn keep_apart(&self, data: PathBuf) {
+        self.boot.data.set(data).ok();
+    }
+
+    /// The newest layer of a tenant; none when it defined nothing.
+    pub(crate) fn of(&self, tenant: &Tenant) -> Option<Arc<TenantLayer>> {
+        self.tenants.read().unwrap_or_else(PoisonError::into_inner).get(tenant).cloned()
+    }
+
+    /// Takes in what the store has now. What is older than what is known is left out.
+    pub(crate) fn apply(&self, tenant: &Tenant, changes: Vec<((DefinitionKind, String), Known)>) {
+        let _alone = self.building.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = self.of(tenant);
+        let mut names: Names = before.as_ref().map(|before| before.names.clone()).unwrap_or_default();
+        let mut is_new = false;
+        for (key, known) in changes {
+            if names.get(&key).is_none_or(|before| before.revision < known.revision) {
+                names.insert(key, known);
+                is_new = true;
+            }
+        }
+        if !is_new {
+            return;
+        }
+        let layer = Arc::new(TenantLayer::build(&self.boot, before.as_deref(), names));
+        self.tenants.write().unwrap_or_else(PoisonError::into_inner).insert(tenant.clone(), layer);
+    }
+
+    /// Whether what is defined can be used.
+    pub(crate) fn state(&self, tenant: &Tenant, kind: DefinitionKind, name: &str) -> State {
+        self.of(tenant).and_then(|layer| layer.state(kind, name).cloned()).unwrap_or_default()
+    }
+
+    /// What is defined at runtime and cannot be used, or has less than it asks for, of all tenants.
+    pub fn remarks(&self) -> Vec<(Tenant, DefinitionKind, String, String)> {
+        let tenants = self.tenants.read().unwrap_or_else(PoisonError::into_inner);
+        let mut remarks = Vec::new();
+        for (tenant, layer) in tenants.iter() {
+            for ((kind, name), state) in &layer.states {
+                let is_retired = layer.names.get(&(*kind, name.clone())).is_some_and(|known| known.version.is_none());
+                let reasons =
+                    state.unusable.iter().filter(|_| !is_retired).map(|reason| format!("cannot be used: {reason}"));
+                let all = reasons.chain(state.notes.iter().cloned());
+                remarks.extend(all.map(|text| (tenant.clone(), *kind, name.clone(), text)));
+            }
+        }
+        remarks.sort();
+        remarks
+    }
+
+    pub(crate) fn skills_of(&self, tenant: &Tenant) -> Arc<SkillTable> {
+        self.of(tenant).map_or_else(|| self.boot.config.skills.clone(), |layer| layer.skills.clone())
+    }
+
+    pub(crate) fn volumes_of(&self, tenant: &Tenant) -> Arc<VolumeTable> {
+        self.of(tenant).map_or_else(|| self.boot.config.volumes.clone(), |layer| layer.volumes.clone())
+    }
+}
+
+impl Definitions for Layers {
+    fn find(&self, tenant: &Tenant, name: &AgentName) -> Option<Arc<Definition>> {
+        match self.of(tenant) {
+            Some(layer) => layer.agents.get(name).cloned(),
+            None => self.boot.catalog.find(tenant, name),
+        }
+    }
+
+    fn list(&self, tenant: &Tenant) -> Vec<Arc<Definition>> {
+        match self.of(tenant) {
+            Some(layer) => layer.agents.values().cloned().collect(),
+            None => self.boot.catalog.list(tenant),
+        }
+    }
+
+    fn unusable(&self, tenant: &Tenant, name: &AgentName) -> Option<String> {
+        let layer = self.of(tenant)?;
+        match layer.agents.contains_key(name) {
+            true => None,
+            false => layer.state(DefinitionKind::Agent, name.as_str())?.unusable.clone(),
+        }
+    }
+}
+
+impl Skills for Layers {
+    fn table(&self, tenant: &Tenant) -> Arc<SkillTable> {
+        self.skills_of(tenant)
+    }
+}
+
+impl Volumes for Layers {
+    fn locate(
+        &self,
+        tenant: &Tenant,
+        definition: &Definition,
+        volume: Option<&str>,
+        path: &str,
+    ) -> Result<Place, ToolError> {
+        self.volumes_of(tenant).locate(tenant, definition, volume, path)
+    }
+}
