@@ -46,8 +46,7 @@ pub const LIMITS: &[Limit] = &[
         Off,
         "bad_ttl",
         "Time to live of a message, in seconds: its own, or `default_ttl` of the channel.",
-    )
-    .key("channels.NAME.default_ttl"),
+    ),
     Limit::new("channel_page", Count(MOST_PAGE as u64), "more", "Messages that one read returns."),
     Limit::new(
         "channel_tool_bytes",
