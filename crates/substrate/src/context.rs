@@ -50,8 +50,8 @@ struct Context {
 #[serde(deny_unknown_fields)]
 struct Input {
     /// `self`: this run, its agent and its model. `tools`: its tools. `agents`: the agents it can spawn. `permissions`: its
-    /// volumes, hosts and other permissions. `channels`: the channels it can use. `limits`: remaining turns, budget and time. `help`: how things work here. `time`:
-    /// the current time.
+    /// volumes, hosts and other permissions. `channels`: the channels it can use. `limits`: remaining turns, budget and time.
+    /// `help`: how things work here. `time`: the current time.
     op: Op,
     /// `help`: the topic; without one, the topics are listed.
     topic: Option<String>,
