@@ -85,10 +85,11 @@ async fn serve() -> anyhow::Result<()> {
             let values = Arc::new(KillValues { inner: store.values.clone(), killer: killer.clone() });
             let memory = values.clone();
             let logs = Arc::new(KillLog { inner: store.logs.clone(), killer: killer.clone() });
+            let channels = logs.clone();
             let (values, logs) = (with_value_fault(values, fixture.fault), with_log_fault(logs, fixture.fault));
             late.set(StoreHandles { values, logs, clock });
             let journal = Arc::new(KillJournal { inner: store.journal, killer });
-            StoreSeams { journal: with_fault(journal, fixture.fault), values: memory, ..store }
+            StoreSeams { journal: with_fault(journal, fixture.fault), values: memory, logs: channels }
         }
     });
     parts.wrap_model = Box::new(move |_, inner| {

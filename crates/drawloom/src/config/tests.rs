@@ -50,7 +50,7 @@ agents:
   lead:
     tool: [Agent]
     max_iterations: \"3\"
-    channels: {}
+    interruption: {}
     max_tokens: 0
   other:
     tools: Agent
@@ -68,7 +68,7 @@ volumes:
             "a.yaml:4:5: providers.script.optoins: is not a known key (did you mean options?)",
             "a.yaml:7:5: agents.lead.tool: is not a known key (did you mean tools?)",
             "a.yaml:8:21: agents.lead.max_iterations: must be a whole number, not \"3\" (write the number without quotes)",
-            "a.yaml:9:5: agents.lead.channels: is not supported in this version (remove channels)",
+            "a.yaml:9:5: agents.lead.interruption: is not supported in this version (remove interruption)",
             "a.yaml:10:17: agents.lead.max_tokens: must be 1 or more, not 0",
             "a.yaml:13:3: agents.other: duplicate key \"other\"; first in line 11 (remove one of them)",
             "a.yaml:15:1: webhooks: is not supported in this version (remove webhooks)",

@@ -96,19 +96,19 @@ impl ChannelConfig {
                 return Err(ChannelError::BadName { what: "dead_letter", name: dead.clone(), problem });
             }
         }
-        let refuse = |field, value: u64, least, most| Err(ChannelError::OutOfRange { field, value, least, most });
+        let beyond = |field, value: u64, least, most| Err(ChannelError::OutOfRange { field, value, least, most });
         match self {
             Self { max_messages: value, .. } if !(1..=MOST_MESSAGES).contains(value) => {
-                refuse("max_messages", *value, 1, MOST_MESSAGES)
+                beyond("max_messages", *value, 1, MOST_MESSAGES)
             }
             Self { default_ttl: Some(value), .. } if !(1..=MOST_TTL).contains(value) => {
-                refuse("default_ttl", *value, 1, MOST_TTL)
+                beyond("default_ttl", *value, 1, MOST_TTL)
             }
             Self { lease_ms: value, .. } if !(LEAST_LEASE_MS..=MOST_LEASE_MS).contains(value) => {
-                refuse("lease_ms", *value, LEAST_LEASE_MS, MOST_LEASE_MS)
+                beyond("lease_ms", *value, LEAST_LEASE_MS, MOST_LEASE_MS)
             }
             Self { max_attempts: value, .. } if !(1..=MOST_ATTEMPTS).contains(value) => {
-                refuse("max_attempts", u64::from(*value), 1, u64::from(MOST_ATTEMPTS))
+                beyond("max_attempts", u64::from(*value), 1, u64::from(MOST_ATTEMPTS))
             }
             _ => Ok(()),
         }

@@ -23,22 +23,30 @@ pub const LIMITS: &[Limit] = &[
         "channel_name_invalid",
         "Characters of a consumer's or group's name.",
     ),
-    Limit::new("channel_value_bytes", Bytes(MOST_VALUE_BYTES as u64), "value_too_large", "Size of one message as JSON."),
+    Limit::new(
+        "channel_value_bytes",
+        Bytes(MOST_VALUE_BYTES as u64),
+        "value_too_large",
+        "Size of one message as JSON.",
+    ),
     Limit::new(
         "channel_messages",
         Count(USUAL_MESSAGES),
         "dropped_oldest",
-        "Messages that a channel keeps for each owner. The oldest are dropped beyond it, and the publisher is told how many.",
-    )
-    .key("channels.NAME.max_messages"),
+        "Messages that a channel keeps for each owner, unless its `max_messages` says otherwise. The oldest are dropped beyond it, and the publisher is told how many.",
+    ),
     Limit::new(
         "channel_messages_most",
         Count(MOST_MESSAGES),
         "channel_setting_invalid",
         "Highest max_messages of a channel.",
     ),
-    Limit::new("channel_ttl", Off, "bad_ttl", "Default time to live of a message, in seconds.")
-        .key("channels.NAME.default_ttl"),
+    Limit::new(
+        "channel_ttl",
+        Off,
+        "bad_ttl",
+        "Time to live of a message, in seconds: its own, or `default_ttl` of the channel.",
+    ),
     Limit::new("channel_page", Count(MOST_PAGE as u64), "more", "Messages that one read returns."),
     Limit::new(
         "channel_tool_bytes",
@@ -83,14 +91,12 @@ pub const LIMITS: &[Limit] = &[
         "channel_lease",
         Millis(USUAL_LEASE_MS),
         "channel_lease_lost",
-        "Time that a member of a group has a message before another gets it.",
-    )
-    .key("channels.NAME.lease_ms"),
+        "Time that a member of a group has a message before another gets it, unless `lease_ms` says otherwise.",
+    ),
     Limit::new(
         "channel_attempts",
         Count(USUAL_ATTEMPTS as u64),
         "dead_letter",
-        "Deliveries of a message to a group. Then it goes to the dead-letter channel.",
-    )
-    .key("channels.NAME.max_attempts"),
+        "Deliveries of a message to a group, unless the channel's `max_attempts` says otherwise. Then it goes to the dead-letter channel.",
+    ),
 ];

@@ -133,7 +133,8 @@ impl ChannelTool {
         if is_over {
             return Ok(done(nothing.shown(&channel, &ask), &wait));
         }
-        let lease = nothing.look_again.map(|left| self.0.now().after(left));
+        // A millisecond later, because a time has whole ones: a call that comes too early would only wait again.
+        let lease = nothing.look_again.map(|left| self.0.now().after(left + Duration::from_millis(1)));
         let mut on = Vec::new();
         if nothing.after < u64::MAX {
             on.push(Cause::Log { log: place.log(), after: nothing.after });

@@ -158,7 +158,7 @@ async fn a_waiting_member_of_a_group_looks_again_when_a_lease_is_over() {
     let Step::Wait(Wait { on, until }) = call(&it, &second, subscribe.clone()).await.expect("a wait") else {
         panic!("another has it");
     };
-    assert_eq!((on.len(), until), (2, Some(Timestamp::from_millis(1_000))));
+    assert_eq!((on.len(), until), (2, Some(Timestamp::from_millis(1_001))));
     it.clock.advance(1_000);
     let woken = ToolContext { woken: Some(Woken::ByTime), ..second };
     let taken = done(&it, &woken, subscribe).await;
