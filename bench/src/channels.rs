@@ -184,10 +184,11 @@ async fn delivery(address: SocketAddr, channel: &str) -> Result<Duration> {
     for number in 0..ASKED {
         let value = format!("timed-{number}-");
         let begun = Instant::now();
-        let (sent, got) = tokio::join!(async { publisher.exchange(&publish(channel, &value)).await.map(drop) }, async {
-            follower.until(value.as_bytes()).await?;
-            anyhow::Ok(begun.elapsed())
-        });
+        let (sent, got) =
+            tokio::join!(async { publisher.exchange(&publish(channel, &value)).await.map(drop) }, async {
+                follower.until(value.as_bytes()).await?;
+                anyhow::Ok(begun.elapsed())
+            });
         sent?;
         times.push(got?);
     }
@@ -248,7 +249,8 @@ async fn wake(bench: &Bench) -> Result<(f64, Duration)> {
     publisher.exchange(&publish("bell", "ring")).await?;
     loop {
         let text = String::from_utf8(http::fetch(server.address, "/metrics").await?)?;
-        let ended = text.lines().find(|line| line.starts_with("drawloom_runs_ended_total") && line.contains("completed"));
+        let ended =
+            text.lines().find(|line| line.starts_with("drawloom_runs_ended_total") && line.contains("completed"));
         let ended: f64 = match ended {
             Some(line) => line.rsplit(' ').next().context("a number")?.parse()?,
             None => 0.0,

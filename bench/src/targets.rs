@@ -117,7 +117,11 @@ fn verdicts(figures: &Figures) -> Vec<Verdict> {
     for Delivery { depth, sync, time } in &figures.deliveries {
         let limit = milliseconds(*sync) * 2.0 + 0.5;
         verdicts.push(Verdict {
-            target: if *depth == 0 { "publish to delivered, empty channel" } else { "publish to delivered, 100,000 deep" },
+            target: if *depth == 0 {
+                "publish to delivered, empty channel"
+            } else {
+                "publish to delivered, 100,000 deep"
+            },
             wanted: format!("< {limit:.2} ms"),
             measured: format!("{:.2} ms", milliseconds(*time)),
             met: milliseconds(*time) < limit,

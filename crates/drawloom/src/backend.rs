@@ -9,9 +9,9 @@ use serde_json::Value;
 
 use drawloom_contract::{failure::Explain as _, ids::RunId, record::Seq};
 use drawloom_wire::{
+    channels::FollowChannel,
     client::{Client, ClientError},
     events::Event,
-    channels::FollowChannel,
     memory::WatchMemory,
     models::ListModels,
     request::{Description, Detach, Request},

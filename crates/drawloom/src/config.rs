@@ -23,7 +23,8 @@ use serde_json::Value;
 use drawloom_models::ProviderConfig;
 use drawloom_server::config::{AuthConfig, DEFAULT_LISTEN, PrincipalConfig, PromptConfig};
 use drawloom_substrate::{
-    AgentConfig, ModelChoice, SkillsConfig, Tiers, UserTier, VolumeConfig, channels::ChannelConfig, memory::MemoryConfig,
+    AgentConfig, ModelChoice, SkillsConfig, Tiers, UserTier, VolumeConfig, channels::ChannelConfig,
+    memory::MemoryConfig,
 };
 use drawloom_tools::McpServerConfig;
 

@@ -14,8 +14,8 @@ use drawloom_contract::{
 };
 use drawloom_server::{Answer, App, Dispatch, Refused, Served};
 use drawloom_wire::{
-    events::{Event, Mapper},
     channels::FollowChannel,
+    events::{Event, Mapper},
     memory::WatchMemory,
     request::{Description, Request as _},
     runs::FollowRun,

@@ -106,9 +106,8 @@ pub(crate) fn publish(
     deliver_at: Option<&String>,
     deliver_after_ms: Option<u64>,
 ) -> Result<Publish, Failure> {
-    let time = |text: &String| {
-        Timestamp::from_rfc3339(text).ok_or_else(|| failure(rules::Refusal::BadTime(text.clone())))
-    };
+    let time =
+        |text: &String| Timestamp::from_rfc3339(text).ok_or_else(|| failure(rules::Refusal::BadTime(text.clone())));
     Ok(Publish { value, ttl, deliver_at: deliver_at.map(time).transpose()?, deliver_after_ms })
 }
 
@@ -130,12 +129,7 @@ impl Waiting {
     }
 
     /// Waits until something may have changed, or `look_again` has passed. Says false when the wait is over.
-    pub(crate) async fn next(
-        &self,
-        call: &Call<'_>,
-        listener: &mut Listener,
-        look_again: Option<Duration>,
-    ) -> bool {
+    pub(crate) async fn next(&self, call: &Call<'_>, listener: &mut Listener, look_again: Option<Duration>) -> bool {
         let clock = &call.app.clock;
         if clock.now() >= self.until {
             return false;

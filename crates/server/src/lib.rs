@@ -5,8 +5,8 @@
 
 mod app;
 pub mod auth;
-pub mod config;
 mod channels;
+pub mod config;
 mod connections;
 mod dispatch;
 mod handle;

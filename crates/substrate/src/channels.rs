@@ -5,6 +5,7 @@
 //! compare-and-swap. A waiting reader registers (`hub.rs`, or the engine's waits), looks, then waits, so that no wake-up is lost.
 
 mod config;
+mod contents;
 mod deferred;
 mod error;
 mod group;
@@ -30,9 +31,9 @@ use async_trait::async_trait;
 use drawloom_contract::{
     ids::{Digest, RunKey, Tenant},
     journal::{RunReader, StoreError},
-    record::Seq,
     log::{Log, LogKey},
     once::{Applied, Made, Once, RequestKey},
+    record::Seq,
     redact::Redactor,
     time::{Clock, Entropy, Instant, Timestamp},
     values::{ChangeError, Expect, KeyValue, Space, ValueChange, ValueKey},
@@ -42,6 +43,7 @@ use tokio::sync::MutexGuard;
 
 pub use config::{ChannelConfig, MOST_MESSAGES, problems};
 pub use drawloom_contract::channel::{AwaitMode, ChannelScope, Semantic};
+pub use contents::Counted;
 pub use error::ChannelError;
 pub use group::{Lease, MOST_IN_FLIGHT, Settle};
 pub use hub::Listener;
@@ -49,7 +51,7 @@ pub use limits::LIMITS;
 pub use place::{ChannelOwner, Place, RESERVED};
 pub use publish::Publish;
 pub use read::{Looked, Nothing, Page, Subscribe, Taken};
-pub use table::{Channel, Counted, Source};
+pub use table::{Channel, Source};
 pub use tool::{TOOL, check_names};
 
 pub(crate) use lint::findings;
@@ -156,7 +158,8 @@ pub struct Channels {
 impl Channels {
     /// Channels of the config. Those made at runtime are known after [`Self::load`].
     pub fn new(parts: ChannelParts) -> Arc<Self> {
-        let declared = parts.config.iter().map(|(name, config)| (name.clone(), Arc::new(Channel::declared(name, config))));
+        let declared =
+            parts.config.iter().map(|(name, config)| (name.clone(), Arc::new(Channel::declared(name, config))));
         Arc::new(Self {
             declared: declared.collect(),
             defined: RwLock::default(),
@@ -184,9 +187,10 @@ impl Channels {
         &self,
         key: ValueKey,
         by: &By<'_>,
+        index: u32,
         now: Timestamp,
     ) -> Result<Option<Value>, ChannelError> {
-        let Some(once) = self.once(&Value::Null, by, 0, now) else { return Ok(None) };
+        let Some(once) = self.once(&Value::Null, by, index, now) else { return Ok(None) };
         let never = ValueChange { key, expect: Expect::Revision(u64::MAX), to: None, at: now };
         match self.parts.values.change(vec![never], Some(once)).await {
             Ok(Applied { answer, .. }) => Ok(Some(answer)),

@@ -19,9 +19,9 @@ use serde_json::Value;
 pub use error::ClientError;
 
 use crate::{
+    channels::FollowChannel,
     events::Event,
     health::Health,
-    channels::FollowChannel,
     memory::WatchMemory,
     request::{Changes, Description, Detach, Request, Route},
     upstream::{Address, Fixed, INSTANCE, Upstream},

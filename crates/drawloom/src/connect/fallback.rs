@@ -14,8 +14,8 @@ use drawloom_contract::{
     record::Seq,
 };
 use drawloom_wire::{
-    client::{Client, ClientError},
     channels::FollowChannel,
+    client::{Client, ClientError},
     memory::WatchMemory,
     request::Description,
     upstream::{Address, Upstream},

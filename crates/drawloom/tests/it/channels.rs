@@ -76,9 +76,7 @@ fn messages_are_published_read_followed_and_purged_by_commands() {
         .spawn()
         .expect("the binary starts");
     let mut lines = BufReader::new(tail.stdout.take().expect("a pipe")).lines();
-    let mut next = || -> Value {
-        serde_json::from_str(&lines.next().expect("a line").expect("text")).expect("JSON")
-    };
+    let mut next = || -> Value { serde_json::from_str(&lines.next().expect("a line").expect("text")).expect("JSON") };
     assert_eq!(next()["data"]["value"], json!({"q": 1}));
     assert_eq!(next()["data"]["value"], "12");
     home.run(&["channels", "publish", "questions", "third"]).exits(0);
@@ -100,7 +98,8 @@ fn a_run_waits_as_one_call_and_answers_over_a_channel_made_at_runtime() {
     // The channel that the agent publishes to is made while it runs, over MCP alone.
     let made = over_mcp(&server.url, "create_channel", json!({ "name": "answers" }));
     assert_eq!(made["source"], "runtime", "{made}");
-    let sent = over_mcp(&server.url, "publish_channel", json!({ "channel": "questions", "payload": "what is recursion?" }));
+    let sent =
+        over_mcp(&server.url, "publish_channel", json!({ "channel": "questions", "payload": "what is recursion?" }));
     assert!(sent["message_id"].is_string(), "{sent}");
     let answer = over_mcp(&server.url, "subscribe_channel", json!({ "channel": "answers", "wait_ms": 30_000 }));
     let text = answer["messages"][0]["value"]["to"].as_str().expect("a text");
@@ -136,9 +135,11 @@ fn a_wait_above_the_limit_says_how_long_it_was_on_every_surface() {
 fn the_user_of_a_kickoff_reaches_the_run_of_that_user() {
     let home = home();
     let server = home.serve();
-    let run = home.run(&["call", "spawn_run", "agent=noter", "prompt=go", "user_id=exp3", "mode=detach"]).exits(0).json();
+    let run =
+        home.run(&["call", "spawn_run", "agent=noter", "prompt=go", "user_id=exp3", "mode=detach"]).exits(0).json();
     let run = run["run_id"].as_str().expect("a run").to_owned();
-    let sent = over_mcp(&server.url, "publish_channel", json!({ "channel": "notes", "value": "kickoff", "user_id": "exp3" }));
+    let sent =
+        over_mcp(&server.url, "publish_channel", json!({ "channel": "notes", "value": "kickoff", "user_id": "exp3" }));
     assert!(sent["message_id"].is_string() && sent["warnings"].is_null(), "{sent}");
     let shown = home.run(&["runs", "show", &run, "--wait", "--json"]).exits(0).json();
     assert!(shown["final_text"].as_str().is_some_and(|text| text.contains("kickoff")), "{shown}");

@@ -121,7 +121,10 @@ async fn a_channel_made_at_runtime_is_used_changed_purged_and_deleted() {
     assert_eq!((twice.status, twice.code()), (409, "channel_name_in_use"));
     server.post("/v1/channels/exp3-ch1/publish", json!({"value": 1})).await;
     let listed = server.get("/v1/_channels?prefix=exp3").await.body;
-    assert_eq!((&listed["channels"][0]["name"], &listed["channels"][0]["message_count"]), (&json!("exp3-ch1"), &json!(1)));
+    assert_eq!(
+        (&listed["channels"][0]["name"], &listed["channels"][0]["message_count"]),
+        (&json!("exp3-ch1"), &json!(1))
+    );
     let patched = server.send(Method::Patch, "/v1/channels/exp3-ch1", &[], Some(br#"{"max_messages": 5}"#)).await;
     assert_eq!((&patched.body["max_messages"], &patched.body["version"]), (&json!(5), &json!(2)), "{}", patched.body);
     let purged = server.post("/v1/channels/exp3-ch1/purge", json!({})).await;

@@ -42,7 +42,8 @@ fn input(name: &str, run: RunId, batch: &Value) -> Value {
         "await_channels" => json!({"channels": ["jobs"]}),
         "broadcast_channels" => json!({"channels": ["jobs"], "value": 1}),
         "create_channel" => json!({"name": "made"}),
-        "update_channel" | "delete_channel" | "purge_channel" => json!({"name": "made"}),
+        "update_channel" | "delete_channel" => json!({"name": "made"}),
+        "purge_channel" => json!({"name": "jobs"}),
         _ => json!({}),
     }
 }

@@ -75,9 +75,10 @@ impl Backlog for FakeBacklog {
             let place = (log.tenant.clone(), log.name.clone());
             log.space == asked.space
                 && asked.after.as_ref().is_none_or(|after| place > *after)
-                && asked.within.as_ref().is_none_or(|(tenant, prefix)| {
-                    log.tenant == *tenant && log.name.starts_with(prefix)
-                })
+                && asked
+                    .within
+                    .as_ref()
+                    .is_none_or(|(tenant, prefix)| log.tenant == *tenant && log.name.starts_with(prefix))
         });
         Ok(logs.take(asked.limit as usize).map(|(log, head, kept)| LogState { log, head, kept }).collect())
     }

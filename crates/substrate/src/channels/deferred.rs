@@ -43,9 +43,7 @@ impl Channels {
             loop {
                 let now = self.parts.clock.wall();
                 // In the order of their times, which is known once all were told.
-                while is_caught_up
-                    && let Some((due, key)) = waiting.pop_first()
-                {
+                while is_caught_up && let Some((due, key)) = waiting.pop_first() {
                     if due > now {
                         waiting.insert((due, key));
                         break;

@@ -104,9 +104,10 @@ impl Explain for ChannelError {
             }
             Self::Busy(_) => Some("try again".into()),
             Self::Entropy(error) => error.hint(),
-            Self::Change(ChangeError::OverQuota { .. }) => {
-                Some("this channel has too many deferred messages, consumers or groups, or this tenant too many channels".into())
-            }
+            Self::Change(ChangeError::OverQuota { .. }) => Some(
+                "this channel has too many deferred messages, consumers or groups, or this tenant too many channels"
+                    .into(),
+            ),
             Self::Change(error) => error.hint(),
             Self::Store(error) => error.hint(),
             Self::BadName { .. } | Self::OutOfRange { .. } | Self::Scope(_) | Self::BadFields(_) => None,

@@ -51,9 +51,8 @@ impl fmt::Display for Lease {
 impl Lease {
     pub fn read(text: &str) -> Result<Self, Refusal> {
         let parts = text.strip_prefix("lse_").and_then(|rest| rest.split_once('_'));
-        let read = parts.and_then(|(sequence, epoch)| {
-            Some(Self { sequence: sequence.parse().ok()?, epoch: epoch.parse().ok()? })
-        });
+        let read = parts
+            .and_then(|(sequence, epoch)| Some(Self { sequence: sequence.parse().ok()?, epoch: epoch.parse().ok()? }));
         read.ok_or_else(|| Refusal::BadLease(text.chars().take(80).collect()))
     }
 }
@@ -98,7 +97,11 @@ pub(super) struct Take<'a> {
 
 impl Group {
     /// Messages whose time is over: those to deliver again, and those whose attempts are used up.
-    pub(super) fn over(&self, max_attempts: Option<u32>, is_over: impl Fn(&Flight) -> bool) -> (Vec<Flight>, Vec<Flight>) {
+    pub(super) fn over(
+        &self,
+        max_attempts: Option<u32>,
+        is_over: impl Fn(&Flight) -> bool,
+    ) -> (Vec<Flight>, Vec<Flight>) {
         let over = self.in_flight.iter().copied().filter(is_over);
         over.partition(|flight| max_attempts.is_none_or(|most| flight.attempt < most))
     }
@@ -116,12 +119,7 @@ impl Group {
         next.in_flight.retain(|flight| !take.gone.contains(&flight.sequence));
         let mut delivered = Vec::with_capacity(take.again.len() + take.new.len());
         for flight in next.in_flight.iter_mut().filter(|flight| take.again.contains(&flight.sequence)) {
-            *flight = Flight {
-                epoch,
-                attempt: flight.attempt.saturating_add(1),
-                lease_ms: take.lease_ms,
-                ..*flight
-            };
+            *flight = Flight { epoch, attempt: flight.attempt.saturating_add(1), lease_ms: take.lease_ms, ..*flight };
             delivered.push(*flight);
         }
         for sequence in take.new {

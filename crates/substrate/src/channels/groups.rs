@@ -90,18 +90,22 @@ impl Channels {
             }
             let new: Vec<u64> = delivered[again.len()..].iter().map(|(message, _)| message.sequence).collect();
             if delivered.is_empty() && gone.is_empty() {
-                if let Some(first) = self.first_answer(key.clone(), by, wall).await? {
+                if let Some(first) = self.first_answer(key.clone(), by, 0, wall).await? {
                     return Ok(Taken::Messages(first));
                 }
                 return Ok(Taken::Nothing(self.nothing(key, &record, revision, reached, now)));
             }
             let (next, flights) = record.take(&Take { again: &again, new: &new, gone: &gone, lease_ms });
-            let messages: Vec<Value> = delivered.iter().zip(&flights).map(|((message, envelope), flight)| {
-                let mut message = shown(message, envelope);
-                message["attempt"] = flight.attempt.into();
-                message["lease"] = flight.lease().to_string().into();
-                message
-            }).collect();
+            let messages: Vec<Value> = delivered
+                .iter()
+                .zip(&flights)
+                .map(|((message, envelope), flight)| {
+                    let mut message = shown(message, envelope);
+                    message["attempt"] = flight.attempt.into();
+                    message["lease"] = flight.lease().to_string().into();
+                    message
+                })
+                .collect();
             let mut answer = json!({
                 "channel": channel.name,
                 "group": group,
@@ -162,7 +166,7 @@ impl Channels {
             let Settled { held, lost } = settled;
             if held.is_empty() {
                 let refused = ChannelError::LeaseLost(names(&lost));
-                return self.first_answer(key, by, wall).await?.ok_or(refused);
+                return self.first_answer(key, by, 0, wall).await?.ok_or(refused);
             }
             let mut answer = json!({ "ok": true, "channel": channel.name, "group": group, "settled": held.len() });
             if let Settle::Extend { lease_ms } = settle {
@@ -171,7 +175,8 @@ impl Channels {
             }
             if !lost.is_empty() {
                 answer["lost"] = json!(names(&lost));
-                let warning = format!("{} leases were lost: their messages went to others or were settled before", lost.len());
+                let warning =
+                    format!("{} leases were lost: their messages went to others or were settled before", lost.len());
                 answer["warnings"] = json!([warning]);
             }
             let once = self.once(&answer, by, 0, wall);
@@ -192,14 +197,7 @@ impl Channels {
     }
 
     /// What to wait for when a group has nothing to deliver.
-    fn nothing(
-        &self,
-        key: ValueKey,
-        record: &Group,
-        revision: Option<u64>,
-        reached: u64,
-        now: Instant,
-    ) -> Nothing {
+    fn nothing(&self, key: ValueKey, record: &Group, revision: Option<u64>, reached: u64, now: Instant) -> Nothing {
         let mut leases = self.leases();
         let seen = seen_of(&mut leases, &key, record, now);
         let left = record.in_flight.iter().map(|flight| {
@@ -285,7 +283,13 @@ impl Channels {
             keep,
         };
         self.parts.logs.change_log(change, Some(once)).await?;
-        tracing::warn!(channel = channel.name, group, message = message.id, dead_letter = name, "message not acknowledged");
+        tracing::warn!(
+            channel = channel.name,
+            group,
+            message = message.id,
+            dead_letter = name,
+            "message not acknowledged"
+        );
         Ok(())
     }
 
@@ -309,7 +313,11 @@ fn seen_of<'a>(
     now: Instant,
 ) -> &'a HashMap<Lease, Instant> {
     let seen = leases.entry(key.clone()).or_default();
-    *seen = record.in_flight.iter().map(|flight| (flight.lease(), seen.get(&flight.lease()).copied().unwrap_or(now))).collect();
+    *seen = record
+        .in_flight
+        .iter()
+        .map(|flight| (flight.lease(), seen.get(&flight.lease()).copied().unwrap_or(now)))
+        .collect();
     seen
 }
 
@@ -322,8 +330,6 @@ fn lease_of(channel: &Channel, asked: Option<u64>) -> Result<u64, ChannelError> 
     let value = asked.unwrap_or(channel.config.lease_ms);
     match (LEAST_LEASE_MS..=MOST_LEASE_MS).contains(&value) {
         true => Ok(value),
-        false => {
-            Err(ChannelError::OutOfRange { field: "lease_ms", value, least: LEAST_LEASE_MS, most: MOST_LEASE_MS })
-        }
+        false => Err(ChannelError::OutOfRange { field: "lease_ms", value, least: LEAST_LEASE_MS, most: MOST_LEASE_MS }),
     }
 }

@@ -116,17 +116,13 @@ pub(super) fn prefix_of(channel: &str) -> String {
 
 /// All values of one place in a space.
 pub(super) fn range_of(tenant: &Tenant, space: Space, name: &str) -> Range {
-    Range {
-        space,
-        within: Within::Owner { tenant: tenant.clone(), owner: name.to_owned(), prefix: String::new() },
-    }
+    Range { space, within: Within::Owner { tenant: tenant.clone(), owner: name.to_owned(), prefix: String::new() } }
 }
 
 /// Checks the name of a channel.
 pub(super) fn check_name(name: &str) -> Result<(), ChannelError> {
-    let refuse = |problem| {
-        Err(ChannelError::BadName { what: "channel", name: name.chars().take(MOST_NAME).collect(), problem })
-    };
+    let refuse =
+        |problem| Err(ChannelError::BadName { what: "channel", name: name.chars().take(MOST_NAME).collect(), problem });
     let is_allowed = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '.' | '/' | '-');
     if name.is_empty() || name.len() > MOST_NAME || !name.chars().all(is_allowed) {
         return refuse("use 1 to 128 letters, digits and _ . / -");

@@ -43,6 +43,14 @@ impl Channels {
         check_size(&publish.value)?;
         let due = rules::due(publish.deliver_at, publish.deliver_after_ms, now)?;
         let expires_at = rules::expiry(publish.ttl, channel.config.default_ttl, MOST_TTL, due.unwrap_or(now))?;
+        let is_deferral = publish.deliver_at.is_some() || publish.deliver_after_ms.is_some();
+        // Its time may have come since it was first asked for: then it was deferred under the same key, and is not published here.
+        if due.is_none()
+            && is_deferral
+            && let Some(first) = self.first_answer(place.cursor(None), by, index, now).await?
+        {
+            return Ok(first);
+        }
         let id = self.message_id(by, index)?;
         let by_whom = serde_json::to_value(by.writer()).expect("a writer has only text keys");
         let envelope = Envelope { value: publish.value.clone(), expires_at, by: by_whom };

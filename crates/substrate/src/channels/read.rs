@@ -156,7 +156,7 @@ impl Channels {
                 Ok(after) => after,
                 // What was done before under the same key is still done.
                 Err(refusal) => {
-                    return self.first_answer(key, by, now).await?.map(Taken::Messages).ok_or(refusal.into());
+                    return self.first_answer(key, by, 0, now).await?.map(Taken::Messages).ok_or(refusal.into());
                 }
             };
             let page = self.page(place, after, ask.max_messages, ask.bytes, now).await?;
@@ -175,7 +175,7 @@ impl Channels {
             }
         }
         let Some((cursor, after)) = looked else { return Err(ChannelError::Busy(channel.name.clone())) };
-        if let Some(first) = self.first_answer(key, by, self.parts.clock.wall()).await? {
+        if let Some(first) = self.first_answer(key, by, 0, self.parts.clock.wall()).await? {
             return Ok(Taken::Messages(first));
         }
         Ok(Taken::Nothing(Nothing { cursor, after, group: None, look_again: None, warnings: Vec::new() }))
@@ -232,7 +232,7 @@ impl Channels {
             let head = self.parts.logs.head(&place.log()).await?;
             let next = match rules::moved(committed, cursor, head) {
                 Ok(next) => next,
-                Err(refusal) => return self.first_answer(key, by, now).await?.ok_or(refusal.into()),
+                Err(refusal) => return self.first_answer(key, by, 0, now).await?.ok_or(refusal.into()),
             };
             let answer = json!({ "ok": true, "channel": channel.name, "cursor": show_cursor(next) });
             let once = self.once(&answer, by, 0, now);

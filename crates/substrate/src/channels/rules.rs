@@ -125,11 +125,7 @@ pub fn expiry(ttl: Option<u64>, usual: Option<u64>, most: u64, now: Timestamp) -
 }
 
 /// When a message becomes visible, if that is later than now.
-pub fn due(
-    at: Option<Timestamp>,
-    after_ms: Option<u64>,
-    now: Timestamp,
-) -> Result<Option<Timestamp>, Refusal> {
+pub fn due(at: Option<Timestamp>, after_ms: Option<u64>, now: Timestamp) -> Result<Option<Timestamp>, Refusal> {
     let due = match (at, after_ms) {
         (Some(_), Some(_)) => return Err(Refusal::TwoTimes),
         (None, None) => return Ok(None),
@@ -164,7 +160,9 @@ pub struct EffectiveWait {
 pub fn clip(asked: Option<u64>, cap: u64) -> EffectiveWait {
     let asked = asked.unwrap_or(0);
     let warning = (asked > cap).then(|| {
-        format!("wait_ms {asked} is above the limit of {cap}; this call waits at most {cap} ms: call again to wait longer")
+        format!(
+            "wait_ms {asked} is above the limit of {cap}; this call waits at most {cap} ms: call again to wait longer"
+        )
     });
     EffectiveWait { ms: asked.min(cap), warning }
 }

@@ -7,7 +7,7 @@ use std::{
 
 use drawloom_contract::{
     ids::{Digest, Tenant},
-    log::LogChange,
+    once::{Applied, Once},
     time::Timestamp,
     values::{ChangeError, Expect, Kept, NewValue, Quota, Range, ValueChange, ValueKey, Within},
 };
@@ -15,8 +15,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{
-    By, ChannelConfig, ChannelError, Channels, LogsAsked, MOST_DEFINED, Place, TRIES,
-    place::{CHANNELS, DEFERRED, DEFINITIONS, check_name, prefix_of, range_of},
+    By, ChannelConfig, ChannelError, Channels, MOST_DEFINED, TRIES,
+    place::{DEFINITIONS, check_name},
 };
 use crate::hint::did_you_mean;
 
@@ -57,13 +57,6 @@ pub struct Channel {
     pub version: u64,
     pub digest: Digest,
     pub changed_at: Option<Timestamp>,
-}
-
-/// What a channel keeps, for all its owners together.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Counted {
-    pub messages: u64,
-    pub owners: u64,
 }
 
 /// A channel made at runtime, as it is stored.
@@ -210,7 +203,7 @@ impl Channels {
         let now = self.parts.clock.wall();
         if self.parts.values.find_value(&key, now).await?.is_some() {
             let taken = ChannelError::NameInUse(name.to_owned());
-            return self.first_answer(key, by, now).await?.ok_or(taken);
+            return self.first_answer(key, by, 0, now).await?.ok_or(taken);
         }
         self.remove_contents(tenant, name, now).await?;
         let answer = self.write(key, Stored { version: 1, channel: config }, Expect::Absent, by, now).await;
@@ -235,9 +228,10 @@ impl Channels {
             let Some(kept) = self.parts.values.find_value(&key, now).await? else {
                 let unknown = self.load_channel(tenant, name).err();
                 let unknown = unknown.unwrap_or_else(|| ChannelError::Immutable(name.to_owned()));
-                return self.first_answer(key, by, now).await?.ok_or(unknown);
+                return self.first_answer(key, by, 0, now).await?.ok_or(unknown);
             };
-            let stored: Stored = serde_json::from_value(kept.value.clone()).map_err(|error| unreadable(name, &error))?;
+            let stored: Stored =
+                serde_json::from_value(kept.value.clone()).map_err(|error| unreadable(name, &error))?;
             let mut channel = stored.channel.clone();
             change(&mut channel);
             let channel = channel.plain();
@@ -264,7 +258,7 @@ impl Channels {
         if self.parts.values.find_value(&key, now).await?.is_none() {
             let unknown = self.load_channel(tenant, name).err();
             let unknown = unknown.unwrap_or_else(|| ChannelError::Immutable(name.to_owned()));
-            return self.first_answer(key, by, now).await?.ok_or(unknown);
+            return self.first_answer(key, by, 0, now).await?.ok_or(unknown);
         }
         // The definition goes first, so that nothing is published afterwards. What a crash leaves is removed by the next create.
         let answer = json!({ "name": name, "deleted": true });
@@ -275,117 +269,11 @@ impl Channels {
         Ok(answer)
     }
 
-    /// Removes the messages of a channel, delivered or deferred: of one owner, or of all.
-    pub async fn purge(
-        &self,
-        channel: &Channel,
-        place: Option<&Place>,
-        by: &By<'_>,
-    ) -> Result<Value, ChannelError> {
-        let (tenant, now) = (by.tenant(), self.parts.clock.wall());
-        let mut purged = 0;
-        let mut deferred = 0;
-        for name in self.names_of(tenant, &channel.name, place).await? {
-            purged += self.trim_all(tenant, &name).await?;
-            deferred += self.remove_values(&range_of(tenant, DEFERRED, &name), now).await?;
-        }
-        Ok(json!({ "name": channel.name, "purged": purged, "deferred": deferred }))
-    }
-
-    /// What a channel keeps.
-    pub async fn count(&self, tenant: &Tenant, name: &str) -> Result<Counted, ChannelError> {
-        let mut counted = Counted::default();
-        let mut after = None;
-        loop {
-            let asked = LogsAsked {
-                space: CHANNELS,
-                within: Some((tenant.clone(), prefix_of(name))),
-                after: after.take(),
-                limit: PAGE,
-            };
-            let page = self.parts.backlog.list_logs(&asked).await?;
-            for state in &page {
-                counted.messages += state.kept;
-                counted.owners += u64::from(state.kept > 0);
-            }
-            match page.last() {
-                Some(last) if page.len() as u32 == PAGE => after = Some((tenant.clone(), last.log.name.clone())),
-                _ => return Ok(counted),
-            }
-        }
-    }
-
     fn refuse_declared(&self, name: &str) -> Result<(), ChannelError> {
         check_name(name)?;
         match self.declared.contains_key(name) {
             true => Err(ChannelError::Immutable(name.to_owned())),
             false => Ok(()),
-        }
-    }
-
-    /// The names of the logs of a channel, and of the owners of its values: of one place, or of all.
-    async fn names_of(&self, tenant: &Tenant, name: &str, place: Option<&Place>) -> Result<Vec<String>, ChannelError> {
-        if let Some(place) = place {
-            return Ok(vec![place.name()]);
-        }
-        let (mut names, prefix) = (std::collections::BTreeSet::new(), prefix_of(name));
-        let mut after = None;
-        loop {
-            let within = Some((tenant.clone(), prefix.clone()));
-            let asked = LogsAsked { space: CHANNELS, within, after: after.take(), limit: PAGE };
-            let page = self.parts.backlog.list_logs(&asked).await?;
-            let is_full = page.len() as u32 == PAGE;
-            names.extend(page.into_iter().map(|state| state.log.name));
-            match names.last().filter(|_| is_full) {
-                Some(last) => after = Some((tenant.clone(), last.clone())),
-                None => break,
-            }
-        }
-        // Owners who have only deferred messages, cursors or groups have no log yet.
-        let now = self.parts.clock.wall();
-        for space in [DEFERRED, CHANNELS] {
-            let range = Range { space, within: Within::Tenant(tenant.clone()) };
-            let start = |owner: String| ValueKey { tenant: tenant.clone(), space: range.space.clone(), owner, key: String::new() };
-            let mut after = start(prefix.clone());
-            while let Some((key, _)) = self.parts.values.list_values(&range, Some(&after), 1, now).await?.pop() {
-                if !key.owner.starts_with(&prefix) {
-                    break;
-                }
-                // The next owner.
-                after = start(format!("{}\0", key.owner));
-                names.insert(key.owner);
-            }
-        }
-        Ok(names.into_iter().collect())
-    }
-
-    /// Removes all messages, cursors and groups of a name.
-    async fn remove_contents(&self, tenant: &Tenant, name: &str, now: Timestamp) -> Result<(), ChannelError> {
-        for name in self.names_of(tenant, name, None).await? {
-            self.trim_all(tenant, &name).await?;
-            for space in [DEFERRED, CHANNELS] {
-                self.remove_values(&range_of(tenant, space, &name), now).await?;
-            }
-        }
-        Ok(())
-    }
-
-    async fn trim_all(&self, tenant: &Tenant, name: &str) -> Result<u64, ChannelError> {
-        let log = drawloom_contract::log::LogKey { tenant: tenant.clone(), space: CHANNELS, name: name.to_owned() };
-        let up_to = self.parts.logs.head(&log).await?;
-        Ok(self.parts.logs.change_log(LogChange::Trim { log, up_to }, None).await?.result.dropped)
-    }
-
-    async fn remove_values(&self, range: &Range, now: Timestamp) -> Result<u64, ChannelError> {
-        let mut removed = 0;
-        loop {
-            let page = self.parts.values.list_values(range, None, PAGE, now).await?;
-            if page.is_empty() {
-                return Ok(removed);
-            }
-            removed += page.len() as u64;
-            let changes = page.into_iter().map(|(key, _)| ValueChange::remove(key, now)).collect();
-            self.parts.values.change(changes, None).await?;
         }
     }
 
@@ -418,7 +306,7 @@ impl Channels {
         &self,
         change: ValueChange,
         answer: Value,
-        once: Option<drawloom_contract::once::Once>,
+        once: Option<Once>,
     ) -> Result<Applied<Vec<u64>>, ChangeError> {
         let is_keyed = once.is_some();
         let mut applied = self.parts.values.change(vec![change], once).await?;
@@ -428,8 +316,6 @@ impl Channels {
         Ok(applied)
     }
 }
-
-use drawloom_contract::once::Applied;
 
 fn unreadable(name: &str, error: &serde_json::Error) -> ChannelError {
     let detail = format!("the definition of channel {name:?} cannot be read: {error}");

@@ -1,6 +1,7 @@
 //! Channels over logs and values: once, in order, within bounds, at exact times.
 
 mod groups;
+mod limits;
 mod tool;
 mod waiting;
 
@@ -75,7 +76,10 @@ impl Backlog for FakeBacklog {
             let place = (log.tenant.clone(), log.name.clone());
             log.space == asked.space
                 && asked.after.as_ref().is_none_or(|after| place > *after)
-                && asked.within.as_ref().is_none_or(|(tenant, prefix)| log.tenant == *tenant && log.name.starts_with(prefix))
+                && asked
+                    .within
+                    .as_ref()
+                    .is_none_or(|(tenant, prefix)| log.tenant == *tenant && log.name.starts_with(prefix))
         });
         Ok(logs.take(asked.limit as usize).map(|(log, head, kept)| LogState { log, head, kept }).collect())
     }
@@ -310,7 +314,8 @@ async fn a_deferred_message_is_published_when_due_and_once_across_a_restart() {
     let (ann, (channel, place)) = (caller("ann"), it.place("later"));
     let later = |after| Publish { deliver_after_ms: Some(after), ..message(json!(after)) };
     for (key, after) in [("a", 500), ("b", 200), ("a", 500)] {
-        let answer = it.channels.publish(&channel, &place, &later(after), &by(&ann, Some(key)), 0).await.expect("deferred");
+        let answer =
+            it.channels.publish(&channel, &place, &later(after), &by(&ann, Some(key)), 0).await.expect("deferred");
         assert!(answer["visible_at"].is_string() && answer["cursor"].is_null(), "{answer}");
     }
     it.publish("later", json!("now")).await;
@@ -328,6 +333,18 @@ async fn a_deferred_message_is_published_when_due_and_once_across_a_restart() {
     listener.changed().await;
     assert_eq!(again.values("later").await, [500]);
     task.abort();
+}
+
+#[tokio::test]
+async fn a_deferred_publish_that_is_repeated_after_its_time_gets_its_first_answer() {
+    let it = setup(json!({ "later": {} }));
+    let (ann, (channel, place)) = (caller("ann"), it.place("later"));
+    let at = Publish { deliver_at: Some(Timestamp::from_millis(100)), ..message(json!("x")) };
+    let send = async || it.channels.publish(&channel, &place, &at, &by(&ann, Some("k")), 0).await.expect("deferred");
+    let first = send().await;
+    it.clock.advance(200);
+    assert_eq!(send().await, first);
+    assert_eq!(it.values("later").await, Vec::<Value>::new(), "the server publishes it, once");
 }
 
 #[tokio::test]

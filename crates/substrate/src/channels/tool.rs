@@ -103,12 +103,7 @@ impl Tool for ChannelTool {
 
 impl ChannelTool {
     /// The channel that a call means, which the gate must allow.
-    fn meant(
-        &self,
-        context: &ToolContext,
-        name: &str,
-        gate: &'static str,
-    ) -> Result<(Arc<Channel>, Place), ToolError> {
+    fn meant(&self, context: &ToolContext, name: &str, gate: &'static str) -> Result<(Arc<Channel>, Place), ToolError> {
         allow(&context.definition, name, gate)?;
         let channel = self.0.load_channel(&context.run.tenant, name)?;
         let place = Place::of_call(context, name, channel.config.scope);
@@ -123,12 +118,15 @@ impl ChannelTool {
             Taken::Messages(answer) => return Ok(done(answer, &wait)),
             Taken::Nothing(nothing) => nothing,
         };
+        if wait.ms == 0 {
+            return Ok(done(nothing.shown(&channel, &ask), &wait));
+        }
         let until = self.deadline(context, &wait).await?;
         let is_over = match context.woken {
             // A lease may be what it was woken for.
             Some(Woken::ByTime) if nothing.look_again.is_some() => until <= self.0.now(),
             Some(Woken::ByTime) => true,
-            Some(Woken::ByCause) | None => wait.ms == 0 || until <= self.0.now(),
+            Some(Woken::ByCause) | None => until <= self.0.now(),
         };
         if is_over {
             return Ok(done(nothing.shown(&channel, &ask), &wait));
@@ -155,12 +153,14 @@ impl ChannelTool {
             return Err(ToolError::Invalid(format!("from_cursors has {other:?}, which is not in channels")));
         }
         // The gate is checked for all of them before anything is read.
-        let meant = names.iter().map(|name| self.meant(context, name, SUBSCRIBE_GATE)).collect::<Result<Vec<_>, _>>()?;
+        let meant =
+            names.iter().map(|name| self.meant(context, name, SUBSCRIBE_GATE)).collect::<Result<Vec<_>, _>>()?;
         let wait = rules::clip(input.wait_ms, MOST_WAIT_MS);
         let (mut results, mut fired, mut on, mut total) = (Map::new(), Vec::new(), Vec::new(), 0);
         let mut bytes = TOOL_BYTES;
         for (channel, place) in &meant {
-            let from = cursors.get(&channel.name).map(|text| read_cursor(text)).transpose().map_err(ChannelError::from)?;
+            let from =
+                cursors.get(&channel.name).map(|text| read_cursor(text)).transpose().map_err(ChannelError::from)?;
             let consumer = input.consumer.clone();
             let ask = Subscribe { from, consumer, max_messages: input.page()?, bytes, ..Subscribe::default() };
             let looked = self.0.look(channel, place, &ask, &By::Call(context)).await?;

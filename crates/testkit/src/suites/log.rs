@@ -35,6 +35,8 @@ macro_rules! log_suite {
             a_request_appends_once_and_its_repeat_gets_the_first_answer
             concurrent_appends_get_sequences_of_their_own
             a_tail_tells_of_appends_from_the_call_on
+            a_reader_that_registers_looks_and_waits_misses_nothing
+            a_repeated_append_is_told_what_the_first_one_dropped
             random_histories_are_those_of_a_simple_model
         }
     };
@@ -148,6 +150,47 @@ pub async fn a_trim_removes_messages_and_sequences_are_never_used_again(log: &dy
     let again = change(log, append(key("a"), &["w"])).await;
     assert!(again.added == 1 && again.sequences[0] > head, "{again:?}");
     assert_eq!(log.head(&key("a")).await, Ok(again.head));
+}
+
+/// How channels wait: a reader registers, looks, and waits only when it found nothing. Whatever comes between is seen by the look or told by
+/// the tail.
+pub async fn a_reader_that_registers_looks_and_waits_misses_nothing(log: &dyn Log) {
+    const MESSAGES: usize = 200;
+    let names: Vec<String> = (0..MESSAGES).map(|number| number.to_string()).collect();
+    let publish = async {
+        for name in &names {
+            change(log, append(key("a"), &[name])).await;
+        }
+    };
+    let reads = async {
+        let mut tail = log.tail(&SPACE);
+        let (mut seen, mut after) = (Vec::new(), 0);
+        while seen.len() < MESSAGES {
+            let page = read(log, &key("a"), after, 3).await;
+            match page.messages.last() {
+                Some(last) => after = last.sequence,
+                None => _ = told(&mut tail).await,
+            }
+            seen.extend(page.messages.into_iter().map(|message| message.id));
+        }
+        seen
+    };
+    let ((), seen) = futures::join!(publish, reads);
+    assert_eq!(seen, names);
+}
+
+pub async fn a_repeated_append_is_told_what_the_first_one_dropped(log: &dyn Log) {
+    let capped = |name: &str| match append(key("a"), &[name]) {
+        LogChange::Append { log, messages, since, .. } => LogChange::Append { log, messages, since, keep: Some(1) },
+        trim => trim,
+    };
+    change(log, capped("x")).await;
+    let first = log.change_log(capped("y"), once("one", "body", json!(1))).await.expect("a change");
+    assert_eq!((first.result.dropped, first.repeated), (1, false));
+    change(log, capped("z")).await;
+    let again = log.change_log(capped("y"), once("one", "body", json!(2))).await.expect("a change");
+    assert_eq!((again.result, again.answer, again.repeated), (first.result, json!(1), true));
+    assert_eq!(ids(log, &key("a")).await, ["z"]);
 }
 
 pub async fn a_log_keeps_at_most_so_many_messages(log: &dyn Log) {

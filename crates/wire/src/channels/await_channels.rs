@@ -79,10 +79,7 @@ pub struct Awaited {
 
 impl Request for AwaitChannels {
     const NAME: &'static str = "await_channels";
-    const ROUTES: &'static [Route] = &[
-        Route::post("/v1/channels:await"),
-        Route::post("/v1/_channels/_await"),
-    ];
+    const ROUTES: &'static [Route] = &[Route::post("/v1/channels:await"), Route::post("/v1/_channels/_await")];
     const CHANGES: Changes = Changes::Nothing;
     type Output = Awaited;
 }

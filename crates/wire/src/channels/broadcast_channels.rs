@@ -99,10 +99,7 @@ pub struct BroadcastResult {
 
 impl Request for BroadcastChannels {
     const NAME: &'static str = "broadcast_channels";
-    const ROUTES: &'static [Route] = &[
-        Route::post("/v1/channels:broadcast"),
-        Route::post("/v1/_channels/_broadcast"),
-    ];
+    const ROUTES: &'static [Route] = &[Route::post("/v1/channels:broadcast"), Route::post("/v1/_channels/_broadcast")];
     const CHANGES: Changes = Changes::EveryTime;
     type Output = Broadcasted;
 }

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    channels::{ChannelDescriptor},
+    channels::ChannelDescriptor,
     request::{Changes, Request, Route},
 };
 
@@ -56,10 +56,7 @@ pub struct CreateChannel {
 
 impl Request for CreateChannel {
     const NAME: &'static str = "create_channel";
-    const ROUTES: &'static [Route] = &[
-        Route::post("/v1/channels"),
-        Route::post("/v1/_channels"),
-    ];
+    const ROUTES: &'static [Route] = &[Route::post("/v1/channels"), Route::post("/v1/_channels")];
     const CHANGES: Changes = Changes::EveryTime;
     type Output = ChannelDescriptor;
 }

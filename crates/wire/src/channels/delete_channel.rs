@@ -1,6 +1,5 @@
 //! `delete_channel`: deletes a channel made at runtime.
 
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -31,10 +30,7 @@ pub struct ChannelDeleted {
 
 impl Request for DeleteChannel {
     const NAME: &'static str = "delete_channel";
-    const ROUTES: &'static [Route] = &[
-        Route::delete("/v1/channels/{name}"),
-        Route::delete("/v1/_channels/{name}"),
-    ];
+    const ROUTES: &'static [Route] = &[Route::delete("/v1/channels/{name}"), Route::delete("/v1/_channels/{name}")];
     const CHANGES: Changes = Changes::Once;
     type Output = ChannelDeleted;
 }

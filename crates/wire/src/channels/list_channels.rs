@@ -77,10 +77,7 @@ pub struct ChannelDescriptor {
 
 impl Request for ListChannels {
     const NAME: &'static str = "list_channels";
-    const ROUTES: &'static [Route] = &[
-        Route::get("/v1/channels"),
-        Route::get("/v1/_channels"),
-    ];
+    const ROUTES: &'static [Route] = &[Route::get("/v1/channels"), Route::get("/v1/_channels")];
     const CHANGES: Changes = Changes::Nothing;
     type Output = ChannelList;
 }

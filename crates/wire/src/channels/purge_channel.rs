@@ -43,10 +43,8 @@ pub struct ChannelPurged {
 
 impl Request for PurgeChannel {
     const NAME: &'static str = "purge_channel";
-    const ROUTES: &'static [Route] = &[
-        Route::post("/v1/channels/{name}/purge"),
-        Route::post("/v1/_channels/{name}/purge"),
-    ];
+    const ROUTES: &'static [Route] =
+        &[Route::post("/v1/channels/{name}/purge"), Route::post("/v1/_channels/{name}/purge")];
     const CHANGES: Changes = Changes::Once;
     type Output = ChannelPurged;
 }

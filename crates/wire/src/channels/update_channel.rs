@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    channels::{ChannelDescriptor},
+    channels::ChannelDescriptor,
     request::{Changes, Request, Route},
 };
 
@@ -52,10 +52,7 @@ pub struct UpdateChannel {
 
 impl Request for UpdateChannel {
     const NAME: &'static str = "update_channel";
-    const ROUTES: &'static [Route] = &[
-        Route::patch("/v1/channels/{name}"),
-        Route::patch("/v1/_channels/{name}"),
-    ];
+    const ROUTES: &'static [Route] = &[Route::patch("/v1/channels/{name}"), Route::patch("/v1/_channels/{name}")];
     const CHANGES: Changes = Changes::Once;
     type Output = ChannelDescriptor;
 }

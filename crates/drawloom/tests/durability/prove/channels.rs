@@ -77,7 +77,8 @@ impl Stress {
     fn publish(&self, channel: &str, key: &str, value: Value, more: Value) -> Value {
         let mut body = json!({ "value": value });
         body.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
-        let (status, answer) = self.ask(&format!("/v1/channels/{channel}/publish"), &format!("p-{channel}-{key}"), &body);
+        let (status, answer) =
+            self.ask(&format!("/v1/channels/{channel}/publish"), &format!("p-{channel}-{key}"), &body);
         assert_eq!(status, 200, "{answer}");
         answer
     }
@@ -129,8 +130,11 @@ impl Stress {
             let was_over = self.is_over.load(Ordering::SeqCst);
             let body = json!({ "group": "g", "wait_ms": 200, "max_messages": dice.roll(1, 8) });
             let began = Instant::now();
-            let (status, answer) =
-                self.ask(&format!("/v1/channels/{channel}/subscribe"), &format!("t-{channel}-{member}-{number}"), &body);
+            let (status, answer) = self.ask(
+                &format!("/v1/channels/{channel}/subscribe"),
+                &format!("t-{channel}-{member}-{number}"),
+                &body,
+            );
             assert_eq!(status, 200, "{answer}");
             let messages = answer["messages"].as_array().expect("messages").clone();
             quiet = if messages.is_empty() { quiet + 1 } else { 0 };

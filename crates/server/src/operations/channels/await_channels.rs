@@ -39,8 +39,7 @@ impl Operation for AwaitChannels {
         warnings.dedup();
         let waiting = Waiting::begin(call, input.wait_ms);
         let channels = &call.app.channels;
-        let mut listener =
-            (waiting.effective.ms > 0).then(|| channels.listen(meant.iter().map(|meant| &meant.place)));
+        let mut listener = (waiting.effective.ms > 0).then(|| channels.listen(meant.iter().map(|meant| &meant.place)));
         loop {
             let (mut results, mut fired, mut total) = (Map::new(), Vec::new(), 0);
             for Meant { channel, place, caller, .. } in &meant {

@@ -24,7 +24,8 @@ impl Operation for ExtendChannel {
         let by = by(call, &caller, &input, &input.idempotency_key);
         let lease_ms = input.lease_ms.unwrap_or(channel.config.lease_ms);
         let leases = leases(&input.leases)?;
-        let settled = call.app.channels.settle(&channel, &place, &input.group, &leases, Settle::Extend { lease_ms }, &by);
+        let settled =
+            call.app.channels.settle(&channel, &place, &input.group, &leases, Settle::Extend { lease_ms }, &by);
         answer(settled.await.map_err(failure)?, warnings, None)
     }
 }

@@ -61,12 +61,10 @@ impl Operation for FollowChannel {
         }
         let mut listener = listener;
         let waiting = Waiting::begin(call, input.wait_ms);
-        let ask = Subscribe {
-            from: Some(after.unwrap_or(0)),
-            ..subscribe(call, None, input.max_messages)?
-        };
+        let ask = Subscribe { from: Some(after.unwrap_or(0)), ..subscribe(call, None, input.max_messages)? };
         loop {
-            let looked = channels.look(&channel, &place, &ask, &reader::<Self::Input>(&caller)).await.map_err(failure)?;
+            let looked =
+                channels.look(&channel, &place, &ask, &reader::<Self::Input>(&caller)).await.map_err(failure)?;
             let is_found = !looked.page.messages.is_empty();
             if is_found || !waiting.next(call, &mut listener, None).await {
                 return answer(shown(&channel, &looked, after.is_none()), warnings, Some(&waiting.effective));

@@ -16,7 +16,9 @@ impl Operation for NakChannel {
     type Input = channels::NakChannel;
 
     fn card(&self) -> Card {
-        Card::of::<Self::Input>("Give messages of a group back, to be delivered again at once.", Scope::ChannelRead).toolset("channels").stores_key()
+        Card::of::<Self::Input>("Give messages of a group back, to be delivered again at once.", Scope::ChannelRead)
+            .toolset("channels")
+            .stores_key()
     }
 
     async fn call(&self, call: &Call<'_>, input: Self::Input) -> Result<Answer<Settled>, Failure> {

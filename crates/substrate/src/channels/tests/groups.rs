@@ -75,7 +75,10 @@ async fn a_message_that_no_member_acknowledges_goes_to_the_dead_letter_channel_o
     assert_eq!(take(&it, 9).await, []);
     let dead = it.values("jobs.dead").await;
     assert_eq!(dead.len(), 1);
-    assert_eq!((&dead[0]["value"], &dead[0]["attempts"], &dead[0]["group"]), (&json!("poison"), &json!(2), &json!("workers")));
+    assert_eq!(
+        (&dead[0]["value"], &dead[0]["attempts"], &dead[0]["group"]),
+        (&json!("poison"), &json!(2), &json!("workers"))
+    );
     assert!(dead[0]["reason"].as_str().is_some_and(|reason| reason.contains("2 deliveries")));
 }
 
@@ -127,7 +130,8 @@ async fn a_group_is_full_at_1000_messages_and_says_so() {
         leases.extend(take(&it, 100).await);
     }
     assert_eq!(leases.len(), MOST_IN_FLIGHT);
-    let Taken::Nothing(nothing) = it.take("jobs", &member(1), &by(&caller("ann"), None)).await.expect("a channel") else {
+    let Taken::Nothing(nothing) = it.take("jobs", &member(1), &by(&caller("ann"), None)).await.expect("a channel")
+    else {
         panic!("the group is full");
     };
     assert!(nothing.warnings[0].contains("1000 messages"), "{:?}", nothing.warnings);
@@ -144,7 +148,8 @@ async fn a_purged_message_leaves_the_group() {
     it.channels.purge(&channel, None, &by(&caller("ann"), None)).await.expect("purged");
     it.clock.advance(1_000);
     it.publish("jobs", json!("b")).await;
-    let Taken::Messages(answer) = it.take("jobs", &member(9), &by(&caller("ann"), None)).await.expect("a channel") else {
+    let Taken::Messages(answer) = it.take("jobs", &member(9), &by(&caller("ann"), None)).await.expect("a channel")
+    else {
         panic!("there is a message");
     };
     assert_eq!((&answer["messages"][0]["value"], &answer["missed"]), (&json!("b"), &json!(1)));

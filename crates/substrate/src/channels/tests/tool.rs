@@ -53,7 +53,11 @@ async fn a_gate_that_is_empty_withholds_the_tool_and_one_that_is_narrow_says_wha
     assert!(matches!(call(&it, &none, json!({ "op": "list_channels" })).await, Err(ToolError::Denied(_))));
     let some = context(1, &["a"], &["b*"]);
     let card = tool.card_for(&tool.card(), Gates { definition: &some.definition, hosts: &[] }).expect("offered");
-    assert!(card.description.ends_with("This agent can publish to: a\nIt can subscribe to: b*"), "{}", card.description);
+    assert!(
+        card.description.ends_with("This agent can publish to: a\nIt can subscribe to: b*"),
+        "{}",
+        card.description
+    );
     for (op, channel) in [("publish", "b"), ("subscribe", "a"), ("peek", "a"), ("publish", "unknown")] {
         let mut input = json!({ "op": op, "channel": channel });
         if op == "publish" {
@@ -125,7 +129,8 @@ async fn an_await_waits_for_the_channels_that_are_missing_and_takes_nothing() {
     };
     let any = done(&it, &reader, wait(json!({}))).await;
     assert_eq!((&any["satisfied"], &any["fired"], &any["total_messages"]), (&json!(true), &json!(["a"]), &json!(1)));
-    let Step::Wait(Wait { on, .. }) = call(&it, &reader, wait(json!({ "mode": "at_least", "n": 2 }))).await.expect("a wait")
+    let Step::Wait(Wait { on, .. }) =
+        call(&it, &reader, wait(json!({ "mode": "at_least", "n": 2 }))).await.expect("a wait")
     else {
         panic!("one of two");
     };

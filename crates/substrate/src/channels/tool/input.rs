@@ -89,9 +89,7 @@ impl Op {
         match self {
             Self::Publish => &["channel", "value", "ttl", "deliver_at", "deliver_after_ms"],
             Self::Broadcast => &["channels", "value", "ttl", "deliver_at", "deliver_after_ms"],
-            Self::Subscribe => {
-                &["channel", "wait_ms", "max_messages", "from_cursor", "consumer", "group", "lease_ms"]
-            }
+            Self::Subscribe => &["channel", "wait_ms", "max_messages", "from_cursor", "consumer", "group", "lease_ms"],
             Self::Peek => &["channel", "max_messages", "from_cursor", "consumer"],
             Self::Ack => &["channel", "cursor", "consumer", "group", "leases"],
             Self::Nak => &["channel", "group", "leases"],

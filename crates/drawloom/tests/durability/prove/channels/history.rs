@@ -61,11 +61,13 @@ impl History {
             let cursor = super::cursor_of(message);
             assert!(cursor > last, "{channel}: the messages of an answer are not in order");
             last = cursor;
-            let value = (message["value"][0].as_u64().expect("a number"), message["value"][1].as_u64().expect("a number"));
+            let value =
+                (message["value"][0].as_u64().expect("a number"), message["value"][1].as_u64().expect("a number"));
             assert_eq!(taken.insert(cursor, value), None, "{channel}: {message} was taken twice");
             if channel == "short" {
                 let published = message["published_at"].as_str().expect("a time");
-                let published = drawloom_contract::time::Timestamp::from_rfc3339(published).expect("a time").as_millis();
+                let published =
+                    drawloom_contract::time::Timestamp::from_rfc3339(published).expect("a time").as_millis();
                 assert!(published + SHORT_MS > began, "an expired message was read: {message}, asked at {began}");
             }
         }
