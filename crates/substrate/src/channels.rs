@@ -42,8 +42,8 @@ use serde_json::Value;
 use tokio::sync::MutexGuard;
 
 pub use config::{ChannelConfig, MOST_MESSAGES, problems};
-pub use drawloom_contract::channel::{AwaitMode, ChannelScope, Semantic};
 pub use contents::Counted;
+pub use drawloom_contract::channel::{AwaitMode, ChannelScope, Semantic};
 pub use error::ChannelError;
 pub use group::{Lease, MOST_IN_FLIGHT, Settle};
 pub use hub::Listener;

@@ -31,10 +31,12 @@ pub(super) const NAME: &str = "Channel";
 pub(crate) const PUBLISH_GATE: &str = "channels.publish";
 pub(crate) const SUBSCRIBE_GATE: &str = "channels.subscribe";
 
-const GATE: Gate =
-    Gate::new("channels", "channels: {publish: [NAME], subscribe: [NAME]}", "use channels", |Gates { definition, .. }| {
-        definition.gate(PUBLISH_GATE).is_empty() && definition.gate(SUBSCRIBE_GATE).is_empty()
-    });
+const GATE: Gate = Gate::new(
+    "channels",
+    "channels: {publish: [NAME], subscribe: [NAME]}",
+    "use channels",
+    |Gates { definition, .. }| definition.gate(PUBLISH_GATE).is_empty() && definition.gate(SUBSCRIBE_GATE).is_empty(),
+);
 
 /// Maximum bytes of the messages of one call.
 pub(super) const TOOL_BYTES: u64 = 128 * 1024;
