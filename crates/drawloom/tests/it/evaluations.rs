@@ -119,5 +119,5 @@ fn evaluations_go_with_their_run_and_their_numbers_stay() {
     assert_eq!((&stats["count"], &stats["score"]["mean"]), (&json!(1), &json!(0.25)));
     let listed = home.run(&["evaluations", "ls", "--def", "worker", "--json"]).exits(0).json();
     let id = listed["evaluations"][0]["eval_id"].as_str().expect("an id");
-    assert!(home.run(&["evaluations", "show", id, "--json"]).exits(1).stdout.contains("unknown_evaluation"));
+    assert!(home.run(&["evaluations", "show", id, "--json"]).exits(2).stdout.contains("unknown_evaluation"));
 }
