@@ -214,7 +214,7 @@ async fn bad_ids_and_wrong_types_are_refused() {
         }
         // Any text can be searched for or be a key of a request, and any JSON be a value.
         let any = |field: &&String| {
-            !["grep", "query", "search", "value", "source", "changes", "overlay", "idempotency_key"]
+            !["grep", "query", "search", "value", "idempotency_key"]
                 .contains(&field.as_str())
         };
         for field in route.fields.iter().filter(any) {
