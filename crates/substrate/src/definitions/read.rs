@@ -75,7 +75,13 @@ impl RuntimeDefinitions {
                     );
                     continue;
                 };
-                let known = self.known(&key.tenant, kind, &key.key, kept.revision, record).await?;
+                let known = match self.known(&key.tenant, kind, &key.key, kept.revision, record).await {
+                    Err(DefinitionError::Unreadable(what)) => {
+                        tracing::warn!(what, "a stored definition cannot be read; it is ignored");
+                        continue;
+                    }
+                    known => known?,
+                };
                 tenants.entry(key.tenant).or_default().push(((kind, key.key), known));
             }
             if is_last {
