@@ -6,6 +6,7 @@
 mod artifacts;
 mod clock;
 mod consumed;
+mod definitions;
 mod doubt;
 mod fallback;
 mod fanout;

@@ -4,6 +4,7 @@ mod answers;
 mod artifacts;
 mod attacks;
 mod browsers;
+mod definitions;
 mod extra;
 mod fake;
 mod handles;
