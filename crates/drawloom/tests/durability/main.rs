@@ -7,6 +7,7 @@ mod artifacts;
 mod channels;
 mod clock;
 mod consumed;
+mod definitions;
 mod doubt;
 mod evaluations;
 mod fallback;

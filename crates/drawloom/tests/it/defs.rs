@@ -17,8 +17,8 @@ providers:
             - { tool: AgentDef, input: { op: create, name: "made/one", source: { description: Made., system_prompt: Mine., tools: [Memory], memory_scopes: [agent] } } }
             - { tool: AgentDef, input: { op: create, name: "made/two", source: { tools: [Bash, Context], hosts: ["*"] } } }
             - { tool: AgentDef, input: { op: create, name: "maker", source: { tools: [] } } }
-            - { tool: AgentDef, input: { op: verify, name: "made/one" } }
-        - { when: { agent: lead, turn: 1 }, calls: [{ tool: Agent, input: { agent: "{{prompt}}", prompt: "from lead" } }] }
+        - { when: { agent: maker, turn: 2 }, calls: [{ tool: AgentDef, input: { op: verify, name: "made/one" } }] }
+        - { when: { agent: lead, turn: 1 }, calls: [{ tool: Agent, input: { name: "{{prompt}}", prompt: "from lead" } }] }
         - { when: { agent: lead }, text: "{{last}}" }
         - { when: { agent: maker }, text: "{{last}}" }
         - { text: "said {{prompt}}" }
@@ -187,6 +187,7 @@ fn skills_and_volumes_are_defined_too() {
 - { when: { agent: reader, turn: 1 }, calls: [{ tool: Read, input: { path: notes.md } }, { tool: Skill, input: { name: style } }] }\n        \
 - { text: \"{{results}}\" }");
     home.write("drawloom.yaml", &config);
+    home.run(&["trust", "--yes"]).exits(0);
     home.write("team.yaml", "path: team\nmode: rw\n");
     let volume = home.run(&["defs", "create", "team", "team.yaml", "--kind", "volume"]).exits(0);
     assert!(volume.stderr.contains("reduced from rw to ro"), "{volume:?}");

@@ -5,6 +5,7 @@ mod artifacts;
 mod attacks;
 mod browsers;
 mod channels;
+mod definitions;
 mod evaluations;
 mod extra;
 mod fake;

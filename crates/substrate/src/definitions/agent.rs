@@ -35,6 +35,18 @@ pub(super) fn examine(inputs: &Inputs<'_>, name: &str, source: &Value, ceilings:
         let message = "a definition made at runtime cannot read files of the server";
         examined.problems.push(SourceProblem::new("system_prompt_file", message).with_hint(hint));
     }
+    let bundled = config.bundled_skills.iter().map(|skill| ("bundled_skills", skill));
+    for ((gate, skill), ceiling) in bundled.flat_map(|one| ceilings.iter().map(move |ceiling| (one, ceiling))) {
+        if !ceiling.skills.iter().any(|allowed| covers(allowed, skill)) {
+            let allowed = ceiling.skills.join(", ");
+            examined.excess.push(Excess {
+                gate: gate.into(),
+                asked: skill.clone(),
+                allowed,
+                fix: ceiling.fix("skills"),
+            });
+        }
+    }
     for ceiling in ceilings {
         examined.warnings.extend(inherit(&mut config, source, ceiling));
     }
@@ -84,6 +96,13 @@ pub(super) fn settle(
     let mut config = config.map_err(|error| format!("its source is not valid any more: {error}"))?;
     config.system_prompt_file = None;
     let mut notes = prune(&mut config, inputs);
+    config.bundled_skills.retain(|skill| {
+        let is_kept = ceiling.skills.iter().any(|allowed| covers(allowed, skill));
+        if !is_kept {
+            notes.push(format!("bundled_skills: {skill} was removed"));
+        }
+        is_kept
+    });
     inherit(&mut config, source, ceiling);
     default_volume(&mut config, inputs, &[ceiling]);
     let (definition, problems) = resolve_one(inputs, name, &config);

@@ -75,7 +75,13 @@ impl RuntimeDefinitions {
                     );
                     continue;
                 };
-                let known = self.known(&key.tenant, kind, &key.key, kept.revision, record).await?;
+                let known = match self.known(&key.tenant, kind, &key.key, kept.revision, record).await {
+                    Err(DefinitionError::Unreadable(what)) => {
+                        tracing::warn!(what, "a stored definition cannot be read; it is ignored");
+                        continue;
+                    }
+                    known => known?,
+                };
                 tenants.entry(key.tenant).or_default().push(((kind, key.key), known));
             }
             if is_last {
@@ -191,7 +197,7 @@ impl RuntimeDefinitions {
                 "origin": "runtime",
                 "active": known.record.active,
                 "versions": known.record.versions.len(),
-                "description": known.version.as_ref().map(|version| version.description.clone()),
+                "description": known.version.as_deref().map(about),
                 "unusable": state.unusable,
                 "warnings": state.notes,
             });
@@ -359,6 +365,14 @@ impl RuntimeDefinitions {
 
 fn read_record(kept: &Kept) -> Result<NameRecord, serde_json::Error> {
     serde_json::from_value(kept.value.clone())
+}
+
+/// What a version is for: in its own words, or in those of its source.
+fn about(version: &Version) -> String {
+    match version.description.is_empty() {
+        true => version.source["description"].as_str().unwrap_or_default().to_owned(),
+        false => version.description.clone(),
+    }
 }
 
 fn kind_of(key: &ValueKey) -> Option<DefinitionKind> {

@@ -29,7 +29,7 @@ pub struct AgentDef {
     pub parent_def_id: Option<String>,
     /// `create` and `verify`: the definition. `fork`: the fields to change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("x-aliases" = ["definition"]))]
+    #[schemars(with = "Option<serde_json::Map<String, Value>>", extend("x-aliases" = ["definition"]))]
     pub overlay: Option<Value>,
     /// What this version is for.
     #[serde(default, skip_serializing_if = "Option::is_none")]

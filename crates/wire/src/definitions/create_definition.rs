@@ -21,7 +21,7 @@ pub struct CreateDefinition {
     pub name: String,
     /// The definition. An agent has the keys that it would have in the config (`system_prompt`, `tools`, `model`, …); a skill has
     /// `description`, `instructions` and `files`; a volume has `path` and `mode`.
-    #[schemars(extend("x-aliases" = ["overlay", "definition"]))]
+    #[schemars(with = "serde_json::Map<String, Value>", extend("x-aliases" = ["overlay", "definition"]))]
     pub source: Value,
     /// What this version is for. Also the agent's description, if the source has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]

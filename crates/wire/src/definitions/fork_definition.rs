@@ -25,7 +25,7 @@ pub struct ForkDefinition {
     pub name: Option<String>,
     /// Fields to change in the source; `null` removes one (RFC 7396).
     #[serde(default, skip_serializing_if = "Value::is_null")]
-    #[schemars(extend("x-aliases" = ["overlay"]))]
+    #[schemars(with = "Option<serde_json::Map<String, Value>>", extend("x-aliases" = ["overlay"]))]
     pub changes: Value,
     /// What this version is for.
     #[serde(default, skip_serializing_if = "Option::is_none")]

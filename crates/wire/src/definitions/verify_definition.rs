@@ -21,7 +21,7 @@ pub struct VerifyDefinition {
     pub name: String,
     /// The definition to verify. Without it, a stored version is verified with today's config.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(extend("x-aliases" = ["overlay", "definition"]))]
+    #[schemars(with = "Option<serde_json::Map<String, Value>>", extend("x-aliases" = ["overlay", "definition"]))]
     pub source: Option<Value>,
     /// The stored version. Defaults to the active one.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -209,13 +209,35 @@ fn what_every_tool_answers_fits_its_schema_and_has_no_null() {
     let pruned = check("prune_runs", json!({ "older_than_seconds": 0 }));
     assert_eq!(pruned["structuredContent"]["runs"], 8, "{pruned}");
     check("list_runs", json!({}));
+    let source = json!({ "system_prompt": "Say it.", "tools": [] });
+    let made = check("create_definition", json!({ "kind": "agent", "name": "made", "source": source }));
+    assert_eq!(made["structuredContent"]["def_id"], "made@1", "{made}");
+    check("spawn_run", json!({ "agent": "made", "prompt": "usable at once" }));
+    let changes = json!({ "system_prompt": "Say it again." });
+    check("fork_definition", json!({ "kind": "agent", "from": "made", "changes": changes }));
+    check("promote_definition", json!({ "kind": "agent", "name": "made", "version": 2 }));
+    check("get_definition", json!({ "kind": "agent", "name": "made" }));
+    check("get_definition", json!({ "kind": "agent", "name": "echo" }));
+    check("list_definitions", json!({}));
+    check("list_definitions", json!({ "name": "made" }));
+    check("diff_definitions", json!({ "kind": "agent", "from": "made@1", "to": "made@2" }));
+    check("verify_definition", json!({ "kind": "agent", "name": "other", "source": { "tools": ["Bash"] } }));
+    check("retire_definition", json!({ "kind": "agent", "name": "made" }));
+    for op in ["get", "list", "verify"] {
+        check("agentdef", json!({ "op": op, "name": "made" }));
+    }
+    let refused = client.call("spawn_run", json!({ "agent": "made", "prompt": "x" }));
+    assert!(refused["isError"] == true && refused.to_string().contains("no active version"), "{refused}");
 
     let operations = drawloom_server::Operations::builtin();
     let all: BTreeSet<String> = operations.iter().map(|served| served.card().name().to_owned()).collect();
     assert_eq!(called, all);
     let destructive = tools.iter().filter(|tool| tool["annotations"]["destructiveHint"] == true);
     let destructive: BTreeSet<&str> = destructive.filter_map(|tool| tool["name"].as_str()).collect();
-    assert_eq!(destructive, BTreeSet::from(["cancel_batch", "cancel_run", "delete_memory", "prune_runs"]));
+    assert_eq!(
+        destructive,
+        BTreeSet::from(["cancel_batch", "cancel_run", "delete_memory", "prune_runs", "retire_definition"])
+    );
     let follow = tools.iter().find(|tool| tool["name"] == "follow_run").expect("it is listed");
     assert!(follow["description"].as_str().is_some_and(|words| words.contains("returns once")), "{follow}");
 }
