@@ -221,9 +221,9 @@ Examples:
         "drawloom channels create",
         "\
 Examples:
-  drawloom channels create jobs                                  make a queue that the whole tenant shares
-  drawloom channels create news --broadcast --scope user         deliver every message to every consumer of a user
-  drawloom channels create ticks --max-messages 100 --ttl 1h     keep 100 messages, for an hour",
+  drawloom channels create jobs                          make a queue for the whole tenant
+  drawloom channels create news --broadcast              deliver every message to every consumer
+  drawloom channels create ticks --max-messages 100      keep 100 messages",
     ),
     (
         "drawloom channels publish",

@@ -26,7 +26,7 @@ pub struct Create {
     /// Deliver every message to every consumer
     #[arg(long)]
     broadcast: bool,
-    /// What it is for
+    /// Describe what it is for
     #[arg(long, value_name = "TEXT")]
     description: Option<String>,
     /// Remove messages after this time, such as 30d, 12h or 90s

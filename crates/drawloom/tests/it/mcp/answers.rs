@@ -202,6 +202,7 @@ fn what_every_tool_answers_fits_its_schema_and_has_no_null() {
     check("list_evaluations", json!({ "run_id": ended, "latest_per_tag": true }));
     let sums = check("aggregate_evaluations", json!({ "def_id": evaluated["structuredContent"]["def_id"] }));
     assert_eq!(sums["structuredContent"]["score"]["mean"], 0.9, "{sums}");
+    channels(&mut check);
     check("cancel_batch", json!({ "batch_id": batch }));
     check("cancel_run", json!({ "run_id": going, "reason": "enough" }));
     assert_eq!(run(&server.url, &going)["status"], "cancelled");
@@ -301,4 +302,34 @@ fn the_journal_of_a_run_that_goes_on_comes_at_once() {
     assert_eq!(client.call("get_run", json!({ "run_id": going }))["structuredContent"]["status"], "running");
     let uris = client.ask("resources/list", json!({}))["result"]["resources"].to_string();
     assert!(uris.contains(&format!("{going}/journal")) && !uris.contains(&format!("{going}/final_text")), "{uris}");
+}
+
+/// Every operation of channels, on one that is made here.
+fn channels(check: &mut dyn FnMut(&str, Value) -> Value) {
+    check("create_channel", json!({ "name": "made", "description": "For this test." }));
+    check("update_channel", json!({ "name": "made", "max_messages": 50 }));
+    check("list_channels", json!({}));
+    for value in ["one", "two"] {
+        check("publish_channel", json!({ "channel": "made", "value": value }));
+    }
+    check("publish_channel", json!({ "channel": "made", "value": "late", "deliver_after_ms": 600_000 }));
+    check("broadcast_channels", json!({ "channels": ["made"], "value": "three" }));
+    check("peek_channel", json!({ "channel": "made" }));
+    check("await_channels", json!({ "channels": ["made"] }));
+    check("follow_channel", json!({ "channel": "made", "after": 1 }));
+    let group = json!({ "channel": "made", "group": "workers", "max_messages": 1 });
+    let taken = check("subscribe_channel", group.clone());
+    let leases = |answer: &Value, name: &str| match name {
+        "lease" => json!([answer["structuredContent"]["messages"][0]["lease"]]),
+        _ => answer["structuredContent"]["leases"].clone(),
+    };
+    let with = |leases: Value| json!({ "channel": "made", "group": "workers", "leases": leases });
+    let extended = check("extend_channel", with(leases(&taken, "lease")));
+    check("nak_channel", with(leases(&extended, "leases")));
+    let again = check("subscribe_channel", group);
+    check("ack_channel", with(leases(&again, "lease")));
+    check("ack_channel", json!({ "channel": "made", "cursor": "cur_1" }));
+    check("subscribe_channel", json!({ "channel": "made" }));
+    check("purge_channel", json!({ "name": "made" }));
+    check("delete_channel", json!({ "name": "made" }));
 }
