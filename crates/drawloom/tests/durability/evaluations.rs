@@ -63,7 +63,10 @@ fn killed_around_any_commit_of_an_evaluation_a_run_ends_as_if_nothing_had_happen
         8,
         "before and after each of four submissions, also of one that changed nothing: {points:?}"
     );
-    for point in points {
-        assert_eq!(run(Some(point)).0, outcome, "killed {point}");
+    // Keys have times and ids in them, which differ from run to run.
+    let starts =
+        points.iter().filter_map(|point| point.split_once(":value").map(|(start, _)| format!("{start}:value*")));
+    for point in starts {
+        assert_eq!(run(Some(&point)).0, outcome, "killed {point}");
     }
 }

@@ -60,7 +60,7 @@ const SHORT_WAIT_MS: u64 = 60_000;
 /// The numbers that follow `wait_ms` in a text.
 fn wait_ms_in(text: &str) -> Vec<u64> {
     let number = |rest: &str| {
-        let rest = rest.trim_start_matches(|letter: char| matches!(letter, '"' | '\'' | '`' | ' ' | ':' | '='));
+        let rest = rest.trim_start_matches(['"', '\'', '`', ' ', ':', '=']);
         let digits: String = rest.chars().take_while(|letter| letter.is_ascii_digit() || *letter == '_').collect();
         digits.replace('_', "").parse().ok()
     };

@@ -14,7 +14,7 @@ use crate::request::{Changes, Request, Route};
 pub struct AggregateEvaluations {
     /// The definition: its digest, `name@version`, or the name of an agent for its current one. Give this or `agent`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = 200))]
+    #[schemars(length(min = 1, max = 200), regex(pattern = r"^[A-Za-z0-9_./@-]*$"))]
     pub def_id: Option<String>,
     /// The agent, for all of its definitions that were evaluated.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -21,7 +21,7 @@ pub struct ListEvaluations {
     pub run_id: Option<RunId>,
     /// The definition: its digest, `name@version`, or the name of an agent for its current one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = 200))]
+    #[schemars(length(min = 1, max = 200), regex(pattern = r"^[A-Za-z0-9_./@-]*$"))]
     pub def_id: Option<String>,
     /// Only this tag.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -54,7 +54,7 @@ impl Stats {
             Format::Human if stats.count == 0 => output.line("no evaluations"),
             Format::Human => {
                 let local = session.local_time();
-                let latest = format!("latest {}", local.zone());
+                let newest = format!("newest {}", local.zone());
                 let columns = [
                     Column::new("version"),
                     Column::new("dimension").shrinks_to(8),
@@ -65,7 +65,7 @@ impl Stats {
                     Column::new("max").right(),
                     Column::new("latest").right(),
                     Column::new("trend"),
-                    Column::new(&latest).optional(2),
+                    Column::new(&newest).optional(2),
                 ];
                 output.table(columns, stats.versions.iter().flat_map(|version| rows(version, &local)));
             }
