@@ -336,6 +336,9 @@ async fn an_agent_gives_only_what_it_has_and_changes_only_what_it_made() {
         let refused = definitions.create(create("wide", source), &call).await.expect_err(gate);
         assert!(refused.to_string().contains(gate), "{refused}");
     }
+    // What it leaves out is kept with the version: read again, it has no more than its maker had.
+    let kept = definitions.get(&ann.tenant, DefinitionKind::Agent, "helper", None).await.expect("it is there");
+    assert_eq!(kept["source"]["max_iterations"], 8, "{kept}");
     // A caller's agent is not this agent's to change, and the other way round it is.
     definitions.create(create("theirs", json!({ "tools": [] })), &by(&ann, None)).await.expect("made");
     let context = next(20);
@@ -343,6 +346,35 @@ async fn an_agent_gives_only_what_it_has_and_changes_only_what_it_made() {
     let refused = definitions.create(create("theirs", json!({})), &call).await.expect_err("a caller made it");
     assert_eq!(refused.code(), "not_the_owner");
     definitions.retire(retire("helper", None), &by(&ann, None)).await.expect("callers may");
+}
+
+#[tokio::test]
+async fn an_agent_of_runtime_bounds_what_it_makes_also_after_a_restart() {
+    let fixture = Fixture::new();
+    let definitions = fixture.start().await;
+    let coder = agent(&definitions, "coder").expect("of the config");
+    let first = context(&coder, 1);
+    let by_coder = By::Call { context: &first, definition: &coder };
+    let source = json!({ "tools": ["AgentDef"], "definitions": ["agent"], "max_iterations": 3, "volumes": [] });
+    definitions.create(create("helper", source), &by_coder).await.expect("within");
+    let helper = agent(&definitions, "helper").expect("made");
+    let second = context(&helper, 2);
+    let by_helper = By::Call { context: &second, definition: &helper };
+    let refused =
+        definitions.create(create("bash", json!({ "tools": ["Bash"] })), &by_helper).await.expect_err("coder has it");
+    assert!(refused.to_string().contains("tools: Bash"), "{refused}");
+    let third = context(&helper, 3);
+    let by_helper = By::Call { context: &third, definition: &helper };
+    let made = definitions.create(create("small", json!({ "tools": [] })), &by_helper).await.expect("within");
+    assert_eq!(made["bounded_by"], "coder", "{made}");
+    for definitions in [&definitions, &fixture.start().await] {
+        let small = agent(definitions, "small").expect("made");
+        assert_eq!(
+            (small.max_iterations, small.volumes.len()),
+            (3, 0),
+            "no more than its maker, which has less than coder"
+        );
+    }
 }
 
 #[tokio::test]
