@@ -12,6 +12,7 @@ use super::{
     Examined, SourceProblem,
     ceiling::Ceiling,
     excess::{Excess, covers, excess, narrow},
+    source::plain_agent,
 };
 use crate::{
     agents::AgentConfig,
@@ -20,8 +21,24 @@ use crate::{
     problem::Problem,
 };
 
+/// The source with the limits that absent keys take from the maker, and what those are. They are kept with the version: read again, it
+/// is bounded by the config alone, and must not get more than its maker had.
+pub(super) fn complete(inputs: &Inputs<'_>, source: Value, ceilings: &[&Ceiling]) -> (Value, Vec<String>) {
+    let Ok(mut config) = serde_json::from_value::<AgentConfig>(source.clone()) else { return (source, Vec::new()) };
+    let notes = ceilings.iter().flat_map(|ceiling| inherit(&mut config, &source, ceiling)).collect();
+    default_volume(&mut config, inputs, ceilings);
+    (plain_agent(&config), notes)
+}
+
 /// Everything that is to say about a new agent. Its definition is complete only when there is no problem and no excess.
-pub(super) fn examine(inputs: &Inputs<'_>, name: &str, source: &Value, ceilings: &[&Ceiling]) -> Examined {
+/// `is_defined` says whether an agent of this name was defined at runtime.
+pub(super) fn examine(
+    inputs: &Inputs<'_>,
+    name: &str,
+    source: &Value,
+    ceilings: &[&Ceiling],
+    is_defined: &dyn Fn(&str) -> bool,
+) -> Examined {
     let mut examined = Examined::default();
     let mut config: AgentConfig = match serde_json::from_value(source.clone()) {
         Ok(config) => config,
@@ -54,6 +71,7 @@ pub(super) fn examine(inputs: &Inputs<'_>, name: &str, source: &Value, ceilings:
     let (definition, problems) = resolve_one(inputs, name, &config);
     for problem in problems {
         match is_unknown_agent(&problem) {
+            true if problem.unknown.as_ref().is_some_and(|(_, name)| is_defined(name)) => {}
             true => examined.warnings.push(format!("{}; it can be spawned once it is defined", problem.message)),
             false => examined.problems.push(relative(problem)),
         }

@@ -224,19 +224,26 @@ impl RuntimeDefinitions {
         }
         let tenant = by.tenant();
         let problems = self.parts.check.check(kind, &mut source);
-        let cleaned = self.parts.redactor.clean(canonical(kind, source));
+        let grant = self.grant(tenant);
+        let root = self.parts.layers.boot.ceiling_under(under.as_deref(), &grant);
+        let own = by_ceiling(by);
+        let ceilings: Vec<&Ceiling> = [&root].into_iter().chain(own.as_ref()).collect();
+        let (source, notes) = match problems.is_empty() && kind == DefinitionKind::Agent {
+            true => {
+                let (volumes, skills) = (self.parts.layers.volumes_of(tenant), self.parts.layers.skills_of(tenant));
+                let inputs = self.parts.layers.boot.config.inputs_with(&volumes, &skills);
+                agent::complete(&inputs, canonical(kind, source), &ceilings)
+            }
+            false => (canonical(kind, source), Vec::new()),
+        };
+        let cleaned = self.parts.redactor.clean(source);
         let is_masked = cleaned.is_masked();
         let source = cleaned.into_inner();
         let mut examined = match problems.is_empty() {
-            true => {
-                let grant = self.grant(tenant);
-                let root = self.parts.layers.boot.ceiling_under(under.as_deref(), &grant);
-                let own = by_ceiling(by);
-                let ceilings: Vec<&Ceiling> = [&root].into_iter().chain(own.as_ref()).collect();
-                self.examine(tenant, kind, name, &source, &ceilings)
-            }
+            true => self.examine(tenant, kind, name, &source, &ceilings),
             false => Examined { problems, ..Examined::default() },
         };
+        examined.warnings.extend(notes);
         if is_masked {
             examined.warnings.push("the source contains a secret, which is masked in the stored source".into());
         }
@@ -264,7 +271,12 @@ impl RuntimeDefinitions {
         match kind {
             DefinitionKind::Agent => {
                 let inputs = layers.boot.config.inputs_with(&volumes, &skills);
-                examined = agent::examine(&inputs, name, source, ceilings);
+                let layer = layers.of(tenant);
+                let is_defined = |name: &str| {
+                    let key = (DefinitionKind::Agent, name.to_owned());
+                    layer.as_ref().is_some_and(|layer| layer.names.contains_key(&key))
+                };
+                examined = agent::examine(&inputs, name, source, ceilings, &is_defined);
             }
             DefinitionKind::Skill => match serde_json::from_value::<SkillSource>(source.clone()) {
                 Ok(skill) => {

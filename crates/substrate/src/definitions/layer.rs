@@ -184,12 +184,15 @@ fn inactive() -> State {
     State { unusable: Some(reason), notes: Vec::new() }
 }
 
+/// A name with what is known of it.
+type Entry<'a> = (&'a (DefinitionKind, String), &'a Known);
+
 /// Whether skills or volumes differ.
 fn differ(before: &Names, now: &Names) -> bool {
-    fn tables(names: &Names) -> impl Iterator<Item = (&(DefinitionKind, String), &Known)> {
+    fn tables(names: &Names) -> impl Iterator<Item = Entry<'_>> {
         names.iter().filter(|((kind, _), _)| *kind != DefinitionKind::Agent)
     }
-    let is_same = |(one, other): ((&(DefinitionKind, String), &Known), (&(DefinitionKind, String), &Known))| {
+    let is_same = |(one, other): (Entry<'_>, Entry<'_>)| {
         one.0 == other.0
             && match (&one.1.version, &other.1.version) {
                 (Some(one), Some(other)) => Arc::ptr_eq(one, other),

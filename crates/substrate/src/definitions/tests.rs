@@ -1,6 +1,7 @@
 //! Definitions made at runtime: versions, what makers may give, what a changed config takes away.
 
 mod generated;
+mod kinds;
 
 use std::{
     collections::BTreeMap,
@@ -336,6 +337,9 @@ async fn an_agent_gives_only_what_it_has_and_changes_only_what_it_made() {
         let refused = definitions.create(create("wide", source), &call).await.expect_err(gate);
         assert!(refused.to_string().contains(gate), "{refused}");
     }
+    // What it leaves out is kept with the version: read again, it has no more than its maker had.
+    let kept = definitions.get(&ann.tenant, DefinitionKind::Agent, "helper", None).await.expect("it is there");
+    assert_eq!(kept["source"]["max_iterations"], 8, "{kept}");
     // A caller's agent is not this agent's to change, and the other way round it is.
     definitions.create(create("theirs", json!({ "tools": [] })), &by(&ann, None)).await.expect("made");
     let context = next(20);
@@ -343,6 +347,35 @@ async fn an_agent_gives_only_what_it_has_and_changes_only_what_it_made() {
     let refused = definitions.create(create("theirs", json!({})), &call).await.expect_err("a caller made it");
     assert_eq!(refused.code(), "not_the_owner");
     definitions.retire(retire("helper", None), &by(&ann, None)).await.expect("callers may");
+}
+
+#[tokio::test]
+async fn an_agent_of_runtime_bounds_what_it_makes_also_after_a_restart() {
+    let fixture = Fixture::new();
+    let definitions = fixture.start().await;
+    let coder = agent(&definitions, "coder").expect("of the config");
+    let first = context(&coder, 1);
+    let by_coder = By::Call { context: &first, definition: &coder };
+    let source = json!({ "tools": ["AgentDef"], "definitions": ["agent"], "max_iterations": 3, "volumes": [] });
+    definitions.create(create("helper", source), &by_coder).await.expect("within");
+    let helper = agent(&definitions, "helper").expect("made");
+    let second = context(&helper, 2);
+    let by_helper = By::Call { context: &second, definition: &helper };
+    let refused =
+        definitions.create(create("bash", json!({ "tools": ["Bash"] })), &by_helper).await.expect_err("coder has it");
+    assert!(refused.to_string().contains("tools: Bash"), "{refused}");
+    let third = context(&helper, 3);
+    let by_helper = By::Call { context: &third, definition: &helper };
+    let made = definitions.create(create("small", json!({ "tools": [] })), &by_helper).await.expect("within");
+    assert_eq!(made["bounded_by"], "coder", "{made}");
+    for definitions in [&definitions, &fixture.start().await] {
+        let small = agent(definitions, "small").expect("made");
+        assert_eq!(
+            (small.max_iterations, small.volumes.len()),
+            (3, 0),
+            "no more than its maker, which has less than coder"
+        );
+    }
 }
 
 #[tokio::test]
@@ -475,86 +508,6 @@ async fn limits_are_errors_with_a_name() {
         ..create("s", json!({ "description": "d", "instructions": "i", "files": files }))
     };
     assert_eq!(definitions.create(skill, &by).await.expect_err("too many files").code(), "invalid_definition");
-}
-
-#[tokio::test]
-async fn a_skill_of_the_store_is_offered_and_loaded_like_one_of_a_folder() {
-    use drawloom_contract::tool::{Step, Tool as _};
-    let fixture = Fixture::new();
-    let (definitions, ann) = (fixture.start().await, caller("default"));
-    let source =
-        json!({ "description": "How to weave.", "instructions": "Over, under.", "files": { "a.md": "More." } });
-    let skill = |name: &str, source: Value| Create { kind: DefinitionKind::Skill, ..create(name, source) };
-    definitions.create(skill("weave", source), &by(&ann, None)).await.expect("made");
-    let bad = json!({ "description": "d", "instructions": "i", "files": { "../x": "" } });
-    let refused = definitions.create(skill("bad", bad), &by(&ann, None)).await.expect_err("a path that leaves");
-    assert_eq!(refused.code(), "invalid_definition");
-    definitions
-        .create(create("a", json!({ "tools": ["Skill"], "skills": ["weave"] })), &by(&ann, None))
-        .await
-        .expect("made");
-    let unknown =
-        definitions.create(create("b", json!({ "skills": ["waeve"] })), &by(&ann, None)).await.expect_err("a typo");
-    assert!(unknown.to_string().contains("did you mean \"weave\"?"), "{unknown}");
-    let used = agent(&definitions, "a").expect("made");
-    assert_eq!(used.skills.get("weave").map(String::as_str), Some("How to weave."));
-    let tool = crate::SkillTool::over(definitions.layers().clone(), crate::Commands::On);
-    let call = async |input: Value| match tool.call(&context(&used, 1), input).await {
-        Ok(Step::Done(result)) => result.text,
-        other => format!("{other:?}"),
-    };
-    let loaded = call(json!({ "name": "weave" })).await;
-    assert!(loaded.starts_with("Over, under.") && loaded.contains("a.md"), "{loaded}");
-    assert_eq!(call(json!({ "name": "weave", "file": "a.md" })).await, "More.");
-    // Retired, it is gone for new runs and for those that try to load it.
-    let gone = Retire { kind: DefinitionKind::Skill, ..retire("weave", None) };
-    definitions.retire(gone, &by(&ann, None)).await.expect("retired");
-    assert!(call(json!({ "name": "weave" })).await.contains("no active definition has it"));
-    assert!(agent(&definitions, "a").expect("it can run").skills.is_empty());
-}
-
-#[tokio::test]
-async fn a_volume_stays_inside_the_folder_that_the_operator_allows() {
-    use drawloom_contract::tool::{Mode, Volumes as _};
-    let mut fixture = Fixture::new();
-    let ann = caller("default");
-    let volume = |path: &str, mode: &str| Create {
-        kind: DefinitionKind::Volume,
-        ..create("mine", json!({ "path": path, "mode": mode }))
-    };
-    let refused = fixture.start().await.create(volume("a", "rw"), &by(&ann, None)).await.expect_err("none allowed");
-    assert!(refused.to_string().contains("definitions.volumes_under"), "{refused}");
-    std::os::unix::fs::symlink(fixture.path("outside"), fixture.path("under/link")).expect("a link");
-    let under = fixture.path("under");
-    let parent = |mode| crate::VolumeParent { path: under.clone(), mode };
-    fixture.config.volumes_under = vec![parent(Some(crate::VolumeMode::Rw))];
-    let definitions = fixture.start().await;
-    for (path, part) in [
-        ("../outside", "leaves its folder"),
-        ("link", "symlink"),
-        ("none", "does not exist"),
-        (&*fixture.path("outside"), "is outside the folders"),
-    ] {
-        let refused = definitions.create(volume(path, "rw"), &by(&ann, None)).await.expect_err(path);
-        assert!(refused.to_string().contains(part), "{path}: {refused}");
-    }
-    definitions.create(volume("a/b", "rw"), &by(&ann, None)).await.expect("inside");
-    let source = json!({ "tools": [], "volumes": ["mine"] });
-    definitions.create(create("user", source), &by(&ann, None)).await.expect("volumes of runtime are granted");
-    let user = agent(&definitions, "user").expect("made");
-    let here = Tenant::default_tenant();
-    let place = definitions.layers().locate(&here, &user, Some("mine"), "x").expect("a place");
-    assert_eq!((place.mode, place.volume.as_str()), (Mode::ReadWrite, "mine"));
-    assert!(definitions.layers().locate(&tenant("other"), &user, Some("mine"), "x").is_err(), "of another tenant");
-    // The operator makes the folder read-only.
-    fixture.config.volumes_under = vec![parent(None)];
-    let narrowed = fixture.start().await;
-    let place = narrowed.layers().locate(&here, &user, Some("mine"), "x").expect("a place");
-    assert_eq!(place.mode, Mode::ReadOnly);
-    let gone = Retire { kind: DefinitionKind::Volume, ..retire("mine", None) };
-    narrowed.retire(gone, &by(&ann, None)).await.expect("retired");
-    assert!(narrowed.layers().locate(&here, &user, Some("mine"), "x").is_err());
-    assert!(std::path::Path::new(&fixture.path("under/a/b")).is_dir(), "no file is deleted");
 }
 
 #[tokio::test]
