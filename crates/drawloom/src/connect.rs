@@ -44,7 +44,7 @@ enum Instance {
     /// Nothing: the backend is a server.
     None,
     /// An engine that executes runs until this process ends.
-    Engine(Running),
+    Engine(Box<Running>),
     /// Only what is needed while no server runs.
     Fallback(Arc<Fallback>),
 }
@@ -65,7 +65,7 @@ pub(crate) enum Executing {
 impl Connection {
     /// A connection to an instance in this process.
     pub(crate) fn embedded(running: Running) -> Self {
-        Self { backend: Arc::new(Embedded::new(running.app.clone())), instance: Instance::Engine(running) }
+        Self { backend: Arc::new(Embedded::new(running.app.clone())), instance: Instance::Engine(Box::new(running)) }
     }
 
     fn remote(client: Client) -> Self {

@@ -246,8 +246,8 @@ Examples:
         "drawloom channels ack",
         "\
 Examples:
-  drawloom channels ack jobs cur_12                               acknowledge everything up to a cursor
-  drawloom channels ack jobs --group workers --lease lse_12_3     acknowledge a message of a group",
+  drawloom channels ack jobs cur_12                             acknowledge up to a cursor
+  drawloom channels ack jobs --group workers --lease lse_12_3   acknowledge one message",
     ),
     (
         "drawloom channels tail",

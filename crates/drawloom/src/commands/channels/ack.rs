@@ -25,7 +25,7 @@ pub struct Ack {
     /// Acknowledge as this consumer of a broadcast channel
     #[arg(long, value_name = "NAME")]
     consumer: Option<String>,
-    /// The consumer group that has the messages
+    /// Acknowledge as a member of this consumer group
     #[arg(long, value_name = "NAME", requires = "leases")]
     group: Option<String>,
     /// Acknowledge the message with this lease; can be repeated

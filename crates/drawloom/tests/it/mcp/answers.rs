@@ -235,10 +235,16 @@ fn what_every_tool_answers_fits_its_schema_and_has_no_null() {
     assert_eq!(called, all);
     let destructive = tools.iter().filter(|tool| tool["annotations"]["destructiveHint"] == true);
     let destructive: BTreeSet<&str> = destructive.filter_map(|tool| tool["name"].as_str()).collect();
-    assert_eq!(
-        destructive,
-        BTreeSet::from(["cancel_batch", "cancel_run", "delete_memory", "prune_runs", "retire_definition"])
-    );
+    let expected = [
+        "cancel_batch",
+        "cancel_run",
+        "delete_channel",
+        "delete_memory",
+        "prune_runs",
+        "purge_channel",
+        "retire_definition",
+    ];
+    assert_eq!(destructive, BTreeSet::from(expected));
     let follow = tools.iter().find(|tool| tool["name"] == "follow_run").expect("it is listed");
     assert!(follow["description"].as_str().is_some_and(|words| words.contains("returns once")), "{follow}");
 }
