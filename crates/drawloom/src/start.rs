@@ -39,7 +39,7 @@ use drawloom_substrate::{
     artifacts::Artifacts,
     channels::{ChannelParts, Channels, Journaled},
     definitions::{RuntimeDefinitions, RuntimeParts},
-    evaluations::{EvaluationParts, Evaluations, WithoutVersions},
+    evaluations::{EvaluationParts, Evaluations, Versions},
     memory::{Memory, MemoryParts},
 };
 use drawloom_wire::request::Request;
@@ -154,14 +154,6 @@ pub async fn start(parts: Parts) -> Result<Running, CommandError> {
         clock: parts.clock.clone(),
         redactor: redactor.clone(),
     });
-    let evaluations = Evaluations::new(EvaluationParts {
-        values: values.clone(),
-        runs: store.clone(),
-        lineage: Arc::new(WithoutVersions(parts.resolved.catalog.clone())),
-        clock: parts.clock.clone(),
-        entropy: parts.entropy.clone(),
-        redactor: redactor.clone(),
-    });
     let channels = Channels::new(ChannelParts {
         config: parts.loaded.config.channels.clone(),
         logs: logs.clone(),
@@ -187,6 +179,18 @@ pub async fn start(parts: Parts) -> Result<Running, CommandError> {
     let following = definitions.clone().follow();
     definitions.load().await.map_err(|error| CommandError::of(&error))?;
     report_definitions(&parts.resolved);
+    let evaluations = Evaluations::new(EvaluationParts {
+        values: values.clone(),
+        runs: store.clone(),
+        lineage: Arc::new(Versions {
+            definitions: parts.resolved.layers.clone(),
+            runtime: definitions.clone(),
+            reader: reader.clone(),
+        }),
+        clock: parts.clock.clone(),
+        entropy: parts.entropy.clone(),
+        redactor: redactor.clone(),
+    });
     let store_parts = StoreParts {
         memory: memory.clone(),
         channels: channels.clone(),

@@ -36,7 +36,7 @@ use serde_json::{Value, json};
 pub use aggregate::Of;
 pub use error::EvaluationError;
 pub use limits::LIMITS;
-pub use lineage::{Lineage, WithoutVersions};
+pub use lineage::{Lineage, Versions};
 pub use list::{ListAsked, Listed};
 pub use record::{EvalId, Evaluation};
 pub use scope::{EVALUATION_SCOPES, EmitterRole, EvaluationScope};
@@ -301,7 +301,8 @@ impl Evaluations {
         if self.parts.values.find_value(&key, now).await?.is_some() {
             return Ok(None);
         }
-        let value = self.parts.redactor.clean(json!({ "first_at": now }));
+        let version = self.parts.lineage.version(tenant, &new.def_id).await?;
+        let value = self.parts.redactor.clean(json!({ "first_at": now, "version": version }));
         let quota = Some(Quota { keys: MOST_OF_AGENT, bytes: u64::MAX >> 1 });
         let to = Some(NewValue { value, expires_at: None, quota, searched: None });
         Ok(Some(ValueChange { key, expect: Expect::Anything, to, at: now }))

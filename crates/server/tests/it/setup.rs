@@ -30,7 +30,7 @@ use drawloom_substrate::{
     OperatorConfig,
     channels::{Backlog, CallTimes, ChannelParts, Channels, LogState, LogsAsked},
     definitions::{DefinitionsConfig, Layers, RuntimeDefinitions, RuntimeParts, SourceCheck, SourceProblem},
-    evaluations::{EvaluationParts, Evaluations, WithoutVersions},
+    evaluations::{EvaluationParts, Evaluations, Versions},
     memory::{Memory, MemoryConfig, MemoryParts, Search, Terms},
 };
 use drawloom_wire::{
@@ -302,6 +302,13 @@ impl Setup {
         let memory = self.store;
         let redactor = Arc::new(Redactor::new([SECRET]));
         let clock = clock_of(self.speed);
+        let runtime = RuntimeDefinitions::new(RuntimeParts {
+            layers: Layers::new(OperatorConfig::default(), Arc::default(), DefinitionsConfig::default()).0,
+            values: memory.clone(),
+            check: Arc::new(NoCheck),
+            clock: clock.clone(),
+            redactor: redactor.clone(),
+        });
         App::new(Parts {
             memory: Memory::new(MemoryParts {
                 config: MemoryConfig::default(),
@@ -313,7 +320,11 @@ impl Setup {
             evaluations: Evaluations::new(EvaluationParts {
                 values: memory.clone(),
                 runs: Arc::new(fake.clone()),
-                lineage: Arc::new(WithoutVersions(Arc::new(fake.clone()))),
+                lineage: Arc::new(Versions {
+                    definitions: Arc::new(fake.clone()),
+                    runtime: runtime.clone(),
+                    reader: Arc::new(fake.clone()),
+                }),
                 clock: clock.clone(),
                 entropy: Arc::new(Zeros),
                 redactor: redactor.clone(),
@@ -334,13 +345,7 @@ impl Setup {
                 entropy: Arc::new(Zeros),
                 redactor: redactor.clone(),
             }),
-            runtime: RuntimeDefinitions::new(RuntimeParts {
-                layers: Layers::new(OperatorConfig::default(), Arc::default(), DefinitionsConfig::default()).0,
-                values: memory.clone(),
-                check: Arc::new(NoCheck),
-                clock: clock.clone(),
-                redactor: redactor.clone(),
-            }),
+            runtime: runtime.clone(),
             runs: Arc::new(fake.clone()),
             definitions: Arc::new(fake),
             clock,

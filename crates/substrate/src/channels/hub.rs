@@ -62,23 +62,21 @@ impl Channels {
     /// Registers a wait. Everything that happens from here on wakes it, also before [`Listener::changed`] is called.
     pub fn listen<'a>(self: &Arc<Self>, places: impl IntoIterator<Item = &'a Place>) -> Listener {
         let mut waiting = Vec::new();
-        let must_follow = {
-            let mut state = self.hub.lock();
-            for place in places {
-                let key = (place.tenant().clone(), place.name());
-                let sender = state.places.entry(key.clone()).or_insert_with(|| watch::channel(0).0);
-                waiting.push((key, sender.subscribe()));
-            }
-            !std::mem::replace(&mut state.is_following, true)
-        };
-        if must_follow {
-            // Both are subscribed here, before the caller looks.
+        let mut state = self.hub.lock();
+        for place in places {
+            let key = (place.tenant().clone(), place.name());
+            let sender = state.places.entry(key.clone()).or_insert_with(|| watch::channel(0).0);
+            waiting.push((key, sender.subscribe()));
+        }
+        if !std::mem::replace(&mut state.is_following, true) {
+            // Both are subscribed under the lock, so that no other listener looks before they are.
             let tail = self.parts.logs.tail(&CHANNELS);
             let range = Range { space: CHANNELS, within: Within::Space };
             let watch = self.parts.values.watch(&range, WatchFrom::Now);
             let told = futures::stream::select(tail.map(Told::Log), watch.map(Told::Value));
             tokio::spawn(follow(Arc::downgrade(self), told));
         }
+        drop(state);
         Listener { channels: self.clone(), waiting }
     }
 }

@@ -25,27 +25,70 @@ pub enum Of {
 #[derive(Deserialize)]
 struct Had {
     first_at: Timestamp,
+    #[serde(default)]
+    version: Option<String>,
 }
 
 impl Evaluations {
     /// The definition that a caller means: a digest, `name@version`, or the name of an agent for its current one.
-    pub fn definition(&self, tenant: &Tenant, def_id: &str) -> Result<Digest, EvaluationError> {
-        let found = def_id.parse().ok().or_else(|| self.parts.lineage.find_named(tenant, def_id));
-        found.ok_or_else(|| EvaluationError::UnknownDefinition(def_id.chars().take(200).collect()))
+    pub async fn definition(&self, tenant: &Tenant, def_id: &str) -> Result<Digest, EvaluationError> {
+        let unknown = || EvaluationError::UnknownDefinition(def_id.chars().take(200).collect());
+        if let Ok(digest) = def_id.parse() {
+            return Ok(digest);
+        }
+        let (name, version) = def_id.rsplit_once('@').map_or((def_id, None), |(name, _)| (name, Some(def_id)));
+        let name: AgentName = name.parse().map_err(|_| unknown())?;
+        let current = self.parts.lineage.current(tenant, &name);
+        let Some(asked) = version else { return current.map(|(digest, _)| digest).ok_or_else(unknown) };
+        if let Some((digest, Some(version))) = current
+            && version == asked
+        {
+            return Ok(digest);
+        }
+        self.of_version(tenant, asked).await?.first().copied().ok_or_else(unknown)
+    }
+
+    /// The evaluated definitions of a version, newest first: a changed config makes another definition of the same version.
+    async fn of_version(&self, tenant: &Tenant, version: &str) -> Result<Vec<Digest>, EvaluationError> {
+        let Some(Ok(name)) = version.rsplit_once('@').map(|(name, _)| name.parse()) else { return Ok(Vec::new()) };
+        let had = self.definitions_of(tenant, &name).await?;
+        Ok(had
+            .into_iter()
+            .filter(|(_, had)| had.version.as_deref() == Some(version))
+            .map(|(digest, _)| digest)
+            .collect())
+    }
+
+    /// The version of a definition, also when the runs that pinned it were pruned.
+    async fn version(
+        &self,
+        tenant: &Tenant,
+        definition: &Digest,
+        agent: Option<&AgentName>,
+    ) -> Result<Option<String>, EvaluationError> {
+        let pinned = self.parts.lineage.version(tenant, definition).await?;
+        let (None, Some(agent)) = (&pinned, agent) else { return Ok(pinned) };
+        let had = self.definitions_of(tenant, agent).await?;
+        Ok(had.into_iter().find(|(digest, _)| digest == definition).and_then(|(_, had)| had.version))
     }
 
     /// Statistics of what may be seen, together and by definition.
     pub async fn aggregate(&self, visible: &Visible, of: &Of, include_lineage: bool) -> Result<Value, EvaluationError> {
         let (tenant, mut warnings) = (visible.tenant(), Vec::new());
         let mut definitions = match of {
-            Of::Agent(name) => self.definitions_of(tenant, name).await?,
+            Of::Agent(name) => self.definitions_of(tenant, name).await?.into_iter().map(|(digest, _)| digest).collect(),
             Of::Definition(digest) => vec![*digest],
         };
         let own = definitions.len();
         if let Of::Definition(digest) = of
             && include_lineage
         {
-            definitions.extend(self.parts.lineage.parents(tenant, digest));
+            let agent = self.rows(visible, digest).await?.first().map(|row| row.agent.clone());
+            if let Some(version) = self.version(tenant, digest, agent.as_ref()).await? {
+                for parent in self.parts.lineage.parents(tenant, &version).await? {
+                    definitions.extend(self.of_version(tenant, &parent).await?);
+                }
+            }
         }
         if definitions.len() > MOST_PARENTS {
             let left_out = definitions.len() - MOST_PARENTS;
@@ -62,7 +105,7 @@ impl Evaluations {
             let sums = Sums::of(&rows);
             versions.push(json!({
                 "def_id": definition,
-                "version": self.parts.lineage.version(tenant, definition),
+                "version": self.version(tenant, definition, rows.first().map(|row| &row.agent)).await?,
                 "agent": rows.first().map(|row| &row.agent),
                 "is_parent": index >= own,
                 "count": sums.count,
@@ -86,18 +129,18 @@ impl Evaluations {
     }
 
     /// The evaluated definitions of an agent, newest first.
-    async fn definitions_of(&self, tenant: &Tenant, name: &AgentName) -> Result<Vec<Digest>, EvaluationError> {
+    async fn definitions_of(&self, tenant: &Tenant, name: &AgentName) -> Result<Vec<(Digest, Had)>, EvaluationError> {
         let (owner, now) = (Owner::Agent(name.clone()), self.parts.clock.wall());
         let page = self.parts.values.list_values(&owner.range(tenant), None, PAGE, now).await?;
         let mut found = Vec::new();
         for (key, kept) in page {
-            let Had { first_at } = decode(kept.value)?;
+            let had: Had = decode(kept.value)?;
             if let Ok(digest) = key.key.parse::<Digest>() {
-                found.push((first_at, digest));
+                found.push((digest, had));
             }
         }
-        found.sort_by_key(|(first_at, digest)| (std::cmp::Reverse(*first_at), digest.to_string()));
-        Ok(found.into_iter().map(|(_, digest)| digest).collect())
+        found.sort_by_key(|(digest, had)| (std::cmp::Reverse(had.first_at), digest.to_string()));
+        Ok(found)
     }
 
     /// Everything of a definition that may be seen, newest first.

@@ -1,37 +1,58 @@
-//! Which definition a `def_id` names, and what it was made from.
+//! Which version a definition is, and what it was made from.
 
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use drawloom_contract::{
     definition::Definitions,
-    ids::{Digest, Tenant},
+    ids::{AgentName, Digest, Tenant},
+    journal::{RunReader, StoreError},
 };
 
-/// Versions of definitions, as evaluations need them. Nothing here waits.
+use crate::definitions::{DefinitionError, RuntimeDefinitions};
+
+/// Versions of definitions, as evaluations need them. A version's name is `name@number`.
+#[async_trait]
 pub trait Lineage: Send + Sync {
-    /// The definition that a name stands for: an agent's name for its current one, or `name@version`.
-    fn find_named(&self, tenant: &Tenant, name: &str) -> Option<Digest>;
+    /// The definition that new runs of an agent pin, and its version if it was made at runtime.
+    fn current(&self, tenant: &Tenant, name: &AgentName) -> Option<(Digest, Option<String>)>;
 
-    /// The name of a version, such as `name@3`, if the definition is one.
-    fn version(&self, tenant: &Tenant, definition: &Digest) -> Option<String>;
+    /// The version of a definition that a run pinned, if it was made at runtime.
+    async fn version(&self, tenant: &Tenant, definition: &Digest) -> Result<Option<String>, StoreError>;
 
-    /// The definitions that this one was made from, nearest first.
-    fn parents(&self, tenant: &Tenant, definition: &Digest) -> Vec<Digest>;
+    /// The versions that this one was made from, nearest first.
+    async fn parents(&self, tenant: &Tenant, version: &str) -> Result<Vec<String>, StoreError>;
 }
 
-/// Definitions of the config: they have names, but neither versions nor parents.
-pub struct WithoutVersions(pub Arc<dyn Definitions>);
+/// The versions of agents that are defined at runtime. Agents of the config have neither versions nor parents.
+pub struct Versions {
+    pub definitions: Arc<dyn Definitions>,
+    pub runtime: Arc<RuntimeDefinitions>,
+    pub reader: Arc<dyn RunReader>,
+}
 
-impl Lineage for WithoutVersions {
-    fn find_named(&self, tenant: &Tenant, name: &str) -> Option<Digest> {
-        self.0.find(tenant, &name.parse().ok()?).map(|definition| definition.digest())
+fn named(name: &AgentName, version: Option<u32>) -> Option<String> {
+    version.map(|version| format!("{name}@{version}"))
+}
+
+#[async_trait]
+impl Lineage for Versions {
+    fn current(&self, tenant: &Tenant, name: &AgentName) -> Option<(Digest, Option<String>)> {
+        let found = self.definitions.find(tenant, name)?;
+        Some((found.digest(), named(name, found.version)))
     }
 
-    fn version(&self, _: &Tenant, _: &Digest) -> Option<String> {
-        None
+    async fn version(&self, tenant: &Tenant, definition: &Digest) -> Result<Option<String>, StoreError> {
+        let pinned = self.reader.find_definition(tenant, definition).await?;
+        Ok(pinned.and_then(|pinned| named(&pinned.name, pinned.version)))
     }
 
-    fn parents(&self, _: &Tenant, _: &Digest) -> Vec<Digest> {
-        Vec::new()
+    async fn parents(&self, tenant: &Tenant, version: &str) -> Result<Vec<String>, StoreError> {
+        match self.runtime.lineage(&*self.reader, tenant, version).await {
+            Ok(lineage) => Ok(lineage.map(|lineage| lineage.parents).unwrap_or_default()),
+            Err(DefinitionError::Store(error)) => Err(error),
+            // What is not a version has no parents.
+            Err(_) => Ok(Vec::new()),
+        }
     }
 }

@@ -8,7 +8,7 @@ use std::{
 use drawloom_contract::{
     caller::{Proof, Scope},
     failure::Explain as _,
-    ids::Digest,
+    ids::{AgentName, Digest},
     limits::{Amount, Limit},
     record::Accepted,
     time::{Instant, NoEntropy},
@@ -66,18 +66,19 @@ fn digest(number: u8) -> Digest {
     Digest::of(&[number])
 }
 
+#[async_trait]
 impl Lineage for Versions {
-    fn find_named(&self, _: &Tenant, name: &str) -> Option<Digest> {
-        (0..3).find(|number| name == format!("a@{number}")).map(digest)
+    fn current(&self, _: &Tenant, _: &AgentName) -> Option<(Digest, Option<String>)> {
+        None
     }
 
-    fn version(&self, _: &Tenant, definition: &Digest) -> Option<String> {
-        (0..3).find(|number| digest(*number) == *definition).map(|number| format!("a@{number}"))
+    async fn version(&self, _: &Tenant, definition: &Digest) -> Result<Option<String>, StoreError> {
+        Ok((0..3).find(|number| digest(*number) == *definition).map(|number| format!("a@{number}")))
     }
 
-    fn parents(&self, _: &Tenant, definition: &Digest) -> Vec<Digest> {
-        let own = (0..3).find(|number| digest(*number) == *definition);
-        own.into_iter().flat_map(|own| (0..own).rev()).map(digest).collect()
+    async fn parents(&self, _: &Tenant, version: &str) -> Result<Vec<String>, StoreError> {
+        let own = (0..3).find(|number| version == format!("a@{number}"));
+        Ok(own.into_iter().flat_map(|own| (0..own).rev()).map(|number| format!("a@{number}")).collect())
     }
 }
 
@@ -394,7 +395,7 @@ async fn an_aggregate_sums_versions_with_their_parents_and_an_agent_all_it_has_h
     }
     case.call(9, 1, &["submit_self"], submit(9, 0.2, None)).await.expect("submitted");
     let whole = Visible::whole(Tenant::default_tenant());
-    let newest = case.evaluations.definition(whole.tenant(), "a@2").expect("a version");
+    let newest = case.evaluations.definition(whole.tenant(), "a@2").await.expect("a version");
     let alone = case.evaluations.aggregate(&whole, &Of::Definition(newest), false).await.expect("sums");
     assert_eq!(
         (&alone["count"], &alone["lineage_included"], alone["versions"].as_array().map(Vec::len)),
@@ -421,7 +422,7 @@ async fn an_aggregate_sums_versions_with_their_parents_and_an_agent_all_it_has_h
     assert_eq!((&all["versions"][0]["is_parent"], &all["versions"][2]["is_parent"]), (&json!(false), &json!(true)));
     let agent = Of::Agent("a".parse().expect("a name"));
     assert_eq!(versions(&case.evaluations.aggregate(&whole, &agent, false).await.expect("sums")), expected);
-    let unknown = case.evaluations.definition(whole.tenant(), "a@9").expect_err("no such version");
+    let unknown = case.evaluations.definition(whole.tenant(), "a@9").await.expect_err("no such version");
     assert_eq!((unknown.code(), unknown.to_string()), ("unknown_definition", "unknown definition \"a@9\"".to_owned()));
 }
 
@@ -517,7 +518,8 @@ async fn each_limit_of_a_submission_is_crossed() {
         ..tagged(0.5, "d")
     };
     let tag = |bytes: usize| tagged(0.5, &"x".repeat(bytes));
-    let makes: [(&str, &dyn Fn(usize) -> Submission, &str); 4] = [
+    type Make<'a> = &'a dyn Fn(usize) -> Submission;
+    let makes: [(&str, Make<'_>, &str); 4] = [
         ("evaluation_judgement_bytes", &judgement, "too_long"),
         ("evaluation_rationale_bytes", &rationale, "too_long"),
         ("evaluation_dimensions", &many, "too_many_dimensions"),

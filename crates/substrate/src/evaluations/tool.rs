@@ -202,7 +202,7 @@ impl EvaluationTool {
         let own = self.0.load_run(&context.run.tenant, context.run.run).await?.definition;
         let definition = match def_id {
             None => own,
-            Some(def_id) => self.0.definition(&context.run.tenant, def_id)?,
+            Some(def_id) => self.0.definition(&context.run.tenant, def_id).await?,
         };
         self.may_read(context, definition == own, || format!("evaluations of definition {definition}"))?;
         Ok(definition)

@@ -111,7 +111,7 @@ impl Stress {
             let was_over = self.is_over.load(Ordering::SeqCst);
             let wait = if was_over { 0 } else { dice.roll(0, 300) };
             let body = json!({ "wait_ms": wait, "max_messages": dice.roll(1, 20) });
-            let began = SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock").as_millis() as i64;
+            let began = wall();
             let (status, answer) = self.ask(&path, &format!("r-{channel}-{reader}-{number}"), &body);
             assert_eq!(status, 200, "{answer}");
             let messages = answer["messages"].as_array().expect("messages");
@@ -295,4 +295,10 @@ fn dead_letters(url: &str) -> Vec<Value> {
         all.extend(messages.iter().cloned());
         after = cursor_of(messages.last().expect("not empty"));
     }
+}
+
+/// Milliseconds of the machine's wall clock, which the server's expiry of messages is compared with.
+#[expect(clippy::disallowed_methods, reason = "the server under test reads the machine's clock")]
+fn wall() -> i64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock").as_millis() as i64
 }
