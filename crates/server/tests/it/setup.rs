@@ -9,9 +9,9 @@ use std::{
 use async_trait::async_trait;
 use drawloom_contract::{
     caller::Scope,
-    definition::DefinitionKind,
+    definition::{DefinitionKind, Definitions},
     failure::{Failure, FailureKind},
-    ids::RunKey,
+    ids::{AgentName, Digest, RunKey, Tenant},
     journal::StoreError,
     record::Seq,
     redact::Redactor,
@@ -30,7 +30,7 @@ use drawloom_substrate::{
     OperatorConfig,
     channels::{Backlog, CallTimes, ChannelParts, Channels, LogState, LogsAsked},
     definitions::{DefinitionsConfig, Layers, RuntimeDefinitions, RuntimeParts, SourceCheck, SourceProblem},
-    evaluations::{EvaluationParts, Evaluations, Versions},
+    evaluations::{EvaluationParts, Evaluations, Lineage},
     memory::{Memory, MemoryConfig, MemoryParts, Search, Terms},
 };
 use drawloom_wire::{
@@ -320,11 +320,7 @@ impl Setup {
             evaluations: Evaluations::new(EvaluationParts {
                 values: memory.clone(),
                 runs: Arc::new(fake.clone()),
-                lineage: Arc::new(Versions {
-                    definitions: Arc::new(fake.clone()),
-                    runtime: runtime.clone(),
-                    reader: Arc::new(fake.clone()),
-                }),
+                lineage: Arc::new(OfConfig(fake.clone())),
                 clock: clock.clone(),
                 entropy: Arc::new(Zeros),
                 redactor: redactor.clone(),
@@ -361,6 +357,24 @@ impl Setup {
             auth: Auth::new(address, &shared, principals).expect("it is on loopback"),
             limits: self.limits,
         })
+    }
+}
+
+/// Definitions of the fake have no versions.
+struct OfConfig(Fake);
+
+#[async_trait]
+impl Lineage for OfConfig {
+    fn current(&self, tenant: &Tenant, name: &AgentName) -> Option<(Digest, Option<String>)> {
+        Some((Definitions::find(&self.0, tenant, name)?.digest(), None))
+    }
+
+    async fn version(&self, _: &Tenant, _: &Digest) -> Result<Option<String>, StoreError> {
+        Ok(None)
+    }
+
+    async fn parents(&self, _: &Tenant, _: &str) -> Result<Vec<String>, StoreError> {
+        Ok(Vec::new())
     }
 }
 
