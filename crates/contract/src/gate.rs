@@ -67,7 +67,10 @@ impl fmt::Display for Lack {
 
 /// The gate of tools that spawn agents.
 pub const AGENTS: Gate = Gate::new("agents", "agents: [NAME]", "spawn agents", |gates| match &gates.definition.team {
-    Some(team) => team.is_empty(),
+    // An agent that defines agents may spawn those that do not exist yet.
+    Some(team) => {
+        team.is_empty() && (gates.definition.agents.is_empty() || gates.definition.gate("definitions").is_empty())
+    }
     None => gates.definition.agents.is_empty(),
 });
 

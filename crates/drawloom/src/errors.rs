@@ -175,11 +175,10 @@ errors! {
         "unknown_agent": "Unknown agent.", "See `drawloom agents list`.";
         "unknown_agent_id": "No run has this agent_id.", "See `drawloom runs list`.";
         "unknown_batch": "Unknown batch.", "Check its id; it may have been pruned.";
-        "unknown_definition": "No definition of this kind has this name.", "See `drawloom defs ls`.";
         "unknown_executor": "Unknown executor.", "Use one of those that the error lists.";
         "unknown_key": "Unknown key.", "The hint suggests the right one.";
         "unknown_route": "Unknown URL path.", "GET /v1/openapi.json lists every route.";
-        "unknown_definition": "Unknown definition.", "Pass the digest that runs show as `definition`, the name of an agent, or name@version.";
+        "unknown_definition": "Unknown definition.", "See `drawloom defs ls`. For evaluations, pass the digest that runs show as `definition`, the name of an agent, or name@version.";
         "unknown_evaluation": "Unknown evaluation.", "Check its id; it may have been pruned with its run.";
         "unknown_run": "Unknown run.", "Check its id; it may have been pruned.";
         "unknown_session": "Unknown session.", "Remove session_id to start a new one.";

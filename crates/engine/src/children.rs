@@ -1,6 +1,7 @@
 //! Children: started in the commit that begins the wait for them, collected when all have ended.
 
 use drawloom_contract::{
+    definition::matches,
     ids::RunKey,
     record::{Body, CallDone, Collect, Parent, Seq, Status},
     runs::Start,
@@ -53,8 +54,19 @@ impl RunTask {
             return Err("timeout: this run has timed out; no child run was started".into());
         }
         let plan = |(index, start): (u32, Start)| {
-            if !self.pinned.definition.may_spawn(&start.agent) {
-                let definition = &self.pinned.definition;
+            let definition = &self.pinned.definition;
+            // An agent that was defined since this run was accepted: the gate of the run and that of its agent today must allow it.
+            let is_new = || {
+                let tenant = &self.key.tenant;
+                definition.agents.iter().any(|pattern| matches(pattern, start.agent.as_str()))
+                    && self
+                        .engine
+                        .parts
+                        .definitions
+                        .find(tenant, &definition.name)
+                        .is_some_and(|now| now.may_spawn(&start.agent))
+            };
+            if !definition.may_spawn(&start.agent) && !is_new() {
                 let team = definition.team.iter().flatten().map(|mate| mate.name.as_str());
                 let allowed: Vec<&str> = match &definition.team {
                     Some(_) => team.collect(),

@@ -76,7 +76,9 @@ impl Tool for Agent {
         });
         let mut card = card.clone();
         card.description = format!("{}\nAgents:{}", card.description, lines.collect::<String>());
-        for place in ["/properties/name", "/$defs/Spawn/properties/name"] {
+        // Agents that it defines are not in the list yet.
+        let defines = !gates.definition.gate("definitions").is_empty();
+        for place in ["/properties/name", "/$defs/Spawn/properties/name"].into_iter().filter(|_| !defines) {
             if let Some(name) = card.input_schema.pointer_mut(place) {
                 *name = json!({ "type": "string", "enum": names, "description": name["description"] });
             }

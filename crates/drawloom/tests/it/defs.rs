@@ -18,13 +18,14 @@ providers:
             - { tool: AgentDef, input: { op: create, name: "made/two", source: { tools: [Bash, Context], hosts: ["*"] } } }
             - { tool: AgentDef, input: { op: create, name: "maker", source: { tools: [] } } }
         - { when: { agent: maker, turn: 2 }, calls: [{ tool: AgentDef, input: { op: verify, name: "made/one" } }] }
+        - { when: { agent: maker, turn: 3 }, calls: [{ tool: Agent, input: { op: spawn, name: "made/one", prompt: "from its maker" } }] }
         - { when: { agent: lead, turn: 1 }, calls: [{ tool: Agent, input: { name: "{{prompt}}", prompt: "from lead" } }] }
         - { when: { agent: lead }, text: "{{last}}" }
         - { when: { agent: maker }, text: "{{last}}" }
         - { text: "said {{prompt}}" }
 defaults: { provider: script, model: test }
 agents:
-  maker: { description: Makes., tools: [AgentDef, Memory], agents: ["made/*"], hosts: [], volumes: [], memory_scopes: [agent], definitions: [agent, skill] }
+  maker: { description: Makes., tools: [AgentDef, Agent, Memory], agents: ["made/*"], hosts: [], volumes: [], memory_scopes: [agent], definitions: [agent, skill] }
   lead: { description: Leads., tools: [Agent], agents: ["*"], hosts: [], volumes: [] }
 "#;
 
@@ -113,7 +114,7 @@ fn an_agent_defines_agents_within_its_own_power() {
     let run = home.run(&["run", "maker", "go", "--json"]).exits(0).json();
     let run = run["run_id"].as_str().expect("a run").to_owned();
     let events = home.run(&["runs", "tail", &run, "--json"]).exits(0).stdout;
-    for part in ["made/one@1", "definition_exceeds_maker", "tools: Bash", "agent_yaml_immutable", "current_def_id"] {
+    for part in ["made/one@1", "definition_exceeds_maker", "tools: Bash", "agent_yaml_immutable", "current_def_id", "said from its maker"] {
         assert!(events.contains(part), "{part}: {events}");
     }
     let shown = home.run(&["defs", "show", "made/one", "--json"]).exits(0).json();
@@ -121,7 +122,7 @@ fn an_agent_defines_agents_within_its_own_power() {
     assert!(home.run(&["run", "made/one", "hi"]).exits(0).stdout.contains("said hi"));
     // The operator takes memory from the maker: what it made has it no more, and a start says so.
     home.run(&["stop"]).exits(0);
-    home.write("drawloom.yaml", &CONFIG.replace("tools: [AgentDef, Memory]", "tools: [AgentDef]"));
+    home.write("drawloom.yaml", &CONFIG.replace("tools: [AgentDef, Agent, Memory]", "tools: [AgentDef, Agent]"));
     let checked = home.run(&["doctor", "--json"]);
     assert!(
         checked.stdout.contains("agent made/one of tenant default: tools: Memory was removed"),

@@ -38,3 +38,13 @@ fn example(way: &str) {
 fn the_refine_loop_ends_with_the_fifth_answer_with_everything_in_yaml() {
     example("yaml");
 }
+
+#[test]
+fn the_refine_loop_ends_with_the_fifth_answer_with_everything_made_at_runtime_over_rest() {
+    example("rest");
+}
+
+#[test]
+fn the_refine_loop_ends_with_the_fifth_answer_with_everything_made_at_runtime_over_mcp_alone() {
+    example("mcp");
+}

@@ -292,7 +292,7 @@ impl RuntimeDefinitions {
                 }
                 Ok(config) => {
                     let mut table = VolumeTable::clone(&layers.boot.config.volumes);
-                    match table.add_below(&layers.boot.parents, name, &config, layers.boot.data()) {
+                    match table.add_below(&layers.boot.parents, tenant, name, &config, layers.boot.data()) {
                         Ok(narrowed) => examined.warnings.extend(narrowed),
                         Err(message) => examined.problems.push(SourceProblem::new("path", message)),
                     }

@@ -41,11 +41,14 @@ pub(crate) fn covers(outer: &str, inner: &str) -> bool {
 
 /// The same for hosts: exact names, `*.suffix`, or `*`.
 pub(crate) fn covers_host(outer: &str, inner: &str) -> bool {
-    let plain = |host: &str| host.trim_end_matches('.').to_ascii_lowercase();
+    if outer == "*" {
+        return true;
+    }
+    let plain = |host: &str| host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase();
     let (outer, inner) = (plain(outer), plain(inner));
-    match outer.strip_prefix('*') {
+    match outer.strip_prefix("*.").filter(|suffix| !suffix.is_empty()) {
         // `*.example.com` does not mean example.com itself.
-        Some(suffix) => inner.ends_with(suffix) && inner.len() > suffix.len(),
+        Some(suffix) => inner.strip_suffix(suffix).is_some_and(|rest| rest.len() > 1 && rest.ends_with('.')),
         None => outer == inner,
     }
 }

@@ -7,7 +7,7 @@ use std::{
 
 use drawloom_contract::{
     definition::{Definition, DefinitionKind, Teammate, matches},
-    ids::AgentName,
+    ids::{AgentName, Tenant},
 };
 
 use super::{
@@ -56,7 +56,7 @@ pub(crate) struct TenantLayer {
 
 impl TenantLayer {
     /// The layer of these names. What did not change is taken from the layer before it.
-    pub(crate) fn build(boot: &Boot, before: Option<&Self>, names: Names) -> Self {
+    pub(crate) fn build(boot: &Boot, tenant: &Tenant, before: Option<&Self>, names: Names) -> Self {
         let mut states = BTreeMap::new();
         let same = before.filter(|before| !differ(&before.names, &names));
         let (skills, volumes) = match same {
@@ -65,7 +65,7 @@ impl TenantLayer {
                 states.extend(tables.map(|(key, state)| (key.clone(), state.clone())));
                 (before.skills.clone(), before.volumes.clone())
             }
-            None => (skills(boot, &names, &mut states), volumes(boot, &names, &mut states)),
+            None => (skills(boot, &names, &mut states), volumes(boot, tenant, &names, &mut states)),
         };
         let mut layer = Self { names, agents: BTreeMap::new(), skills, volumes, states, resolved: BTreeMap::new() };
         layer.resolve(boot, same);
@@ -134,7 +134,8 @@ impl TenantLayer {
             agents.insert(definition.name.clone(), definition);
         }
         for (name, (definition, _)) in &self.resolved {
-            let own = under(name);
+            // What an agent made that the config has no more is bounded by the grant, as what callers made is.
+            let own = under(name).filter(|agent| boot.catalog.get(agent).is_some());
             let may = |mate: &&Teammate| {
                 let is_granted = |name: &str| boot.definitions.grant.agents.iter().any(|allowed| covers(allowed, name));
                 // What callers made may spawn what callers made, and what the operator grants.
@@ -232,7 +233,12 @@ fn skills(boot: &Boot, names: &Names, states: &mut BTreeMap<(DefinitionKind, Str
     }
 }
 
-fn volumes(boot: &Boot, names: &Names, states: &mut BTreeMap<(DefinitionKind, String), State>) -> Arc<VolumeTable> {
+fn volumes(
+    boot: &Boot,
+    tenant: &Tenant,
+    names: &Names,
+    states: &mut BTreeMap<(DefinitionKind, String), State>,
+) -> Arc<VolumeTable> {
     let mut table = VolumeTable::clone(&boot.config.volumes);
     for (name, known) in of_kind(names, DefinitionKind::Volume) {
         let state = match &known.version {
@@ -245,7 +251,7 @@ fn volumes(boot: &Boot, names: &Names, states: &mut BTreeMap<(DefinitionKind, St
                 let config = serde_json::from_value::<VolumeConfig>(version.source.clone());
                 let added = config
                     .map_err(|error| error.to_string())
-                    .and_then(|config| table.add_below(&boot.parents, name, &config, boot.data()));
+                    .and_then(|config| table.add_below(&boot.parents, tenant, name, &config, boot.data()));
                 match added {
                     Ok(narrowed) => State { unusable: None, notes: narrowed.into_iter().collect() },
                     Err(reason) => State { unusable: Some(reason), notes: Vec::new() },

@@ -95,7 +95,7 @@ impl Layers {
         if !is_new {
             return;
         }
-        let layer = Arc::new(TenantLayer::build(&self.boot, before.as_deref(), names));
+        let layer = Arc::new(TenantLayer::build(&self.boot, tenant, before.as_deref(), names));
         self.tenants.write().unwrap_or_else(PoisonError::into_inner).insert(tenant.clone(), layer);
     }
 

@@ -200,6 +200,15 @@ impl AgentDef {
                 maker.tools = accepted.tools.clone();
             }
             maker.max_iterations = maker.max_iterations.min(accepted.max_iterations);
+            if let Some(volumes) = &accepted.narrowed_volumes {
+                maker.volumes.retain(|volume| volumes.contains(volume));
+            }
+            let parts = || accepted.part_budgets.iter();
+            let tokens = parts().filter_map(|part| part.tokens).chain(accepted.budget_tokens);
+            maker.budget_tokens = tokens.chain(maker.budget_tokens).min();
+            let cost = parts().filter_map(|part| part.cost).chain(accepted.budget_cost);
+            maker.budget_cost = cost.chain(maker.budget_cost).min();
+            maker.run_timeout_ms = maker.run_timeout_ms.into_iter().chain(accepted.run_timeout_ms).min();
         }
         Ok(maker)
     }

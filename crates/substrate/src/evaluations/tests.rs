@@ -344,7 +344,7 @@ async fn reading_needs_read_any_or_its_own_run_and_definition() {
     }
     let own = case.call(2, 3, &["read_self"], json!({ "op": "aggregate" })).await.expect("its own definition");
     assert_eq!((&own["count"], &own["score"]["mean"]), (&json!(1), &json!(0.5)));
-    let other = json!({ "op": "aggregate", "def_id": "a@1" });
+    let other = json!({ "op": "aggregate", "def_id": digest(1) });
     assert!(matches!(case.call(2, 3, &["read_self"], other.clone()).await, Err(ToolError::Denied(_))));
     assert_eq!(case.call(2, 3, &["read_any"], other).await.expect("any")["count"], 0);
     let foreign: EvalId = EvalId { run: run_id(6), identity: Identity([0; 16]) };

@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use drawloom_contract::tool::Mode;
+use drawloom_contract::{ids::Tenant, tool::Mode};
 use rustix::{
     fs::{Mode as Bits, OFlags, ResolveFlags, openat2},
     io::Errno,
@@ -27,6 +27,9 @@ pub struct VolumeParent {
     /// `rw` (read-write) or `ro` (read-only, the default): the most that volumes inside it can be.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<VolumeMode>,
+    /// The tenant whose volumes can be inside it; `default` by default. Other tenants need folders of their own.
+    #[serde(default = "Tenant::default_tenant")]
+    pub tenant: Tenant,
 }
 
 /// Those folders, open.
@@ -39,6 +42,7 @@ struct Parent {
     path: PathBuf,
     root: File,
     mode: Mode,
+    tenant: Tenant,
 }
 
 impl Parents {
@@ -50,7 +54,7 @@ impl Parents {
                 let is_directory = root.metadata()?.is_dir();
                 let mode = mode_of(parent.mode);
                 is_directory
-                    .then_some(Parent { path, root, mode })
+                    .then_some(Parent { path, root, mode, tenant: parent.tenant.clone() })
                     .ok_or_else(|| std::io::ErrorKind::NotADirectory.into())
             });
             match opened {
@@ -66,40 +70,46 @@ impl Parents {
         (Self(parents), problems)
     }
 
-    /// The folders as text, for errors.
-    fn names(&self) -> String {
-        self.0.iter().map(|parent| parent.path.display().to_string()).collect::<Vec<_>>().join(", ")
+    fn of<'a>(&'a self, tenant: &Tenant) -> impl Iterator<Item = &'a Parent> + use<'a> {
+        let tenant = tenant.clone();
+        self.0.iter().filter(move |parent| parent.tenant == tenant)
+    }
+
+    /// A tenant's folders as text, for errors.
+    fn names(&self, tenant: &Tenant) -> String {
+        self.of(tenant).map(|parent| parent.path.display().to_string()).collect::<Vec<_>>().join(", ")
     }
 
     /// The folder that a path is in, and the rest of the path.
-    fn holding(&self, path: &str) -> Result<(&Parent, PathBuf), String> {
-        if self.0.is_empty() {
-            return Err(
-                "volumes cannot be defined at runtime: `definitions.volumes_under` in the config is empty".into()
-            );
+    fn holding(&self, tenant: &Tenant, path: &str) -> Result<(&Parent, PathBuf), String> {
+        let parents: Vec<&Parent> = self.of(tenant).collect();
+        if parents.is_empty() {
+            return Err(format!(
+                "volumes cannot be defined at runtime: `definitions.volumes_under` in the config has no folder for tenant {tenant}"
+            ));
         }
         let asked = Path::new(path);
         let plain = normalise(asked).ok_or_else(|| format!("{path:?} leaves its folder through \"..\""))?;
         if asked.is_absolute() {
-            let inside = self.0.iter().filter_map(|parent| Some((parent, plain.strip_prefix(&parent.path).ok()?)));
+            let inside = parents.iter().filter_map(|parent| Some((*parent, plain.strip_prefix(&parent.path).ok()?)));
             let innermost = inside.min_by_key(|(_, rest)| rest.components().count());
             let outside =
-                || format!("{path:?} is outside the folders of `definitions.volumes_under`: {}", self.names());
+                || format!("{path:?} is outside the folders of `definitions.volumes_under`: {}", self.names(tenant));
             return innermost.map(|(parent, rest)| (parent, rest.to_owned())).ok_or_else(outside);
         }
-        match &*self.0 {
+        match &*parents {
             [only] => Ok((only, plain)),
-            _ => Err(format!("{path:?} is relative; write a path inside one of {}", self.names())),
+            _ => Err(format!("{path:?} is relative; write a path inside one of {}", self.names(tenant))),
         }
     }
 
     /// Opens a directory inside one of the folders. No link is followed. The second value says what was narrowed.
-    fn open_volume(&self, config: &VolumeConfig) -> Result<(Volume, Option<String>), String> {
+    fn open_volume(&self, tenant: &Tenant, config: &VolumeConfig) -> Result<(Volume, Option<String>), String> {
         let path = &config.path;
         if path.contains('\0') {
             return Err("the path contains a NUL byte".into());
         }
-        let (parent, rest) = self.holding(path)?;
+        let (parent, rest) = self.holding(tenant, path)?;
         let below = if rest.as_os_str().is_empty() { Path::new(".") } else { &rest };
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
@@ -131,11 +141,12 @@ impl VolumeTable {
     pub(crate) fn add_below(
         &mut self,
         parents: &Parents,
+        tenant: &Tenant,
         name: &str,
         config: &VolumeConfig,
         data: Option<&Path>,
     ) -> Result<Option<String>, String> {
-        let (volume, narrowed) = parents.open_volume(config)?;
+        let (volume, narrowed) = parents.open_volume(tenant, config)?;
         let mut table = self.clone();
         table.volumes = [(name.to_owned(), Arc::new(volume))].into();
         let explain = |error: std::io::Error| format!("cannot protect files of the server in volume {name}: {error}");

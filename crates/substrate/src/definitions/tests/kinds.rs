@@ -51,7 +51,7 @@ async fn a_volume_stays_inside_the_folder_that_the_operator_allows() {
     assert!(refused.to_string().contains("definitions.volumes_under"), "{refused}");
     std::os::unix::fs::symlink(fixture.path("outside"), fixture.path("under/link")).expect("a link");
     let under = fixture.path("under");
-    let parent = |mode| crate::VolumeParent { path: under.clone(), mode };
+    let parent = |mode| crate::VolumeParent { path: under.clone(), mode, tenant: Tenant::default_tenant() };
     fixture.config.volumes_under = vec![parent(Some(crate::VolumeMode::Rw))];
     let definitions = fixture.start().await;
     for (path, part) in [
@@ -62,6 +62,12 @@ async fn a_volume_stays_inside_the_folder_that_the_operator_allows() {
     ] {
         let refused = definitions.create(volume(path, "rw"), &by(&ann, None)).await.expect_err(path);
         assert!(refused.to_string().contains(part), "{path}: {refused}");
+    }
+    let eve = caller("other");
+    for path in ["a/b", "."] {
+        let refused =
+            definitions.create(volume(path, "rw"), &by(&eve, None)).await.expect_err("another tenant's folder");
+        assert!(refused.to_string().contains("has no folder for tenant other"), "{refused}");
     }
     definitions.create(volume("a/b", "rw"), &by(&ann, None)).await.expect("inside");
     let source = json!({ "tools": [], "volumes": ["mine"] });
