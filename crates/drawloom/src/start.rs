@@ -295,8 +295,9 @@ pub async fn start(parts: Parts) -> Result<Running, CommandError> {
             let sweeping = retention::keep(retention, parts.clock.clone(), max_age, sweeps);
             running.sweeper = Some(AbortOnDropHandle::new(tokio::spawn(sweeping)));
             let delivering = tokio::spawn(channels.clone().deliver_deferred());
+            let following = tokio::spawn(channels.clone().follow_definitions());
             let trimming = tokio::spawn(channels.sweep_expired());
-            running.channels = [delivering, trimming].map(AbortOnDropHandle::new).into();
+            running.channels = [delivering, following, trimming].map(AbortOnDropHandle::new).into();
         }
         None => {
             let unfinished = reader.list_unfinished().await.map_err(explain)?;

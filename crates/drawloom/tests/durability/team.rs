@@ -72,7 +72,8 @@ fn a_tool_whose_gate_is_empty_is_not_offered_and_a_call_names_the_gate() {
     let server = case.start(&json!({ "sync": false }));
     let done = run(&server, "bare", "x");
     let said = done["final_text"].as_str().unwrap_or_default();
-    for gate in ["`agents` in its definition is empty", "`mode: rw` under `volumes`", "`hosts` of this agent is empty"]
+    for gate in
+        ["`agents` is empty (to allow it", "volumes are read-only (to allow it, write `mode: rw`)", "`hosts` is empty"]
     {
         assert!(said.contains(gate), "{gate}: {done}");
     }

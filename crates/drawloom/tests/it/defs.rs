@@ -114,7 +114,14 @@ fn an_agent_defines_agents_within_its_own_power() {
     let run = home.run(&["run", "maker", "go", "--json"]).exits(0).json();
     let run = run["run_id"].as_str().expect("a run").to_owned();
     let events = home.run(&["runs", "tail", &run, "--json"]).exits(0).stdout;
-    for part in ["made/one@1", "definition_exceeds_maker", "tools: Bash", "agent_yaml_immutable", "current_def_id", "said from its maker"] {
+    for part in [
+        "made/one@1",
+        "definition_exceeds_maker",
+        "tools: Bash",
+        "agent_yaml_immutable",
+        "current_def_id",
+        "said from its maker",
+    ] {
         assert!(events.contains(part), "{part}: {events}");
     }
     let shown = home.run(&["defs", "show", "made/one", "--json"]).exits(0).json();

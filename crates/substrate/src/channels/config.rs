@@ -9,7 +9,10 @@ use drawloom_contract::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{error::ChannelError, place::check_name};
+use super::{
+    error::ChannelError,
+    place::{MOST_NAME, check_name},
+};
 use crate::problem::Problem;
 
 /// Maximum messages that a channel can keep.
@@ -24,6 +27,9 @@ pub(super) const MOST_LEASE_MS: u64 = 86_400_000;
 
 /// Maximum deliveries of a message to a group.
 pub(super) const MOST_ATTEMPTS: u32 = 1_000;
+
+/// What the name of a dead-letter channel ends with, unless it is given.
+const DEAD: &str = ".dead";
 
 /// A channel: messages in order that agents and callers publish and read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -86,9 +92,18 @@ impl ChannelConfig {
         Digest::of(&serde_json::to_vec(self).expect("a channel has only text keys"))
     }
 
+    /// The dead-letter channel of a channel of this name.
+    pub(super) fn dead_letter_of(&self, name: &str) -> String {
+        self.dead_letter.clone().unwrap_or_else(|| format!("{name}{DEAD}"))
+    }
+
     /// Checks what the schema of the config and of requests checks too, and what it cannot.
     pub(super) fn check(&self, name: &str) -> Result<(), ChannelError> {
         check_name(name)?;
+        if self.dead_letter.is_none() && name.len() + DEAD.len() > MOST_NAME {
+            let problem = "with `.dead` it is longer than 128 characters; use at most 123, or set dead_letter";
+            return Err(ChannelError::BadName { what: "channel", name: name.to_owned(), problem });
+        }
         if let Some(dead) = &self.dead_letter {
             check_name(dead)?;
             if dead == name {
@@ -115,9 +130,50 @@ impl ChannelConfig {
     }
 }
 
+/// Checks that dead letters of the channel have an owner in its dead-letter channel, and those of `others` in this one. The owner is the
+/// tenant, or the same as before: a message of one user's channel belongs to no agent.
+pub(super) fn check_dead_letters(
+    name: &str,
+    config: &ChannelConfig,
+    others: &[(&str, &ChannelConfig)],
+) -> Result<(), ChannelError> {
+    let fits = |of: (&str, &ChannelConfig), dead: (&str, ChannelScope), is_defined: bool| {
+        let (has, wants) = (dead.1.plain(), of.1.scope.plain());
+        if has == wants || (is_defined && has == ChannelScope::Tenant) {
+            return Ok(());
+        }
+        let message = format!(
+            "channel {:?} has the scope {}, but its dead-letter channel {:?} the scope {}; use the same scope, a \
+             dead-letter channel that is defined with the scope tenant, or another dead_letter",
+            of.0,
+            wants.as_str(),
+            dead.0,
+            has.as_str(),
+        );
+        Err(ChannelError::Scope(message))
+    };
+    let dead = config.dead_letter_of(name);
+    let mut others_of = others.iter().filter(|(other, _)| *other != name);
+    match others.iter().find(|(other, _)| *other == dead) {
+        Some((_, defined)) => fits((name, config), (&dead, defined.scope), true)?,
+        // It takes the scope of the channels that name it, so they must have the same.
+        None => {
+            let mut sharing = others_of.clone().filter(|(other, config)| config.dead_letter_of(other) == dead);
+            sharing.try_for_each(|(_, other)| fits((name, config), (&dead, other.scope), false))?;
+        }
+    }
+    others_of.try_for_each(|(other, of)| match of.dead_letter_of(other) == name {
+        true => fits((other, of), (name, config.scope), true),
+        false => Ok(()),
+    })
+}
+
 /// What is wrong with the channels of the config.
 pub fn problems(channels: &BTreeMap<String, ChannelConfig>) -> Vec<Problem> {
-    let wrong = channels.iter().filter_map(|(name, config)| Some((name, config.check(name).err()?)));
+    let all: Vec<_> = channels.iter().map(|(name, config)| (name.as_str(), config)).collect();
+    let check =
+        |name: &str, config: &ChannelConfig| config.check(name).and_then(|()| check_dead_letters(name, config, &all));
+    let wrong = channels.iter().filter_map(|(name, config)| Some((name, check(name, config).err()?)));
     wrong.map(|(name, error)| Problem::new(["channels", name], error.to_string())).collect()
 }
 

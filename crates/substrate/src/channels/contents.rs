@@ -32,8 +32,9 @@ impl Channels {
         let mut purged = 0;
         let mut deferred = 0;
         for name in self.names_of(tenant, &channel.name, place).await? {
-            purged += self.trim_all(tenant, &name).await?;
+            // Deferred ones first: one that becomes due in between is in the log when that is trimmed.
             deferred += self.remove_values(&range_of(tenant, DEFERRED, &name), now).await?;
+            purged += self.trim_all(tenant, &name).await?;
         }
         Ok(json!({ "name": channel.name, "purged": purged, "deferred": deferred }))
     }
@@ -110,10 +111,10 @@ impl Channels {
         now: Timestamp,
     ) -> Result<(), ChannelError> {
         for name in self.names_of(tenant, name, None).await? {
+            // In the order of a purge.
+            self.remove_values(&range_of(tenant, DEFERRED, &name), now).await?;
             self.trim_all(tenant, &name).await?;
-            for space in [DEFERRED, CHANNELS] {
-                self.remove_values(&range_of(tenant, space, &name), now).await?;
-            }
+            self.remove_values(&range_of(tenant, CHANNELS, &name), now).await?;
         }
         Ok(())
     }

@@ -5,7 +5,7 @@
 
 use std::{
     collections::HashMap,
-    sync::{MutexGuard, PoisonError},
+    sync::{LazyLock, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -18,11 +18,12 @@ use drawloom_contract::{
 use serde_json::{Value, json};
 
 use super::{
-    By, Channel, ChannelError, Channels, MOST_CONSUMERS, MOST_PAGE, Nothing, Place, Subscribe, TRIES, Taken,
+    By, Channel, ChannelError, ChannelOwner, ChannelScope, Channels, MOST_CONSUMERS, MOST_PAGE, Nothing, Place,
+    Subscribe, TRIES, Taken,
     config::{LEAST_LEASE_MS, MOST_LEASE_MS},
     group::{Flight, Group, Lease, MOST_IN_FLIGHT, Settle, Settled, Take},
     place::check_consumer,
-    read::shown,
+    read::{TRIM, shown},
     rules::{Envelope, missed, show_cursor},
 };
 
@@ -41,6 +42,8 @@ impl Channels {
         let key = place.group(group);
         let most = ask.max_messages.clamp(1, MOST_PAGE) as usize;
         let _alone = self.lock(&key).await;
+        // Messages that left the group in a change without an answer.
+        let mut left_before = 0;
         for _ in 0..TRIES {
             let (now, wall) = (self.parts.clock.now(), self.parts.clock.wall());
             let (record, revision) = self.group(&key, wall).await?;
@@ -74,26 +77,44 @@ impl Channels {
                     }
                 }
             }
+            let is_cut = again.len() as u64 > delivered.len() as u64 + lost;
             let again: Vec<u64> = delivered.iter().map(|(message, _)| message.sequence).collect();
             let room = record.room(gone.len());
             let left = most.saturating_sub(again.len()).min(room);
             let mut unread = 0;
             let mut reached = record.floor;
             let mut is_more = false;
+            let mut first_kept = u64::MAX;
             if left > 0 && (delivered.is_empty() || size < ask.bytes) {
                 let bytes = ask.bytes.saturating_sub(size);
                 let page = self.page(place, record.floor, left as u32, bytes, wall).await?;
                 let is_new = revision.is_none();
                 unread = if is_new { 0 } else { missed(record.floor, page.first) };
                 (reached, is_more) = (page.reached, page.reached < page.head);
+                first_kept = page.first;
                 delivered.extend(page.messages);
+            } else if room > 0 {
+                is_more = self.parts.logs.head(&place.log()).await? > record.floor;
             }
             let new: Vec<u64> = delivered[again.len()..].iter().map(|(message, _)| message.sequence).collect();
             if delivered.is_empty() && gone.is_empty() {
                 if let Some(first) = self.first_answer(key.clone(), by, 0, wall).await? {
                     return Ok(Taken::Messages(first));
                 }
-                return Ok(Taken::Nothing(self.nothing(key, &record, revision, reached, now)));
+                // Expired messages behind a live one stay in the log: without a move every take looks through them again.
+                if record.floor >= first_kept && reached.saturating_sub(record.floor) >= TRIM {
+                    let next = Group { floor: reached, ..record.clone() };
+                    let change = self.group_change(&key, &next, revision, wall);
+                    match self.parts.values.change(vec![change], None).await {
+                        Ok(_) | Err(ChangeError::Stale { .. }) => continue,
+                        // Only time is lost.
+                        Err(ChangeError::OverQuota { .. }) => {}
+                        Err(error) => return Err(error.into()),
+                    }
+                }
+                let mut nothing = self.nothing(key, &record, revision, reached, now);
+                nothing.warnings.extend((left_before > 0).then(|| dropped_warning(left_before)));
+                return Ok(Taken::Nothing(nothing));
             }
             let (next, flights) = record.take(&Take { again: &again, new: &new, gone: &gone, lease_ms });
             let messages: Vec<Value> = delivered
@@ -112,18 +133,18 @@ impl Channels {
                 "messages": messages,
                 "lease_ms": lease_ms,
                 "next_cursor": show_cursor(next.floor),
-                "more": is_more,
+                "more": is_more || is_cut,
             });
-            let dropped = unread + lost;
+            let dropped = unread + lost + left_before;
             if dropped > 0 {
                 answer["missed"] = dropped.into();
-                answer["warnings"] = json!([format!("{dropped} messages were dropped, purged or expired unread")]);
+                answer["warnings"] = json!([dropped_warning(dropped)]);
             }
             // Messages that only leave the group are no answer: they are put away, and the rest is looked at again.
             let once = if delivered.is_empty() { None } else { self.once(&answer, by, 0, wall) };
             let change = self.group_change(&key, &next, revision, wall);
             match self.change_values(change, answer, once).await {
-                Ok(_) if delivered.is_empty() => {}
+                Ok(_) if delivered.is_empty() => left_before += lost,
                 Ok(Applied { answer, repeated, .. }) => {
                     if !repeated {
                         self.begin_leases(&key, &flights);
@@ -186,6 +207,9 @@ impl Channels {
                     let extended = next.in_flight.iter().filter(|flight| held.contains(&flight.lease()));
                     if !repeated {
                         self.begin_leases(&key, &extended.copied().collect::<Vec<_>>());
+                        if next.in_flight.is_empty() {
+                            self.leases().remove(&key);
+                        }
                     }
                     return Ok(answer);
                 }
@@ -262,7 +286,18 @@ impl Channels {
         now: Timestamp,
     ) -> Result<(), ChannelError> {
         let Some(name) = channel.dead_letter() else { return Ok(()) };
-        let keep = self.find(place.tenant(), &name).map(|dead| dead.config.max_messages);
+        let dead = self.find(place.tenant(), &name);
+        let keep = dead.as_ref().map(|dead| dead.config.max_messages);
+        // Its own scope says who reads it.
+        let at = match dead.as_ref().map(|dead| dead.config.scope.plain()) {
+            Some(ChannelScope::Tenant) => Place::new(place.tenant().clone(), &name, ChannelOwner::Tenant),
+            Some(scope) if scope != channel.config.scope.plain() => {
+                // Such a pair is refused when it is made; a channel that was deleted or made by an older version can leave one.
+                tracing::warn!(channel = channel.name, dead_letter = name, "the dead-letter channel has another scope");
+                place.beside(&name)
+            }
+            _ => place.beside(&name),
+        };
         let value = json!({
             "value": envelope.value,
             "channel": channel.name,
@@ -277,12 +312,19 @@ impl Channels {
         let name_of_change = format!("{} {group} {}", place.name(), flight.sequence);
         let once = Self::own_key(place.tenant(), "dead_letter", &name_of_change, now, &self.parts.redactor);
         let change = LogChange::Append {
-            log: place.beside(&name).log(),
+            log: at.log(),
             messages: vec![NewMessage { id, at: now, body: self.parts.redactor.clean(body.stored()) }],
             since: 0,
             keep,
         };
-        self.parts.logs.change_log(change, Some(once)).await?;
+        let dropped = self.parts.logs.change_log(change, Some(once)).await?.result.dropped;
+        if dropped > 0 {
+            tracing::warn!(
+                channel = name,
+                dropped,
+                "the dead-letter channel is full; its oldest messages were dropped"
+            );
+        }
         tracing::warn!(
             channel = channel.name,
             group,
@@ -298,6 +340,9 @@ impl Channels {
     }
 
     fn begin_leases(&self, key: &ValueKey, flights: &[Flight]) {
+        if flights.is_empty() {
+            return;
+        }
         let now = self.parts.clock.now();
         let mut leases = self.leases();
         let seen = leases.entry(key.clone()).or_default();
@@ -312,6 +357,12 @@ fn seen_of<'a>(
     record: &Group,
     now: Instant,
 ) -> &'a HashMap<Lease, Instant> {
+    // A group without messages has no entry: there may be ever new groups.
+    static NONE: LazyLock<HashMap<Lease, Instant>> = LazyLock::new(HashMap::new);
+    if record.in_flight.is_empty() {
+        leases.remove(key);
+        return &NONE;
+    }
     let seen = leases.entry(key.clone()).or_default();
     *seen = record
         .in_flight
@@ -319,6 +370,10 @@ fn seen_of<'a>(
         .map(|flight| (flight.lease(), seen.get(&flight.lease()).copied().unwrap_or(now)))
         .collect();
     seen
+}
+
+fn dropped_warning(messages: u64) -> String {
+    format!("{messages} messages were dropped, purged or expired unread")
 }
 
 fn is_over(seen: &HashMap<Lease, Instant>, flight: &Flight, now: Instant) -> bool {

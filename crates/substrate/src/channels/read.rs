@@ -20,7 +20,7 @@ use super::{
 const CHUNK: u32 = 256;
 
 /// So many expired messages at the beginning of a log are removed by the reader that finds them.
-const TRIM: u64 = 256;
+pub(super) const TRIM: u64 = 256;
 
 /// How long a consumer's cursor is kept after its last move.
 const CURSOR_LIFE: Duration = Duration::from_secs(90 * 86_400);
@@ -161,7 +161,18 @@ impl Channels {
             };
             let page = self.page(place, after, ask.max_messages, ask.bytes, now).await?;
             if page.messages.is_empty() {
-                looked = Some((committed, page.reached.max(after)));
+                let reached = page.reached.max(after);
+                looked = Some((committed, reached));
+                // Expired messages behind a live one stay in the log: without a move every read looks through them again.
+                if after == committed && after >= page.first && reached - after >= TRIM {
+                    let change = self.move_cursor(channel, &key, reached, revision, now);
+                    match self.parts.values.change(vec![change], None).await {
+                        Ok(_) => looked = Some((reached, reached)),
+                        // Only time is lost.
+                        Err(ChangeError::Stale { .. } | ChangeError::OverQuota { .. }) => {}
+                        Err(error) => return Err(error.into()),
+                    }
+                }
                 break;
             }
             let next = page.next(after);

@@ -1,7 +1,7 @@
 //! Which channels there are: those of the config, those made at runtime, and the dead-letter channels of both.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, PoisonError},
 };
 
@@ -9,13 +9,15 @@ use drawloom_contract::{
     ids::{Digest, Tenant},
     once::{Applied, Once},
     time::Timestamp,
-    values::{ChangeError, Expect, Kept, NewValue, Quota, Range, ValueChange, ValueKey, Within},
+    values::{ChangeError, Expect, Kept, NewValue, Quota, Range, Seen, ValueChange, ValueKey, WatchFrom, Within},
 };
+use futures::StreamExt as _;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{
     By, ChannelConfig, ChannelError, Channels, MOST_DEFINED, TRIES,
+    config::check_dead_letters,
     place::{DEFINITIONS, check_name},
 };
 use crate::hint::did_you_mean;
@@ -113,10 +115,9 @@ impl Channel {
 
     /// The channel for messages that no member of a group acknowledged. A dead-letter channel has none: its messages stay.
     pub fn dead_letter(&self) -> Option<String> {
-        match (self.source, &self.config.dead_letter) {
-            (Source::Implicit, _) => None,
-            (_, Some(name)) => Some(name.clone()),
-            (_, None) => Some(format!("{}.dead", self.name)),
+        match self.source {
+            Source::Implicit => None,
+            Source::Yaml | Source::Runtime => Some(self.config.dead_letter_of(&self.name)),
         }
     }
 }
@@ -140,6 +141,54 @@ impl Channels {
                 None => return Ok(()),
             }
         }
+    }
+
+    /// Keeps the table in step with the store: a request that is cut off after its commit tells the table nothing. It watches from the
+    /// moment of the call on, not from when the task begins.
+    pub fn follow_definitions(self: Arc<Self>) -> impl Future<Output = ()> + Send + use<> {
+        let range = Range { space: DEFINITIONS, within: Within::Space };
+        let mut watch = self.parts.values.watch(&range, WatchFrom::Now);
+        async move {
+            while let Some(seen) = watch.next().await {
+                let taken = match seen {
+                    Seen::Is { key, .. } => self.refresh(&key).await,
+                    Seen::Gap => self.refresh_all(&range).await,
+                    Seen::CaughtUp => Ok(()),
+                };
+                if let Err(error) = taken {
+                    tracing::warn!(%error, "cannot read a changed channel");
+                }
+            }
+        }
+    }
+
+    /// Reads one definition again. Under the lock of its changes, so that an older one never replaces a newer one.
+    async fn refresh(&self, key: &ValueKey) -> Result<(), ChannelError> {
+        let _alone = self.lock(key).await;
+        let found = self.parts.values.find_value(key, self.parts.clock.wall()).await?;
+        self.remember(key, found.as_ref());
+        Ok(())
+    }
+
+    /// Reads all again: those that the store has, and those that it had.
+    async fn refresh_all(&self, range: &Range) -> Result<(), ChannelError> {
+        let mut keys = BTreeSet::new();
+        {
+            let defined = self.defined.read().unwrap_or_else(PoisonError::into_inner);
+            let known = defined.iter().flat_map(|(tenant, channels)| channels.keys().map(|name| key_of(tenant, name)));
+            keys.extend(known);
+        }
+        let mut after: Option<ValueKey> = None;
+        loop {
+            let page = self.parts.values.list_values(range, after.as_ref(), PAGE, self.parts.clock.wall()).await?;
+            let Some((last, _)) = page.last() else { break };
+            after = Some(last.clone());
+            keys.extend(page.into_iter().map(|(key, _)| key));
+        }
+        for key in &keys {
+            self.refresh(key).await?;
+        }
+        Ok(())
     }
 
     /// What the store has now, so that every run and request uses it at once.
@@ -201,11 +250,19 @@ impl Channels {
         let key = key_of(tenant, name);
         let _alone = self.lock(&key).await;
         let now = self.parts.clock.wall();
-        if self.parts.values.find_value(&key, now).await?.is_some() {
+        let found = self.parts.values.find_value(&key, now).await?;
+        self.remember(&key, found.as_ref());
+        if found.is_some() {
             let taken = ChannelError::NameInUse(name.to_owned());
             return self.first_answer(key, by, 0, now).await?.ok_or(taken);
         }
-        self.remove_contents(tenant, name, now).await?;
+        self.check_scopes(tenant, name, &config)?;
+        // A dead-letter channel that existed without a definition keeps its messages when it gets one.
+        for name in [name, &config.dead_letter_of(name)] {
+            if self.find(tenant, name).is_none() {
+                self.remove_contents(tenant, name, now).await?;
+            }
+        }
         let answer = self.write(key, Stored { version: 1, channel: config }, Expect::Absent, by, now).await;
         match answer {
             Err(ChannelError::Change(ChangeError::Stale { .. })) => Err(ChannelError::NameInUse(name.to_owned())),
@@ -225,7 +282,9 @@ impl Channels {
         let _alone = self.lock(&key).await;
         for _ in 0..TRIES {
             let now = self.parts.clock.wall();
-            let Some(kept) = self.parts.values.find_value(&key, now).await? else {
+            let found = self.parts.values.find_value(&key, now).await?;
+            self.remember(&key, found.as_ref());
+            let Some(kept) = found else {
                 let unknown = self.load_channel(tenant, name).err();
                 let unknown = unknown.unwrap_or_else(|| ChannelError::Immutable(name.to_owned()));
                 return self.first_answer(key, by, 0, now).await?.ok_or(unknown);
@@ -239,6 +298,10 @@ impl Channels {
             if channel.scope != stored.channel.scope.plain() {
                 let message = format!("the scope of channel {name:?} cannot be changed; delete it and create it again");
                 return Err(ChannelError::Scope(message));
+            }
+            // What an older version allowed can still be changed, as long as its dead letters stay where they are.
+            if channel.dead_letter != stored.channel.dead_letter {
+                self.check_scopes(tenant, name, &channel)?;
             }
             let next = Stored { version: stored.version + u64::from(channel != stored.channel), channel };
             match self.write(key.clone(), next, Expect::Revision(kept.revision), by, now).await {
@@ -255,18 +318,61 @@ impl Channels {
         self.refuse_declared(name)?;
         let _alone = self.lock(&key).await;
         let now = self.parts.clock.wall();
-        if self.parts.values.find_value(&key, now).await?.is_none() {
+        let found = self.parts.values.find_value(&key, now).await?;
+        self.remember(&key, found.as_ref());
+        if found.is_none() {
             let unknown = self.load_channel(tenant, name).err();
             let unknown = unknown.unwrap_or_else(|| ChannelError::Immutable(name.to_owned()));
-            return self.first_answer(key, by, 0, now).await?.ok_or(unknown);
+            let first = self.first_answer(key, by, 0, now).await?.ok_or(unknown)?;
+            // The first request may have been cut off before this.
+            self.remove_left(tenant, name, &format!("{name}.dead"), now).await?;
+            return Ok(first);
         }
-        // The definition goes first, so that nothing is published afterwards. What a crash leaves is removed by the next create.
-        let answer = json!({ "name": name, "deleted": true });
+        // The definition goes first, so that nothing is published afterwards. What a crash leaves is removed by a repeat, or by the next
+        // create.
+        let mut answer = json!({ "name": name, "deleted": true });
+        let dead = self.own_dead_letter(tenant, name);
+        if let Some(dead) = &dead {
+            let messages = self.count(tenant, dead).await?.messages;
+            if messages > 0 {
+                let warning = format!("its dead-letter channel {dead:?} was deleted too, with {messages} messages");
+                answer["warnings"] = json!([warning]);
+            }
+        }
         let once = self.once(&answer, by, 0, now);
         let Applied { answer, .. } = self.change_values(ValueChange::remove(key.clone(), now), answer, once).await?;
         self.remember(&key, None);
         self.remove_contents(tenant, name, now).await?;
+        if let Some(dead) = dead {
+            self.remove_left(tenant, name, &dead, now).await?;
+        }
         Ok(answer)
+    }
+
+    /// The dead-letter channel that goes with a channel made at runtime: not defined on its own, and no other channel names it.
+    fn own_dead_letter(&self, tenant: &Tenant, name: &str) -> Option<String> {
+        let all = self.list(tenant);
+        let dead = all.iter().find(|channel| channel.name == name)?.dead_letter()?;
+        let is_used = |channel: &Arc<Channel>| {
+            channel.name == dead || (channel.name != name && channel.dead_letter().as_deref() == Some(dead.as_str()))
+        };
+        (!all.iter().any(is_used)).then_some(dead)
+    }
+
+    /// Removes what a deleted channel and its dead-letter channel left, unless the names mean something again.
+    async fn remove_left(&self, tenant: &Tenant, name: &str, dead: &str, now: Timestamp) -> Result<(), ChannelError> {
+        for name in [name, dead] {
+            if self.find(tenant, name).is_none() {
+                self.remove_contents(tenant, name, now).await?;
+            }
+        }
+        Ok(())
+    }
+
+    fn check_scopes(&self, tenant: &Tenant, name: &str, config: &ChannelConfig) -> Result<(), ChannelError> {
+        let all = self.list(tenant);
+        let others: Vec<_> = all.iter().map(|channel| (channel.name.as_str(), &channel.config)).collect();
+        check_dead_letters(name, config, &others)
     }
 
     fn refuse_declared(&self, name: &str) -> Result<(), ChannelError> {

@@ -2,6 +2,7 @@
 
 mod groups;
 mod limits;
+mod table;
 mod tool;
 mod waiting;
 
@@ -282,6 +283,30 @@ async fn many_expired_messages_are_passed_once() {
     it.publish("short", json!("live")).await;
     assert_eq!(it.values("short").await, ["live"]);
     assert_eq!(it.store.logs()[0].2, 1, "the reader removed what it passed");
+}
+
+#[tokio::test]
+async fn expired_messages_behind_a_live_one_are_passed_once() {
+    let it = setup(json!({ "short": {} }));
+    let (ann, (channel, place)) = (caller("ann"), it.place("short"));
+    let member = Subscribe { group: Some("g".into()), ..ask(1) };
+    it.publish("short", json!("live")).await;
+    assert_eq!(it.values("short").await, ["live"]);
+    assert_eq!(values(it.take("short", &member, &by(&ann, None)).await.expect("a channel")), ["live"]);
+    for number in 0..300 {
+        let publish = Publish { ttl: Some(1), ..message(json!(number)) };
+        it.channels.publish(&channel, &place, &publish, &by(&ann, None), 0).await.expect("published");
+    }
+    it.clock.advance(1_000);
+    for ask in [ask(9), member.clone()] {
+        let Taken::Nothing(nothing) = it.take("short", &ask, &by(&ann, None)).await.expect("a channel") else {
+            panic!("all have expired");
+        };
+        assert_eq!((nothing.cursor, nothing.after), (301, 301), "{ask:?}");
+    }
+    it.publish("short", json!("next")).await;
+    assert_eq!(it.values("short").await, ["next"]);
+    assert_eq!(values(it.take("short", &member, &by(&ann, None)).await.expect("a channel")), ["next"]);
 }
 
 #[tokio::test]

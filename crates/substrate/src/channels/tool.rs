@@ -94,7 +94,7 @@ impl Tool for ChannelTool {
             Op::Ack => self.ack(context, &input).await?,
             Op::Nak => self.settle(context, &input, Settle::Nak).await?,
             Op::Extend => {
-                let channel = self.0.load_channel(&context.run.tenant, input.channel()?)?;
+                let (channel, _) = self.meant(context, input.channel()?, SUBSCRIBE_GATE)?;
                 let lease_ms = input.lease_ms.unwrap_or(channel.config.lease_ms);
                 self.settle(context, &input, Settle::Extend { lease_ms }).await?
             }
@@ -125,8 +125,8 @@ impl ChannelTool {
         }
         let until = self.deadline(context, &wait).await?;
         let is_over = match context.woken {
-            // A lease may be what it was woken for.
-            Some(Woken::ByTime) if nothing.look_again.is_some() => until <= self.0.now(),
+            // A lease may be what it was woken for, also one whose message has left the group by now.
+            Some(Woken::ByTime) if ask.group.is_some() => until <= self.0.now(),
             Some(Woken::ByTime) => true,
             Some(Woken::ByCause) | None => until <= self.0.now(),
         };

@@ -26,6 +26,9 @@ pub struct ChannelDeleted {
     pub name: String,
     /// Always true.
     pub deleted: bool,
+    /// What the caller should know, such as dead letters that were deleted too.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
 }
 
 impl Request for DeleteChannel {

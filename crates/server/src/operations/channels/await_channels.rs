@@ -42,18 +42,21 @@ impl Operation for AwaitChannels {
         let mut listener = (waiting.effective.ms > 0).then(|| channels.listen(meant.iter().map(|meant| &meant.place)));
         loop {
             let (mut results, mut fired, mut total) = (Map::new(), Vec::new(), 0);
+            // All channels share the bytes of one answer.
+            let mut bytes = None;
             for Meant { channel, place, caller, .. } in &meant {
-                let ask = Subscribe {
-                    consumer: input.consumer.clone(),
-                    ..subscribe(call, cursors.get(&channel.name), input.max_messages)?
-                };
+                let usual = subscribe(call, cursors.get(&channel.name), input.max_messages)?;
+                let left: &mut u64 = bytes.get_or_insert(usual.bytes);
+                let ask = Subscribe { consumer: input.consumer.clone(), bytes: *left, ..usual };
                 let by = reader::<Self::Input>(caller);
                 let looked: Looked = channels.look(channel, place, &ask, &by).await.map_err(failure)?;
                 total += looked.page.messages.len();
                 if !looked.page.messages.is_empty() {
                     fired.push(channel.name.clone());
                 }
-                results.insert(channel.name.clone(), looked.shown(channel));
+                let shown = looked.shown(channel);
+                *left = left.saturating_sub(shown.to_string().len() as u64);
+                results.insert(channel.name.clone(), shown);
             }
             let is_satisfied = fired.len() >= needed;
             let goes_on = match &mut listener {

@@ -25,7 +25,9 @@ impl Operation for AggregateEvaluations {
         let (visible, stored) = (call.caller.visible(), &call.app.evaluations);
         let refuse = |message: &str| Err(Failure::new(FailureKind::Invalid, "wrong_fields", message));
         let of = match (input.def_id, input.agent) {
-            (Some(def_id), None) => Of::Definition(stored.definition(visible.tenant(), &def_id).await.map_err(failure)?),
+            (Some(def_id), None) => {
+                Of::Definition(stored.definition(visible.tenant(), &def_id).await.map_err(failure)?)
+            }
             (None, Some(_)) if input.include_lineage => return refuse("include_lineage requires def_id"),
             (None, Some(agent)) => Of::Agent(agent),
             (Some(_), Some(_)) => return refuse("def_id and agent cannot be combined"),

@@ -165,3 +165,61 @@ async fn a_repeated_take_gets_the_same_leases() {
     it.publish("jobs", json!("b")).await;
     assert_eq!(it.take("jobs", &member(9), &by(&ann, Some("k"))).await.expect("a channel"), first);
 }
+
+#[tokio::test]
+async fn a_dead_letter_goes_where_the_scope_of_its_channel_says() {
+    let it = setup(json!({
+        "jobs": { "scope": "user", "lease_ms": 1_000, "max_attempts": 1, "dead_letter": "lost" },
+        "lost": { "scope": "tenant" },
+    }));
+    it.publish("jobs", json!("poison")).await;
+    take(&it, 1).await;
+    it.clock.advance(1_000);
+    assert_eq!(take(&it, 1).await, []);
+    assert_eq!(it.values("lost").await.len(), 1);
+}
+
+#[tokio::test]
+async fn nothing_is_remembered_of_groups_without_messages() {
+    let it = setup(json!({ "jobs": {} }));
+    assert_eq!(take(&it, 1).await, []);
+    assert!(it.channels.leases.lock().expect("a lock").is_empty());
+    it.publish("jobs", json!(1)).await;
+    let taken = take(&it, 1).await;
+    assert_eq!(it.channels.leases.lock().expect("a lock").len(), 1);
+    settle(&it, &[taken[0].2], Settle::Ack).await.expect("acknowledged");
+    assert!(it.channels.leases.lock().expect("a lock").is_empty());
+}
+
+#[tokio::test]
+async fn leases_that_are_over_but_cut_off_are_more() {
+    let it = setup(json!({ "jobs": { "lease_ms": 1_000 } }));
+    for number in 1..=3 {
+        it.publish("jobs", json!(number)).await;
+    }
+    take(&it, 2).await;
+    it.clock.advance(1_000);
+    for (max, is_more) in [(1, true), (1, true), (1, false)] {
+        let Taken::Messages(answer) =
+            it.take("jobs", &member(max), &by(&caller("ann"), None)).await.expect("a channel")
+        else {
+            panic!("there are messages");
+        };
+        assert_eq!(answer["more"], is_more, "{answer}");
+    }
+}
+
+#[tokio::test]
+async fn messages_that_are_gone_are_told_also_when_there_is_nothing_else() {
+    let it = setup(json!({ "jobs": { "lease_ms": 1_000 } }));
+    it.publish("jobs", json!("a")).await;
+    take(&it, 1).await;
+    let (channel, _) = it.place("jobs");
+    it.channels.purge(&channel, None, &by(&caller("ann"), None)).await.expect("purged");
+    it.clock.advance(1_000);
+    let Taken::Nothing(nothing) = it.take("jobs", &member(1), &by(&caller("ann"), None)).await.expect("a channel")
+    else {
+        panic!("it was purged");
+    };
+    assert!(nothing.warnings[0].starts_with("1 messages"), "{:?}", nothing.warnings);
+}

@@ -194,3 +194,28 @@ async fn list_channels_shows_what_the_gates_allow_and_names_that_mean_nothing() 
     assert_eq!(listed["subscribe"][0]["name"], "b");
     assert_eq!(listed["unknown"], json!(["gone", "none*"]));
 }
+
+#[tokio::test]
+async fn a_member_that_a_lease_wakes_waits_on_until_its_own_time() {
+    let it = setup(json!({ "a": { "lease_ms": 1_000 } }));
+    let subscribe = json!({ "op": "subscribe", "channel": "a", "group": "g", "wait_ms": 60_000 });
+    // The lease that it was woken for was acknowledged: there is none to look at again.
+    it.clock.advance(1_001);
+    let woken = ToolContext { woken: Some(Woken::ByTime), ..context(1, &[], &["a"]) };
+    let Step::Wait(Wait { until, .. }) = call(&it, &woken, subscribe.clone()).await.expect("a wait") else {
+        panic!("its time is not over");
+    };
+    assert_eq!(until, Some(Timestamp::from_millis(60_000)));
+    it.clock.advance(58_999);
+    assert_eq!(done(&it, &woken, subscribe).await["timed_out"], true);
+}
+
+#[tokio::test]
+async fn the_gate_is_checked_before_an_extend_says_whether_a_channel_exists() {
+    let it = setup(json!({ "a": {} }));
+    for channel in ["b", "unknown"] {
+        let extend = json!({ "op": "extend", "channel": channel, "group": "g", "leases": ["lse_1_1"] });
+        let refused = call(&it, &context(1, &[], &["a"]), extend).await;
+        assert!(matches!(refused, Err(ToolError::Denied(_))), "{refused:?}");
+    }
+}
