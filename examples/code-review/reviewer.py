@@ -136,7 +136,7 @@ def named(globs):
         lines = call.answer.splitlines()
         names = [line for line in lines if not line.startswith("[")]
         files.update(names)
-        cut = re.search(r"^\[cut: the newest (\d+) of (\d+) files", call.answer, re.MULTILINE)
+        cut = re.search(r"^\[truncated: the newest (\d+) of (\d+) files", call.answer, re.MULTILINE)
         unnamed += int(cut[2]) - int(cut[1]) if cut else 0
     return len(files) + unnamed, sorted(files)
 
