@@ -17,6 +17,7 @@ use tempfile::TempDir;
 use crate::http;
 
 const CONFIG: &str = include_str!("../bench.yaml");
+const CHANNELS: &str = include_str!("../channels.yaml");
 /// One agent that asks a model over HTTP.
 const ASKING: &str = "\
 providers:
@@ -80,10 +81,19 @@ impl Bench {
 
     /// Starts Drawloom on a data directory with quotas of memory that 100,000 entries fit into. Earlier versions do not know the key.
     pub(crate) fn start_with_quotas(&self, data: &Path) -> Result<Server> {
-        let quotas = self.scratch.path().join("quotas.yaml");
-        fs::write(&quotas, "memory: { max_keys: 1000000, max_bytes: 1073741824 }\n")?;
+        self.start_with(data, "quotas.yaml", "memory: { max_keys: 1000000, max_bytes: 1073741824 }\n")
+    }
+
+    /// Starts Drawloom on a data directory with channels. Earlier versions do not know the key.
+    pub(crate) fn start_with_channels(&self, data: &Path) -> Result<Server> {
+        self.start_with(data, "channels.yaml", CHANNELS)
+    }
+
+    fn start_with(&self, data: &Path, name: &str, config: &str) -> Result<Server> {
+        let more = self.scratch.path().join(name);
+        fs::write(&more, config)?;
         let mut command = Command::new(&self.drawloom);
-        command.arg("serve").arg("--config").arg(&self.config).arg("--config").arg(quotas).arg("--data-dir").arg(data);
+        command.arg("serve").arg("--config").arg(&self.config).arg("--config").arg(more).arg("--data-dir").arg(data);
         Server::start(command.args(["--listen", "127.0.0.1:0"]))
     }
 
