@@ -199,7 +199,7 @@ impl Redactor {
         masked
     }
 
-    /// Whether [`Redactor::mask`] could find something in `text`: a quick scan that may say yes where there is nothing.
+    /// Whether `text` may contain a secret: a quick scan with false positives, and without false negatives.
     pub fn suspects(&self, text: &str) -> bool {
         self.known.as_ref().is_some_and(|known| known.is_match(text)) || ANY_HINT.is_match(text)
     }

@@ -21,7 +21,7 @@ use super::redactor;
 /// How long lines are gathered before they are written.
 const GATHERED_FOR: Duration = Duration::from_millis(20);
 
-/// When so many bytes wait, whoever adds the next line writes them: a slow reader of stderr slows the server, and takes no memory.
+/// Limit of the buffer. The thread that reaches it writes the buffer itself: a slow reader of stderr blocks the server, and the buffer does not grow.
 const MOST_WAITING: usize = 256 * 1024;
 
 /// Where lines go.
@@ -72,7 +72,7 @@ impl<W: Write + Send + 'static> Lines<W> {
         let mut to = locked(&self.to);
         let lines = mem::take(&mut *locked(&self.waiting));
         if !lines.is_empty() {
-            // There is no other place to report that stderr cannot be written to.
+            // A failed write to stderr cannot be reported anywhere else.
             drop(to.write_all(masked(&lines).as_bytes()).and_then(|()| to.flush()));
         }
     }

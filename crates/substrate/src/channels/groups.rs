@@ -1,7 +1,7 @@
 //! Consumer groups: members take messages under leases; what they do not acknowledge comes back.
 //!
 //! Whether a lease is over is judged by this process's own clock that never jumps, from the moment it saw the lease begin. After a restart
-//! counting begins anew. The epoch in a lease fences: whoever comes too late is refused.
+//! counting begins anew. The epoch in a lease fences: a member whose lease was taken over is refused.
 
 use std::{
     collections::HashMap,

@@ -46,7 +46,7 @@ impl Channels {
     async fn sweep_log(&self, log: &LogKey) -> Result<u64, ChannelError> {
         let now = self.parts.clock.wall();
         let (mut at, mut up_to) = (0, None);
-        // The first message tells for most logs that there is nothing to do.
+        // Most logs need no sweep: their first message has not expired.
         let mut limit = 1;
         'log: loop {
             let page = self.parts.logs.read_log(log, at, limit).await?;
