@@ -70,10 +70,54 @@ pub(crate) fn steps_to(format: u32) -> impl Iterator<Item = &'static str> {
     STEPS.iter().copied().flatten().filter(move |(to, _)| *to == format).map(|(_, text)| *text)
 }
 
+/// What all steps lead to, for a new file: a third of their time. The test `schema` writes it with `UPDATE_DOCS=1`.
+pub(crate) const SCHEMA: &str = include_str!("schema.sql");
+
 #[cfg(test)]
 mod tests {
+    use std::{fs, path::Path};
+
     use super::*;
-    use crate::sqlite::{Value, migrate::migrate};
+    use crate::sqlite::{
+        Value,
+        migrate::{migrate, step_by_step},
+    };
+
+    /// The statements that make what the file holds: tables, indexes and rows.
+    fn dump(connection: &Connection) -> String {
+        let all = |text: &str| -> Vec<String> {
+            connection.prepare(text).and_then(|mut found| found.all(&[], |row| row.get(0))).expect("a valid text")
+        };
+        // The tables behind a virtual one come with it.
+        let made = "tbl_name NOT IN (SELECT name FROM pragma_table_list WHERE type = 'shadow')";
+        let mut texts =
+            all(&format!("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL AND {made} ORDER BY type DESC, name"));
+        for table in
+            all(&format!("SELECT name FROM sqlite_schema WHERE type = 'table' AND sql NOT LIKE '%VIRTUAL%' AND {made}"))
+        {
+            let columns = all(&format!("SELECT name FROM pragma_table_info('{table}')"));
+            let quoted: Vec<_> = columns.iter().map(|column| format!("quote({column})")).collect();
+            let rows = all(&format!("SELECT concat_ws(', ', {}) FROM {table}", quoted.join(", ")));
+            let names = columns.join(", ");
+            texts.extend(rows.into_iter().map(|row| format!("INSERT INTO {table} ({names}) VALUES ({row})")));
+        }
+        texts.into_iter().map(|text| format!("{text};\n")).collect()
+    }
+
+    #[test]
+    fn schema_is_what_all_steps_lead_to() {
+        let (stepped, new) = (Connection::in_memory(), Connection::in_memory());
+        step_by_step(&stepped, 0).expect("an empty file");
+        let wanted = dump(&stepped);
+        if std::env::var_os("UPDATE_DOCS").is_some() {
+            let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/schema.sql");
+            return fs::write(file, wanted).expect("the schema can be written");
+        }
+        migrate(&new, 0).expect("an empty file");
+        let made = dump(&new);
+        assert!(made == wanted, "schema.sql is not what the steps lead to; run with UPDATE_DOCS=1\n{made}\n{wanted}");
+        assert_eq!(new.format().expect("a format"), stepped.format().expect("a format"));
+    }
 
     #[test]
     fn every_format_has_a_step() {
