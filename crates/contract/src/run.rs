@@ -47,6 +47,8 @@ pub struct Made {
 pub struct OpenCall {
     /// The sequence of its intent: its name.
     pub call: Seq,
+    /// When its intent was journaled.
+    pub began: Timestamp,
     pub started: CallStarted,
     pub waiting: Option<Wait>,
 }
@@ -117,7 +119,12 @@ impl Run {
                 self.counted_failures = 0;
             }
             Body::CallStarted(started) => {
-                self.open_calls.push(OpenCall { call: record.seq, started: started.clone(), waiting: None });
+                self.open_calls.push(OpenCall {
+                    call: record.seq,
+                    began: record.at,
+                    started: started.clone(),
+                    waiting: None,
+                });
             }
             Body::CallWaiting { call, wait } => {
                 self.open_call(record.seq, *call)?.waiting = Some(wait.clone());

@@ -16,6 +16,7 @@ use crate::{
     record::{Collect, RepeatClass, Seq},
     redact::Redactor,
     runs::Start,
+    time::Timestamp,
     values::ChangeError,
     wait::Wait,
 };
@@ -51,6 +52,8 @@ pub struct ToolContext {
     pub run: RunKey,
     /// The call: with the run, the key of its effects.
     pub call: Seq,
+    /// When the call was journaled: the same however often it is made again.
+    pub began: Timestamp,
     pub root: RunId,
     pub user: UserId,
     pub depth: u32,

@@ -37,7 +37,7 @@ use drawloom_store::{Found, Opened, Previous, Store};
 use drawloom_substrate::{
     STORE_TOOLS, StoreParts, Weight,
     artifacts::Artifacts,
-    channels::{ChannelParts, Channels, Journaled},
+    channels::{ChannelParts, Channels},
     definitions::{RuntimeDefinitions, RuntimeParts},
     evaluations::{EvaluationParts, Evaluations, Versions},
     memory::{Memory, MemoryParts},
@@ -159,7 +159,6 @@ pub async fn start(parts: Parts) -> Result<Running, CommandError> {
         logs: logs.clone(),
         values: values.clone(),
         backlog: Arc::new(StoreBacklog(store.clone())),
-        calls: Arc::new(Journaled(reader.clone())),
         clock: parts.clock.clone(),
         entropy: parts.entropy.clone(),
         redactor: redactor.clone(),

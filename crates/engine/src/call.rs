@@ -6,6 +6,7 @@ use drawloom_contract::{
     executor::{AskedBy, CallPlan},
     money::Cost,
     record::{Body, CallDone, CallStarted, RepeatClass, Seq},
+    time::Timestamp,
     tool::{CallResult, Gates, Repeat, Step, Tool, ToolContext, ToolError},
     wait::WaitChange,
 };
@@ -170,6 +171,7 @@ impl RunTask {
         let started =
             CallStarted { turn, index, tool_use, repeat, evidence, conditions, masked, by_executor, reserved_cost };
         let call = self.push(Body::CallStarted(started));
+        context.began = self.began(call).unwrap_or(context.began);
         match (tool, refusal) {
             (Some(tool), None) => {
                 self.tasks.push(Task::Call { call, tool, context, input });
@@ -210,10 +212,16 @@ impl RunTask {
         }
     }
 
+    /// When a call that is open was journaled.
+    fn began(&self, call: Seq) -> Option<Timestamp> {
+        self.run.open_calls.iter().find(|open| open.call == call).map(|open| open.began)
+    }
+
     pub(crate) fn context(&self, call: Seq) -> ToolContext {
         ToolContext {
             run: self.key.clone(),
             call,
+            began: self.began(call).unwrap_or_else(|| self.wall()),
             root: self.accepted().root,
             user: self.accepted().user.clone(),
             depth: self.accepted().depth,

@@ -40,8 +40,8 @@ pub(crate) struct Waits(Mutex<Table>);
 #[derive(Default)]
 struct Table {
     runs: HashMap<RunKey, Vec<Call>>,
-    logs: HashMap<LogKey, Vec<RunKey>>,
-    values: HashMap<ValueKey, Vec<RunKey>>,
+    logs: HashMap<LogKey, HashSet<RunKey>>,
+    values: HashMap<ValueKey, HashSet<RunKey>>,
     /// Spaces of logs that are followed.
     log_spaces: HashSet<Space>,
     value_spaces: HashSet<Space>,
@@ -85,7 +85,7 @@ impl Waits {
             Event::Grew(log, _) => table.logs.get(log),
             Event::Changed(key, _) => table.values.get(key),
         };
-        let mut woken = waiting.cloned().unwrap_or_default();
+        let mut woken: Vec<RunKey> = waiting.into_iter().flatten().cloned().collect();
         woken.retain(|run| {
             let calls = table.runs.get_mut(run).into_iter().flatten();
             let is_ended =
@@ -116,7 +116,7 @@ impl Waits {
     /// A value that calls wait for will be over: they look again then. The runs that have such a call.
     fn will_expire(&self, key: &ValueKey, revision: u64, expires: Instant) -> Vec<RunKey> {
         let mut table = self.lock();
-        let mut waiting = table.values.get(key).cloned().unwrap_or_default();
+        let mut waiting: Vec<RunKey> = table.values.get(key).into_iter().flatten().cloned().collect();
         let is_awaited = |cause: &Cause| matches!(cause, Cause::Value { key: awaited, revision: at } if awaited == key && *at == revision);
         waiting.retain(|run| {
             let calls = table.runs.get_mut(run).into_iter().flatten();
@@ -197,9 +197,9 @@ fn is_same_place(one: &Cause, other: &Cause) -> bool {
     }
 }
 
-fn remove<K: std::hash::Hash + Eq>(runs: &mut HashMap<K, Vec<RunKey>>, key: &K, run: &RunKey) {
+fn remove<K: std::hash::Hash + Eq>(runs: &mut HashMap<K, HashSet<RunKey>>, key: &K, run: &RunKey) {
     if let Some(waiting) = runs.get_mut(key) {
-        waiting.retain(|other| other != run);
+        waiting.remove(run);
         if waiting.is_empty() {
             runs.remove(key);
         }
@@ -230,9 +230,7 @@ impl Engine {
                     }
                     Cause::Children { .. } | Cause::RateLimit | Cause::Budget => continue,
                 };
-                if !waiting.contains(run) {
-                    waiting.push(run.clone());
-                }
+                waiting.insert(run.clone());
             }
             let calls = table.runs.entry(run.clone()).or_default();
             calls.retain(|known| known.call != call);

@@ -51,7 +51,7 @@ pub(crate) fn apply(
 ) -> Result<Committed> {
     // With one run and nothing else that can be refused, the check is the entry's first write: no savepoint is needed.
     let is_plain = work.once.is_none() && work.batch.is_none() && work.values.is_empty() && work.logs.is_empty();
-    if (work.runs.len() <= 1 && is_plain) || is_one_value(work) {
+    if (work.runs.len() <= 1 && is_plain) || is_one_change(work) {
         return write(connection, writes, tally, work);
     }
     transactions.savepoint()?;
@@ -70,15 +70,14 @@ pub(crate) fn apply(
     written
 }
 
-/// Whether it changes one value and nothing else. What can be refused of it is refused before anything is written, apart from the
-/// removal of values whose time is over.
-fn is_one_value(work: &Work) -> bool {
-    work.values.len() == 1
+/// Whether it changes one value or one log and nothing else. What can be refused of it is refused before anything is written, apart from
+/// the removal of values whose time is over.
+fn is_one_change(work: &Work) -> bool {
+    work.values.len() + work.logs.len() == 1
         && work.runs.is_empty()
         && work.waits.is_empty()
         && work.batch.is_none()
         && work.definitions.is_empty()
-        && work.logs.is_empty()
 }
 
 fn write(connection: &Connection, writes: &mut Writes<'_>, tally: &mut Tally, work: &Work) -> Result<Committed> {
@@ -107,7 +106,7 @@ fn write(connection: &Connection, writes: &mut Writes<'_>, tally: &mut Tally, wo
     }
     let mut logs = Vec::with_capacity(work.logs.len());
     for (change, bodies) in &work.logs {
-        logs.push(writes.logs.change(change, bodies)?);
+        logs.push(writes.logs.change(change, bodies, &mut tally.logs)?);
     }
     if let Some(once) = &work.once {
         keep_answer(writes, once, &revisions, &logs)?;

@@ -13,6 +13,9 @@ use serde_json::Value;
 
 use crate::{sqlite::open::Synchronous, store::Store, tables::logs};
 
+/// So many messages are read at once, without a thread of their own.
+const FEW: u64 = 4;
+
 #[async_trait]
 impl Log for Store {
     async fn change_log(&self, change: LogChange, once: Option<Once>) -> Result<Applied<LogChanged>, ChangeError> {
@@ -24,12 +27,20 @@ impl Log for Store {
 
     async fn read_log(&self, log: &LogKey, after: u64, limit: u32) -> Result<Page, StoreError> {
         let log = log.clone();
-        self.readers.read(move |connection| logs::read(connection, &log, after, limit)).await
+        // Those who wait mostly find nothing, or what they were woken for.
+        let few = {
+            let log = log.clone();
+            self.readers.glance(move |connection| logs::read_few(connection, &log, after, limit, FEW)).await?
+        };
+        match few {
+            Some(page) => Ok(page),
+            None => self.readers.read(move |connection| logs::read(connection, &log, after, limit)).await,
+        }
     }
 
     async fn head(&self, log: &LogKey) -> Result<u64, StoreError> {
         let log = log.clone();
-        self.readers.read(move |connection| logs::head(connection, &log)).await
+        self.readers.glance(move |connection| logs::head(connection, &log)).await
     }
 
     fn tail(&self, space: &Space) -> BoxStream<'static, Tail> {

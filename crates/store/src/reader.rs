@@ -28,12 +28,12 @@ type Read<T> = Result<T, StoreError>;
 impl RunReader for Store {
     async fn find_run(&self, key: &RunKey) -> Read<Option<RunView>> {
         let key = key.clone();
-        self.readers.read(move |connection| runs::find(connection, &key)).await
+        self.readers.glance(move |connection| runs::find(connection, &key)).await
     }
 
     async fn find_run_without_text(&self, key: &RunKey) -> Read<Option<RunView>> {
         let key = key.clone();
-        self.readers.read(move |connection| runs::find_without_text(connection, &key)).await
+        self.readers.glance(move |connection| runs::find_without_text(connection, &key)).await
     }
 
     async fn find_by_agent_id(&self, visible: &Visible, agent_id: &AgentId) -> Read<Option<RunView>> {

@@ -37,7 +37,7 @@ impl KeyValue for Store {
 
     async fn find_value(&self, key: &ValueKey, now: Timestamp) -> Result<Option<Kept>, StoreError> {
         let key = key.clone();
-        self.readers.read(move |connection| values::find(connection, &key, now)).await
+        self.readers.glance(move |connection| values::find(connection, &key, now)).await
     }
 
     async fn list_values(

@@ -29,11 +29,10 @@ use std::{
 
 use async_trait::async_trait;
 use drawloom_contract::{
-    ids::{Digest, RunKey, Tenant},
-    journal::{RunReader, StoreError},
+    ids::{Digest, Tenant},
+    journal::StoreError,
     log::{Log, LogKey},
     once::{Applied, Made, Once, RequestKey},
-    record::Seq,
     redact::Redactor,
     time::{Clock, Entropy, Instant, Timestamp},
     values::{ChangeError, Expect, KeyValue, Space, ValueChange, ValueKey},
@@ -110,24 +109,6 @@ pub struct LogState {
     pub kept: u64,
 }
 
-/// When calls of runs began.
-#[async_trait]
-pub trait CallTimes: Send + Sync {
-    /// The time of the record that began the call.
-    async fn began(&self, run: &RunKey, call: Seq) -> Result<Option<Timestamp>, StoreError>;
-}
-
-/// The times in the journal.
-pub struct Journaled(pub Arc<dyn RunReader>);
-
-#[async_trait]
-impl CallTimes for Journaled {
-    async fn began(&self, run: &RunKey, call: Seq) -> Result<Option<Timestamp>, StoreError> {
-        let records = self.0.read_journal(run, call.saturating_sub(1), 1).await?;
-        Ok(records.first().filter(|record| record.seq == call).map(|record| record.at))
-    }
-}
-
 /// What channels are made of.
 pub struct ChannelParts {
     /// The config section `channels`: the same for every tenant.
@@ -135,7 +116,6 @@ pub struct ChannelParts {
     pub logs: Arc<dyn Log>,
     pub values: Arc<dyn KeyValue>,
     pub backlog: Arc<dyn Backlog>,
-    pub calls: Arc<dyn CallTimes>,
     pub clock: Arc<dyn Clock>,
     pub entropy: Arc<dyn Entropy>,
     pub redactor: Arc<Redactor>,

@@ -11,9 +11,8 @@ use drawloom_contract::{
     caller::Scope,
     definition::{DefinitionKind, Definitions},
     failure::{Failure, FailureKind},
-    ids::{AgentName, Digest, RunKey, Tenant},
+    ids::{AgentName, Digest, Tenant},
     journal::StoreError,
-    record::Seq,
     redact::Redactor,
     retention::{Prune, Pruned, Retention},
     time::{Clock, Entropy, NoEntropy, Timestamp},
@@ -28,7 +27,7 @@ use drawloom_server::{
 };
 use drawloom_substrate::{
     OperatorConfig,
-    channels::{Backlog, CallTimes, ChannelParts, Channels, LogState, LogsAsked},
+    channels::{Backlog, ChannelParts, Channels, LogState, LogsAsked},
     definitions::{DefinitionsConfig, Layers, RuntimeDefinitions, RuntimeParts, SourceCheck, SourceProblem},
     evaluations::{EvaluationParts, Evaluations, Lineage},
     memory::{Memory, MemoryConfig, MemoryParts, Search, Terms},
@@ -84,16 +83,6 @@ impl Backlog for FakeBacklog {
                     .is_none_or(|(tenant, prefix)| log.tenant == *tenant && log.name.starts_with(prefix))
         });
         Ok(logs.take(asked.limit as usize).map(|(log, head, kept)| LogState { log, head, kept }).collect())
-    }
-}
-
-/// No run waits here.
-struct NoCalls;
-
-#[async_trait]
-impl CallTimes for NoCalls {
-    async fn began(&self, _: &RunKey, _: Seq) -> Result<Option<Timestamp>, StoreError> {
-        Ok(None)
     }
 }
 
@@ -336,7 +325,6 @@ impl Setup {
                 logs: memory.clone(),
                 values: memory.clone(),
                 backlog: Arc::new(FakeBacklog(memory.clone())),
-                calls: Arc::new(NoCalls),
                 clock: clock.clone(),
                 entropy: Arc::new(Zeros),
                 redactor: redactor.clone(),

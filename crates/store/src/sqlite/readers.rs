@@ -8,7 +8,7 @@ use std::{
 };
 
 use drawloom_contract::journal::StoreError;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, TryAcquireError};
 
 use super::{
     Connection,
@@ -54,6 +54,22 @@ impl Readers {
         // The place is free when the caller has what was read: many callers at once hold no more than a few results.
         let (read, _place) = task.await.map_err(|error| failed(&self.file, format!("read task failed: {error}")))?;
         read
+    }
+
+    /// Runs `work`, which looks at a handful of pages, in one read transaction on the caller's thread: to hand it to another thread costs
+    /// more than it does. When all places are taken, it is handed over.
+    pub(crate) async fn glance<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Connection) -> super::Result<T> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        match self.places.try_acquire() {
+            Ok(_place) => self.files.check().and_then(|()| {
+                let found = read(&self.file, &self.idle, work);
+                found.map_err(|error| self.files.explain_damage(explain(&self.file, &error)))
+            }),
+            Err(TryAcquireError::NoPermits) => self.read(work).await,
+            Err(TryAcquireError::Closed) => Err(StoreError::Closed),
+        }
     }
 
     /// Waits for the reads that are under way, refuses all others and closes the connections.

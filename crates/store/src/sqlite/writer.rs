@@ -308,6 +308,7 @@ impl<'c> Writer<'c> {
             self.transactions.roll_back()?;
         } else {
             self.writes.values.settle(&tally)?;
+            self.writes.logs.settle(&tally.logs)?;
             self.transactions.commit()?;
             self.unindexed += tally.waiting;
             self.is_behind |= tally.loses_or_gains_words;

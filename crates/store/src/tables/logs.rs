@@ -1,5 +1,7 @@
 //! Logs and their messages.
 
+use std::collections::HashMap;
+
 use drawloom_contract::{
     ids::Tenant,
     log::{LogChange, LogChanged, LogKey, Message, NewMessage, Page},
@@ -48,43 +50,55 @@ statements! {
 }
 
 /// A log's row.
+#[derive(Debug, Clone)]
 struct Found {
     log: u64,
     head: u64,
     kept: u64,
 }
 
+/// The rows of the logs that the open transaction changes: read once, and written at its end.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct LogTally(HashMap<LogKey, Found>);
+
 impl Writes<'_> {
-    pub(crate) fn change(&mut self, change: &LogChange, bodies: &[String]) -> Result<LogChanged> {
+    pub(crate) fn change(&mut self, change: &LogChange, bodies: &[String], tally: &mut LogTally) -> Result<LogChanged> {
         let key = change.log();
-        let found = self.find.first(values![&key.tenant, key.space.as_str(), &key.name], read_found)?;
-        match (change, found) {
-            (LogChange::Append { messages, since, keep, .. }, found) => {
-                let mut found = match found {
-                    Some(found) => found,
-                    None => self.begin(key)?,
-                };
-                let mut changed = LogChanged::default();
+        if !tally.0.contains_key(key) {
+            let found = self.find.first(values![&key.tenant, key.space.as_str(), &key.name], read_found)?;
+            let found = match (found, change) {
+                (Some(found), _) => found,
+                (None, LogChange::Append { .. }) => self.begin(key)?,
+                (None, LogChange::Trim { .. }) => return Ok(LogChanged::default()),
+            };
+            tally.0.insert(key.clone(), found);
+        }
+        let found = tally.0.get_mut(key).expect("it was read above");
+        let mut changed = LogChanged::default();
+        match change {
+            LogChange::Append { messages, since, keep, .. } => {
                 for (message, body) in messages.iter().zip(bodies) {
-                    self.append(&mut found, message, body, *since, &mut changed)?;
+                    self.append(found, message, body, *since, &mut changed)?;
                 }
                 if let Some(most) = keep
                     && found.kept > *most
-                    && let Some(last) = self.oldest(&found, found.kept - most)?
+                    && let Some(last) = self.oldest(found, found.kept - most)?
                 {
-                    changed.dropped = self.remove(&mut found, last)?;
+                    changed.dropped = self.remove(found, last)?;
                 }
-                changed.head = found.head;
-                self.set.execute(values![found.log, found.head, found.kept])?;
-                Ok(changed)
             }
-            (LogChange::Trim { up_to, .. }, Some(mut found)) => {
-                let dropped = self.remove(&mut found, *up_to)?;
-                self.set.execute(values![found.log, found.head, found.kept])?;
-                Ok(LogChanged { head: found.head, dropped, ..LogChanged::default() })
-            }
-            (LogChange::Trim { .. }, None) => Ok(LogChanged::default()),
+            LogChange::Trim { up_to, .. } => changed.dropped = self.remove(found, *up_to)?,
         }
+        changed.head = found.head;
+        Ok(changed)
+    }
+
+    /// Writes what the transaction came to, at its end.
+    pub(crate) fn settle(&mut self, tally: &LogTally) -> Result<()> {
+        for found in tally.0.values() {
+            self.set.execute(values![found.log, found.head, found.kept])?;
+        }
+        Ok(())
     }
 
     fn begin(&mut self, key: &LogKey) -> Result<Found> {
@@ -164,6 +178,18 @@ pub(crate) fn list(
         }
         None => connection.prepare(OF_ALL)?.all(values![space.as_str(), tenant, name, limit], read),
     }
+}
+
+/// What [`read`] finds, unless it may be more than `few` messages.
+pub(crate) fn read_few(
+    connection: &Connection,
+    key: &LogKey,
+    after: u64,
+    limit: u32,
+    few: u64,
+) -> Result<Option<Page>> {
+    let is_few = u64::from(limit) <= few || head(connection, key)?.saturating_sub(after) <= few;
+    is_few.then(|| read(connection, key, after, limit)).transpose()
 }
 
 pub(crate) fn read(connection: &Connection, key: &LogKey, after: u64, limit: u32) -> Result<Page> {

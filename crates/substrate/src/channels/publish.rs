@@ -1,6 +1,9 @@
 //! Publishing: a message is appended once, or waits for its time.
 
-use std::sync::{Arc, atomic::Ordering};
+use std::{
+    io,
+    sync::{Arc, atomic::Ordering},
+};
 
 use drawloom_contract::{
     failure::{Explain as _, FailureKind},
@@ -51,12 +54,12 @@ impl Channels {
         {
             return Ok(first);
         }
-        let id = self.message_id(by, index)?;
+        let id = self.message_id(by, index, now)?;
         let by_whom = serde_json::to_value(by.writer()).expect("a writer has only text keys");
         let envelope = Envelope { value: publish.value.clone(), expires_at, by: by_whom };
         match due {
-            Some(due) => self.defer(channel, place, &envelope, id, due, by, index).await,
-            None => self.append(channel, place, &envelope, id, by, index, now).await,
+            Some(due) => self.defer(channel, place, envelope, id, due, by, index).await,
+            None => self.append(channel, place, envelope, id, by, index, now).await,
         }
     }
 
@@ -89,7 +92,7 @@ impl Channels {
         &self,
         channel: &Channel,
         place: &Place,
-        envelope: &Envelope,
+        envelope: Envelope,
         id: String,
         by: &By<'_>,
         index: u32,
@@ -133,7 +136,7 @@ impl Channels {
         &self,
         channel: &Channel,
         place: &Place,
-        envelope: &Envelope,
+        envelope: Envelope,
         id: String,
         due: Timestamp,
         by: &By<'_>,
@@ -166,7 +169,7 @@ impl Channels {
     }
 
     /// The id of a message: the same for a repeat of the call or request.
-    fn message_id(&self, by: &By<'_>, index: u32) -> Result<String, ChannelError> {
+    fn message_id(&self, by: &By<'_>, index: u32, now: Timestamp) -> Result<String, ChannelError> {
         let name = match by {
             By::Call(context) => format!("{} {} {index}", context.run.run, context.call),
             By::Request { key: Some(key), .. } => {
@@ -177,7 +180,9 @@ impl Channels {
                 self.parts.entropy.fill(&mut bytes)?;
                 // Different also where the random bytes are not.
                 let number = u128::from(self.published.fetch_add(1, Ordering::Relaxed));
-                return Ok(format!("msg_{:032x}", u128::from_be_bytes(bytes) ^ number));
+                let random = (u128::from_be_bytes(bytes) ^ number) & (u128::MAX >> 48);
+                // It begins with the time, so that the index over ids grows at its end and a commit writes few of its pages.
+                return Ok(format!("msg_{:012x}{random:020x}", now.as_millis() & 0xffff_ffff_ffff));
             }
         };
         let digest = Digest::of(name.as_bytes());
@@ -189,9 +194,25 @@ impl Channels {
 const MASKED: &str = "the value contains a secret, which is masked in the stored message";
 
 pub(super) fn check_size(value: &Value) -> Result<(), ChannelError> {
-    let bytes = value.to_string().len();
+    let mut bytes = Counter(0);
+    serde_json::to_writer(&mut bytes, value).expect("a value can be written");
+    let Counter(bytes) = bytes;
     match bytes > MOST_VALUE_BYTES {
         true => Err(ChannelError::TooLarge { bytes, most: MOST_VALUE_BYTES }),
         false => Ok(()),
+    }
+}
+
+/// Counts what is written to it.
+struct Counter(usize);
+
+impl io::Write for Counter {
+    fn write(&mut self, part: &[u8]) -> io::Result<usize> {
+        self.0 += part.len();
+        Ok(part.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }

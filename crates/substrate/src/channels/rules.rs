@@ -7,7 +7,7 @@ use drawloom_contract::{
     failure::{Explain, FailureKind},
     time::Timestamp,
 };
-use serde_json::{Value, json};
+use serde_json::Value;
 
 /// Longest wait of a call of a run: 24 hours. A waiting run holds no slot.
 pub const MOST_WAIT_MS: u64 = 86_400_000;
@@ -176,12 +176,14 @@ pub struct Envelope {
 }
 
 impl Envelope {
-    pub fn stored(&self) -> Value {
-        let mut body = json!({ "value": self.value, "by": self.by });
+    pub fn stored(self) -> Value {
+        let mut body = serde_json::Map::new();
+        body.insert("value".into(), self.value);
+        body.insert("by".into(), self.by);
         if let Some(time) = self.expires_at {
-            body["expires_at"] = time.as_millis().into();
+            body.insert("expires_at".into(), time.as_millis().into());
         }
-        body
+        body.into()
     }
 
     pub fn read(mut body: Value) -> Self {
@@ -198,6 +200,7 @@ impl Envelope {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use serde_json::json;
 
     use super::*;
 
@@ -241,7 +244,7 @@ mod tests {
         assert_eq!(expires_at, Some(at(3_000)));
         let envelope = Envelope { value: json!(1), expires_at, by: json!({}) };
         assert!(envelope.is_live(at(2_999)) && !envelope.is_live(at(3_000)));
-        assert_eq!(Envelope::read(envelope.stored()), envelope);
+        assert_eq!(Envelope::read(envelope.clone().stored()), envelope);
         assert_eq!(expiry(None, Some(9), 100, at(0)), Ok(Some(at(9_000))));
         assert_eq!(expiry(None, None, 100, at(0)), Ok(None));
         assert_eq!(expiry(Some(0), None, 100, at(0)), Err(Refusal::BadTtl { asked: 0, most: 100 }));

@@ -86,16 +86,6 @@ impl Backlog for FakeBacklog {
     }
 }
 
-/// Every call began at 0.
-struct AtZero;
-
-#[async_trait]
-impl CallTimes for AtZero {
-    async fn began(&self, _: &RunKey, _: Seq) -> Result<Option<Timestamp>, StoreError> {
-        Ok(Some(Timestamp::from_millis(0)))
-    }
-}
-
 pub(super) struct Setup {
     channels: Arc<Channels>,
     store: Arc<Fake>,
@@ -108,7 +98,6 @@ fn parts(store: &Arc<Fake>, clock: &Arc<SetClock>, config: Value) -> ChannelPart
         logs: store.clone(),
         values: store.clone(),
         backlog: Arc::new(FakeBacklog(store.clone())),
-        calls: Arc::new(AtZero),
         clock: clock.clone(),
         entropy: Arc::new(Zeros),
         redactor: Arc::new(Redactor::new([SECRET])),

@@ -123,7 +123,7 @@ impl ChannelTool {
         if wait.ms == 0 {
             return Ok(done(nothing.shown(&channel, &ask), &wait));
         }
-        let until = self.deadline(context, &wait).await?;
+        let until = deadline(context, &wait);
         let is_over = match context.woken {
             // A lease may be what it was woken for, also one whose message has left the group by now.
             Some(Woken::ByTime) if ask.group.is_some() => until <= self.0.now(),
@@ -180,7 +180,7 @@ impl ChannelTool {
         }
         let is_satisfied = fired.len() >= needed;
         let is_over = wait.ms == 0 || context.woken == Some(Woken::ByTime);
-        let until = self.deadline(context, &wait).await?;
+        let until = deadline(context, &wait);
         if !is_satisfied && !is_over && until > self.0.now() {
             return Ok(Step::Wait(Wait { on, until: Some(until) }));
         }
@@ -224,12 +224,6 @@ impl ChannelTool {
     fn list(&self, context: &ToolContext) -> Value {
         self.0.shown_to(context)
     }
-
-    /// When a waiting call gives up: counted from the call's own record, so that it is the same however often the call is made again.
-    async fn deadline(&self, context: &ToolContext, wait: &EffectiveWait) -> Result<Timestamp, ToolError> {
-        let began = self.0.began(context).await?;
-        Ok(began.after(Duration::from_millis(wait.ms)))
-    }
 }
 
 impl Channels {
@@ -265,11 +259,11 @@ impl Channels {
     fn now(&self) -> Timestamp {
         self.parts.clock.wall()
     }
+}
 
-    async fn began(&self, context: &ToolContext) -> Result<Timestamp, ToolError> {
-        let began = self.parts.calls.began(&context.run, context.call).await.map_err(ChannelError::from)?;
-        Ok(began.unwrap_or_else(|| self.now()))
-    }
+/// When a waiting call gives up: counted from the call's own record, so that it is the same however often the call is made again.
+fn deadline(context: &ToolContext, wait: &EffectiveWait) -> Timestamp {
+    context.began.after(Duration::from_millis(wait.ms))
 }
 
 /// Refuses a channel that the gate does not allow, and says what to write.

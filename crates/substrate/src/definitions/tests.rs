@@ -151,6 +151,7 @@ fn context(definition: &Definition, call: u64) -> ToolContext {
         redactor: Arc::new(Redactor::new([SECRET])),
         evidence: None,
         woken: None,
+        began: drawloom_contract::time::Timestamp::from_millis(0),
     }
 }
 

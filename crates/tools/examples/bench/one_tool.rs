@@ -81,5 +81,6 @@ pub(crate) fn context(directory: &Path, mode: Mode) -> Result<ToolContext, Box<d
         redactor: Arc::new(Redactor::new([""; 0])),
         evidence: None,
         woken: None,
+        began: drawloom_contract::time::Timestamp::from_millis(0),
     })
 }

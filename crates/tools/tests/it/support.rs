@@ -157,6 +157,7 @@ impl Room {
             redactor: self.redactor.clone(),
             evidence: None,
             woken: None,
+            began: drawloom_contract::time::Timestamp::from_millis(0),
         }
     }
 

@@ -8,13 +8,17 @@ use drawloom_contract::{
 };
 
 use super::Writes;
-use crate::sqlite::{Result, values};
+use crate::{
+    sqlite::{Result, values},
+    tables::logs::LogTally,
+};
 
 /// The revisions and the amounts that owners have, in the open transaction. A copy of it is a mark to go back to.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Tally {
     revisions: Option<Revisions>,
     owners: HashMap<(Space, Tenant, String), Owned>,
+    pub(crate) logs: LogTally,
     /// Spaces that were looked through for values whose time is over.
     swept: Vec<Space>,
     /// How many more values than before the transaction search has yet to learn.

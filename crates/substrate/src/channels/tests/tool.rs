@@ -29,6 +29,7 @@ fn context(call: u64, publish: &[&str], subscribe: &[&str]) -> ToolContext {
         redactor: Arc::new(Redactor::new([SECRET])),
         evidence: None,
         woken: None,
+        began: drawloom_contract::time::Timestamp::from_millis(0),
     }
 }
 
