@@ -168,6 +168,7 @@ pub async fn start(parts: Parts) -> Result<Running, CommandError> {
         layers: parts.resolved.layers.clone(),
         values: values.clone(),
         check: Arc::new(SourceValidator::default()),
+        channels: Some(channels.clone()),
         clock: parts.clock.clone(),
         redactor: redactor.clone(),
     });

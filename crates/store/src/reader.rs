@@ -48,7 +48,16 @@ impl RunReader for Store {
 
     async fn read_journal(&self, key: &RunKey, after: Seq, limit: usize) -> Read<Vec<Record>> {
         let key = key.clone();
-        self.readers.read(move |connection| records::read(connection, &key, after, limit, usize::MAX)).await
+        let few = {
+            let key = key.clone();
+            self.readers.glance(move |connection| records::read_few(connection, &key, after, limit)).await?
+        };
+        match few {
+            Some(records) => Ok(records),
+            None => {
+                self.readers.read(move |connection| records::read(connection, &key, after, limit, usize::MAX)).await
+            }
+        }
     }
 
     async fn read_journal_part(&self, key: &RunKey, after: Seq, bytes: usize) -> Read<Vec<Record>> {

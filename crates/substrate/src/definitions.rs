@@ -47,7 +47,10 @@ pub use read::{Lineage, ListAsked, Verify};
 pub use tool::TOOL;
 pub use version::{Maker, NameRecord, Version, parse_reference, version_name};
 
-use crate::lint::{Finding, Weight};
+use crate::{
+    channels::Channels,
+    lint::{Finding, Weight},
+};
 
 /// The gate that says what an agent may define.
 pub const GATE: &str = "definitions";
@@ -116,6 +119,8 @@ pub struct RuntimeParts {
     pub layers: Arc<Layers>,
     pub values: Arc<dyn KeyValue>,
     pub check: Arc<dyn SourceCheck>,
+    /// What lint knows of channels, beside the config's; absent where nothing is made.
+    pub channels: Option<Arc<Channels>>,
     pub clock: Arc<dyn Clock>,
     pub redactor: Arc<Redactor>,
 }

@@ -149,6 +149,52 @@ fn the_user_of_a_kickoff_reaches_the_run_of_that_user() {
 }
 
 #[test]
+fn a_user_id_is_obeyed_under_a_shared_token_and_told_to_be_ignored_under_a_bound_one_on_every_surface() {
+    const SHARED: &str = "a-long-shared-token";
+    const ANNS: &str = "the-token-of-ann";
+    let home = home();
+    let ann = "principals: { ann: { subject: ann, scopes: [\"*\"], token_env: ANN_TOKEN } }\n";
+    home.write("drawloom.yaml", &format!("{CONFIG}{ann}"));
+    let mut command = home.command(&["serve", "--json", "--log", "error"]);
+    command.env("DRAWLOOM_TOKEN", SHARED).env("ANN_TOKEN", ANNS);
+    let server = home.serve_with(command);
+    let run = |token: &str, arguments: &[&str]| home.finish(home.command(arguments).env("DRAWLOOM_TOKEN", token));
+    // Each surface publishes a note for bob, and says what it was told.
+    let publish = |token: &str, surface: &str| -> String {
+        match surface {
+            "mcp" => {
+                let client = Client::new(&server.url, Era::Stateless).at("/mcp?toolsets=channels").with_token(token);
+                let arguments = json!({ "channel": "notes", "value": surface, "user_id": "bob" });
+                client.call("publish_channel", arguments).to_string()
+            }
+            "call" => {
+                let arguments = ["call", "publish_channel", "channel=notes", "value=call", "user_id=bob"];
+                run(token, &arguments).exits(0).stdout
+            }
+            _ => run(token, &["channels", "publish", "notes", "command", "--user", "bob"]).exits(0).stderr,
+        }
+    };
+    let taken = |token: &str, user: &str| -> Vec<Value> {
+        let user = format!("user_id={user}");
+        let read = run(token, &["call", "subscribe_channel", "channel=notes", &user]).exits(0).json();
+        read["messages"].as_array().expect("messages").iter().map(|message| message["value"].clone()).collect()
+    };
+    let surfaces = ["mcp", "call", "command"];
+    for surface in surfaces {
+        let said = publish(SHARED, surface);
+        assert!(!said.contains("ignored"), "{surface}: {said}");
+    }
+    assert_eq!(taken(SHARED, "bob"), surfaces);
+    assert_eq!(taken(SHARED, "ann"), Vec::<Value>::new());
+    for surface in surfaces {
+        let said = publish(ANNS, surface);
+        assert!(said.contains("user_id bob ignored: the token belongs to ann"), "{surface}: {said}");
+    }
+    assert_eq!(taken(SHARED, "bob"), Vec::<Value>::new(), "nothing went to bob");
+    assert_eq!(taken(SHARED, "ann"), surfaces, "all of it is ann's");
+}
+
+#[test]
 fn a_tool_without_its_gate_a_gate_without_its_tool_and_an_unknown_channel_are_told() {
     let home = home();
     let more = "  mute: { tools: [Channel], agents: [], hosts: [], volumes: [] }\n  idle: { tools: [], agents: [], hosts: [], volumes: [], channels: { publish: [questions] } }\n  short: { tools: [Channel], agents: [], hosts: [], volumes: [], channels: { subscribe: [questions] }, system_prompt: \"Subscribe with wait_ms: 30000 and repeat.\" }\n";
@@ -156,7 +202,7 @@ fn a_tool_without_its_gate_a_gate_without_its_tool_and_an_unknown_channel_are_to
     let said = home.run(&["validate", "drawloom.yaml", "--json"]).exits(0).stdout;
     assert!(said.contains("agent mute lists the tool Channel but `channels` is empty"), "{said}");
     assert!(said.contains("agent idle sets `channels` but does not list the tool Channel"), "{said}");
-    assert!(said.contains("names \\\"ans*\\\", but the config has no such channel"), "{said}");
+    assert!(said.contains("names \\\"ans*\\\", but there is no such channel"), "{said}");
     assert!(said.contains("agent short asks for wait_ms 30000"), "{said}");
     let run = home.run(&["run", "mute", "x", "--json"]).exits(0).json();
     let run = run["run_id"].as_str().expect("a run").to_owned();

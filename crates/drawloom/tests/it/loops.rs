@@ -32,6 +32,8 @@ fn example(way: &str) {
     assert!(said.contains(&TABLE.replace(" ← winner", "")), "the aggregator saw all five: {said}");
     assert!(said.ends_with(WINNER), "{way}: {said}\n{beside}");
     assert!(beside.contains("0 memory keys left"), "{way}: {beside}");
+    // What was made at runtime knows what was made before it.
+    assert!(!beside.contains("no such channel"), "{way}: {beside}");
 }
 
 #[test]
@@ -47,4 +49,17 @@ fn the_refine_loop_ends_with_the_fifth_answer_with_everything_made_at_runtime_ov
 #[test]
 fn the_refine_loop_ends_with_the_fifth_answer_with_everything_made_at_runtime_over_mcp_alone() {
     example("mcp");
+}
+
+/// A cut of `./prove loop`.
+#[test]
+fn the_refine_loop_comes_to_the_same_end_when_its_server_is_killed() {
+    let home = Home::new();
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/loop/prove.py");
+    let mut command = Command::new("python3");
+    command.arg("-B").arg(script).args(["--drawloom", env!("CARGO_BIN_EXE_drawloom"), "--work"]).arg(home.path());
+    command.env("HOME", home.path()).env("PROVE_KILLS", "6").env("PROVE_SEED", "16");
+    let ran = command.output().expect("python3");
+    let (said, beside) = (String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
+    assert!(ran.status.success() && said.contains("the same table, winner"), "{said}\n{beside}");
 }

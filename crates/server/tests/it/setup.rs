@@ -295,6 +295,7 @@ impl Setup {
             layers: Layers::new(OperatorConfig::default(), Arc::default(), DefinitionsConfig::default()).0,
             values: memory.clone(),
             check: Arc::new(NoCheck),
+            channels: None,
             clock: clock.clone(),
             redactor: redactor.clone(),
         });

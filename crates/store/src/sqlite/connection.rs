@@ -14,7 +14,7 @@ const KEPT_LOG: i64 = 64 * 1024 * 1024;
 const WRITER_CACHE: i64 = 8 * 1024;
 /// A reader's page cache, in KiB: the kernel keeps the file's pages anyway.
 const READER_CACHE: i64 = 512;
-/// Statements that a writing connection keeps prepared besides those that are in use.
+/// Statements that a connection keeps prepared besides those that are in use.
 const KEPT_STATEMENTS: usize = 64;
 
 /// How closely a file is looked at.
@@ -53,6 +53,7 @@ impl Connection {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = rusqlite::Connection::open_with_flags(file, flags)?;
         connection.busy_timeout(BUSY)?;
+        connection.set_prepared_statement_cache_capacity(KEPT_STATEMENTS);
         connection.execute_batch(&format!("PRAGMA cache_size = -{READER_CACHE}; PRAGMA temp_store = MEMORY;"))?;
         Ok(Self(connection))
     }

@@ -19,17 +19,28 @@ use super::{
 /// Reads at once; further reads wait.
 const CONNECTIONS: usize = 4;
 
+/// More than threads that drive tasks.
+const GLANCES: usize = 1_024;
+
 /// The connections.
 pub(crate) struct Readers {
     file: PathBuf,
     files: Arc<Files>,
     places: Arc<Semaphore>,
+    /// Of reads on their callers' threads: as many at once as there are such threads.
+    glances: Semaphore,
     idle: Arc<Mutex<Vec<Connection>>>,
 }
 
 impl Readers {
     pub(crate) fn new(file: PathBuf, files: Arc<Files>) -> Self {
-        Self { file, files, places: Arc::new(Semaphore::new(CONNECTIONS)), idle: Arc::default() }
+        Self {
+            file,
+            files,
+            places: Arc::new(Semaphore::new(CONNECTIONS)),
+            glances: Semaphore::new(GLANCES),
+            idle: Arc::default(),
+        }
     }
 
     /// Keeps a connection that was opened elsewhere.
@@ -57,12 +68,12 @@ impl Readers {
     }
 
     /// Runs `work`, which looks at a handful of pages, in one read transaction on the caller's thread: to hand it to another thread costs
-    /// more than it does. When all places are taken, it is handed over.
+    /// more than it does.
     pub(crate) async fn glance<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Connection) -> super::Result<T> + Send + 'static,
     ) -> Result<T, StoreError> {
-        match self.places.try_acquire() {
+        match self.glances.try_acquire() {
             Ok(_place) => self.files.check().and_then(|()| {
                 let found = read(&self.file, &self.idle, work);
                 found.map_err(|error| self.files.explain_damage(explain(&self.file, &error)))
@@ -75,9 +86,12 @@ impl Readers {
     /// Waits for the reads that are under way, refuses all others and closes the connections.
     pub(crate) async fn close(&self) {
         let all = u32::try_from(CONNECTIONS).expect("a handful");
-        if let Ok(places) = self.places.acquire_many(all).await {
+        let every = u32::try_from(GLANCES).expect("a handful");
+        if let (Ok(places), Ok(glances)) = (self.places.acquire_many(all).await, self.glances.acquire_many(every).await)
+        {
             self.places.close();
-            drop(places);
+            self.glances.close();
+            drop((places, glances));
         }
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
@@ -90,10 +104,10 @@ fn read<T>(
 ) -> super::Result<T> {
     let kept = idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
     let connection = kept.map_or_else(|| Connection::open_to_read(file), Ok)?;
-    connection.run("BEGIN")?;
+    connection.prepare("BEGIN")?.execute(&[])?;
     let found = work(&connection);
     // A connection whose read failed is not kept: what it has in its cache may be part of the failure.
-    connection.run("COMMIT")?;
+    connection.prepare("COMMIT")?.execute(&[])?;
     if found.is_ok() {
         idle.lock().unwrap_or_else(PoisonError::into_inner).push(connection);
     }

@@ -49,29 +49,58 @@ impl Writes<'_> {
     }
 }
 
+/// A read of so many records and bytes needs no thread of its own.
+const FEW: usize = 32;
+const FEW_BYTES: usize = 32 * 1024;
+
 /// Records after `after`: at most `limit`, and at most `bytes` of text, or one.
 pub(crate) fn read(
     connection: &Connection,
     key: &RunKey,
     after: Seq,
     limit: usize,
-    mut bytes: usize,
+    bytes: usize,
 ) -> Result<Vec<Record>> {
+    Ok(read_part(connection, key, after, limit, bytes)?.0)
+}
+
+/// What [`read`] finds, unless it is more than a few records.
+pub(crate) fn read_few(
+    connection: &Connection,
+    key: &RunKey,
+    after: Seq,
+    limit: usize,
+) -> Result<Option<Vec<Record>>> {
+    let (records, is_cut) = read_part(connection, key, after, limit.min(FEW), FEW_BYTES)?;
+    let is_all = !is_cut && (records.len() < FEW || limit <= FEW);
+    Ok(is_all.then_some(records))
+}
+
+/// The records, and whether there are more of them than so many bytes.
+fn read_part(
+    connection: &Connection,
+    key: &RunKey,
+    after: Seq,
+    limit: usize,
+    mut bytes: usize,
+) -> Result<(Vec<Record>, bool)> {
     const AFTER: &str =
         "SELECT seq, at, form, body FROM journal WHERE tenant = $1 AND run = $2 AND seq > $3 ORDER BY seq LIMIT $4";
     let mut blobs = Reads::prepare(connection, &key.tenant)?;
-    let mut is_first = true;
-    connection.prepare(AFTER)?.while_some(values![&key.tenant, &key.run, after, limit], |row| {
+    let (mut is_first, mut is_cut) = (true, false);
+    let records = connection.prepare(AFTER)?.while_some(values![&key.tenant, &key.run, after, limit], |row| {
         let form = row.get(2)?;
         let form = Form::of(form).ok_or_else(|| row.wrong(2, format_args!("unknown form {form}")))?;
         let body: &str = row.get(3)?;
         let text = text_bytes(form, body, &mut blobs)?;
         if !std::mem::take(&mut is_first) && text > bytes {
+            is_cut = true;
             return Ok(None);
         }
         bytes = bytes.saturating_sub(text);
         read_record(row, [0, 1, 3], form, body, &mut blobs).map(Some)
-    })
+    })?;
+    Ok((records, is_cut))
 }
 
 /// How much text a body has, with the blobs that it refers to.

@@ -22,8 +22,8 @@ pub(crate) fn findings(definition: &Definition, channels: &BTreeMap<String, Chan
             found.push((
                 Weight::Warning,
                 format!(
-                    "`{gate}` of agent {name} names {pattern:?}, but the config has no such channel: until one is made \
-                     at runtime, its calls fail (add it under `channels`, or use create_channel)"
+                    "`{gate}` of agent {name} names {pattern:?}, but there is no such channel: until it is created, \
+                     calls that use it fail (add it under `channels`, or use create_channel)"
                 ),
             ));
         }

@@ -229,6 +229,11 @@ impl Channels {
         all.into_values().collect()
     }
 
+    /// The configs of all of them.
+    pub(crate) fn configs(&self, tenant: &Tenant) -> BTreeMap<String, ChannelConfig> {
+        self.list(tenant).into_iter().map(|channel| (channel.name.clone(), channel.config.clone())).collect()
+    }
+
     pub fn load_channel(&self, tenant: &Tenant, name: &str) -> Result<Arc<Channel>, ChannelError> {
         check_name(name)?;
         self.find(tenant, name).ok_or_else(|| {

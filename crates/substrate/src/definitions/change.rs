@@ -270,7 +270,9 @@ impl RuntimeDefinitions {
         let mut examined = Examined::default();
         match kind {
             DefinitionKind::Agent => {
-                let inputs = layers.boot.config.inputs_with(&volumes, &skills);
+                let mut inputs = layers.boot.config.inputs_with(&volumes, &skills);
+                let channels = self.parts.channels.as_ref().map(|channels| channels.configs(tenant));
+                inputs.channels = channels.as_ref().unwrap_or(inputs.channels);
                 let layer = layers.of(tenant);
                 let is_defined = |name: &str| {
                     let key = (DefinitionKind::Agent, name.to_owned());

@@ -111,6 +111,7 @@ impl Fixture {
             layers,
             values: self.values.clone(),
             check: Arc::new(NoCheck),
+            channels: None,
             clock: Arc::new(SetClock::default()),
             redactor: Arc::new(Redactor::new([SECRET])),
         });

@@ -26,6 +26,7 @@ pub(super) async fn check(report: &mut Report, resolved: &Resolved, data: &Path)
         layers: resolved.layers.clone(),
         values: store,
         check: Arc::new(SourceValidator::default()),
+        channels: None,
         clock: Arc::new(SystemClock),
         redactor: Arc::new(Redactor::new([""; 0])),
     });
