@@ -25,7 +25,8 @@ use crate::{
 pub struct ToolCard {
     pub name: String,
     pub description: String,
-    pub input_schema: Value,
+    /// Shared by the cards of all runs.
+    pub input_schema: Arc<Value>,
 }
 
 impl ToolCard {
@@ -36,7 +37,7 @@ impl ToolCard {
             map.remove("$schema");
             map.remove("title");
         }
-        Self { name: name.into(), description: description.into(), input_schema: schema }
+        Self { name: name.into(), description: description.into(), input_schema: schema.into() }
     }
 }
 

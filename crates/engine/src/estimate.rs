@@ -60,7 +60,8 @@ mod tests {
         };
         assert_eq!(input_tokens(&plan("plain words"), &[]), 6 + 16);
         assert_eq!(input_tokens(&plan("\u{6f22}\u{5b57}"), &[]), 6 + 16);
-        let card = ToolCard { name: "T".into(), description: "Does.".into(), input_schema: serde_json::json!({}) };
+        let card =
+            ToolCard { name: "T".into(), description: "Does.".into(), input_schema: serde_json::json!({}).into() };
         assert!(input_tokens(&plan(""), &[card]) > TOOL_PREAMBLE_TOKENS as u64);
     }
 }

@@ -219,7 +219,11 @@ mod tests {
     #[async_trait]
     impl Tool for Named {
         fn card(&self) -> ToolCard {
-            ToolCard { name: self.0.into(), description: "A tool.".into(), input_schema: json!({"type": "object"}) }
+            ToolCard {
+                name: self.0.into(),
+                description: "A tool.".into(),
+                input_schema: json!({"type": "object"}).into(),
+            }
         }
 
         fn repeat(&self) -> Repeat<'_> {

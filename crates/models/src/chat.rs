@@ -85,7 +85,7 @@ fn said(text: &str, calls: &[ToolUse]) -> Map<String, Value> {
 fn tool(card: &ToolCard) -> Value {
     json!({
         "type": "function",
-        "function": { "name": card.name, "description": card.description, "parameters": card.input_schema },
+        "function": { "name": card.name, "description": card.description, "parameters": *card.input_schema },
     })
 }
 

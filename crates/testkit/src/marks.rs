@@ -36,7 +36,11 @@ impl Tool for Ledger {
             "type": "object", "required": ["line"], "properties": { "line": { "type": "string" } },
             "additionalProperties": false
         });
-        ToolCard { name: "Ledger".into(), description: "Append a line to a ledger.".into(), input_schema }
+        ToolCard {
+            name: "Ledger".into(),
+            description: "Append a line to a ledger.".into(),
+            input_schema: input_schema.into(),
+        }
     }
 
     fn repeat(&self) -> Repeat<'_> {

@@ -79,7 +79,7 @@ impl Tool for Agent {
         // Agents that it defines are not in the list yet.
         let defines = !gates.definition.gate("definitions").is_empty();
         for place in ["/properties/name", "/$defs/Spawn/properties/name"].into_iter().filter(|_| !defines) {
-            if let Some(name) = card.input_schema.pointer_mut(place) {
+            if let Some(name) = Arc::make_mut(&mut card.input_schema).pointer_mut(place) {
                 *name = json!({ "type": "string", "enum": names, "description": name["description"] });
             }
         }

@@ -34,7 +34,7 @@ pub(crate) fn card_for(card: &ToolCard, gates: Gates<'_>, gate: &Gate) -> Result
     let volumes: Vec<String> = volumes.collect();
     let mut card = card.clone();
     card.description = format!("{} Volumes: {}.", card.description, volumes.join(", "));
-    if let Some(volume) = card.input_schema.pointer_mut("/properties/volume") {
+    if let Some(volume) = Arc::make_mut(&mut card.input_schema).pointer_mut("/properties/volume") {
         *volume = json!({ "type": "string", "enum": definition.volumes, "description": volume["description"] });
     }
     Ok(card)

@@ -153,7 +153,7 @@ fn a_user_id_is_obeyed_under_a_shared_token_and_told_to_be_ignored_under_a_bound
     const SHARED: &str = "a-long-shared-token";
     const ANNS: &str = "the-token-of-ann";
     let home = home();
-    let ann = "principals: { ann: { subject: ann, scopes: [\"*\"], token_env: ANN_TOKEN } }\n";
+    let ann = "principals: { ann: { subject: ann, scopes: [\"channel:publish\", \"channel:read\"], token_env: ANN_TOKEN } }\n";
     home.write("drawloom.yaml", &format!("{CONFIG}{ann}"));
     let mut command = home.command(&["serve", "--json", "--log", "error"]);
     command.env("DRAWLOOM_TOKEN", SHARED).env("ANN_TOKEN", ANNS);

@@ -54,7 +54,11 @@ impl Checked {
 #[async_trait]
 impl Tool for Checked {
     fn card(&self) -> ToolCard {
-        ToolCard { name: "Checked".into(), description: "Notes.".into(), input_schema: json!({ "type": "object" }) }
+        ToolCard {
+            name: "Checked".into(),
+            description: "Notes.".into(),
+            input_schema: json!({ "type": "object" }).into(),
+        }
     }
 
     fn repeat(&self) -> Repeat<'_> {

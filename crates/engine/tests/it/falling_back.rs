@@ -81,7 +81,7 @@ struct Hold {
 #[async_trait]
 impl Tool for Hold {
     fn card(&self) -> ToolCard {
-        ToolCard { name: "Hold".into(), description: "Holds.".into(), input_schema: json!({ "type": "object" }) }
+        ToolCard { name: "Hold".into(), description: "Holds.".into(), input_schema: json!({ "type": "object" }).into() }
     }
 
     fn repeat(&self) -> Repeat<'_> {

@@ -191,7 +191,11 @@ struct Probe(Arc<Mutex<Vec<Value>>>);
 #[async_trait]
 impl Tool for Probe {
     fn card(&self) -> ToolCard {
-        ToolCard { name: "Probe".into(), description: "Notes.".into(), input_schema: json!({ "type": "object" }) }
+        ToolCard {
+            name: "Probe".into(),
+            description: "Notes.".into(),
+            input_schema: json!({ "type": "object" }).into(),
+        }
     }
 
     fn repeat(&self) -> Repeat<'_> {
@@ -215,7 +219,7 @@ struct Idle(u32);
 impl Tool for Idle {
     fn card(&self) -> ToolCard {
         let name = format!("Idle{:03}", self.0);
-        ToolCard { name, description: "Idles.".into(), input_schema: json!({ "type": "object" }) }
+        ToolCard { name, description: "Idles.".into(), input_schema: json!({ "type": "object" }).into() }
     }
 
     fn repeat(&self) -> Repeat<'_> {

@@ -116,7 +116,7 @@ fn tools(request: &TurnRequest, known: &Known) -> Value {
     let mut tools: Vec<Value> = request
         .tools
         .iter()
-        .map(|card| json!({ "name": card.name, "description": card.description, "input_schema": card.input_schema }))
+        .map(|card| json!({ "name": card.name, "description": card.description, "input_schema": *card.input_schema }))
         .collect();
     if let Some(last) = tools.last_mut() {
         mark(last, known);

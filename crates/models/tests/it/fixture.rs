@@ -90,7 +90,8 @@ pub(crate) fn with_tools(mut request: TurnRequest) -> TurnRequest {
     let card = |name: &str| ToolCard {
         name: name.into(),
         description: format!("{name} a file."),
-        input_schema: json!({ "type": "object", "properties": { "path": { "type": "string" } }, "required": ["path"] }),
+        input_schema: json!({ "type": "object", "properties": { "path": { "type": "string" } }, "required": ["path"] })
+            .into(),
     };
     request.tools = Arc::new([card("Read"), card("Write")]);
     request

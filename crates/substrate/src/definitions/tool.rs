@@ -96,10 +96,10 @@ impl Tool for AgentDef {
         TOOL_GATE.check(NAME, gates)?;
         let kinds = gates.definition.gate(GATE);
         let mut card = card.clone();
-        if let Some(kind) = card.input_schema.pointer_mut("/properties/kind") {
+        if let Some(kind) = Arc::make_mut(&mut card.input_schema).pointer_mut("/properties/kind") {
             *kind = json!({ "type": "string", "enum": kinds, "description": kind["description"] });
         }
-        if let Some(parts) = card.input_schema.get_mut("$defs").and_then(Value::as_object_mut) {
+        if let Some(parts) = Arc::make_mut(&mut card.input_schema).get_mut("$defs").and_then(Value::as_object_mut) {
             parts.remove("DefinitionKind");
         }
         Ok(card)

@@ -114,10 +114,10 @@ impl Tool for MemoryTool {
         let lines = scopes.iter().map(|scope| format!("\n- {}: {}", scope.as_str(), shared_by(*scope)));
         card.description = format!("{}\nScopes of this agent:{}", card.description, lines.collect::<String>());
         let names: Vec<&str> = scopes.iter().map(|scope| scope.as_str()).collect();
-        if let Some(scope) = card.input_schema.pointer_mut("/properties/scope") {
+        if let Some(scope) = Arc::make_mut(&mut card.input_schema).pointer_mut("/properties/scope") {
             *scope = json!({ "type": "string", "enum": names, "description": scope["description"] });
         }
-        if let Some(parts) = card.input_schema.get_mut("$defs").and_then(Value::as_object_mut) {
+        if let Some(parts) = Arc::make_mut(&mut card.input_schema).get_mut("$defs").and_then(Value::as_object_mut) {
             parts.remove("MemoryScope");
         }
         Ok(card)

@@ -91,7 +91,7 @@ impl Tool for SkillTool {
         let mut card = card.clone();
         card.description = format!("{}\nSkills:{}", card.description, lines.collect::<String>());
         let names: Vec<&String> = skills.keys().collect();
-        if let Some(name) = card.input_schema.pointer_mut("/properties/name") {
+        if let Some(name) = Arc::make_mut(&mut card.input_schema).pointer_mut("/properties/name") {
             *name = json!({ "type": "string", "enum": names, "description": name["description"] });
         }
         Ok(card)

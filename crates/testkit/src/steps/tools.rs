@@ -97,7 +97,7 @@ enum Await {
 impl Tool for StepTool {
     fn card(&self) -> ToolCard {
         let description = "A step of a script.".to_owned();
-        ToolCard { name: format!("{:?}", self.kind), description, input_schema: json!({ "type": "object" }) }
+        ToolCard { name: format!("{:?}", self.kind), description, input_schema: json!({ "type": "object" }).into() }
     }
 
     fn repeat(&self) -> Repeat<'_> {

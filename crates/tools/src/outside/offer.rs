@@ -165,7 +165,7 @@ fn sift(prefix: &str, config: &McpServerConfig, listed: Vec<Listed>) -> (Vec<Saf
             ));
         }
         names.insert(shown.clone());
-        let card = ToolCard { name: shown, description, input_schema: usable.schema };
+        let card = ToolCard { name: shown, description, input_schema: usable.schema.into() };
         safe.push(Safe { card, own_name: tool.name, repeatable: tool.repeatable });
     }
     if beyond > 0 {
