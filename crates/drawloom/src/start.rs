@@ -53,7 +53,8 @@ use crate::{
     definitions::SourceValidator,
     embedded::Embedded,
     exit::CommandError,
-    idle, leftovers, logging,
+    idle::{self, Use},
+    leftovers, logging,
     memory::StoreSearch,
     metrics::{self, Facts, ProcessFacts, StoreFiles},
     models::KnownModels,
@@ -86,8 +87,9 @@ pub struct Running {
     warming: Option<AbortOnDropHandle<()>>,
     /// Removes what ended long ago, once an hour.
     sweeper: Option<AbortOnDropHandle<()>>,
+    channels: Arc<Channels>,
     /// Delivers deferred messages of channels, and removes expired ones.
-    channels: Vec<AbortOnDropHandle<()>>,
+    delivering: Vec<AbortOnDropHandle<()>>,
     /// Keeps what was defined at runtime in step with the store.
     _following: AbortOnDropHandle<()>,
     /// The outside servers.
@@ -265,7 +267,8 @@ pub async fn start(parts: Parts) -> Result<Running, CommandError> {
         serving: None,
         warming: None,
         sweeper: None,
-        channels: Vec::new(),
+        channels,
+        delivering: Vec::new(),
         _following: AbortOnDropHandle::new(tokio::spawn(following)),
         sources: parts.resolved.servers.values().cloned().collect(),
         unclean_before: false,
@@ -294,10 +297,11 @@ pub async fn start(parts: Parts) -> Result<Running, CommandError> {
             let max_age = parts.loaded.config.retention.max_age();
             let sweeping = retention::keep(retention, parts.clock.clone(), max_age, sweeps);
             running.sweeper = Some(AbortOnDropHandle::new(tokio::spawn(sweeping)));
+            let channels = &running.channels;
             let delivering = tokio::spawn(channels.clone().deliver_deferred());
             let following = tokio::spawn(channels.clone().follow_definitions());
-            let trimming = tokio::spawn(channels.sweep_expired());
-            running.channels = [delivering, following, trimming].map(AbortOnDropHandle::new).into();
+            let trimming = tokio::spawn(channels.clone().sweep_expired());
+            running.delivering = [delivering, following, trimming].map(AbortOnDropHandle::new).into();
         }
         None => {
             let unfinished = reader.list_unfinished().await.map_err(explain)?;
@@ -327,7 +331,7 @@ impl Running {
     pub async fn stop(mut self) -> StopReport {
         // What it has begun goes on with the next server.
         drop(self.sweeper.take());
-        self.channels.clear();
+        self.delivering.clear();
         drop(self.warming.take());
         if let Some(serving) = &self.serving {
             serving.stop.cancel();
@@ -371,9 +375,10 @@ impl Running {
         }
     }
 
-    /// Returns after `limit` without a connection and without an unfinished run.
+    /// Returns after `limit` without a connection, an unfinished run and a deferred message.
     pub async fn until_idle(&self, clock: &dyn Clock, limit: Duration) {
-        idle::until_idle(&self.app, &*self.engine, &*self.store, clock, limit).await;
+        let use_of = Use { app: &self.app, runs: &*self.engine, reader: &*self.store, channels: &self.channels };
+        idle::until_idle(&use_of, clock, limit).await;
     }
 
     /// Calls an operation inside the process, as commands with `--embedded` do.

@@ -247,8 +247,9 @@ impl Engine {
             }
             let failure = Failure::new(FailureKind::NotFound, "unknown_agent", format!("unknown agent \"{name}\""));
             return Err(match known.is_empty() {
-                true => failure
-                    .with_hint("there are no agents; add one under `agents` of the config, or create a definition"),
+                true => failure.with_hint(
+                    "no agent is configured; add one under `agents` in the config, or use create_definition",
+                ),
                 false => failure.with_hint(format!("available: {}", known.join(", "))),
             });
         };

@@ -34,7 +34,7 @@ const PAGE_BYTES: u64 = 4 * 1024 * 1024;
 pub(crate) struct Meant {
     pub(crate) channel: Arc<Channel>,
     pub(crate) place: Place,
-    /// The caller, or the user for whom it speaks.
+    /// The caller, as the user that the request names where it may name one.
     pub(crate) caller: Caller,
     pub(crate) warnings: Vec<String>,
 }

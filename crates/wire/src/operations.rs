@@ -49,6 +49,7 @@ macro_rules! operations {
                 broadcast_channels::BroadcastChannels,
                 list_channels::ListChannels,
                 follow_channel::FollowChannel,
+                channeldef::ChannelDef,
                 create_channel::CreateChannel,
                 update_channel::UpdateChannel,
                 delete_channel::DeleteChannel,

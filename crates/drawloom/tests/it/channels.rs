@@ -114,6 +114,18 @@ fn a_run_waits_as_one_call_and_answers_over_a_channel_made_at_runtime() {
     home.run(&["call", "publish_channel", "channel=answers", "value=1"]).exits(0);
     assert_eq!(over_mcp(&server.url, "purge_channel", json!({ "name": "answers" }))["purged"], 2);
     assert_eq!(over_mcp(&server.url, "purge_channel", json!({ "name": "questions" }))["purged"], 1);
+    // All four under one name, over MCP, `call` and thereby REST.
+    let define = |op: &str, name: &str| over_mcp(&server.url, "channeldef", json!({ "op": op, "name": name }));
+    assert_eq!(define("create", "desk")["source"], "runtime");
+    home.run(&["call", "publish_channel", "channel=desk", "value=1"]).exits(0);
+    let purged = home.run(&["call", "channeldef", "op=purge", "name=desk"]).exits(0).json();
+    assert_eq!((&purged["purged"], purged.get("source")), (&json!(1), None), "{purged}");
+    let changed = json!({ "op": "update", "name": "desk", "max_messages": 7 });
+    assert_eq!(over_mcp(&server.url, "channeldef", changed)["max_messages"], 7);
+    let moved = home.run(&["call", "channeldef", "op=update", "name=desk", "scope=user"]).exits(2);
+    assert!(moved.stderr.contains("update_channel: unknown field `scope`"), "{moved:?}");
+    assert_eq!(define("delete", "desk"), json!({ "name": "desk", "deleted": true }));
+    assert_eq!(define("purge", "questions")["purged"], 0, "a channel of the config can be purged too");
 }
 
 #[test]

@@ -457,8 +457,10 @@ fn nobody_who_may_not_gets_in_and_the_answer_says_what_to_do() {
 }
 
 #[test]
-fn a_server_with_idle_exit_ends_once_nobody_uses_it_and_no_run_is_unfinished() {
+fn a_server_with_idle_exit_ends_once_nobody_uses_it_and_nothing_is_to_happen_later() {
     let home = Home::new();
+    let text = std::fs::read_to_string(home.path().join("drawloom.yaml")).expect("the config");
+    home.write("drawloom.yaml", &format!("{text}channels: {{ later: {{}} }}\n"));
     let mut server = home.command(&["serve", "--json", "--idle-exit", "1"]);
     let mut child = server.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary starts");
     let mut line = String::new();
@@ -480,7 +482,11 @@ fn a_server_with_idle_exit_ends_once_nobody_uses_it_and_no_run_is_unfinished() {
     let run = home.run(&["--url", &url, "run", "echo", "slow", "--detach", "--json"]).exits(0).json();
     drop(client);
     stays("a run is unfinished");
+    let publish = ["--url", &url, "channels", "publish", "later", "1", "--after", "1h"];
+    home.run(&publish).exits(0);
     home.run(&["--url", &url, "runs", "cancel", run["run_id"].as_str().expect("an id")]).exits(0);
+    stays("a message waits for its time");
+    home.run(&["--url", &url, "channels", "purge", "later"]).exits(0);
     let (code, said) = end.recv_timeout(PATIENCE).expect("it ends");
     assert_eq!(code, Some(0));
     assert!(said.contains("the server is idle"), "{said}");

@@ -41,6 +41,7 @@ fn input(name: &str, run: RunId, batch: &Value) -> Value {
         "extend_channel" => json!({"channel": "jobs", "group": "g", "leases": ["lse_1_2"]}),
         "await_channels" => json!({"channels": ["jobs"]}),
         "broadcast_channels" => json!({"channels": ["jobs"], "value": 1}),
+        "channeldef" => json!({"op": "create", "name": "made-by-op"}),
         "create_channel" => json!({"name": "made"}),
         "update_channel" | "delete_channel" => json!({"name": "made"}),
         "purge_channel" => json!({"name": "jobs"}),

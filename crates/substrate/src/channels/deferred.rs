@@ -6,6 +6,7 @@
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use drawloom_contract::{
+    journal::StoreError,
     log::{LogChange, LogKey, NewMessage},
     time::Timestamp,
     values::{Range, Seen, ValueChange, ValueKey, WatchFrom, Within},
@@ -33,6 +34,12 @@ fn due_of(key: &ValueKey) -> Option<Timestamp> {
 }
 
 impl Channels {
+    /// Whether a message waits for its time.
+    pub async fn has_deferred(&self) -> Result<bool, StoreError> {
+        let range = Range { space: DEFERRED, within: Within::Space };
+        Ok(!self.parts.values.list_values(&range, None, 1, self.parts.clock.wall()).await?.is_empty())
+    }
+
     /// Appends deferred messages when their time has come, for ever. What was due while no server ran is appended first.
     pub async fn deliver_deferred(self: Arc<Self>) {
         loop {

@@ -36,7 +36,7 @@ pub enum Source {
     Yaml,
     /// A request.
     Runtime,
-    /// Nobody: it is the dead-letter channel of another.
+    /// It was not made: it is the dead-letter channel of another.
     Implicit,
 }
 

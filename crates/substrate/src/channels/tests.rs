@@ -208,7 +208,11 @@ async fn a_repeat_with_the_same_key_publishes_nothing_and_reads_the_same_message
     assert_eq!(values(first.clone()), [1]);
     assert_eq!(it.take("jobs", &ask(1), &by(&ann, read)).await.expect("a channel"), first, "while there is more");
     assert_eq!(it.values("jobs").await, [2]);
-    assert_eq!(it.take("jobs", &ask(1), &by(&ann, read)).await.expect("a channel"), first, "when there is nothing");
+    assert_eq!(
+        it.take("jobs", &ask(1), &by(&ann, read)).await.expect("a channel"),
+        first,
+        "also when the channel is empty"
+    );
 }
 
 #[tokio::test]

@@ -312,6 +312,7 @@ fn the_journal_of_a_run_that_goes_on_comes_at_once() {
 
 /// Every operation of channels, on one that is made here.
 fn channels(check: &mut dyn FnMut(&str, Value) -> Value) {
+    check("channeldef", json!({ "op": "create", "name": "by-op", "description": "For this test." }));
     check("create_channel", json!({ "name": "made", "description": "For this test." }));
     check("update_channel", json!({ "name": "made", "max_messages": 50 }));
     check("list_channels", json!({}));

@@ -17,7 +17,7 @@ impl Operation for PublishChannel {
     fn card(&self) -> Card {
         Card::of::<Self::Input>("Publish a message to a channel.", Scope::ChannelPublish)
             .toolset("channels")
-            .advice("For a channel of the scope user, user_id says for whom; it defaults to you.")
+            .advice("In a channel with the scope user, user_id is the user who gets the message; it defaults to you.")
             .stores_key()
     }
 
