@@ -238,6 +238,7 @@ fn what_every_tool_answers_fits_its_schema_and_has_no_null() {
     let expected = [
         "cancel_batch",
         "cancel_run",
+        "channeldef",
         "delete_channel",
         "delete_memory",
         "prune_runs",
