@@ -65,12 +65,7 @@ pub(crate) fn read(
 }
 
 /// What [`read`] finds, unless it is more than a few records.
-pub(crate) fn read_few(
-    connection: &Connection,
-    key: &RunKey,
-    after: Seq,
-    limit: usize,
-) -> Result<Option<Vec<Record>>> {
+pub(crate) fn read_few(connection: &Connection, key: &RunKey, after: Seq, limit: usize) -> Result<Option<Vec<Record>>> {
     let (records, is_cut) = read_part(connection, key, after, limit.min(FEW), FEW_BYTES)?;
     let is_all = !is_cut && (records.len() < FEW || limit <= FEW);
     Ok(is_all.then_some(records))
