@@ -10,6 +10,7 @@ import json
 import os
 import pathlib
 import random
+import signal
 import subprocess
 import threading
 import time
@@ -65,7 +66,8 @@ class Server:
         with self.changed:
             self.url = None
         self.process.kill()
-        self.process.wait()
+        if self.process.wait() != -signal.SIGKILL:
+            raise SystemExit(f"the server ended by itself: {self.log.name}")
         self.kills += 1
         self.start()
 
@@ -90,21 +92,20 @@ class Surviving:
 
     def call(self, operation, /, **fields):
         while True:
+            if time.monotonic() > self.deadline:
+                raise SystemExit(f"the loop did not end within {PATIENCE} s; {operation} was next")
             url = self.server.address()
             try:
                 if self.surface is None or self.surface[0] != url:
                     self.surface = (url, self.kind(url))
                 return self.surface[1].call(operation, **fields)
-            except (OSError, http.client.HTTPException, json.JSONDecodeError, AttributeError, TypeError) as gone:
-                error = gone
+            except (OSError, http.client.HTTPException, json.JSONDecodeError, AttributeError, TypeError):
+                pass
             except self.example.Refused as refused:
                 # A server that is about to end, or a session of the one before.
                 if not any(sign in str(refused) for sign in (": 503 ", ": 404 ", "unavailable")) or self.server.address() == url:
                     raise
-                error = refused
             self.surface = None
-            if time.monotonic() > self.deadline:
-                raise SystemExit(f"{operation} was not answered: {error!r}")
             time.sleep(0.005)
 
 
@@ -124,7 +125,7 @@ def refine(example, program, way, work, lives):
         except BaseException as error:
             failed.append(error)
 
-    killer = threading.Thread(target=kills)
+    killer = threading.Thread(target=kills, daemon=True)
     killer.start()
     try:
         surface = Surviving(example, example.Mcp if way == "mcp" else example.Rest, server)
@@ -140,7 +141,7 @@ def refine(example, program, way, work, lives):
         return server.kills, took
     finally:
         over.set()
-        killer.join()
+        killer.join(PATIENCE)
         server.stop()
 
 

@@ -82,7 +82,7 @@ impl Engine {
             self.timers.set(self.parts.clock.now().after(LOOK_AGAIN), &key, Due::Wake);
             return;
         }
-        let Some(Some(view)) = self.read(|| self.parts.reader.find_run(&key)).await else { return };
+        let Some(Some(view)) = self.read(|| self.parts.reader.find_run_without_text(&key)).await else { return };
         if view.status == Status::Waiting {
             self.enqueue(ticket(&view, Class::Resumed), false);
         }
@@ -90,7 +90,7 @@ impl Engine {
 
     /// Queues a run that has had a slot before and can go on. One that has ended is left alone.
     pub(crate) async fn bring_back(self: &Arc<Self>, key: &RunKey) {
-        let view = self.read(|| self.parts.reader.find_run(key)).await.flatten();
+        let view = self.read(|| self.parts.reader.find_run_without_text(key)).await.flatten();
         match view {
             Some(view) if view.status == Status::Waiting && self.owns(view.root) => {
                 self.enqueue(ticket(&view, Class::Resumed), false);

@@ -45,10 +45,14 @@ struct Table {
     /// Spaces of logs that are followed.
     log_spaces: HashSet<Space>,
     value_spaces: HashSet<Space>,
+    /// Calls that were registered so far.
+    registered: u64,
 }
 
 struct Call {
     call: Seq,
+    /// Those who began to wait earlier are woken earlier.
+    number: u64,
     wait: Wait,
     due: Option<Instant>,
     /// When a value that it waits for is over, which nothing tells.
@@ -92,6 +96,7 @@ impl Waits {
                 |call: &&mut Call| call.woken.is_none() && call.wait.on.iter().any(|cause| event.ends(cause));
             calls.filter(is_ended).map(|call| call.woken = Some(Woken::ByCause)).count() > 0
         });
+        woken.sort_by_cached_key(|run| table.runs.get(run).into_iter().flatten().map(|call| call.number).min());
         woken
     }
 
@@ -234,7 +239,8 @@ impl Engine {
             }
             let calls = table.runs.entry(run.clone()).or_default();
             calls.retain(|known| known.call != call);
-            calls.push(Call { call, wait: wait.clone(), due, expires: None, woken: None });
+            calls.push(Call { call, number: table.registered, wait: wait.clone(), due, expires: None, woken: None });
+            table.registered += 1;
         }
         // Before the commit: from here on nothing is missed.
         for space in log_spaces {

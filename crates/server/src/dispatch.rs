@@ -20,7 +20,7 @@ use schemars::SchemaGenerator;
 use serde_json::Value;
 use tracing::Instrument;
 
-pub(crate) use keys::{InFlight, request_key};
+pub(crate) use keys::{InFlight, once, request_key};
 
 use crate::{
     app::App,
@@ -227,7 +227,8 @@ impl Served {
         let answer = tokio::spawn(
             async move {
                 let call = Call { app: &app, caller: &caller, interest, result_bytes };
-                keys::once(&app, key, operation.invoke(call, input)).await
+                let invoked = async { keys::value_of(operation.invoke(call, input).await?) };
+                keys::once(&app, key, invoked).await.map(Answer::Value)
             }
             .in_current_span(),
         );

@@ -28,7 +28,7 @@ type Read<T> = Result<T, StoreError>;
 impl RunReader for Store {
     async fn find_run(&self, key: &RunKey) -> Read<Option<RunView>> {
         let key = key.clone();
-        self.readers.glance(move |connection| runs::find(connection, &key)).await
+        self.readers.read(move |connection| runs::find(connection, &key)).await
     }
 
     async fn find_run_without_text(&self, key: &RunKey) -> Read<Option<RunView>> {

@@ -214,7 +214,7 @@ fn a_tool_without_its_gate_a_gate_without_its_tool_and_an_unknown_channel_are_to
     let said = home.run(&["validate", "drawloom.yaml", "--json"]).exits(0).stdout;
     assert!(said.contains("agent mute lists the tool Channel but `channels` is empty"), "{said}");
     assert!(said.contains("agent idle sets `channels` but does not list the tool Channel"), "{said}");
-    assert!(said.contains("names \\\"ans*\\\", but there is no such channel"), "{said}");
+    assert!(said.contains("names \\\"ans*\\\", but no such channel is known"), "{said}");
     assert!(said.contains("agent short asks for wait_ms 30000"), "{said}");
     let run = home.run(&["run", "mute", "x", "--json"]).exits(0).json();
     let run = run["run_id"].as_str().expect("a run").to_owned();

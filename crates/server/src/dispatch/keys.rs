@@ -39,30 +39,34 @@ pub(crate) fn request_key<R: Request>(caller: &Caller, request: &R) -> Option<Re
 
 /// The stored answer of the request; when there is none, the answer of `invoke`, which is stored. A request that failed is not
 /// stored, and neither is one whose process died before that: its repeat is carried out.
-pub(super) async fn once(
+pub(crate) async fn once(
     app: &App,
     key: RequestKey,
-    invoke: impl Future<Output = Result<Answer<Value>, Failure>>,
-) -> Result<Answer<Value>, Failure> {
+    invoke: impl Future<Output = Result<Value, Failure>>,
+) -> Result<Value, Failure> {
     let lock = app.keyed.of((key.tenant.clone(), key.subject.clone(), key.operation, key.key));
     let _alone = lock.acquire().await;
     if let Some(answer) = app.answers.find_answer(&key).await.map_err(|error| Failure::of(&error as &dyn Explain))? {
-        return Ok(Answer::Value(answer));
+        return Ok(answer);
     }
-    let value = match invoke.await? {
-        Answer::Value(value) => value,
-        // It was taken out of the input, so that the operation could not store it.
-        Answer::Handle(_) | Answer::Events(_) => {
-            let message = "an operation that starts something must store its key itself (Card::stores_key)";
-            return Err(Failure::new(FailureKind::Bug, "bug", message));
-        }
-    };
+    let value = invoke.await?;
     let stored = app.answers.store_answer(key, app.redactor.clean(value.clone()), app.clock.wall()).await;
-    Ok(Answer::Value(stored.unwrap_or_else(|error| {
+    Ok(stored.unwrap_or_else(|error| {
         // What was asked for is done.
         tracing::warn!(%error, "cannot store the response; a repeated request will be executed again");
         value
-    })))
+    }))
+}
+
+/// The answer of an operation that does not store its key: a value. The key was taken out of its input, so that it could not.
+pub(super) fn value_of(answer: Answer<Value>) -> Result<Value, Failure> {
+    match answer {
+        Answer::Value(value) => Ok(value),
+        Answer::Handle(_) | Answer::Events(_) => {
+            let message = "an operation that starts something must store its key itself (Card::stores_key)";
+            Err(Failure::new(FailureKind::Bug, "bug", message))
+        }
+    }
 }
 
 /// Requests with a key that are being answered. A repeat waits for the first one.

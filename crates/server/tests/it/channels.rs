@@ -200,3 +200,30 @@ async fn a_broadcast_names_an_unknown_channel_before_anything_is_published() {
     let awaited = server.post("/v1/channels:await", json!({"channels": ["jobs", "b"], "mode": "all"})).await.body;
     assert_eq!((&awaited["satisfied"], &awaited["total_messages"]), (&json!(true), &json!(2)));
 }
+
+#[tokio::test]
+async fn channeldef_repeats_its_first_answer_under_one_key_whatever_the_op() {
+    let server = Setup::default().start().await;
+    let define = async |op: &str, key: &str| {
+        let body = json!({ "op": op, "name": "desk-2", "idempotency_key": key });
+        server.post("/v1/channeldef", body).await
+    };
+    let made = define("create", "a").await;
+    assert_eq!((made.status, &made.body["source"]), (200, &json!("runtime")), "{}", made.body);
+    assert_eq!(define("create", "a").await.body, made.body, "a repeat makes no second one");
+    assert_eq!(define("create", "b").await.status, 409, "another request finds the name in use");
+    assert_eq!(define("purge", "a").await.status, 409, "the key was used for another request");
+    let publish = async || server.post("/v1/channels/desk-2/publish", json!({ "value": 1 })).await;
+    publish().await;
+    assert_eq!(define("purge", "c").await.body["purged"], 1);
+    publish().await;
+    assert_eq!(define("purge", "c").await.body["purged"], 1, "a repeat removes nothing more");
+    assert_eq!(server.taken("desk-2").await, [json!(1)]);
+    let all = json!({ "op": "purge", "name": "inbox", "user_id": "exp3" });
+    server.post("/v1/users/exp3/channels/inbox/publish", json!({ "value": 1 })).await;
+    server.post("/v1/users/bob/channels/inbox/publish", json!({ "value": 2 })).await;
+    assert_eq!(server.post("/v1/channeldef", all).await.body["purged"], 1, "only those of the named user");
+    let deleted = define("delete", "d").await;
+    assert_eq!(deleted.body, json!({ "name": "desk-2", "deleted": true }));
+    assert_eq!(define("delete", "d").await.body, deleted.body);
+}

@@ -73,14 +73,25 @@ impl Readers {
         &self,
         work: impl FnOnce(&Connection) -> super::Result<T> + Send + 'static,
     ) -> Result<T, StoreError> {
+        // It never waits for anything, so it says how much of its task's turn it took.
+        tokio::task::consume_budget().await;
         match self.glances.try_acquire() {
-            Ok(_place) => self.files.check().and_then(|()| {
-                let found = read(&self.file, &self.idle, work);
-                found.map_err(|error| self.files.explain_damage(explain(&self.file, &error)))
-            }),
+            Ok(_place) => {
+                self.files.check()?;
+                match read(&self.file, &self.idle, work).map_err(|error| explain(&self.file, &error)) {
+                    Err(error @ StoreError::Corrupt { .. }) => Err(self.explain_damage(error).await),
+                    found => found,
+                }
+            }
             Err(TryAcquireError::NoPermits) => self.read(work).await,
             Err(TryAcquireError::Closed) => Err(StoreError::Closed),
         }
+    }
+
+    /// Reads the whole file to say what is damaged, on a thread that may block.
+    async fn explain_damage(&self, error: StoreError) -> StoreError {
+        let (files, found) = (Arc::clone(&self.files), error.clone());
+        tokio::task::spawn_blocking(move || files.explain_damage(found)).await.unwrap_or(error)
     }
 
     /// Waits for the reads that are under way, refuses all others and closes the connections.

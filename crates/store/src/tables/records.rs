@@ -61,34 +61,35 @@ pub(crate) fn read(
     limit: usize,
     bytes: usize,
 ) -> Result<Vec<Record>> {
-    Ok(read_part(connection, key, after, limit, bytes)?.0)
+    Ok(read_part(connection, key, after, limit, bytes, true)?.0)
 }
 
 /// What [`read`] finds, unless it is more than a few records.
 pub(crate) fn read_few(connection: &Connection, key: &RunKey, after: Seq, limit: usize) -> Result<Option<Vec<Record>>> {
-    let (records, is_cut) = read_part(connection, key, after, limit.min(FEW), FEW_BYTES)?;
+    let (records, is_cut) = read_part(connection, key, after, limit.min(FEW), FEW_BYTES, false)?;
     let is_all = !is_cut && (records.len() < FEW || limit <= FEW);
     Ok(is_all.then_some(records))
 }
 
-/// The records, and whether there are more of them than so many bytes.
+/// The records, and whether there are more of them than so many bytes; of at least one, if asked for, whatever its size.
 fn read_part(
     connection: &Connection,
     key: &RunKey,
     after: Seq,
     limit: usize,
     mut bytes: usize,
+    mut at_least_one: bool,
 ) -> Result<(Vec<Record>, bool)> {
     const AFTER: &str =
         "SELECT seq, at, form, body FROM journal WHERE tenant = $1 AND run = $2 AND seq > $3 ORDER BY seq LIMIT $4";
     let mut blobs = Reads::prepare(connection, &key.tenant)?;
-    let (mut is_first, mut is_cut) = (true, false);
+    let mut is_cut = false;
     let records = connection.prepare(AFTER)?.while_some(values![&key.tenant, &key.run, after, limit], |row| {
         let form = row.get(2)?;
         let form = Form::of(form).ok_or_else(|| row.wrong(2, format_args!("unknown form {form}")))?;
         let body: &str = row.get(3)?;
         let text = text_bytes(form, body, &mut blobs)?;
-        if !std::mem::take(&mut is_first) && text > bytes {
+        if !std::mem::take(&mut at_least_one) && text > bytes {
             is_cut = true;
             return Ok(None);
         }

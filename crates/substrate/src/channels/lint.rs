@@ -22,7 +22,7 @@ pub(crate) fn findings(definition: &Definition, channels: &BTreeMap<String, Chan
             found.push((
                 Weight::Warning,
                 format!(
-                    "`{gate}` of agent {name} names {pattern:?}, but there is no such channel: until it is created, \
+                    "`{gate}` of agent {name} names {pattern:?}, but no such channel is known: until it is created, \
                      calls that use it fail (add it under `channels`, or use create_channel)"
                 ),
             ));

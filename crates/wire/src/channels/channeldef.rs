@@ -1,6 +1,9 @@
 //! `channeldef`: create_channel, update_channel, delete_channel and purge_channel under one name.
 
-use drawloom_contract::channel::{ChannelScope, Semantic};
+use drawloom_contract::{
+    channel::{ChannelScope, Semantic},
+    ids::{AgentName, UserId},
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -35,6 +38,25 @@ pub struct ChannelDef {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 1_000_000))]
     pub max_messages: Option<u64>,
+    /// How long a member of a consumer group has a message, in milliseconds. Defaults to 60,000. For `create` and `update`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 100, max = 86_400_000_u64))]
+    pub lease_ms: Option<u64>,
+    /// Maximum deliveries of a message to a consumer group. Defaults to 5. For `create` and `update`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 1_000))]
+    pub max_attempts: Option<u32>,
+    /// The channel for messages that were not acknowledged. Defaults to the name with `.dead`. For `create` and `update`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 128), regex(pattern = r"^[A-Za-z0-9_./-]*$"))]
+    pub dead_letter: Option<String>,
+    /// Only the messages of this user. For `purge` of a channel with the scope `user`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-aliases" = ["scope_id"]))]
+    pub user_id: Option<UserId>,
+    /// Only the messages of this agent. For `purge` of a channel with the scope `agent`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<AgentName>,
     /// Idempotency key: a request with the same key and body returns the first response again; with another body it fails with a
     /// conflict. Also the header `Idempotency-Key`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -72,6 +94,15 @@ pub struct ChannelDefined {
     /// Maximum messages that are kept for each owner.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_messages: Option<u64>,
+    /// How long a member of a consumer group has a message, in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lease_ms: Option<u64>,
+    /// Maximum deliveries of a message to a consumer group.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_attempts: Option<u32>,
+    /// The channel for messages that were not acknowledged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dead_letter: Option<String>,
     /// `runtime`: made at runtime.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,

@@ -45,6 +45,7 @@ impl Request for PurgeChannel {
     const NAME: &'static str = "purge_channel";
     const ROUTES: &'static [Route] =
         &[Route::post("/v1/channels/{name}/purge"), Route::post("/v1/_channels/{name}/purge")];
-    const CHANGES: Changes = Changes::Once;
+    // A message that came after the first one is removed by the second.
+    const CHANGES: Changes = Changes::EveryTime;
     type Output = ChannelPurged;
 }

@@ -8,13 +8,15 @@ use drawloom_wire::{
     channels::{self, ChannelDefOp, ChannelDefined},
     request::Request,
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::{
-    create_channel::CreateChannel, delete_channel::DeleteChannel, purge_channel::PurgeChannel,
-    update_channel::UpdateChannel,
+use super::{create_channel::create, purge_channel::purge, update_channel::update};
+use crate::{
+    channels::{answer, by},
+    dispatch,
+    memory::failure,
+    operation::{Answer, Call, Card, Operation},
 };
-use crate::operation::{Answer, Call, Card, Operation};
 
 pub(crate) struct ChannelDef;
 
@@ -24,35 +26,50 @@ impl Operation for ChannelDef {
     fn card(&self) -> Card {
         Card::of::<Self::Input>("Create, update, delete or purge a channel.", Scope::DefinitionsWrite)
             .toolset("channels")
-            .advice("op=purge works for channels of the config file too.")
+            .advice("op=purge works for channels of the config file too. Without user_id or agent it removes the messages of all.")
             .destructive()
+            .stores_key()
     }
 
     async fn call(&self, call: &Call<'_>, input: Self::Input) -> Result<Answer<ChannelDefined>, Failure> {
-        match input.op {
-            ChannelDefOp::Create => pass_on(&CreateChannel, call, &input).await,
-            ChannelDefOp::Update => pass_on(&UpdateChannel, call, &input).await,
-            ChannelDefOp::Delete => pass_on(&DeleteChannel, call, &input).await,
-            ChannelDefOp::Purge => pass_on(&PurgeChannel, call, &input).await,
-        }
+        let by = by(call, call.caller, &input, &input.idempotency_key);
+        let done = match input.op {
+            ChannelDefOp::Create => create(call, as_request(&input)?, &by).await?,
+            ChannelDefOp::Update => update(call, &as_request(&input)?, &by).await?,
+            ChannelDefOp::Delete => {
+                let input: channels::DeleteChannel = as_request(&input)?;
+                call.app.channels.delete(&input.name, &by).await.map_err(failure)?
+            }
+            ChannelDefOp::Purge => {
+                let purging = purged(call, as_request(&input)?);
+                match dispatch::request_key(call.caller, &input) {
+                    Some(key) => dispatch::once(call.app, key, purging).await?,
+                    None => purging.await?,
+                }
+            }
+        };
+        answer(done, Vec::new(), None)
     }
 }
 
-/// Does what another operation does, with the fields that it knows. Others are refused.
-async fn pass_on<O: Operation>(
-    operation: &O,
-    call: &Call<'_>,
-    input: &channels::ChannelDef,
-) -> Result<Answer<ChannelDefined>, Failure> {
-    let Ok(Value::Object(mut fields)) = serde_json::to_value(input) else { return Err(misfit::<O>("not an object")) };
-    fields.remove("op");
-    let input = serde_json::from_value::<O::Input>(Value::Object(fields)).map_err(misfit::<O>)?;
-    let Answer::Value(answer) = operation.call(call, input).await? else { return Err(misfit::<O>("no answer")) };
-    let shown = serde_json::to_value(answer).and_then(serde_json::from_value).map_err(misfit::<O>)?;
-    Ok(Answer::Value(shown))
+async fn purged(call: &Call<'_>, input: channels::PurgeChannel) -> Result<Value, Failure> {
+    let (mut purged, warnings) = purge(call, &input).await?;
+    if !warnings.is_empty() {
+        purged["warnings"] = json!(warnings);
+    }
+    Ok(purged)
 }
 
-fn misfit<O: Operation>(problem: impl ToString) -> Failure {
-    let message = format!("{}: {}", <O::Input as Request>::NAME, problem.to_string());
-    Failure::new(FailureKind::Invalid, "invalid_request", message)
+/// The request of the operation that does it, with the fields that it knows. Others are refused.
+fn as_request<R: Request>(input: &channels::ChannelDef) -> Result<R, Failure> {
+    let mut fields = serde_json::to_value(input).expect("requests have only text keys");
+    if let Some(fields) = fields.as_object_mut() {
+        fields.remove("op");
+        // The key is that of this operation.
+        fields.remove("idempotency_key");
+    }
+    serde_json::from_value(fields).map_err(|error| {
+        let message = format!("{}: {error}", R::NAME);
+        Failure::new(FailureKind::Invalid, "invalid_request", message)
+    })
 }

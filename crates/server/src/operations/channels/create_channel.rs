@@ -1,8 +1,9 @@
 //! `create_channel`: makes a channel.
 
 use drawloom_contract::{caller::Scope, failure::Failure};
-use drawloom_substrate::channels::ChannelConfig;
+use drawloom_substrate::channels::{By, ChannelConfig};
 use drawloom_wire::channels::{self, ChannelDescriptor};
+use serde_json::Value;
 
 use crate::{
     channels::{answer, by},
@@ -24,17 +25,21 @@ impl Operation for CreateChannel {
 
     async fn call(&self, call: &Call<'_>, input: Self::Input) -> Result<Answer<ChannelDescriptor>, Failure> {
         let by = by(call, call.caller, &input, &input.idempotency_key);
-        let usual = ChannelConfig::default();
-        let config = ChannelConfig {
-            description: input.description.unwrap_or_default(),
-            scope: input.scope.unwrap_or(usual.scope),
-            semantic: input.semantic.unwrap_or(usual.semantic),
-            default_ttl: input.default_ttl,
-            max_messages: input.max_messages.unwrap_or(usual.max_messages),
-            lease_ms: input.lease_ms.unwrap_or(usual.lease_ms),
-            max_attempts: input.max_attempts.unwrap_or(usual.max_attempts),
-            dead_letter: input.dead_letter,
-        };
-        answer(call.app.channels.create(&input.name, config, &by).await.map_err(failure)?, Vec::new(), None)
+        answer(create(call, input, &by).await?, Vec::new(), None)
     }
+}
+
+pub(super) async fn create(call: &Call<'_>, input: channels::CreateChannel, by: &By<'_>) -> Result<Value, Failure> {
+    let usual = ChannelConfig::default();
+    let config = ChannelConfig {
+        description: input.description.unwrap_or_default(),
+        scope: input.scope.unwrap_or(usual.scope),
+        semantic: input.semantic.unwrap_or(usual.semantic),
+        default_ttl: input.default_ttl,
+        max_messages: input.max_messages.unwrap_or(usual.max_messages),
+        lease_ms: input.lease_ms.unwrap_or(usual.lease_ms),
+        max_attempts: input.max_attempts.unwrap_or(usual.max_attempts),
+        dead_letter: input.dead_letter,
+    };
+    call.app.channels.create(&input.name, config, by).await.map_err(failure)
 }
